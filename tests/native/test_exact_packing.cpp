@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "check.hpp"
+#include "dice.hpp"
 #include "packing/exact/branch_and_bound.hpp"
 #include "packing/exact/exact_search.hpp"
 #include "packing/exact/search_order.hpp"
@@ -16,14 +17,6 @@ using namespace pgmo;
 using namespace pgmo::packing;
 
 namespace {
-
-struct Dice {
-  explicit Dice(unsigned seed) : twister(seed) {}
-  int roll(int low, int high) {
-    return low + static_cast<int>(twister() % static_cast<unsigned>(high - low + 1));
-  }
-  std::mt19937 twister;
-};
 
 // Few sizes or many, on a line or a circle, aligned or not.
 Problem random_problem(Dice& dice, int blocks, int ticks) {

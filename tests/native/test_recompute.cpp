@@ -1,13 +1,13 @@
 // Evaluation of choices against a replay that counts every use, and the search on top of it.
 
 #include <algorithm>
-#include <random>
 #include <set>
 #include <stdexcept>
 #include <utility>
 #include <vector>
 
 #include "check.hpp"
+#include "dice.hpp"
 #include "recompute/min_cut.hpp"
 #include "recompute/search.hpp"
 #include "recompute/step.hpp"
@@ -16,14 +16,6 @@ using namespace pgmo;
 using namespace pgmo::recompute;
 
 namespace {
-
-struct Dice {
-  explicit Dice(unsigned seed) : twister(seed) {}
-  int roll(int low, int high) {
-    return low + static_cast<int>(twister() % static_cast<unsigned>(high - low + 1));
-  }
-  std::mt19937 twister;
-};
 
 std::size_t at(Index index) {
   return static_cast<std::size_t>(index);

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "check.hpp"
+#include "dice.hpp"
 #include "packing/exact/exact_search.hpp"
 #include "packing/exact/search_order.hpp"
 #include "packing/sweep/sweep_search.hpp"
@@ -14,14 +15,6 @@ using namespace pgmo;
 using namespace pgmo::packing;
 
 namespace {
-
-struct Dice {
-  explicit Dice(unsigned seed) : twister(seed) {}
-  int roll(int low, int high) {
-    return low + static_cast<int>(twister() % static_cast<unsigned>(high - low + 1));
-  }
-  std::mt19937 twister;
-};
 
 // A window whose sections all hold one load. At each turnover some of a stack end, next to one
 // another or anywhere, and others of the same size begin: it may have a packing or none.

@@ -1,44 +1,18 @@
 """Values of parts that wait on the host: the same bits, one budget, and transfers at home."""
 
-import random
-
 import pytest
 
 torch = pytest.importorskip("torch")
 
 import pgmo  # noqa: E402
-from pgmo.recompute.planners.evaluator import Choice  # noqa: E402
-from pgmo.recompute.planners.offload.transfers import Transfers  # noqa: E402
-from pgmo.recompute.planners.schedule import is_at_home, simulate  # noqa: E402
+from pgmo.recompute.planners.schedule import is_at_home  # noqa: E402
 from tests.unit.recompute.parts import models  # noqa: E402
 from tests.unit.recompute.parts.models import batch, same, step  # noqa: E402
 from tests.unit.recompute.parts.test_divided import made, peak  # noqa: E402
 from tests.unit.recompute.planners.test_offload import read  # noqa: E402
+from tests.unit.recompute.runtime.test_offload import dice  # noqa: E402
 
 pytestmark = pytest.mark.filterwarnings("ignore:the forward pass is no single graph")
-
-
-def dice(seed):
-    """A planner that offloads and runs again at random, each in its own part."""
-
-    def plan(graph, _budget):
-        die = random.Random(seed)
-        transfers = Transfers.of(graph, 10.0 ** die.randint(6, 12))
-        able = [one for one in range(graph.forward) if transfers.may(one)]
-        away = frozenset(one for one in able if die.random() < 0.6)
-        reruns = tuple(
-            (moment, one)
-            for moment in range(len(graph.operations))
-            for one in range(min(moment, graph.forward))
-            if is_at_home(graph, moment, one) and die.random() < 0.2
-            if (moment >= transfers.until[one] if one in away else not graph.operations[one].pinned)
-        )
-        reruns = read(graph, reruns, away)
-        made = simulate(graph, (), reruns, away, transfers)
-        assert made.offloaded
-        return Choice(made.recomputed, made.peak, 0.0, "dice", (), reruns, away, transfers)
-
-    return plan
 
 
 @pytest.mark.parametrize(
@@ -50,7 +24,7 @@ def dice(seed):
     ],
 )
 def test_whatever_waits_on_the_host_the_bits_and_the_predicted_peak_are_the_same(kind, seed):
-    plain, model, plan = made(kind, budget="1 GiB", planner=dice(seed))
+    plain, model, plan = made(kind, budget="1 GiB", planner=dice(seed, 0.2, read))
     for number in range(2):
         assert same(step(model, batch(number), number), step(plain, batch(number), number))
     assert plan.host_bytes > 0

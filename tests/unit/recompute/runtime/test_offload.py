@@ -13,7 +13,7 @@ from torch import nn  # noqa: E402
 import pgmo  # noqa: E402
 from pgmo.recompute.planners.evaluator import Choice  # noqa: E402
 from pgmo.recompute.planners.offload.transfers import Transfers  # noqa: E402
-from pgmo.recompute.planners.schedule import simulate  # noqa: E402
+from pgmo.recompute.planners.schedule import is_at_home, simulate  # noqa: E402
 from pgmo.recompute.runtime import decide  # noqa: E402
 from pgmo.recompute.runtime.offload import host as hosts  # noqa: E402
 from pgmo.recompute.runtime.offload.pinned import Pool  # noqa: E402
@@ -48,8 +48,8 @@ def same(one, other):
     return all(a is b or torch.equal(a, b) for a, b in zip(one, other, strict=True))
 
 
-def dice(seed, share):
-    """A planner that offloads at random, runs again at random, and fetches anywhere."""
+def dice(seed, share, needed=lambda _graph, reruns, _away: reruns):
+    """A planner that offloads, runs again and fetches at random: what is `needed` of that."""
 
     def plan(graph, _budget):
         die = random.Random(seed)
@@ -60,9 +60,10 @@ def dice(seed, share):
             (moment, one)
             for moment in range(len(graph.operations))
             for one in range(min(moment, graph.forward))
-            if die.random() < share
+            if is_at_home(graph, moment, one) and die.random() < share
             if (moment >= transfers.until[one] if one in away else not graph.operations[one].pinned)
         )
+        reruns = needed(graph, reruns, away)
         schedule = simulate(graph, (), reruns, away, transfers)
         assert schedule.offloaded
         return Choice(schedule.recomputed, schedule.peak, 0.0, "dice", (), reruns, away, transfers)
