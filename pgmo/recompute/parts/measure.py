@@ -5,8 +5,8 @@
     backward   metered by whoever calls the engine; counted from the model's results on
 
 The engine evaluates nodes with the profiler of the thread that calls it, so a meter has to be there
-before: the function through which `backward()` and `autograd.grad()` call it is another one until
-the next backward pass.
+before: the function through which `backward()` and `autograd.grad()` call it is wrapped until the
+step's backward pass has come.
 """
 
 import functools
@@ -42,7 +42,7 @@ class StepMeasure:
 
     Attributes:
         peak: bytes above those before the step; None as long as nothing was measured.
-        tries: steps that may still be measured.
+        tries: steps that may still be measured; one that came to nothing counts, too.
     """
 
     def __init__(self, device: torch.device) -> None:
