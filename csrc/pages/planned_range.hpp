@@ -74,6 +74,7 @@ class PlannedRange {
   std::vector<Extent> settled_;  // what its slots cover, while nobody counts them
   std::size_t used_pages_ = 0;   // while they are counted: pages that slots lie on
   Bytes used_bytes_ = 0;         // and the bytes of these slots
+  int unsettled_ = 0;            // iterations in a row that followed the plan and lacked pages
   std::atomic<std::uint64_t> generation_{1};
   std::atomic<bool> shares_pages_{false};
 };

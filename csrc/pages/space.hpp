@@ -119,8 +119,10 @@ class Space final : private Uncounted {
               std::uint64_t users = 0) noexcept;
 
   // Stops counting, if all pages under these extents, which are disjoint and sorted, are there
-  // already: all slots lie there until the range is counted again. Creates and takes none.
-  bool settle(PlannedRange& range, std::vector<Extent> covered) noexcept;
+  // already: all slots lie there until the range is counted again. Takes none, and creates none at
+  // first. If iteration after iteration has `followed` its plan and a few are missing all the same,
+  // these are created: with one too few each page would be taken from where it is needed next.
+  bool settle(PlannedRange& range, std::vector<Extent> covered, bool followed = true) noexcept;
 
   // Counts the slots of all ranges of this owner again. False: the host has no memory for it.
   bool unsettle(const RangeOwner& owner) noexcept;
@@ -209,6 +211,7 @@ class Space final : private Uncounted {
   static constexpr int kPatience = 3;           // arrangements without a page more
   static constexpr int kMostArrangements = 64;  // where nothing was missed
   static constexpr std::size_t kSpare = 100;    // of so many pages one more is a few
+  static constexpr int kLacking = 2;            // iterations in a row until a range gets these
   static constexpr int kMostTries = 4;
   static constexpr std::size_t kMostPlaces = 32;
   static constexpr Bytes kMostBytes = Bytes{1} << 46;
@@ -262,6 +265,10 @@ class Space final : private Uncounted {
   bool wasteful(const PlannedRange& range, Extent slot, std::size_t more) const noexcept;
   bool occupy_with_pages(PlannedRange& range, Extent slot, std::uint64_t generation);
   void widen_to_pages(std::vector<Extent>& extents) const;
+  std::vector<Places> by_completeness(const std::vector<Extent>& extents, std::size_t& complete);
+  bool may_create(PlannedRange& range, const std::vector<Places>& runs, std::size_t complete,
+                  bool followed) noexcept;
+  bool hold(PlannedRange& range, Places places, bool complete);
   bool surrender() noexcept override;
   bool surrender(PlannedRange& range) noexcept;
 

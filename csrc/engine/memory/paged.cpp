@@ -182,6 +182,7 @@ void Engine::settle_ranges() noexcept {
     std::vector<pages::Extent> covered;
   };
   std::vector<Settling> all;
+  bool followed = false;
   try {
     const Guard guard(lock_);
     if (!has(PGMO_SERVING) || stretching_) return;
@@ -190,11 +191,12 @@ void Engine::settle_ranges() noexcept {
       if (segment.range->shares_pages()) return;
       all.push_back({segment.range, covered_in(segment)});
     });
+    followed = followed_;
     ++settling_;
   } catch (const std::bad_alloc&) {
     return;
   }
-  for (Settling& one : all) (void)space->settle(*one.range, std::move(one.covered));
+  for (Settling& one : all) (void)space->settle(*one.range, std::move(one.covered), followed);
   end_settling();
 }
 

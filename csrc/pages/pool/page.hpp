@@ -41,6 +41,9 @@ struct Place {
 
   bool stale() const noexcept;
 
+  // Whether its page is here, or comes back without a call.
+  bool has_page() const noexcept;
+
   Address address;
   Page* page = nullptr;      // that is mapped here
   Place* another = nullptr;  // mapping of the page
@@ -73,6 +76,10 @@ inline bool Place::stale() const noexcept {
   return page != nullptr && page->home != this;
 }
 
+inline bool Place::has_page() const noexcept {
+  return page != nullptr && (!stale() || page->state == Page::State::kIdle);
+}
+
 // Addresses that were reserved in one call, and their places, as far as they have been used.
 struct Reservation {
   Address base;
@@ -89,6 +96,10 @@ class Places {
 
   std::size_t size() const noexcept { return count_; }
   Place& operator[](std::size_t at) const noexcept { return reservation_->places[first_ + at]; }
+
+  Places part(std::size_t first, std::size_t count) const noexcept {
+    return {*reservation_, first_ + first, count};
+  }
 
  private:
   Reservation* reservation_;

@@ -203,13 +203,13 @@ void Pool::undo(Place& place) noexcept {
   }
 }
 
-bool Pool::provide(Places places, Stream stream) noexcept {
+bool Pool::provide(Places places, Stream stream, std::size_t beyond) noexcept {
   {
     const std::lock_guard guard(state_);
     occupied_ += needs_.size();
     numbers_.requests_that_map += !needs_.empty();
   }
-  if (find_pages(stream)) {
+  if (find_pages(stream, beyond)) {
     clear_places();
     if (map() && clocks_.wait(stream, waits_)) {
       commit(places, stream);

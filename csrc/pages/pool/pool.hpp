@@ -21,6 +21,7 @@
 
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <deque>
 #include <map>
@@ -107,11 +108,17 @@ class Pool {
   void dismiss(Places places) noexcept;
   bool needs_pages() const noexcept { return !needs_.empty(); }
 
+  // Whether so many pages can be created without more than `beyond` above the highest occupancy.
+  bool has_room(std::size_t pages, std::size_t beyond) const noexcept {
+    return held_ + pages <= std::min({highest_ + beyond, limit_, tuning_.most_pages});
+  }
+
   // --- `work` is held, `state` is not ------------------------------------------------------------
 
   // Everything that is missing under the places that were admitted. False: the card is full, or the
-  // device refuses; nobody lives there then.
-  bool provide(Places places, Stream stream) noexcept;
+  // device refuses; nobody lives there then. `beyond`: pages that may be held above the target
+  // before idle ones are taken.
+  bool provide(Places places, Stream stream, std::size_t beyond = 0) noexcept;
 
   // Pages that an arrangement may create: none if more than so many are missing, and none once so
   // many are held beyond the highest occupancy. What idles elsewhere at the moment comes back.
@@ -194,8 +201,8 @@ class Pool {
   // supply.cpp
   std::size_t target() const noexcept;
   bool spares(std::size_t count, Stream stream) const noexcept;
-  bool find_pages(Stream stream) noexcept;
-  bool find_enough(Stream stream) noexcept;
+  bool find_pages(Stream stream, std::size_t beyond = 0) noexcept;
+  bool find_enough(Stream stream, std::size_t beyond = 0) noexcept;
   std::size_t missing() const noexcept { return needs_.size() - found_; }
   void use_twins(Stream stream) noexcept;
   void use_free() noexcept;

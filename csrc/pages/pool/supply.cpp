@@ -35,8 +35,8 @@ bool Pool::spares(std::size_t count, Stream stream) const noexcept {
   return found >= count;
 }
 
-bool Pool::find_pages(Stream stream) noexcept {
-  if (!find_enough(stream)) return false;
+bool Pool::find_pages(Stream stream, std::size_t beyond) noexcept {
+  if (!find_enough(stream, beyond)) return false;
   // Neighbours share a call.
   std::sort(needs_.begin(), needs_.end(), [](const Need& one, const Need& other) {
     return one.place->address < other.place->address;
@@ -44,9 +44,9 @@ bool Pool::find_pages(Stream stream) noexcept {
   return true;
 }
 
-bool Pool::find_enough(Stream stream) noexcept {
+bool Pool::find_enough(Stream stream, std::size_t beyond) noexcept {
   const auto from_idle = [&] {
-    const std::size_t wanted = target();
+    const std::size_t wanted = target() + beyond;
     const std::size_t rest = wanted > held_ ? wanted - held_ : 0;
     return missing() > rest ? missing() - rest : 0;
   };

@@ -49,6 +49,62 @@ TEST(a_plan_asks_for_pages_where_slots_are_and_then_for_nothing) {
   CHECK(space.close_range(*range));
 }
 
+// A plan of eight pages on a device whose work is over at once. Of two slots, one after the other,
+// each takes so many pages from an end: there are never as many occupied as the plan has.
+struct LargerThanItsLoad {
+  explicit LargerThanItsLoad(Bytes slot_pages)
+      : slot(slot_pages * tuning.page),
+        space(device, tuning),
+        range(space.reserve_range(8 * tuning.page, 0, owner)) {}
+
+  bool settles_after_an_iteration(bool followed = true) {
+    const Extent where = range->where();
+    const Extent low{where.address, slot};
+    const Extent high{where.address + static_cast<Address>(where.bytes - slot), slot};
+    for (const Extent& one : {low, high}) {
+      CHECK(space.occupy(*range, one, range->generation()));
+      space.vacate(*range, one, range->generation());
+    }
+    return space.settle(*range, {where}, followed);
+  }
+  Bytes held() { return space.statistics().held / tuning.page; }
+
+  PretendedDevice device;
+  pages::Tuning tuning;
+  Bytes slot;
+  Owner owner;
+  Space space;
+  PlannedRange* range;
+};
+
+TEST(a_page_that_a_plan_lacks_in_each_iteration_is_created) {
+  LargerThanItsLoad plan(7);
+  CHECK(!plan.settles_after_an_iteration(false));
+  CHECK(!plan.settles_after_an_iteration());
+  CHECK(!plan.settles_after_an_iteration(false));
+  CHECK(!plan.settles_after_an_iteration());  // it counts from the beginning
+  CHECK_EQ(plan.held(), 7);
+  CHECK(plan.settles_after_an_iteration());
+  CHECK_EQ(plan.held(), 8);
+  const auto maps = plan.space.statistics().maps;
+  CHECK(plan.settles_after_an_iteration());
+  CHECK_EQ(plan.space.statistics().maps, maps);
+
+  // Somebody else lives on one of them from now on: one more is occupied, and one more is there.
+  const Address block = plan.space.allocate(plan.tuning.page, 0);
+  CHECK(block != 0);
+  CHECK(!plan.range->fully_mapped());
+  for (int iteration = 0; iteration < 8; ++iteration) (void)plan.settles_after_an_iteration();
+  CHECK(plan.range->fully_mapped());
+  CHECK_EQ(plan.held(), 9);
+}
+
+TEST(a_plan_that_lacks_many_pages_gets_none) {
+  LargerThanItsLoad plan(6);
+  for (int iteration = 0; iteration < 5; ++iteration) CHECK(!plan.settles_after_an_iteration());
+  CHECK_EQ(plan.held(), 6);
+}
+
 TEST(a_slot_whose_page_is_lent_and_still_in_use_is_refused) {
   PagesFixture f;
   Space space(f.device, f.tuning);
