@@ -156,6 +156,7 @@ def measure(engine: str, world: int, size: dict[str, int], budget: Budget) -> di
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--seconds", type=float, default=300, help="time budget")
+    parser.add_argument("--engine", action="append", choices=ENGINES, help="repeat for more")
     add_common_options(parser)
     arguments = parser.parse_args()
     device_or_exit()
@@ -164,7 +165,8 @@ def main() -> None:
     size = QUICK if arguments.quick else MEDIUM
     worlds = [1] if _STUB or torch.cuda.device_count() < 2 else [1, 2]
     budget = budget_of(arguments)
-    entries = [measure(engine, world, size, budget) for world in worlds for engine in ENGINES]
+    engines = arguments.engine or ENGINES
+    entries = [measure(engine, world, size, budget) for world in worlds for engine in engines]
     result = {
         "network": size,
         "iterations": ITERATIONS,

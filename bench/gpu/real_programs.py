@@ -138,13 +138,14 @@ def shown(entry: Row) -> str:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--seconds", type=float, default=180, help="time budget")
+    parser.add_argument("--program", action="append", choices=ORDER, help="repeat for more")
     add_common_options(parser)
     arguments = parser.parse_args()
     device_or_exit()
     budget, quick = budget_of(arguments), arguments.quick
     at_once = max(1, min(AT_ONCE, len(os.sched_getaffinity(0)) // 2))
     with ThreadPoolExecutor(at_once) as pool:
-        names = ORDER[:1] if quick else ORDER
+        names = arguments.program or (ORDER[:1] if quick else ORDER)
         entries = list(pool.map(lambda name: measure(name, budget, quick=quick), names))
     result = {"steps": QUICK_STEPS if quick else STEPS, "entries": entries}
     write_gpu_result("real_programs", result, arguments.output, quick=quick)

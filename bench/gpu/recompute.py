@@ -5,7 +5,8 @@
 
 ResNet-50, U-Net and GPT-2 medium, each way in a fresh process: as they are, with
 `torch.utils.checkpoint` around each block, with `activation_memory_budget`, and with
-`pgmo.recompute` at half of the peak and at the least. A step is forward, backward and AdamW. The
+`pgmo.recompute` at half of the peak and at the least, without and with values that wait on the
+host (at the least of recomputation alone). A step is forward, backward and AdamW. The
 largest batch is looked for under a limit on memory, until a step fails. What was not begun when
 the time is over is left out.
 """
@@ -35,6 +36,8 @@ WAYS: tuple[tuple[str, float | str | None], ...] = (
     ("activation_memory_budget", 0.5),
     ("pgmo", "min"),
     ("activation_memory_budget", 0.2),
+    ("pgmo, offload", 0.5),
+    ("pgmo, offload", "min"),
 )
 QUICK, QUICK_LIMIT = "tiny", 1 << 29
 
@@ -43,6 +46,7 @@ SEARCHED = (WAYS[0], WAYS[4], WAYS[2], WAYS[5])
 
 WARM, TIMED = 3, 8
 TRIES = 12
+LINK = "pcie5"
 PACKED = 9  # steps in which a session warms up, records and replays
 LONGEST = 120
 
@@ -170,6 +174,7 @@ def _measure(job: Job) -> dict[str, Any]:
             "predicted": way.plan.peak,
             "default_predicted": way.plan.default_peak,
             "planning_seconds": way.planning,
+            "offloaded": len(way.plan.offloaded),
         }
     return found
 
@@ -199,9 +204,10 @@ def _train(job: Job, samples: int, steps: int) -> tuple[int, Any, list[float]]:
     torch.cuda.synchronize()
     before = torch.cuda.memory_allocated()
     way: Any
-    if job.way == "pgmo":
+    if job.way.startswith("pgmo"):
         # A search for the largest batch captures many steps, each once.
-        way = Planned(model, inputs, job.setting, job.setting, check=not job.limit)
+        options = {"offload": LINK} if job.way == "pgmo, offload" else {}
+        way = Planned(model, inputs, job.setting, job.setting, check=not job.limit, **options)
     elif job.way == "activation_memory_budget":
         assert isinstance(job.setting, float)
         way = MemoryBudget(model, inputs, job.setting)
