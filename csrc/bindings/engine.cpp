@@ -87,6 +87,7 @@ py::typing::Dict<py::str, py::int_> read_statistics(const Statistics& all) {
   out["peak_fallback_bytes"] = all.fallback.peak;
   out["arena_bytes"] = all.arena_bytes;
   out["pages_held"] = all.pages.held;
+  out["pages_occupied"] = all.pages.occupied;
   out["peak_pages_held"] = all.pages.peak_held;
   out["page_creates"] = all.pages.creates;
   out["page_releases"] = all.pages.releases;

@@ -96,6 +96,9 @@ WAIT_PRICE = 1.0
 WAIT_EXCESS = 2.0
 """Of them: how many more than windows a plan may have moved until it gives way."""
 
+ROOM_SHARE = 0.005
+"""Of the pages held: how much more a plan may need than windows alone before it waits for that."""
+
 LEARN_BEFORE = 0.5
 """Of what a plan has to pay, before it serves: from which on iterations are learned from, which
 takes milliseconds each."""

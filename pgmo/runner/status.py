@@ -29,8 +29,8 @@ _VERSION = 1
 _LARGEST = 1 << 20
 """Bytes of a file beyond which it is none of ours."""
 
-_PARTIAL = re.compile(r"\.(\d{1,10})\.json\.partial")
-"""Names of files that are being written, or that a killed process has left."""
+_PARTIAL = re.compile(r"\.(.*)-(\d{1,10})\.json\.partial")
+"""Names of files that are being written, or that a killed process has left: machine, process."""
 
 _FOR_OTHERS = stat.S_IRWXG | stat.S_IRWXO
 
@@ -112,6 +112,11 @@ def began_of(pid: int) -> int:
     return 0 if values[0] in "ZX" else int(values[19])
 
 
+def status_file(pid: int) -> Path:
+    """Where a process of this machine writes, whose home others may have, too."""
+    return status_folder() / f"{_machine()}-{pid}.json"
+
+
 def status_folder() -> Path:
     """Where the files are, whether there are any or not."""
     from pgmo.files.cache_folder import cache_directory
@@ -164,7 +169,7 @@ class StatusFile:
             written=time.time(),
             devices=tuple(map(device_status, supervision.sessions)),
         )
-        self._path = self._path or status_folder() / f"{self._pid}.json"
+        self._path = self._path or status_file(self._pid)
         try:
             _write(self._path, json.dumps({"version": _VERSION, **asdict(status)}).encode())
         except OSError:
@@ -204,7 +209,7 @@ def read_running() -> list[RunStatus]:
     with suppress(OSError):
         for path in status_folder().iterdir():
             if partial := _PARTIAL.fullmatch(path.name):
-                if not began_of(int(partial[1])):
+                if partial[1] == _machine() and not began_of(int(partial[2])):
                     path.unlink()
                 continue
             if path.suffix != ".json":
@@ -218,6 +223,10 @@ def read_running() -> list[RunStatus]:
                 with suppress(OSError):
                     path.unlink()
     return sorted(found, key=lambda status: status.started)
+
+
+def _machine() -> str:
+    return re.sub(r"[^\w.]", "_", platform.node())
 
 
 def _write(path: Path, data: bytes) -> None:

@@ -135,6 +135,7 @@ def test_packing(tmp_path):
     assert (tmp_path / "packing_growth.png").stat().st_size > 0
 
 
+@pytest.mark.slow  # tests/integration runs programs of other people, too
 def test_real_programs(tmp_path):
     pytest.importorskip("torch")
     result = quick_result(tmp_path, "real_programs", "--program", "nanogpt")

@@ -49,6 +49,7 @@ def test_what_is_compiled_has_one_name_and_the_rest_the_names_of_operators(tmp_p
     assert "AdamW aten.zeros_like" not in tags
 
 
+@pytest.mark.slow
 def test_kernels_of_inductor_have_their_names(tmp_path):
     told = _found(tmp_path, "-m", MODULE, "inductor_with_planned_memory", "session")["session"]
     assert {"extern_kernels.addmm", "extern_kernels.mm"} <= {

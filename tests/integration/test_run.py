@@ -53,6 +53,7 @@ def test_steps_that_a_scaler_leaves_out_end_iterations(tmp_path):
     )
 
 
+@pytest.mark.slow  # with a strategy of ranks it runs each time
 def test_a_lightning_script(tmp_path):
     pytest.importorskip("lightning")
     session = plainly_and_under_pgmo(tmp_path, "with_lightning.py", 20, tmp_path)

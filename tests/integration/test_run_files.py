@@ -6,7 +6,7 @@ import re
 import pytest
 
 import pgmo
-from pgmo.runner.status import status_folder
+from pgmo.runner.status import status_file
 from tests.integration.running import MOVING, SCRIPTS, plainly_and_under_pgmo, results, run
 
 pytest.importorskip("torch")
@@ -138,4 +138,4 @@ def test_a_running_program_tells_how_it_stands_and_leaves_nothing(tmp_path):
     (status,) = json.loads(done.stdout)
     assert status["program"] == "train.py"
     assert status["devices"][0]["iterations"] >= 1
-    assert not (status_folder() / f"{status['pid']}.json").exists()
+    assert not status_file(status["pid"]).exists()

@@ -342,7 +342,7 @@ class Lifecycle:
         plans, shown = self._installer.within_limit(plans, shown)
         again = bool(self._early.others)
         self._early.end()
-        if not recorded.repeats and not again and self._waiting.begins(plans, shown):
+        if not again and self._waiting.begins(plans, shown, alike=recorded.repeats):
             return
         if self._install(plans, shown):
             self._installer.save()

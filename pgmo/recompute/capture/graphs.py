@@ -11,6 +11,7 @@ longer than to plan.
 """
 
 import inspect
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, cast
@@ -27,12 +28,22 @@ class _Unlooked:
 
     def __init__(self, original: Any) -> None:
         self._original = original
+        self._thread: int | None = threading.get_ident()
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._original, name)
 
-    def tree_iter(self, _tree: object) -> tuple[()]:
-        return ()
+    def tree_iter(self, tree: object, *given: Any, **named: Any) -> Any:
+        """No leaves, for this thread; others that trace meanwhile see them all."""
+        if threading.get_ident() == self._thread:
+            return ()
+        return self._original.tree_iter(tree, *given, **named)
+
+    def end(self) -> Any:
+        """Looks again; returns what is to be in its place."""
+        self._thread = None
+        below = self._original
+        return below._original if isinstance(below, _Unlooked) and not below._thread else below
 
 
 @contextmanager
@@ -44,13 +55,17 @@ def quick_copies() -> Iterator[None]:
     """
     graphs: Any = fx.graph
     nested = getattr(graphs, "pytree", None)
-    if nested is not None:
-        graphs.pytree = _Unlooked(nested)
+    if nested is None:
+        yield
+        return
+    quick = _Unlooked(nested)
+    graphs.pytree = quick
     try:
         yield
     finally:
-        if nested is not None:
-            graphs.pytree = nested
+        below = quick.end()
+        if graphs.pytree is quick:  # else another thread's lies above, and has nothing to do
+            graphs.pytree = below
 
 
 def graph_module(root: nn.Module, graph: fx.Graph) -> fx.GraphModule:

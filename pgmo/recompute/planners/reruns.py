@@ -27,6 +27,9 @@ from pgmo.recompute.planners.schedule import Reruns, check_reruns, simulate
 _NARROWEST = 16
 """Sets of needed values that a beam has at least: a narrower one finds next to nothing."""
 
+_WIDEST = 1 << 17
+"""And at most: some hundred bytes each, whatever work a caller allows."""
+
 
 class RerunSearch:
     """One graph as flat columns, on which reruns are evaluated and searched.
@@ -83,7 +86,7 @@ class RerunSearch:
         """
         forward, count = self.graph.forward, len(self.graph.operations)
         looks = sum(min(moment, forward) for moment in range(count))
-        width = work // max(1, looks)
+        width = min(_WIDEST, work // max(1, looks))
         if width < _NARROWEST or budget < 1 or self._in_parts:
             return None
         places = self._replay.beam(self._movable, budget, width, time_limit)

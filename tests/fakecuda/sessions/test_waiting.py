@@ -70,6 +70,42 @@ print(json.dumps([phases(session), driver_calls()["map"]]))
     assert late == 0
 
 
+def test_a_plan_waits_for_room_between_what_lives():
+    """What stays for good lies between blocks that come again, in whose places no arena fits."""
+    code = """
+def iterate(kept=None):
+    blocks = []
+    for _ in range(12):
+        blocks.append(block(3 << 19))
+        if kept is not None:
+            kept.append(block(3 << 19))
+kept = []
+{before}
+    iterate(kept)
+    {step}
+    for _ in range(11):
+        iterate()
+        {step}
+    high, waiting = peak(), {told}
+    kept.clear()
+    for _ in range(6):
+        iterate()
+        {step}
+    print(json.dumps([high, peak(), waiting, {told}]))
+"""
+    session = "with pgmo.optimize(device='cuda') as session:"
+    told = "[phases(session), str(session.summary())]"
+    high, end, (seen, summary), (later, _) = run(
+        code.format(before=session, step="session.step()", told=told)
+    )
+    alone, end_alone, *_ = run(code.format(before="if True:", step="", told="None"))
+    assert high == alone
+    assert end == end_alone
+    assert set(seen[5:]) == {"wait"}
+    assert "beside what lives, its arena would take" in summary
+    assert later[-4:] == ["replay"] * 4
+
+
 @pytest.mark.parametrize("check", ["0", "1"])
 def test_a_plan_that_has_moved_too_many_pages_gives_way_and_comes_back(check):
     seen, wrong, failures = run(

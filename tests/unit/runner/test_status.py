@@ -10,7 +10,14 @@ from dataclasses import replace
 import pytest
 
 from pgmo.runner import status as module
-from pgmo.runner.status import RunStatus, StatusFile, began_of, read_running, status_folder
+from pgmo.runner.status import (
+    RunStatus,
+    StatusFile,
+    began_of,
+    read_running,
+    status_file,
+    status_folder,
+)
 from tests.unit.allocator.simulated import LAYERS, Loop, SimulatedAdapter, open_session, run
 
 
@@ -84,9 +91,9 @@ def test_a_process_that_has_gone_is_recognised_and_its_files_removed(trained, fo
     StatusFile("train.py").update(trained)
     (own,) = folder.iterdir()
     fields = json.loads(own.read_text())
-    gone = folder / f"{done.pid}.json"
+    gone = status_file(done.pid)
     gone.write_text(json.dumps({**fields, "pid": done.pid}))
-    partial = folder / f".{done.pid}.json.partial"
+    partial = folder / f".{gone.name}.partial"
     partial.write_text("{")
     assert [one.pid for one in read_running()] == [os.getpid()]
     assert list(folder.iterdir()) == [own]
@@ -101,12 +108,20 @@ def test_a_number_that_was_given_again_is_another_process(trained, folder):
     assert not path.exists()
 
 
-def test_another_machines_files_are_left_alone(trained, folder):
+def test_another_machines_files_are_left_alone(trained, folder, monkeypatch):
+    """Also one that it is writing, and one of a process with this one's number."""
+    monkeypatch.setattr(module.platform, "node", lambda: "other/1")
     StatusFile("train.py").update(trained)
     (path,) = folder.iterdir()
-    path.write_text(json.dumps({**json.loads(path.read_text()), "host": "other", "began": 1}))
-    assert read_running() == []
+    path.write_text(json.dumps({**json.loads(path.read_text()), "began": 1}))
+    partial = folder / f".{status_file(1 << 30).name}.partial"
+    partial.write_text("{")
+    monkeypatch.undo()
+    monkeypatch.setattr(module, "status_folder", lambda: folder)
+    StatusFile("train.py").update(trained)
+    assert [one.pid for one in read_running()] == [os.getpid()]
     assert path.exists()
+    assert partial.exists()
 
 
 @pytest.mark.parametrize("text", ["", "{", "[]", "{}", '{"version": 2}', '{"version": 1}', "\x00"])

@@ -8,6 +8,7 @@ from pgmo.allocator.plans.plan_set import PlannedProfile, PlanSet
 from pgmo.allocator.session.learning.credit import LessonCredit
 from pgmo.allocator.session.learning.early_plan import from_both, from_single, lasting_sizes
 from pgmo.allocator.session.learning.lessons import are_far_apart, is_another_program
+from pgmo.allocator.session.learning.room import Room
 from pgmo.allocator.session.recorder import Recorder
 from pgmo.allocator.session.state import SessionState
 from pgmo.allocator.session.statistics import IterationStatistics
@@ -37,6 +38,7 @@ class EarlyService:
         self._plans = plans
         self._recorder = recorder
         self._credit = LessonCredit()
+        self._room = Room(state.adapter.engine)
         self._plan: PlannedProfile | None = None
         self._fixed: NDArray[np.int64] | None = None  # sizes that all iterations have
         self._guessed = False  # whether nothing is known yet of how sizes vary
@@ -90,7 +92,8 @@ class EarlyService:
             self._drop()
             return
         plan = self._make(iterations)
-        if plan is not None:
+        # Where pages alone have served so far, without more of them than they would need.
+        if plan is not None and (self._plan or not adapter.pages or not self._room.missing([plan])):
             self._install(plan)
 
     def _costs_more(self, latest: Iteration, rate: float) -> bool:

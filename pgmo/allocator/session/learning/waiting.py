@@ -1,8 +1,9 @@
 """Plans that wait until they pay, while pages alone serve and are watched.
 
 record ──iterations differ──▶ wait ──windows have moved as many pages──▶ replay
-▲                                          │
-└────── it moves more than windows did ────┘
+   │                           ▲ ▲                                         │
+   │                           │ └───── it moves more than windows did ────┘
+   └──its arena has no room────┘ ─────────────it has room now────────────▶ replay
 """
 
 from pgmo.allocator import tuning
@@ -11,6 +12,7 @@ from pgmo.allocator.plans.page_costs import PAGE, PageCosts
 from pgmo.allocator.plans.plan_set import PlannedProfile
 from pgmo.allocator.session.learning.credit import LessonCredit
 from pgmo.allocator.session.learning.lessons import is_known, learn
+from pgmo.allocator.session.learning.room import Room
 from pgmo.allocator.session.recorder import Recorder
 from pgmo.allocator.session.state import SessionState
 from pgmo.allocator.session.statistics import IterationStatistics, Phase
@@ -42,6 +44,8 @@ class Waiting:
         self._plans: list[PlannedProfile] = []
         self._number = 0
         self._credit = LessonCredit()
+        self._room = Room(self._engine)
+        self._missing = 0  # pages that plans wait for, of a program whose iterations are alike
         self.costs = PageCosts()
 
     @property
@@ -55,19 +59,29 @@ class Waiting:
         if not self._plans:
             return ""
         pages = PlannedProfile.largest(self._plans) // PAGE
+        if self._missing:
+            return (
+                f"beside what lives, its arena would take {self._missing:,} pages more than the "
+                f"program has without it, which mapped {self.costs.moved:,} anew in "
+                f"{self.costs.iterations} iterations"
+            )
         return (
             f"its arena has {pages:,} pages, and without it only {self.costs.moved:,} were mapped "
             f"anew in {self.costs.iterations} iterations"
         )
 
-    def begins(self, plans: list[PlannedProfile], number: int) -> bool:
+    def begins(self, plans: list[PlannedProfile], number: int, alike: bool) -> bool:
         """Has a program's first plans wait, unless they are wanted at once, or pay already.
 
         Args:
             plans: all of them.
             number: the one that the last iteration would have followed.
+            alike: whether all iterations are, so that plans only have to have room.
         """
         if self._serve_at_once or len(self._installer.plans) or self.costs.pays(plans):
+            return False
+        self._missing = self._room.missing(plans) if alike else 0
+        if alike and not self._missing:
             return False
         self._recorder.stop()
         self._wait(plans, number)
@@ -84,6 +98,7 @@ class Waiting:
         if self._serve_at_once or not plans or not self.costs.overspent(plans):
             return False
         self.costs.give_way()
+        self._missing = 0
         self._recorder.stop()
         self._installer.plans.clear()
         self._wait(plans, max(0, statistics.plan))
@@ -95,6 +110,9 @@ class Waiting:
         Returns:
             Whether the plans pay now. Else the next iteration is watched, too.
         """
+        if self._missing:
+            self._missing = self._room.missing(self._plans)
+            return not self._missing or self.costs.pays(self._plans)
         soon = self.costs.pays(self._plans, tuning.LEARN_BEFORE)
         if soon and not self._engine.recording_truncated:
             self._learn_from(split(self._engine.events())[-1])
@@ -137,7 +155,8 @@ class Waiting:
         shown = plans[number]
         self._state.profile, self._state.plan = shown.profile, shown.plan
         self._state.phase = Phase.WAIT
-        self._watch()
+        if not self._missing:  # else there is nothing to learn
+            self._watch()
 
     def _watch(self) -> None:
         self._engine.start_recording()

@@ -1,5 +1,7 @@
 """While a step is captured graphs are copied quickly, and PyTorch is as it was afterwards."""
 
+import threading
+
 import pytest
 
 torch = pytest.importorskip("torch")
@@ -22,3 +24,30 @@ def test_copies_are_the_same_and_pytorch_is_as_it_was():
         module = negating()
     assert getattr(fx.graph, "pytree", None) is nested
     assert torch.equal(module(torch.ones(2))[0], torch.ones(2))
+
+
+@pytest.mark.skipif(not hasattr(fx.graph, "pytree"), reason="this torch looks at no arguments")
+@pytest.mark.parametrize("last_in_first_out", [False, True])
+def test_another_thread_that_traces_looks_through_all_arguments(last_in_first_out):
+    nested = fx.graph.pytree
+    entered, leave, left = threading.Event(), threading.Event(), threading.Event()
+
+    def other():
+        with quick_copies():
+            entered.set()
+            leave.wait(60)
+        left.set()
+
+    thread = threading.Thread(target=other)
+    with quick_copies():
+        assert list(fx.graph.pytree.tree_iter([1, (2,)])) == []
+        thread.start()
+        assert entered.wait(60)
+        if last_in_first_out:
+            leave.set()
+            assert left.wait(60)
+            assert list(fx.graph.pytree.tree_iter([1, (2,)])) == []
+    assert list(fx.graph.pytree.tree_iter([1, (2,)])) == [1, 2]
+    leave.set()
+    thread.join()
+    assert fx.graph.pytree is nested

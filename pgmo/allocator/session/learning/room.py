@@ -1,0 +1,43 @@
+"""Whether a plan's arena has pages beside what lives, without more than windows would take.
+
+    pages held, when windows alone have served      [ what lives ][ holes ][ fragments ]
+    pages that the plan would have                  [ what lives ][ holes ][ arena ]
+
+What lives at the end of an iteration lies where it was put among blocks that have died, so its
+pages have holes. A window fills them in the next iteration; an arena cannot, and comes on top.
+"""
+
+from pgmo import _core
+from pgmo.allocator import tuning
+from pgmo.allocator.plans.page_costs import PAGE
+from pgmo.allocator.plans.plan_set import PlannedProfile
+from pgmo.packing.plan import UNPLANNED
+from pgmo.profiler.profile import NEVER
+
+
+class Room:
+    """What windows have taken so far, against what they and an arena would.
+
+    Args:
+        engine: over pages, with no plan that serves.
+    """
+
+    def __init__(self, engine: _core.Engine) -> None:
+        self._engine = engine
+
+    def missing(self, plans: list[PlannedProfile]) -> int:
+        """Pages that the largest of these plans would have above those that windows would.
+
+        To be called between two iterations. Windows are expected to need as much more than so far
+        as will live at once: optimizer state that was born since the peak, above all.
+        """
+        now = self._engine.statistics()
+        plan = max((one.plan for one in plans), key=lambda plan: plan.arena)
+        # What lives now and is planned, such as gradients, has a slot the next time.
+        wraps = (plan.offset != UNPLANNED) & (plan.end != NEVER) & (plan.end > plan.ticks)
+        soon = int(plan.size[wraps].sum())
+        with_plan = now["pages_occupied"] - soon + -(-plan.arena // PAGE) * PAGE
+        more = now["live_fallback_bytes"] - soon + plan.max_load - now["peak_fallback_bytes"]
+        windows = now["peak_pages_held"] + max(0, more)
+        windows += int(tuning.ROOM_SHARE * windows) // PAGE * PAGE
+        return max(0, -(-(with_plan - windows) // PAGE))

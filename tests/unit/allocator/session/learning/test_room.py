@@ -1,0 +1,64 @@
+"""How many pages an arena would have above what windows take: counted from an engine's figures."""
+
+from types import SimpleNamespace
+
+import pytest
+
+from pgmo.allocator.plans.page_costs import PAGE
+from pgmo.allocator.plans.plan_set import PlannedProfile
+from pgmo.allocator.session.learning.room import Room
+from pgmo.packing.planner import plan
+from pgmo.profiler.profile import Profile
+
+
+def room(held, occupied, live, peak):
+    """Of an engine between two iterations; in pages."""
+    figures = {
+        "peak_pages_held": held,
+        "pages_occupied": occupied,
+        "live_fallback_bytes": live,
+        "peak_fallback_bytes": peak,
+    }
+    now = {name: round(value * PAGE) for name, value in figures.items()}
+    return Room(SimpleNamespace(statistics=lambda: now))
+
+
+def planned(*blocks):
+    """Blocks of so many pages, from a request to another, of four requests."""
+    sizes, starts, ends = zip(*blocks, strict=True)
+    sizes = [round(size * PAGE) for size in sizes]
+    profile = Profile.from_columns(size=sizes, start=list(starts), end=list(ends), ticks=4)
+    return PlannedProfile(plan(profile), profile)
+
+
+TEMPORARY = planned((4, 0, 2), (3, 1, 3))
+"""Seven pages, none of which are alive between two iterations."""
+
+
+@pytest.mark.parametrize(("occupied", "missing"), [(10, 0), (13, 0), (14, 1), (18, 5)])
+def test_holes_between_what_lives_are_missing(occupied, missing):
+    assert room(held=20, occupied=occupied, live=8, peak=15).missing([TEMPORARY]) == missing
+
+
+def test_what_is_going_to_live_besides_is_not():
+    """Optimizer state that was born after the peak: windows would need more as well."""
+    assert room(held=20, occupied=18, live=13, peak=15).missing([TEMPORARY]) == 0
+    assert room(held=20, occupied=18, live=8, peak=15).missing([TEMPORARY]) == 5
+
+
+def test_what_lives_now_and_has_a_slot_the_next_time_counts_once():
+    with_gradients = planned((4, 0, 2), (3, 1, 3), (2, 3, 5))  # alive at the end
+    assert room(held=20, occupied=15, live=10, peak=15).missing([with_gradients]) == 0
+    assert room(held=20, occupied=16, live=10, peak=15).missing([with_gradients]) == 1
+
+
+def test_the_largest_plan_counts_and_a_part_of_a_page_is_one():
+    small = planned((1, 0, 2))
+    assert room(held=20, occupied=14, live=8, peak=15).missing([small, TEMPORARY]) == 1
+    assert room(held=20, occupied=14, live=8, peak=15).missing([small]) == 0
+    assert room(held=20, occupied=19, live=8, peak=15).missing([planned((1.5, 0, 2))]) == 1
+
+
+def test_half_a_percent_more_than_windows_may_be_taken():
+    assert room(held=1000, occupied=998, live=500, peak=900).missing([TEMPORARY]) == 0
+    assert room(held=1000, occupied=999, live=500, peak=900).missing([TEMPORARY]) == 1
