@@ -11,7 +11,7 @@ from pgmo import _core
 from pgmo.allocator import tuning
 from pgmo.allocator.plans.page_costs import PAGE
 from pgmo.allocator.plans.plan_set import PlannedProfile
-from pgmo.packing.plan import UNPLANNED
+from pgmo.packing.plan import UNPLANNED, Plan
 from pgmo.profiler.profile import NEVER
 
 
@@ -24,6 +24,8 @@ class Room:
 
     def __init__(self, engine: _core.Engine) -> None:
         self._engine = engine
+        self._plan: Plan | None = None  # that was asked of last
+        self._wraps = 0
 
     def missing(self, plans: list[PlannedProfile]) -> int:
         """Pages that the largest of these plans would have above those that windows would.
@@ -33,11 +35,17 @@ class Room:
         """
         now = self._engine.statistics()
         plan = max((one.plan for one in plans), key=lambda plan: plan.arena)
-        # What lives now and is planned, such as gradients, has a slot the next time.
-        wraps = (plan.offset != UNPLANNED) & (plan.end != NEVER) & (plan.end > plan.ticks)
-        soon = int(plan.size[wraps].sum())
+        if plan is not self._plan:
+            self._plan, self._wraps = plan, _bytes_at_the_end(plan)
+        soon = self._wraps
         with_plan = now["pages_occupied"] - soon + -(-plan.arena // PAGE) * PAGE
         more = now["live_fallback_bytes"] - soon + plan.max_load - now["peak_fallback_bytes"]
         windows = now["peak_pages_held"] + max(0, more)
         windows += int(tuning.ROOM_SHARE * windows) // PAGE * PAGE
         return max(0, -(-(with_plan - windows) // PAGE))
+
+
+def _bytes_at_the_end(plan: Plan) -> int:
+    """Of what lives from one iteration into the next and has a slot, such as gradients."""
+    wraps = (plan.offset != UNPLANNED) & (plan.end != NEVER) & (plan.end > plan.ticks)
+    return int(plan.size[wraps].sum())
