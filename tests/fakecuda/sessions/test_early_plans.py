@@ -8,6 +8,8 @@ BEGIN = """
 import json, pgmo, torch
 from torch import nn
 from pgmo.rehearsal.control import driver_calls, violations
+from pgmo.allocator import tuning
+tuning.ROOM_SHARE = 1  # an early plan serves, though it may take a page more than windows would
 torch.cuda.memory.change_current_allocator(pgmo.torch_allocator())
 make = nn.Linear
 def network():

@@ -92,9 +92,11 @@ class EarlyService:
             self._drop()
             return
         plan = self._make(iterations)
-        # Where pages alone have served so far, without more of them than they would need.
-        if plan is not None and (self._plan or not adapter.pages or not self._room.missing([plan])):
-            self._install(plan)
+        if plan is None:
+            return
+        if adapter.pages and not self._plan and self._room.missing([plan], known=False):
+            return  # pages alone go on, and move fewer of them
+        self._install(plan)
 
     def _costs_more(self, latest: Iteration, rate: float) -> bool:
         """Whether iterations take turns, so that each would touch an arena that the next leaves.

@@ -27,11 +27,18 @@ class Room:
         self._plan: Plan | None = None  # that was asked of last
         self._wraps = 0
 
-    def missing(self, plans: list[PlannedProfile]) -> int:
+    def missing(self, plans: list[PlannedProfile], *, known: bool = True) -> int:
         """Pages that the largest of these plans would have above those that windows would.
 
         To be called between two iterations. Windows are expected to need as much more than so far
         as will live at once: optimizer state that was born since the peak, above all.
+
+        Args:
+            plans: at least one.
+            known: whether iterations have been like them, so that a page more is worth it.
+
+        Returns:
+            0 where that is so little that a plan may serve.
         """
         now = self._engine.statistics()
         plan = max((one.plan for one in plans), key=lambda plan: plan.arena)
@@ -42,7 +49,8 @@ class Room:
         more = now["live_fallback_bytes"] - soon + plan.max_load - now["peak_fallback_bytes"]
         windows = now["peak_pages_held"] + max(0, more)
         windows += int(tuning.ROOM_SHARE * windows) // PAGE * PAGE
-        return max(0, -(-(with_plan - windows) // PAGE))
+        missing = -(-(with_plan - windows) // PAGE)
+        return missing if missing > (tuning.ROOM_PAGES if known else 0) else 0
 
 
 def _bytes_at_the_end(plan: Plan) -> int:

@@ -35,30 +35,39 @@ TEMPORARY = planned((4, 0, 2), (3, 1, 3))
 """Seven pages, none of which are alive between two iterations."""
 
 
-@pytest.mark.parametrize(("occupied", "missing"), [(10, 0), (13, 0), (14, 1), (18, 5)])
-def test_holes_between_what_lives_are_missing(occupied, missing):
-    assert room(held=20, occupied=occupied, live=8, peak=15).missing([TEMPORARY]) == missing
+def missing(plans, *, held=20, occupied, live=8, peak=15, known=False):
+    return room(held, occupied, live, peak).missing(plans, known=known)
+
+
+@pytest.mark.parametrize(("occupied", "pages"), [(10, 0), (13, 0), (14, 1), (18, 5)])
+def test_holes_between_what_lives_are_missing(occupied, pages):
+    assert missing([TEMPORARY], occupied=occupied) == pages
+
+
+@pytest.mark.parametrize(("occupied", "pages"), [(13, 0), (14, 0), (15, 2), (18, 5)])
+def test_a_plan_that_is_known_is_worth_a_page(occupied, pages):
+    assert missing([TEMPORARY], occupied=occupied, known=True) == pages
 
 
 def test_what_is_going_to_live_besides_is_not():
     """Optimizer state that was born after the peak: windows would need more as well."""
-    assert room(held=20, occupied=18, live=13, peak=15).missing([TEMPORARY]) == 0
-    assert room(held=20, occupied=18, live=8, peak=15).missing([TEMPORARY]) == 5
+    assert missing([TEMPORARY], occupied=18, live=13) == 0
+    assert missing([TEMPORARY], occupied=18, live=8) == 5
 
 
 def test_what_lives_now_and_has_a_slot_the_next_time_counts_once():
     with_gradients = planned((4, 0, 2), (3, 1, 3), (2, 3, 5))  # alive at the end
-    assert room(held=20, occupied=15, live=10, peak=15).missing([with_gradients]) == 0
-    assert room(held=20, occupied=16, live=10, peak=15).missing([with_gradients]) == 1
+    assert missing([with_gradients], occupied=15, live=10) == 0
+    assert missing([with_gradients], occupied=16, live=10) == 1
 
 
 def test_the_largest_plan_counts_and_a_part_of_a_page_is_one():
     small = planned((1, 0, 2))
-    assert room(held=20, occupied=14, live=8, peak=15).missing([small, TEMPORARY]) == 1
-    assert room(held=20, occupied=14, live=8, peak=15).missing([small]) == 0
-    assert room(held=20, occupied=19, live=8, peak=15).missing([planned((1.5, 0, 2))]) == 1
+    assert missing([small, TEMPORARY], occupied=14) == 1
+    assert missing([small], occupied=14) == 0
+    assert missing([planned((1.5, 0, 2))], occupied=19) == 1
 
 
 def test_half_a_percent_more_than_windows_may_be_taken():
-    assert room(held=1000, occupied=998, live=500, peak=900).missing([TEMPORARY]) == 0
-    assert room(held=1000, occupied=999, live=500, peak=900).missing([TEMPORARY]) == 1
+    assert missing([TEMPORARY], held=1000, occupied=998, live=500, peak=900) == 0
+    assert missing([TEMPORARY], held=1000, occupied=999, live=500, peak=900) == 1
