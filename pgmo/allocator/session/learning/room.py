@@ -7,6 +7,8 @@ What lives at the end of an iteration lies where it was put among blocks that ha
 pages have holes. A window fills them in the next iteration; an arena cannot, and comes on top.
 """
 
+import numpy as np
+
 from pgmo import _core
 from pgmo.allocator import tuning
 from pgmo.allocator.plans.page_costs import PAGE
@@ -25,7 +27,7 @@ class Room:
     def __init__(self, engine: _core.Engine) -> None:
         self._engine = engine
         self._plan: Plan | None = None  # that was asked of last
-        self._wraps = 0
+        self._needs = self._wraps = 0
 
     def missing(self, plans: list[PlannedProfile], *, known: bool = True) -> int:
         """Pages that the largest of these plans would have above those that windows would.
@@ -43,14 +45,20 @@ class Room:
         now = self._engine.statistics()
         plan = max((one.plan for one in plans), key=lambda plan: plan.arena)
         if plan is not self._plan:
-            self._plan, self._wraps = plan, _bytes_at_the_end(plan)
+            self._plan, self._needs, self._wraps = plan, _pages_of(plan), _bytes_at_the_end(plan)
         soon = self._wraps
-        with_plan = now["pages_occupied"] - soon + -(-plan.arena // PAGE) * PAGE
+        with_plan = now["pages_occupied"] - soon + self._needs * PAGE
         more = now["live_fallback_bytes"] - soon + plan.max_load - now["peak_fallback_bytes"]
         windows = now["peak_pages_held"] + max(0, more)
         windows += int(tuning.ROOM_SHARE * windows) // PAGE * PAGE
         missing = -(-(with_plan - windows) // PAGE)
         return missing if missing > (tuning.ROOM_PAGES if known else 0) else 0
+
+
+def _pages_of(plan: Plan) -> int:
+    """Arenas of several streams have pages in common, about as many as their loads allow."""
+    several = len(np.unique(plan.stream[plan.offset != UNPLANNED])) > 1
+    return -(-(plan.max_load if several else plan.arena) // PAGE)
 
 
 def _bytes_at_the_end(plan: Plan) -> int:

@@ -23,11 +23,16 @@ def room(held, occupied, live, peak):
     return Room(SimpleNamespace(statistics=lambda: now))
 
 
-def planned(*blocks):
+def planned(*blocks, streams=None):
     """Blocks of so many pages, from a request to another, of four requests."""
-    sizes, starts, ends = zip(*blocks, strict=True)
-    sizes = [round(size * PAGE) for size in sizes]
-    profile = Profile.from_columns(size=sizes, start=list(starts), end=list(ends), ticks=4)
+    sizes, starts, ends = map(list, zip(*blocks, strict=True))
+    profile = Profile.from_columns(
+        size=[round(size * PAGE) for size in sizes],
+        start=starts,
+        end=ends,
+        stream=streams or [0] * len(sizes),
+        ticks=4,
+    )
     return PlannedProfile(plan(profile), profile)
 
 
@@ -71,3 +76,9 @@ def test_the_largest_plan_counts_and_a_part_of_a_page_is_one():
 def test_half_a_percent_more_than_windows_may_be_taken():
     assert missing([TEMPORARY], held=1000, occupied=998, live=500, peak=900) == 0
     assert missing([TEMPORARY], held=1000, occupied=999, live=500, peak=900) == 1
+
+
+def test_arenas_of_streams_that_take_turns_have_pages_in_common():
+    turns = [(4, 0, 1), (4, 2, 3)]
+    assert missing([planned(*turns, streams=[0, 7])], occupied=16) == 0
+    assert missing([planned(*turns, streams=[0, 7])], occupied=17) == 1
