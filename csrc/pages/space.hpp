@@ -264,13 +264,15 @@ class Space final : private Uncounted {
   static std::size_t unused(Places places, std::uint32_t blocks) noexcept;
   bool wasteful(const PlannedRange& range, Extent slot, std::size_t more) const noexcept;
   bool occupy_with_pages(PlannedRange& range, Extent slot, std::uint64_t generation);
+  bool surrender() noexcept override;
+  bool surrender(PlannedRange& range) noexcept;
+
+  // settling.cpp
   void widen_to_pages(std::vector<Extent>& extents) const;
   std::vector<Places> by_completeness(const std::vector<Extent>& extents, std::size_t& complete);
   bool may_create(PlannedRange& range, const std::vector<Places>& runs, std::size_t complete,
                   bool followed) noexcept;
   bool hold(PlannedRange& range, Places places, bool complete);
-  bool surrender() noexcept override;
-  bool surrender(PlannedRange& range) noexcept;
 
   Device& device_;
   const Tuning tuning_;

@@ -38,7 +38,7 @@ class EarlyService:
         self._plans = plans
         self._recorder = recorder
         self._credit = LessonCredit()
-        self._room = Room(state.adapter.engine)
+        self._room = Room(state.adapter)
         self._plan: PlannedProfile | None = None
         self._fixed: NDArray[np.int64] | None = None  # sizes that all iterations have
         self._guessed = False  # whether nothing is known yet of how sizes vary
@@ -94,7 +94,7 @@ class EarlyService:
         plan = self._make(iterations)
         if plan is None:
             return
-        if adapter.pages and not self._plan and self._room.missing([plan], known=False):
+        if not self._plan and self._room.missing([plan], known=False):
             return  # pages alone go on, and move fewer of them
         self._install(plan)
 

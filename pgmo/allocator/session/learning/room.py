@@ -9,8 +9,8 @@ pages have holes. A window fills them in the next iteration; an arena cannot, an
 
 import numpy as np
 
-from pgmo import _core
 from pgmo.allocator import tuning
+from pgmo.allocator.adapters.adapter import Adapter
 from pgmo.allocator.plans.page_costs import PAGE
 from pgmo.allocator.plans.plan_set import PlannedProfile
 from pgmo.packing.plan import UNPLANNED, Plan
@@ -21,11 +21,13 @@ class Room:
     """What windows have taken so far, against what they and an arena would.
 
     Args:
-        engine: over pages, with no plan that serves.
+        adapter: whose engine serves from no plan.
     """
 
-    def __init__(self, engine: _core.Engine) -> None:
-        self._engine = engine
+    def __init__(self, adapter: Adapter) -> None:
+        self._engine = adapter.engine
+        # What takes turns with another session is to lie where the other's arena idles.
+        self._matters = adapter.pages and adapter.seat == 0
         self._plan: Plan | None = None  # that was asked of last
         self._needs = self._wraps = 0
 
@@ -40,8 +42,10 @@ class Room:
             known: whether iterations have been like them, so that a page more is worth it.
 
         Returns:
-            0 where that is so little that a plan may serve.
+            0 where that is so little that a plan may serve, and where there are no pages.
         """
+        if not self._matters:
+            return 0
         now = self._engine.statistics()
         plan = max((one.plan for one in plans), key=lambda plan: plan.arena)
         if plan is not self._plan:

@@ -44,7 +44,7 @@ class Waiting:
         self._plans: list[PlannedProfile] = []
         self._number = 0
         self._credit = LessonCredit()
-        self._room = Room(self._engine)
+        self._room = Room(state.adapter)
         self._missing = 0  # pages that plans wait for, of a program whose iterations are alike
         self.costs = PageCosts()
 

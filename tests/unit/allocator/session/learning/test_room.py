@@ -11,7 +11,7 @@ from pgmo.packing.planner import plan
 from pgmo.profiler.profile import Profile
 
 
-def room(held, occupied, live, peak):
+def room(held, occupied, live, peak, **adapter):
     """Of an engine between two iterations; in pages."""
     figures = {
         "peak_pages_held": held,
@@ -20,7 +20,8 @@ def room(held, occupied, live, peak):
         "peak_fallback_bytes": peak,
     }
     now = {name: round(value * PAGE) for name, value in figures.items()}
-    return Room(SimpleNamespace(statistics=lambda: now))
+    engine = SimpleNamespace(statistics=lambda: now)
+    return Room(SimpleNamespace(engine=engine, **{"pages": True, "seat": 0, **adapter}))
 
 
 def planned(*blocks, streams=None):
@@ -82,3 +83,9 @@ def test_arenas_of_streams_that_take_turns_have_pages_in_common():
     turns = [(4, 0, 1), (4, 2, 3)]
     assert missing([planned(*turns, streams=[0, 7])], occupied=16) == 0
     assert missing([planned(*turns, streams=[0, 7])], occupied=17) == 1
+
+
+@pytest.mark.parametrize("adapter", [{"pages": False}, {"seat": 1}], ids=str)
+def test_without_pages_and_beside_another_session_there_is_always_room(adapter):
+    """The other's arena idles while this one has its turn."""
+    assert room(20, 18, 8, 15, **adapter).missing([TEMPORARY]) == 0

@@ -1,0 +1,144 @@
+// Ranges whose slots nobody counts, since all of their pages are there.
+//
+//     covered     [    there    ][ missing ][   there   ]     what the slots of all plans cover
+//                        held as a whole, if nothing is missing, or so little that it is created
+
+#include <algorithm>
+#include <unordered_set>
+#include <utility>
+#include <vector>
+
+#include "pages/space.hpp"
+
+namespace pgmo::pages {
+
+bool Space::settle(PlannedRange& range, std::vector<Extent> covered, bool followed) noexcept {
+  try {
+    const std::lock_guard working(pool_.work());
+    if (range.fully_mapped()) return true;
+    if (device_.capturing()) return false;
+    pool_.clocks().catch_up();
+    widen_to_pages(covered);
+    // Those with pages first: while another is looked for, none of them idles.
+    std::size_t complete = 0;
+    std::vector<Extent> blocked;
+    const std::vector<Places> runs = by_completeness(covered, complete);
+    if (complete < runs.size() && !may_create(range, runs, complete, followed)) {
+      // What is there idles anew: whoever needs pages takes it last.
+      const std::lock_guard guard(pool_.state());
+      for (std::size_t at = 0; at < complete; ++at) {
+        if (pool_.admit(runs[at], range.stream(), blocked)) pool_.dismiss(runs[at]);
+      }
+      return false;
+    }
+    std::size_t held = 0;
+    while (held < runs.size() && hold(range, runs[held], held < complete)) ++held;
+    const std::lock_guard guard(pool_.state());
+    if (held < runs.size()) {
+      const Marks now = pool_.clocks().now(Marks::bit(range.stream()));
+      for (std::size_t at = 0; at < held; ++at) pool_.leave(runs[at], now);
+      return false;
+    }
+    for (const Places& places : runs) pool_.hold(places);
+    pool_.began_to_hold();
+    range.settled_ = std::move(covered);
+    range.unsettled_ = 0;
+    range.settled();
+    return true;
+  } catch (const std::bad_alloc&) {
+    return false;
+  }
+}
+
+// Runs of places whose pages are there, so many, then runs of places that have none. A page that is
+// mapped at several of them is there for one.
+std::vector<Places> Space::by_completeness(const std::vector<Extent>& extents,
+                                           std::size_t& complete) {
+  const std::lock_guard guard(pool_.state());
+  std::unordered_set<const Page*> pages;
+  std::unordered_set<const Place*> have;
+  for (const bool at_home : {true, false}) {
+    for (const Extent& extent : extents) {
+      const Places places = places_under(extent);
+      for (std::size_t at = 0; at < places.size(); ++at) {
+        const Place& place = places[at];
+        if (!place.has_page() || place.stale() == at_home) continue;
+        if (pages.insert(place.page).second) have.insert(&place);
+      }
+    }
+  }
+  std::vector<Places> all;
+  for (const bool wanted : {true, false}) {
+    for (const Extent& extent : extents) {
+      const Places places = places_under(extent);
+      std::size_t begin = 0;
+      for (std::size_t at = 0; at <= places.size(); ++at) {
+        if (at < places.size() && have.contains(&places[at]) == wanted) continue;
+        if (at > begin) all.push_back(places.part(begin, at - begin));
+        begin = at + 1;
+      }
+    }
+    if (wanted) complete = all.size();
+  }
+  return all;
+}
+
+// Whether the pages that these runs lack are so few that they may be created.
+bool Space::may_create(PlannedRange& range, const std::vector<Places>& runs, std::size_t complete,
+                       bool followed) noexcept {
+  range.unsettled_ = followed ? range.unsettled_ + 1 : 0;
+  if (range.unsettled_ < kLacking) return false;
+  std::size_t pages = 0;
+  std::size_t missing = 0;
+  for (std::size_t at = 0; at < runs.size(); ++at) {
+    pages += runs[at].size();
+    if (at >= complete) missing += runs[at].size();
+  }
+  const std::size_t few = std::max<std::size_t>(1, pages / kSpare);
+  const std::lock_guard guard(pool_.state());
+  return missing <= few && pool_.has_room(missing, few);
+}
+
+bool Space::hold(PlannedRange& range, Places places, bool complete) {
+  std::vector<Extent> blocked;
+  {
+    const std::lock_guard guard(pool_.state());
+    if (!pool_.admit(places, range.stream(), blocked)) return false;
+    if (complete && pool_.needs_pages()) {
+      pool_.dismiss(places);
+      return false;
+    }
+  }
+  return pool_.provide(places, range.stream(), complete ? 0 : places.size());
+}
+
+// Whole pages, each in one extent only.
+void Space::widen_to_pages(std::vector<Extent>& extents) const {
+  const auto page = static_cast<Address>(tuning_.page);
+  std::size_t kept = 0;
+  for (const Extent& one : extents) {
+    const Address begin = one.address / page * page;
+    const Address end = (one.address + static_cast<Address>(one.bytes) + page - 1) / page * page;
+    if (kept > 0) {
+      Extent& last = extents[kept - 1];
+      const Address last_end = last.address + static_cast<Address>(last.bytes);
+      if (begin <= last_end) {
+        last.bytes = static_cast<Bytes>(std::max(end, last_end) - last.address);
+        continue;
+      }
+    }
+    extents[kept++] = {begin, static_cast<Bytes>(end - begin)};
+  }
+  extents.resize(kept);
+}
+
+bool Space::unsettle(const RangeOwner& owner) noexcept {
+  const std::lock_guard working(pool_.work());
+  for (const auto& [address, range] : ranges_) {
+    const bool settled = &range->owner() == &owner && range->fully_mapped();
+    if (settled && !surrender(*range)) return false;
+  }
+  return true;
+}
+
+}  // namespace pgmo::pages
