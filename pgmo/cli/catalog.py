@@ -12,18 +12,18 @@ class Command:
 
     Args:
         stage: the heading under which the help lists it.
-        summary: its line there, the first of its docstring without the full stop.
-        module: of `pgmo.cli.commands`, where it has another name than the command.
+        module: of `pgmo.cli.commands`.
+        summary: its line in the help, the first of its docstring without the full stop.
 
     Example:
         >>> COMMANDS["plan"].stage
         'plan'
     """
 
-    def __init__(self, stage: str, summary: str, module: str = "") -> None:
+    def __init__(self, stage: str, module: str, summary: str) -> None:
         self.stage = stage
-        self.summary = summary
         self.module = module
+        self.summary = summary
 
 
 STAGES = {
@@ -39,52 +39,77 @@ STAGES = {
 COMMANDS = {
     "fit": Command(
         "before",
+        "programs.fit",
         "Say whether a job fits on a card, with which batch, and what would make it fit",
-        "without_card.fit",
     ),
-    "run": Command("record", "Run a training script under pgmo, without changing it"),
+    "run": Command(
+        "record", "programs.run", "Run a training script under pgmo, without changing it"
+    ),
     "rehearse": Command(
         "record",
+        "programs.rehearse",
         "Run a script on a card that is not there, and say what it would take of it",
-        "without_card.rehearse",
     ),
     "share": Command(
-        "record", "Have programs share a card: an iteration of one at a time, by turns"
+        "record",
+        "programs.share",
+        "Have programs share a card: an iteration of one at a time, by turns",
     ),
     "top": Command(
         "record",
+        "programs.top",
         "Watch programs that run under pgmo run on this machine: arena, hits, peaks, and why not "
         "more",
     ),
     "import": Command(
         "record",
+        "profiles.import_file",
         "Make a profile of what another tool recorded: a memory snapshot, a trace, a log",
-        "import_file",
     ),
-    "plan": Command("plan", "Compute where every block of a profile goes, and save the plan"),
+    "plan": Command(
+        "plan", "profiles.plan", "Compute where every block of a profile goes, and save the plan"
+    ),
     "recompute": Command(
         "plan",
+        "programs.recompute",
         "Plan what a model computes again, so that a training step fits in a budget of memory",
     ),
-    "stats": Command("look", "Show the blocks, the max load and the peak of a profile or plan"),
-    "blocks": Command("look", "List the blocks of a profile, or who holds them"),
+    "stats": Command(
+        "look", "profiles.stats", "Show the blocks, the max load and the peak of a profile or plan"
+    ),
+    "blocks": Command("look", "profiles.blocks", "List the blocks of a profile, or who holds them"),
     "leaks": Command(
-        "look", "Find blocks that accumulate over iterations, and where they come from"
+        "look",
+        "profiles.leaks",
+        "Find blocks that accumulate over iterations, and where they come from",
     ),
     "compare": Command(
-        "look", "Compare two profiles or plans, or one profile with PyTorch's allocator"
+        "look",
+        "profiles.compare",
+        "Compare two profiles or plans, or one profile with PyTorch's allocator",
     ),
     "report": Command(
-        "look", "Write a report of a profile: one HTML page that shows every block at its place"
+        "look",
+        "profiles.report",
+        "Write a report of a profile: one HTML page that shows every block at its place",
     ),
-    "export": Command("look", "Write the blocks of a profile or a plan for other tools"),
+    "export": Command(
+        "look", "profiles.export", "Write the blocks of a profile or a plan for other tools"
+    ),
     "check": Command(
         "check",
+        "profiles.check",
         "Check a plan, and that it belongs to its profile; or that memory has not grown since",
     ),
-    "doctor": Command("check", "Say what this machine has, what is in the way, and what to do"),
-    "cache": Command("check", "Show what pgmo keeps in the cache folder, and clear it"),
-    "demo": Command("check", "Train four real networks, without and with pgmo, and compare"),
+    "doctor": Command(
+        "check", "machine.doctor", "Say what this machine has, what is in the way, and what to do"
+    ),
+    "cache": Command(
+        "check", "machine.cache", "Show what pgmo keeps in the cache folder, and clear it"
+    ),
+    "demo": Command(
+        "check", "machine.demo", "Train four real networks, without and with pgmo, and compare"
+    ),
 }
 """Every sub-command by its name."""
 
@@ -94,6 +119,6 @@ def module_of(name: str) -> str:
 
     Example:
         >>> module_of("plan")
-        'pgmo.cli.commands.plan'
+        'pgmo.cli.commands.profiles.plan'
     """
-    return f"pgmo.cli.commands.{COMMANDS[name].module or name}"
+    return f"pgmo.cli.commands.{COMMANDS[name].module}"

@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING, Any
 from pgmo.errors import OptionError
 from pgmo.profiler.profile import Profile
 from pgmo.report.advice import Facts, Hint, advise
+from pgmo.report.blocks.history import follow
+from pgmo.report.blocks.origins import By
 from pgmo.report.findings.attribution import Holder, Node, Peak, alive, find_peak, module_tree
 from pgmo.report.findings.drift import Drift, find_drift
 from pgmo.report.findings.failures import Failure, find_failures
 from pgmo.report.findings.fragmentation import Fragmentation, find_fragmentation
-from pgmo.report.findings.history import follow
 from pgmo.report.findings.idle import Idle, find_idle
 from pgmo.report.findings.leaks import Leaks, find_leaks
-from pgmo.report.findings.origins import By
 from pgmo.report.findings.reserved import Reservation, predict_reserved
 from pgmo.report.findings.residents import Residents, find_residents
 from pgmo.report.findings.streams import StreamUse, stream_use

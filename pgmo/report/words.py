@@ -2,8 +2,8 @@
 
 from typing import TYPE_CHECKING
 
+from pgmo.report.blocks.origins import By
 from pgmo.report.findings.leaks import Leaks
-from pgmo.report.findings.origins import By
 from pgmo.units import format_bytes
 
 if TYPE_CHECKING:

@@ -160,7 +160,7 @@ def test_a_tensor_of_the_fallback_is_shared_with_another_process(session):
 
 
 @pytest.mark.skipif(not PAGES, reason="without pages nothing of the sort can be shared")
-@pytest.mark.skipif(STUB, reason="a test of its own: tests/fakecuda/test_sharing.py")
+@pytest.mark.skipif(STUB, reason="a test of its own: tests/fakecuda/pages/test_sharing.py")
 def test_a_tensor_in_pages_is_shared_with_another_process():
     import torch.multiprocessing as multiprocessing
 

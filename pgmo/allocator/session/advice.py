@@ -13,13 +13,23 @@ from pgmo.units import format_bytes
 _MOST_BLOCKS = 10
 
 
-def while_recording() -> str:
+def while_recording(*, pages: bool) -> str:
     """For a session that has no plan yet.
 
+    Args:
+        pages: whether pages serve meanwhile.
+
     Example:
-        >>> while_recording().splitlines()[0]
+        >>> while_recording(pages=False).splitlines()[0]
         'pgmo is still recording: until it has a plan, memory is as fragmented as without it.'
     """
+    if pages:
+        return (
+            "pgmo is still recording, and pages serve the program meanwhile, so a plan would need "
+            "hardly less.\n"
+            "To go further: a smaller batch, or pgmo.recompute. `pgmo fit --what-if` says by how "
+            "much each way helps."
+        )
     return (
         "pgmo is still recording: until it has a plan, memory is as fragmented as without it.\n"
         "To go further: record this batch where it fits (on a larger card), with save=, and start "

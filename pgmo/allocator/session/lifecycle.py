@@ -2,7 +2,8 @@
 
     state             where it stands           recorder     recording, tags
     installer         plans into the engine     learning     lessons, plans that do not pay yet
-    first_iteration   the opening               lifecycle    which of them comes next
+    first_iteration   the opening               account      what has been done so far
+    lifecycle         which of them comes next
 
 Kept apart from `session.py`, which is about how a program uses it, and from the frameworks.
 """
@@ -17,6 +18,7 @@ from pgmo.allocator.plans.installer import Installer
 from pgmo.allocator.plans.plan_set import PlannedProfile
 from pgmo.allocator.plans.store import prepare_directory
 from pgmo.allocator.session import advice
+from pgmo.allocator.session.account import Account
 from pgmo.allocator.session.learning.early_service import EarlyService
 from pgmo.allocator.session.learning.first_iteration import FirstIteration
 from pgmo.allocator.session.learning.given_plans import GivenPlans
@@ -30,12 +32,10 @@ from pgmo.allocator.session.options import Options
 from pgmo.allocator.session.recorder import Recorder
 from pgmo.allocator.session.rest import Rest
 from pgmo.allocator.session.state import SessionState
-from pgmo.allocator.session.statistics import IterationStatistics, Phase, Summary
+from pgmo.allocator.session.statistics import IterationStatistics, Phase
 from pgmo.allocator.session.statistics_collector import StatisticsCollector
-from pgmo.allocator.session.verdict.evidence import Beginning, Evidence
 from pgmo.errors import PgmoError
 from pgmo.profiler.iterations.lifetimes import build_profile
-from pgmo.profiler.iterations.linear_profile import linear_profile
 from pgmo.profiler.iterations.step_finder import Steady, best_effort, find_all
 from pgmo.profiler.profile import Profile, ProfileMeta
 from pgmo.profiler.recording import Iteration, split
@@ -62,12 +62,13 @@ class Lifecycle:
         self._first = FirstIteration(self.state, self._installer)
         self._waiting = Waiting(self.state, self._installer, self._recorder)
         self._plans = self._installer.plans
+        self.account = Account(
+            self.state, self.collector, self._recorder, self._plans, self._waiting
+        )
         self._early = EarlyService(self.state, self._plans, self._recorder)
         self._strange = Strangeness(options.patience)
         self._held = HeldSlots()
         self._given = GivenPlans(self.state, adapter.alignment)
-        self._beginning: Beginning | None = None
-        self._began_recording = False
         self._process = os.getpid()
 
     # --- start, stop, and each iteration --------------------------------------------------------
@@ -87,7 +88,8 @@ class Lifecycle:
             if opening is not None and self._first.begin(opening, plans):
                 return
             self.state.phase = Phase.VERIFY
-        self._began_recording = self._still(Phase.RECORD)
+        if self._still(Phase.RECORD):
+            self.account.expect_beginning()
         self._start_recording()
 
     def stop(self) -> None:
@@ -99,6 +101,11 @@ class Lifecycle:
         self._plans.clear()
         self.collector.close()
         self.state.phase = Phase.CLOSED
+
+    @property
+    def opening(self) -> Profile | None:
+        """The first iteration, if it was recorded to be kept."""
+        return self._first.profile
 
     def end_iteration(self, complete: bool) -> None:
         """Ends an iteration; one that an exception cut short is not learned from.
@@ -320,7 +327,8 @@ class Lifecycle:
             self._recorder.stop()
             self.state.profile, self.state.phase = profiles[-1][0], Phase.BYPASS
             return
-        self._keep_beginning()
+        if not self._early.others:
+            self.account.keep_beginning()
         useful = [(profile, steady) for profile, steady in profiles if np.any(profile.turns > 0)]
         if useful and not self._early.others:
             steady = useful[-1][1]
@@ -347,16 +355,6 @@ class Lifecycle:
         if self._install(plans, shown):
             self._installer.save()
 
-    def _keep_beginning(self) -> None:
-        """Keeps the session's first recording, where there is an allocator to compare it with.
-
-        One copy, once, while the loop waits for the plan anyway.
-        """
-        if self._began_recording and self._beginning is None and not self._early.others:
-            self._began_recording = False
-            if self._adapter.device.startswith("cuda") and self._adapter.name == "torch":
-                self._beginning = self.collector.beginning(self._recorder.iterations)
-
     def _install(self, plans: list[PlannedProfile], number: int) -> bool:
         others = plans is not self._plans.all
         installed = self._installer.install(plans, number)
@@ -382,42 +380,6 @@ class Lifecycle:
         """Served from the old plan meanwhile, as far as it goes: memory must not rise for this."""
         self.state.phase = Phase.RECORD
         self._start_recording()
-
-    # --- telling --------------------------------------------------------------------------------
-
-    def summary(self) -> Summary:
-        """What has been done so far."""
-        state = self.state
-        notes = tuple(note for note in (*state.notes, state.adapter.note) if note)
-        waits = self._waiting.explanation
-        return self.collector.summary(state.plan, len(self._plans), state.replans, notes, waits)
-
-    def evidence(self) -> Evidence:
-        """What a verdict can be found from, as things stand; to be called before `stop`."""
-        state = self.state
-        plans = [*self._plans.all, *self._waiting.plans]
-        largest = max((one.plan for one in plans), key=lambda plan: plan.arena, default=state.plan)
-        return Evidence(
-            summary=self.summary(),
-            framework=self._adapter.name,
-            device=self._adapter.device,
-            plan=largest,
-            outside=self.collector.outside_of_plan(),
-            pages=self.collector.pages_for_blocks(),
-            beginning=self._beginning,
-            gave_up=state.gave_up,
-            recorded_only=self._options.record_only,
-        )
-
-    def recording(self) -> Profile | None:
-        """What has been recorded since recording began, up to this moment, as a line."""
-        meta = self.state.meta({"found": "everything up to one moment"})
-        return linear_profile(self._engine.events(), self._recorder.tags, meta)
-
-    @property
-    def opening(self) -> Profile | None:
-        """The first iteration, if it was recorded to be kept."""
-        return self._first.profile
 
     def _meta_of(self, steady: Steady) -> ProfileMeta:
         return self.state.meta({"steady": steady.kind, "found": steady.explanation})

@@ -49,7 +49,7 @@ class Recorder:
             if not self._sparing:
                 self._sparing = True
                 self._state.adapter.spare_memory(True)
-            self._state.adapter.advise(advice.while_recording())
+            self._state.adapter.advise(advice.while_recording(pages=self._state.adapter.pages))
         self._engine.start_recording()
 
     def next(self) -> None:

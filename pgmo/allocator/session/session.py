@@ -225,7 +225,7 @@ class Session(Giving, Telling):
             self._pass_step = _never
             self._closed_by = threading.current_thread()
             lifecycle = self._known.lifecycle
-            self._evidence = lifecycle.evidence()
+            self._evidence = lifecycle.account.evidence()
             self._summary = self._with_memory(self._evidence.summary)
             said = open_sessions.end(self._known)
         if said:

@@ -40,7 +40,7 @@ class Telling:
             if self._lifecycle is None:
                 return Summary(iterations=0, recorded=0, replayed=0)
             with exclusive():  # no boundary changes the plans meanwhile
-                evidence = self._evidence or self._lifecycle.evidence()
+                evidence = self._evidence or self._lifecycle.account.evidence()
         if self._judge is None:
             from pgmo.allocator.session.verdict.judge import Judge  # and a model of an allocator
 
@@ -61,7 +61,7 @@ class Telling:
             return self._summary
         if self._lifecycle is None:
             return Summary(iterations=0, recorded=0, replayed=0)
-        return self._with_memory(self._lifecycle.summary())
+        return self._with_memory(self._lifecycle.account.summary())
 
     def report(self, *, height: int = 900) -> NotebookFrame:
         """The report of the iteration that is replayed, as one page that begins with the verdict.
@@ -123,7 +123,7 @@ class Telling:
     def recording(self) -> Profile | None:
         """What has been recorded up to this moment, as a line; None where nothing is recorded."""
         with exclusive():
-            return self._lifecycle.recording() if self._open and self._lifecycle else None
+            return self._lifecycle.account.recording() if self._open and self._lifecycle else None
 
     @property
     def device(self) -> str:

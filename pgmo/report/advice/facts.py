@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pgmo.profiler.profile import Profile
+from pgmo.report.blocks.origins import UNNAMED
 from pgmo.report.findings.attribution import OTHERS, alive, hold
-from pgmo.report.findings.origins import UNNAMED
 from pgmo.units import format_bytes
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pgmo.profiler.profile import Profile
-from pgmo.report.findings.origins import KINDS, UNNAMED, By, names_of
+from pgmo.report.blocks.origins import KINDS, UNNAMED, By, names_of
 
 _DEEPEST = 100
 """Levels of modules that are told apart."""

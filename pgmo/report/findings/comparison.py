@@ -5,8 +5,8 @@ from dataclasses import dataclass
 
 from pgmo.packing.plan import UNPLANNED, Plan
 from pgmo.profiler.profile import Profile
+from pgmo.report.blocks.origins import UNNAMED, By, describe, size_classes
 from pgmo.report.findings.attribution import alive, hold, peak_tick
-from pgmo.report.findings.origins import UNNAMED, By, describe, size_classes
 
 GROUPS: tuple[By, ...] = ("phase", "module", "op", "file")
 """What two profiles' peaks are compared by."""

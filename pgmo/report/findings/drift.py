@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pgmo.profiler.profile import Profile
-from pgmo.report.findings.history import History, follow
+from pgmo.report.blocks.history import History, follow
 
 
 @dataclass(frozen=True)

@@ -5,9 +5,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from pgmo.profiler.trace import Event, Trace
+from pgmo.report.blocks.history import History, follow
+from pgmo.report.blocks.origins import describe
 from pgmo.report.findings.fragmentation import reserved_curve
-from pgmo.report.findings.history import History, follow
-from pgmo.report.findings.origins import describe
 
 
 @dataclass(frozen=True)

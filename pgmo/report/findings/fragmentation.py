@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pgmo.profiler.trace import Event, Trace
-from pgmo.report.findings.history import ALIVE, History, follow
+from pgmo.report.blocks.history import ALIVE, History, follow
 
 _TAKES = (Event.SEGMENT_ALLOC, Event.SEGMENT_MAP)
 _GIVES = (Event.SEGMENT_FREE, Event.SEGMENT_UNMAP)

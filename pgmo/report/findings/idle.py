@@ -14,8 +14,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from pgmo.profiler.profile import Profile
+from pgmo.report.blocks.origins import describe
 from pgmo.report.findings.attribution import alive
-from pgmo.report.findings.origins import describe
 
 
 @dataclass(frozen=True)

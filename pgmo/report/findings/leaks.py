@@ -17,8 +17,8 @@ from pgmo.errors import ProfileError
 from pgmo.profiler.profile import Profile
 from pgmo.profiler.tag import Tag
 from pgmo.profiler.trace import MarkedBy
-from pgmo.report.findings.history import ALIVE, History, follow
-from pgmo.report.findings.origins import UNTAGGED, describe, size_classes
+from pgmo.report.blocks.history import ALIVE, History, follow
+from pgmo.report.blocks.origins import UNTAGGED, describe, size_classes
 
 _FEWEST = 4
 """Iterations below which a trace says nothing: the first one and the last are not counted."""

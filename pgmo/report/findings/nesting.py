@@ -6,8 +6,8 @@ import numpy as np
 
 from pgmo.profiler.profile import Profile
 from pgmo.profiler.tag import Tag
+from pgmo.report.blocks.origins import EARLIER, UNTAGGED, there_before
 from pgmo.report.findings.attribution import alive, peak_tick
-from pgmo.report.findings.origins import EARLIER, UNTAGGED, there_before
 
 _DEEPEST = 40
 """Levels; what lies deeper is part of the last one."""

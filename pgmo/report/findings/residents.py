@@ -5,9 +5,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from pgmo.profiler.profile import Profile
+from pgmo.report.blocks.history import ALIVE, History, follow
+from pgmo.report.blocks.origins import names_of_tags
 from pgmo.report.findings.attribution import Holder, rank
-from pgmo.report.findings.history import ALIVE, History, follow
-from pgmo.report.findings.origins import names_of_tags
 
 
 @dataclass(frozen=True)

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from pgmo.profiler.trace import Event, Trace
+from pgmo.report.blocks.origins import By, names_of_tags
 from pgmo.report.findings.attribution import rank
-from pgmo.report.findings.origins import By, names_of_tags
 
 
 @dataclass(frozen=True)

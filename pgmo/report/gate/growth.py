@@ -15,9 +15,9 @@ from numpy.typing import NDArray
 from pgmo.packing.plan import Plan
 from pgmo.packing.planner import plan
 from pgmo.profiler.profile import Profile
+from pgmo.report.blocks.origins import By
 from pgmo.report.findings.attribution import alive, hold, peak_tick
 from pgmo.report.findings.comparison import Change, side_of
-from pgmo.report.findings.origins import By
 from pgmo.report.gate.tolerance import Tolerance
 
 Copies = Callable[[Profile], NDArray[np.int64]]

@@ -10,9 +10,9 @@ from pathlib import Path
 
 from pgmo.files.replacement import replace_file
 from pgmo.profiler.profile import Profile
+from pgmo.report.blocks.origins import UNNAMED, By
 from pgmo.report.findings.attribution import OTHERS, peak_tick
 from pgmo.report.findings.comparison import Change, Comparison, compare
-from pgmo.report.findings.origins import UNNAMED, By
 from pgmo.report.page.bundle import source_hash, style
 from pgmo.report.page.curves import two_curves
 from pgmo.report.page.glossary import words

@@ -10,7 +10,7 @@ from pgmo.errors import ProfileError
 from pgmo.files.replacement import replace_file
 from pgmo.packing.plan import Plan
 from pgmo.profiler.profile import Profile
-from pgmo.report.findings.framework_addresses import find_placement
+from pgmo.report.blocks.framework_addresses import find_placement
 from pgmo.report.page.bundle import asset, script, source_hash, style
 from pgmo.report.page.cards import FigureCard, cards
 from pgmo.report.page.glossary import WORDS, words

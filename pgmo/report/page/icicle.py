@@ -11,8 +11,8 @@ import html
 from typing import TYPE_CHECKING
 
 from pgmo.profiler.profile import Profile
+from pgmo.report.blocks.origins import EARLIER, UNTAGGED
 from pgmo.report.findings.nesting import Bar, by_module, by_stack
-from pgmo.report.findings.origins import EARLIER, UNTAGGED
 from pgmo.units import format_bytes
 
 if TYPE_CHECKING:

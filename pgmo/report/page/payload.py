@@ -9,8 +9,8 @@ from numpy.typing import NDArray
 from pgmo.packing.plan import Plan
 from pgmo.profiler.profile import Profile
 from pgmo.profiler.tag import Tag
-from pgmo.report.findings.framework_addresses import Placement
-from pgmo.report.findings.origins import there_before
+from pgmo.report.blocks.framework_addresses import Placement
+from pgmo.report.blocks.origins import there_before
 from pgmo.report.page.packed import Column, pack
 
 VARYING, SHARED, PERSISTENT, EARLIER = 1, 2, 4, 16

@@ -3,8 +3,8 @@
 import html
 from collections.abc import Iterable
 
+from pgmo.report.blocks.origins import By
 from pgmo.report.findings.attribution import Holder
-from pgmo.report.findings.origins import By
 from pgmo.report.summary import Explanation
 from pgmo.units import format_bytes
 

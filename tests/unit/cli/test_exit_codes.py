@@ -264,7 +264,7 @@ def test_an_interrupt_with_json(files, monkeypatch, capsys):
     def interrupted(arguments: argparse.Namespace):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("pgmo.cli.commands.stats.run", interrupted)
+    monkeypatch.setattr("pgmo.cli.commands.profiles.stats.run", interrupted)
     assert main(["stats", PROFILE, "--json"]) == 130
     assert json.loads(capsys.readouterr().out)["error"]["kind"] == "KeyboardInterrupt"
 

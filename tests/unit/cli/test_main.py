@@ -74,7 +74,7 @@ def test_other_exceptions_are_not_hidden(monkeypatch):
     def broken(arguments):
         raise ZeroDivisionError
 
-    monkeypatch.setattr("pgmo.cli.commands.stats.run", broken)
+    monkeypatch.setattr("pgmo.cli.commands.profiles.stats.run", broken)
     with pytest.raises(ZeroDivisionError):
         main(["stats", "x"])
 
@@ -83,7 +83,7 @@ def test_an_interrupt_exits_130(monkeypatch, capsys):
     def interrupted(arguments):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("pgmo.cli.commands.stats.run", interrupted)
+    monkeypatch.setattr("pgmo.cli.commands.profiles.stats.run", interrupted)
     assert main(["stats", "x"]) == 130
     assert capsys.readouterr().err == "interrupted\n"
 
@@ -96,7 +96,7 @@ def test_no_color_works_before_and_after_the_command(arguments, monkeypatch):
         seen.append(parsed.no_color)
         raise PgmoError("seen enough")
 
-    monkeypatch.setattr("pgmo.cli.commands.stats.run", failing)
+    monkeypatch.setattr("pgmo.cli.commands.profiles.stats.run", failing)
     monkeypatch.setenv("NO_COLOR", "")
     assert main(arguments) == 1
     assert seen == [True]
@@ -119,7 +119,9 @@ def test_a_command_loads_no_other():
     loaded = loaded_by(
         "from pgmo.cli.parser import build_parser\nbuild_parser().parse_args(['stats', 'x'])"
     )
-    assert loaded & {module_of(command) for command in COMMANDS} == {"pgmo.cli.commands.stats"}
+    assert loaded & {module_of(command) for command in COMMANDS} == {
+        "pgmo.cli.commands.profiles.stats"
+    }
     assert not loaded & {"numpy", "torch", "rich", "pgmo._core"}
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from pgmo.cli import next_plan
-from pgmo.cli.commands import run as run_command
+from pgmo.cli.commands.programs import run as run_command
 from pgmo.cli.main import main
 from pgmo.cli.parser import build_parser
 

@@ -1,15 +1,11 @@
-import os
-import signal
 import threading
 import time
 
 import numpy as np
 import pytest
 
-from bench._dissected import dissected
 from bench._traces import FAMILIES
 from pgmo.errors import OptionError, PgmoError, ProblemError
-from pgmo.packing.lower_bound import max_load
 from pgmo.packing.plan import UNPLANNED
 from pgmo.packing.planner import SOLVERS, plan, plan_profile
 from pgmo.packing.planning_options import PlanningOptions
@@ -18,6 +14,7 @@ from pgmo.packing.solving import cp_sat, portfolio
 from pgmo.packing.solving.packer import PACKERS, attempt, pack
 from pgmo.packing.validator import validate
 from pgmo.profiler.profile import NEVER, Profile
+from tests.unit.packing.results import check_packing, check_trace, hard_problem
 
 
 def profile_of(family: str, blocks: int, seed: int = 0) -> Profile:
@@ -27,39 +24,11 @@ def profile_of(family: str, blocks: int, seed: int = 0) -> Profile:
     )
 
 
-def hard_problem(blocks: int = 400) -> Problem:
-    """One that no packer brings to the lower bound."""
-    return dissected(blocks, 1)
-
-
 needs_or_tools = pytest.mark.skipif(not cp_sat.is_installed(), reason="needs pgmo[exact]")
 each_solver = pytest.mark.parametrize(
     "solver",
     [pytest.param(name, marks=needs_or_tools if name == "cp-sat" else ()) for name in SOLVERS],
 )
-
-
-def check_packing(packing) -> None:
-    """What is true of every packing, whoever made it."""
-    problem = packing.problem
-    size = -(-problem.size // problem.alignment) * problem.alignment
-    assert int((packing.offset + size).max(initial=0)) == packing.arena
-    assert packing.max_load == max_load(problem) <= packing.bound <= packing.arena
-    assert packing.optimal == (packing.bound == packing.arena)
-    check_trace(packing)
-
-
-def check_trace(result) -> None:
-    states = [(event.arena, -event.bound) for event in result.trace]
-    assert states == sorted(states, reverse=True)
-    assert len(set(states)) == len(states)
-    times = [event.seconds for event in result.trace]
-    assert times == sorted(times)
-    assert 0 <= times[0] <= times[-1] <= result.seconds
-    assert states[-1] == (result.arena, -result.bound)
-    assert all(
-        event.bound <= result.bound and event.arena >= result.arena for event in result.trace
-    )
 
 
 def packers_that_ran(monkeypatch, problem: Problem, **options) -> list[str]:
@@ -162,53 +131,6 @@ def test_the_same_seed_gives_the_same_offsets_while_packing():
     problem = hard_problem()
     one, two = (plan(problem, effort="fast", seed=3) for _ in range(2))
     assert one.offset.tolist() == two.offset.tolist()
-
-
-def interrupting(problem: Problem, name: str, time_limit: float):
-    """A packer during which Ctrl-C comes, unless it is the first one."""
-    if name != PACKERS[0]:
-        raise KeyboardInterrupt
-    return attempt(problem, name, time_limit)
-
-
-def test_ctrl_c_returns_the_best_so_far(monkeypatch):
-    monkeypatch.setattr(portfolio, "attempt", interrupting)
-    packing = plan(hard_problem())
-    assert packing.interrupted
-    assert packing.offset.tolist() == pack(packing.problem, PACKERS[0]).tolist()
-    check_packing(packing)
-
-
-def test_ctrl_c_before_there_is_anything_is_passed_on(monkeypatch):
-    monkeypatch.setattr(portfolio, "PACKERS", PACKERS[1:])
-    monkeypatch.setattr(portfolio, "attempt", interrupting)
-    with pytest.raises(KeyboardInterrupt):
-        plan(hard_problem())
-
-
-@pytest.mark.parametrize("solver", ["search", "branch-and-bound"])
-def test_a_real_ctrl_c_ends_a_solver(solver, monkeypatch):
-    """One that would go on for a minute: a solver that did not listen would end uninterrupted."""
-    improve, pressed = portfolio.improve, []
-
-    def press() -> None:
-        pressed.append(solver)
-        os.kill(os.getpid(), signal.SIGINT)
-
-    def interrupted_soon(*arguments, **options):
-        timer = threading.Timer(0.3, press)
-        timer.start()
-        try:
-            return improve(*arguments, **options)
-        finally:
-            timer.cancel()
-
-    monkeypatch.setattr(portfolio, "improve", interrupted_soon)
-    packing = plan(hard_problem(1000), solver=solver, time_limit=60)
-    assert pressed == [solver]
-    assert packing.interrupted
-    assert not packing.optimal
-    check_packing(packing)
 
 
 @pytest.mark.parametrize("family", ["convolutional", "u_net", "transformer", "recurrent"])
@@ -379,14 +301,6 @@ def test_streams_that_are_optimal_take_no_time_from_the_others(monkeypatch):
     )
     assert len(limits) == 1
     assert limits[0] > 25
-
-
-def test_ctrl_c_in_a_packer_gives_what_it_has_until_then(monkeypatch):
-    problem = hard_problem()
-    monkeypatch.setattr(portfolio, "attempt", lambda *given: (attempt(*given)[0], True))
-    packing = plan(problem)
-    assert packing.interrupted
-    check_packing(packing)
 
 
 def test_numbers_of_numpy_are_numbers():

@@ -1,6 +1,7 @@
 """What a program that has run out of memory is told besides."""
 
 import numpy as np
+import pytest
 
 from pgmo.allocator.session import advice
 from pgmo.allocator.session.statistics import Phase
@@ -82,7 +83,7 @@ def test_no_more_than_ten_blocks():
 def test_advice_follows_the_phases(adapter):
     loop = Loop(adapter, LAYERS)
     with open_session(adapter) as session:
-        assert adapter.advice == advice.while_recording()
+        assert adapter.advice == advice.while_recording(pages=False)
         run(loop, session, 6)
         assert adapter.advice == advice.while_replaying(session.plan, session.profile)
         # A structure that is learned while another one is served: the advice is never to wait.
@@ -92,3 +93,12 @@ def test_advice_follows_the_phases(adapter):
             run(other, session, 1)
             assert adapter.advice.startswith("The plan needs")
         assert Phase.RECORD in [one.phase for one in session.history[6:]]
+
+
+@pytest.mark.parametrize("pages", [False, True])
+def test_while_recording_a_plan_is_proposed_where_no_pages_serve(adapter, pages):
+    adapter.pages = pages
+    with open_session(adapter):
+        assert ("fragmented" in adapter.advice) is not pages
+        assert ("plan=" in adapter.advice) is not pages
+        assert ("smaller batch" in adapter.advice) is pages

@@ -6,8 +6,8 @@ from hypothesis import strategies as st
 from pgmo.errors import OptionError
 from pgmo.profiler.profile import NEVER, Profile
 from pgmo.profiler.tag import Tag
+from pgmo.report.blocks.origins import names_of
 from pgmo.report.findings.attribution import alive, find_peak, module_tree
-from pgmo.report.findings.origins import names_of
 
 TAGS = (Tag("Net.a", "aten.mm", "forward"), Tag("Net.b", "aten.mm", "backward"))
 

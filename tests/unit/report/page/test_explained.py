@@ -10,9 +10,9 @@ from pgmo.profiler.iterations.from_trace import profile_of
 from pgmo.profiler.profile import Profile, ProfileMeta
 from pgmo.profiler.tag import Tag
 from pgmo.profiler.trace import Event, Trace
+from pgmo.report.blocks.origins import EARLIER, names_of, there_before
 from pgmo.report.findings.attribution import find_peak
 from pgmo.report.findings.nesting import by_module, by_stack
-from pgmo.report.findings.origins import EARLIER, names_of, there_before
 from pgmo.report.page.cards import cards
 from pgmo.report.page.glossary import WORDS
 from pgmo.report.page.html import render, write_report

@@ -4,7 +4,7 @@ from pgmo.packing.planner import plan
 from pgmo.profiler.profile import Profile
 from pgmo.profiler.tag import Tag
 from pgmo.profiler.trace import Event, Trace
-from pgmo.report.findings.framework_addresses import find_placement
+from pgmo.report.blocks.framework_addresses import find_placement
 from pgmo.report.page.payload import PERSISTENT, VARYING, payload
 from tests.unit.report.page.test_packed import unpack
 from tests.unit.report.profiles import HOSTILE, small_profile

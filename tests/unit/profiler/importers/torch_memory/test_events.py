@@ -9,7 +9,7 @@ import pytest
 from pgmo.errors import FileError
 from pgmo.profiler.importers.torch_memory.snapshot import read_torch_snapshot
 from pgmo.profiler.trace import Event
-from pgmo.report.findings.history import follow
+from pgmo.report.blocks.history import follow
 from tests.unit.profiler.importers.snapshots import (
     MIB,
     Device,

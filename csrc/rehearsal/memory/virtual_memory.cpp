@@ -11,8 +11,8 @@
 #include <cstdint>
 #include <cstdlib>
 
+#include "../state.hpp"
 #include "mappings.hpp"
-#include "state.hpp"
 
 namespace fakecuda {
 namespace {

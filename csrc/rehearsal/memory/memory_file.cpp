@@ -14,7 +14,7 @@
 #include <string>
 #include <vector>
 
-#include "state.hpp"
+#include "../state.hpp"
 
 namespace fakecuda {
 namespace {

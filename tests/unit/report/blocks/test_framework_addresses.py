@@ -2,7 +2,7 @@ import numpy as np
 
 from pgmo.profiler.profile import NEVER, Profile
 from pgmo.profiler.trace import Event, Trace
-from pgmo.report.findings.framework_addresses import find_placement
+from pgmo.report.blocks.framework_addresses import find_placement
 
 MIB = 2**20
 FAR = 2**40

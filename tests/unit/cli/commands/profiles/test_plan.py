@@ -4,7 +4,7 @@ from dataclasses import asdict, replace
 
 import pytest
 
-from pgmo.cli.commands.plan import add_arguments
+from pgmo.cli.commands.profiles.plan import add_arguments
 from pgmo.cli.main import main
 from pgmo.packing import planner
 from pgmo.packing.plan import Plan

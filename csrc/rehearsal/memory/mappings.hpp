@@ -11,7 +11,7 @@
 #include <map>
 #include <vector>
 
-#include "state.hpp"
+#include "../state.hpp"
 
 namespace fakecuda {
 

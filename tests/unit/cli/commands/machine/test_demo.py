@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from pgmo.cli.commands.demo import choose_networks
+from pgmo.cli.commands.machine.demo import choose_networks
 from pgmo.cli.main import main
 from pgmo.demo.comparison_runs import DemoComparison, combine
 from pgmo.demo.job import Job, Outcome, PlanOutcome
@@ -31,7 +31,7 @@ def trained(monkeypatch):
         pgmo = replace(outcome, seconds=(0.1,) * 20, planned=planned)
         return combine(Job(network, "default"), Path(folder, network), outcome, pgmo, pgmo)
 
-    monkeypatch.setattr("pgmo.cli.commands.demo.compare", train)
+    monkeypatch.setattr("pgmo.cli.commands.machine.demo.compare", train)
     return calls
 
 
@@ -63,7 +63,7 @@ def test_json_is_a_list_of_objects_and_nothing_else(trained, tmp_path, capsys):
 
 
 def test_a_difference_is_told_and_fails(trained, tmp_path, monkeypatch, capsys):
-    import pgmo.cli.commands.demo as module
+    import pgmo.cli.commands.machine.demo as module
 
     honest = module.compare
     monkeypatch.setattr(
@@ -86,7 +86,7 @@ def test_a_difference_is_told_and_fails(trained, tmp_path, monkeypatch, capsys):
     ],
 )
 def test_what_falls_short_is_warned_of(changes, warnings, trained, tmp_path, monkeypatch, capsys):
-    import pgmo.cli.commands.demo as module
+    import pgmo.cli.commands.machine.demo as module
 
     good = module.compare
     monkeypatch.setattr(module, "compare", lambda *a, **k: replace(good(*a, **k), **changes))

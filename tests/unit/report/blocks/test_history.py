@@ -3,7 +3,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pgmo.profiler.trace import Event, Trace
-from pgmo.report.findings.history import ALIVE, follow
+from pgmo.report.blocks.history import ALIVE, follow
 from tests.unit.report.loops import train
 
 KINDS = (Event.ALLOC, Event.FREE_REQUESTED, Event.FREE_COMPLETED, Event.MARK)

@@ -12,8 +12,8 @@
 #include <cstring>
 #include <map>
 
-#include "shared_cards.hpp"
-#include "state.hpp"
+#include "../shared_cards.hpp"
+#include "../state.hpp"
 
 namespace fakecuda {
 namespace {

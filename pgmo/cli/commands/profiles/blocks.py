@@ -93,7 +93,7 @@ def _row(profile: "Profile", row: int, copies: int) -> dict[str, Any]:
 def _print(out: Any, fields: dict[str, Any]) -> None:
     from pgmo.cli.terminal.holders import print_held, print_table
     from pgmo.profiler.tag import Tag
-    from pgmo.report.findings.origins import describe
+    from pgmo.report.blocks.origins import describe
 
     where = f"alive at tick {fields['tick']}, the peak" if fields["at_peak"] else "in all"
     out.print(f"{fields['blocks']} blocks, {format_bytes(fields['size'])}, {where}", markup=False)

@@ -7,7 +7,7 @@
 #include <cstdint>
 #include <map>
 
-#include "state.hpp"
+#include "../state.hpp"
 
 namespace fakecuda {
 namespace {

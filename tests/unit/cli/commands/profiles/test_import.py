@@ -8,7 +8,7 @@ import pytest
 from pgmo.cli.main import main
 from pgmo.packing.plan import Plan
 from pgmo.profiler.profile import Profile
-from pgmo.report.findings.history import follow
+from pgmo.report.blocks.history import follow
 from pgmo.units import format_bytes
 from tests.unit.profiler.importers.snapshots import Device, save, snapshot, train
 

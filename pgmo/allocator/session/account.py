@@ -1,0 +1,86 @@
+"""What a session can tell at any moment: what it has done, evidence for a verdict, a recording."""
+
+from pgmo.allocator.plans.plan_set import PlanSet
+from pgmo.allocator.session.learning.waiting import Waiting
+from pgmo.allocator.session.recorder import Recorder
+from pgmo.allocator.session.state import SessionState
+from pgmo.allocator.session.statistics import Summary
+from pgmo.allocator.session.statistics_collector import StatisticsCollector
+from pgmo.allocator.session.verdict.evidence import Beginning, Evidence
+from pgmo.profiler.iterations.linear_profile import linear_profile
+from pgmo.profiler.profile import Profile
+
+
+class Account:
+    """Reads what the parts of a session know, and changes none of them.
+
+    Args:
+        state: where the session stands.
+        collector: has counted.
+        recorder: has the tags of what was recorded.
+        plans: those that serve.
+        waiting: has those that do not pay yet.
+
+    Example:
+        >>> lifecycle.account.summary().iterations  # doctest: +SKIP
+        12
+    """
+
+    def __init__(
+        self,
+        state: SessionState,
+        collector: StatisticsCollector,
+        recorder: Recorder,
+        plans: PlanSet,
+        waiting: Waiting,
+    ) -> None:
+        self._state = state
+        self._collector = collector
+        self._recorder = recorder
+        self._plans = plans
+        self._waiting = waiting
+        self._awaited = False
+        self._beginning: Beginning | None = None
+
+    def expect_beginning(self) -> None:
+        """The session begins with a recording: `keep_beginning` is to keep that."""
+        self._awaited = True
+
+    def keep_beginning(self) -> None:
+        """Keeps the session's first recording, where there is an allocator to compare it with.
+
+        One copy, once, while the loop waits for the plan anyway.
+        """
+        adapter = self._state.adapter
+        if self._awaited and adapter.name == "torch" and adapter.device.startswith("cuda"):
+            self._beginning = self._collector.beginning(self._recorder.iterations)
+        self._awaited = False
+
+    def summary(self) -> Summary:
+        """What has been done so far."""
+        state = self._state
+        notes = tuple(note for note in (*state.notes, state.adapter.note) if note)
+        waits = self._waiting.explanation
+        return self._collector.summary(state.plan, len(self._plans), state.replans, notes, waits)
+
+    def evidence(self) -> Evidence:
+        """What a verdict can be found from, as things stand; to be called before the end."""
+        state = self._state
+        plans = [*self._plans.all, *self._waiting.plans]
+        largest = max((one.plan for one in plans), key=lambda plan: plan.arena, default=state.plan)
+        return Evidence(
+            summary=self.summary(),
+            framework=state.adapter.name,
+            device=state.adapter.device,
+            plan=largest,
+            outside=self._collector.outside_of_plan(),
+            pages=self._collector.pages_for_blocks(),
+            beginning=self._beginning,
+            gave_up=state.gave_up,
+            recorded_only=state.options.record_only,
+        )
+
+    def recording(self) -> Profile | None:
+        """What has been recorded since recording began, up to this moment, as a line."""
+        meta = self._state.meta({"found": "everything up to one moment"})
+        return linear_profile(self._state.adapter.engine.events(), self._recorder.tags, meta)

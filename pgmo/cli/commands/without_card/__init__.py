@@ -1,1 +1,0 @@
-"""Commands about a card that is not there."""

@@ -1,0 +1,33 @@
+"""What is true of all results of planning, and a problem that is not solved at once."""
+
+from bench._dissected import dissected
+from pgmo.packing.lower_bound import max_load
+from pgmo.packing.problem import Problem
+
+
+def hard_problem(blocks: int = 400) -> Problem:
+    """One that no packer brings to the lower bound."""
+    return dissected(blocks, 1)
+
+
+def check_packing(packing) -> None:
+    """What is true of every packing, whoever made it."""
+    problem = packing.problem
+    size = -(-problem.size // problem.alignment) * problem.alignment
+    assert int((packing.offset + size).max(initial=0)) == packing.arena
+    assert packing.max_load == max_load(problem) <= packing.bound <= packing.arena
+    assert packing.optimal == (packing.bound == packing.arena)
+    check_trace(packing)
+
+
+def check_trace(result) -> None:
+    states = [(event.arena, -event.bound) for event in result.trace]
+    assert states == sorted(states, reverse=True)
+    assert len(set(states)) == len(states)
+    times = [event.seconds for event in result.trace]
+    assert times == sorted(times)
+    assert 0 <= times[0] <= times[-1] <= result.seconds
+    assert states[-1] == (result.arena, -result.bound)
+    assert all(
+        event.bound <= result.bound and event.arena >= result.arena for event in result.trace
+    )

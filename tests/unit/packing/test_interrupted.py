@@ -1,0 +1,68 @@
+"""Ctrl-C ends planning with what has been found."""
+
+import os
+import signal
+import threading
+
+import pytest
+
+from pgmo.packing.planner import plan
+from pgmo.packing.problem import Problem
+from pgmo.packing.solving import portfolio
+from pgmo.packing.solving.packer import PACKERS, attempt, pack
+from tests.unit.packing.results import check_packing, hard_problem
+
+
+def interrupting(problem: Problem, name: str, time_limit: float):
+    """A packer during which Ctrl-C comes, unless it is the first one."""
+    if name != PACKERS[0]:
+        raise KeyboardInterrupt
+    return attempt(problem, name, time_limit)
+
+
+def test_ctrl_c_returns_the_best_so_far(monkeypatch):
+    monkeypatch.setattr(portfolio, "attempt", interrupting)
+    packing = plan(hard_problem())
+    assert packing.interrupted
+    assert packing.offset.tolist() == pack(packing.problem, PACKERS[0]).tolist()
+    check_packing(packing)
+
+
+def test_ctrl_c_before_there_is_anything_is_passed_on(monkeypatch):
+    monkeypatch.setattr(portfolio, "PACKERS", PACKERS[1:])
+    monkeypatch.setattr(portfolio, "attempt", interrupting)
+    with pytest.raises(KeyboardInterrupt):
+        plan(hard_problem())
+
+
+@pytest.mark.parametrize("solver", ["search", "branch-and-bound"])
+def test_a_real_ctrl_c_ends_a_solver(solver, monkeypatch):
+    """One that would go on for a minute: a solver that did not listen would end uninterrupted."""
+    improve, pressed = portfolio.improve, []
+
+    def press() -> None:
+        pressed.append(solver)
+        os.kill(os.getpid(), signal.SIGINT)
+
+    def interrupted_soon(*arguments, **options):
+        timer = threading.Timer(0.3, press)
+        timer.start()
+        try:
+            return improve(*arguments, **options)
+        finally:
+            timer.cancel()
+
+    monkeypatch.setattr(portfolio, "improve", interrupted_soon)
+    packing = plan(hard_problem(1000), solver=solver, time_limit=60)
+    assert pressed == [solver]
+    assert packing.interrupted
+    assert not packing.optimal
+    check_packing(packing)
+
+
+def test_ctrl_c_in_a_packer_gives_what_it_has_until_then(monkeypatch):
+    problem = hard_problem()
+    monkeypatch.setattr(portfolio, "attempt", lambda *given: (attempt(*given)[0], True))
+    packing = plan(problem)
+    assert packing.interrupted
+    check_packing(packing)
