@@ -3,8 +3,8 @@
 //
 // A circle is swept as a line of several turns, from where the fewest blocks are alive, with the
 // same holes in each turn. What is left open goes by the same rule each time, so a turn amid others
-// ends with the stack that it began with, and is a packing of the circle. If it is not, which was
-// not seen yet, the search goes on.
+// often ends with the stack that it began with, and is a packing of the circle. It need not: a line
+// may have a packing where the circle has none. Then another try begins.
 
 #pragma once
 
