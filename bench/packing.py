@@ -8,9 +8,10 @@
 
 Five parts. `instances`: the files, or dissected arenas (nothing need be wasted) and training-shaped
 and random traces. `circular`: the same on a circle, most blocks wrapping. `hard`: pgmo alone on
-dissected arenas of 300 to 1,000 blocks with long, short and nested lifetimes. `networks`: traces
-recorded from the demo networks at ten times their size (needs torch). `growth`: the packers and
-plan(effort="fast") on up to a million blocks.
+dissected arenas of 300 to 1,000 blocks with long, short and nested lifetimes: lines, the same ones
+turned, and circles that no tick cuts. `networks`: traces recorded from the demo networks at ten
+times their size (needs torch). `growth`: the packers and plan(effort="fast") on up to a million
+blocks.
 
 All but `hard` and `growth` are a table of contestants, each in a process of its own, at the same
 time limit and number of threads: pgmo, its packers alone, the heuristic of Sekiyama et al. 2018,

@@ -5,6 +5,8 @@
 #include <cstdint>
 #include <utility>
 
+#include "packing/sweep/small_holes.hpp"
+
 namespace pgmo::packing {
 namespace {
 
@@ -101,19 +103,25 @@ Blocks joined(const std::vector<Blocks>& sets) {
 
 Partitions partitions(const Window& window, const std::vector<Blocks>& out,
                       const std::vector<Blocks>& in,
-                      const std::function<bool(const Blocks&)>& possible) {
+                      const std::function<bool(const Blocks&)>& possible, bool small) {
   Partitions result;
-  if (out.size() < 2 || in.size() < 2 || out.size() > kMostSets || in.size() > kMostSets) {
+  const bool few = out.size() <= kMostSets && in.size() <= kMostSets;
+  if (out.size() < 2 || in.size() < 2 || (!few && !small)) {
     result.ways = {{{joined(out), joined(in)}}};
     result.complete = out.size() < 2 || in.size() < 2;
     return result;
   }
-  Parting(window, out, in, possible, result).run();
-  Bytes size = 0;
-  for (const BlockId block : joined(out)) size += window.size[block];
-  result.chance =
-      (std::exp2(out.size() - 1) - 1) * (std::exp2(in.size()) - 2) / static_cast<double>(size);
-  return result;
+  if (few) {
+    Parting(window, out, in, possible, result).run();
+    Bytes size = 0;
+    for (const BlockId block : joined(out)) size += window.size[block];
+    result.chance =
+        (std::exp2(out.size() - 1) - 1) * (std::exp2(in.size()) - 2) / static_cast<double>(size);
+    if (result.complete || !small) return result;
+  }
+  Partitions simple = small_holes(window, out, in, possible);
+  simple.work += result.work;
+  return simple;
 }
 
 }  // namespace pgmo::packing

@@ -1,6 +1,7 @@
 #include "packing/sweep/pq_tree.hpp"
 
 #include <algorithm>
+#include <limits>
 #include <utility>
 
 namespace pgmo::packing {
@@ -258,32 +259,39 @@ void PqTree::write(Node node, std::vector<Leaf>& order) const {
 
 std::vector<PqTree::Leaf> PqTree::order_like(Node root, std::span<const Leaf> other,
                                              std::span<const Leaf> instead,
-                                             std::span<const Leaf> there) {
+                                             std::span<const Leaf> there,
+                                             std::span<const Leaf> ranks) {
   for (std::size_t i = 0; i < other.size(); ++i) place_[other[i]] = static_cast<std::int32_t>(i);
   const std::int32_t at = place_[instead[0]];
   for (const Leaf leaf : there) place_[leaf] = at;
   std::vector<Leaf> order;
-  write_like(root, order, at);
+  write_like(root, order, at, ranks);
   return order;
 }
 
-// Appends the leaves in their order; returns the place of one, if possible not of those `there`.
-std::int32_t PqTree::write_like(Node node, std::vector<Leaf>& order, std::int32_t there) const {
+// Appends the leaves in their order; returns the place of one, if possible not of those `there`,
+// and the least rank.
+PqTree::Place PqTree::write_like(Node node, std::vector<Leaf>& order, std::int32_t there,
+                                 std::span<const Leaf> ranks) const {
   const Entry& entry = nodes_[node];
   if (entry.kind == Kind::kLeaf) {
     order.push_back(entry.leaf);
-    return place_[entry.leaf];
+    return {place_[entry.leaf], ranks.empty() ? 0 : ranks[entry.leaf]};
   }
-  std::vector<std::pair<std::int32_t, std::vector<Leaf>>> parts(entry.count);
-  std::int32_t place = there;
+  std::vector<std::pair<Place, std::vector<Leaf>>> parts(entry.count);
+  Place place{there, std::numeric_limits<Leaf>::max()};
   for (std::uint32_t i = 0; i < entry.count; ++i) {
-    parts[i].first = write_like(children_[entry.first + i], parts[i].second, there);
-    if (parts[i].first != there) place = parts[i].first;
+    auto& [at, part] = parts[i];
+    at = write_like(children_[entry.first + i], part, there, ranks);
+    if (at.at != there) place.at = at.at;
+    place.rank = std::min(place.rank, at.rank);
   }
+  const auto before = [](const auto& a, const auto& b) {
+    return std::pair(a.first.at, a.first.rank) < std::pair(b.first.at, b.first.rank);
+  };
   if (entry.kind == Kind::kAny) {
-    std::stable_sort(parts.begin(), parts.end(),
-                     [](const auto& a, const auto& b) { return a.first < b.first; });
-  } else if (parts.front().first > parts.back().first) {
+    std::stable_sort(parts.begin(), parts.end(), before);
+  } else if (before(parts.back(), parts.front())) {
     std::reverse(parts.begin(), parts.end());
   }
   for (const auto& part : parts) order.insert(order.end(), part.second.begin(), part.second.end());

@@ -50,9 +50,11 @@ class PqTree {
   // One of the orders.
   std::vector<Leaf> order(Node root) const;
   // The order of `root` that differs from `other` only in that `there` are in the place of
-  // `instead`, at least one each, and together. There must be such an order.
+  // `instead`, at least one each, and together. There must be such an order. What it leaves open
+  // goes by the least of `ranks`, which are by leaf, if there are any.
   std::vector<Leaf> order_like(Node root, std::span<const Leaf> other,
-                               std::span<const Leaf> instead, std::span<const Leaf> there);
+                               std::span<const Leaf> instead, std::span<const Leaf> there,
+                               std::span<const Leaf> ranks);
 
   struct Mark {
     std::size_t nodes, children;
@@ -87,7 +89,11 @@ class PqTree {
   Node replaced(Node node, Node by);
   void collect(Node node, std::vector<std::vector<Leaf>>& sets, Reasons& why) const;
   void write(Node node, std::vector<Leaf>& order) const;
-  std::int32_t write_like(Node node, std::vector<Leaf>& order, std::int32_t there) const;
+  struct Place {
+    std::int32_t at, rank;  // in the other order; by `ranks`, to tell those apart that have one
+  };
+  Place write_like(Node node, std::vector<Leaf>& order, std::int32_t there,
+                   std::span<const Leaf> ranks) const;
 
   std::vector<Entry> nodes_;
   std::vector<Reasons> why_;  // by node: it is there, or what is below it is together

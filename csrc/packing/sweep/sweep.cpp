@@ -1,6 +1,8 @@
 #include "packing/sweep/sweep.hpp"
 
 #include <algorithm>
+#include <cmath>
+#include <numeric>
 #include <utility>
 
 namespace pgmo::packing {
@@ -9,30 +11,40 @@ namespace {
 constexpr std::uint64_t kAsk = 64;       // nodes between looks at the clock
 constexpr std::uint64_t kWork = 50'000;  // looks at sets between those
 constexpr double kHardly = 3;      // partitions in two, up to which chance does not explain them
+constexpr double kLeast = 0.1;     // to which a seed makes a way's cost of 1 at least
 constexpr double kSwapped = 0.15;  // share of ways that change places in an order of a seed
 
 }  // namespace
 
 bool is_seamless(const Window& window) {
-  std::vector<Bytes> change(static_cast<std::size_t>(window.sections) + 1);
+  std::vector<Bytes> load(static_cast<std::size_t>(window.sections) + 1);
   for (BlockId i = 0; i < window.blocks(); ++i) {
-    if (window.end[i] > window.sections) return false;
-    change[window.begin[i]] += window.size[i];
-    change[window.end[i]] -= window.size[i];
+    const Rank end = std::min(window.end[i], window.sections), rest = window.end[i] - end;
+    load[window.begin[i]] += window.size[i];
+    load[end] -= window.size[i];
+    if (rest > 0) load[0] += window.size[i], load[rest] -= window.size[i];
   }
-  return window.sections > 0 && change[0] == window.load &&
-         std::all_of(change.begin() + 1, change.end() - 1, [](Bytes by) { return by == 0; });
+  std::partial_sum(load.begin(), load.end(), load.begin());
+  return window.sections > 0 &&
+         std::all_of(load.begin(), load.end() - 1, [&](Bytes of) { return of == window.load; });
 }
 
-Sweep::Sweep(const Window& window)
+Sweep::Sweep(const Window& window, Rank period, std::vector<BlockId> next)
     : window_(window),
       turnovers_(turnovers(window)),
       early_(window.sections),
       choice_(window.sections),
+      period_(period),
+      next_(std::move(next)),
       tree_(window.block.size()) {
+  if (period_ > 0) share();
   for (Rank s = 1; s < window.sections; ++s) {
     const Turnover& turnover = turnovers_[s];
-    if (!turnover.whole) choice_[s] = choices_++ % Reasons::kCapacity;
+    if (period_ > 0 && s > period_) {
+      choice_[s] = choice_[s - period_];
+    } else if (!turnover.whole) {
+      choice_[s] = choices_++ % Reasons::kCapacity;
+    }
     if (!turnover.whole || turnover.out.size() < 2) continue;
     Rank there = 0;
     for (const BlockId block : turnover.out) there = std::max(there, window.begin[block]);
@@ -40,7 +52,36 @@ Sweep::Sweep(const Window& window)
   }
 }
 
-void Sweep::start(std::optional<std::uint64_t> seed) {
+// What is certain of a turnover is so in every turn. More is known of one amid others.
+void Sweep::share() {
+  first_.resize(next_.size());
+  std::iota(first_.begin(), first_.end(), 0);
+  for (BlockId i = 0; i < window_.blocks(); ++i) {
+    if (next_[i] >= 0) first_[next_[i]] = first_[i];
+  }
+  std::vector<BlockId> before(next_.size(), -1);
+  for (BlockId i = 0; i < window_.blocks(); ++i) {
+    if (next_[i] >= 0) before[next_[i]] = i;
+  }
+  for (Rank s = 1; s <= period_ && s + period_ < window_.sections; ++s) {
+    bool whole = false;
+    for (Rank t = s; t < window_.sections; t += period_) whole |= turnovers_[t].whole;
+    std::vector<Blocks> sets = turnovers_[s + period_].in_sets;
+    for (Blocks& set : sets) {
+      for (BlockId& block : set) block = before[block];
+    }
+    for (Rank t = s; t < window_.sections; t += period_) {
+      turnovers_[t].whole = whole;
+      turnovers_[t].in_sets = sets;
+      for (Blocks& set : sets) {
+        for (BlockId& block : set) block = next_[block];
+      }
+    }
+  }
+}
+
+void Sweep::start(std::optional<std::uint64_t> seed, bool small) {
+  small_ = small;
   random_.reset();
   if (seed) random_.emplace(*seed);
   levels_.clear();
@@ -55,12 +96,28 @@ void Sweep::enter(PqTree::Node root) {
   Level level;
   level.root = root;
   const std::size_t section = levels_.size() + 1;
-  if (section < turnovers_.size()) {
+  const auto period = static_cast<std::size_t>(period_);
+  if (period > 0 && section > period && section < turnovers_.size()) {
+    const Level& before = levels_[section - period - 1];
+    level.parts.ways = {again(before.parts.ways[before.next - 1])};
+    level.why = reasons(before, static_cast<Rank>(section - period));
+    level.conflict = level.why;
+  } else if (section < turnovers_.size()) {
     level.parts = ways(root, turnovers_[section], level.why);
     level.conflict = level.why;
   }
   level.mark = tree_.mark();
   levels_.push_back(std::move(level));
+}
+
+std::vector<Hole> Sweep::again(const std::vector<Hole>& holes) const {
+  std::vector<Hole> later = holes;
+  for (Hole& hole : later) {
+    for (Blocks* side : {&hole.out, &hole.in}) {
+      for (BlockId& block : *side) block = next_[block];
+    }
+  }
+  return later;
 }
 
 Partitions Sweep::ways(PqTree::Node root, const Turnover& turnover, Reasons& why) {
@@ -70,13 +127,14 @@ Partitions Sweep::ways(PqTree::Node root, const Turnover& turnover, Reasons& why
     return parts;
   }
   const PqTree::Mark mark = tree_.mark();
+  const auto possible = [&](const Blocks& blocks) {
+    const bool can = tree_.gather(root, blocks, {}) != PqTree::kNone;
+    if (!can) why |= tree_.why_not();
+    tree_.forget(mark);
+    return can;
+  };
   Partitions parts = partitions(window_, tree_.together(root, turnover.out, why), turnover.in_sets,
-                                [&](const Blocks& blocks) {
-                                  const bool can = tree_.gather(root, blocks, {}) != PqTree::kNone;
-                                  if (!can) why |= tree_.why_not();
-                                  tree_.forget(mark);
-                                  return can;
-                                });
+                                possible, small_);
   complete_ = complete_ && parts.complete;
   unasked_ += parts.work;
   arrange(parts);
@@ -87,6 +145,18 @@ Partitions Sweep::ways(PqTree::Node root, const Turnover& turnover, Reasons& why
 void Sweep::arrange(Partitions& parts) {
   auto& ways = parts.ways;
   if (ways.size() < 2) return;
+  if (!parts.costs.empty()) {
+    std::vector<std::pair<double, std::size_t>> order;
+    for (std::size_t i = 0; i < ways.size(); ++i) {
+      const double by = random_ ? kLeast - std::log(1 - random_->unit()) : 1;
+      order.push_back({by * parts.costs[i], i});
+    }
+    std::sort(order.begin(), order.end());
+    std::vector<std::vector<Hole>> sorted;
+    for (const auto& [cost, i] : order) sorted.push_back(std::move(ways[i]));
+    ways = std::move(sorted);
+    return;
+  }
   const bool many =
       random_ ? random_->unit() * (kHardly + parts.chance) < kHardly : parts.chance < kHardly;
   std::stable_sort(ways.begin(), ways.end(), [&](const auto& a, const auto& b) {
@@ -193,7 +263,7 @@ Offsets Sweep::offsets() {
       root = tree_.replace(root, hole.out, hole.in, {});
     }
     for (std::size_t i = holes.size(); i-- > 0;) {
-      stack = tree_.order_like(roots[i], stack, holes[i].in, holes[i].out);
+      stack = tree_.order_like(roots[i], stack, holes[i].in, holes[i].out, first_);
     }
   }
 }

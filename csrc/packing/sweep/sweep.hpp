@@ -22,18 +22,23 @@
 
 namespace pgmo::packing {
 
-// Whether a window is a line whose sections all hold its load.
+// Whether all sections of a window hold its load.
 bool is_seamless(const Window& window);
 
 class Sweep {
  public:
   enum class State { kOpen, kFound, kInfeasible };
 
-  // The window is seamless, and is searched for a packing of its load.
-  explicit Sweep(const Window& window);
+  // The window is a line and seamless, and is searched for a packing of its load.
+  explicit Sweep(const Window& window) : Sweep(window, 0, {}) {}
 
-  // Begins anew. Without a seed, more holes come first where so many can hardly be chance.
-  void start(std::optional<std::uint64_t> seed);
+  // Seeks only packings in which holes are the same again after so many sections: `next` has a
+  // block's copy that much later, or -1.
+  Sweep(const Window& window, Rank period, std::vector<BlockId> next);
+
+  // Begins anew. Without a seed, more holes come first where so many can hardly be chance. `small`
+  // is that of partitions.
+  void start(std::optional<std::uint64_t> seed, bool small = false);
 
   // Crosses at most so many turnovers, or until `stopped`, which is asked now and then.
   // kInfeasible is proved; kOpen beyond the end of `nodes`, or when nothing more is tried.
@@ -56,8 +61,10 @@ class Sweep {
     Reasons conflict;  // choices that no way through can be found with
   };
 
+  void share();
   void enter(PqTree::Node root);
   Partitions ways(PqTree::Node root, const Turnover& turnover, Reasons& why);
+  std::vector<Hole> again(const std::vector<Hole>& holes) const;
   void arrange(Partitions& parts);
   bool cross(Level& level, const std::vector<Hole>& holes);
   bool put_together(Rank section, PqTree::Node& root);
@@ -65,14 +72,17 @@ class Sweep {
   State go_back();
 
   const Window& window_;
-  const std::vector<Turnover> turnovers_;
+  std::vector<Turnover> turnovers_;
   std::vector<std::vector<Blocks>> early_;  // by section: holes to come, all of which is there
   std::vector<std::size_t> choice_;         // by section: number of what is not certain
   std::size_t choices_ = 0;                 // of those
+  const Rank period_;                       // after which choices are the same; 0: never
+  const std::vector<BlockId> next_;         // by block
+  std::vector<BlockId> first_;              // by block: its first copy
   PqTree tree_;
   std::optional<Random> random_;
   std::vector<Level> levels_;
-  bool complete_ = true;
+  bool small_ = false, complete_ = true;
   std::uint64_t nodes_ = 0;
   std::uint64_t unasked_ = 0;  // work since the last look at the clock
 };

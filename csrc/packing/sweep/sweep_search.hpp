@@ -1,11 +1,17 @@
 // Sweeps of one window, again and again: rightward and leftward, with another order of choices each
 // time, for numbers of nodes that grow in the manner of Luby.
+//
+// A circle is swept as a line of several turns, from where the fewest blocks are alive, with the
+// same holes in each turn. What is left open goes by the same rule each time, so a turn amid others
+// often ends with the stack that it began with, and is a packing of the circle. It need not: a line
+// may have a packing where the circle has none. Then another try begins.
 
 #pragma once
 
 #include <memory>
 
 #include "packing/sweep/sweep.hpp"
+#include "packing/sweep/unrolled.hpp"
 
 namespace pgmo::packing {
 
@@ -23,17 +29,19 @@ class SweepSearch {
   std::uint64_t nodes() const { return nodes_; }
 
   // In units, by the window's numbers. Only when found.
-  Offsets offsets() { return now_->offsets(); }
+  const Offsets& offsets() const { return offsets_; }
 
  private:
   void start();
 
   const Window& window_;
-  const std::uint64_t seed_, stride_;
-  std::uint64_t next_, tries_ = 0, budget_ = 0, nodes_ = 0;
-  Window mirrored_;
+  const Rank turn_;  // sections of a circle; 0: a line
+  Unrolled line_, mirrored_;
+  const std::uint64_t seed_, first_, stride_;
+  std::uint64_t tries_ = 0, budget_ = 0, nodes_ = 0;
   std::unique_ptr<Sweep> right_, left_;
-  Sweep* now_ = nullptr;
+  bool rightward_ = true;
+  Offsets offsets_;
 };
 
 }  // namespace pgmo::packing
