@@ -1,5 +1,7 @@
 """What is true of all results of planning, and a problem that is not solved at once."""
 
+import numpy as np
+
 from bench._dissected import dissected
 from pgmo.packing.lower_bound import max_load
 from pgmo.packing.problem import Problem
@@ -8,6 +10,13 @@ from pgmo.packing.problem import Problem
 def hard_problem(blocks: int = 400) -> Problem:
     """One that no packer brings to the lower bound."""
     return dissected(blocks, 1)
+
+
+def endless_problem() -> Problem:
+    """One that no solver ends within a minute: an arena that is not full at all times."""
+    full = dissected(1000, 1)
+    kept = np.arange(len(full)) % 20 != 0
+    return Problem(full.size[kept], full.lower[kept], full.upper[kept])
 
 
 def check_packing(packing) -> None:

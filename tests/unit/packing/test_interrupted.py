@@ -10,7 +10,7 @@ from pgmo.packing.planner import plan
 from pgmo.packing.problem import Problem
 from pgmo.packing.solving import portfolio
 from pgmo.packing.solving.packer import PACKERS, attempt, pack
-from tests.unit.packing.results import check_packing, hard_problem
+from tests.unit.packing.results import check_packing, endless_problem, hard_problem
 
 
 def interrupting(problem: Problem, name: str, time_limit: float):
@@ -53,7 +53,7 @@ def test_a_real_ctrl_c_ends_a_solver(solver, monkeypatch):
             timer.cancel()
 
     monkeypatch.setattr(portfolio, "improve", interrupted_soon)
-    packing = plan(hard_problem(1000), solver=solver, time_limit=60)
+    packing = plan(endless_problem(), solver=solver, time_limit=60)
     assert pressed == [solver]
     assert packing.interrupted
     assert not packing.optimal
