@@ -20,9 +20,6 @@ NAMES = ("activations", "parameters", "gradients", "optimizer_state", "workspace
 
 ACTIVATION, PARAMETER, GRADIENT, STATE, WORKSPACE = range(5)
 
-SCRATCH = 2
-"""Requests that scratch memory outlives at most: that of its kernel and of what it asks for."""
-
 LIBRARY = 64 << 20
 """Bytes of the largest block that a library is taken to keep for itself, as cuBLAS does."""
 

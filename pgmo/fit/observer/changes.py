@@ -8,8 +8,6 @@ recompute:SHARE     the model as `pgmo.recompute` returns it, with that share of
 from collections.abc import Iterator
 from typing import Any
 
-CHANGES = ("autocast", "checkpoint", "recompute")
-
 
 class Change:
     """Made when the outermost module is called for the first time.

@@ -87,7 +87,7 @@ def _laid(
 
 def _bar(bar: Bar, left: float, row: int, colour: int, whole: int) -> str:
     share = bar.size / whole
-    said = f"{format_bytes(bar.size)} ({share:.1%}), {bar.blocks:,} blocks"
+    said = f"{format_bytes(bar.size)} ({share:.1%}), {bar.blocks:,} block{'s' * (bar.blocks != 1)}"
     name = "the peak" if row == 0 else bar.name
     kind = "grey" if bar.name in (EARLIER, UNTAGGED) or row == 0 else f"c{colour}"
     label = f"{name}, {format_bytes(bar.size)}"
