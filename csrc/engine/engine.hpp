@@ -136,7 +136,7 @@ class Engine final : private pages::RangeOwner {
   void add_spill(Offset begin, const pgmo_arena& arena);
   bool has_arena();
 
-  // Whether nobody counts the slots of any range; see pages/planned_range.hpp.
+  // Whether nobody counts the slots of any range; see pages/planned/planned_range.hpp.
   bool settled() noexcept;
 
   // What is alive, between two iterations. Throws std::bad_alloc.

@@ -1,5 +1,5 @@
 // What windows and planned ranges share: addresses, the places under them, and what concerns all of
-// it. Blocks of windows are in blocks.cpp, planned ranges in ranges.cpp.
+// it. Blocks of windows are in blocks.cpp, planned ranges in planned.
 
 #include "pages/space.hpp"
 

@@ -26,7 +26,7 @@
 
 #include "pages/device.hpp"
 #include "pages/meter.hpp"
-#include "pages/planned_range.hpp"
+#include "pages/planned/planned_range.hpp"
 #include "pages/pool/pool.hpp"
 #include "pages/tuning.hpp"
 #include "pages/window.hpp"
@@ -212,6 +212,7 @@ class Space final : private Uncounted {
   static constexpr int kMostArrangements = 64;  // where nothing was missed
   static constexpr std::size_t kSpare = 100;    // of so many pages one more is a few
   static constexpr int kLacking = 2;            // iterations in a row until a range gets these
+  static constexpr int kLongestRest = 6;        // of a range, as a power of two iterations
   static constexpr int kMostTries = 4;
   static constexpr std::size_t kMostPlaces = 32;
   static constexpr Bytes kMostBytes = Bytes{1} << 46;
@@ -256,7 +257,7 @@ class Space final : private Uncounted {
   void died(Address address) noexcept;
   bool deallocate(Address address, std::optional<Stream> stream) noexcept;
 
-  // ranges.cpp
+  // planned/ranges.cpp
   Place& place_in(const Twin& twin);
   void forget_plan(const RangeOwner& owner) noexcept;
   static bool rests(Places places) noexcept;
@@ -267,7 +268,7 @@ class Space final : private Uncounted {
   bool surrender() noexcept override;
   bool surrender(PlannedRange& range) noexcept;
 
-  // settling.cpp
+  // planned/settling.cpp
   void widen_to_pages(std::vector<Extent>& extents) const;
   std::vector<Places> by_completeness(const std::vector<Extent>& extents, std::size_t& complete);
   bool may_create(PlannedRange& range, const std::vector<Places>& runs, std::size_t complete,
@@ -291,6 +292,8 @@ class Space final : private Uncounted {
   bool arranged_ = true;                            // nothing has been missed since
   std::size_t missed_ = 0;                          // pages of slots, since
   int arrangements_ = 0;                            // of this plan
+  std::uint64_t iterations_ = 0;                    // of all owners
+  std::uint64_t looks_ = 0;                         // at what pages there are
   int strays_ = 0;                                  // iterations with pages out of place
   std::unordered_map<Address, Block> blocks_;
   Meter meter_;

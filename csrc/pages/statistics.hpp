@@ -9,7 +9,7 @@
 namespace pgmo::pages {
 
 struct Statistics {
-  // Now. What nobody counts (see planned_range.hpp) is occupied as a whole.
+  // Now. What nobody counts (see planned/planned_range.hpp) is occupied as a whole.
   Bytes held = 0;      // pages of the device
   Bytes occupied = 0;  // of these, pages that a living block lies on
   Bytes live = 0;      // blocks outside of planned ranges

@@ -22,7 +22,7 @@
 
 #include "engine/memory/arena.hpp"
 #include "engine/replay/late_set.hpp"
-#include "pages/planned_range.hpp"
+#include "pages/planned/planned_range.hpp"
 #include "types.hpp"
 
 namespace pgmo {

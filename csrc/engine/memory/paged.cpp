@@ -4,8 +4,9 @@
 //     release     lock: free, generation read ──▶ no lock: the same
 //     pages       somebody needs some ──▶ list_living, with the lock ──▶ counted from now on
 //
-// See pages/planned_range.hpp. The engine's lock is never held while the pages are called; whoever
-// comes between finds the slot taken, or not any more, which is what the pages hear as well.
+// See pages/planned/planned_range.hpp. The engine's lock is never held while the pages are called;
+// whoever comes between finds the slot taken, or not any more, which is what the pages hear as
+// well.
 
 #include <algorithm>
 #include <memory>

@@ -64,11 +64,13 @@ struct Page {
 
   Handle handle = 0;
   State state = State::kGone;
-  Place* home = nullptr;      // where blocks lie, or did last
-  Place* places = nullptr;    // all mappings, through `another`
-  Marks marks;                // the last uses, wherever
-  std::uint64_t claimed = 0;  // number of the arrangement that has a use for it
-  Page* prev = nullptr;       // in the list of free or of idle ones
+  Place* home = nullptr;         // where blocks lie, or did last
+  Place* places = nullptr;       // all mappings, through `another`
+  Marks marks;                   // the last uses, wherever
+  std::uint64_t claimed = 0;     // number of the arrangement that has a use for it
+  std::uint64_t looked = 0;      // number of the look that found it
+  const Place* found = nullptr;  // by that, for this place
+  Page* prev = nullptr;          // in the list of free or of idle ones
   Page* next = nullptr;
 };
 

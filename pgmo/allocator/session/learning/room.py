@@ -29,7 +29,7 @@ class Room:
         # What takes turns with another session is to lie where the other's arena idles.
         self._matters = adapter.pages and adapter.seat == 0
         self._plan: Plan | None = None  # that was asked of last
-        self._needs = self._wraps = 0
+        self._needs, self._wraps = 0, (0, 0)
 
     def missing(self, plans: list[PlannedProfile], *, known: bool = True) -> int:
         """Pages that the largest of these plans would have above those that windows would.
@@ -49,9 +49,9 @@ class Room:
         now = self._engine.statistics()
         plan = max((one.plan for one in plans), key=lambda plan: plan.arena)
         if plan is not self._plan:
-            self._plan, self._needs, self._wraps = plan, _pages_of(plan), _bytes_at_the_end(plan)
-        soon = self._wraps
-        with_plan = now["pages_occupied"] - soon + self._needs * PAGE
+            self._plan, self._needs, self._wraps = plan, _pages_of(plan), _at_the_end(plan)
+        freed, soon = self._wraps
+        with_plan = now["pages_occupied"] + (self._needs - freed) * PAGE
         more = now["live_fallback_bytes"] - soon + plan.max_load - now["peak_fallback_bytes"]
         windows = now["peak_pages_held"] + max(0, more)
         windows += int(tuning.ROOM_SHARE * windows) // PAGE * PAGE
@@ -65,7 +65,12 @@ def _pages_of(plan: Plan) -> int:
     return -(-(plan.max_load if several else plan.arena) // PAGE)
 
 
-def _bytes_at_the_end(plan: Plan) -> int:
-    """Of what lives from one iteration into the next and has a slot, such as gradients."""
+def _at_the_end(plan: Plan) -> tuple[int, int]:
+    """Of what lives from one iteration into the next and has a slot, such as gradients.
+
+    Returns:
+        Pages that it surely leaves, since small blocks share theirs with what stays, and bytes.
+    """
     wraps = (plan.offset != UNPLANNED) & (plan.end != NEVER) & (plan.end > plan.ticks)
-    return int(plan.size[wraps].sum())
+    sizes = plan.size[wraps]
+    return int((sizes // PAGE).sum()), int(sizes.sum())

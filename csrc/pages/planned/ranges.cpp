@@ -199,6 +199,7 @@ void Space::share(const RangeOwner& owner, const std::vector<SharedPage>& pages,
 
 void Space::arrange(const RangeOwner& owner, bool followed) noexcept {
   const std::lock_guard working(pool_.work());
+  ++iterations_;
   if (device_.capturing()) return;
   const auto plan = plans_.find(&owner);
   if (plan == plans_.end()) return;
@@ -289,6 +290,9 @@ bool Space::surrender(PlannedRange& range) noexcept {
   } catch (const std::bad_alloc&) {
     return false;
   }
+  range.hasty_ =
+      iterations_ <= range.settled_at_ + 1 ? std::min(range.hasty_ + 1, kLongestRest) : 0;
+  range.rests_ = range.hasty_ > 1 ? 1 << range.hasty_ : 0;
   const std::lock_guard guard(pool_.state());
   for (const Extent& slot : living_) pool_.count(places_under(slot));
   const Marks now = pool_.clocks().now(Marks::bit(range.stream()));

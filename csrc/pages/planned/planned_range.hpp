@@ -71,10 +71,13 @@ class PlannedRange {
   Extent where_;
   Stream stream_;
   RangeOwner* owner_;
-  std::vector<Extent> settled_;  // what its slots cover, while nobody counts them
-  std::size_t used_pages_ = 0;   // while they are counted: pages that slots lie on
-  Bytes used_bytes_ = 0;         // and the bytes of these slots
-  int unsettled_ = 0;            // iterations in a row that followed the plan and lacked pages
+  std::vector<Extent> settled_;   // what its slots cover, while nobody counts them
+  std::size_t used_pages_ = 0;    // while they are counted: pages that slots lie on
+  Bytes used_bytes_ = 0;          // and the bytes of these slots
+  int unsettled_ = 0;             // iterations in a row that followed the plan and lacked pages
+  std::uint64_t settled_at_ = 0;  // iteration
+  int hasty_ = 0;                 // times in a row that it was surrendered at once
+  int rests_ = 0;                 // iterations in which it is not settled for that
   std::atomic<std::uint64_t> generation_{1};
   std::atomic<bool> shares_pages_{false};
 };

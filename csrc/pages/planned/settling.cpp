@@ -4,7 +4,7 @@
 //                        held as a whole, if nothing is missing, or so little that it is created
 
 #include <algorithm>
-#include <unordered_set>
+#include <new>
 #include <utility>
 #include <vector>
 
@@ -13,16 +13,24 @@
 namespace pgmo::pages {
 
 bool Space::settle(PlannedRange& range, std::vector<Extent> covered, bool followed) noexcept {
+  const std::lock_guard working(pool_.work());
+  if (range.fully_mapped()) return true;
+  if (device_.capturing()) return false;
+  // What others need in each iteration is found without a call where slots are counted, and has to
+  // be mapped anew where they are not.
+  if (range.rests_ > 0) {
+    --range.rests_;
+    return false;
+  }
+  std::vector<Places> runs;
+  std::size_t held = 0;
   try {
-    const std::lock_guard working(pool_.work());
-    if (range.fully_mapped()) return true;
-    if (device_.capturing()) return false;
     pool_.clocks().catch_up();
     widen_to_pages(covered);
     // Those with pages first: while another is looked for, none of them idles.
     std::size_t complete = 0;
     std::vector<Extent> blocked;
-    const std::vector<Places> runs = by_completeness(covered, complete);
+    runs = by_completeness(covered, complete);
     if (complete < runs.size() && !may_create(range, runs, complete, followed)) {
       // What is there idles anew: whoever needs pages takes it last.
       const std::lock_guard guard(pool_.state());
@@ -31,23 +39,23 @@ bool Space::settle(PlannedRange& range, std::vector<Extent> covered, bool follow
       }
       return false;
     }
-    std::size_t held = 0;
     while (held < runs.size() && hold(range, runs[held], held < complete)) ++held;
-    const std::lock_guard guard(pool_.state());
-    if (held < runs.size()) {
-      const Marks now = pool_.clocks().now(Marks::bit(range.stream()));
-      for (std::size_t at = 0; at < held; ++at) pool_.leave(runs[at], now);
-      return false;
-    }
-    for (const Places& places : runs) pool_.hold(places);
-    pool_.began_to_hold();
-    range.settled_ = std::move(covered);
-    range.unsettled_ = 0;
-    range.settled();
-    return true;
   } catch (const std::bad_alloc&) {
+    if (held == runs.size()) return false;  // nothing had begun
+  }
+  const std::lock_guard guard(pool_.state());
+  if (held < runs.size()) {
+    const Marks now = pool_.clocks().now(Marks::bit(range.stream()));
+    for (std::size_t at = 0; at < held; ++at) pool_.leave(runs[at], now);
     return false;
   }
+  for (const Places& places : runs) pool_.hold(places);
+  pool_.began_to_hold();
+  range.settled_ = std::move(covered);
+  range.unsettled_ = 0;
+  range.settled_at_ = iterations_;
+  range.settled();
+  return true;
 }
 
 // Runs of places whose pages are there, so many, then runs of places that have none. A page that is
@@ -55,25 +63,28 @@ bool Space::settle(PlannedRange& range, std::vector<Extent> covered, bool follow
 std::vector<Places> Space::by_completeness(const std::vector<Extent>& extents,
                                            std::size_t& complete) {
   const std::lock_guard guard(pool_.state());
-  std::unordered_set<const Page*> pages;
-  std::unordered_set<const Place*> have;
+  const std::uint64_t look = ++looks_;
   for (const bool at_home : {true, false}) {
     for (const Extent& extent : extents) {
       const Places places = places_under(extent);
       for (std::size_t at = 0; at < places.size(); ++at) {
         const Place& place = places[at];
-        if (!place.has_page() || place.stale() == at_home) continue;
-        if (pages.insert(place.page).second) have.insert(&place);
+        if (!place.has_page() || place.stale() == at_home || place.page->looked == look) continue;
+        place.page->looked = look;
+        place.page->found = &place;
       }
     }
   }
+  const auto has = [&](const Place& place) {
+    return place.page != nullptr && place.page->looked == look && place.page->found == &place;
+  };
   std::vector<Places> all;
   for (const bool wanted : {true, false}) {
     for (const Extent& extent : extents) {
       const Places places = places_under(extent);
       std::size_t begin = 0;
       for (std::size_t at = 0; at <= places.size(); ++at) {
-        if (at < places.size() && have.contains(&places[at]) == wanted) continue;
+        if (at < places.size() && has(places[at]) == wanted) continue;
         if (at > begin) all.push_back(places.part(begin, at - begin));
         begin = at + 1;
       }
