@@ -114,6 +114,11 @@ class Outcome:
     torch: str
     planned: PlanOutcome | None = field(default=None)
 
+    @property
+    def results(self) -> tuple[tuple[str, ...], str]:
+        """What has to be the same bit for bit: losses and final weights."""
+        return self.losses, self.digest
+
     @classmethod
     def from_fields(cls, fields: dict[str, Any]) -> "Outcome":
         """Makes an outcome of what JSON gave back."""

@@ -20,6 +20,10 @@ _LAST_LINES = 12
 # otherwise is respected.
 _DEFAULTS = {"OMP_WAIT_POLICY": "PASSIVE"}
 
+# With OMP_DYNAMIC the number of threads follows the load of the machine, and the order in which
+# numbers are added follows the number of threads. Runs could not be compared bit for bit.
+_FIXED_THREADS = {"OMP_DYNAMIC": "FALSE"}
+
 
 class WorkerError(PgmoError):
     """A training process ended without an outcome."""
@@ -101,7 +105,7 @@ def worker_environment(extra: Mapping[str, str]) -> dict[str, str]:
     package = str(Path(pgmo.demo.__file__).parent.parent.parent)
     paths = [package, *os.environ.get("PYTHONPATH", "").split(os.pathsep)]
     path = os.pathsep.join(dict.fromkeys(part for part in paths if part))
-    return {**_DEFAULTS, **os.environ, "PYTHONPATH": path, **extra}
+    return {**_DEFAULTS, **os.environ, **_FIXED_THREADS, "PYTHONPATH": path, **extra}
 
 
 def _event(line: str) -> dict[str, Any]:

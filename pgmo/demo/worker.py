@@ -49,8 +49,9 @@ def run(job: Job) -> Outcome:
     """
     import torch
 
-    if job.threads:
-        torch.set_num_threads(job.threads)
+    # Also for torch's own number: only this call switches off MKL_DYNAMIC, under which MKL may use
+    # another number of threads from call to call, and then rounds differently.
+    torch.set_num_threads(job.threads or torch.get_num_threads())
     network = create(job.network, job.seed)
     lengths = _lengths(network, job)
     planned = None

@@ -3,8 +3,16 @@
 from collections.abc import Sequence
 
 from pgmo.cli.terminal.output import console
+from pgmo.demo.agreement import Agreement
 from pgmo.demo.comparison_runs import DemoComparison
 from pgmo.units import format_bytes
+
+_IDENTICAL = {
+    Agreement.IDENTICAL: "[green]yes[/]",
+    Agreement.PLAIN_VARIES: "unknown",
+    Agreement.THREADS_VARY: "[green]yes[/], on one thread",
+    Agreement.DIFFERENT: "[bold red]NO[/]",
+}
 
 LEAST_HIT_RATE = 0.99
 WIDEST_GAP = 0.01
@@ -32,7 +40,7 @@ def print_comparisons(comparisons: Sequence[DemoComparison]) -> None:
             f"{_milliseconds(row.step_seconds_pgmo)} ({row.speedup:.2f}x)",
             f"{format_bytes(row.rss_default)} → {format_bytes(row.rss_pgmo)}, "
             f"{format_bytes(row.rss_pgmo_saved_plan)}",
-            "[green]yes[/]" if row.identical else "[bold red]NO[/]",
+            _IDENTICAL[row.agreement],
         )
     out.print(table)
     for line in meaning(comparisons):
@@ -49,31 +57,53 @@ def meaning(comparisons: Sequence[DemoComparison]) -> list[str]:
     if not comparisons:
         return []
     first = comparisons[0]
-    different = [row.network for row in comparisons if not row.identical]
-    if different:
-        verdict = (
-            f"Losses or final weights of {', '.join(different)} DIFFER between the runs: please "
-            "report this as a bug."
-        )
-    else:
-        verdict = (
-            f"Losses of {first.iterations} iterations and final weights are the same bit for bit, "
-            "with and without pgmo."
-        )
     lines = [
-        verdict,
+        *_verdicts(comparisons),
         "Hits: requests served from the arena. Gap: how far the arena is above the lower bound. "
         "Step time: median",
         "of the steady iterations, default → pgmo. Peak memory: of the whole process, default → "
         "pgmo, pgmo from a saved plan;",
         "without one the first iterations are recorded on PyTorch's own allocator. "
-        f"PyTorch {first.torch}, {first.threads} threads in all runs.",
+        f"PyTorch {first.torch}, {format_threads(first.threads)} in all runs.",
     ]
     replans = {row.network: row.replans for row in comparisons if row.replans}
     if replans:
         counts = ", ".join(f"{name} {count}" for name, count in replans.items())
         lines.append(f"Plans made again for longer sequences: {counts}.")
     return lines
+
+
+def _verdicts(comparisons: Sequence[DemoComparison]) -> list[str]:
+    """Return one sentence for each result of comparing bits."""
+    first = comparisons[0]
+    threads = format_threads(first.threads)
+    advice = " Compare with --threads 1." if first.threads > 1 else ""
+    sentences = {
+        Agreement.IDENTICAL: f"Losses of {first.iterations} iterations and final weights are the "
+        "same bit for bit, with and without pgmo: {}.",
+        Agreement.PLAIN_VARIES: "Plain PyTorch does not repeat itself here: two runs without "
+        f"pgmo differ in their last bits: {{}}.{advice}",
+        Agreement.THREADS_VARY: f"Some runs differ on {threads}, where PyTorch may add in another "
+        "order. On one thread all are the same bit for bit, with and without pgmo: {}.",
+        Agreement.DIFFERENT: "Losses or final weights DIFFER between the runs, although plain "
+        "PyTorch repeats itself. Please report this as a bug: {}.",
+    }
+    found = []
+    for kind, sentence in sentences.items():
+        networks = [row.network for row in comparisons if row.agreement is kind]
+        if networks:
+            found.append(sentence.format(", ".join(networks)))
+    return found
+
+
+def format_threads(count: int) -> str:
+    """Return the number of threads in words.
+
+    Example:
+        >>> format_threads(1), format_threads(2)
+        ('1 thread', '2 threads')
+    """
+    return "1 thread" if count == 1 else f"{count} threads"
 
 
 def shortcomings(row: DemoComparison) -> list[str]:

@@ -43,17 +43,19 @@ class _Bar(ComparisonObserver):
     def __init__(self, bars: "Progress", task: "TaskID", iterations: int) -> None:
         self._bars, self._task, self._iterations = bars, task, iterations
         self._before = 0
+        self._total = RUNS * iterations
 
     def run(self, number: int, title: str) -> None:
         if number == 0:
             self._bars.start_task(self._task)
         self._before = number * self._iterations
-        self._bars.update(self._task, completed=self._before, doing=title)
+        self._total = max(self._total, self._before + self._iterations)
+        self._bars.update(self._task, completed=self._before, total=self._total, doing=title)
 
     def step(self, done: int) -> None:
         completed = self._before + done
         self._bars.update(self._task, completed=completed)
-        if completed >= RUNS * self._iterations:
+        if completed >= self._total:
             self._bars.update(self._task, doing="")
 
     def message(self, text: str) -> None:

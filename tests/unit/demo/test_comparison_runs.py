@@ -3,7 +3,8 @@ from pathlib import Path
 
 import pytest
 
-from pgmo.demo.comparison_runs import combine, compare, saved_stem
+from pgmo.demo.agreement import Agreement
+from pgmo.demo.comparison_runs import combine, compare, saved_stem, settle
 from pgmo.demo.job import Job, Outcome, PlanOutcome
 from pgmo.errors import OptionError
 
@@ -17,7 +18,8 @@ def outcome(second: float, planned: PlanOutcome | None = PLANNED) -> Outcome:
 
 
 def combined(default: Outcome, replayed: Outcome, saved: Outcome):
-    return combine(Job("gpt", "default", 10), Path("out/gpt"), default, replayed, saved)
+    job = Job("gpt", "default", 10)
+    return combine(job, Path("out/gpt"), default, replayed, saved, Agreement.IDENTICAL)
 
 
 def test_step_times_are_medians_of_the_steady_iterations():
@@ -27,15 +29,59 @@ def test_step_times_are_medians_of_the_steady_iterations():
     assert row.faults_pgmo == 2
 
 
-def test_identical_needs_all_losses_and_weights_of_all_three():
+JOBS = [Job("lstm", "default"), Job("lstm", "pgmo", save_as="x"), Job("lstm", "pgmo", plan="x")]
+
+
+def settled(results: str, again: str, threads: int = 2) -> tuple[Agreement, list[Job]]:
+    """Settle runs that end with one letter each; `again` are those of the repeated runs."""
+    trained: list[Job] = []
+
+    def train(job: Job) -> Outcome:
+        trained.append(job)
+        return replace(outcome(1), digest=again[len(trained) - 1])
+
+    outcomes = [replace(outcome(1), digest=letter, threads=threads) for letter in results]
+    found = settle(outcomes, JOBS, train)
+    assert len(trained) == len(again)
+    return found, trained
+
+
+def test_runs_that_agree_are_not_repeated():
+    assert settled("aaa", "")[0] is Agreement.IDENTICAL
+
+
+def test_losses_count_as_weights_do():
     good = outcome(1)
-    assert combined(outcome(1, None), good, good).identical
-    for spoiled in (
-        replace(good, digest="ac"),
-        replace(good, losses=(*good.losses[:-1], "0x1.0000000000001p+0")),
-    ):
-        assert not combined(outcome(1, None), spoiled, good).identical
-        assert not combined(outcome(1, None), good, spoiled).identical
+    spoiled = replace(good, losses=(*good.losses[:-1], "0x1.0000000000001p+0"), threads=1)
+    plain = replace(good, threads=1)
+    found = settle([plain, good, spoiled], JOBS, lambda job: plain)
+    assert found is Agreement.DIFFERENT
+
+
+@pytest.mark.parametrize("results", ["baa", "abc"])
+@pytest.mark.parametrize("threads", [1, 2])
+def test_plain_pytorch_that_does_not_repeat_itself_is_found_first(results, threads):
+    found, trained = settled(results, "d", threads)
+    assert found is Agreement.PLAIN_VARIES
+    assert trained == [JOBS[0]]
+
+
+@pytest.mark.parametrize("results", ["aba", "aab", "abb", "abc"])
+def test_a_difference_on_one_thread_is_a_bug(results):
+    assert settled(results, "a", threads=1)[0] is Agreement.DIFFERENT
+    assert settled(results, "a" + "cdc" + "c")[0] is Agreement.DIFFERENT
+
+
+def test_a_difference_on_several_threads_alone_is_none():
+    found, trained = settled("aba", "a" + "ccc")
+    assert found is Agreement.THREADS_VARY
+    assert [job.threads for job in trained] == [0, 1, 1, 1]
+    assert [job.save_as for job in trained[1:]] == [None, None, None]  # keeps the saved files
+    assert [job.plan for job in trained[1:]] == [None, None, "x"]
+
+
+def test_plain_pytorch_that_varies_on_one_thread_is_found():
+    assert settled("aba", "a" + "cdc" + "e")[0] is Agreement.PLAIN_VARIES
 
 
 def test_the_row_has_the_promised_keys():

@@ -6,6 +6,7 @@ import pytest
 
 from pgmo.cli.commands.machine.demo import choose_networks
 from pgmo.cli.main import main
+from pgmo.demo.agreement import Agreement
 from pgmo.demo.comparison_runs import DemoComparison, combine
 from pgmo.demo.job import Job, Outcome, PlanOutcome
 from pgmo.demo.network import NAMES
@@ -29,7 +30,8 @@ def trained(monkeypatch):
         planned = PlanOutcome(7, 1000, 1010, 0.01, "best_fit", 1, ("replay",), 0.99999, 1.0, "")
         outcome = Outcome((0.2,) * 20, ("0x1p+0",) * 20, "ab", 2**20, None, (1,) * 20, 2, "2.13")
         pgmo = replace(outcome, seconds=(0.1,) * 20, planned=planned)
-        return combine(Job(network, "default"), Path(folder, network), outcome, pgmo, pgmo)
+        job, stem = Job(network, "default"), Path(folder, network)
+        return combine(job, stem, outcome, pgmo, pgmo, Agreement.IDENTICAL)
 
     monkeypatch.setattr("pgmo.cli.commands.machine.demo.compare", train)
     return calls
@@ -62,15 +64,32 @@ def test_json_is_a_list_of_objects_and_nothing_else(trained, tmp_path, capsys):
     assert trained == [("lstm", "varying")]
 
 
-def test_a_difference_is_told_and_fails(trained, tmp_path, monkeypatch, capsys):
+@pytest.mark.parametrize(
+    ("agreement", "code", "sentence"),
+    [
+        (Agreement.DIFFERENT, 1, "DIFFER between the runs, although plain PyTorch repeats itself"),
+        (Agreement.PLAIN_VARIES, 0, "Plain PyTorch does not repeat itself here"),
+        (Agreement.THREADS_VARY, 0, "Some runs differ on 2 threads"),
+    ],
+)
+def test_only_a_difference_that_plain_pytorch_lacks_fails(
+    agreement, code, sentence, trained, tmp_path, monkeypatch, capsys
+):
     import pgmo.cli.commands.machine.demo as module
 
     honest = module.compare
-    monkeypatch.setattr(
-        module, "compare", lambda *a, **k: replace(honest(*a, **k), identical=False)
-    )
-    assert main(["demo", "--network", "gpt", "-o", str(tmp_path)]) == 1
-    assert "of gpt DIFFER" in capsys.readouterr().out
+
+    def compare(network: str, *arguments, **options) -> DemoComparison:
+        row = honest(network, *arguments, **options)
+        return replace(row, agreement=agreement) if network == "gpt" else row
+
+    monkeypatch.setattr(module, "compare", compare)
+    networks = ["--network", "gpt", "--network", "lstm"]
+    assert main(["demo", *networks, "-o", str(tmp_path)]) == code
+    printed = " ".join(capsys.readouterr().out.split())
+    assert sentence in printed
+    assert "with and without pgmo: lstm." in printed
+    assert ": gpt." in printed
 
 
 @pytest.mark.parametrize(

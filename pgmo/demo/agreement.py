@@ -1,0 +1,39 @@
+"""Comparison of results bit for bit, with plain PyTorch repeated before pgmo is blamed."""
+
+from collections.abc import Callable, Hashable, Sequence
+from enum import StrEnum
+
+
+class Agreement(StrEnum):
+    """Result of comparing runs with pgmo to a run of plain PyTorch."""
+
+    IDENTICAL = "identical"
+    PLAIN_VARIES = "plain PyTorch does not repeat itself here"
+    THREADS_VARY = "identical on one thread only"
+    DIFFERENT = "different"
+
+
+def agreement(
+    plain: Hashable, others: Sequence[Hashable], repeat_plain: Callable[[], Hashable]
+) -> Agreement:
+    """Compare the results of one computation, and repeat plain PyTorch if they differ.
+
+    Args:
+        plain: result without pgmo, such as losses and a hash of the weights.
+        others: results with pgmo.
+        repeat_plain: computes the result without pgmo once more. Called only on a difference.
+
+    Returns:
+        `IDENTICAL`, `PLAIN_VARIES` or `DIFFERENT`.
+
+    Example:
+        >>> agreement(1, [1, 1], repeat_plain=lambda: 2)
+        <Agreement.IDENTICAL: 'identical'>
+        >>> agreement(1, [1, 2], repeat_plain=lambda: 3)
+        <Agreement.PLAIN_VARIES: 'plain PyTorch does not repeat itself here'>
+        >>> agreement(1, [1, 2], repeat_plain=lambda: 1)
+        <Agreement.DIFFERENT: 'different'>
+    """
+    if all(other == plain for other in others):
+        return Agreement.IDENTICAL
+    return Agreement.DIFFERENT if repeat_plain() == plain else Agreement.PLAIN_VARIES
