@@ -7,6 +7,8 @@
                    the lines below are what comes out, with "..." for anything
 
 After a line `<!-- figures vary -->` numbers and units may be others than those on the page.
+
+As for a reader who copies the blocks into an empty file, nothing is defined before the first one.
 """
 
 import contextlib
@@ -19,8 +21,6 @@ import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from types import SimpleNamespace
-from typing import Any
 from unittest import SkipTest
 
 from sybil import Document, Example
@@ -28,7 +28,6 @@ from sybil.evaluators.python import PythonEvaluator
 from sybil.parsers.markdown import CodeBlockParser, SkipParser
 
 from pgmo.cli.main import main
-from tests.unit.profiler.importers.snapshots import Device, save, snapshot, train
 
 _PRINTED = "_printed"
 _VARY = "<!-- figures vary -->\n"
@@ -114,43 +113,13 @@ def _run(command: str) -> tuple[int, str]:
     return 0, out.getvalue()
 
 
-def write_snapshot(folder: Path) -> None:
-    """The file that pages about snapshots take for granted: six made-up iterations."""
-    device = Device()
-    train(device, 6)
-    save(snapshot(device), folder / "snapshot.pickle")
+def skipped_code(text: str) -> list[str]:
+    """Return the Python blocks of a page that are never run."""
+    return re.findall(r"<!-- skip: next -->\n```python\n(.*?)```", text, re.DOTALL)
 
 
-def training() -> dict[str, Any]:
-    """The loop that pages take for granted: model, optimizer, loader and `train_step`."""
-    import torch
-
-    torch.manual_seed(0)
-    layers = torch.nn.Sequential(torch.nn.Linear(32, 64), torch.nn.ReLU(), torch.nn.Linear(64, 4))
-    optimizer = torch.optim.SGD(layers.parameters(), lr=0.01)
-    loader = [torch.randn(16, 32) for _ in range(20)]
-
-    def model(batch: torch.Tensor) -> SimpleNamespace:
-        out = layers(batch)
-        return SimpleNamespace(loss=out.square().mean(), logits=out)
-
-    def train_step(batch: torch.Tensor) -> torch.Tensor:
-        loss: torch.Tensor = model(batch).loss
-        loss.backward()
-        optimizer.step()
-        optimizer.zero_grad()
-        return loss.detach()
-
-    return {
-        "model": model,
-        "optimizer": optimizer,
-        "loader": loader,
-        "train_step": train_step,
-    }
-
-
-def run_page(path: str, namespace: dict[str, Any]) -> int:
-    """Runs all code blocks of a page and returns how many there were.
+def run_page(path: str) -> int:
+    """Run all code blocks of a page in an empty namespace and return how many there were.
 
     `<!-- skip: next -->` above a block leaves it out, and
     `<!-- skip: next if(missing("timm"), reason="...") -->` where that package is not installed.
@@ -172,7 +141,6 @@ def run_page(path: str, namespace: dict[str, Any]) -> int:
         CodeBlockParser(language="console", evaluator=counted(run_console)),
         SkipParser(),
     )
-    document.namespace.update(namespace)
     document.namespace["missing"] = lambda package: importlib.util.find_spec(package) is None
     for example in document.examples():
         with contextlib.suppress(SkipTest):

@@ -1,7 +1,9 @@
 """The code blocks of the documentation and of the README run, as they stand."""
 
 import gc
+import pickle
 import re
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -10,8 +12,8 @@ import pytest
 pytest.importorskip("torch")
 pytest.importorskip("sybil")
 
-import pgmo
-from tests.documentation.examples import run_page, training, write_snapshot
+from tests.documentation.examples import run_page, skipped_code
+from tests.unit.profiler.importers.snapshots import Device, snapshot, train
 
 ROOT = Path(__file__).resolve().parents[2]
 ELSEWHERE = ("guides/will_it_fit",)
@@ -19,6 +21,9 @@ ELSEWHERE = ("guides/will_it_fit",)
 
 OF_PACKAGES = ("guides/cupy", "guides/recipes")
 """Pages whose code needs packages or devices that not every environment has."""
+
+FILES = {"guides/snapshots": "examples/snapshot.pickle"}
+"""Files of the repository that a page asks its readers to copy."""
 
 BLOCK = re.compile(r"^```(python|console)$", re.MULTILINE)
 
@@ -43,25 +48,35 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     threads = torch.get_num_threads()
     yield tmp_path
     torch.set_num_threads(threads)
+    torch.set_default_device(None)
 
 
 @pytest.mark.parametrize("name", names())
 def test_page(name: str, folder: Path) -> None:
-    write_snapshot(folder)
-    if run_page(str(ROOT / "docs" / f"{name}.md"), training()) == 0:
+    page = ROOT / "docs" / f"{name}.md"
+    if name in FILES:
+        assert FILES[name] in page.read_text()
+        shutil.copy(ROOT / FILES[name], folder)
+    if run_page(str(page)) == 0:
         assert name in OF_PACKAGES
         pytest.skip("needs packages that are not installed")
 
 
 @pytest.mark.filterwarnings("ignore:a pgmo session ended without a single iteration")
 def test_readme(folder: Path) -> None:
-    program = training()
-    with pgmo.optimize(save="plans", model_name="resnet") as session:
-        for batch in program["loader"]:
-            with session.iteration():
-                program["train_step"](batch)
-    write_snapshot(folder)
-    assert run_page(str(ROOT / "README.md"), program) > 3
+    assert run_page(str(ROOT / "README.md")) > 3
+
+
+@pytest.mark.parametrize("page", [*(ROOT / "docs").rglob("*.md"), ROOT / "README.md"], ids=str)
+def test_a_block_that_is_not_run_says_what_it_needs(page: Path) -> None:
+    for code in skipped_code(page.read_text()):
+        assert code.startswith("# Needs "), code
+
+
+def test_the_snapshot_of_the_guide_is_what_the_tests_make_up() -> None:
+    device = Device()
+    train(device, 6)
+    assert pickle.loads((ROOT / "examples/snapshot.pickle").read_bytes()) == snapshot(device)
 
 
 @pytest.mark.parametrize(
@@ -73,17 +88,18 @@ def test_readme(folder: Path) -> None:
         ("```console\n$ echo 1 MiB\n2 MiB\n```\n", "printed"),
         ("<!-- figures vary -->\n```console\n$ echo 1 MiB free\n2 KiB\n```\n", "printed"),
         ("```console\n$ pgmo stats no.pgmoprof\n```\n", "ended with 1"),
+        ("```python\nprint(len(loader))\n```\n", "NameError"),
     ],
 )
 def test_a_wrong_example_is_found(block: str, complaint: str, folder: Path) -> None:
     page = folder / "page.md"
     page.write_text(block)
     with pytest.raises((AssertionError, Exception)) as caught:
-        run_page(str(page), {})
+        run_page(str(page))
     assert complaint in f"{caught.type.__name__} {caught.value}"
 
 
 def test_figures_that_vary_may_differ(folder: Path) -> None:
     page = folder / "page.md"
     page.write_text("<!-- figures vary -->\n```console\n$ echo 1.5 MiB, 20 %\n12 KiB, 3.1 %\n```\n")
-    assert run_page(str(page), {}) == 1
+    assert run_page(str(page)) == 1

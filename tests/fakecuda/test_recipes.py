@@ -12,4 +12,4 @@ def test_recipes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("timm")
     pytest.importorskip("diffusers")
     monkeypatch.chdir(tmp_path)
-    assert run_page(str(ROOT / "docs/guides/recipes.md"), {}) == 6
+    assert run_page(str(ROOT / "docs/guides/recipes.md")) == 6

@@ -11,4 +11,4 @@ from tests.fakecuda.programs import ROOT
 def test_will_it_fit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("NO_COLOR", "1")
-    assert run_page(str(ROOT / "docs/guides/will_it_fit.md"), {}) > 3
+    assert run_page(str(ROOT / "docs/guides/will_it_fit.md")) > 3
