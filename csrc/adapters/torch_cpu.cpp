@@ -190,7 +190,10 @@ int pgmo_install(const pgmo_engine_api* table, pgmo_engine* handle, char* messag
   return guarded(message, capacity, [&] {
     TORCH_CHECK(table->version == PGMO_ENGINE_API_VERSION && table->size == sizeof(pgmo_engine_api),
                 "this adapter was compiled for another version of pgmo's engine");
-    TORCH_CHECK(engine == nullptr || engine == handle, "the adapter serves another engine already");
+    TORCH_CHECK(
+        engine == nullptr || engine == handle,
+        "pgmo was imported a second time, with another native module: restart the program to use "
+        "pgmo again");
     c10::Allocator* current = c10::GetCPUAllocator();
     if (is_ours(current)) return;
     // Two of ours in one chain would take each other's blocks for the framework's.

@@ -26,6 +26,7 @@ def _stub() -> ctypes.CDLL:
     stub.fakecuda_card_peak.restype = ctypes.c_size_t
     stub.fakecuda_driver_calls.argtypes = [ctypes.c_int, ctypes.c_int]
     stub.fakecuda_driver_calls.restype = ctypes.c_size_t
+    stub.fakecuda_refuse.argtypes = [ctypes.c_int, ctypes.c_size_t, ctypes.c_size_t]
     stub.fakecuda_violations.argtypes = [ctypes.c_int, ctypes.c_int]
     stub.fakecuda_violations.restype = ctypes.c_size_t
     stub.fakecuda_managed.restype = ctypes.c_size_t
@@ -118,6 +119,20 @@ def driver_calls(*, reset: bool = False) -> dict[str, int]:
         counted, too.
     """
     return {kind: int(_stub().fakecuda_driver_calls(at, reset)) for at, kind in enumerate(_CALLS)}
+
+
+def refuse(kind: str, *, behind: int = 0, count: int = 1) -> None:
+    """Make the driver refuse calls that are right, with `CUDA_ERROR_UNKNOWN`.
+
+    Args:
+        kind: "create", "map", "set_access", "reserve" or "export".
+        behind: So many calls of that kind succeed before.
+        count: So many calls are refused; 0 ends what was asked for before.
+
+    Example:
+        >>> refuse("map", behind=2)  # the third call  # doctest: +SKIP
+    """
+    _stub().fakecuda_refuse(_CALLS.index(kind), behind, count)
 
 
 def violations(*, kernels: bool = True, reset: bool = False) -> int:

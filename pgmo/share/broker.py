@@ -3,13 +3,13 @@
     connections ──lines──▶ schedule ──records──▶ log ──▶ connections
     process ends (pidfd) ──▶ gone       time ──▶ tick
 
-It holds no memory of any card, has no CUDA context, and keeps nothing that its end would lose:
-clients go on without it. A client whose connection ends without goodbye keeps what it has until its
-process has ended, for only then does the driver have its pages back.
+The broker holds no memory of any card, has no CUDA context, and keeps nothing that its end would
+lose: clients go on without it. A client whose connection ends without goodbye keeps what it has
+until its process has ended, for only then does the driver have its pages back. One process is one
+member of a card, however often it connects.
 """
 
 import contextlib
-import fcntl
 import os
 import selectors
 import socket
@@ -21,24 +21,26 @@ from pathlib import Path
 from pgmo.errors import ShareError
 from pgmo.share import protocol
 from pgmo.share.address import peer, prepare_folder
+from pgmo.share.descriptors import GUESTS, MOST_MEMBERS, member_capacity
+from pgmo.share.listener import Listener, refuse, take_lock
 from pgmo.share.log import Log
 from pgmo.share.member import Member
+from pgmo.share.processes import ProcessWatch
 from pgmo.share.protocol import Lines, Message, encode
 from pgmo.share.schedule import Record, Rules, Schedule
 
 _PIECE = 1 << 16
-_MOST_CLIENTS = 1000
-"""Connections beyond which new ones are refused: each is a process on a card."""
+_PAUSE = 1.0
+"""Seconds without accepting connections after the system had no descriptor for one."""
 
 
 @dataclass(eq=False)
 class _Connection:
     socket: socket.socket
     pid: int
-    number: int
+    number: int  # of its member, once it has said hello
     lines: Lines = field(default_factory=Lines)
     card: str = ""  # until it has said hello
-    watched: int = -1  # the pidfd
 
 
 class Broker:
@@ -73,22 +75,24 @@ class Broker:
         self._address, self._rules, self._linger, self._clock = address, rules, linger, clock
         self._cards: dict[str, Schedule] = {}
         self._connections: dict[int, _Connection] = {}
-        self._watched: dict[int, tuple[int, str]] = {}  # pidfd: its client and card
         self._next = 1
+        self._paused_until: float | None = None
         self._stopping = False
         self._unused_since = clock()
         prepare_folder(address)
-        self._lock = _lock(address)
+        self._lock = take_lock(address)
         try:
             self._log = Log(log)
-            self._listener = _listen(address)
+            self._listener = Listener(address)
         except BaseException:
             os.close(self._lock)
             raise
         self._selector = selectors.DefaultSelector()
+        self._processes = ProcessWatch(self._selector, self._ended)
         self._wake_read, self._wake_write = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
-        self._selector.register(self._listener, selectors.EVENT_READ, self._accept)
         self._selector.register(self._wake_read, selectors.EVENT_READ, self._woken)
+        self._accept_connections()
+        self._capacity = member_capacity()
         begin = {"event": "begin", "pid": os.getpid(), "deadline": rules.deadline}
         self._note({**begin, "patience": rules.patience, "lanes": rules.lanes})
 
@@ -106,6 +110,8 @@ class Broker:
             for key, _ in self._selector.select(self._timeout()):
                 key.data(key.fileobj)
             now = self._clock()
+            if self._paused_until is not None and now >= self._paused_until:
+                self._accept_connections()
             for schedule in list(self._cards.values()):
                 self._carry_out(schedule, schedule.tick(now))
 
@@ -133,8 +139,7 @@ class Broker:
         now = self._clock()
         for connection in list(self._connections.values()):
             self._close(connection)
-        for descriptor in list(self._watched):
-            self._forget(descriptor)
+        self._processes.close()
         for schedule in list(self._cards.values()):
             last = sorted(schedule.members.values(), key=lambda one: one.asked is None)
             for member in last:  # those that wait first: nobody begins any more
@@ -159,30 +164,38 @@ class Broker:
     @property
     def _used(self) -> bool:
         """Whether there are clients: who only asks how things stand is none."""
-        return bool(self._watched) or any(one.card for one in self._connections.values())
+        return bool(self._processes) or any(one.card for one in self._connections.values())
 
     def _timeout(self) -> float | None:
         ticks = [one.next_tick() for one in self._cards.values()]
         if self._linger is not None and not self._used:
             ticks.append(self._unused_since + self._linger)
+        ticks.append(self._paused_until)
         soonest = min((one for one in ticks if one is not None), default=None)
         return None if soonest is None else max(0.0, soonest - self._clock())
 
     # --- connections ----------------------------------------------------------------------------
 
+    def _accept_connections(self) -> None:
+        self._paused_until = None
+        self._selector.register(self._listener.socket, selectors.EVENT_READ, self._accept)
+
     def _accept(self, _listener: object) -> None:
         try:
-            connected, _ = self._listener.accept()
-        except OSError:
-            return  # it has gone again, or there are too many files
-        connected.setblocking(False)
-        pid, user = peer(connected)
-        if user != os.geteuid() or len(self._connections) >= _MOST_CLIENTS:
-            self._note({"event": "refused", "pid": pid, "user": user})
-            with contextlib.suppress(OSError):
-                connected.send(encode("refused", {"why": "another user's, or too many"}))
-            connected.close()
+            connected = self._listener.accept()
+        except OSError as error:
+            self._note({"event": "refused", "why": str(error)})
+            self._selector.unregister(self._listener.socket)
+            self._paused_until = self._clock() + _PAUSE
             return
+        if connected is None:
+            return
+        pid, user = peer(connected)
+        if user != os.geteuid():
+            self._note({"event": "refused", "pid": pid, "user": user})
+            refuse(connected, "the broker is another user's")
+            return
+        self._limit_guests()
         connection = _Connection(connected, pid, self._next)
         self._next += 1
         self._connections[connection.number] = connection
@@ -190,8 +203,15 @@ class Broker:
             connected, selectors.EVENT_READ, lambda _file: self._readable(connection)
         )
 
+    def _limit_guests(self) -> None:
+        """Close the oldest connection without hello where there are as many as may be."""
+        guests = [one for one in self._connections.values() if not one.card]
+        if len(guests) >= GUESTS:
+            self._send(guests[0], "refused", {"why": "others wait to be served: send hello first"})
+            self._close(guests[0])
+
     def _readable(self, connection: _Connection) -> None:
-        if connection.number not in self._connections:
+        if not self._is_open(connection):
             return
         now = self._clock()
         try:
@@ -205,7 +225,7 @@ class Broker:
             return
         try:
             for message in connection.lines.feed(data):
-                if connection.number in self._connections:
+                if self._is_open(connection):
                     self._heard(connection, message, now)
         except ShareError as error:
             self._send(connection, "refused", {"why": str(error)})
@@ -245,57 +265,83 @@ class Broker:
     def _welcome(self, connection: _Connection, message: Message, now: float) -> None:
         if protocol.size(message, "version") != protocol.VERSION:
             raise ShareError(f"the broker speaks version {protocol.VERSION}: stop it, and use one")
-        card, name = protocol.text(message, "card"), protocol.text(message, "name")
+        card = protocol.text(message, "card")
         member = Member(
             connection.number,
             connection.pid,
-            name,
+            protocol.text(message, "name"),
             protocol.priority(message),
             protocol.size(message, "held"),
             protocol.size(message, "idle"),
-            now,
+            self._clock(),
         )
         total, free = protocol.size(message, "total"), protocol.size(message, "free")
+        known = self._known_member(card, connection.pid)
+        if known is None:
+            self._admit(connection)
+        else:
+            self._replace_connection(known, connection, card)
         connection.card = card
-        self._watch_process(connection)
         schedule = self._cards.setdefault(card, Schedule(card, self._rules))
-        records = schedule.join(member, total, free)
+        if known is None:
+            records = schedule.join(member, total, free)
+        else:
+            records = schedule.rejoin(known, member, total, free)
         promised = {"deadline": self._rules.deadline, "patience": self._rules.patience}
         self._send(connection, "welcome", promised)
         self._carry_out(schedule, records)
 
-    def _watch_process(self, connection: _Connection) -> None:
-        """Where the system tells when a process ends; else the end of its connection is its end."""
-        try:
-            connection.watched = os.pidfd_open(connection.pid)
-        except OSError:
-            return
-        descriptor, client = connection.watched, (connection.number, connection.card)
-        self._watched[descriptor] = client
-        self._selector.register(
-            descriptor, selectors.EVENT_READ, lambda _file: self._ended(descriptor, client)
-        )
+    def _known_member(self, card: str, pid: int) -> int | None:
+        """Return the member that this process is already, connected or lost."""
+        schedule = self._cards.get(card)
+        number = schedule.number_of(pid) if schedule is not None else None
+        if number is None:
+            return None
+        if self._processes.has_ended(number):
+            self._ended(number)  # a new process has its number
+            return None
+        return number
 
-    def _ended(self, descriptor: int, client: tuple[int, str]) -> None:
-        """A process has ended, and the driver has its pages back."""
-        if self._watched.get(descriptor) != client:
-            return  # it has said goodbye in the same moment, and the number may be another's
-        number, card = client
-        self._forget(descriptor)
+    def _admit(self, connection: _Connection) -> None:
+        """Make sure that there is room for one more member, and watch its process.
+
+        Raises:
+            ShareError: when there is no room.
+        """
+        if sum(len(one.members) for one in self._cards.values()) >= self._capacity:
+            self._note({"event": "refused", "pid": connection.pid, "why": "full"})
+            raise ShareError(
+                f"it serves {self._capacity} processes already, and its limit on file descriptors "
+                "allows no more (`ulimit -Hn` where it is started)"
+                if self._capacity < MOST_MEMBERS
+                else f"it serves {self._capacity} processes already, and takes no more"
+            )
+        self._processes.add(connection.number, connection.pid)
+
+    def _replace_connection(self, number: int, connection: _Connection, card: str) -> None:
+        """Let a member's process speak through its newest connection alone."""
+        former = self._connections.get(number)
+        if former is not None:
+            self._close(former)
+            schedule = self._cards[card]
+            self._carry_out(schedule, schedule.lose(number, self._clock()))
+        del self._connections[connection.number]
+        connection.number = number
+        self._connections[number] = connection
+
+    def _ended(self, number: int) -> None:
+        """Remove a member whose process has ended: the driver has its pages back."""
+        self._processes.remove(number)
+        schedule = next(one for one in self._cards.values() if number in one.members)
+        now = self._clock()
         connection = self._connections.get(number)
         if connection is not None:
-            connection.watched = -1
             self._close(connection)
-        schedule = self._cards[card]
-        now = self._clock()
-        if connection is not None:
             self._carry_out(schedule, schedule.lose(number, now))
         self._carry_out(schedule, schedule.leave(number, now))
 
-    def _forget(self, descriptor: int) -> None:
-        self._selector.unregister(descriptor)
-        del self._watched[descriptor]
-        os.close(descriptor)
+    def _is_open(self, connection: _Connection) -> bool:
+        return self._connections.get(connection.number) is connection
 
     def _close(self, connection: _Connection) -> None:
         del self._connections[connection.number]
@@ -303,17 +349,18 @@ class Broker:
         connection.socket.close()
 
     def _drop(self, connection: _Connection, now: float, *, said_goodbye: bool = False) -> None:
-        if connection.number not in self._connections:
+        if not self._is_open(connection):
             return
         self._close(connection)
         if not connection.card:
             return
         schedule = self._cards[connection.card]
-        if not said_goodbye and connection.watched >= 0:
+        watched = connection.number in self._processes
+        if watched and not said_goodbye:
             self._carry_out(schedule, schedule.lose(connection.number, now))
             return
-        if connection.watched >= 0:
-            self._forget(connection.watched)
+        if watched:
+            self._processes.remove(connection.number)
         self._carry_out(schedule, schedule.leave(connection.number, now))
 
     # --- what is told ---------------------------------------------------------------------------
@@ -340,35 +387,3 @@ class Broker:
 
     def _note(self, record: Record) -> None:
         self._log.write({"t": self._clock(), **record})
-
-
-def _lock(address: Path) -> int:
-    """Held by the one broker of an address, to its end.
-
-    Raises:
-        ShareError: when another one has it.
-    """
-    flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
-    descriptor = os.open(address.with_name(f"{address.name}.lock"), flags, 0o600)
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError as error:
-        os.close(descriptor)
-        raise ShareError(f"another broker listens at {address}") from error
-    return descriptor
-
-
-def _listen(address: Path) -> socket.socket:
-    address.unlink(missing_ok=True)  # of a broker that was killed
-    listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-    before = os.umask(0o177)
-    try:
-        listener.bind(os.fspath(address))
-        listener.listen(128)
-    except OSError as error:
-        listener.close()
-        raise ShareError(f"{address}: {error.strerror}") from error
-    finally:
-        os.umask(before)
-    listener.setblocking(False)
-    return listener

@@ -231,7 +231,9 @@ class Client:
         except (OSError, ShareError) as error:
             self._next_try = now + self._retry
             if self._retry == RETRY and not isinstance(error, FileNotFoundError):
-                self._told(f"{self._address} is no broker: {error}; the program goes on alone")
+                self._told(
+                    f"no turns from a broker at {self._address}: {error}; the program goes on alone"
+                )
             self._retry = min(2 * self._retry, LONGEST_RETRY)
             return False
         self._socket, self._patience, self._retry = met, patience, RETRY

@@ -37,8 +37,6 @@ def meet(address: Path, hello: Message) -> tuple[socket.socket, float, Lines, li
         if first["kind"] != "welcome":
             raise ShareError(f"it refuses: {first.get('why', first['kind'])}")
         met.settimeout(None)
-        timeout = struct.pack("ll", int(GREETING), 0)
-        met.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, timeout)
         try:
             patience = float(first["patience"])
         except (KeyError, TypeError, ValueError) as error:
@@ -53,6 +51,7 @@ def connect(address: Path) -> socket.socket:
     """Connects to a broker of this user's.
 
     Raises:
+        TimeoutError: when a broker listens there, but accepts no connection in time.
         OSError: when nobody listens there.
         ShareError: when it is somebody else's.
     """
@@ -60,15 +59,26 @@ def connect(address: Path) -> socket.socket:
         raise FileNotFoundError(f"there is no broker at {address}")
     refuse_others(address.parent)
     met = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_CLOEXEC)
-    met.settimeout(GREETING)
     try:
+        _limit_sends(met)  # a blocking connect waits that long where the backlog is full
         met.connect(os.fspath(address))
+        met.settimeout(GREETING)
         if peer(met)[1] != os.geteuid():
             raise ShareError("the broker there is another user's")
+    except BlockingIOError as error:
+        met.close()
+        raise TimeoutError(
+            f"it is there, but has accepted no connection for {GREETING:g} s"
+        ) from error
     except BaseException:
         met.close()
         raise
     return met
+
+
+def _limit_sends(met: socket.socket) -> None:
+    timeout = struct.pack("ll", int(GREETING), 0)
+    met.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, timeout)
 
 
 def status(address: Path) -> dict[str, Any]:
@@ -91,4 +101,6 @@ def status(address: Path) -> dict[str, Any]:
             if not data:
                 raise ShareError(f"the broker at {address} says nothing")
             messages = lines.feed(data)
+    if messages[0]["kind"] != "status":
+        raise ShareError(f"the broker at {address} refuses: {messages[0].get('why', '')}")
     return messages[0]

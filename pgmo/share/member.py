@@ -121,3 +121,14 @@ class Member:
         self.held, self.idle = held, min(idle, held)
         if need is not None:
             self._needs.append(need)
+
+    def returns(self, fresh: "Member") -> None:
+        """Start anew on another connection; what was learned of its turns and its debt stays.
+
+        Args:
+            fresh: the member that the new connection alone would make.
+        """
+        self.name, self.priority = fresh.name, fresh.priority
+        self.asked = self.began = self.gave = self.recalled = None
+        self.crowded = self.overdue = self.late = self.lost = False
+        self.reports(fresh.held, fresh.idle)

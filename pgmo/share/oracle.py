@@ -130,7 +130,9 @@ class Oracle:
 
     def _of(self, record: Record, client: _Client) -> None:
         event = record["event"]
-        if event == "ask":
+        if event == "rejoin":
+            self._rejoin(record, client)
+        elif event == "ask":
             client.asked = record["t"]
         elif event == "turn":
             self._turn(record, client)
@@ -162,6 +164,15 @@ class Oracle:
         elif event == "crowded":
             client.crowded = record["crowded"]
             client.late = client.late and client.crowded
+
+    def _rejoin(self, record: Record, client: _Client) -> None:
+        if not client.lost:
+            self._wrong(record, f"client {record['client']} came back without having been lost")
+        self._clients[record["client"]] = _Client(
+            client.card, record["held"], record["idle"], client.needs
+        )
+        self._totals[client.card] = record["total"]
+        self._foreign[client.card] = record["foreign"]
 
     def _turn(self, record: Record, client: _Client) -> None:
         number = record["client"]

@@ -88,6 +88,31 @@ class Schedule:
             *self._decide(member.joined),
         ]
 
+    def rejoin(self, number: int, fresh: Member, total: int, free: int) -> list[Record]:
+        """Take a member back that has connected again.
+
+        Args:
+            number: of the member.
+            fresh: what its process says of itself now.
+            total: bytes of the card.
+            free: bytes of the card that nobody has.
+        """
+        member = self.members[number]
+        member.returns(fresh)
+        self.total = self.rules.total or max(self.total, total)
+        self._see(free, total)
+        sizes = {"held": member.held, "idle": member.idle, "total": self.total}
+        record = self._record("rejoin", member, **sizes, foreign=self.foreign)
+        return [record, *self._decide(fresh.joined)]
+
+    def number_of(self, pid: int) -> int | None:
+        """Return the member that a process is; None if it is none, or the system hides its number.
+
+        A process of another PID namespace has the number 0: each of its connections is a member.
+        """
+        found = (one.number for one in self.members.values() if one.pid == pid)
+        return next(found, None) if pid > 0 else None
+
     def ask(self, number: int, now: float) -> list[Record]:
         """It wants a turn."""
         member = self.members[number]

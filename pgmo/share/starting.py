@@ -55,6 +55,8 @@ def listens(address: Path) -> bool:
     """
     try:
         connect(address).close()
+    except TimeoutError:
+        return True  # it is too busy to accept connections
     except OSError:
         return False
     return True

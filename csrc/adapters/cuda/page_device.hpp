@@ -129,15 +129,24 @@ class PageDevice {
     return true;
   }
 
-  // Tries, in milliseconds, whether a page at two addresses is one page in the order of a stream.
-  bool aliases_hold() {
+  enum class Trial {
+    kRefused,  // no page can be accessed
+    kPages,    // a page at a second address may be another one there, or nothing is known
+    kAliases   // a page at two addresses is one page in the order of a stream
+  };
+
+  // Maps a page at two addresses and uses it, in milliseconds.
+  Trial try_pages() {
     try {
       const OnDevice on(index_);
       const BesideCaptures beside;
-      const Alias alias(*this);
-      return alias.whole && alias.holds();
+      for (int left = kTrials;; --left) {
+        const Alias alias(*this);
+        if (alias.whole) return alias.holds() ? Trial::kAliases : Trial::kPages;
+        if (left == 1) return alias.refused ? Trial::kRefused : Trial::kPages;
+      }
     } catch (const std::exception&) {
-      return false;
+      return Trial::kPages;
     }
   }
 
@@ -175,6 +184,10 @@ class PageDevice {
  private:
   static constexpr size_t kPage = size_t{2} << 20;
 
+  // Trials of a page. One refusal may be due to the allocation properties, which change then, and
+  // another one may be an accident.
+  static constexpr int kTrials = 3;
+
   // A page at two addresses, and a stream.
   struct Alias {
     static constexpr size_t kBytes = 4096;
@@ -185,6 +198,7 @@ class PageDevice {
       for (int side = 0; side < 2 && whole; ++side) {
         mapped[side] = device.map(at[side], page) != 0;
         whole = mapped[side] && device.grant(at[side], device.page_) != 0;
+        refused = !whole;
       }
       whole = whole && cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking) == cudaSuccess;
     }
@@ -225,6 +239,7 @@ class PageDevice {
     uint64_t page = 0;
     cudaStream_t stream = nullptr;
     bool whole = false;
+    bool refused = false;  // to be mapped or accessed
   };
 
   static PageDevice& of(void* self) { return *static_cast<PageDevice*>(self); }
@@ -267,7 +282,13 @@ class PageDevice {
 
   int grant(uintptr_t address, uint64_t bytes) {
     const std::lock_guard guard(mutex_);
-    return driver_->set_access(address, bytes, access_.data(), access_.size()) == CUDA_SUCCESS;
+    if (driver_->set_access(address, bytes, access_.data(), access_.size()) == CUDA_SUCCESS) {
+      return 1;
+    }
+    // Under WSL2 no access is given to memory that is made for network cards, though the driver
+    // says that it can be had. What is created from now on is not made for them.
+    kind_.allocFlags.gpuDirectRDMACapable = 0;
+    return 0;
   }
 
   void unmap(uintptr_t address, uint64_t bytes) { (void)driver_->unmap(address, bytes); }

@@ -170,7 +170,8 @@ void unshare_fraction(Device& device, CUDAAllocator* upstream) {
 
 // --- blocks of pages ----------------------------------------------------------------------------
 
-// False: this device has no virtual memory, or torch is to use the driver's own pool.
+// False: this device has no virtual memory or refuses to use it, or torch is to use the driver's
+// own pool.
 bool open_pages(Device& device, CUDAAllocator* upstream) {
   const std::lock_guard guard(device.mutex);
   if (device.page_device != nullptr) return device.pages() != nullptr;
@@ -183,7 +184,9 @@ bool open_pages(Device& device, CUDAAllocator* upstream) {
   const uint64_t page = device.page_device->prepare();
   if (page == 0) return false;
   const pgmo_pages_device table = device.page_device->table();
-  const bool aliases = device.page_device->aliases_hold();
+  const PageDevice::Trial trial = device.page_device->try_pages();
+  if (trial == PageDevice::Trial::kRefused) return false;
+  const bool aliases = trial == PageDevice::Trial::kAliases;
   device.card = bytes_of_card();
   device.space.store(pages_api->open(&table, page, aliases), std::memory_order_release);
   learn_fraction(device, upstream);

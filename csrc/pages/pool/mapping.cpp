@@ -2,6 +2,7 @@
 // what has come of that is noted. Nothing is linked before all calls of the device have succeeded.
 
 #include <array>
+#include <utility>
 
 #include "pages/pool/pool.hpp"
 
@@ -54,7 +55,9 @@ bool Pool::map() noexcept {
       end += static_cast<Address>(tuning_.page);
     }
     all = device_.grant(begin, static_cast<Bytes>(end - begin));
+    if (!all) break;
   }
+  refused_ = !all;
   const std::lock_guard guard(state_);
   numbers_.maps += maps;
   numbers_.grants += grants;
@@ -126,24 +129,36 @@ void Pool::roll_back(Places places) noexcept {
   dismiss(places);
 }
 
+// Pages that the device has refused to map, and that were mapped nowhere before, go back to it: it
+// may refuse them again, and another page not.
 void Pool::abandon_needs() noexcept {
   // Nothing has used what has just been mapped.
+  std::uint64_t unmaps = 0;
   for (const Need& need : needs_) {
-    if (need.mapped) device_.unmap(need.place->address, tuning_.page);
+    if (!need.mapped) continue;
+    device_.unmap(need.place->address, tuning_.page);
+    ++unmaps;
   }
-  const std::lock_guard guard(state_);
-  for (Place* place : places_) {
-    if (place->step == Step::kLosesPage) place->step = Step::kNone;
-  }
-  occupied_ -= needs_.size();
-  for (const Need& need : needs_) {
-    if (need.page == nullptr) continue;
-    if (need.page->home == nullptr) {
-      need.page->state = State::kFree;
-      free_.push_back(*need.page);
-    } else {
-      become_idle(*need.page);
+  const bool refused = std::exchange(refused_, false);
+  {
+    const std::lock_guard guard(state_);
+    numbers_.unmaps += unmaps;
+    for (Place* place : places_) {
+      if (place->step == Step::kLosesPage) place->step = Step::kNone;
     }
+    occupied_ -= needs_.size();
+    for (const Need& need : needs_) {
+      if (need.page == nullptr) continue;
+      if (need.page->home != nullptr) {
+        become_idle(*need.page);
+      } else if (!refused) {
+        need.page->state = State::kFree;
+        free_.push_back(*need.page);
+      }
+    }
+  }
+  for (const Need& need : needs_) {
+    if (need.page != nullptr && need.page->state == State::kMoving) release(*need.page);
   }
 }
 

@@ -277,6 +277,7 @@ class Pool {
   std::vector<Need> needs_;
   std::vector<Place*> places_;  // to be unmapped
   std::size_t found_ = 0;       // needs that have a page
+  bool refused_ = false;        // the device would not map them, or give access
   LatestUses waits_;
 };
 

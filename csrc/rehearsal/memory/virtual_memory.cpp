@@ -23,12 +23,34 @@ std::array<size_t, kCalls> calls{};
 Handle next_handle = 0;
 uint64_t next_mapping = 0;
 
+// Calls of each kind that are refused, though nothing is wrong with them: so many, behind others.
+struct Refusal {
+  size_t behind;
+  size_t count;
+};
+std::array<Refusal, kCalls> refusals{};
+
+bool is_set(const char* name) {
+  const char* text = std::getenv(name);
+  return text != nullptr && std::atoi(text) != 0;
+}
+
 bool supported() {
-  static const bool is = [] {
-    const char* text = std::getenv("FAKECUDA_NO_VMM");
-    return text == nullptr || std::atoi(text) == 0;
-  }();
+  static const bool is = !is_set("FAKECUDA_NO_VMM");
   return is;
+}
+
+// Counts a call; true: it is refused.
+bool refuses(Call call) {
+  ++calls[call];
+  Refusal& refusal = refusals[call];
+  if (refusal.behind > 0) {
+    --refusal.behind;
+    return false;
+  }
+  if (refusal.count == 0) return false;
+  --refusal.count;
+  return true;
 }
 
 bool whole(size_t bytes) {
@@ -41,11 +63,14 @@ bool is_device(const CUmemLocation& location) {
 
 // A card on which a page at a second address is not what it is at the first.
 bool has_stale_aliases() {
-  static const bool has = [] {
-    const char* text = std::getenv("FAKECUDA_STALE_ALIASES");
-    return text != nullptr && std::atoi(text) != 0;
-  }();
+  static const bool has = is_set("FAKECUDA_STALE_ALIASES");
   return has;
+}
+
+// A driver that gives no access to memory for network cards, as under WSL2.
+bool refuses_rdma() {
+  static const bool does = is_set("FAKECUDA_NO_RDMA_ACCESS");
+  return does;
 }
 
 constexpr auto kDescriptor = CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR;
@@ -78,7 +103,7 @@ CUresult cuMemAddressReserve(CUdeviceptr* address, size_t bytes, size_t alignmen
                              unsigned long long flags) {
   if (!supported()) return CUDA_ERROR_NOT_SUPPORTED;
   const Guard guard(everything());
-  ++calls[kReserve];
+  if (refuses(kReserve)) return CUDA_ERROR_UNKNOWN;
   if (!whole(bytes) || (alignment & (alignment - 1)) || flags) return CUDA_ERROR_INVALID_VALUE;
   void* pages = map_pages(bytes, PROT_NONE, alignment);
   if (!pages) return CUDA_ERROR_OUT_OF_MEMORY;
@@ -104,7 +129,7 @@ CUresult cuMemCreate(CUmemGenericAllocationHandle* handle, size_t bytes,
                      const CUmemAllocationProp* properties, unsigned long long flags) {
   if (!supported()) return CUDA_ERROR_NOT_SUPPORTED;
   const Guard guard(everything());
-  ++calls[kCreate];
+  if (refuses(kCreate)) return CUDA_ERROR_UNKNOWN;
   if (!whole(bytes) || flags || properties->type != CU_MEM_ALLOCATION_TYPE_PINNED)
     return CUDA_ERROR_INVALID_VALUE;
   if (properties->location.type != CU_MEM_LOCATION_TYPE_DEVICE) return CUDA_ERROR_NOT_SUPPORTED;
@@ -158,7 +183,7 @@ CUresult cuMemMap(CUdeviceptr address, size_t bytes, size_t offset,
                   CUmemGenericAllocationHandle handle, unsigned long long flags) {
   if (!supported()) return CUDA_ERROR_NOT_SUPPORTED;
   const Guard guard(everything());
-  ++calls[kMap];
+  if (refuses(kMap)) return CUDA_ERROR_UNKNOWN;
   Physical* memory = find_held(handle);
   const bool allowed = memory && whole(bytes) && bytes <= memory->range.bytes && offset == 0 &&
                        flags == 0 && address % kGranularity == 0 && is_reserved(address, bytes) &&
@@ -196,14 +221,19 @@ CUresult cuMemSetAccess(CUdeviceptr address, size_t bytes, const CUmemAccessDesc
                         size_t count) {
   if (!supported()) return CUDA_ERROR_NOT_SUPPORTED;
   const Guard guard(everything());
-  ++calls[kSetAccess];
+  if (refuses(kSetAccess)) return CUDA_ERROR_UNKNOWN;
   if (!is_made_of_mappings(address, bytes) || count == 0) return CUDA_ERROR_INVALID_VALUE;
   for (const auto* one = descriptions; one != descriptions + count; ++one) {
     if (one->location.type != CU_MEM_LOCATION_TYPE_DEVICE) return CUDA_ERROR_NOT_SUPPORTED;
     if (!is_device(one->location)) return CUDA_ERROR_INVALID_DEVICE;
   }
-  for (auto at = mappings().find(address); at != mappings().end() && at->first < address + bytes;
-       ++at) {
+  const auto behind = mappings().lower_bound(address + bytes);
+  for (auto at = mappings().find(address); at != behind; ++at) {
+    const Physical& memory = physical().at(at->second.handle);
+    if (refuses_rdma() && memory.properties.allocFlags.gpuDirectRDMACapable)
+      return CUDA_ERROR_UNKNOWN;
+  }
+  for (auto at = mappings().find(address); at != behind; ++at) {
     Mapping& mapping = at->second;
     for (const auto* one = descriptions; one != descriptions + count; ++one)
       mapping.access[one->location.id] = one->flags;
@@ -230,7 +260,7 @@ CUresult cuMemExportToShareableHandle(void* shareable, CUmemGenericAllocationHan
                                       CUmemAllocationHandleType type, unsigned long long flags) {
   if (!supported() || type != kDescriptor) return CUDA_ERROR_NOT_SUPPORTED;
   const Guard guard(everything());
-  ++calls[kExport];
+  if (refuses(kExport)) return CUDA_ERROR_UNKNOWN;
   Physical* memory = find_held(handle);
   if (!memory || flags || !(memory->properties.requestedHandleTypes & kDescriptor))
     return CUDA_ERROR_INVALID_VALUE;
@@ -276,4 +306,11 @@ extern "C" size_t fakecuda_driver_calls(int kind, int reset) {
   const size_t counted = counter;
   if (reset) counter = 0;
   return counted;
+}
+
+// Refuses so many calls of a kind that creates, maps, gives access, reserves or exports, behind so
+// many others.
+extern "C" void fakecuda_refuse(int kind, size_t behind, size_t count) {
+  const Guard guard(everything());
+  refusals.at(static_cast<size_t>(kind)) = {behind, count};
 }

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from pgmo import _core
 from pgmo.allocator.adapters.adapter import Memory
+from pgmo.allocator.adapters.kept_engines import claim, kept_engine, release
 from pgmo.allocator.build.compile import AdapterSource
 from pgmo.allocator.build.library import load_adapter
 from pgmo.errors import AdapterError
@@ -43,8 +44,8 @@ class TorchCpu:
         source = adapter_source()
         self.version = source.version
         self._library = load_adapter(source)
+        self.engine = kept_engine(self.device)
         # Tensors may outlive every Python object here, and their blocks are the engine's.
-        self.engine = _core.Engine()
         self.engine.keep_forever()
         self.engine.lend_idle(True)
 
@@ -66,6 +67,7 @@ class TorchCpu:
         Raises:
             AdapterError: when torch refuses, with its reason.
         """
+        claim(self.device, self.seat, self)
         self._library.call(
             "pgmo_install",
             ctypes.c_void_p(_core.engine_api()),
@@ -78,6 +80,7 @@ class TorchCpu:
         Raises:
             AdapterError: when somebody has put another allocator on top meanwhile.
         """
+        release(self.device, self.seat)
         self._library.call("pgmo_uninstall")
 
     def take_arena(self, size: int, stream: int) -> Memory:

@@ -14,6 +14,7 @@ import numpy as np
 
 from pgmo import _core
 from pgmo.allocator.adapters.adapter import Memory
+from pgmo.allocator.adapters.kept_engines import claim, kept_engine, release
 from pgmo.allocator.adapters.managed_hints import Hints
 from pgmo.allocator.adapters.optimizer_state import tell_of_states
 from pgmo.allocator.adapters.torch_cuda_source import (
@@ -50,7 +51,7 @@ class TorchCuda:
     lazy = False
     alignment = ALIGNMENT
 
-    def __init__(self, index: int, seat: int = 0) -> None:
+    def __init__(self, index: int, seat: int = 0, engine: _core.Engine | None = None) -> None:
         import torch
 
         self.index = index
@@ -61,8 +62,8 @@ class TorchCuda:
         self.pages = False
         self._limit = 0
         self._displaced_before = 0
+        self.engine = _core.Engine() if engine is None else engine
         # Tensors may outlive every Python object here, and their blocks are the engine's.
-        self.engine = _core.Engine()
         self.engine.keep_forever()
         self.library.call(
             "pgmo_connect",
@@ -85,6 +86,7 @@ class TorchCuda:
         """
         import torch
 
+        claim(self.device, self.seat, self)
         torch.cuda.init()  # type: ignore[no-untyped-call]
         self.library.call("pgmo_install")
         self.library.call("pgmo_attend", self.index, 1)
@@ -145,6 +147,7 @@ class TorchCuda:
         Raises:
             AdapterError: when somebody has put another allocator on top meanwhile.
         """
+        release(self.device, self.seat)
         _open.discard((self.index, self.seat))
         if self._has_company:
             return
@@ -283,7 +286,8 @@ def torch_cuda(index: int | None = None, seat: int = 0) -> TorchCuda:
             f"there is no device cuda:{index}; this machine has {torch.cuda.device_count()}"
         )
     if (index, seat) not in _adapters:
-        _adapters[index, seat] = TorchCuda(index, seat)
+        engine = kept_engine(f"cuda:{index}", seat)
+        _adapters[index, seat] = TorchCuda(index, seat, engine)
     return _adapters[index, seat]
 
 

@@ -45,6 +45,26 @@ TEST(a_device_that_refuses_leaves_nothing_behind) {
   CHECK_EQ(space.allocate(1, pages::kMostStreams), 0u);
 }
 
+TEST(pages_that_the_device_refuses_to_map_go_back_to_it) {
+  PagesFixture f;
+  Space space(f.device, f.tuning);
+  const Address a = space.allocate(f.pages(3), 0);
+  for (const bool grant : {false, true}) {
+    (grant ? f.device.refuse_grant : f.device.refuse_map) = true;
+    for (int times = 0; times < 4; ++times) CHECK_EQ(space.allocate(f.pages(5), 0), 0u);
+    (grant ? f.device.refuse_grant : f.device.refuse_map) = false;
+    CHECK_EQ(space.statistics().held, f.pages(3));
+    CHECK_EQ(f.device.pages_created(), 3u);
+  }
+  const auto now = space.statistics();
+  CHECK_EQ(now.creates - now.releases, 3u);
+  CHECK_EQ(now.maps - now.unmaps, 3u);
+  CHECK_EQ(now.grants, 1u);
+  CHECK(space.deallocate(a, 0));
+  CHECK(space.allocate(f.pages(8), 0) != 0);
+  CHECK_EQ(space.statistics().occupied, f.pages(8));
+}
+
 TEST(idle_pages_go_back_when_nothing_uses_them) {
   PagesFixture f;
   Space space(f.device, f.tuning);

@@ -67,7 +67,7 @@ class FakeDevice final : public pages::Device {
 
   bool grant(Address address, Bytes bytes) noexcept override {
     const std::lock_guard guard(called());
-    if (refuse_map || fails()) return false;
+    if (refuse_map || refuse_grant || fails()) return false;
     memory_.grant({address, bytes});
     return true;
   }
@@ -183,6 +183,7 @@ class FakeDevice final : public pages::Device {
   bool refuse_reserve = false;
   bool refuse_create = false;
   bool refuse_map = false;
+  bool refuse_grant = false;
   std::uint64_t fail_one_in = 0;  // of the calls that may fail
   bool is_capturing = false;
   std::uint64_t captured_streams = 0;

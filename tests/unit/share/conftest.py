@@ -1,9 +1,11 @@
 """A broker in a thread."""
 
+import os
 import threading
 
 import pytest
 
+from pgmo.share import address as addresses
 from pgmo.share.broker import Broker
 from pgmo.share.oracle import check
 from pgmo.share.schedule import Rules
@@ -16,11 +18,21 @@ def address(tmp_path):
 
 
 @pytest.fixture
-def serve(address, tmp_path):
-    """Serves in a thread until the test ends."""
+def serve(address, tmp_path, monkeypatch):
+    """Serve in a thread until the test ends.
+
+    Unless `one_process` is set, each connection of the test's process stands for a process of its
+    own: the broker sees it as it sees processes of other PID namespaces, without their number.
+    """
     served = []
 
-    def begin(rules=None, **options):
+    def peer(connection):
+        pid, user = addresses.peer(connection)
+        return (0 if pid == os.getpid() else pid), user
+
+    def begin(rules=None, *, one_process=False, **options):
+        if not one_process:
+            monkeypatch.setattr("pgmo.share.broker.peer", peer)
         rules = rules or Rules(total=TOTAL, deadline=30.0, patience=60.0)
         broker = Broker(address, rules, tmp_path / "log", **options)
         thread = threading.Thread(target=broker.run)

@@ -69,6 +69,7 @@ class Program:
         self.seconds, self.pause = seconds, pause
         self.number = next(world.numbers)
         self.idle, self.crowded, self.in_turn, self.hung = 0, False, False, False
+        self.connected = True
         self.turns = self.passes = 0
         world.programs[self.number] = self
         member = Member(self.number, self.number, "p", priority, lasting, 0, world.now)
@@ -105,12 +106,14 @@ class Program:
             self.in_turn = True
             self.turns += 1
             if world.random.random() < world.harm:
-                world.at(world.random.random(), world.random.choice([self.hang, self.die]))
+                world.at(
+                    world.random.random(), world.random.choice([self.hang, self.die, self.drop])
+                )
             else:
                 world.at(self.seconds, self.give)
 
     def release(self):
-        if self.there and not self.in_turn and not self.hung and self.idle:
+        if self.there and self.connected and not self.in_turn and not self.hung and self.idle:
             self.idle = 0
             sizes = {"held": self.holds, "idle": 0, "free": self.free}
             self.world.tell(self.world.schedule.released(self.number, self.world.now, **sizes))
@@ -133,6 +136,21 @@ class Program:
             del self.world.programs[self.number]
             self.world.tell(self.world.schedule.lose(self.number, self.world.now))
             self.world.at(self.world.random.random(), self.gone)
+
+    def drop(self):
+        """Lose the connection in a turn, and connect again."""
+        if self.there and not self.hung and self.in_turn:
+            self.world.tell(self.world.schedule.lose(self.number, self.world.now))
+            self.in_turn, self.idle, self.connected = False, self.need, False
+            self.world.at(self.world.random.uniform(0, 10), self.connect_again)
+
+    def connect_again(self):
+        world = self.world
+        if self.there:
+            self.crowded, self.connected = False, True
+            fresh = Member(-1, self.number, "p", 0, self.holds, self.idle, world.now)
+            world.tell(world.schedule.rejoin(self.number, fresh, TOTAL, self.free))
+            world.at(self.pause, self.ask)
 
     def gone(self):
         self.world.tell(self.world.schedule.leave(self.number, self.world.now))

@@ -1,0 +1,106 @@
+"""The broker's listening socket, and the lock that keeps a second broker away."""
+
+import contextlib
+import errno
+import fcntl
+import os
+import socket
+from pathlib import Path
+
+from pgmo.errors import ShareError
+from pgmo.share.protocol import encode
+
+_EXHAUSTED = {errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM}
+
+
+class Listener:
+    """Accepts connections, and refuses them with a message where no descriptor is left.
+
+    A connection that is not accepted keeps the socket readable, so a broker that ignored it would
+    spin. One descriptor is therefore kept in reserve: it is closed to accept such a connection.
+
+    Args:
+        address: of the socket, in a folder that exists.
+
+    Raises:
+        ShareError: when the address cannot be bound.
+    """
+
+    def __init__(self, address: Path) -> None:
+        self.socket = _listen(address)
+        self._reserve = os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)
+
+    def accept(self) -> socket.socket | None:
+        """Accept one connection; None if it is gone already, or was refused.
+
+        Raises:
+            OSError: when not even the reserve allows it, as where the whole system has no
+                descriptor left. The caller has to wait before it tries again.
+        """
+        try:
+            return self._accept()
+        except OSError as error:
+            if error.errno not in _EXHAUSTED:
+                return None
+        self._release_reserve()
+        try:
+            connected = self._accept()
+            refuse(connected, "the broker has no file descriptor left for another connection")
+        finally:
+            with contextlib.suppress(OSError):
+                self._reserve = os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)
+        return None
+
+    def close(self) -> None:
+        """Close the socket and the reserve."""
+        self.socket.close()
+        self._release_reserve()
+
+    def _accept(self) -> socket.socket:
+        connected, _ = self.socket.accept()
+        connected.setblocking(False)
+        return connected
+
+    def _release_reserve(self) -> None:
+        if self._reserve >= 0:
+            os.close(self._reserve)
+            self._reserve = -1
+
+
+def refuse(connected: socket.socket, why: str) -> None:
+    """Send a client the reason why it is refused, and close its connection."""
+    with contextlib.suppress(OSError):
+        connected.send(encode("refused", {"why": why}))
+    connected.close()
+
+
+def take_lock(address: Path) -> int:
+    """Return a descriptor that locks the address for one broker until it is closed.
+
+    Raises:
+        ShareError: when another broker holds the lock.
+    """
+    flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
+    descriptor = os.open(address.with_name(f"{address.name}.lock"), flags, 0o600)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError as error:
+        os.close(descriptor)
+        raise ShareError(f"another broker listens at {address}") from error
+    return descriptor
+
+
+def _listen(address: Path) -> socket.socket:
+    address.unlink(missing_ok=True)  # a broker that was killed left it
+    listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    before = os.umask(0o177)
+    try:
+        listener.bind(os.fspath(address))
+        listener.listen(socket.SOMAXCONN)
+    except OSError as error:
+        listener.close()
+        raise ShareError(f"{address}: {error.strerror}") from error
+    finally:
+        os.umask(before)
+    listener.setblocking(False)
+    return listener
