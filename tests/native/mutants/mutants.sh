@@ -43,7 +43,7 @@ fi
 copy=$program.sources
 rm -rf "$copy"
 mkdir -p "$copy"
-cp -r "$csrc/engine" "$csrc/pages" "$csrc/types.hpp" "$copy/"
+cp -r "$csrc/engine" "$csrc/pages" "$csrc"/*.hpp "$copy/"
 number=0
 printf "%s\n" "$mutants" | while read -r name file change; do
   number=$((number + 1))
