@@ -20,6 +20,7 @@
 #include "adapters/cuda/current.hpp"
 #include "adapters/cuda/managed.hpp"
 #include "adapters/cuda/trace.hpp"
+#include "adapters/torch_cuda_forks.hpp"
 
 namespace adapter = c10::cuda::CUDACachingAllocator::pgmo;
 
@@ -69,6 +70,7 @@ int pgmo_know_pages(const pgmo_pages_api* table, int everywhere, char* message, 
     TORCH_CHECK(table->version == PGMO_PAGES_API_VERSION && table->size == sizeof(pgmo_pages_api),
                 "this adapter was compiled for another version of pgmo's pages");
     adapter::pages_api = table;
+    adapter::heed_forks();
     (void)adapter::current_adapter();
     if (everywhere != 0) adapter::pages_everywhere.store(true);
   });
@@ -76,6 +78,7 @@ int pgmo_know_pages(const pgmo_pages_api* table, int everywhere, char* message, 
 
 // 1 where a device can have pages.
 int pgmo_open_pages(int device) {
+  if (adapter::forked.load()) return 0;
   try {
     const OnDevice on_device(device);
     return adapter::open_pages(adapter::devices()[device], adapter::current_adapter()->upstream());
@@ -97,6 +100,7 @@ int pgmo_serve_pages(int device, int on) {
     }
     return 0;
   }
+  if (adapter::forked.load()) return 0;
   try {
     const OnDevice on_device(device);
     auto* upstream = adapter::current_adapter()->upstream();
@@ -224,6 +228,7 @@ void pgmo_survive(int device, void* const* blocks, size_t count) {
 int pgmo_take_arena(int device, uint64_t stream, size_t bytes, pgmo_arena* out, char* message,
                     size_t capacity) {
   return guarded(message, capacity, [&] {
+    adapter::require_own_device();
     adapter::Device& one = adapter::device_at(device);
     TORCH_CHECK(one.streams.known(stream), "stream ", stream, " has not been used yet");
     auto* upstream = adapter::current_adapter()->upstream();
@@ -239,6 +244,7 @@ int pgmo_take_arena(int device, uint64_t stream, size_t bytes, pgmo_arena* out, 
 // unified memory at the same time, which moves between them when it is touched.
 int pgmo_card(int device, uint64_t out[3], char* message, size_t capacity) {
   return guarded(message, capacity, [&] {
+    adapter::require_own_device();
     (void)adapter::device_at(device);
     const OnDevice on(device);
     size_t available = 0, total = 0;
@@ -265,13 +271,17 @@ void pgmo_managed_free(void* block, ssize_t, int, cudaStream_t) {
 int pgmo_managed_begin(int device, uint64_t first, uint64_t second, char* message,
                        size_t capacity) {
   return guarded(message, capacity, [&] {
+    adapter::require_own_device();
     (void)adapter::device_at(device);
     adapter::begin_managed(device, {first, second});
   });
 }
 
 int pgmo_managed_end(int device, uint64_t first, uint64_t second, char* message, size_t capacity) {
-  return guarded(message, capacity, [&] { adapter::end_managed(device, {first, second}); });
+  return guarded(message, capacity, [&] {
+    adapter::require_own_device();
+    adapter::end_managed(device, {first, second});
+  });
 }
 
 // Bytes of unified memory that are held for a device, and the most since the last call with
@@ -286,6 +296,7 @@ void pgmo_managed_bytes(int device, int reset, uint64_t* now, uint64_t* peak) {
 
 int pgmo_take_spill(int device, size_t bytes, pgmo_arena* out, char* message, size_t capacity) {
   return guarded(message, capacity, [&] {
+    adapter::require_own_device();
     adapter::Device& one = adapter::device_at(device);
     const OnDevice on(device);
     auto spilled = std::make_unique<adapter::Spilled>(&one, nullptr);
@@ -304,6 +315,7 @@ int pgmo_take_spill(int device, size_t bytes, pgmo_arena* out, char* message, si
 int pgmo_copy(int device, void* to, const void* from, size_t bytes, char* message,
               size_t capacity) {
   return guarded(message, capacity, [&] {
+    adapter::require_own_device();
     (void)adapter::device_at(device);
     const OnDevice on(device);
     C10_CUDA_CHECK(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDefault, nullptr));

@@ -1,13 +1,6 @@
-// The C functions of pgmo_engine.h, and the handlers that keep a fork safe.
-
-#include <pthread.h>
-
-#include <algorithm>
-#include <mutex>
-#include <vector>
+// The C functions of pgmo_engine.h.
 
 #include "engine/engine.hpp"
-#include "engine/registry.hpp"
 
 namespace pgmo {
 namespace {
@@ -64,43 +57,10 @@ constexpr pgmo_engine_api kApi = {
     .statistics = fill_statistics,
 };
 
-struct Registry {
-  std::mutex mutex;
-  std::vector<Engine*> engines;
-};
-
-Registry& registry() {
-  static Registry* const instance = new Registry;  // outlives every static destructor
-  return *instance;
-}
-
-void before_fork() {
-  registry().mutex.lock();
-  for (Engine* engine : registry().engines) engine->before_fork();
-}
-
-void after_fork(bool child) {
-  for (Engine* engine : registry().engines) engine->after_fork(child);
-  registry().mutex.unlock();
-}
-
 }  // namespace
 
 const pgmo_engine_api* engine_api() noexcept {
   return &kApi;
-}
-
-void register_engine(Engine* engine) {
-  static const int handlers =
-      pthread_atfork(before_fork, [] { after_fork(false); }, [] { after_fork(true); });
-  (void)handlers;
-  const std::lock_guard guard(registry().mutex);
-  registry().engines.push_back(engine);
-}
-
-void unregister_engine(Engine* engine) {
-  const std::lock_guard guard(registry().mutex);
-  std::erase(registry().engines, engine);
 }
 
 }  // namespace pgmo

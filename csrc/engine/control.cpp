@@ -309,14 +309,16 @@ void Engine::reset_peaks() {
   blocks_.foreign.peak = blocks_.foreign.live;
 }
 
-void Engine::after_fork(bool child) noexcept {
-  if (child) {
-    mode_when_paused_.reset();
-    mode_.store(0, std::memory_order_relaxed);
-    passing_.look();
-    Threads::forget_own();
-  }
-  lock_.unlock();
+// The lock is held. A stretch or a settling that was under way is another process's.
+void Engine::in_child() noexcept {
+  mode_when_paused_.reset();
+  mode_.store(0, std::memory_order_relaxed);
+  passing_.look();
+  passing_thread_ = 0;
+  stretching_ = false;
+  settling_ = 0;
+  threads_.delegate_none();
+  Threads::forget_own();
 }
 
 }  // namespace pgmo

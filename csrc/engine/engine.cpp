@@ -4,19 +4,10 @@
 #include <utility>
 
 #include "engine/memory/arena.hpp"
-#include "engine/registry.hpp"
 
 namespace pgmo {
 
 using Guard = std::lock_guard<Spinlock>;
-
-Engine::Engine() {
-  register_engine(this);
-}
-
-Engine::~Engine() {
-  unregister_engine(this);
-}
 
 const std::uint32_t* Engine::mode() const noexcept {
   static_assert(sizeof(std::atomic<std::uint32_t>) == sizeof(std::uint32_t));

@@ -41,6 +41,7 @@
 #include "engine/replay/replayer.hpp"
 #include "engine/spinlock.hpp"
 #include "engine/statistics.hpp"
+#include "forks.hpp"
 #include "pages/space.hpp"
 
 namespace pgmo {
@@ -60,8 +61,8 @@ class Engine final : private pages::RangeOwner {
  public:
   using PlanId = std::uint32_t;
 
-  Engine();
-  ~Engine() override;
+  Engine() = default;
+  ~Engine() override = default;
   Engine(const Engine&) = delete;
   Engine& operator=(const Engine&) = delete;
 
@@ -190,10 +191,6 @@ class Engine final : private pages::RangeOwner {
   // std::bad_alloc.
   Statistics take_passed(std::vector<Passed>& passed);
   void reset_peaks();
-
-  // Around fork(): the child delegates everything, and no lock stays held by a thread it lacks.
-  void before_fork() noexcept { lock_.lock(); }
-  void after_fork(bool child) noexcept;
 
  private:
   bool has(std::uint32_t bit) const noexcept {
@@ -334,6 +331,16 @@ class Engine final : private pages::RangeOwner {
   Lending lending_;
   Bytes least_sparse_ = 0;  // of blocks of which less than half was touched; 0: none yet
   Bytes most_dense_ = 0;    // of those of which more was
+
+  // A forked child delegates everything: it has a copy of every block, but it is not the program
+  // whose requests were planned.
+  void in_child() noexcept;
+  ForkLock fork_lock_{ForkRank::kEngine, this,
+                      [](void* self) { static_cast<Engine*>(self)->lock_.lock(); },
+                      [](void* self, int child) {
+                        if (child != 0) static_cast<Engine*>(self)->in_child();
+                        static_cast<Engine*>(self)->lock_.unlock();
+                      }};
 };
 
 // The lock is held.

@@ -17,7 +17,7 @@
 namespace pgmo::pages {
 
 Address Space::allocate(Bytes bytes, Stream stream) noexcept {
-  if (bytes < 0 || bytes > kMostBytes || stream >= kMostStreams || gone_) return 0;
+  if (bytes < 0 || bytes > kMostBytes || stream >= kMostStreams || device_.lost()) return 0;
   const Bytes size = rounded(std::max<Bytes>(bytes, 1), tuning_.granularity);
   try {
     const Address address = allocate_here(size, stream);
@@ -163,7 +163,7 @@ bool Space::deallocate(Address address) noexcept {
 }
 
 bool Space::deallocate(Address address, std::optional<Stream> freed_on) noexcept {
-  if (gone_) return owns(address);
+  if (device_.lost()) return owns(address);
   bool record = false;
   Stream stream = 0;
   {

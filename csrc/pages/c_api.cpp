@@ -1,15 +1,13 @@
-// The C functions of pgmo_pages.h, and the handlers that keep a fork safe.
+// The C functions of pgmo_pages.h.
 
 #include "pages/c_api.hpp"
 
-#include <pthread.h>
-
 #include <algorithm>
 #include <limits>
-#include <memory>
-#include <mutex>
 #include <new>
 #include <vector>
+
+#include "forks.hpp"
 
 namespace pgmo::pages {
 namespace {
@@ -56,42 +54,16 @@ struct Opened {
   Space space;
 };
 
-struct Registry {
-  std::mutex mutex;
-  std::vector<Opened*> all;
-};
-
-Registry& registry() {
-  static Registry* const instance = new Registry;  // outlives every static destructor
-  return *instance;
-}
-
-void before_fork() {
-  registry().mutex.lock();
-  for (Opened* one : registry().all) one->space.before_fork();
-}
-
-void after_fork(bool child) {
-  for (Opened* one : registry().all) one->space.after_fork(child);
-  registry().mutex.unlock();
-}
-
 Address address_of(const void* pointer) {
   return reinterpret_cast<Address>(pointer);
 }
 
 pgmo_space* open(const pgmo_pages_device* table, std::uint64_t page, int aliases) {
-  static const int handlers =
-      pthread_atfork(before_fork, [] { after_fork(false); }, [] { after_fork(true); });
-  (void)handlers;
   Tuning tuning;
   tuning.page = static_cast<Bytes>(page);
   tuning.aliases = aliases != 0;
   try {
-    auto opened = std::make_unique<Opened>(*table, tuning);
-    const std::lock_guard guard(registry().mutex);
-    registry().all.push_back(opened.get());
-    return reinterpret_cast<pgmo_space*>(&opened.release()->space);
+    return reinterpret_cast<pgmo_space*>(&(new Opened(*table, tuning))->space);
   } catch (const std::bad_alloc&) {
     return nullptr;
   }
@@ -187,6 +159,12 @@ constexpr pgmo_pages_api kApi = {
         },
     .statistics = fill_statistics,
     .reset_peaks = [](pgmo_space* space) { space_of(space)->reset_peaks(); },
+    .at_fork = [](int which, void* context, ForkLock::Take take, ForkLock::Free free) -> int {
+      static_assert(static_cast<int>(ForkRank::kAdapter) == PGMO_LOCKS_OUTER);
+      static_assert(static_cast<int>(ForkRank::kLeaf) == PGMO_LOCKS_LEAF);
+      const auto rank = static_cast<ForkRank>(which);
+      return new (std::nothrow) ForkLock(rank, context, take, free) != nullptr;
+    },
 };
 
 }  // namespace

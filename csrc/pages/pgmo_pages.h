@@ -20,7 +20,7 @@
 extern "C" {
 #endif
 
-#define PGMO_PAGES_API_VERSION 3
+#define PGMO_PAGES_API_VERSION 4
 
 typedef struct pgmo_space pgmo_space;
 
@@ -60,6 +60,9 @@ typedef struct pgmo_pages_statistics {
   uint64_t waits;
   uint64_t requests_that_map; /* that made any of them */
 } pgmo_pages_statistics;
+
+/* Which locks of the adapter's: taken before all others, or after them. See csrc/forks.hpp. */
+enum { PGMO_LOCKS_OUTER = 0, PGMO_LOCKS_LEAF = 4 };
 
 typedef struct pgmo_pages_api {
   uint32_t version; /* PGMO_PAGES_API_VERSION */
@@ -122,6 +125,12 @@ typedef struct pgmo_pages_api {
 
   void (*statistics)(pgmo_space*, pgmo_pages_statistics* out);
   void (*reset_peaks)(pgmo_space*);
+
+  /* Has each fork() of the process take locks of the adapter's, and free them in both processes, in
+   * the order in which all of pgmo's are taken. For as long as the process lives. Zero: no memory.
+   */
+  int (*at_fork)(int which, void* context, void (*take)(void* context),
+                 void (*free)(void* context, int child));
 } pgmo_pages_api;
 
 #ifdef __cplusplus

@@ -15,7 +15,7 @@ namespace pgmo::pages {
 
 Sleep Space::lie_down(std::span<const Extent> blocks, std::vector<Extent>& runs) {
   const std::lock_guard working(pool_.work());
-  if (device_.capturing() || gone_) return 0;
+  if (device_.capturing()) return 0;
   (void)surrender();  // so that it is known what lives in planned ranges
   const Sleep sleep = ++sleeps_;
   try {
@@ -77,7 +77,7 @@ void Space::get_up(Sleep sleep) noexcept {
 
 bool Space::wake(Sleep sleep, std::vector<Extent>& runs) {
   const std::lock_guard working(pool_.work());
-  if (device_.capturing() || gone_) return false;
+  if (device_.capturing()) return false;
   std::vector<Address> places;
   if (!pool_.wake(sleep, places)) return false;
   std::sort(places.begin(), places.end());

@@ -8,7 +8,7 @@
 namespace pgmo::pages {
 
 Space::Space(Device& device, const Tuning& tuning)
-    : device_(device), tuning_(tuning), pool_(device, tuning) {
+    : device_(device), tuning_(tuning), pool_(device_, tuning) {
   pool_.ask_before_growing(*this);
 }
 
@@ -65,6 +65,7 @@ bool Space::pin(Extent range) noexcept {
 }
 
 Address Space::share(Extent range, std::vector<Handle>& pages) {
+  if (device_.lost()) return 0;
   const std::lock_guard working(pool_.work());  // no page is on its way
   const std::lock_guard guard(pool_.state());
   const auto places = known_places(range);
@@ -90,7 +91,7 @@ void Space::pin_living() noexcept {
 }
 
 bool Space::owns(Address address) noexcept {
-  if (gone_) return reservation_at(address) != nullptr;
+  if (device_.lost()) return reservation_at(address) != nullptr;
   const std::lock_guard guard(pool_.state());
   return reservation_at(address) != nullptr;
 }
@@ -154,19 +155,6 @@ void Space::reset_statistics() noexcept {
   const std::lock_guard guard(pool_.state());
   pool_.reset_statistics();
   meter_.reset_peak();
-}
-
-// --- around fork() -------------------------------------------------------------------------------
-
-void Space::before_fork() noexcept {
-  pool_.work().lock();
-  pool_.state().lock();
-}
-
-void Space::after_fork(bool child) noexcept {
-  if (child) gone_ = true;
-  pool_.state().unlock();
-  pool_.work().unlock();
 }
 
 }  // namespace pgmo::pages

@@ -24,8 +24,10 @@
 #include <unordered_map>
 #include <vector>
 
+#include "forks.hpp"
 #include "pages/device.hpp"
 #include "pages/meter.hpp"
+#include "pages/own_device.hpp"
 #include "pages/planned/planned_range.hpp"
 #include "pages/pool/pool.hpp"
 #include "pages/tuning.hpp"
@@ -187,10 +189,6 @@ class Space final : private Uncounted {
   void reset_statistics() noexcept;  // peaks and calls of the device
   Meter& meter() noexcept { return meter_; }
 
-  // Around fork(): the child has no device, and its blocks are nobody's.
-  void before_fork() noexcept;
-  void after_fork(bool child) noexcept;
-
  private:
   struct Block {
     Bytes bytes;
@@ -275,7 +273,7 @@ class Space final : private Uncounted {
                   bool followed) noexcept;
   bool hold(PlannedRange& range, Places places, bool complete);
 
-  Device& device_;
+  OwnDevice device_;
   const Tuning tuning_;
   Pool pool_;
 
@@ -300,10 +298,20 @@ class Space final : private Uncounted {
   std::uint64_t allocations_ = 0;
   std::uint64_t allocated_bytes_ = 0;
   std::atomic<bool> lasting_{false};  // what is requested now is there to stay
-  std::atomic<bool> gone_{false};     // this is the child of a fork
 
   std::vector<Extent> living_;  // under `work`
   Sleep sleeps_ = 0;
+
+  // A forked child has no device, and its blocks are nobody's.
+  ForkLock fork_work_{ForkRank::kWork, this,
+                      [](void* self) { static_cast<Space*>(self)->pool_.work().lock(); },
+                      [](void* self, int) { static_cast<Space*>(self)->pool_.work().unlock(); }};
+  ForkLock fork_state_{ForkRank::kState, this,
+                       [](void* self) { static_cast<Space*>(self)->pool_.state().lock(); },
+                       [](void* self, int child) {
+                         if (child != 0) static_cast<Space*>(self)->device_.lose();
+                         static_cast<Space*>(self)->pool_.state().unlock();
+                       }};
 };
 
 }  // namespace pgmo::pages

@@ -2,7 +2,6 @@
 
 import functools
 import os
-import threading
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, ParamSpec, Required, TypedDict, TypeVar, Unpack, overload
 
@@ -11,6 +10,7 @@ from pgmo.allocator.optimized import Optimized
 from pgmo.allocator.session.options import Options
 from pgmo.allocator.session.session import Session
 from pgmo.errors import OptionError
+from pgmo.locks import new_reentrant_lock
 from pgmo.packing.plan import Plan
 from pgmo.profiler.profile import Profile
 
@@ -66,7 +66,7 @@ class _Fields(CommonFields, total=False):
     framework: Any
 
 
-_finding = threading.RLock()
+_finding = new_reentrant_lock()
 
 
 def adapter_of(device: object, framework: str = "torch") -> Callable[[], Adapter]:
@@ -119,7 +119,8 @@ def _has_cuda() -> bool:
         import torch
     except ImportError:
         return False
-    return bool(torch.cuda.is_available())
+    # A process that was forked after CUDA was initialized cannot use it, nor ask the driver.
+    return not torch.cuda._is_in_bad_fork() and bool(torch.cuda.is_available())
 
 
 @overload

@@ -1,9 +1,9 @@
 """Sessions around each call of one function of a program, whichever thread calls it."""
 
-import threading
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+from pgmo.locks import new_lock
 from pgmo.runner.supervision import Supervision
 from pgmo.serving.devices import Devices
 
@@ -25,7 +25,7 @@ class Called:
 
     def __init__(self, supervision: Supervision) -> None:
         self._supervision = supervision
-        self._opening, self._telling = threading.Lock(), threading.Lock()
+        self._opening, self._telling = new_lock(), new_lock()
         self._began = False
         self._turns: list[CallTurns] = []
 

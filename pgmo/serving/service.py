@@ -8,7 +8,6 @@ There is one session under each allocator, so wrapped objects on the same device
 structure of calls has a plan of its own in it.
 """
 
-import threading
 import warnings
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
@@ -16,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from pgmo.allocator.optimize import adapter_of, optimize
 from pgmo.allocator.session.session import Session, active_session
 from pgmo.allocator.session.statistics import Phase
+from pgmo.locks import new_lock
 from pgmo.user_warnings import warn_user
 
 if TYPE_CHECKING:
@@ -48,7 +48,7 @@ class Service:
         self.session: Session | None = None
         self.users: set[object] = set()
         self._turns: CallTurns | None = None
-        self._opening = threading.Lock()
+        self._opening = new_lock()
         self._refused = False
 
     @property

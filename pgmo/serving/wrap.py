@@ -2,7 +2,6 @@
 
 import inspect
 import sys
-import threading
 import weakref
 from collections.abc import Iterable
 from typing import Any, TypeVar, Unpack
@@ -12,6 +11,7 @@ from pgmo.allocator.session.options import Options
 from pgmo.allocator.session.session import Session
 from pgmo.allocator.session.threads.boundary import when_free
 from pgmo.errors import OptionError
+from pgmo.locks import new_lock
 from pgmo.serving import disguise
 from pgmo.serving.devices import Devices
 from pgmo.serving.service import Leave, Service
@@ -33,7 +33,7 @@ class WrapFields(CommonFields, total=False):
     profile: Any
 
 
-_lock = threading.Lock()
+_lock = new_lock()
 _services: dict[str, Service] = {}
 """By device; those that an object uses which is wrapped."""
 

@@ -7,6 +7,7 @@ import warnings
 import pytest
 
 import pgmo
+from tests import forked
 from tests.integration import running
 
 torch = pytest.importorskip("torch")
@@ -200,6 +201,50 @@ def test_dataloader_workers_fork_into_bypass():
                 total = sum(batch.sum() for (batch,) in loader)
                 assert total == 64 * 63 / 2
                 session.step()
+
+
+def test_forked_children_train_with_sessions_of_their_own():
+    """On one thread: OpenMP's others do not exist in a child, which would wait for them."""
+    ended = forked.run(
+        """
+import os
+import warnings
+
+import pgmo
+import torch
+from tests.integration.test_torch_cpu import Training, assert_same
+
+warnings.simplefilter("ignore")
+torch.set_num_threads(1)
+
+def loop(training, session=None):
+    for _ in range(8):
+        training.step()
+        if session is not None:
+            session.step()
+
+def train_in_child():
+    without, with_pgmo = Training(), Training()
+    with pgmo.optimize(device="cpu") as own:
+        loop(with_pgmo, own)
+        assert own.history[-1].hits > 0
+    loop(without)
+    assert_same(with_pgmo, without)
+
+parent = Training()
+with pgmo.optimize(device="cpu") as session:
+    loop(parent, session)
+    child = os.fork()
+    if child == 0:
+        train_in_child()
+        print("child trained", flush=True)
+        os._exit(0)
+    assert os.waitpid(child, 0)[1] == 0
+    loop(parent, session)
+"""
+    )
+    assert ended.exit_code == 0, ended.errors
+    assert "child trained" in ended.output
 
 
 def test_saved_plan_serves_another_process_from_its_first_iteration_on(tmp_path):

@@ -29,8 +29,9 @@ NATIVE_RECOMPUTE = $(patsubst csrc/recompute/%.cpp,%,$(sort $(wildcard csrc/reco
 NATIVE_ALIGNMENT = $(sort $(wildcard csrc/alignment/*.cpp))
 NATIVE_PACKING = $(patsubst csrc/packing/%.cpp,%,$(sort $(wildcard csrc/packing/*.cpp csrc/packing/*/*.cpp)))
 
-# Events of the attacks under a sanitizer, which makes them ten times slower.
+# Events of the attacks under a sanitizer, which makes them ten times slower; of that on forks, forks.
 SANITIZE_EVENTS ?= 1500000
+SANITIZE_FORKS ?= 500
 
 # The sources of a folder as one, which take a third of the time to compile: most of it is spent on
 # headers. Those of csrc/packing and csrc/recompute have names in common.
@@ -80,13 +81,14 @@ $(eval $(call native_build,thread,-O1 -g -fno-omit-frame-pointer -fsanitize=thre
 # Each line of a list breaks a copy of one source file; the attack has to fail. See mutants.sh.
 
 $(NATIVE_OUT)/mutants_%: $(wildcard tests/native/mutants/* tests/native/attacks/*.* \
-  tests/native/attacks/*/* tests/native/support/* csrc/engine/* csrc/engine/*/* csrc/pages/* csrc/pages/*/*)
+  tests/native/attacks/*/* tests/native/support/* csrc/*.hpp csrc/engine/* csrc/engine/*/* csrc/pages/* csrc/pages/*/*)
 	@mkdir -p $(@D)
 	CXX="$(CXX)" sh tests/native/mutants/mutants.sh build $@ $*
 
 .PHONY: native-mutants
-native-mutants: $(NATIVE_OUT)/mutants_engine $(NATIVE_OUT)/mutants_pages $(NATIVE_OUT)/mutants_paged $(NATIVE_OUT)/mutants_order
-	@$(foreach kind,engine pages paged order,for mutant in \
+native-mutants: $(NATIVE_OUT)/mutants_engine $(NATIVE_OUT)/mutants_pages $(NATIVE_OUT)/mutants_paged $(NATIVE_OUT)/mutants_order \
+  $(NATIVE_OUT)/mutants_forks $(NATIVE_OUT)/mutants_invariants
+	@$(foreach kind,engine pages paged order forks invariants,for mutant in \
 	  $$(sed -n 's/^\([a-z_]*\) .*/\1/p' tests/native/mutants/$(kind).txt); do \
 	  sh tests/native/mutants/mutants.sh run $(NATIVE_OUT)/mutants_$(kind) $$mutant $(kind) || exit 1; done; )
 
@@ -122,4 +124,5 @@ sanitize: native-address native-thread  ## the same under ASan+UBSan and TSan, s
 	    echo "== $$test ($$kind)"; $(NATIVE_OUT)/$$kind/$$test || exit 1; done; \
 	  for fuzz in $(NATIVE_FUZZES); do \
 	    echo "== $$fuzz ($$kind)"; \
-	    $(NATIVE_OUT)/$$kind/$$fuzz --events $(SANITIZE_EVENTS) || exit 1; done; done
+	    events=$(SANITIZE_EVENTS); if [ $$fuzz = fuzz_forks ]; then events=$(SANITIZE_FORKS); fi; \
+	    $(NATIVE_OUT)/$$kind/$$fuzz --events $$events || exit 1; done; done

@@ -15,7 +15,7 @@ def names(kind: str) -> list[str]:
     return re.findall(r"^([a-z_]+) ", (LISTS / f"{kind}.txt").read_text(), re.MULTILINE)
 
 
-KINDS = ("engine", "pages", "paged", "order")
+KINDS = ("engine", "pages", "paged", "order", "forks", "invariants")
 LONG = {  # that the attack needs many events for, or threads that meet at the wrong moment
     ("engine", "blind_late_set"),
     ("engine", "end_passed_one_tick_late"),
@@ -25,13 +25,15 @@ LONG = {  # that the attack needs many events for, or threads that meet at the w
     ("paged", "forgets_what_was_listed_and_refused"),
     ("order", "events_on_another_stream"),
     ("order", "no_event"),
+    ("forks", "locks_are_taken_in_any_order"),
+    ("forks", "locks_of_a_child_stay_taken"),
 }
 MUTANTS = [
     pytest.param(kind, name, marks=[pytest.mark.slow] if (kind, name) in LONG else [])
     for kind in KINDS
     for name in names(kind)
 ]
-EVENTS = {"engine": "5000000", "pages": "600000", "paged": "600000", "order": "2000000"}
+EVENTS = {"engine": "5000000", "pages": "600000", "paged": "600000", "order": "2000000", "forks": "200", "invariants": "300000"}
 
 pytestmark = needs_compiler
 

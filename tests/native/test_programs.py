@@ -29,6 +29,12 @@ def test_program_passes(built: Path, program: str) -> None:
         assert int(events[1]) >= LEAST_EVENTS
 
 
+@pytest.mark.slow
+def test_ten_thousand_forks(built: Path) -> None:
+    ended = run(str(built / "fuzz_forks"), "--seed", "2", "--events", "10000")
+    assert ended.returncode == 0, ended.stdout + ended.stderr
+
+
 @pytest.mark.parametrize("program", ["fuzz_replay", "fuzz_threads"])
 def test_attack_passes_with_the_engine_checking_itself(built: Path, program: str) -> None:
     ended = run(str(built / program), "--seed", "3", "--events", "2000000", PGMO_CHECK="1")

@@ -20,6 +20,7 @@ struct Holding {
 
 void give_back(void* context) {
   const std::unique_ptr<Holding> holding(static_cast<Holding*>(context));
+  if (forked.load()) return;  // it is the parent's
   try {
     // What lived while the adapter was away may have been used on another stream.
     if (holding->absences != absences.load()) synchronize(*holding->device);

@@ -52,6 +52,13 @@ TorchCudaAdapter* current_adapter() {
   return adapter_over(now);
 }
 
+// Before a call of the driver.
+void require_own_device() {
+  TORCH_CHECK(!forked.load(),
+              "CUDA cannot be used in a process that was forked after it had been "
+              "initialized: use the 'spawn' start method");
+}
+
 Device& device_at(int index) {
   TORCH_CHECK(index >= 0 && index < kMostDevices, "pgmo knows the CUDA devices 0 to ",
               kMostDevices - 1, ", not ", index);

@@ -77,8 +77,19 @@ class DeferredFrees {
   void note(void* block, c10::DeviceIndex device, cudaStream_t stream) {
     const Use use{device, stream};
     const std::lock_guard guard(mutex_);
+    if (forgotten_) return;
     std::vector<Use>& uses = uses_[block];
     if (std::find(uses.begin(), uses.end(), use) == uses.end()) uses.push_back(use);
+    count();
+  }
+
+  std::mutex& mutex() { return mutex_; }  // for forks
+
+  // In a forked child, which has no streams: nothing is put off any more. The mutex is held.
+  void forget() {
+    forgotten_ = true;
+    uses_.clear();
+    waiting_.clear();
     count();
   }
 
@@ -226,6 +237,7 @@ class DeferredFrees {
   std::unordered_map<void*, std::vector<Use>> uses_;
   std::vector<Waiting> waiting_;
   size_t next_ = 0;  // to be looked at
+  bool forgotten_ = false;
   std::atomic<size_t> use_count_{0};
   std::atomic<size_t> waiting_count_{0};
 };

@@ -86,6 +86,7 @@ struct Device {
   uint64_t card = 0;                          // bytes; 0: not known
   std::atomic<uint64_t> limit{~uint64_t{0}};  // bytes that a session may have in pages
   Fraction fraction;
+  std::atomic<bool> trim_due{false};  // of the cache beneath, once no lock is held
   SplitBlocks splits;
   std::atomic<int64_t> stays_beneath{0};  // unused bytes that emptying the cache leaves
   Accumulated before_reset;
@@ -118,13 +119,16 @@ std::array<Device, kMostDevices>& devices() {
   return *all;
 }
 
+// This is the child of a fork, which has no device: the driver belongs to the parent.
+std::atomic<bool> forked{false};
+
 // Counts the times that the adapter was taken away: what lived then may have been used on other
 // streams without our being told.
 std::atomic<uint64_t> absences{0};
 
 // Waits for all that the device was told to do, unless that would break a capture.
 void synchronize(const Device& device) {
-  if (device.pools.any()) return;
+  if (device.pools.any() || forked.load()) return;
   try {
     const OnDevice on(device.index);
     const BesideCaptures beside;  // of other devices

@@ -31,6 +31,7 @@ class History {
   using Action = TraceEntry::Action;
   using Context = std::invoke_result_t<CreateContextFn>;
 
+  std::mutex& mutex() { return mutex_; }  // for forks
   bool enabled() const { return enabled_.load(std::memory_order_relaxed); }
 
   void set(bool enabled, CreateContextFn recorder, size_t most, RecordContext when, bool clear,

@@ -110,6 +110,7 @@ struct Spilled {
 
 void give_spilled_back(void* context) {
   const std::unique_ptr<Spilled> spilled(static_cast<Spilled*>(context));
+  if (forked.load()) return;  // it is the parent's
   synchronize(*spilled->device);
   drop_managed(spilled->block);
 }

@@ -81,6 +81,7 @@ class PageDevice {
       : index_(index), streams_(streams), pools_(pools), room_(std::move(room)) {}
 
   uint64_t page() const { return page_; }
+  std::mutex& mutex() { return mutex_; }  // for forks
 
   // The size of a page; 0: the device, its driver or its system has no virtual memory.
   uint64_t prepare() {

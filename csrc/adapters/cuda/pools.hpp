@@ -13,7 +13,6 @@
 #include <functional>
 #include <list>
 #include <mutex>
-#include <shared_mutex>
 #include <utility>
 
 namespace {
@@ -23,23 +22,24 @@ class ActivePools {
   using Filter = std::function<bool(cudaStream_t)>;
 
   void begin(c10::cuda::MempoolId_t id, Filter filter) {
-    const std::unique_lock guard(mutex_);
+    const std::lock_guard guard(mutex_);
     pools_.emplace_back(id, std::move(filter));
     count_.store(static_cast<int>(pools_.size()), std::memory_order_release);
   }
 
   void end(c10::cuda::MempoolId_t id) {
-    const std::unique_lock guard(mutex_);
+    const std::lock_guard guard(mutex_);
     const auto found = find(id);
     if (found != pools_.end()) pools_.erase(found);
     count_.store(static_cast<int>(pools_.size()), std::memory_order_release);
   }
 
+  std::mutex& mutex() { return mutex_; }  // for forks
   bool any() const { return count_.load(std::memory_order_acquire) != 0; }
 
   // Whether a request was sent to this pool, which is active, while its stream was being captured.
   bool captured(c10::cuda::MempoolId_t id) const {
-    const std::shared_lock guard(mutex_);
+    const std::lock_guard guard(mutex_);
     const auto found = find(id);
     return found != pools_.end() && found->captured.load(std::memory_order_relaxed);
   }
@@ -48,7 +48,7 @@ class ActivePools {
   bool claim(cudaStream_t stream) const {
     if (!any()) [[likely]]
       return false;
-    const std::shared_lock guard(mutex_);
+    const std::lock_guard guard(mutex_);
     for (const Active& one : pools_) {
       if (!one.filter(stream)) continue;
       if (!one.captured.load(std::memory_order_relaxed) && is_captured(stream)) {
@@ -79,7 +79,9 @@ class ActivePools {
                         [&](const Active& one) { return one.id == id; });
   }
 
-  mutable std::shared_mutex mutex_;
+  // No shared one: what a forked child holds of that, it cannot free, for its thread has another
+  // number.
+  mutable std::mutex mutex_;
   std::list<Active> pools_;
   std::atomic<int> count_{0};
 };

@@ -82,6 +82,7 @@ Device* device_of_pages(const void* block) {
 }
 
 ShareableHandle share_pages(Device& device, CUDAAllocator* upstream, void* block) {
+  TORCH_CHECK(!forked.load(), "a forked process cannot share what it has inherited");
   const OnDevice on(device.index);
   static const char version = version_of_handles(upstream);
   TORCH_CHECK(version >= 1 && version <= kNewestVersion,

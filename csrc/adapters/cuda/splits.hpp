@@ -37,6 +37,7 @@ class SplitBlocks {
   // Larger requests are served from segments of 20 MiB and more, smaller ones from others.
   static constexpr uint64_t kSmall = uint64_t{1} << 20;
 
+  std::mutex& mutex() { return mutex_; }  // for forks
   bool any() const { return any_.load(std::memory_order_relaxed); }
 
   // All that there are, in any order.
@@ -80,7 +81,14 @@ class SplitBlocks {
   // Pages serve from now on as if there were no gaps.
   void end() {
     const std::lock_guard guard(mutex_);
-    forget_all();
+    forget();
+  }
+
+  // The same, where the mutex is held.
+  void forget() {
+    gaps_.clear();
+    taken_.clear();
+    any_.store(false, std::memory_order_relaxed);
   }
 
   // The block has been given back to the allocator beneath.
@@ -93,7 +101,7 @@ class SplitBlocks {
     try {
       insert(gap);
     } catch (const std::bad_alloc&) {  // whoever frees a block cannot be told
-      forget_all();
+      forget();
     }
   }
 
@@ -104,12 +112,6 @@ class SplitBlocks {
   }
 
  private:
-  void forget_all() {
-    gaps_.clear();
-    taken_.clear();
-    any_.store(false, std::memory_order_relaxed);
-  }
-
   void insert(const Gap& gap) {
     auto after =
         std::upper_bound(gaps_.begin(), gaps_.end(), gap.address,

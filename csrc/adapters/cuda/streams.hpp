@@ -47,6 +47,7 @@ class StreamNumbers {
     return kMost + strangers_++;
   }
 
+  std::mutex& mutex() { return mutex_; }  // for forks
   bool known(uint64_t number) const { return number < count_.load(std::memory_order_acquire); }
   cudaStream_t handle(uint64_t number) const { return handles_[number]; }
 

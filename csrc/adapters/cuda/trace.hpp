@@ -102,6 +102,7 @@ class Trace final : public c10::impl::PyInterpreterVTable {
     }
   }
 
+  std::mutex& mutex() { return resuming_; }  // for forks
   uint64_t displacements() const { return displacements_.load(); }
 
   void listen() {

@@ -65,9 +65,21 @@ bool drop_cache_beneath(Device& device, CUDAAllocator* upstream) {
   return unused_beneath(device, upstream) < before;
 }
 
+// Torch's allocator gathers a stack, for which Python is waited for, when its cache is emptied
+// while it records its history. Whoever holds the lock of the pages must not wait for Python, which
+// may be waiting for that lock.
+bool gathers_stacks(CUDAAllocator* upstream) {
+  try {
+    return upstream->isHistoryEnabled();
+  } catch (const std::exception&) {
+    return false;  // an allocator that has no history
+  }
+}
+
 // The same before the pages grow, once there is enough of it: DDP lets go of its first buckets, as
 // large as the model, after an iteration. To empty a cache costs a synchronisation.
 void trim_cache_beneath(Device& device, CUDAAllocator* upstream) {
+  device.trim_due.store(false, std::memory_order_relaxed);
   constexpr int64_t kWorth = int64_t{32} << 20;
   const int64_t unused = unused_beneath(device, upstream);
   if (unused < device.stays_beneath + kWorth) {
@@ -162,6 +174,7 @@ bool share_fraction(Device& device, CUDAAllocator* upstream) {
 
 // The adapter is about to be taken away: the fraction is again that of the allocator beneath alone.
 void unshare_fraction(Device& device, CUDAAllocator* upstream) {
+  if (forked.load()) return;
   Fraction& fraction = device.fraction;
   const std::lock_guard guard(fraction.mutex);
   const double whole = fraction.whole.exchange(-1);
@@ -170,17 +183,31 @@ void unshare_fraction(Device& device, CUDAAllocator* upstream) {
 
 // --- blocks of pages ----------------------------------------------------------------------------
 
-// False: this device has no virtual memory or refuses to use it, or torch is to use the driver's
-// own pool.
+// What the pages ask for while their lock is held. Where stacks are gathered it is done later.
+Room room_of(Device& device) {
+  return {.may_hold = [&device](uint64_t bytes) { return may_hold(device, upstreams[0], bytes); },
+          .make =
+              [&device] {
+                return !gathers_stacks(upstreams[0]) && drop_cache_beneath(device, upstreams[0]);
+              },
+          .growing =
+              [&device] {
+                if (gathers_stacks(upstreams[0])) {
+                  device.trim_due.store(true, std::memory_order_relaxed);
+                } else {
+                  trim_cache_beneath(device, upstreams[0]);
+                }
+              }};
+}
+
+// False: this device has no virtual memory or refuses to use it, torch is to use the driver's own
+// pool, or this is a forked child.
 bool open_pages(Device& device, CUDAAllocator* upstream) {
   const std::lock_guard guard(device.mutex);
   if (device.page_device != nullptr) return device.pages() != nullptr;
-  if (pages_api == nullptr || upstream->name() == "cudaMallocAsync") return false;
-  device.page_device = std::make_unique<PageDevice>(
-      device.index, device.streams, device.pools,
-      Room{.may_hold = [&device](uint64_t bytes) { return may_hold(device, upstreams[0], bytes); },
-           .make = [&device] { return drop_cache_beneath(device, upstreams[0]); },
-           .growing = [&device] { trim_cache_beneath(device, upstreams[0]); }});
+  if (pages_api == nullptr || upstream->name() == "cudaMallocAsync" || forked.load()) return false;
+  device.page_device =
+      std::make_unique<PageDevice>(device.index, device.streams, device.pools, room_of(device));
   const uint64_t page = device.page_device->prepare();
   if (page == 0) return false;
   const pgmo_pages_device table = device.page_device->table();
@@ -197,9 +224,12 @@ bool open_pages(Device& device, CUDAAllocator* upstream) {
 // nullptr: the allocator beneath is to be asked.
 void* block_for(Device& device, size_t bytes, uint32_t stream) {
   pgmo_space* const space = device.pages();
+  if (device.trim_due.load(std::memory_order_relaxed)) [[unlikely]]
+    trim_cache_beneath(device, upstreams[0]);
   void* block = pages_api->allocate(space, bytes, stream);
   if (block == nullptr && !device.pools.any()) {
     settle(device);
+    if (gathers_stacks(upstreams[0])) (void)drop_cache_beneath(device, upstreams[0]);
     block = pages_api->allocate(space, bytes, stream);
   }
   if (block != nullptr) tell_of_birth(device, block, bytes, stream);

@@ -60,6 +60,8 @@ class Threads {
     if (on) delegated_.push_back(thread);
   }
 
+  void delegate_none() noexcept { delegated_.clear(); }
+
   // A request. When there is no room for one more thread, it is left out.
   void note(ThreadId thread) noexcept {
     ++ordinal_;

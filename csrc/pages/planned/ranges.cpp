@@ -48,6 +48,7 @@ PlannedRange* Space::reserve_range(Bytes bytes, Stream stream, RangeOwner& owner
 
 bool Space::occupy(PlannedRange& range, Extent slot, std::uint64_t generation,
                    Thrift thrift) noexcept {
+  if (device_.lost()) return false;
   try {
     {
       const std::lock_guard guard(pool_.state());

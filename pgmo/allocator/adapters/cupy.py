@@ -10,7 +10,6 @@ not come here.
 
 import ctypes
 import itertools
-import threading
 from collections.abc import Callable
 from typing import Any
 
@@ -26,6 +25,7 @@ from pgmo.allocator.adapters.cupy_allocator import (
 )
 from pgmo.allocator.adapters.managed_hints import Hints
 from pgmo.errors import AdapterError
+from pgmo.locks import new_lock
 from pgmo.profiler.tagging.cupy_module import cupy_device, imported_cupy
 
 ALIGNMENT = 512
@@ -36,7 +36,7 @@ _held: dict[int, tuple[object, Callable[[], object] | None]] = {}
 ctypes.pythonapi.Py_IncRef(ctypes.py_object(_held))  # arrays may outlive this module
 
 _contexts = itertools.count(1)
-_installing = threading.Lock()
+_installing = new_lock()
 
 
 def _return_memory(context: int) -> None:

@@ -9,11 +9,11 @@ while it records, and while it serves.
 """
 
 import atexit
-import threading
 from collections.abc import Callable, Mapping
 from typing import Any
 
 from pgmo import _core
+from pgmo.locks import new_lock
 from pgmo.units import format_bytes
 
 MOST_STREAMS = 64
@@ -67,7 +67,7 @@ class StreamNumbers:
         self._is_capturing = is_capturing
         self._numbers = {0: 0}
         self._handles = [0]
-        self._adding = threading.Lock()
+        self._adding = new_lock()
 
     def number(self, handle: int) -> int | None:
         """The number of the stream that is current; None where nothing may be served.

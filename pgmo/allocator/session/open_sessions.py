@@ -5,6 +5,7 @@ is not kept alive: when it is lost, without having been closed, its end undoes i
 """
 
 import gc
+import os
 import weakref
 from collections.abc import Callable
 from contextlib import ExitStack
@@ -40,6 +41,7 @@ class OpenSession:
             when the program opens one of its own. None for the program's own.
         seat: among the sessions of its device; None where it cannot share it.
         among: the turns of this process among others; None where it shares no card with any.
+        process: that opened it.
     """
 
     lifecycle: Lifecycle
@@ -47,6 +49,7 @@ class OpenSession:
     give_way: Callable[[], object] | None = None
     seat: CardSeat | None = None
     among: ProcessTurns | None = None
+    process: int = field(default_factory=os.getpid)
     sleeping: Sleeping = field(init=False)
     stages: Stages = field(init=False)
 
@@ -106,6 +109,7 @@ def begin(session: "Session", adapter: Adapter, options: Options) -> OpenSession
     if find_open(adapter) is not None:
         gc.collect()  # it may be lost, and part of a cycle
     with exclusive():
+        _leave_to_parent(adapter)
         other = find_open(adapter)
         if other is not None and other.give_way is not None:
             other.give_way()
@@ -128,6 +132,23 @@ def begin(session: "Session", adapter: Adapter, options: Options) -> OpenSession
             _undo(opened)
             raise
     return opened
+
+
+def _leave_to_parent(adapter: Adapter) -> None:
+    """Forgets the sessions under this allocator that a forked child has inherited.
+
+    Their engine serves nobody here, and may serve another session.
+    """
+    for key, opened in list(_open.items()):
+        if opened.process == os.getpid() or key[:2] != (adapter.name, adapter.device):
+            continue
+        session = opened.session()
+        if session is not None:
+            session.leave_to_parent()
+        with uninterrupted(), ExitStack() as steps:
+            steps.callback(_open.pop, key, None)
+            steps.callback(opened.turns.close)
+            steps.callback(opened.lifecycle.stop)
 
 
 def _beside(other: OpenSession, session: "Session", adapter: Adapter, options: Options) -> Adapter:

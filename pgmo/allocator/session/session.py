@@ -236,6 +236,10 @@ class Session(Giving, Telling):
                 "session.step() at the end of each iteration, or wrap each in session.iteration()"
             )
 
+    def leave_to_parent(self) -> None:
+        """In a forked child: another session gets the engine, so that this one leaves it alone."""
+        self._pass_step = _never
+
     # --- as a decorator -------------------------------------------------------------------------
 
     def __call__(self, function: Callable[P, R]) -> Optimized[P, R, Self]:

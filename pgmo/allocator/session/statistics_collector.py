@@ -1,7 +1,5 @@
 """Turns the engine's counters into statistics per iteration and a summary."""
 
-import os
-import threading
 from collections import Counter, deque
 from dataclasses import dataclass, field
 from itertools import islice, repeat
@@ -18,6 +16,7 @@ from pgmo.allocator.session.statistics import (
 )
 from pgmo.allocator.session.verdict.evidence import Beginning, outside_of_plan
 from pgmo.allocator.tuning import WORTHWHILE_SHARE
+from pgmo.locks import new_reentrant_lock
 from pgmo.packing.plan import Plan
 
 _HISTORY = 10_000
@@ -71,8 +70,7 @@ class StatisticsCollector:
         self._begin = self._before = engine.statistics()
         self._passed = Passed()
         # Others than the session's threads read, and so do handlers of signals amid a count.
-        self._lock = threading.RLock()
-        self._process = os.getpid()
+        self._lock = new_reentrant_lock()
         self._closed = False
         self._totals: Counter[str] = Counter()
         self._misses: Counter[str] = Counter()
@@ -85,40 +83,40 @@ class StatisticsCollector:
     @property
     def history(self) -> list[IterationStatistics]:
         """Of each iteration, in order; of the last ones in a long session."""
-        with self._alone():
+        with self._lock:
             self._take_passed()
             return list(self._history)
 
     @property
     def history_end(self) -> IterationStatistics | None:
         """Of the last iteration; None before the first."""
-        with self._alone():
+        with self._lock:
             self._take_passed()
             return self._history[-1] if self._history else None
 
     @property
     def iterations(self) -> int:
         """Iterations so far."""
-        with self._alone():
+        with self._lock:
             self._take_passed()
             return self._totals["iterations"]
 
     def take_passed(self) -> Passed:
         """Replayed iterations that have passed since the last call without being looked at."""
-        with self._alone():
+        with self._lock:
             self._take_passed()
             passed, self._passed = self._passed, Passed()
             return passed
 
     def close(self) -> None:
         """Counts what has passed, and nothing from now on: the engine may get another session."""
-        with self._alone():
+        with self._lock:
             self._take_passed()
             self._closed = True
 
     def count(self, phase: Phase, plan: int) -> IterationStatistics:
         """Adds the iteration that has just ended to the history, and returns it."""
-        with self._alone():
+        with self._lock:
             self._take_passed()
             now, before = self._engine.statistics(), self._before
             change = {name: now[name] - before[name] for name in now}
@@ -129,11 +127,6 @@ class StatisticsCollector:
             statistics = _statistics(phase, plan, change)
             self._add(statistics, 1, now, now["live_fallback_bytes"])
             return statistics
-
-    def _alone(self) -> threading.RLock:
-        if os.getpid() != self._process:  # forked: the thread that held the lock may not exist here
-            self._process, self._lock = os.getpid(), threading.RLock()
-        return self._lock
 
     def _take_passed(self) -> None:
         """Counts what has passed in the engine."""
@@ -217,7 +210,7 @@ class StatisticsCollector:
         self, plan: Plan | None, plans: int, replans: int, notes: tuple[str, ...], waits: str = ""
     ) -> Summary:
         """What has been done so far."""
-        with self._alone():
+        with self._lock:
             self._take_passed()
             return self._summary(plan, plans, replans, notes, waits)
 

@@ -15,13 +15,13 @@ A function is left alone whose code is not what its file says.
 
 import contextlib
 import sys
-import threading
 from collections.abc import Callable, Iterator
 from functools import lru_cache, partial
 from pathlib import Path
 from types import CodeType, FunctionType, ModuleType
 from typing import NamedTuple, Protocol
 
+from pgmo.locks import new_reentrant_lock
 from pgmo.profiler.importers.frames import Frame, Labels
 from pgmo.profiler.tagging import dynamo
 from pgmo.profiler.tagging.generated_code import MARKS, Kernel, MarkedCode, mark, runs_kernels
@@ -57,7 +57,7 @@ class Listener(Protocol):
 
 
 _listeners: list[Listener] = []
-_lock = threading.RLock()
+_lock = new_reentrant_lock()
 _marked: list[tuple[FunctionType, CodeType, CodeType]] = []  # with its own code, and ours
 
 

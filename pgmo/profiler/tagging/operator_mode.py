@@ -15,12 +15,14 @@ from contextlib import AbstractContextManager
 from functools import cache
 from typing import Any
 
+from pgmo.locks import new_lock
+
 Around = Callable[[Any, tuple[Any, ...], Callable[[], Any]], Any]
 
 # Modes that are done, but lie on the stack of a thread that did not leave them: only that thread
 # can take them out. Until it does they pass every operator on.
 _left: list[tuple[threading.Thread, Any]] = []
-_left_lock = threading.Lock()
+_left_lock = new_lock()
 
 
 class _LastWords:

@@ -20,6 +20,7 @@ from collections.abc import Callable, Iterable
 from contextlib import AbstractContextManager, ExitStack
 from typing import TYPE_CHECKING, Any
 
+from pgmo.locks import new_lock
 from pgmo.profiler.tag import Tag
 from pgmo.profiler.tagging import dynamo, origin
 from pgmo.profiler.tagging.calls import Calls
@@ -88,7 +89,7 @@ class Tagger(AbstractContextManager["Tagger"]):
         self._thread = _Thread()
         self._left = _Left()
         self._owner = threading.get_ident()
-        self._lock = threading.Lock()
+        self._lock = new_lock()
         self._active = ExitStack()
 
     @property

@@ -14,6 +14,8 @@ from typing import Any
 import torch
 from torch import nn
 
+from pgmo.locks import new_lock
+
 Answer = Callable[[nn.Module, Callable[..., Any], tuple[Any, ...], dict[str, Any]], Any]
 """Called with a submodule, its own forward method, and the arguments of the call."""
 
@@ -39,7 +41,7 @@ class Answers:
         scripted = torch.jit.ScriptModule
         self._modules = [one for one in modules if not isinstance(one, scripted)]
         self._answer, self._ours = answer, threading.local()
-        self._lock, self._count = threading.Lock(), 0
+        self._lock, self._count = new_lock(), 0
         self._before: dict[nn.Module, object] = {}
         self._asking: dict[nn.Module, Callable[..., Any]] = {}
 

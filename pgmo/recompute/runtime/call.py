@@ -1,7 +1,6 @@
 """One captured step: a call of a model, compiled, with what its capture assumes."""
 
 import inspect
-import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
@@ -12,6 +11,7 @@ import torch
 from torch import Tensor, fx, nn
 
 from pgmo.errors import BudgetError, GraphError, PgmoError
+from pgmo.locks import new_reentrant_lock
 from pgmo.recompute.capture.compat import compile_joint, flatten, reads_values
 from pgmo.recompute.capture.eager import as_in_eager_mode
 from pgmo.recompute.capture.flat import FlatModule, Forward, distinct
@@ -48,7 +48,7 @@ NOTHING = (
     "requires_grad on the parameters that are trained"
 )
 
-CAPTURING = threading.RLock()
+CAPTURING = new_reentrant_lock()
 """PyTorch captures in one thread at a time."""
 
 

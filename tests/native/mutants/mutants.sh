@@ -9,6 +9,9 @@
 #   pages     pages.txt     csrc/pages      fuzz_pages
 #   paged     paged.txt     both            fuzz_paged
 #   order     order.txt     both            fuzz_order
+#   forks     forks.txt     both            fuzz_forks
+#
+#   invariants, of both, by fuzz_paged with all checks of csrc/checks.hpp: those it is about
 #
 # One compilation, as one file, serves all: PGMO_MUTANT, the number of a line, chooses when the
 # program starts. With none chosen the engine is the sound one.
@@ -22,6 +25,8 @@ case $kind in
   pages) prefix=pages/ attack=fuzz_pages events=600000 ;;
   paged) prefix= attack=fuzz_paged events=6000000 ;;
   order) prefix= attack=fuzz_order events=6000000 ;;
+  forks) prefix= attack=fuzz_forks events=4000 ;;
+  invariants) prefix= attack=fuzz_paged events=600000 ;;
 esac
 list=$kind.txt
 mutants=$(grep -v '^#' "$here/$list")
@@ -29,7 +34,7 @@ mutants=$(grep -v '^#' "$here/$list")
 if [ "$action" = run ]; then
   name=$3
   number=$(printf "%s\n" "$mutants" | grep -n "^$name " | cut -d: -f1)
-  if output=$(PGMO_MUTANT=${number:?no such mutant} "$program" --events $events); then
+  if output=$(PGMO_MUTANT=${number:?no such mutant} FUZZ_FORKS_WATCHDOG=10 "$program" --events $events 2>&1); then
     echo "mutant $name: the oracle noticed nothing" >&2
     exit 1
   fi
@@ -43,7 +48,7 @@ fi
 copy=$program.sources
 rm -rf "$copy"
 mkdir -p "$copy"
-cp -r "$csrc/engine" "$csrc/pages" "$csrc/types.hpp" "$copy/"
+cp -r "$csrc/engine" "$csrc/pages" "$csrc"/*.hpp "$copy/"
 number=0
 printf "%s\n" "$mutants" | while read -r name file change; do
   number=$((number + 1))

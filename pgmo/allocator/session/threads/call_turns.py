@@ -21,6 +21,7 @@ from pgmo import _core
 from pgmo.allocator.session.threads.pauses import Pauses
 from pgmo.allocator.session.threads.turns import Turns
 from pgmo.errors import SessionError
+from pgmo.locks import new_lock
 
 BESIDE = (
     "several threads call at the same time: one call at a time is planned and served, and the "
@@ -58,7 +59,7 @@ class CallTurns(Turns):
     ) -> None:
         super().__init__(engine, warn, paused)
         self._end = end
-        self._lock = threading.Lock()
+        self._lock = new_lock()
         self._counted_thread: int | None = None
         self._aside: dict[int, int | None] = {}  # threads in calls that stand beside
         self._held = 0  # pauses

@@ -6,9 +6,8 @@ other's turn                          ( ..... )
 engine             paused ..................... serves
 """
 
-import threading
-
 from pgmo import _core
+from pgmo.locks import new_reentrant_lock
 
 
 class Pauses:
@@ -33,7 +32,7 @@ class Pauses:
 
     def __init__(self, engine: _core.Engine) -> None:
         self._engine = engine
-        self._lock = threading.RLock()  # a signal's handler may close the session amid a pause
+        self._lock = new_reentrant_lock()  # a signal's handler may close the session amid a pause
         self._who: set[object] = set()
 
     def begin(self, who: object) -> None:

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING
 from pgmo.allocator.ranks.world import world
 from pgmo.allocator.session.threads.card_memory import card_memory
 from pgmo.errors import ShareError
+from pgmo.locks import new_lock
 from pgmo.share.address import PRIORITY, VARIABLE
 from pgmo.share.client import Answer, Card, Client, Holder
 from pgmo.share.protocol import MOST_PRIORITY
@@ -50,9 +51,9 @@ class ProcessTurns:
 
     def __init__(self, client: Client, told: Callable[[str], object]) -> None:
         self._client, self._told = client, told
-        self._asking = threading.Lock()
+        self._asking = new_lock()
         self._inside: set[tuple[object, threading.Thread | None]] = set()
-        self._guard = threading.Lock()
+        self._guard = new_lock()
         self._process = os.getpid()
 
     def take(self, session: object, *, opening: bool = False) -> None:

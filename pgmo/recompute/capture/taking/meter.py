@@ -14,6 +14,7 @@ from typing import Any
 import torch
 from torch.autograd.profiler import profile, record_function
 
+from pgmo.locks import new_lock
 from pgmo.recompute.capture.compat import is_profiling, memory_changes, writes_memory_events
 
 _PREFIX = "pgmo: "
@@ -59,7 +60,7 @@ def can_measure(device: torch.device) -> bool:
     return not (is_profiling() or _programs.is_set()) and writes_memory_events(device)
 
 
-_measuring = threading.Lock()
+_measuring = new_lock()
 """There is one profile at a time: with two of them, in two threads, the process ends."""
 
 _programs = threading.Event()

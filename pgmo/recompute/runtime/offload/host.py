@@ -10,18 +10,18 @@ until the operators' stream has waited for its copy, and what is fetched is ther
 of its copy on. On a CPU all this is a copy.
 """
 
-import threading
 from collections.abc import Sequence
 
 import torch
 from torch import Tensor
 
+from pgmo.locks import new_lock
 from pgmo.recompute.runtime.offload.pinned import Pool
 
 _GRAIN = 512  # bytes that places of values are multiples of
 
 _streams: dict[torch.device, torch.cuda.Stream] = {}
-_lock = threading.Lock()
+_lock = new_lock()
 
 
 def _stream_of(device: torch.device) -> torch.cuda.Stream:

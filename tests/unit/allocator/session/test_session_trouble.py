@@ -1,6 +1,5 @@
 """What a session does when slots are held, memory or disk run out, programs change."""
 
-import os
 import threading
 import warnings
 
@@ -240,18 +239,3 @@ def test_uninstalling_that_fails_does_not_hide_the_programs_exception(adapter, m
             session.step()
             monkeypatch.setattr(adapter, "uninstall", refuse)
             raise ValueError("mine")
-
-
-def test_forked_child_neither_plans_nor_serves(adapter):
-    loop = Loop(adapter, LAYERS)
-    with open_session(adapter) as session:
-        run(loop, session, 2)
-        child = os.fork()
-        if child == 0:
-            for _ in range(6):
-                loop()
-                session.step()
-            os._exit(adapter.engine.statistics()["hits"])
-        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
-        run(loop, session, 4)
-        assert session.history[-1].hit_rate == 1

@@ -1,0 +1,141 @@
+// One handler around fork() for all locks of the process, in the order in which they are taken.
+//
+//     rank       locks                                          taken while one of them is held
+//     kAdapter   adapters: held while pages, engine, or torch   all that follow
+//                are called
+//     kWork      pages: `work`, around calls of the driver      all that follow
+//     kEngine    each engine's spinlock                         none
+//     kState     pages: `state`                                 none
+//     kLeaf      adapters: all others                           none
+//
+//     fork       prepare: from the first to the last ──▶ fork ──▶ parent, child: backwards
+//
+// pthread_atfork calls handlers in the order in which they were registered, so several of them take
+// locks in an order that depends on what the program did first. Hence one, to which owners of locks
+// add themselves. The child finds every lock free. Locks of the same rank are never held together
+// by one thread, but for those of kAdapter, whose owner takes them in its own order.
+//
+// An adapter adds itself through pgmo_pages.h.
+
+#pragma once
+
+#include <pthread.h>
+
+#include <mutex>
+
+namespace pgmo {
+
+enum class ForkRank : int { kAdapter, kWork, kEngine, kState, kLeaf };
+
+// What a fork takes and frees, while this object lives. A thread that destroys one holds none of
+// the locks above.
+class ForkLock {
+ public:
+  using Take = void (*)(void* context);
+  using Free = void (*)(void* context, int child);  // non-zero: in the child
+
+  ForkLock(ForkRank rank, void* context, Take take, Free free);
+  ~ForkLock();
+  ForkLock(const ForkLock&) = delete;
+  ForkLock& operator=(const ForkLock&) = delete;
+
+ private:
+  friend class Forks;
+
+  const ForkRank rank_;
+  void* const context_;
+  const Take take_;
+  const Free free_;
+  bool taken_ = false;
+  ForkLock* next_ = nullptr;
+  ForkLock* previous_ = nullptr;
+};
+
+class Forks {
+ public:
+  static Forks& get() {
+    static Forks* const only = new Forks;  // outlives every static destructor
+    return *only;
+  }
+
+  // A thread that adds a lock may hold some that a fork waits for: a fork waits for those first.
+  void add(ForkLock& lock) noexcept {
+    const std::lock_guard guard(list_);
+    ForkLock* before = last_;
+    while (before != nullptr && before->rank_ > lock.rank_) before = before->previous_;
+    lock.previous_ = before;
+    lock.next_ = before == nullptr ? first_ : before->next_;
+    (lock.next_ == nullptr ? last_ : lock.next_->previous_) = &lock;
+    (before == nullptr ? first_ : before->next_) = &lock;
+  }
+
+  // Waits for a fork that is under way. Whoever calls it holds no lock that a fork takes.
+  void remove(ForkLock& lock) noexcept {
+    const std::lock_guard forking(forking_);
+    const std::lock_guard guard(list_);
+    (lock.next_ == nullptr ? last_ : lock.next_->previous_) = lock.previous_;
+    (lock.previous_ == nullptr ? first_ : lock.previous_->next_) = lock.next_;
+  }
+
+ private:
+  Forks() {
+    (void)pthread_atfork([] { get().prepare(); }, [] { get().go_on(false); },
+                         [] { get().go_on(true); });
+  }
+
+  // Afterwards the list is locked, too.
+  void prepare() noexcept {
+    forking_.lock();
+    for (;;) {
+      list_.lock();
+      ForkLock* next = first_;
+      while (next != nullptr && next->taken_) next = next->next_;
+      if (next == nullptr) return;
+      bool in_order = true;
+      for (const ForkLock* one = next; one != nullptr; one = one->next_) in_order &= !one->taken_;
+      list_.unlock();
+      if (!in_order) {  // it was added after later ones had been taken
+        free_all(false);
+        continue;
+      }
+      next->take_(next->context_);
+      next->taken_ = true;
+    }
+  }
+
+  void go_on(bool child) noexcept {
+    list_.unlock();
+    free_all(child);
+    forking_.unlock();
+  }
+
+  void free_all(bool child) noexcept {
+    for (ForkLock* lock = newest_taken(); lock != nullptr; lock = newest_taken()) {
+      lock->taken_ = false;
+      lock->free_(lock->context_, child);
+    }
+  }
+
+  ForkLock* newest_taken() noexcept {
+    const std::lock_guard guard(list_);
+    ForkLock* lock = last_;
+    while (lock != nullptr && !lock->taken_) lock = lock->previous_;
+    return lock;
+  }
+
+  std::mutex forking_;         // from `prepare` to `go_on`; around `list_`
+  std::mutex list_;            // under which no other lock is taken
+  ForkLock* first_ = nullptr;  // in the order of ranks
+  ForkLock* last_ = nullptr;
+};
+
+inline ForkLock::ForkLock(ForkRank rank, void* context, Take take, Free free)
+    : rank_(rank), context_(context), take_(take), free_(free) {
+  Forks::get().add(*this);
+}
+
+inline ForkLock::~ForkLock() {
+  Forks::get().remove(*this);
+}
+
+}  // namespace pgmo

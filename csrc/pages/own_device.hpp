@@ -1,0 +1,48 @@
+// A device as the process sees it that opened it. A forked child has none: each call is refused.
+
+#pragma once
+
+#include <atomic>
+
+#include "pages/device.hpp"
+
+namespace pgmo::pages {
+
+class OwnDevice final : public Device {
+ public:
+  explicit OwnDevice(Device& device) noexcept : device_(device) {}
+
+  // In a forked child: the driver belongs to the parent from now on.
+  void lose() noexcept { lost_.store(true, std::memory_order_relaxed); }
+  bool lost() const noexcept { return lost_.load(std::memory_order_relaxed); }
+
+  Address reserve(Bytes bytes) noexcept override { return lost() ? 0 : device_.reserve(bytes); }
+  bool create(Handle& page) noexcept override { return !lost() && device_.create(page); }
+  void release(Handle page) noexcept override {
+    if (!lost()) device_.release(page);
+  }
+  bool map(Address address, Handle page) noexcept override {
+    return !lost() && device_.map(address, page);
+  }
+  bool grant(Address address, Bytes bytes) noexcept override {
+    return !lost() && device_.grant(address, bytes);
+  }
+  void unmap(Address address, Bytes bytes) noexcept override {
+    if (!lost()) device_.unmap(address, bytes);
+  }
+  Event record(Stream stream) noexcept override { return lost() ? 0 : device_.record(stream); }
+  bool completed(Event event) noexcept override { return !lost() && device_.completed(event); }
+  void discard(Event event) noexcept override {
+    if (!lost()) device_.discard(event);
+  }
+  bool wait(Stream stream, Event event) noexcept override {
+    return !lost() && device_.wait(stream, event);
+  }
+  bool capturing() noexcept override { return lost() || device_.capturing(); }
+
+ private:
+  Device& device_;
+  std::atomic<bool> lost_{false};
+};
+
+}  // namespace pgmo::pages
