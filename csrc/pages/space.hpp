@@ -25,7 +25,6 @@
 #include <vector>
 
 #include "pages/device.hpp"
-#include "pages/meter.hpp"
 #include "pages/planned/planned_range.hpp"
 #include "pages/pool/pool.hpp"
 #include "pages/tuning.hpp"
@@ -185,7 +184,7 @@ class Space final : private Uncounted {
   Statistics statistics() noexcept;
   void reset_peaks() noexcept;
   void reset_statistics() noexcept;  // peaks and calls of the device
-  Meter& meter() noexcept { return meter_; }
+  Meter& meter() noexcept { return pool_.meter(); }
 
   // Around fork(): the child has no device, and its blocks are nobody's.
   void before_fork() noexcept;
@@ -253,8 +252,10 @@ class Space final : private Uncounted {
   std::unique_ptr<Addresses>& addresses_of(Stream stream, Bytes bytes) noexcept;
   Address choose(const Addresses& addresses, Bytes bytes, int tries,
                  const std::vector<Extent>& blocked) const noexcept;
-  bool born(Addresses& addresses, Extent block, Stream stream) noexcept;
-  void died(Address address) noexcept;
+  bool take(Addresses& addresses, Extent block, Stream stream) noexcept;
+  Address born(Extent block) noexcept;
+  void died(Extent block) noexcept;
+  void drop(Address address) noexcept;
   bool deallocate(Address address, std::optional<Stream> stream) noexcept;
 
   // planned/ranges.cpp
@@ -296,7 +297,7 @@ class Space final : private Uncounted {
   std::uint64_t looks_ = 0;                         // at what pages there are
   int strays_ = 0;                                  // iterations with pages out of place
   std::unordered_map<Address, Block> blocks_;
-  Meter meter_;
+  Bytes window_bytes_ = 0;  // alive
   std::uint64_t allocations_ = 0;
   std::uint64_t allocated_bytes_ = 0;
   std::atomic<bool> lasting_{false};  // what is requested now is there to stay
