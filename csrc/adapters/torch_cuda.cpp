@@ -97,6 +97,7 @@ int pgmo_serve_pages(int device, int on) {
     if (one.pages() != nullptr) {
       adapter::synchronize(one);
       (void)adapter::pages_api->give_back(one.pages(), ~uint64_t{0});
+      (void)adapter::share_fraction(one, adapter::upstreams[0]);
     }
     return 0;
   }
@@ -170,7 +171,8 @@ int pgmo_install(char* message, size_t capacity) {
 }
 
 // Leaves an allocator that somebody has put on top of ours alone, and says so by 1. Stays, passing
-// everything on, where torch's own call has installed it, or while blocks without a deleter live.
+// everything on, where torch's own call has installed it, where there have been pages, as torch's
+// statistics go on counting them, or while blocks without a deleter live.
 int pgmo_uninstall(char* message, size_t capacity) {
   return guarded(message, capacity, [&] {
     for (adapter::Device& device : adapter::devices()) adapter::leave(device);
@@ -179,14 +181,10 @@ int pgmo_uninstall(char* message, size_t capacity) {
     if (ours == nullptr && !adapter::stored && adapter::was_wrapped(now)) return;  // done before
     adapter::left_beneath = ours == nullptr;
     TORCH_CHECK(ours != nullptr, "another CUDA allocator was installed on top of pgmo's");
-    if (!adapter::stored || adapter::pages_everywhere.load()) return;
+    if (!adapter::stored || adapter::any_pages()) return;
     for (adapter::Device& device : adapter::devices()) {
       const std::lock_guard guard(device.mutex);
       if (!device.raw_slots.empty()) return;
-    }
-    for (adapter::Device& device : adapter::devices()) {
-      adapter::remember_windows(device);
-      adapter::unshare_fraction(device, ours->upstream());
     }
     c10::cuda::CUDACachingAllocator::allocator.store(ours->upstream());
     c10::SetAllocator(c10::DeviceType::CUDA, ours->upstream());
@@ -219,6 +217,7 @@ uint64_t pgmo_displacements() {
 
 // Tells before `pgmo_uninstall` which of the framework's blocks have our deleter.
 void pgmo_survive(int device, void* const* blocks, size_t count) {
+  if (adapter::any_pages()) return;  // it stays
   adapter::Device& one = adapter::devices()[device];
   const std::lock_guard guard(one.mutex);
   one.survivors.insert(blocks, blocks + count);

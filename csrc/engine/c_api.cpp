@@ -19,7 +19,9 @@ void fill_statistics(pgmo_engine* handle, pgmo_engine_statistics* out) {
           .peak_slot_bytes = static_cast<std::uint64_t>(all.slots.peak),
           .live_fallback_bytes = static_cast<std::uint64_t>(all.fallback.live),
           .peak_fallback_bytes = static_cast<std::uint64_t>(all.fallback.peak),
-          .arena_bytes = static_cast<std::uint64_t>(all.arena_bytes)};
+          .arena_bytes = static_cast<std::uint64_t>(all.arena_bytes),
+          .paged_slots = all.paged_slots,
+          .paged_slot_bytes = all.paged_slot_bytes};
 }
 
 constexpr pgmo_engine_api kApi = {

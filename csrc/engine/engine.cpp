@@ -64,7 +64,8 @@ void* Engine::allocate(std::size_t bytes, std::uint64_t stream) noexcept {
     if (!occupy(placed.address, size, *placed.range, placed.generation, placed.thrift)) {
       return nullptr;
     }
-    const Guard guard(lock_);  // recorded once it is certain: a refused one is requested again
+    const Guard guard(lock_);  // counted once it is certain: a refused one is requested again
+    count_paged_slot(size);
     if (has(PGMO_RECORDING)) blocks_.served(placed.address, size, stream);
   }
   if (overfull) [[unlikely]]
@@ -102,6 +103,7 @@ bool Engine::release(void* pointer) noexcept {
     if (lending_.on() && mode_.load(std::memory_order_relaxed) == PGMO_RECORDING) [[unlikely]]
       untold = blocks_.foreign_at(address);
     ours = release_slot(address, vacated);
+    if (vacated.range != nullptr) space_.load()->meter().died(vacated.bytes);
     blocks_.freed(address, ours);
   }
   vacate(address, vacated);
@@ -172,6 +174,8 @@ Statistics Engine::reading(const pages::Statistics& of_pages) const noexcept {
           .planned_pages = planned_pages_,
           .planned_pages_least = planned_pages_least_,
           .pages = of_pages,
+          .paged_slots = paged_slots_,
+          .paged_slot_bytes = paged_slot_bytes_,
           .recorded_requests = blocks_.recorder.requests(),
           .recorded_bytes = blocks_.recorder.bytes(),
           .arenas = arenas_.count(),
@@ -198,13 +202,14 @@ Engine::Placed Engine::place(RequestKey key, Offset offset) {
     const Arenas::Segment* const segment = arenas_.at(placed.address);
     if (segment->range != nullptr) {
       placed.generation = segment->range->generation();
-      if (!pages::PlannedRange::fully_mapped(placed.generation)) {
+      if (pages::PlannedRange::fully_mapped(placed.generation)) [[likely]] {
+        count_paged_slot(size);
+      } else {
         placed.range = segment->range;
         placed.thrift = thrift();
       }
     }
   }
-  count_slots();
   if (has(PGMO_RECORDING) && placed.range == nullptr) [[unlikely]] {
     blocks_.served(placed.address, size, streams_[key_stream(key)]);
   }
@@ -224,7 +229,6 @@ bool Engine::release_slot(std::uintptr_t address, Vacated& vacated) noexcept {
     Bytes bytes = replayer_ != nullptr ? replayer_->release(offset) : 0;
     if (bytes == 0) bytes = here_.late.erase(offset);
     slots_.remove(bytes);
-    count_slots();
     if (segment->range != nullptr && bytes != 0) {
       vacated.range = segment->range;
       vacated.generation = segment->range->generation();
@@ -234,7 +238,6 @@ bool Engine::release_slot(std::uintptr_t address, Vacated& vacated) noexcept {
   }
   if (const auto released = arenas_.release_retired(address)) {
     slots_.remove(released->bytes);
-    count_slots();
     vacated.empty = released->empty;
     if (released->range != nullptr && released->bytes != 0) {
       vacated.range = released->range;

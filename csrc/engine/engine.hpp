@@ -275,11 +275,10 @@ class Engine final : private pages::RangeOwner {
   void lend() noexcept;
   void look_at(std::uintptr_t address, Bytes bytes) noexcept;
   void count_sparse() noexcept;
-  void count_slots() noexcept {
-    if (pages::Space* const space = space_.load(std::memory_order_relaxed)) [[unlikely]] {
-      space->meter().slots_gain(slots_.live - metered_);
-      metered_ = slots_.live;
-    }
+  void count_paged_slot(Bytes bytes) noexcept {
+    ++paged_slots_;
+    paged_slot_bytes_ += static_cast<std::uint64_t>(pages::Meter::rounded(bytes));
+    space_.load(std::memory_order_relaxed)->meter().born(bytes);
   }
   [[nodiscard]] std::vector<pgmo_arena> retire_arenas();
   bool is_idle() noexcept;
@@ -327,7 +326,8 @@ class Engine final : private pages::RangeOwner {
   ThreadId passing_thread_ = 0;
 
   Level slots_;
-  Bytes metered_ = 0;  // of these, what the pages have been told
+  std::uint64_t paged_slots_ = 0;       // that ever were in planned ranges
+  std::uint64_t paged_slot_bytes_ = 0;  // summed over these, rounded
   Lending lending_;
   Bytes least_sparse_ = 0;  // of blocks of which less than half was touched; 0: none yet
   Bytes most_dense_ = 0;    // of those of which more was

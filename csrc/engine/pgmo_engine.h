@@ -26,7 +26,7 @@
 extern "C" {
 #endif
 
-#define PGMO_ENGINE_API_VERSION 7
+#define PGMO_ENGINE_API_VERSION 8
 
 typedef struct pgmo_engine pgmo_engine;
 
@@ -54,7 +54,9 @@ typedef struct pgmo_engine_statistics {
   uint64_t peak_slot_bytes;
   uint64_t live_fallback_bytes;
   uint64_t peak_fallback_bytes;
-  uint64_t arena_bytes; /* of all arenas held, those waiting for their last block included */
+  uint64_t arena_bytes;      /* of all arenas held, those waiting for their last block included */
+  uint64_t paged_slots;      /* that ever were in arenas with pages; refused ones are not counted */
+  uint64_t paged_slot_bytes; /* summed over these, rounded */
 } pgmo_engine_statistics;
 
 typedef struct pgmo_engine_api {

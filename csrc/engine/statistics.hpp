@@ -107,6 +107,8 @@ struct Statistics {
   Bytes planned_pages = 0;        // of the arenas of several streams, which share some
   Bytes planned_pages_least = 0;  // the most of them that live at once
   pages::Statistics pages;        // all zero where there are none
+  std::uint64_t paged_slots = 0;  // that ever were in arenas with pages
+  std::uint64_t paged_slot_bytes = 0;
   std::uint64_t recorded_requests = 0;
   std::uint64_t recorded_bytes = 0;  // summed over these
   std::size_t arenas = 0;

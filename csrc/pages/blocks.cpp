@@ -37,7 +37,7 @@ Address Space::allocate_here(Bytes bytes, Stream stream) {
   std::optional<Places> places = places_under(block);
   if (!pool_.enter(*places, stream)) places = place_without_maps(*addresses, block, stream);
   if (!places) return 0;
-  if (born(*addresses, block, stream)) return block.address;
+  if (take(*addresses, block, stream)) return born(block);
   pool_.leave(*places, {});
   return 0;
 }
@@ -88,7 +88,7 @@ Address Space::allocate_anywhere(Bytes bytes, Stream stream) {
       if (block.address != 0) {
         const Places under = places_under(block);
         if (pool_.admit(under, stream, blocked, Pool::Waits::kRatherElsewhere)) {
-          if (!born(*addresses, block, stream)) {
+          if (!take(*addresses, block, stream)) {
             pool_.dismiss(under);
             return 0;
           }
@@ -97,9 +97,10 @@ Address Space::allocate_anywhere(Bytes bytes, Stream stream) {
       }
     }
     if (places) {
-      if (pool_.provide(*places, stream)) return block.address;
+      const bool provided = pool_.provide(*places, stream);
       const std::lock_guard guard(pool_.state());
-      died(block.address);
+      if (provided) return born(block);
+      drop(block.address);
       return 0;
     }
     if (block.address == 0) {
@@ -128,7 +129,8 @@ Address Space::choose(const Addresses& addresses, Bytes bytes, int tries,
                                       newest->base + static_cast<Address>(newest->bytes));
 }
 
-bool Space::born(Addresses& addresses, Extent block, Stream stream) noexcept {
+// The addresses are this block's. False: no memory of the host.
+bool Space::take(Addresses& addresses, Extent block, Stream stream) noexcept {
   try {
     blocks_.emplace(block.address,
                     Block{block.bytes, &addresses.window, Marks::bit(stream), stream});
@@ -141,15 +143,26 @@ bool Space::born(Addresses& addresses, Extent block, Stream stream) noexcept {
     blocks_.erase(block.address);
     return false;
   }
-  meter_.windows_have(meter_.windows() + block.bytes);
-  ++allocations_;
-  allocated_bytes_ += static_cast<std::uint64_t>(block.bytes);
   return true;
 }
 
-void Space::died(Address address) noexcept {
+// It has its pages, and statistics count it.
+Address Space::born(Extent block) noexcept {
+  pool_.meter().born(block.bytes);
+  window_bytes_ += block.bytes;
+  ++allocations_;
+  allocated_bytes_ += static_cast<std::uint64_t>(block.bytes);
+  return block.address;
+}
+
+void Space::died(Extent block) noexcept {
+  pool_.meter().died(block.bytes);
+  window_bytes_ -= block.bytes;
+  drop(block.address);
+}
+
+void Space::drop(Address address) noexcept {
   const auto block = blocks_.find(address);
-  meter_.windows_have(meter_.windows() - block->second.bytes);
   block->second.window->give({address, block->second.bytes});
   blocks_.erase(block);
 }
@@ -175,7 +188,7 @@ bool Space::deallocate(Address address, std::optional<Stream> freed_on) noexcept
     const Marks marks = pool_.clocks().now(block.users | Marks::bit(stream));
     pool_.leave(places_under({address, block.bytes}), marks);
     record = pool_.clocks().freed(stream, block.bytes) >= tuning_.freed_per_event;
-    died(address);
+    died({address, block.bytes});
   }
   if (record && !device_.capturing()) (void)pool_.clocks().record(stream);
   return true;

@@ -71,14 +71,17 @@ pgmo_space* open(const pgmo_pages_device* table, std::uint64_t page, int aliases
 
 void fill_statistics(pgmo_space* handle, pgmo_pages_statistics* out) {
   const Statistics now = space_of(handle)->statistics();
+  const Meter& meter = space_of(handle)->meter();
   const auto bytes = [](Bytes value) { return static_cast<std::uint64_t>(value); };
+  const auto usage = [&](const Usage& of) {
+    return pgmo_usage{bytes(of.bytes), bytes(of.blocks), bytes(of.pages)};
+  };
   *out = {.held_bytes = bytes(now.held),
-          .peak_held_bytes = bytes(now.peak_held),
           .occupied_bytes = bytes(now.occupied),
           .live_bytes = bytes(now.live),
-          .live_slot_bytes = bytes(now.slots),
-          .live_blocks = now.blocks,
-          .peak_live_bytes = bytes(now.peak_live),
+          .now = usage(meter.now()),
+          .peak = usage(meter.peak()),
+          .living_bytes = bytes(meter.living()),
           .allocated_bytes = now.allocated,
           .allocations = now.allocations,
           .creates = now.creates,
@@ -157,6 +160,16 @@ constexpr pgmo_pages_api kApi = {
           constexpr auto kMost = static_cast<std::uint64_t>(std::numeric_limits<Bytes>::max());
           space_of(space)->limit(static_cast<Bytes>(std::min(bytes, kMost)));
         },
+    .beneath_grew = [](pgmo_space* space) -> int {
+      return space_of(space)->meter().beneath_grew();
+    },
+    .tell_beneath =
+        [](pgmo_space* space, const pgmo_usage* usage) {
+          const auto bytes = [](std::uint64_t value) { return static_cast<Bytes>(value); };
+          space_of(space)->meter().confirm(
+              {bytes(usage->bytes), bytes(usage->blocks), bytes(usage->pages)});
+        },
+    .unconfirmed = [](pgmo_space* space) { return space_of(space)->meter().unconfirmed(); },
     .statistics = fill_statistics,
     .reset_peaks = [](pgmo_space* space) { space_of(space)->reset_peaks(); },
     .at_fork = [](int which, void* context, ForkLock::Take take, ForkLock::Free free) -> int {

@@ -1,47 +1,161 @@
-// Bytes that live, in windows and in slots together, and the most that they have ever been.
+// Memory of a device: what pgmo has of it, what the framework's allocator has, and the peak of both
+// together.
 //
-// Windows are counted under one lock, the slots of each engine under its own; none waits for
-// another.
+//     windows, slots   blocks born and died      ─┐
+//     pool             pages used for a block    ─┼─▶ sum ──▶ above the peak? ──▶ peak
+//     adapter          what the allocator has    ─┘
+//
+// The framework frees blocks without telling the adapter, so what the adapter said last may be too
+// high. A sum above the peak is therefore unconfirmed until the adapter has asked the framework
+// again. Where the framework's allocator has nothing, there is nothing to ask for.
+//
+// Several locks are held by those who count, and none of them waits for another.
 
 #pragma once
 
+#include <algorithm>
+#include <array>
 #include <atomic>
+#include <cstdint>
 
 #include "types.hpp"
 
 namespace pgmo::pages {
 
+struct Usage {
+  Bytes bytes = 0;   // of living blocks, each rounded as the framework rounds it
+  Bytes blocks = 0;  // their number
+  Bytes pages = 0;   // bytes of pages, without those of a request that failed
+};
+
 class Meter {
  public:
-  // From under the lock of the windows.
-  void windows_have(Bytes bytes) noexcept {
-    windows_.store(bytes, std::memory_order_relaxed);
-    note(bytes + slots());
+  // As the framework's allocator rounds its own blocks.
+  static constexpr Bytes kGranule = 512;
+  static constexpr Bytes rounded(Bytes bytes) noexcept {
+    return (bytes + kGranule - 1) / kGranule * kGranule;
   }
 
-  // Of one engine, more than when it last said so.
-  void slots_gain(Bytes bytes) noexcept {
-    note(slots_.fetch_add(bytes, std::memory_order_relaxed) + bytes + windows());
+  // A block of a window, or a slot of a planned range. A request counts once it has succeeded.
+  void born(Bytes bytes) noexcept {
+    const std::uint64_t added = word(bytes);
+    const std::uint64_t living = living_.fetch_add(added, std::memory_order_relaxed) + added;
+    note(kBytes, bytes_in(living) - asleep_.load(std::memory_order_relaxed));
+    note(kBlocks, blocks_in(living));
+  }
+  void died(Bytes bytes) noexcept { living_.fetch_sub(word(bytes), std::memory_order_relaxed); }
+
+  // So many bytes of pages more, or fewer.
+  void pages_change(Bytes bytes) noexcept {
+    const Bytes pages = pages_.fetch_add(bytes, std::memory_order_relaxed) + bytes;
+    if (bytes > 0) note(kPages, pages);
   }
 
-  Bytes windows() const noexcept { return windows_.load(std::memory_order_relaxed); }
-  Bytes slots() const noexcept { return slots_.load(std::memory_order_relaxed); }
-  Bytes peak() const noexcept { return peak_.load(std::memory_order_relaxed); }
-  void reset_peak() noexcept { peak_.store(windows() + slots(), std::memory_order_relaxed); }
+  // So many bytes more, or fewer, lie under living blocks whose pages are away.
+  void asleep_change(Bytes bytes) noexcept {
+    asleep_.fetch_add(bytes, std::memory_order_relaxed);
+    if (bytes < 0) note(kBytes, now().bytes);
+  }
 
- private:
-  using Level = std::atomic<Bytes>;
+  // The framework's allocator has served a request. True: `confirm` what it has now. False: pgmo
+  // has no pages, so the framework's own peak is right until they grow.
+  bool beneath_grew() noexcept {
+    if (pages_.load(std::memory_order_relaxed) != 0) return true;
+    for (auto& level : beneath_) level.store(kUnknown, std::memory_order_relaxed);
+    return false;
+  }
 
-  void note(Bytes sum) noexcept {
-    Bytes peak = peak_.load(std::memory_order_relaxed);
-    while (sum > peak) [[unlikely]] {
-      if (peak_.compare_exchange_weak(peak, sum, std::memory_order_relaxed)) break;
+  // What the framework's allocator has now.
+  void confirm(const Usage& beneath) noexcept {
+    unconfirmed_.store(0, std::memory_order_relaxed);
+    const std::array<Bytes, kQuantities> theirs = {beneath.bytes, beneath.blocks, beneath.pages};
+    const std::array<Bytes, kQuantities> ours = levels();
+    for (int at = 0; at < kQuantities; ++at) {
+      beneath_[at].store(theirs[at], std::memory_order_relaxed);
+      const Bytes highest = highest_[at].exchange(0, std::memory_order_relaxed);
+      raise(peak_[at], std::max(highest, ours[at]) + theirs[at]);
     }
   }
 
-  Level windows_{0};
-  Level slots_{0};
-  Level peak_{0};
+  // Not 0 while a peak waits for `confirm`. It lives as long as the meter.
+  const std::uint32_t* unconfirmed() const noexcept {
+    static_assert(sizeof(std::atomic<std::uint32_t>) == sizeof(std::uint32_t));
+    return reinterpret_cast<const std::uint32_t*>(&unconfirmed_);
+  }
+
+  // Of pgmo alone.
+  Usage now() const noexcept {
+    const std::array<Bytes, kQuantities> ours = levels();
+    return {ours[kBytes], ours[kBlocks], ours[kPages]};
+  }
+  // The same with blocks that sleep.
+  Bytes living() const noexcept { return bytes_in(living_.load(std::memory_order_relaxed)); }
+
+  // With the framework's allocator, since the last reset, as far as confirmed.
+  Usage peak() const noexcept {
+    const auto read = [&](int at) { return peak_[at].load(std::memory_order_relaxed); };
+    return {read(kBytes), read(kBlocks), read(kPages)};
+  }
+
+  // The adapter has just said what the framework's allocator has.
+  void reset_peak() noexcept {
+    const std::array<Bytes, kQuantities> ours = levels();
+    for (int at = 0; at < kQuantities; ++at) {
+      const Bytes beneath = beneath_[at].load(std::memory_order_relaxed);
+      peak_[at].store(ours[at] + (beneath == kUnknown ? 0 : beneath), std::memory_order_relaxed);
+      highest_[at].store(0, std::memory_order_relaxed);
+    }
+    unconfirmed_.store(0, std::memory_order_relaxed);
+  }
+
+ private:
+  using Level = std::atomic<Bytes>;
+  enum : std::uint8_t { kBytes, kBlocks, kPages, kQuantities };
+
+  static constexpr Bytes kUnknown = Bytes{1} << 60;
+
+  // Granules in the lower 40 bits, which are 512 TiB, and 16 million blocks above them.
+  static constexpr int kBlockBit = 40;
+  static std::uint64_t word(Bytes bytes) noexcept {
+    return (std::uint64_t{1} << kBlockBit) + static_cast<std::uint64_t>(rounded(bytes) / kGranule);
+  }
+  static Bytes bytes_in(std::uint64_t living) noexcept {
+    return static_cast<Bytes>(living & ((std::uint64_t{1} << kBlockBit) - 1)) * kGranule;
+  }
+  static Bytes blocks_in(std::uint64_t living) noexcept {
+    return static_cast<Bytes>(living >> kBlockBit);
+  }
+
+  std::array<Bytes, kQuantities> levels() const noexcept {
+    const std::uint64_t living = living_.load(std::memory_order_relaxed);
+    // A page asleep may have had gaps between its blocks.
+    const Bytes awake = bytes_in(living) - asleep_.load(std::memory_order_relaxed);
+    return {std::max<Bytes>(awake, 0), blocks_in(living), pages_.load(std::memory_order_relaxed)};
+  }
+
+  void note(int what, Bytes ours) noexcept {
+    const Bytes beneath = beneath_[what].load(std::memory_order_relaxed);
+    if (ours + beneath <= peak_[what].load(std::memory_order_relaxed)) [[likely]]
+      return;
+    if (beneath == 0) return raise(peak_[what], ours);
+    raise(highest_[what], ours);
+    unconfirmed_.store(1, std::memory_order_relaxed);
+  }
+
+  static void raise(Level& level, Bytes value) noexcept {
+    Bytes known = level.load(std::memory_order_relaxed);
+    while (value > known) {
+      if (level.compare_exchange_weak(known, value, std::memory_order_relaxed)) break;
+    }
+  }
+
+  std::atomic<std::uint64_t> living_{0};
+  Level asleep_{0};
+  Level pages_{0};
+  std::array<Level, kQuantities> beneath_{};
+  std::array<Level, kQuantities> peak_{};
+  std::array<Level, kQuantities> highest_{};  // of pgmo alone, since the last `confirm`
+  std::atomic<std::uint32_t> unconfirmed_{0};
 };
 
 }  // namespace pgmo::pages

@@ -41,14 +41,20 @@ typedef struct pgmo_pages_device {
   int (*capturing)(void*);
 } pgmo_pages_device;
 
+/* Of one allocator, or of several. */
+typedef struct pgmo_usage {
+  uint64_t bytes;  /* of living blocks, rounded */
+  uint64_t blocks; /* their number */
+  uint64_t pages;  /* bytes that it has of the device */
+} pgmo_usage;
+
 typedef struct pgmo_pages_statistics {
   uint64_t held_bytes;      /* pages of the device */
-  uint64_t peak_held_bytes; /* since the last reset, as are all that follow with "peak" */
   uint64_t occupied_bytes;  /* of the pages held, those that a living block lies on */
   uint64_t live_bytes;      /* blocks of windows, rounded */
-  uint64_t live_slot_bytes; /* slots of planned ranges */
-  uint64_t live_blocks;
-  uint64_t peak_live_bytes; /* of these and the engine's slots together */
+  pgmo_usage now;           /* windows and slots of planned ranges, without what sleeps */
+  pgmo_usage peak;          /* with the allocator beneath, since the last reset */
+  uint64_t living_bytes;    /* of the same with what sleeps */
   uint64_t allocated_bytes; /* summed over all blocks of windows that ever were */
   uint64_t allocations;
   uint64_t creates; /* calls of the driver since the last reset, by kind */
@@ -123,8 +129,18 @@ typedef struct pgmo_pages_api {
   /* No more pages than that. */
   void (*limit)(pgmo_space*, uint64_t bytes);
 
+  /* The allocator beneath has served a request. Non-zero: tell what it has now. */
+  int (*beneath_grew)(pgmo_space*);
+
+  /* What the allocator beneath has now. Peaks count both, and the pages cannot ask. */
+  void (*tell_beneath)(pgmo_space*, const pgmo_usage*);
+
+  /* A word that is not 0 while a peak waits for that; read it with a relaxed atomic load. It lives
+   * as long as the process. */
+  const uint32_t* (*unconfirmed)(pgmo_space*);
+
   void (*statistics)(pgmo_space*, pgmo_pages_statistics* out);
-  void (*reset_peaks)(pgmo_space*);
+  void (*reset_peaks)(pgmo_space*); /* after `tell_beneath` */
 
   /* Has each fork() of the process take locks of the adapter's, and free them in both processes, in
    * the order in which all of pgmo's are taken. For as long as the process lives. Zero: no memory.

@@ -136,10 +136,8 @@ void Space::ordered(Clocks::Ordered what, std::uint32_t stream, std::uint64_t ev
 Statistics Space::statistics() noexcept {
   const std::lock_guard guard(pool_.state());
   Statistics now = pool_.statistics();
-  now.live = meter_.windows();
-  now.slots = meter_.slots();
-  now.peak_live = meter_.peak();
-  now.blocks = blocks_.size();
+  now.live = window_bytes_;
+  now.peak_live = pool_.meter().peak().bytes;
   now.allocations = allocations_;
   now.allocated = allocated_bytes_;
   return now;
@@ -148,13 +146,11 @@ Statistics Space::statistics() noexcept {
 void Space::reset_peaks() noexcept {
   const std::lock_guard guard(pool_.state());
   pool_.reset_peaks();
-  meter_.reset_peak();
 }
 
 void Space::reset_statistics() noexcept {
   const std::lock_guard guard(pool_.state());
   pool_.reset_statistics();
-  meter_.reset_peak();
 }
 
 }  // namespace pgmo::pages

@@ -26,7 +26,6 @@
 
 #include "forks.hpp"
 #include "pages/device.hpp"
-#include "pages/meter.hpp"
 #include "pages/own_device.hpp"
 #include "pages/planned/planned_range.hpp"
 #include "pages/pool/pool.hpp"
@@ -187,7 +186,7 @@ class Space final : private Uncounted {
   Statistics statistics() noexcept;
   void reset_peaks() noexcept;
   void reset_statistics() noexcept;  // peaks and calls of the device
-  Meter& meter() noexcept { return meter_; }
+  Meter& meter() noexcept { return pool_.meter(); }
 
  private:
   struct Block {
@@ -251,8 +250,10 @@ class Space final : private Uncounted {
   std::unique_ptr<Addresses>& addresses_of(Stream stream, Bytes bytes) noexcept;
   Address choose(const Addresses& addresses, Bytes bytes, int tries,
                  const std::vector<Extent>& blocked) const noexcept;
-  bool born(Addresses& addresses, Extent block, Stream stream) noexcept;
-  void died(Address address) noexcept;
+  bool take(Addresses& addresses, Extent block, Stream stream) noexcept;
+  Address born(Extent block) noexcept;
+  void died(Extent block) noexcept;
+  void drop(Address address) noexcept;
   bool deallocate(Address address, std::optional<Stream> stream) noexcept;
 
   // planned/ranges.cpp
@@ -294,7 +295,7 @@ class Space final : private Uncounted {
   std::uint64_t looks_ = 0;                         // at what pages there are
   int strays_ = 0;                                  // iterations with pages out of place
   std::unordered_map<Address, Block> blocks_;
-  Meter meter_;
+  Bytes window_bytes_ = 0;  // alive
   std::uint64_t allocations_ = 0;
   std::uint64_t allocated_bytes_ = 0;
   std::atomic<bool> lasting_{false};  // what is requested now is there to stay

@@ -10,11 +10,10 @@ namespace pgmo::pages {
 
 struct Statistics {
   // Now. What nobody counts (see planned/planned_range.hpp) is occupied as a whole.
-  Bytes held = 0;      // pages of the device
-  Bytes occupied = 0;  // of these, pages that a living block lies on
-  Bytes live = 0;      // blocks outside of planned ranges
-  Bytes slots = 0;     // slots of these
-  std::uint64_t blocks = 0;
+  Bytes held = 0;           // pages of the device
+  Bytes untouched = 0;      // of these, never mapped: the request failed that created them
+  Bytes occupied = 0;       // of these, pages that a living block lies on
+  Bytes live = 0;           // blocks outside of planned ranges
   std::uint64_t stale = 0;  // mappings of pages that are used elsewhere
 
   // The highest since the last reset.
@@ -22,7 +21,7 @@ struct Statistics {
   Bytes peak_occupied = 0;  // known while all is counted
   Bytes peak_live = 0;      // with the slots of planned ranges
 
-  // Of windows, ever.
+  // Of windows, ever; a request that failed is not counted.
   std::uint64_t allocations = 0;
   std::uint64_t allocated = 0;  // bytes
 

@@ -27,6 +27,7 @@
 #include <vector>
 
 #include "adapters/cuda/device.hpp"
+#include "adapters/cuda/out_of_memory.hpp"
 #include "adapters/cuda/sharing.hpp"
 #include "adapters/cuda/snapshot.hpp"
 #include "adapters/cuda/trace.hpp"
@@ -55,15 +56,15 @@ class TorchCudaAdapter final : public CUDAAllocator {
     const auto ask = [&] { return upstream_->allocate(bytes); };
     Device* device = known_device(current);
     if (device == nullptr || bytes == 0) return ask();
-    if (!device->active() && !device->paged()) return ask_upstream(*device, ask);
+    if (!device->active() && !device->paged()) return ask_upstream(*device, upstream_, ask);
     const cudaStream_t stream = c10::cuda::getCurrentCUDAStream(current).stream();
     const auto number = stream_number(*device, stream);
-    if (!number) return ask();
+    if (!number) return ask_upstream(*device, upstream_, ask);
     const void* gap = nullptr;
     if (void* block = own_block(*device, bytes, *number, gap)) return own(block, current);
-    if (!device->active()) return ask_upstream(*device, ask);
+    if (!device->active()) return ask_upstream(*device, upstream_, ask);
 
-    c10::DataPtr data = ask_upstream(*device, ask);
+    c10::DataPtr data = ask_upstream(*device, upstream_, ask);
     if (gap != nullptr) device->splits.served(gap, data.get());
     // Blocks with a context or a deleter of their own are left alone; they go unseen then.
     if (data.get() == data.get_context() && data.get_deleter() == upstream_deleter_ &&
@@ -85,17 +86,17 @@ class TorchCudaAdapter final : public CUDAAllocator {
     const auto ask = [&] { return upstream_->raw_alloc_with_stream(bytes, stream); };
     Device* device = known_device(current);
     if (device == nullptr || bytes == 0) return ask();
-    if (!device->active() && !device->paged()) return ask_upstream(*device, ask);
+    if (!device->active() && !device->paged()) return ask_upstream(*device, upstream_, ask);
     const auto number = stream_number(*device, stream);
-    if (!number) return ask();
+    if (!number) return ask_upstream(*device, upstream_, ask);
     const void* gap = nullptr;
     if (void* block = own_block(*device, bytes, *number, gap)) {
       const std::lock_guard guard(device->mutex);
       device->raw_slots.insert(block);
       return block;
     }
-    if (!device->active()) return ask_upstream(*device, ask);
-    void* block = ask_upstream(*device, ask);
+    if (!device->active()) return ask_upstream(*device, upstream_, ask);
+    void* block = ask_upstream(*device, upstream_, ask);
     if (gap != nullptr) device->splits.served(gap, block);
     // `raw_delete` tells of its end.
     (void)api->adopt(device->engine, block, bytes, *number, gap == block);
@@ -191,7 +192,7 @@ class TorchCudaAdapter final : public CUDAAllocator {
   void resetPeakStats(c10::DeviceIndex device) override {
     upstream_->resetPeakStats(device);
     if (device < 0 || device >= kMostDevices) return;
-    if (pgmo_space* const space = devices()[device].pages()) pages_api->reset_peaks(space);
+    reset_peaks(devices()[device], upstream_);
   }
 
 #ifdef PGMO_HAS_emptyCache_pool
@@ -297,6 +298,13 @@ class TorchCudaAdapter final : public CUDAAllocator {
   // A slot or a block of a window; nullptr: the allocator beneath is to be asked, which is expected
   // to serve it at `gap` if that is not null.
   void* own_block(Device& device, size_t bytes, uint32_t stream, const void*& gap) const {
+    void* block = find_own_block(device, bytes, stream, gap);
+    if (device.peak_unconfirmed()) [[unlikely]]
+      confirm_peak(device, upstream_);
+    return block;
+  }
+
+  void* find_own_block(Device& device, size_t bytes, uint32_t stream, const void*& gap) const {
     if (Trace::displaced()) [[unlikely]]
       Trace::get().resume();
     const bool active = device.active();

@@ -46,7 +46,7 @@ TorchCudaAdapter* current_adapter() {
   CUDAAllocator* now = get();
   if (TorchCudaAdapter* ours = as_ours(now)) return ours;
   // Two of ours in one chain would take each other's blocks for the framework's.
-  TORCH_CHECK(!left_beneath || was_wrapped(now),
+  TORCH_CHECK((!left_beneath && !stored) || was_wrapped(now),
               "an earlier session's adapter lies beneath the CUDA allocator that was installed on "
               "top of it; take that one away before");
   return adapter_over(now);

@@ -50,6 +50,12 @@ struct Accumulated {
   std::atomic<int64_t> creates{0}, releases{0};
 };
 
+// Failures that the allocator beneath counts and the program never sees are negative, failures that
+// it does not see are positive.
+struct Failures {
+  std::atomic<int64_t> ooms{0}, retries{0};
+};
+
 // The share of the card's memory that torch was told to keep to, which is one for the pages and
 // what lies beneath.
 struct Fraction {
@@ -90,6 +96,8 @@ struct Device {
   SplitBlocks splits;
   std::atomic<int64_t> stays_beneath{0};  // unused bytes that emptying the cache leaves
   Accumulated before_reset;
+  Failures failures;
+  std::atomic<const uint32_t*> unconfirmed{nullptr};  // not 0: a peak waits for `confirm_peak`
   std::unique_ptr<PageDevice> page_device;
 
   bool active() const {
@@ -105,6 +113,10 @@ struct Device {
       if (visit(engines[at])) return true;
     }
     return false;
+  }
+  bool peak_unconfirmed() const {
+    const uint32_t* word = unconfirmed.load(std::memory_order_acquire);
+    return word != nullptr && __atomic_load_n(word, __ATOMIC_RELAXED) != 0;
   }
   bool paged() const { return serves_pages.load(std::memory_order_acquire); }
   pgmo_space* pages() const { return space.load(std::memory_order_acquire); }
@@ -292,74 +304,6 @@ int upstream_of(c10::DeleterFnPtr deleter) {
     if (kDeleters[index] == deleter) return static_cast<int>(index) / kMostDevices;
   }
   return -1;
-}
-
-// --- running out --------------------------------------------------------------------------------
-
-bool share_fraction(Device& device, CUDAAllocator* upstream);  // in cuda/windows.hpp
-
-// What an arena that lies idle holds can serve a request all the same, be it from an evaluation
-// between two steps. Not while a graph is captured: its addresses must stay what they are.
-bool relieve(Device& device) {
-  if (device.pools.any()) return false;
-  settle(device);
-  bool yielded = false;
-  device.any_engine([&](pgmo_engine* engine) {
-    yielded = api->yield_idle(engine) != 0 || yielded;
-    return false;
-  });
-  if (device.pages() == nullptr) return yielded;
-  synchronize(device);  // pages go back only when nothing runs that uses them
-  const bool released = pages_api->give_back(device.pages(), ~uint64_t{0}) != 0;
-  return share_fraction(device, upstreams[0]) || released || yielded;
-}
-
-// Torch's own text comes first: programs that look for the largest batch size match on it.
-[[noreturn]] void throw_out_of_memory(Device& device, const c10::OutOfMemoryError& error) {
-  std::string text = error.what_without_backtrace();
-  const auto size = [](uint64_t bytes) { return binary_units(static_cast<double>(bytes)); };
-  text += "\npgmo: ";
-  if (device.pages() != nullptr) {
-    pgmo_pages_statistics now;
-    pages_api->statistics(device.pages(), &now);
-    text += "its pages hold " + size(now.held_bytes) + ", of which " + size(now.occupied_bytes) +
-            " are in use";
-    text += device.connected() ? "; " : ".";
-  }
-  if (device.connected()) {
-    pgmo_engine_statistics now;
-    api->statistics(device.engine.load(), &now);
-    if (now.arena_bytes != 0) {
-      text += "arenas hold " + size(now.arena_bytes) + ", of which " + size(now.live_slot_bytes) +
-              " are in use; ";
-    }
-    text += "blocks of this session outside the plan " + size(now.live_fallback_bytes) + ".";
-  }
-  {
-    const std::lock_guard guard(device.mutex);
-    if (!device.advice.empty()) text += "\n" + device.advice;
-  }
-  TORCH_CHECK_WITH(OutOfMemoryError, false, text);
-}
-
-// Asks the allocator beneath, and once more when it fails and there is something to give back.
-template <typename Ask>
-auto ask_upstream(Device& device, Ask&& ask) {
-  try {
-    return ask();
-  } catch (const c10::OutOfMemoryError& error) {
-    device.splits.end();  // it has given back what it could: nobody knows what gaps are left
-    if (!relieve(device)) {
-      if (device.active() || device.paged()) throw_out_of_memory(device, error);
-      throw;
-    }
-  }
-  try {
-    return ask();
-  } catch (const c10::OutOfMemoryError& error) {
-    if (device.active() || device.paged()) throw_out_of_memory(device, error);
-    throw;
-  }
 }
 
 }  // namespace

@@ -8,8 +8,8 @@
 
 #pragma once
 
+#include <algorithm>
 #include <cstdlib>
-#include <string>
 #include <utility>
 
 #include "adapters/cuda/device.hpp"
@@ -172,15 +172,6 @@ bool share_fraction(Device& device, CUDAAllocator* upstream) {
   return rest > before;
 }
 
-// The adapter is about to be taken away: the fraction is again that of the allocator beneath alone.
-void unshare_fraction(Device& device, CUDAAllocator* upstream) {
-  if (forked.load()) return;
-  Fraction& fraction = device.fraction;
-  const std::lock_guard guard(fraction.mutex);
-  const double whole = fraction.whole.exchange(-1);
-  if (whole >= 0 && fraction.beneath != whole) tell_beneath(device, upstream, whole);
-}
-
 // --- blocks of pages ----------------------------------------------------------------------------
 
 // What the pages ask for while their lock is held. Where stacks are gathered it is done later.
@@ -215,10 +206,20 @@ bool open_pages(Device& device, CUDAAllocator* upstream) {
   if (trial == PageDevice::Trial::kRefused) return false;
   const bool aliases = trial == PageDevice::Trial::kAliases;
   device.card = bytes_of_card();
-  device.space.store(pages_api->open(&table, page, aliases), std::memory_order_release);
+  pgmo_space* const space = pages_api->open(&table, page, aliases);
+  if (space == nullptr) return false;
+  (void)pages_api->beneath_grew(space);  // by then
+  device.unconfirmed.store(pages_api->unconfirmed(space), std::memory_order_release);
+  device.space.store(space, std::memory_order_release);
   learn_fraction(device, upstream);
   limit_pages(device);
-  return device.pages() != nullptr;
+  return true;
+}
+
+// Whether any device has, or is to have, pages.
+bool any_pages() {
+  const auto has_pages = [](const Device& device) { return device.pages() != nullptr; };
+  return pages_everywhere.load() || std::any_of(devices().begin(), devices().end(), has_pages);
 }
 
 // nullptr: the allocator beneath is to be asked.
@@ -236,64 +237,60 @@ void* block_for(Device& device, size_t bytes, uint32_t stream) {
   return block;
 }
 
-// The adapter is about to be taken away: what lives in windows may be used on other streams without
-// our being told.
-void remember_windows(Device& device) {
-  if (device.pages() == nullptr) return;
-  std::vector<void*> living;
-  pages_api->for_each(
-      device.pages(),
-      [](void* context, uintptr_t address, uint64_t, uint32_t) {
-        static_cast<std::vector<void*>*>(context)->push_back(reinterpret_cast<void*>(address));
-      },
-      &living);
-  const std::lock_guard guard(device.mutex);
-  device.survivors.insert(living.begin(), living.end());
-  device.has_survivors.store(!device.survivors.empty(), std::memory_order_release);
-}
-
-// Torch's own words, which programs match on; the allocator beneath cannot say them, as it does
-// not know what the pages hold.
-[[noreturn]] void throw_beyond_limit(Device& device, size_t bytes) {
-  size_t available = 0, total = 0;
-  const OnDevice on(device.index);
-  if (cudaMemGetInfo(&available, &total) != cudaSuccess) (void)cudaGetLastError();
-  const auto size = [](size_t value) { return binary_units(static_cast<double>(value)); };
-  try {
-    TORCH_CHECK_WITH(OutOfMemoryError, false, "CUDA out of memory. Tried to allocate ", size(bytes),
-                     ". GPU ", device.index, " has a total capacity of ", size(total), " of which ",
-                     size(available),
-                     " is free. The session may use no more: its limit is reached.");
-  } catch (const c10::OutOfMemoryError& error) {
-    throw_out_of_memory(device, error);
-  }
-}
-
 // --- what torch is told -------------------------------------------------------------------------
 
 using Stats = c10::CachingDeviceAllocator::DeviceStats;
+
+pgmo_usage usage_of(const Stats& stats) {
+  const auto now = [](const auto& levels) { return static_cast<uint64_t>(levels[0].current); };
+  return {now(stats.allocated_bytes), now(stats.allocation), now(stats.reserved_bytes)};
+}
+
+// Has the pages count what the allocator beneath has into peaks.
+void confirm_peak(const Device& device, CUDAAllocator* upstream) {
+  const auto index = static_cast<c10::DeviceIndex>(device.index);
+  const pgmo_usage beneath = usage_of(upstream->getDeviceStats(index));
+  pages_api->tell_beneath(device.pages(), &beneath);
+}
+
+// The allocator beneath has served a request.
+void note_beneath(const Device& device, CUDAAllocator* upstream) {
+  pgmo_space* const space = device.pages();
+  if (space != nullptr && pages_api->beneath_grew(space)) confirm_peak(device, upstream);
+}
+
+void reset_peaks(const Device& device, CUDAAllocator* upstream) {
+  if (device.pages() == nullptr) return;
+  confirm_peak(device, upstream);
+  pages_api->reset_peaks(device.pages());
+}
 
 // What torch counts from its start or from the last reset on.
 struct Counts {
   int64_t bytes, freed_bytes, blocks, freed_blocks, creates, releases;
 };
 
-Counts counts(const pgmo_pages_statistics& now) {
-  const auto ever = static_cast<int64_t>(now.allocated_bytes + now.live_slot_bytes);
-  const auto blocks = static_cast<int64_t>(now.allocations);
-  return {ever,
-          ever - static_cast<int64_t>(now.live_bytes + now.live_slot_bytes),
-          blocks,
-          blocks - static_cast<int64_t>(now.live_blocks),
-          static_cast<int64_t>(now.creates),
-          static_cast<int64_t>(now.releases)};
+Counts counts(const Device& device, const pgmo_pages_statistics& now) {
+  uint64_t bytes = now.allocated_bytes, blocks = now.allocations;
+  device.any_engine([&](pgmo_engine* engine) {
+    pgmo_engine_statistics one;
+    api->statistics(engine, &one);
+    bytes += one.paged_slot_bytes;
+    blocks += one.paged_slots;
+    return false;
+  });
+  return {static_cast<int64_t>(bytes),       static_cast<int64_t>(bytes - now.living_bytes),
+          static_cast<int64_t>(blocks),      static_cast<int64_t>(blocks - now.now.blocks),
+          static_cast<int64_t>(now.creates), static_cast<int64_t>(now.releases)};
 }
 
 void reset_accumulated(Device& device) {
+  device.failures.ooms = 0;
+  device.failures.retries = 0;
   if (device.pages() == nullptr) return;
   pgmo_pages_statistics now;
   pages_api->statistics(device.pages(), &now);
-  const Counts all = counts(now);
+  const Counts all = counts(device, now);
   Accumulated& before = device.before_reset;
   before.bytes = all.bytes;
   before.freed_bytes = all.freed_bytes;
@@ -303,39 +300,37 @@ void reset_accumulated(Device& device) {
   before.releases = all.releases;
 }
 
-// Adds what the pages have to what the allocator beneath says of itself.
+// Adds what the pages have to what the allocator beneath says of itself. Its small and large pool,
+// its segments and their unused parts are its own.
 void add_pages(const Device& device, Stats& stats) {
+  stats.num_ooms += device.failures.ooms;
+  stats.num_alloc_retries += device.failures.retries;
   if (device.pages() == nullptr) return;
+  const pgmo_usage beneath = usage_of(stats);
+  pages_api->tell_beneath(device.pages(), &beneath);
   pgmo_pages_statistics now;
   pages_api->statistics(device.pages(), &now);
-  const auto live = static_cast<int64_t>(now.live_bytes + now.live_slot_bytes);
-  const Counts all = counts(now);
+  const Counts all = counts(device, now);
   const Accumulated& before = device.before_reset;
-  // Slots are counted while they live, so that what was may be more than what is.
-  const auto since = [](int64_t count, int64_t earlier) {
-    return std::max<int64_t>(count - earlier, 0);
-  };
-  const auto add = [](auto& levels, int64_t current, int64_t peak, int64_t in, int64_t out) {
+  const auto add = [](auto& levels, uint64_t current, uint64_t peak, int64_t in, int64_t out) {
     auto& sum = levels[0];  // of small and large blocks together
-    sum.peak = std::max(sum.peak, sum.current + peak);
-    sum.current += current;
+    sum.current += static_cast<int64_t>(current);
+    sum.peak = std::max({sum.peak, sum.current, static_cast<int64_t>(peak)});
     sum.allocated += in;
     sum.freed += out;
   };
   for (auto* levels : {&stats.allocated_bytes, &stats.active_bytes, &stats.requested_bytes}) {
-    add(*levels, live, static_cast<int64_t>(now.peak_live_bytes), since(all.bytes, before.bytes),
-        since(all.freed_bytes, before.freed_bytes));
+    add(*levels, now.now.bytes, now.peak.bytes, all.bytes - before.bytes,
+        all.freed_bytes - before.freed_bytes);
   }
   for (auto* levels : {&stats.allocation, &stats.active}) {
-    const auto blocks = static_cast<int64_t>(now.live_blocks);
-    add(*levels, blocks, blocks, since(all.blocks, before.blocks),
-        since(all.freed_blocks, before.freed_blocks));
+    add(*levels, now.now.blocks, now.peak.blocks, all.blocks - before.blocks,
+        all.freed_blocks - before.freed_blocks);
   }
-  const int64_t created = since(all.creates, before.creates);
-  const int64_t released = since(all.releases, before.releases);
+  const int64_t created = all.creates - before.creates;
+  const int64_t released = all.releases - before.releases;
   const auto page = static_cast<int64_t>(device.page_device->page());
-  add(stats.reserved_bytes, static_cast<int64_t>(now.held_bytes),
-      static_cast<int64_t>(now.peak_held_bytes), created * page, released * page);
+  add(stats.reserved_bytes, now.now.pages, now.peak.pages, created * page, released * page);
   stats.num_device_alloc += created;
   stats.num_device_free += released;
 }

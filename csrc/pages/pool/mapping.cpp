@@ -65,14 +65,27 @@ bool Pool::map() noexcept {
 }
 
 void Pool::link(Place& place, Page& page) noexcept {
+  if (page.untouched) touch(page);
+  if (place.step == Step::kAsleep) meter_.asleep_change(-tuning_.page);
   place.page = &page;
   place.another = page.places;
   page.places = &place;
   place.marks = {};
 }
 
+// Statistics count a page from here on: a request that fails changes none of them.
+void Pool::touch(Page& page) noexcept {
+  page.untouched = false;
+  --untouched_;
+  ++numbers_.creates;
+  const Bytes touched = static_cast<Bytes>(held_ - untouched_) * tuning_.page;
+  numbers_.peak_held = std::max(numbers_.peak_held, touched);
+  meter_.pages_change(tuning_.page);
+}
+
 void Pool::unlink(Place& place) noexcept {
   Page& page = *place.page;
+  if (place.step == Step::kAsleep) meter_.asleep_change(tuning_.page);
   if (page.home == &place) {
     page.home = nullptr;
   } else {

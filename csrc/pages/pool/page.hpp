@@ -67,6 +67,7 @@ struct Page {
   Place* home = nullptr;         // where blocks lie, or did last
   Place* places = nullptr;       // all mappings, through `another`
   Marks marks;                   // the last uses, wherever
+  bool untouched = true;         // not mapped for any block yet
   std::uint64_t claimed = 0;     // number of the arrangement that has a use for it
   std::uint64_t looked = 0;      // number of the look that found it
   const Place* found = nullptr;  // by that, for this place

@@ -226,6 +226,7 @@ bool Pool::provide(Places places, Stream stream, std::size_t beyond) noexcept {
 Statistics Pool::statistics() const noexcept {
   Statistics now = numbers_;
   now.held = static_cast<Bytes>(held_) * tuning_.page;
+  now.untouched = static_cast<Bytes>(untouched_) * tuning_.page;
   now.occupied = static_cast<Bytes>(occupied_) * tuning_.page;
   now.stale = stale_.size();
   now.events = clocks_.events() - events_before_;
@@ -243,7 +244,8 @@ void Pool::reset_statistics() noexcept {
 }
 
 void Pool::reset_peaks() noexcept {
-  numbers_.peak_held = static_cast<Bytes>(held_) * tuning_.page;
+  meter_.reset_peak();
+  numbers_.peak_held = static_cast<Bytes>(held_ - untouched_) * tuning_.page;
   if (exact_) numbers_.peak_occupied = static_cast<Bytes>(occupied_) * tuning_.page;
 }
 

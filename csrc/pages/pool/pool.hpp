@@ -31,6 +31,7 @@
 #include <vector>
 
 #include "pages/device.hpp"
+#include "pages/meter.hpp"
 #include "pages/pool/clocks.hpp"
 #include "pages/pool/list.hpp"
 #include "pages/pool/page.hpp"
@@ -56,6 +57,8 @@ class Pool {
   std::mutex& work() noexcept { return work_; }
   std::mutex& state() noexcept { return state_; }
   Clocks& clocks() noexcept { return clocks_; }
+  Meter& meter() noexcept { return meter_; }
+  const Meter& meter() const noexcept { return meter_; }
   void ask_before_growing(Uncounted& others) noexcept { uncounted_ = &others; }
 
   // --- `state` is held ---------------------------------------------------------------------------
@@ -224,6 +227,7 @@ class Pool {
   void sweep() noexcept;
   void unmap(std::span<Place* const> places) noexcept;
   void link(Place& place, Page& page) noexcept;
+  void touch(Page& page) noexcept;
   void unlink(Place& place) noexcept;
   void clear(Place& place) noexcept;
 
@@ -247,6 +251,7 @@ class Pool {
   List<Page> gone_;    // records without a page
   List<Place> stale_;  // likewise
   std::size_t held_ = 0;
+  std::size_t untouched_ = 0;  // of these, pages that were never mapped
   std::size_t occupied_ = 0;
   std::size_t highest_ = 0;  // of `occupied_`, ever
   std::size_t limit_ = ~std::size_t{0};
@@ -259,6 +264,7 @@ class Pool {
   std::size_t lately_ = 0;       // the highest of `occupied_` in this iteration
   int tries_ = 0;                // left to give those back
   Statistics numbers_;
+  Meter meter_;
   std::uint64_t events_before_ = 0;
   std::uint64_t waits_before_ = 0;
   std::uint64_t added_before_ = 0;

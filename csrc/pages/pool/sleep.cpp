@@ -84,6 +84,7 @@ void Pool::leave_sleeping(Place& place, const Marks& marks) noexcept {
     --place.blocks;  // the page is gone, or on its way
   }
   if (place.blocks > 0) return;
+  if (page == nullptr) meter_.asleep_change(-tuning_.page);
   place.step = Step::kNone;
   asleep_.erase(place.address);
 }

@@ -166,8 +166,8 @@ Page* Pool::create() noexcept {
     return nullptr;
   }
   ++held_;
-  ++numbers_.creates;
-  numbers_.peak_held = std::max(numbers_.peak_held, static_cast<Bytes>(held_) * tuning_.page);
+  ++untouched_;
+  page->untouched = true;
   page->state = State::kMoving;
   return page;
 }
@@ -227,7 +227,12 @@ void Pool::release(Page& page) noexcept {
   page.state = State::kGone;
   gone_.push_back(page);
   --held_;
+  if (page.untouched) {  // a request that failed took it
+    --untouched_;
+    return;
+  }
   ++numbers_.releases;
+  meter_.pages_change(-tuning_.page);
 }
 
 Bytes Pool::limit(Bytes bytes) noexcept {

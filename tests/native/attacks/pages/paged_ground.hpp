@@ -133,8 +133,10 @@ class PagedGround {
     device_.synchronize();
     give_all_back(space_, device_);
     require_equal(device_.pages_created(), 0, "pages left at the end");
-    require_equal(static_cast<std::uint64_t>(space_.meter().slots()), 0, "bytes in slots");
-    require_equal(static_cast<std::uint64_t>(space_.meter().windows()), 0, "bytes in windows");
+    const pages::Usage left = space_.meter().now();
+    require_equal(static_cast<std::uint64_t>(left.bytes), 0, "bytes of living blocks");
+    require_equal(static_cast<std::uint64_t>(left.blocks), 0, "living blocks");
+    require_equal(static_cast<std::uint64_t>(left.pages), 0, "bytes of pages");
   }
 
  private:

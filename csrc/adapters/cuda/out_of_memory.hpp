@@ -1,0 +1,173 @@
+// When memory runs out: what idles is given back, and the error says what there is.
+//
+//     request ──▶ the allocator beneath: no ──▶ idle pages and arenas go back ──▶ once more
+//                                                                                  └─ no ──▶ its
+//     error, with the pages in its numbers
+//
+// Included by adapter.hpp alone.
+
+#pragma once
+
+#include <array>
+#include <cstdio>
+#include <cstdlib>
+#include <string>
+#include <string_view>
+
+#include "adapters/cuda/windows.hpp"
+
+namespace c10::cuda::CUDACachingAllocator::pgmo {
+namespace {
+
+// What an arena that lies idle holds can serve a request all the same, be it from an evaluation
+// between two steps. Not while a graph is captured: its addresses must stay what they are.
+bool relieve(Device& device) {
+  if (device.pools.any()) return false;
+  settle(device);
+  bool yielded = false;
+  device.any_engine([&](pgmo_engine* engine) {
+    yielded = api->yield_idle(engine) != 0 || yielded;
+    return false;
+  });
+  if (device.pages() == nullptr) return yielded;
+  synchronize(device);  // pages go back only when nothing runs that uses them
+  const bool released = pages_api->give_back(device.pages(), ~uint64_t{0}) != 0;
+  return share_fraction(device, upstreams[0]) || released || yielded;
+}
+
+// --- what the error says ------------------------------------------------------------------------
+
+constexpr std::array<std::string_view, 4> kUnits = {"bytes", "KiB", "MiB", "GiB"};
+
+// A size as torch writes it.
+std::string size_in_torchs_words(double bytes) {
+  size_t unit = 0;
+  for (; bytes > 1024 && unit + 1 < kUnits.size(); ++unit) bytes /= 1024;
+  std::array<char, 32> text{};
+  std::snprintf(text.data(), text.size(), unit == 0 ? "%.0f " : "%.2f ", bytes);
+  return text.data() + std::string(kUnits[unit]);
+}
+
+// Replaces the size before these words by what `change` makes of it. A text without them stays.
+template <typename Change>
+void change_size(std::string& text, std::string_view words, Change&& change) {
+  const size_t end = text.find(words);
+  if (end == std::string::npos || end == 0) return;
+  const size_t unit = text.rfind(' ', end - 1);
+  if (unit == std::string::npos || unit == 0) return;
+  const size_t begin = text.rfind(' ', unit - 1) + 1;  // 0 where there is none before it
+  double bytes = std::strtod(text.c_str() + begin, nullptr);
+  const std::string_view name = std::string_view(text).substr(unit + 1, end - unit - 1);
+  for (const std::string_view known : kUnits) {
+    if (known == name)
+      return (void)text.replace(begin, end - begin, size_in_torchs_words(change(bytes)));
+    bytes *= 1024;
+  }
+}
+
+// The allocator beneath knows neither the pages nor the whole of the memory fraction.
+void count_pages_in(std::string& text, const Device& device, const pgmo_pages_statistics& now) {
+  const auto add = [](uint64_t more) {
+    return [more](double bytes) { return bytes + static_cast<double>(more); };
+  };
+  change_size(text, " is allocated by PyTorch", add(now.now.bytes));
+  change_size(text, " is reserved by PyTorch but unallocated", add(now.held_bytes - now.now.bytes));
+  if (const uint64_t most = allowed(device); most != ~uint64_t{0}) {
+    change_size(text, " allowed; ", [most](double) { return static_cast<double>(most); });
+  }
+}
+
+// Torch's own text comes first: programs that look for the largest batch size match on it.
+[[noreturn]] void throw_out_of_memory(Device& device, const c10::OutOfMemoryError& error) {
+  std::string text = error.what_without_backtrace();
+  const auto size = [](uint64_t bytes) { return binary_units(static_cast<double>(bytes)); };
+  const bool in_session = device.connected() && device.attended.load();
+  if (device.pages() != nullptr) {
+    pgmo_pages_statistics now;
+    pages_api->statistics(device.pages(), &now);
+    count_pages_in(text, device, now);
+    text += "\npgmo: its pages hold " + size(now.held_bytes) + ", of which " +
+            size(now.occupied_bytes) + " are in use" + (in_session ? "; " : ".");
+  } else if (in_session) {
+    text += "\npgmo: ";
+  }
+  if (in_session) {
+    pgmo_engine_statistics now;
+    api->statistics(device.engine.load(), &now);
+    if (now.arena_bytes != 0) {
+      text += "arenas hold " + size(now.arena_bytes) + ", of which " + size(now.live_slot_bytes) +
+              " are in use; ";
+    }
+    text += "blocks of this session outside the plan " + size(now.live_fallback_bytes) + ".";
+  }
+  {
+    const std::lock_guard guard(device.mutex);
+    if (!device.advice.empty()) text += "\n" + device.advice;
+  }
+  TORCH_CHECK_WITH(OutOfMemoryError, false, text);
+}
+
+// Torch's own words, which programs match on; the allocator beneath cannot say them, as it does
+// not know what the pages hold.
+[[noreturn]] void throw_beyond_limit(Device& device, size_t bytes) {
+  size_t available = 0, total = 0;
+  const OnDevice on(device.index);
+  if (cudaMemGetInfo(&available, &total) != cudaSuccess) (void)cudaGetLastError();
+  const auto size = [](size_t value) { return binary_units(static_cast<double>(value)); };
+  try {
+    TORCH_CHECK_WITH(OutOfMemoryError, false, "CUDA out of memory. Tried to allocate ", size(bytes),
+                     ". GPU ", device.index, " has a total capacity of ", size(total), " of which ",
+                     size(available),
+                     " is free. The session may use no more: its limit is reached.");
+  } catch (const c10::OutOfMemoryError& error) {
+    ++device.failures.ooms;
+    throw_out_of_memory(device, error);
+  }
+}
+
+// --- asking the allocator beneath ---------------------------------------------------------------
+
+// Whether its error lacks something.
+bool adds_to_error(const Device& device) {
+  return device.active() || device.pages() != nullptr;
+}
+
+// Once more when it fails and there is something to give back. Torch counts one failure at most.
+template <typename Ask>
+auto ask_again_if_relieved(Device& device, CUDAAllocator* upstream, Ask&& ask) {
+  try {
+    return ask();
+  } catch (const c10::OutOfMemoryError& error) {
+    device.splits.end();  // it has given back what it could: nobody knows what gaps are left
+    if (!relieve(device)) {
+      if (adds_to_error(device)) throw_out_of_memory(device, error);
+      throw;
+    }
+  }
+  --device.failures.ooms;
+  const auto retries = [&] {
+    return upstream->getDeviceStats(static_cast<c10::DeviceIndex>(device.index)).num_alloc_retries;
+  };
+  const int64_t before = retries();
+  try {
+    auto block = ask();
+    device.failures.retries -= retries() - before;
+    return block;
+  } catch (const c10::OutOfMemoryError& error) {
+    device.failures.retries -= retries() - before;
+    if (adds_to_error(device)) throw_out_of_memory(device, error);
+    throw;
+  }
+}
+
+template <typename Ask>
+auto ask_upstream(Device& device, CUDAAllocator* upstream, Ask&& ask) {
+  if (device.peak_unconfirmed()) [[unlikely]]
+    confirm_peak(device, upstream);
+  auto block = ask_again_if_relieved(device, upstream, ask);
+  note_beneath(device, upstream);
+  return block;
+}
+
+}  // namespace
+}  // namespace c10::cuda::CUDACachingAllocator::pgmo
