@@ -32,9 +32,11 @@ def describe_profile(profile: "Profile", top: int = 10) -> dict[str, Any]:
 
     told = explain(profile, top=top, predict=False)
     persistent = profile.persistent
+    moment = told.moment
     shared = profile.shared & ~persistent  # what only this keeps from being planned
     return {
         "kind": "profile",
+        "moment": plain(moment),
         "blocks": len(profile),
         "ticks": profile.ticks,
         "max_load": profile.max_load(),
@@ -60,7 +62,12 @@ def describe_profile(profile: "Profile", top: int = 10) -> dict[str, Any]:
 
 def profile_lines(fields: Mapping[str, Any]) -> list[str]:
     """The fields of `describe_profile` in words, without the holders of the peak."""
+    from pgmo.report.findings.moment import Moment
+
     steady = "steady" if fields["steady"] else "NOT steady: no two iterations agreed"
+    if fields["moment"]:
+        moment = Moment(**fields["moment"])
+        return [*moment.lines(), f"profile     {_origin(fields['meta'])}"]
     if not fields["circular"]:
         steady = "a line: nothing that repeats was found"
     shared = (
@@ -172,7 +179,7 @@ def _solution(fields: Mapping[str, Any]) -> list[str]:
     if not fields["optimal"] and fields["bound"] > fields["max_load"]:
         proof = f"; none is below {format_bytes(fields['bound'])}"
     return [
-        f"max load    {format_bytes(fields['max_load'])}, the lower bound",
+        f"max load    {format_bytes(fields['max_load'])}, no arena is smaller",
         f"arena       {format_bytes(fields['arena'])}, {fields['gap']:.2%} above it{proof}",
         f"solver      {fields['solver']}, {fields['seconds']:.2f} s, "
         f"aligned to {fields['alignment']} bytes",

@@ -6,6 +6,7 @@ import numpy as np
 
 from pgmo.packing.plan import UNPLANNED, Plan
 from pgmo.profiler.profile import Profile
+from pgmo.report.findings.moment import Moment
 from pgmo.report.summary import Explanation
 from pgmo.units import format_bytes
 
@@ -45,6 +46,8 @@ def cards(profile: Profile, plan: Plan, told: Explanation) -> list[FigureCard]:
         >>> [card.title for card in found]
         ['Max load', 'Arena', 'Blocks']
     """
+    if told.moment is not None:
+        return _of_moment(told.moment, told)
     kept = int(profile.size[profile.persistent].sum())
     made = [
         FigureCard(
@@ -69,6 +72,24 @@ def cards(profile: Profile, plan: Plan, told: Explanation) -> list[FigureCard]:
         count = int(profile.persistent.sum())
         note = f"in {count:,} block{'s' if count != 1 else ''} never freed"
         made.append(FigureCard("Persistent", format_bytes(kept), note))
+    return made
+
+
+def _of_moment(moment: Moment, told: Explanation) -> list[FigureCard]:
+    """The figures of a profile without a history."""
+    plural = "" if moment.blocks == 1 else "s"
+    made = [
+        FigureCard(
+            "Allocated", format_bytes(moment.size), f"in {moment.blocks:,} block{plural}"
+        )
+    ]
+    seen = told.fragmentation
+    if seen is not None:
+        note = f"in {seen.segments:,} segment{'' if seen.segments == 1 else 's'}"
+        made.append(FigureCard("Reserved", format_bytes(seen.peak_reserved), note))
+        note = f"in {seen.holes:,} hole{'' if seen.holes == 1 else 's'}"
+        largest = f", the largest {format_bytes(seen.largest_hole)}" if seen.holes else ""
+        made.append(FigureCard("In no block", format_bytes(seen.hole_bytes), note + largest))
     return made
 
 
