@@ -48,12 +48,12 @@ def cards(profile: Profile, plan: Plan, told: Explanation) -> list[FigureCard]:
     """
     if told.moment is not None:
         return _of_moment(told.moment, told)
-    kept = int(profile.size[profile.persistent].sum())
     made = [
         FigureCard(
             "Max load", format_bytes(plan.max_load), "live at once: no arena can be smaller"
         ),
         _arena(plan),
+        *_beside_the_arena(profile, plan, told),
         *_reserved(told, on_cpu=profile.meta.device == "cpu"),
     ]
     default = told.reserved.get("default")
@@ -68,10 +68,26 @@ def cards(profile: Profile, plan: Plan, told: Explanation) -> list[FigureCard]:
         said = f"{origin}, if what repeats is an iteration" if guessed else origin
         made.append(FigureCard("Leaks", growth, said, bad=not guessed))
     made.append(_blocks(profile, plan))
-    if kept:
-        count = int(profile.persistent.sum())
-        note = f"in {count:,} block{'s' if count != 1 else ''} never freed"
-        made.append(FigureCard("Persistent", format_bytes(kept), note))
+    return made
+
+
+def _beside_the_arena(profile: Profile, plan: Plan, told: Explanation) -> list[FigureCard]:
+    """What comes on top of the arena, and the sum: what a plan needs in all."""
+    if not told.unplanned:
+        return []
+    shared = profile.shared & ~profile.persistent
+    parts = {
+        "Persistent": (profile.persistent, "never freed"),
+        "Shared": (shared, "used on several streams"),
+    }
+    made = []
+    for title, (rows, what) in parts.items():
+        count = int(rows.sum())
+        if count:
+            note = f"in {count:,} block{'s' if count != 1 else ''} {what}"
+            made.append(FigureCard(title, f"+ {format_bytes(int(profile.size[rows].sum()))}", note))
+    added = " + ".join(["arena", *(card.title.lower() for card in made)])
+    made.append(FigureCard("A plan needs", f"= {format_bytes(plan.arena + told.unplanned)}", added))
     return made
 
 

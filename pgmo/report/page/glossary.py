@@ -21,7 +21,9 @@ WORDS = {
     "A plan takes more": "The arena and the blocks that have no place in it, less what PyTorch "
     "would reserve.",
     "Persistent": "Blocks that nothing frees, such as parameters and optimizer state. They have no "
-    "place in the arena.",
+    "place in the arena, and come on top of it.",
+    "Shared": "Blocks that several streams use. They have no place in the arena, either.",
+    "A plan needs": "The arena and the blocks that have no place in it.",
     "Planned": "Blocks that have a place in the arena: all but the persistent ones and those that "
     "several streams use.",
     "Leaks": "Memory that each iteration adds and none frees.",
