@@ -185,6 +185,17 @@ class Trace:
         """Number of requests that were seen."""
         return int((self.kind[self.before :] == Event.ALLOC).sum())
 
+    @cached_property
+    def has_history(self) -> bool:
+        """Whether any request or free was seen; if not, the trace is of one moment alone.
+
+        Example:
+            >>> Trace.from_columns(kind=[0], address=[64], size=[8], before=1).has_history
+            False
+        """
+        own = (Event.ALLOC, Event.FREE_REQUESTED, Event.FREE_COMPLETED, Event.OOM)
+        return bool(np.isin(self.kind[self.before :], own).any())
+
     def _need(self, good: NDArray[np.bool_], name: str, wanted: str) -> None:
         _need(good, name, getattr(self, name), wanted)
 

@@ -15,6 +15,7 @@ from pgmo.report.findings.failures import Failure, find_failures
 from pgmo.report.findings.fragmentation import Fragmentation, find_fragmentation
 from pgmo.report.findings.idle import Idle, find_idle
 from pgmo.report.findings.leaks import Leaks, find_leaks
+from pgmo.report.findings.moment import Moment, find_moment
 from pgmo.report.findings.reserved import Reservation, predict_reserved
 from pgmo.report.findings.residents import Residents, find_residents
 from pgmo.report.findings.streams import StreamUse, stream_use
@@ -45,6 +46,7 @@ class Explanation:
     """What a profile says; made by `explain`. Sizes in bytes.
 
     Args:
+        moment: what a profile without a history says; None for one with a history.
         blocks: requests of the iteration that get blocks.
         ticks: requests per iteration.
         circular: whether the iteration repeats.
@@ -70,6 +72,7 @@ class Explanation:
         64
     """
 
+    moment: Moment | None
     blocks: int
     ticks: int
     circular: bool
@@ -91,8 +94,8 @@ class Explanation:
 
     @property
     def max_load(self) -> int:
-        """The largest sum of live bytes: the bound of every plan."""
-        return self.peak.size
+        """The largest sum of live planned bytes; 0 where nothing was recorded."""
+        return self.peak.size if self.moment is None else 0
 
     @property
     def holders(self) -> Mapping[By, tuple[Holder, ...]]:
@@ -146,10 +149,12 @@ def explain(
     trace = profile.trace
     history = None if trace is None else follow(trace)
     peak = find_peak(profile, top)
+    moment = find_moment(profile)
     figures = None
-    if plan is not None:
+    if plan is not None and moment is None:
         figures = PlanFigures(plan.arena, plan.max_load, plan.gap, plan.optimal, plan.solver)
     told = Explanation(
+        moment=moment,
         blocks=len(profile),
         ticks=profile.ticks,
         circular=profile.circular,
@@ -160,12 +165,12 @@ def explain(
         residents=find_residents(profile, history, top),
         leaks=find_leaks(profile, history),
         drift=find_drift(profile, history),
-        idle=find_idle(profile, peak.tick, top),
+        idle=find_idle(profile, peak.tick, top) if moment is None else (),
         streams=stream_use(profile),
         fragmentation=None if trace is None else find_fragmentation(trace, history),
         failures=() if trace is None else find_failures(trace, history),
         times=() if trace is None else time_by(trace, top=top),
-        reserved=predict_reserved(profile) if predict else {},
+        reserved=predict_reserved(profile) if predict and moment is None else {},
         plan=figures,
         hints=(),
     )

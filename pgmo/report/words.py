@@ -28,6 +28,8 @@ def explanation_lines(told: "Explanation") -> list[str]:
         f"peak        {format_bytes(peak.size)} in {peak.blocks} blocks, "
         f"at request {peak.tick} of {told.ticks}"
     ]
+    if told.moment is not None:
+        lines = told.moment.lines()
     for by, heading in _SHOWN.items():
         holders = [one for one in told.holders[by] if not one.name.startswith("(")]
         if holders:
@@ -47,6 +49,8 @@ def explanation_lines(told: "Explanation") -> list[str]:
 
 def reserved_lines(told: "Explanation") -> list[str]:
     """What PyTorch reserves, a plan needs, and no plan can be below."""
+    if told.moment is not None:
+        return []
     lines = [
         f"failed      a request of {format_bytes(one.size)} from {one.origin}, with "
         f"{format_bytes(one.live)} in blocks and {format_bytes(one.reserved)} reserved"
@@ -76,13 +80,14 @@ def reserved_lines(told: "Explanation") -> list[str]:
         proof = ", optimal for fixed offsets" if told.plan.optimal else ""
         lines.append(
             f"plan        needs {format_bytes(told.plan.arena)}, {told.plan.gap:.2%} above the "
-            f"bound{proof}"
+            f"max load{proof}"
         )
         if told.unplanned:
             both = format_bytes(told.plan.arena + told.unplanned)
             rest = format_bytes(told.unplanned)
             lines.append(f"            {both} with the {rest} of blocks that get no slot")
-    lines.append(f"bound       {format_bytes(told.max_load)}: what is alive at once at the peak")
+    load = told.max_load if told.plan is None else told.plan.max_load
+    lines.append(f"max load    {format_bytes(load)}: alive at once at the peak, no arena is smaller")
     return lines
 
 

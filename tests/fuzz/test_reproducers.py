@@ -60,13 +60,6 @@ SNAPSHOTS = {
         device_traces=b"](]\x94(" + b"N" * 60_000 + b"e" + b"j\x3d\x00\x00\x00" * 60_000 + b"e"
     ),
     **{f"a doubling {name}": pickled({**EVENT, name: HUGE}) for name in EVENT if name != "frames"},
-    **{
-        f"a doubling {name} of a frame": pickled(
-            {**EVENT, "frames": b"](" + fields(**{**FRAME, name: HUGE}) + b"e"}
-        )
-        for name in FRAME
-    },
-    "annotations that are no dictionaries": pickled(external_annotations=HUGE),
     "a device below zero": pickled(segments=segment(device=b"J\xff\xff\xff\xff")),
     "a device that no framework has": pickled(segments=segment(device=b"J\x00\x00\x00\x01")),
     "a device that is no number": pickled(segments=segment(device=b"G" + struct.pack(">d", 1e999))),
@@ -81,6 +74,13 @@ READ = {
             + b"e",
         }
     ),
+    **{
+        f"a doubling {name} of a frame": pickled(
+            {**EVENT, "frames": b"](" + fields(**{**FRAME, name: HUGE}) + b"e"}
+        )
+        for name in FRAME
+    },
+    "annotations that are no dictionaries": pickled(external_annotations=HUGE),
     "doubling things that are no frames": pickled({**EVENT, "frames": HUGE}),
     "doubling settings of another type": pickled(allocator_settings=HUGE),
     "doubling settings": pickled(allocator_settings=fields(a=HUGE, b=fields(c=HUGE))),

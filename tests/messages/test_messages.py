@@ -146,7 +146,7 @@ def test_summary_reads_like_this():
     )
     assert str(summary) == (
         "pgmo: 20 iterations, 4 recorded, 16 replayed\n"
-        "  arena      101 MiB for 100 blocks, 1.00% above the lower bound of 100 MiB "
+        "  arena      101 MiB for 100 blocks, 1.00% above the max load of 100 MiB "
         "(best-fit; one plan)\n"
         "  replay     99.88% of 1600 requests and 100.000% of 16.0 GiB from slots\n"
         "  misses     2 not in the plan; mark whole iterations; put evaluation and logging into "

@@ -51,11 +51,11 @@ def while_replaying(
         >>> from pgmo.packing.planner import plan
         >>> profile = Profile.from_columns(size=[64], start=[0], end=[1], ticks=1)
         >>> print(while_replaying(plan(profile), profile).splitlines()[0])
-        The plan needs 64 B, 0.00 % above the lower bound of 64 B.
+        The plan needs 64 B, 0.00 % above the max load of 64 B.
     """
     lines = [
         f"The plan needs {format_bytes(plan.arena)}, {plan.gap:.2%}".replace("%", " %")
-        + f" above the lower bound of {format_bytes(plan.max_load)}."
+        + f" above the max load of {format_bytes(plan.max_load)}."
     ]
     reasons = [f"{n} {MISS_REASONS[why]}" for why, n in last.misses.items() if n] if last else []
     if reasons:

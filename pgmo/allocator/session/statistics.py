@@ -236,7 +236,7 @@ class Summary:
             plans = "one plan" if self.plans == 1 else f"{self.plans} plans"
             lines.append(
                 f"  arena      {format_bytes(self.arena)} for {self.blocks} blocks, "
-                f"{self.gap:.2%} above the lower bound of {format_bytes(self.max_load)} "
+                f"{self.gap:.2%} above the max load of {format_bytes(self.max_load)} "
                 f"({self.solver}; {plans})"
             )
         if self.ordered_load:

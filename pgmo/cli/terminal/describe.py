@@ -32,9 +32,11 @@ def describe_profile(profile: "Profile", top: int = 10) -> dict[str, Any]:
 
     told = explain(profile, top=top, predict=False)
     persistent = profile.persistent
+    moment = told.moment
     shared = profile.shared & ~persistent  # what only this keeps from being planned
     return {
         "kind": "profile",
+        "moment": plain(moment),
         "blocks": len(profile),
         "ticks": profile.ticks,
         "max_load": profile.max_load(),
@@ -60,7 +62,12 @@ def describe_profile(profile: "Profile", top: int = 10) -> dict[str, Any]:
 
 def profile_lines(fields: Mapping[str, Any]) -> list[str]:
     """The fields of `describe_profile` in words, without the holders of the peak."""
+    from pgmo.report.findings.moment import Moment
+
     steady = "steady" if fields["steady"] else "NOT steady: no two iterations agreed"
+    if fields["moment"]:
+        moment = Moment(**fields["moment"])
+        return [*moment.lines(), f"profile     {_origin(fields['meta'])}"]
     if not fields["circular"]:
         steady = "a line: nothing that repeats was found"
     shared = (
@@ -113,6 +120,7 @@ def describe_plan(plan: "Plan") -> dict[str, Any]:
         "kind": "plan",
         "blocks": len(plan),
         "planned": int(planned.sum()),
+        "unplanned_bytes": int(plan.size[~planned].sum()),
         "two_slots": int((plan.alternate != UNPLANNED).sum()),
         "varying": int(plan.varying.sum()),
         **{name: getattr(plan, name) for name in ("ticks", *_SOLUTION, "spilled", "alignment")},
@@ -130,8 +138,22 @@ def plan_lines(fields: Mapping[str, Any]) -> list[str]:
         *_company(fields),
         f"blocks      {fields['planned']} of {fields['blocks']} planned, "
         f"{fields['two_slots']} with two slots; {fields['varying']} vary in size",
-        *_solution(fields),
+        *_sizes(fields),
+        *_beside_the_arena(fields),
+        _solver(fields),
         *_spill(fields),
+    ]
+
+
+def _beside_the_arena(fields: Mapping[str, Any]) -> list[str]:
+    """What comes on top of the arena, and the sum."""
+    rest = fields["unplanned_bytes"]
+    if not rest:
+        return []
+    count = fields["blocks"] - fields["planned"]
+    return [
+        f"in all      {format_bytes(fields['arena'] + rest)} with the {format_bytes(rest)} of the "
+        f"{count} block{'s' if count > 1 else ''} that get no slot"
     ]
 
 
@@ -163,20 +185,25 @@ def describe_packing(packing: "Packing") -> dict[str, Any]:
 
 def packing_lines(fields: Mapping[str, Any]) -> list[str]:
     """The fields of `describe_packing` in words."""
-    return [f"blocks      {fields['blocks']}", *_solution(fields)]
+    return [f"blocks      {fields['blocks']}", *_sizes(fields), _solver(fields)]
 
 
-def _solution(fields: Mapping[str, Any]) -> list[str]:
-    """What a plan and a packing have in common."""
+def _sizes(fields: Mapping[str, Any]) -> list[str]:
+    """The figures that a plan and a packing have in common."""
     proof = "; optimal for fixed offsets" if fields["optimal"] else ""
     if not fields["optimal"] and fields["bound"] > fields["max_load"]:
         proof = f"; none is below {format_bytes(fields['bound'])}"
     return [
-        f"max load    {format_bytes(fields['max_load'])}, the lower bound",
+        f"max load    {format_bytes(fields['max_load'])}, no arena is smaller",
         f"arena       {format_bytes(fields['arena'])}, {fields['gap']:.2%} above it{proof}",
-        f"solver      {fields['solver']}, {fields['seconds']:.2f} s, "
-        f"aligned to {fields['alignment']} bytes",
     ]
+
+
+def _solver(fields: Mapping[str, Any]) -> str:
+    return (
+        f"solver      {fields['solver']}, {fields['seconds']:.2f} s, "
+        f"aligned to {fields['alignment']} bytes"
+    )
 
 
 def _company(fields: Mapping[str, Any]) -> list[str]:

@@ -17,7 +17,7 @@ _LISTS = {
 }
 
 
-def print_holders(out: "Console", peak: Mapping[str, Any]) -> None:
+def print_holders(out: "Console", peak: Mapping[str, Any], *, is_moment: bool = False) -> None:
     """Prints the phases, modules, operators and lines whose blocks are alive at the peak.
 
     Lines of code and streams only where they tell blocks apart.
@@ -25,11 +25,14 @@ def print_holders(out: "Console", peak: Mapping[str, Any]) -> None:
     Args:
         out: where to print.
         peak: fields of a `pgmo.report.findings.attribution.Peak`.
+        is_moment: whether it is all that was allocated at the one moment that is known.
     """
-    out.print(
-        f"peak        {peak['blocks']} blocks, {format_bytes(peak['size'])} at tick {peak['tick']}",
-        markup=False,
-    )
+    if not is_moment:
+        out.print(
+            f"peak        {peak['blocks']} blocks, {format_bytes(peak['size'])} at tick "
+            f"{peak['tick']}",
+            markup=False,
+        )
     for heading, kind in _LISTS.items():
         if kind not in ("files", "streams") or len(peak[kind]) > 1:
             print_held(out, heading, peak[kind], peak["size"])

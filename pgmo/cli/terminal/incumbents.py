@@ -6,7 +6,7 @@ from pgmo.units import format_bytes
 
 
 class IncumbentLine(Live):
-    """Shows the best arena, the bound, the gap between them and the time, until it is left.
+    """Shows the best arena, the bound, how far they are apart and the time, until it is left.
 
     Example:
         >>> with IncumbentLine() as line:
@@ -34,9 +34,9 @@ def in_words(event: Incumbent) -> str:
 
     Example:
         >>> in_words(Incumbent(0.1, arena=110 * 2**20, bound=100 * 2**20, solver="search"))
-        'arena 110 MiB, bound 100 MiB, gap 10.00%, by search'
+        'arena 110 MiB, bound 100 MiB, 10.00% above it, by search'
     """
     return (
         f"arena {format_bytes(event.arena)}, bound {format_bytes(event.bound)}, "
-        f"gap {event.gap:.2%}, by {event.solver}"
+        f"{event.gap:.2%} above it, by {event.solver}"
     )

@@ -17,7 +17,8 @@ MOST_TIME: Final = 2**60
 MOST_DEVICE: Final = 127
 """The largest number of a device: PyTorch keeps it in a byte."""
 
-_MOST_TEXT: Final = 1024  # characters; symbols of C++ have more, and tell nothing by the rest
+MOST_TEXT: Final = 1024
+"""The most characters of a text that are kept; symbols of C++ have more, and say little by the rest."""
 _ODD = re.compile(r"[\x00-\x1f\x7f-\x9f\ud800-\udfff]")
 
 _short = reprlib.Repr()
@@ -92,7 +93,7 @@ def text(value: Any, what: str) -> str:
     """
     if not isinstance(value, str):
         raise ValueError(f"{what} is {shown(value)}, which is no text")
-    return printable(value[:_MOST_TEXT])
+    return printable(value[:MOST_TEXT])
 
 
 def printable(value: str) -> str:

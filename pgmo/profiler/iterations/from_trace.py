@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from pgmo.errors import OptionError
 from pgmo.profiler.iterations.lifetimes import Steady, build_profile
+from pgmo.profiler.iterations.request_pairs import UNPAIRED, align
 from pgmo.profiler.iterations.step_finder import find_steady
 from pgmo.profiler.iterations.traces.block_ends import NOT_FREED, Blocks, live_bytes, pair_blocks
 from pgmo.profiler.iterations.traces.iteration_guess import objection
@@ -27,6 +28,12 @@ from pgmo.profiler.iterations.traces.same_pieces import same_pieces, steady_of
 from pgmo.profiler.profile import NEVER, Profile, ProfileMeta
 from pgmo.profiler.recording import EVENT, FREE, REQUEST, STEP, STREAM, Iteration, split
 from pgmo.profiler.trace import Event, MarkedBy, Trace
+
+_ALMOST = 0.1
+"""Share of an iteration's requests that may be missing where it is counted as recorded."""
+
+_MOST_OF_ONE = 0.5
+"""Less than this share of an iteration, before the first boundary or after the last, is none."""
 
 
 def profile_of(
@@ -252,8 +259,7 @@ def _circle(
     reference = pieces[steady.reference]
     first = int(np.searchsorted(blocks.row, trace.before)) + reference.first
     rows = blocks.row[first : first + len(reference)]
-    count = 1 if steady.kind == "none" else _count(steady)
-    notes = {**meta.notes, "iterations": f"{count} of {profile.ticks} requests, {how}"}
+    notes = {**meta.notes, "iterations": f"{_counted(pieces, steady, profile.ticks)}, {how}"}
     return replace(
         profile,
         tag=reference.tag,
@@ -261,6 +267,30 @@ def _circle(
         meta=replace(meta, notes=notes),
         trace=trace,
     )
+
+
+def _counted(pieces: Sequence[Iteration], steady: Steady, ticks: int) -> str:
+    """How many iterations were recorded, and how many of them are the profile's, in words."""
+    if steady.kind == "none":
+        return f"1 of {ticks} requests"
+    alike, recorded = _count(steady), _recorded(pieces, pieces[steady.reference])
+    if recorded <= alike:
+        return f"{alike} of {ticks} requests"
+    return f"{recorded}, of which {alike} make the same {ticks} requests"
+
+
+def _recorded(pieces: Sequence[Iteration], reference: Iteration) -> int:
+    """How many iterations were recorded, the first and the last as far as they are alike.
+
+    The first one has requests of its own, such as for optimizer state, and the boundaries may cut
+    it in two with the last one.
+    """
+    whole = sum(1 for piece in pieces[1:-1] if len(piece))
+    ends = [
+        1.0 if piece is reference else (align(reference, piece) != UNPAIRED).sum() / len(reference)
+        for piece in {pieces[0].index: pieces[0], pieces[-1].index: pieces[-1]}.values()
+    ]
+    return whole + (int(sum(ends) + _ALMOST) if max(ends) >= _MOST_OF_ONE else 0)
 
 
 def _line(trace: Trace, blocks: Blocks, meta: ProfileMeta, what: str) -> Profile:

@@ -25,6 +25,12 @@ RULES: tuple[Callable[[Facts], Hint | None], ...] = (
 )
 """All rules; each is asked."""
 
+OF_A_MOMENT: tuple[Callable[[Facts], Hint | None], ...] = (
+    placement.fragmented,
+    peak.optimizer_state,
+)
+"""Rules that need no history."""
+
 
 def advise(facts: Facts) -> tuple[Hint, ...]:
     """The hints that apply, the one about most bytes first.
@@ -35,5 +41,6 @@ def advise(facts: Facts) -> tuple[Hint, ...]:
         >>> explain(Profile.from_columns(size=[8], start=[0], end=[1], ticks=1)).hints
         ()
     """
-    hints = [hint for rule in RULES if (hint := rule(facts)) is not None]
+    rules = RULES if facts.told.moment is None else OF_A_MOMENT
+    hints = [hint for rule in rules if (hint := rule(facts)) is not None]
     return tuple(sorted(hints, key=lambda hint: -hint.bytes))

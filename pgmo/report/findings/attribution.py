@@ -145,11 +145,15 @@ def peak_tick(profile: Profile) -> int:
 def alive(profile: Profile, tick: int) -> NDArray[np.int64]:
     """How many copies of each block are alive at a tick of the steady state, shape (n,): 0, 1, 2.
 
+    Of a profile without a history all blocks are: they were allocated at the moment it shows.
+
     Example:
         >>> profile = Profile.from_columns(size=[4, 2], start=[0, 1], end=[1, 5], ticks=2)
         >>> alive(profile, 0).tolist(), alive(profile, 1).tolist()
         ([1, 2], [0, 2])
     """
+    if profile.trace is not None and not profile.trace.has_history:
+        return np.ones(len(profile), np.int64)
     count = ((profile.start <= tick) & (tick < profile.end)).astype(np.int64)
     for turn in (1, 2):  # the blocks of the last iteration and of the one before
         count += tick + turn * profile.ticks < profile.end

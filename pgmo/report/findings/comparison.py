@@ -7,6 +7,7 @@ from pgmo.packing.plan import UNPLANNED, Plan
 from pgmo.profiler.profile import Profile
 from pgmo.report.blocks.origins import UNNAMED, By, describe, size_classes
 from pgmo.report.findings.attribution import alive, hold, peak_tick
+from pgmo.report.findings.moment import Moment, find_moment
 
 GROUPS: tuple[By, ...] = ("phase", "module", "op", "file")
 """What two profiles' peaks are compared by."""
@@ -16,6 +17,8 @@ GROUPS: tuple[By, ...] = ("phase", "module", "op", "file")
 class Side:
     """One of the two; sizes in bytes, None where it does not say.
 
+    Without a history neither ticks nor loads are known.
+
     Example:
         >>> side_of(Profile.from_columns(size=[8], start=[0], end=[1], ticks=1)).max_load
         8
@@ -23,9 +26,9 @@ class Side:
 
     kind: str
     blocks: int
-    ticks: int
-    requested: int
-    max_load: int
+    ticks: int | None
+    requested: int | None
+    max_load: int | None
     arena: int | None
     persistent: int
     fingerprint: str
@@ -81,6 +84,8 @@ class Comparison:
         gone: origins that only the first one has.
         resized: origins of both that request another number of blocks or other sizes.
 
+        moments: what each says that has no history; its peak is all that was allocated then.
+
     Example:
         >>> profile = Profile.from_columns(size=[8], start=[0], end=[1], ticks=1)
         >>> compare(profile, profile).same
@@ -94,6 +99,7 @@ class Comparison:
     new: tuple[Change, ...]
     gone: tuple[Change, ...]
     resized: tuple[Resized, ...]
+    moments: tuple[Moment | None, Moment | None] = (None, None)
 
 
 def compare(before: Profile | Plan, after: Profile | Plan) -> Comparison:
@@ -106,9 +112,10 @@ def compare(before: Profile | Plan, after: Profile | Plan) -> Comparison:
         (Change(name='(untagged)', before=8, after=9),)
     """
     sides = side_of(before), side_of(after)
+    moments = _moment(before), _moment(after)
     same = before.fingerprint == after.fingerprint
     if not (isinstance(before, Profile) and isinstance(after, Profile)):
-        return Comparison(*sides, same, {}, (), (), ())
+        return Comparison(*sides, same, {}, (), (), (), moments)
     peaks: dict[By, tuple[Change, ...]] = {}
     for by in GROUPS:
         held = _at_peak(before, by), _at_peak(after, by)
@@ -124,7 +131,12 @@ def compare(before: Profile | Plan, after: Profile | Plan) -> Comparison:
         new=_changes({}, {name: sum(sizes) for name, sizes in new.items() if name not in old}),
         gone=_changes({name: sum(sizes) for name, sizes in old.items() if name not in new}, {}),
         resized=tuple(sorted(resized, key=_by_growth)),
+        moments=moments,
     )
+
+
+def _moment(what: Profile | Plan) -> Moment | None:
+    return None if isinstance(what, Plan) else find_moment(what)
 
 
 def side_of(what: Profile | Plan) -> Side:
@@ -146,12 +158,13 @@ def side_of(what: Profile | Plan) -> Side:
             persistent=int(what.size[what.end < 0].sum()),
             fingerprint=what.fingerprint,
         )
+    is_recorded = find_moment(what) is None
     return Side(
         kind="profile",
         blocks=len(what),
-        ticks=what.ticks,
-        requested=int(what.size[what.turns > 0].sum()),
-        max_load=what.max_load(),
+        ticks=what.ticks if is_recorded else None,
+        requested=int(what.size[what.turns > 0].sum()) if is_recorded else None,
+        max_load=what.max_load() if is_recorded else None,
         arena=None,
         persistent=int(what.size[what.persistent].sum()),
         fingerprint=what.fingerprint,

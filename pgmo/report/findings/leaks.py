@@ -19,6 +19,7 @@ from pgmo.profiler.tag import Tag
 from pgmo.profiler.trace import MarkedBy
 from pgmo.report.blocks.history import ALIVE, History, follow
 from pgmo.report.blocks.origins import UNTAGGED, describe, size_classes
+from pgmo.report.findings.moment import find_moment
 
 _FEWEST = 4
 """Iterations below which a trace says nothing: the first one and the last are not counted."""
@@ -122,6 +123,9 @@ def find_leaks(profile: Profile, history: History | None = None) -> Leaks:
         >>> [(leak.growth, leak.confidence) for leak in find_leaks(profile).found]
         [(8.0, 'likely')]
     """
+    moment = find_moment(profile)
+    if moment is not None:
+        return Leaks((), False, "nothing was recorded", moment.size)
     if profile.trace is not None:
         history = history or follow(profile.trace)
         if history.iterations >= _FEWEST:

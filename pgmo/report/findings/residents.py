@@ -37,7 +37,8 @@ def find_residents(profile: Profile, history: History | None = None, top: int = 
 
     Of a profile that does not repeat, it is the persistent blocks. Of one that does, the blocks of
     its trace that are older than the second iteration and the last one, and still alive at the end;
-    without a trace nothing is known, for what an iteration leaves behind is a leak.
+    without a trace nothing is known, for what an iteration leaves behind is a leak. A profile
+    without a history has none, as its peak is all that was allocated.
 
     Args:
         profile: the profile.
@@ -55,7 +56,8 @@ def find_residents(profile: Profile, history: History | None = None, top: int = 
         kept = (history.gone == ALIVE) & (history.iteration < first)
         tags, tag, size = profile.trace.tags, history.tag[kept], history.size[kept]
     else:
-        kept = profile.persistent & (not profile.circular)
+        is_moment = profile.trace is not None and not profile.trace.has_history
+        kept = profile.persistent & (not profile.circular and not is_moment)
         tags, tag, size = profile.tags, profile.tag[kept], profile.size[kept]
     ones = np.ones(len(size), np.int64).tolist()
     lists = [

@@ -5,6 +5,7 @@ The page has no script. It is what a report says of each, beside each other.
 
 import html
 import os
+import re
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -77,19 +78,30 @@ def beside(before: Profile, after: Profile, names: tuple[str, str] = ("before", 
     """
     told = compare(before, after)
     first, second = (html.escape(name) for name in names)
+    heads = [_breakable(name) for name in _short(names)]
+    unrecorded = [
+        f"{name}: {moment.sentences()}"
+        for name, moment in zip(names, told.moments, strict=True)
+        if moment is not None
+    ]
+    headline = " ".join(unrecorded) or verdict(told, after)
     looks = style()
     policy = (
         f"default-src 'none'; style-src {source_hash(looks)}; base-uri 'none'; form-action 'none'"
     )
     parts = [
-        f'<section class="headline" aria-label="Verdict"><p>{html.escape(verdict(told, after))}'
-        "</p></section>",
-        _figures(told, first, second),
-        f'<section class="static"><h2>Live bytes over one iteration</h2><p class="quiet-text">'
-        f"dashed: {first}, solid: {second}; each from its first request to its last</p>"
-        f"{two_curves(before, after)}</section>",
+        f'<section class="headline" aria-label="Verdict"><p>{html.escape(headline)}</p></section>',
+        _figures(told, *heads),
+        "" if unrecorded else _curves(before, after, first, second),
         '<div class="pair">'
-        + "".join(_changes(told.peaks.get(by, ()), by, first, second) for by in _TITLES)
+        + "".join(
+            _changes(
+                told.peaks.get(by, ()),
+                f"{'Alive' if unrecorded else 'At the peak'}, by {title}",
+                (title, *heads, "change"),
+            )
+            for by, title in _TITLES.items()
+        )
         + "</div>",
         _origins("Origins that are new", told.new, second),
         _origins("Origins that are gone", told.gone, first),
@@ -123,7 +135,7 @@ def verdict(told: Comparison, after: Profile) -> str:
         >>> verdict(compare(small, large), large)
         '25 % more at the peak (50 B instead of 40 B); the peak is at request 1 of 1.'
     """
-    old, new = told.before.max_load, told.after.max_load
+    old, new = told.before.max_load or 0, told.after.max_load or 0
     where = (
         f"the peak is {place_of(after, peak_tick(after))}" if len(after) else "no blocks are left"
     )
@@ -161,14 +173,46 @@ def _figures(told: Comparison, first: str, second: str) -> str:
     rows = []
     for name, (title, in_bytes) in _FIGURES.items():
         old, new = getattr(told.before, name), getattr(told.after, name)
-        shown = [format_bytes(one) if in_bytes else f"{one:,}" for one in (old, new)]
+        shown = [_figure(one, in_bytes) for one in (old, new)]
+        if old is None or new is None:
+            rows.append((title, *shown, ""))
+            continue
         change = _signed(new - old) if in_bytes else f"{new - old:+,}"
         share = f" ({(new - old) / old:+.1%})" if old and new != old else ""
         rows.append((title, *shown, "same" if new == old else change + share))
     return _table("Figures", ("", first, second, "change"), rows)
 
 
-def _changes(changes: Sequence[Change], by: By, first: str, second: str) -> str:
+def _figure(value: int | None, in_bytes: bool) -> str:
+    if value is None:
+        return "not known"
+    return format_bytes(value) if in_bytes else f"{value:,}"
+
+
+def _curves(before: Profile, after: Profile, first: str, second: str) -> str:
+    return (
+        '<section class="static"><h2>Live bytes over one iteration</h2><p class="quiet-text">'
+        f"dashed: {first}, solid: {second}; each from its first request to its last</p>"
+        f"{two_curves(before, after)}</section>"
+    )
+
+
+def _short(names: tuple[str, str]) -> tuple[str, str]:
+    """Return the ends of two paths that tell them apart; the whole names stand in the heading."""
+    parts = [name.replace("\\", "/").removesuffix(".pgmoprof").split("/") for name in names]
+    for count in range(1, max(map(len, parts))):
+        first, second = ("/".join(own[-count:]) for own in parts)
+        if first != second:
+            return first, second
+    return names
+
+
+def _breakable(name: str) -> str:
+    """Return a name as HTML whose lines may break after its parts."""
+    return re.sub(r"([/_.-])", r"\1<wbr>", html.escape(name))
+
+
+def _changes(changes: Sequence[Change], heading: str, head: Sequence[str]) -> str:
     if not changes:
         return ""
     rows = [
@@ -181,8 +225,7 @@ def _changes(changes: Sequence[Change], by: By, first: str, second: str) -> str:
         rows.append(
             (f"{len(rest)} others", format_bytes(old), format_bytes(new), _signed(new - old))
         )
-    title = _TITLES[by]
-    return _table(f"At the peak, by {title}", (title, first, second, "change"), rows)
+    return _table(heading, head, rows)
 
 
 def _origins(title: str, changes: Sequence[Change], where: str) -> str:

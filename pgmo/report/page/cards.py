@@ -6,6 +6,7 @@ import numpy as np
 
 from pgmo.packing.plan import UNPLANNED, Plan
 from pgmo.profiler.profile import Profile
+from pgmo.report.findings.moment import Moment
 from pgmo.report.summary import Explanation
 from pgmo.units import format_bytes
 
@@ -45,12 +46,14 @@ def cards(profile: Profile, plan: Plan, told: Explanation) -> list[FigureCard]:
         >>> [card.title for card in found]
         ['Max load', 'Arena', 'Blocks']
     """
-    kept = int(profile.size[profile.persistent].sum())
+    if told.moment is not None:
+        return _of_moment(told.moment, told)
     made = [
         FigureCard(
             "Max load", format_bytes(plan.max_load), "live at once: no arena can be smaller"
         ),
         _arena(plan),
+        *_beside_the_arena(profile, plan, told),
         *_reserved(told, on_cpu=profile.meta.device == "cpu"),
     ]
     default = told.reserved.get("default")
@@ -65,10 +68,44 @@ def cards(profile: Profile, plan: Plan, told: Explanation) -> list[FigureCard]:
         said = f"{origin}, if what repeats is an iteration" if guessed else origin
         made.append(FigureCard("Leaks", growth, said, bad=not guessed))
     made.append(_blocks(profile, plan))
-    if kept:
-        count = int(profile.persistent.sum())
-        note = f"in {count:,} block{'s' if count != 1 else ''} never freed"
-        made.append(FigureCard("Persistent", format_bytes(kept), note))
+    return made
+
+
+def _beside_the_arena(profile: Profile, plan: Plan, told: Explanation) -> list[FigureCard]:
+    """What comes on top of the arena, and the sum: what a plan needs in all."""
+    if not told.unplanned:
+        return []
+    shared = profile.shared & ~profile.persistent
+    parts = {
+        "Persistent": (profile.persistent, "never freed"),
+        "Shared": (shared, "used on several streams"),
+    }
+    made = []
+    for title, (rows, what) in parts.items():
+        count = int(rows.sum())
+        if count:
+            note = f"in {count:,} block{'s' if count != 1 else ''} {what}"
+            made.append(FigureCard(title, f"+ {format_bytes(int(profile.size[rows].sum()))}", note))
+    added = " + ".join(["arena", *(card.title.lower() for card in made)])
+    made.append(FigureCard("A plan needs", f"= {format_bytes(plan.arena + told.unplanned)}", added))
+    return made
+
+
+def _of_moment(moment: Moment, told: Explanation) -> list[FigureCard]:
+    """The figures of a profile without a history."""
+    plural = "" if moment.blocks == 1 else "s"
+    made = [
+        FigureCard(
+            "Allocated", format_bytes(moment.size), f"in {moment.blocks:,} block{plural}"
+        )
+    ]
+    seen = told.fragmentation
+    if seen is not None:
+        note = f"in {seen.segments:,} segment{'' if seen.segments == 1 else 's'}"
+        made.append(FigureCard("Reserved", format_bytes(seen.peak_reserved), note))
+        note = f"in {seen.holes:,} hole{'' if seen.holes == 1 else 's'}"
+        largest = f", the largest {format_bytes(seen.largest_hole)}" if seen.holes else ""
+        made.append(FigureCard("In no block", format_bytes(seen.hole_bytes), note + largest))
     return made
 
 

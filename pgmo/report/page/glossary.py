@@ -6,6 +6,8 @@ WORDS = {
     "Block": "One piece of memory that the program asked for, from the request to its free.",
     "Request, tick": "Time in this page: the first request of the iteration is tick 0, the next "
     "one tick 1. It says nothing about seconds.",
+    "Allocated": "What the program's blocks had requested when the file was written.",
+    "Reserved": "What PyTorch had taken from the device then: blocks, and what lies between them.",
     "Max load": "The most bytes that are alive at the same moment. No arena can be smaller.",
     "Arena": "The memory in which the plan gives each block its place. It is taken once and used "
     "again by every iteration.",
@@ -19,7 +21,9 @@ WORDS = {
     "A plan takes more": "The arena and the blocks that have no place in it, less what PyTorch "
     "would reserve.",
     "Persistent": "Blocks that nothing frees, such as parameters and optimizer state. They have no "
-    "place in the arena.",
+    "place in the arena, and come on top of it.",
+    "Shared": "Blocks that several streams use. They have no place in the arena, either.",
+    "A plan needs": "The arena and the blocks that have no place in it.",
     "Planned": "Blocks that have a place in the arena: all but the persistent ones and those that "
     "several streams use.",
     "Leaks": "Memory that each iteration adds and none frees.",

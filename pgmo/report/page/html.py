@@ -102,7 +102,10 @@ def render(
         "origin": html.escape(_origin(profile)),
         "headline": _headline(headline or sentence(profile, plan, told)),
         "words": words(),
-        "icicles": icicles(profile),
+        "icicles": icicles(
+            profile,
+            "Who holds the peak" if told.moment is None else "Who holds what was allocated",
+        ),
         "tables": static_tables(told),
         "cards": "\n".join(_card(card) for card in cards(profile, plan, told)),
         "style": looks,

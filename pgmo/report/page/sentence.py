@@ -42,6 +42,8 @@ def sentence(profile: Profile, plan: Plan, told: Explanation) -> str:
     """
     if not len(profile):
         return ""
+    if told.moment is not None:
+        return told.moment.sentences()
     where = f"the peak is {place_of(profile, told.peak.tick)}"
     default = told.reserved.get("default")
     if default is None or not default.peak:

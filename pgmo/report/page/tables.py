@@ -31,7 +31,8 @@ def static_tables(told: Explanation) -> str:
     for by, title in _TITLES.items():
         holders = told.holders[by]
         if any(not one.name.startswith("(") for one in holders):
-            parts.append(_holders(title, holders, told.peak.size))
+            when = "At the peak" if told.moment is None else "Allocated"
+            parts.append(_holders(f"{when}, by {title}", title, holders, told.peak.size))
     hints = "".join(
         f"<li><b>{html.escape(hint.title)}.</b> {html.escape(hint.text)}</li>"
         for hint in told.hints
@@ -41,7 +42,7 @@ def static_tables(told: Explanation) -> str:
     return "".join(parts)
 
 
-def _holders(title: str, holders: Iterable[Holder], whole: int) -> str:
+def _holders(heading: str, title: str, holders: Iterable[Holder], whole: int) -> str:
     rows = "".join(
         f"<tr><th scope='row'>{html.escape(one.name)}</th>"
         f"<td class='number'>{format_bytes(one.size)}</td>"
@@ -51,7 +52,7 @@ def _holders(title: str, holders: Iterable[Holder], whole: int) -> str:
         if whole
     )
     return (
-        f"<section><h3>At the peak, by {title}</h3><table><thead><tr><th>{title}</th>"
+        f"<section><h3>{heading}</h3><table><thead><tr><th>{title}</th>"
         "<th class='number'>bytes</th><th class='number'>share</th>"
         f"<th class='number'>blocks</th></tr></thead><tbody>{rows}</tbody></table></section>"
     )

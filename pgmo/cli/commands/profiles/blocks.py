@@ -31,22 +31,35 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Runs `pgmo blocks`."""
-    from pgmo.cli.terminal.output import as_command, console, print_json, print_wrote
+    from pgmo.cli.terminal.output import (
+        as_command,
+        console,
+        print_json,
+        print_text,
+        print_wrote,
+    )
     from pgmo.profiler.profile import Profile
+    from pgmo.report.findings.moment import find_moment
 
     check_number("--top", arguments.top, 1)
     path = Path(arguments.file)
-    fields = _describe(Profile.load(path), arguments)
+    profile = Profile.load(path)
+    moment = find_moment(profile)
+    fields = _describe(profile, arguments, is_moment=moment is not None)
     if arguments.json:
         print_json({"file": str(path), **fields})
         return 0
+    if moment is not None:
+        print_text(console(), "\n".join(moment.lines()))
     _print(console(), fields)
     if not arguments.by:
         print_wrote([], as_command("pgmo blocks", path, "--at-peak", "--by", "module"))
     return 0
 
 
-def _describe(profile: "Profile", arguments: argparse.Namespace) -> dict[str, Any]:
+def _describe(
+    profile: "Profile", arguments: argparse.Namespace, *, is_moment: bool
+) -> dict[str, Any]:
     import numpy as np
 
     from pgmo.report.findings.attribution import alive, hold, peak_tick
@@ -56,7 +69,8 @@ def _describe(profile: "Profile", arguments: argparse.Namespace) -> dict[str, An
     fields: dict[str, Any] = {
         "at_peak": arguments.at_peak,
         "by": arguments.by,
-        "tick": tick if arguments.at_peak else None,
+        "recorded": not is_moment,
+        "tick": tick if arguments.at_peak and not is_moment else None,
         "blocks": int(copies.sum()),
         "size": int((profile.size * copies).sum()),
     }
@@ -96,6 +110,8 @@ def _print(out: Any, fields: dict[str, Any]) -> None:
     from pgmo.report.blocks.origins import describe
 
     where = f"alive at tick {fields['tick']}, the peak" if fields["at_peak"] else "in all"
+    if not fields["recorded"]:
+        where = "allocated when the file was written"
     out.print(f"{fields['blocks']} blocks, {format_bytes(fields['size'])}, {where}", markup=False)
     if fields["by"]:
         print_held(out, fields["by"], fields["rows"], fields["size"])
@@ -103,6 +119,7 @@ def _print(out: Any, fields: dict[str, Any]) -> None:
     rows = []
     for one in fields["rows"]:
         end = "persistent" if one["end"] is None else f"{one['start']} to {one['end']}"
+        end = end if fields["recorded"] else "not known"
         twice = f" x {one['copies']}" if one["copies"] > 1 else ""
         origin = describe(Tag(**one["origin"]) if one["origin"] else None)
         rows.append((f"{format_bytes(one['size'])}{twice}", str(one["row"]), end, origin))

@@ -2,7 +2,7 @@
 
 Of two, which may be a profile and a plan: max load, arena, blocks, who holds more and who less at
 the peak, which origins are new or gone. Of one profile alone: what PyTorch would reserve for it by
-default and with expandable segments, what a plan needs, and the bound that nothing can be below.
+default and with expandable segments, what a plan needs, and the max load, which no arena is below.
 """
 
 import argparse
@@ -66,8 +66,18 @@ def _with_pytorch(arguments: argparse.Namespace, profile: "Profile | Plan") -> i
         )
     told = explain(profile, plan(profile, effort="fast"))
     if arguments.json:
-        parts = ("reserved", "fragmentation", "plan", "max_load")
-        print_json({"file": arguments.file, **{key: plain(getattr(told, key)) for key in parts}})
+        parts = ("moment", "reserved", "fragmentation", "plan")
+        print_json(
+            {
+                "file": arguments.file,
+                **{key: plain(getattr(told, key)) for key in parts},
+                "max_load": None if told.plan is None else told.plan.max_load,
+            }
+        )
+        return 0
+    if told.moment is not None:
+        print("\n".join(told.moment.lines()))
+        print_wrote([], as_command("pgmo blocks", arguments.file, "--by", "file"))
         return 0
     print("\n".join(reserved_lines(told)))
     print_wrote([], as_command("pgmo plan", arguments.file))
@@ -90,10 +100,14 @@ def _print(out: "Console", files: list[str], told: "Comparison", top: int) -> No
             continue
         cells = ["" if side is None else shown(side) for side in sides]
         table.add_row(name.replace("_", " "), *cells, _change(*sides, shown))
+    for name, moment in zip(files, told.moments, strict=True):
+        if moment is not None:
+            print_text(out, "\n".join([f"{name}: {moment.nothing_recorded}.", moment.how]))
     out.print(table)
     out.print(_verdict(told), markup=False)
+    when = "at the peak" if told.moments == (None, None) else "alive"
     for by, changes in told.peaks.items():
-        _print_changes(out, f"at the peak, by {by}", changes, top)
+        _print_changes(out, f"{when}, by {by}", changes, top)
     _print_changes(out, "new origins", told.new, top)
     _print_changes(out, "origins that are gone", told.gone, top)
     for one in told.resized[:top]:
@@ -117,6 +131,8 @@ def _change(before: int | None, after: int | None, shown: Callable[[int], str]) 
 
 def _verdict(told: "Comparison") -> str:
     """In one sentence, whether the two belong to the same requests."""
+    if told.moments != (None, None):
+        return "The requests cannot be compared, only what was allocated."
     kinds = {told.before.kind, told.after.kind}
     if kinds == {"profile", "plan"}:
         plan, profile = _sorted(told)

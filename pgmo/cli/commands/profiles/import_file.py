@@ -49,7 +49,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Runs `pgmo import`."""
     from pgmo.cli.targets import check_suffix, check_targets
-    from pgmo.cli.terminal.output import as_command, print_json, print_wrote
+    from pgmo.cli.terminal.output import print_json, print_wrote
     from pgmo.errors import OptionError
     from pgmo.profiler.importers.formats import read_file
 
@@ -58,7 +58,7 @@ def run(arguments: argparse.Namespace) -> int:
     source = Path(arguments.file)
     target = Path(arguments.output or _target(arguments.file))
     check_suffix(target, ".pgmoprof")
-    found = read_file(source, arguments.device)
+    found = _with_blocks(source, read_file(source, arguments.device))
     if arguments.device is not None and any(own.table is not None for own in found):
         raise OptionError(
             f"{source}: is a table of blocks, which names no device; leave out --device"
@@ -78,8 +78,40 @@ def run(arguments: argparse.Namespace) -> int:
         print_json({"source": str(source), "profiles": told})
     else:
         print("\n\n".join("\n".join(_lines(fields)) for fields in told))
-    print_wrote(targets, as_command("pgmo plan", targets[0]))
+    print_wrote(targets, _next(targets[0], told[0]))
     return 0
+
+
+def _next(target: Path, fields: dict[str, Any]) -> str:
+    """Return the command to go on with: there is no plan of what has no history."""
+    from pgmo.cli.terminal.output import as_command
+
+    if fields["moment"]:
+        return as_command("pgmo blocks", target, "--by", "file")
+    return as_command("pgmo plan", target)
+
+
+def _with_blocks(source: Path, found: "list[Imported]") -> "list[Imported]":
+    """Return the devices that have blocks; notes name the others.
+
+    Raises:
+        FileError: when none has.
+    """
+    from pgmo.cli.terminal.output import print_note
+    from pgmo.errors import FileError
+    from pgmo.profiler.iterations.traces.block_ends import pair_blocks
+
+    empty = [own for own in found if own.table is None and not len(pair_blocks(own.trace))]
+    if len(empty) == len(found):
+        devices = ", ".join(own.device for own in empty)
+        events = sum(len(own.trace) - own.trace.before for own in empty)
+        raise FileError(
+            f"{source}: has no allocation in its {events} events on {devices}; begin to record "
+            "before the work"
+        )
+    for own in empty:
+        print_note(f"{own.device}: nothing was allocated there, so it has no profile")
+    return [own for own in found if own not in empty]
 
 
 def _target(source: str) -> Path:
@@ -94,7 +126,7 @@ def _profile(source: Path, own: "Imported", whole: bool, iteration: int | None) 
     from dataclasses import replace
 
     from pgmo.archive.fields import as_text
-    from pgmo.errors import FileError, OptionError
+    from pgmo.errors import OptionError
     from pgmo.profiler.iterations.from_trace import profile_of
     from pgmo.profiler.profile import ProfileMeta
     from pgmo.version import __version__
@@ -109,23 +141,20 @@ def _profile(source: Path, own: "Imported", whole: bool, iteration: int | None) 
         if iteration is not None:
             raise OptionError(f"{source}: is a table of blocks, which has no iterations")
         return replace(own.table, meta=meta)
-    profile = profile_of(own.trace, meta, whole=whole, iteration=iteration)
-    if not len(profile):
-        raise FileError(
-            f"{source}: has no allocation in its {len(own.trace)} events on {own.device}; begin "
-            "to record before the work"
-        )
-    return profile
+    return profile_of(own.trace, meta, whole=whole, iteration=iteration)
 
 
 def _describe(profile: "Profile") -> dict[str, Any]:
     """The figures of one device; sizes in bytes."""
     from pgmo.profiler.trace import MarkedBy
+    from pgmo.report.findings.moment import find_moment
+    from pgmo.report.summary import plain
 
     trace = profile.trace
     before = 0 if trace is None else trace.before
     return {
         "device": profile.meta.device,
+        "moment": plain(find_moment(profile)),
         "events": int(profile.meta.notes.get("events", "0")),
         "requests": len(profile) if trace is None else trace.requests,
         "alive_before": 0 if trace is None else int((trace.kind[:before] == 0).sum()),
@@ -160,6 +189,7 @@ def _reserved_at_peak(trace: "Trace") -> int | None:
 
 
 def _lines(fields: dict[str, Any]) -> list[str]:
+    from pgmo.report.findings.moment import Moment
     from pgmo.units import format_bytes
 
     notes = dict(fields["notes"])
@@ -167,6 +197,10 @@ def _lines(fields: dict[str, Any]) -> list[str]:
         f"source      {notes.pop('source')}" + (f", {fields['device']}" if fields["device"] else "")
     ]
     notes.pop("events", None)
+    if fields["moment"]:
+        notes.pop("iterations", None)
+        told = [f"{name}: {text}" for name, text in notes.items()]
+        return [*Moment(**fields["moment"]).lines(), *lines, *told]
     if fields["events"]:
         lines.append(
             f"events      {fields['events']}, {fields['requests']} of them requests; "

@@ -31,12 +31,14 @@ def run(arguments: argparse.Namespace) -> int:
     from pgmo.cli.terminal.output import as_command, console, print_json, print_text, print_wrote
     from pgmo.profiler.profile import Profile
     from pgmo.report.findings.leaks import compare_leaks, find_leaks
+    from pgmo.report.findings.moment import find_moment
     from pgmo.report.summary import plain
     from pgmo.report.words import leak_lines
     from pgmo.units import parse_bytes
 
     memory = None if arguments.memory is None else parse_bytes(arguments.memory)
     profiles = [Profile.load(file) for file in arguments.files]
+    moment = find_moment(profiles[0]) if len(profiles) == 1 else None
     leaks = find_leaks(profiles[0]) if len(profiles) == 1 else compare_leaks(profiles)
     if arguments.json:
         fields = {"files": arguments.files, **plain(leaks), "growth": leaks.growth}
@@ -44,7 +46,8 @@ def run(arguments: argparse.Namespace) -> int:
             fields |= {"memory": memory, "until_full": leaks.until_full(memory)}
         print_json(fields)
     else:
-        print_text(console(), "\n".join(leak_lines(leaks, memory)))
+        lines = moment.lines() if moment is not None else []
+        print_text(console(), "\n".join(lines + leak_lines(leaks, memory)))
         if leaks.found:
             command = as_command("pgmo blocks", arguments.files[-1], "--by", _best(leaks))
             print_wrote([], command)

@@ -121,9 +121,24 @@ def _read(source: Path) -> "tuple[BlockTable | None, Profile | Problem]":
     from pgmo.profiler.profile import Profile
 
     if not _is_csv(source):
-        return None, Profile.load(source)
+        return None, _with_history(source, Profile.load(source))
     table = read_csv(source)
     return table, table.problem
+
+
+def _with_history(source: Path, profile: "Profile") -> "Profile":
+    """Return a profile that has something to plan.
+
+    Raises:
+        FileError: when it has no history.
+    """
+    from pgmo.errors import FileError
+    from pgmo.report.findings.moment import find_moment
+
+    moment = find_moment(profile)
+    if moment is None:
+        return profile
+    raise FileError(f"{source}: there is nothing to plan. {moment.sentences()}")
 
 
 def _is_csv(source: Path) -> bool:

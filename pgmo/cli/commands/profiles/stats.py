@@ -48,7 +48,7 @@ def run(arguments: argparse.Namespace) -> int:
     out = console()
     print_text(out, "\n".join(lines))
     if "peak" in fields:
-        print_holders(out, fields["peak"])
+        print_holders(out, fields["peak"], is_moment=bool(fields["moment"]))
         for line in hint_lines(fields):
             print_text(out, line)
         print_wrote([], as_command("pgmo report", path))

@@ -1,14 +1,37 @@
-"""What a snapshot tells of the allocator around its events: settings, and pools of others."""
+"""What a snapshot holds beside events: annotations, settings, and pools of others."""
 
 from collections.abc import Mapping, Sequence
 from itertools import islice
 from typing import Any
 
-from pgmo.profiler.importers.checked_values import integer, printable, shown
+from pgmo.profiler.importers.checked_values import MOST_TIME, integer, printable, shown
+from pgmo.profiler.importers.torch_memory.odd_values import OddValues
 from pgmo.units import format_bytes
 
 _MOST_PARTS = 32  # of a nested setting; PyTorch's longest has a dozen
 _MOST_TEXT = 200
+
+
+def annotations_of(found: Any, odd: OddValues) -> list[Mapping[str, Any]]:
+    """Return the annotations that name something at a time.
+
+    Args:
+        found: the snapshot's `external_annotations`.
+        odd: counts the others.
+    """
+    if not isinstance(found, list | tuple):
+        return []
+    good = [one for one in found if _is_annotation(one)]
+    if len(good) < len(found):
+        odd.add("annotation", "it has no name or no time", len(found) - len(good))
+    return good
+
+
+def _is_annotation(one: Any) -> bool:
+    if not isinstance(one, dict) or not isinstance(one.get("name", ""), str):
+        return False
+    time = one.get("time_us", 0)
+    return type(time) is int and 0 <= time <= MOST_TIME
 
 
 def private_pools(segments: Sequence[Mapping[str, Any]]) -> dict[str, str]:

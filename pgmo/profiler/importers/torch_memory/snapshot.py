@@ -10,8 +10,6 @@
 `torch.cuda.memory_snapshot()` returns the segments alone; pickled, they are read as well.
 """
 
-from array import array
-from collections import Counter
 from collections.abc import Mapping
 from itertools import accumulate, pairwise
 from pathlib import Path
@@ -26,23 +24,18 @@ from pgmo.profiler.importers.contents import contents
 from pgmo.profiler.importers.earlier_blocks import Rows, complete, with_marks
 from pgmo.profiler.importers.imported import Imported
 from pgmo.profiler.importers.marks import find_marks
-from pgmo.profiler.importers.torch_memory.circumstances import private_pools, settings_of
+from pgmo.profiler.importers.torch_memory.circumstances import (
+    annotations_of,
+    private_pools,
+    settings_of,
+)
+from pgmo.profiler.importers.torch_memory.event_columns import EventColumns
+from pgmo.profiler.importers.torch_memory.odd_values import OddValues
 from pgmo.profiler.importers.torch_memory.restricted_pickle import PickleError, load
 from pgmo.profiler.importers.torch_memory.stacks import Stacks, drop_untold
 from pgmo.profiler.trace import Event, Trace
 from pgmo.units import format_bytes
 
-_KINDS: Final = {
-    "alloc": Event.ALLOC,
-    "free_requested": Event.FREE_REQUESTED,
-    "free_completed": Event.FREE_COMPLETED,
-    "segment_alloc": Event.SEGMENT_ALLOC,
-    "segment_free": Event.SEGMENT_FREE,
-    "segment_map": Event.SEGMENT_MAP,
-    "segment_unmap": Event.SEGMENT_UNMAP,
-    "oom": Event.OOM,
-}
-_PASSED_OVER = ("snapshot", "annotate")  # one was taken; a tensor got a note
 HOST = -1
 """The number of the device that is pinned memory of the host."""
 _LITTLE = 1024
@@ -114,16 +107,10 @@ class _Reader:
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self.kind = array("b")
-        self.numbers = [array("q") for _ in range(3)]  # address, size, time
-        self.stream = array("Q")
-        self.stack = array("i")
-        self.note = array("i")  # which user metadata
-        self.notes: dict[str, int] = {"": 0}
-        self.unknown: Counter[str] = Counter()
-        self.stacks = Stacks()
+        self.odd = OddValues()
+        self.stacks = Stacks(self.odd)
+        self.events = EventColumns(self.stacks, self.odd)
         self.blocks: list[tuple[int, int, int, bool, int]] = []
-        self.free: dict[int, int] = {}  # memory of the device at each failed request
 
     def take(self, found: dict[Any, Any]) -> Any:
         """The hook of `load`: events, blocks and frames become numbers."""
@@ -134,10 +121,11 @@ class _Reader:
 
     def _taken(self, found: dict[Any, Any]) -> Any:
         if "action" in found:
-            return self._event(found)
+            self.events.add(found)
+            return _SEEN
         if "state" in found:
             return self._block(found)
-        if "filename" in found:
+        if "filename" in found or ("line" in found and "name" in found):
             return self.stacks.frame(found)
         return found
 
@@ -165,7 +153,7 @@ class _Reader:
             )
         wanted = sorted(numbers) if device is None else [device]
         settings = settings_of(value.get("allocator_settings"))
-        annotations = value.get("external_annotations") or []
+        annotations = annotations_of(value.get("external_annotations"), self.odd)
         made = []
         for number in wanted:
             own = [s for s, owner in zip(segments, owners, strict=True) if owner == number]
@@ -200,14 +188,14 @@ class _Reader:
                 traces.append((HOST, value[name]))
         edges = [0, *accumulate(len(trace) for _, trace in traces)]
         # Before they are looked through: one list may be there any number of times.
-        few = edges[-1] <= len(self.kind) + _LITTLE
+        few = edges[-1] <= len(self.events) + _LITTLE
         for number, trace in traces if few else ():
             if not all(event is _SEEN for event in trace):
                 name = "host_traces" if number == HOST else f"device_traces[{number}]"
                 self._wrong(f"{name} holds things that are no events")
-        if edges[-1] != len(self.kind):
+        if edges[-1] != len(self.events):
             self._wrong(
-                f"{len(self.kind)} events are in {edges[-1]} places of the traces: one is there "
+                f"{len(self.events)} events are in {edges[-1]} places of the traces: one is there "
                 "twice, or elsewhere"
             )
         parts = zip(traces, pairwise(edges), strict=True)
@@ -226,22 +214,21 @@ class _Reader:
         annotations: list[dict[str, Any]],
         last: bool,
     ) -> Imported:
-        kind = _view(self.kind, np.int8)[rows]
-        told = kind >= 0
-        rows, kind = rows[told], kind[told]
-        address, size, time = (_view(column, np.int64)[rows] for column in self.numbers)
+        rows = self._readable(number, rows)
+        kind = self.events.kind(rows)
+        address, size, time = self.events.numbers(rows)
         seen = Rows(
             kind=kind,
             address=address,
             size=size,
-            stream=_view(self.stream, np.uint64)[rows],
-            origin=_view(self.stack, np.int32)[rows],
+            stream=self.events.stream(rows),
+            origin=self.events.stack(rows),
             time=time,
         )
-        note = _view(self.note, np.int32)[rows]
-        if last:
-            self._forget()
-        marks = find_marks(time, note, list(self.notes), annotations, number)
+        note = self.events.note(rows)
+        if last:  # the columns are of all devices
+            self.events.clear()
+        marks = find_marks(time, note, list(self.events.notes), annotations, number)
         notes = self._notes(rows, kind, size, seen) | private_pools(segments)
         plain, pages, blocks = self._segments(segments)
         if any(segment.get("is_expandable") for segment in segments):
@@ -269,59 +256,39 @@ class _Reader:
         except ProfileError as error:
             raise FileError(f"{self.path}: device {number}: {error}; save it again") from error
         name = "cpu" if number == HOST else f"cuda:{number}"
-        return Imported(trace, "torch", name, {**notes, **repairs})
+        return Imported(trace, "torch", name, {**notes, **repairs, **self.odd.notes()})
 
-    def _forget(self) -> None:
-        """Gives back the columns, which are of all devices."""
-        self.kind, self.stream = array("b"), array("Q")
-        self.stack, self.note = array("i"), array("i")
-        self.numbers = [array("q") for _ in range(3)]
-
-    def _event(self, found: dict[str, Any]) -> object:
-        action, note = found["action"], found.get("user_metadata") or ""
-        if type(action) is not str or type(note) is not str:
-            odd = shown(note if type(action) is str else action)
-            raise ValueError(f"the action or the metadata of an event is {odd}, which is no text")
-        kind = _KINDS.get(action, -1)
-        if kind < 0 and action not in _PASSED_OVER:
-            self.unknown[text(action, "an action")] += 1
-        address = found.get("addr", 0)
-        if kind == Event.OOM:
-            free = found.get("device_free", address)
-            self.free[len(self.kind)] = integer(free, "the free memory of a device")
-            address = 0
-        try:
-            self.kind.append(kind)
-            self.numbers[0].append(address)
-            self.numbers[1].append(found.get("size", 0))
-            self.numbers[2].append(found.get("time_us", 0))
-            self.stream.append(found.get("stream", 0) & _MASK)
-            self.stack.append(self.stacks.number(found.get("frames", ())))
-            self.note.append(self.notes.setdefault(note, len(self.notes)))
-        except (OverflowError, TypeError) as error:
-            self._wrong(f"event {len(self.kind) - 1} has a value that is no number: {error}")
-        return _SEEN
+    def _readable(self, number: int, rows: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Return the events of a device that can be read, unless most of the file's cannot."""
+        found = self.events.readable(rows)
+        if 2 * self.events.left_out > len(self.events):
+            self._wrong(f"most events have odd values, the first: {self.odd.reason('event')}")
+        return found
 
     def _block(self, found: dict[str, Any]) -> _Block:
-        state = text(found["state"], "the state of a block")
-        size = integer(found.get("size", 0), "the size of a block")
-        history = found.get("history") or ()  # as 2.0 had it
-        requested = found.get("requested_size")
-        frames = found.get("frames", ())
-        if not isinstance(history, list | tuple):
-            raise ValueError(f"the history of a block is {shown(history)}, which is no list")
-        if history and requested is None and isinstance(history[0], dict):
-            requested, frames = history[0].get("real_size"), history[0].get("frames", ())
-        self.blocks.append(
-            (
-                integer(found.get("address", -1), "the address of a block", -1),
-                size,
-                size if requested is None else integer(requested, "the size of a block"),
-                state.startswith("active"),
-                self.stacks.number(frames),
-            )
-        )
+        try:
+            self.blocks.append(self._read_block(found))
+        except ValueError as error:
+            self.odd.add("block", str(error))
+            self.blocks.append((-1, 0, 0, False, -1))
         return _Block(len(self.blocks) - 1)
+
+    def _read_block(self, found: dict[str, Any]) -> tuple[int, int, int, bool, int]:
+        """Return a block's address, size, requested size, whether it is alive, and its stack."""
+        state = text(found["state"], "its state")
+        size = integer(found.get("size", 0), "its size")
+        requested, frames = found.get("requested_size"), found.get("frames", ())
+        history = found.get("history")  # as PyTorch 2.0 wrote it, the last request first
+        if isinstance(history, list | tuple) and history and isinstance(history[0], dict):
+            requested = history[0].get("real_size") if requested is None else requested
+            frames = frames or history[0].get("frames", ())
+        return (
+            integer(found.get("address", -1), "its address", -1),
+            size,
+            size if requested is None else integer(requested, "its requested size"),
+            state.startswith("active"),
+            self.stacks.number(frames),
+        )
 
     def _segments(self, segments: list[dict[str, Any]]) -> tuple[Rows, Rows, Rows]:
         """Segments, mapped ranges of expandable ones, and blocks alive, as rows."""
@@ -346,13 +313,13 @@ class _Reader:
         self, rows: NDArray[np.int64], kind: NDArray[np.int8], size: NDArray[np.int64], seen: Rows
     ) -> dict[str, str]:
         notes = {"events": str(len(seen))}
-        if self.unknown:
-            told = ", ".join(f"{count} of {name!r}" for name, count in self.unknown.most_common(5))
+        if self.events.unknown:
+            told = ", ".join(f"{count} of {name!r}" for name, count in self.events.unknown.most_common(5))
             notes["unknown events"] = f"{told}; passed over"
         failed = np.flatnonzero(kind == Event.OOM)
         if len(failed):
             told = ", ".join(
-                f"{format_bytes(int(size[row]))} with {format_bytes(self.free[int(rows[row])])} "
+                f"{format_bytes(int(size[row]))} with {format_bytes(self.events.free[int(rows[row])])} "
                 "free on the device"
                 for row in failed[:3]
             )
@@ -362,8 +329,3 @@ class _Reader:
 
     def _wrong(self, what: str) -> NoReturn:
         raise FileError(f"{self.path}: {what}; {_HOW}")
-
-
-def _view(column: "array[int]", dtype: type[Any]) -> NDArray[Any]:
-    """A column as an array, without a copy."""
-    return np.frombuffer(column, dtype) if len(column) else np.empty(0, dtype)

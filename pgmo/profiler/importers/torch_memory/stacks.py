@@ -7,9 +7,10 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from pgmo.profiler.importers.checked_values import integer, shown, text
+from pgmo.profiler.importers.checked_values import MOST_TEXT, printable, shown
 from pgmo.profiler.importers.earlier_blocks import Rows
 from pgmo.profiler.importers.frames import Frame, Labels, shortened, tag_of
+from pgmo.profiler.importers.torch_memory.odd_values import OddValues
 from pgmo.profiler.tag import Tag
 from pgmo.profiler.trace import Event
 
@@ -32,7 +33,8 @@ class Stacks:
         ([0], 'a.py:3 in f')
     """
 
-    def __init__(self) -> None:
+    def __init__(self, odd: OddValues | None = None) -> None:
+        self._odd = odd or OddValues()
         self._frames: dict[Frame, Frame] = {}
         self._numbers: dict[tuple[Frame, ...], int] = {}
         # By identity, for most are one object; kept here, so that no other can take its place.
@@ -42,33 +44,34 @@ class Stacks:
         self._labels: Labels | None = None
 
     def frame(self, found: Mapping[str, Any]) -> Frame:
-        """A frame of a snapshot.
+        """Return a frame of a snapshot, without those of its values that are none.
 
-        Raises:
-            ValueError: when it is none.
+        PyTorch writes the line -1 of frames that have none as 2**64 - 1.
         """
-        frame = Frame(
-            text(found.get("name", ""), "the name of a function"),
-            text(found["filename"], "the name of a file"),
-            integer(found.get("line", 0), "the line of a frame", -_MOST_LINE, _MOST_LINE),
-        )
+        name, file, line = found.get("name", ""), found.get("filename"), found.get("line", 0)
+        is_line = type(line) is int and -_MOST_LINE <= line <= _MOST_LINE
+        if not is_line:
+            self._odd.add("frame", f"its line is {shown(line)}")
+        elif not (type(name) is str and type(file) is str):
+            odd = file if type(name) is str else name
+            self._odd.add("frame", f"the name of its function or file is {shown(odd)}")
+        frame = Frame(_text(name), _text(file), line if is_line else 0)
         return self._frames.setdefault(frame, frame)
 
     def number(self, frames: Any) -> int:
-        """Number of a stack of calls; -1 for none.
-
-        Raises:
-            ValueError: when it is no list.
-        """
+        """Return the number of a stack of calls; -1 for none."""
         if not frames:
             return -1
         known = self._same.get(id(frames))
         if known is not None:
             return known[1]
         if type(frames) is not list and type(frames) is not tuple:
-            raise ValueError(f"a stack is {shown(frames)}, which is no list of frames")
+            self._odd.add("stack", f"it is {shown(frames)}, which is no list of frames")
+            return -1
         some = shortened(frames, _MOST_FRAMES)
         stack = tuple(frame for frame in some if type(frame) is Frame)
+        if len(stack) < len(some):
+            self._odd.add("stack", "one of its frames is none")
         number = self._numbers.setdefault(stack, len(self._numbers))
         self._same[id(frames)] = frames, number
         return number
@@ -120,3 +123,8 @@ def drop_untold(rows: Rows, before: int) -> Rows:
 def _is_made(rows: Rows) -> NDArray[np.bool_]:
     made: NDArray[np.bool_] = (rows.kind == Event.ALLOC) | (rows.kind == Event.OOM)
     return made
+
+
+def _text(value: Any) -> str:
+    """Return the beginning of a text that can be printed; "" for a value of another type."""
+    return printable(value[:MOST_TEXT]) if type(value) is str else ""

@@ -6,7 +6,11 @@
     a layer, over and over         the embedding, once
 
 Requests of 24 alike layers repeat just like those of 24 iterations. But then all of them come from
-one line within a module's call, and other lines of the same call ask for memory, too.
+one line within a module's call, and either other lines of the same call ask for memory, too, or
+each turn of the loop is one pass through one function, called by that line:
+
+    container.py:250 in forward    called by it, in one turn: block.py:31, block.py:32
+    container.py:250 in forward    in several: linear.py:134, activation.py:133, linear.py:134
 """
 
 import re
@@ -20,6 +24,15 @@ from pgmo.profiler.tag import Tag
 from pgmo.profiler.trace import Trace
 
 _CALLS = (" in _call_impl", " in _wrapped_call_impl")
+_FORWARD = re.compile(r" in _?forward(?:_\w+)?$")
+"""A module's method that is called by its name, such as `forward_features`."""
+
+_PASSES_ON = re.compile(
+    r"(?:^|/)(?:distributed|data_parallel|eval_frame|external_utils|_contextlib|autocast_mode|hooks"
+    r"|operations|peft_model|tuners_utils|fully_sharded_data_parallel)\.py:\d+ in "
+)
+"""Lines of wrappers that call the module inside of them once, and request nothing themselves."""
+
 _BEGINS = re.compile(r" in (?:<module>|_run_code|_run_module_as_main|_bootstrap)$")
 """The outermost call of a program, and of a thread that Python began."""
 
@@ -46,17 +59,59 @@ def is_within_module(trace: Trace, requests: NDArray[np.int64], period: Period) 
     outside = set(tags.tolist()) - inside
     stacks = [_outermost_first(trace, tag) for tag in inside]
     common = _common(stacks)
-    while common and common[-1].endswith(_CALLS):
+    while common and (common[-1].endswith(_CALLS) or _PASSES_ON.search(common[-1])):
         common = common[:-1]
-    if not any(line.endswith(_CALLS) for line in common):
+    if not _is_in_call(common):
         return False
     for tag in outside:
         stack = _outermost_first(trace, tag)
         shared = len(_common([stack, common]))
-        called = any(line.endswith(_CALLS) for line in common[:shared])
-        if called and shared < min(len(common), len(stack)):
+        if shared == min(len(common), len(stack)):
+            continue
+        same = _FORWARD.search(common[shared]) and _function(common[shared]) == _function(
+            stack[shared]
+        )
+        if same or _is_in_call(common[:shared]):
             return True
-    return False
+    turn = tags[period.start : period.start + period.length].tolist()
+    return bool(outside) and _is_one_pass(
+        [_called_by(common, _outermost_first(trace, tag)) for tag in turn]
+    )
+
+
+def _is_in_call(lines: Sequence[str]) -> bool:
+    """Whether a stack, outermost call first, is within a module's call."""
+    return any(line.endswith(_CALLS) or _FORWARD.search(line) for line in lines)
+
+
+def _function(line: str) -> str:
+    """Return the file and the function of a line of a stack.
+
+    Example:
+        >>> _function("a.py:3 in f")
+        'a.py in f'
+    """
+    return re.sub(r":\d+ in ", " in ", line)
+
+
+def _called_by(common: Sequence[str], stack: Sequence[str]) -> str:
+    """Return the line that a request comes from in what the last common line calls."""
+    below = (line for line in stack[len(common) :] if not line.endswith(_CALLS))
+    return next((line for line in below if not _PASSES_ON.search(line)), "")
+
+
+def _is_one_pass(lines: Sequence[str]) -> bool:
+    """Whether lines are of one function, and each is come to once in a turn of the loop.
+
+    Example:
+        >>> _is_one_pass(["a.py:1 in f", "a.py:1 in f", "a.py:2 in f"])
+        True
+        >>> _is_one_pass(["a.py:1 in f", "a.py:2 in f", "a.py:1 in f", "a.py:2 in f"])
+        False
+    """
+    functions = {_function(line) for line in lines}
+    begun = sum(line != before for before, line in zip((lines[-1], *lines), lines, strict=False))
+    return len(functions) == 1 and "" not in functions and max(1, begun) == len(set(lines))
 
 
 def is_within_backward(trace: Trace, requests: NDArray[np.int64], period: Period) -> bool:

@@ -28,11 +28,13 @@ export class Chart {
     this.space = null;
     this.marks = { hover: -1, pinned: -1, tick: -1, box: null, cursor: null };
     this.colours = null; // {shade, hexes, theme}
-    this.waiting = false;
+    this.frame = 0; // the animation frame that will draw, 0 for none
     this.drawn = 0;
   }
 
   // The size in CSS pixels and in those of the screen, of which a phone has too many to fill.
+  // A canvas is blank once its size is set, so it is drawn at once: whoever prints or photographs
+  // the page in another size may take no further frame.
   resize() {
     const { clientWidth, clientHeight } = this.base.parentElement;
     this.scale = Math.min(2, window.devicePixelRatio || 1);
@@ -48,20 +50,21 @@ export class Chart {
       width: Math.max(1, clientWidth - LEFT - RIGHT),
       height: Math.max(1, clientHeight - BOTTOM),
     };
-    this.redraw();
+    cancelAnimationFrame(this.frame);
+    this.frame = 0;
+    this.draw();
   }
 
   redraw() {
-    if (this.waiting) return;
-    this.waiting = true;
-    requestAnimationFrame(() => {
-      this.waiting = false;
+    if (this.frame) return;
+    this.frame = requestAnimationFrame(() => {
+      this.frame = 0;
       this.draw();
     });
   }
 
   redrawMarks() {
-    if (!this.waiting && this.space && this.colours) this.drawMarks();
+    if (!this.frame && this.space && this.colours) this.drawMarks();
   }
 
   toScreen(x, y) {
@@ -257,7 +260,7 @@ export class Chart {
       }
     }
     context.textAlign = "right";
-    context.fillText("tick", left + width, top + height + 7);
+    if (!this.model.moment) context.fillText("tick", left + width, top + height + 7);
     context.moveTo(left - 0.5, top);
     context.lineTo(left - 0.5, top + height + 0.5);
     context.lineTo(left + width, top + height + 0.5);
@@ -285,7 +288,7 @@ export class Chart {
     context.font = FONT;
     this.clipped(context, () => {
       for (let turn = 0; turn < this.space.span; turn += model.turn) {
-        if (model.ticks)
+        if (model.ticks && !model.moment)
           this.verticalLine(context, model.peakTick + turn + 0.5, text, [2, 3], turn ? "" : "peak");
       }
       if (marks.cursor !== null) this.verticalLine(context, marks.cursor, text, []);

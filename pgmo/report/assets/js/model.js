@@ -15,6 +15,8 @@ export class Model {
     this.ticks = header.ticks;
     this.turn = Math.max(1, header.ticks); // what an iteration takes of the picture
     this.circular = header.circular;
+    // Without a history all blocks were allocated at the one moment that is known.
+    this.moment = Boolean(header.told?.moment);
     this.arena = header.arena;
     this.blocks = columns.size.length;
     const residents = columns["resident:size"] || [];
@@ -64,7 +66,7 @@ export class Model {
   }
 
   planned(block) {
-    return !(this.flags[block] & ~(VARYING | EARLIER));
+    return this.moment || !(this.flags[block] & ~(VARYING | EARLIER));
   }
 
   // A field of the block's origin, "" where it is not known.
@@ -121,7 +123,7 @@ export class Model {
   keptBytes() {
     const kept = new Float64Array(this.ticks);
     for (let block = 0; block < this.blocks; block += 1) {
-      if (!(this.flags[block] & PERSISTENT)) continue;
+      if (this.moment || !(this.flags[block] & PERSISTENT)) continue;
       kept[this.circular ? 0 : this.start[block]] += this.size[block];
     }
     for (let tick = 1; tick < this.ticks; tick += 1) kept[tick] += kept[tick - 1];

@@ -69,7 +69,11 @@ export class Page {
     for (let depth = 1; depth <= this.depths.deepest; depth += 1)
       byId("depth").append(make("option", { value: depth }, String(depth)));
     byId("turns-field").hidden = !model.circular;
-    byId("persistent-field").hidden = !model.flags.some((flags) => flags & 6);
+    byId("persistent-field").hidden = model.moment || !model.flags.some((flags) => flags & 6);
+    byId("curve").parentElement.hidden = model.moment;
+    byId("overview").hidden = model.moment;
+    byId("peak").hidden = model.moment;
+    byId("mode").hidden = model.moment;
     const known = (field) => model.header.tags.some((tag) => model.header.strings[tag[field]]);
     const off = {
       module: !known(0),
@@ -92,6 +96,7 @@ export class Page {
   take(given) {
     const { state, model } = this;
     Object.assign(state, given, { focus: new Set(given.focus) });
+    if (model.moment && model.hasPlaces) state.mode = "placed";
     if (state.mode !== "placed" || !model.hasPlaces) state.mode = "planned";
     const option = [...byId("by").options].find(({ value }) => value === state.by);
     if (!option || option.disabled) state.by = this.first;
@@ -162,7 +167,8 @@ export class Page {
       ? `${counted(this.matches.length, "block")}, ${formatBytes(bytes)}; ${formatBytes(peak)} at the peak`
       : "";
     this.chart.setColours(shade, this.colours, this.theme);
-    showLegend(groups, this.colours, state, this.theme, (group) => {
+    const shown = { ...state, moment: model.moment };
+    showLegend(groups, this.colours, shown, this.theme, (group) => {
       if (!state.focus.delete(group)) state.focus.add(group);
       this.shade();
       byId("legend")

@@ -129,12 +129,12 @@ export function showLive(model, tick, groups, colours, pick) {
   const live = model.ticks ? model.liveAt(tick) : [];
   const sum = live.reduce((bytes, one) => bytes + one.bytes, 0);
   const count = live.reduce((copies, one) => copies + one.copies, 0);
-  byId("live-title").textContent =
-    tick === model.peakTick
-      ? `Live at the peak, tick ${formatCount(tick)}`
-      : `Live at tick ${formatCount(tick)}`;
-  byId("live-sum").textContent =
-    `${counted(count, "block")}, ${formatBytes(sum)}, ${formatShare(sum, model.arena)} of the arena`;
+  const when = tick === model.peakTick ? "the peak, tick" : "tick";
+  byId("live-title").textContent = model.moment
+    ? "Allocated"
+    : `Live at ${when} ${formatCount(tick)}`;
+  const share = model.moment ? "" : `, ${formatShare(sum, model.arena)} of the arena`;
+  byId("live-sum").textContent = `${counted(count, "block")}, ${formatBytes(sum)}${share}`;
   byId("live").replaceChildren(
     ...live.slice(0, LISTED).map(({ block, bytes, copies }) => {
       const dot = make("i", { class: "dot" });
@@ -156,7 +156,8 @@ export function showLive(model, tick, groups, colours, pick) {
 }
 
 // toggle(group): an entry was clicked.
-export function showLegend(groups, colours, { focus, by, mode }, theme, toggle) {
+export function showLegend(groups, colours, { focus, by, mode, moment }, theme, toggle) {
+  const what = moment ? "Bytes allocated" : "Bytes at the peak";
   const order = groups.names
     .map((name, i) => [name, i])
     .filter(([name, i]) => name && groups.blocks[i]);
@@ -181,7 +182,7 @@ export function showLegend(groups, colours, { focus, by, mode }, theme, toggle) 
       );
     }),
     ...(mode === "placed" ? [reservedKey(theme)] : []),
-    make("p", { class: "quiet-text" }, "Bytes at the peak. Click to show only some."),
+    make("p", { class: "quiet-text" }, `${what}. Click to show only some.`),
   );
 }
 

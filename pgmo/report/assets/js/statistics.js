@@ -63,14 +63,15 @@ function figureSection(model, told) {
   const { header } = model;
   const gap = header.maxLoad ? header.arena / header.maxLoad - 1 : 0;
   const rows = [
-    ["Max load: the bound of every plan", formatBytes(header.maxLoad)],
+    ["Max load: no arena is smaller", formatBytes(header.maxLoad)],
     [
       "Arena of the plan",
-      `${formatBytes(header.arena)}, ${(100 * gap).toFixed(2)} % above the bound`,
+      `${formatBytes(header.arena)}, ${(100 * gap).toFixed(2)} % above the max load`,
     ],
     ["Solver", header.solver + (header.optimal ? ", proved the smallest" : "")],
     ["Alignment", formatBytes(header.alignment)],
   ];
+  if (model.moment) rows.splice(0, rows.length, ["Allocated", formatBytes(told.moment.size)]);
   for (const [name, one] of Object.entries(told.reserved || {})) {
     const settings = name === "default" ? "by default" : `with ${name} segments`;
     const failed =

@@ -30,7 +30,7 @@ def test_what_the_plan_needs_and_who_holds_its_peak():
     own = profile()
     text = advice.while_replaying(plan(own), own)
     assert text.splitlines() == [
-        "The plan needs 8.00 MiB, 0.00 % above the lower bound of 8.00 MiB.",
+        "The plan needs 8.00 MiB, 0.00 % above the max load of 8.00 MiB.",
         "The largest of the 2 blocks at its peak:",
         "    5.00 MiB  aten.add (optimizer)",
         "    3.00 MiB  GPT.blocks.3 aten.addmm (forward)",

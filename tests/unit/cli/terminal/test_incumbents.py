@@ -16,7 +16,7 @@ def test_a_terminal_sees_arena_bound_and_gap(monkeypatch):
     monkeypatch.setattr(live, "watched", lambda: True)
     with IncumbentLine() as line:
         line.show(EVENT)
-    assert "arena 3.00 MiB, bound 2.00 MiB, gap 50.00%, by search" in screen.getvalue()
+    assert "arena 3.00 MiB, bound 2.00 MiB, 50.00% above it, by search" in screen.getvalue()
 
 
 def test_a_pipe_sees_nothing(capsys):

@@ -11,11 +11,7 @@ from tests.unit.profiler.importers.snapshots import (
     save,
     snapshot,
 )
-from tests.unit.profiler.importers.torch_memory.reading import (
-    changed,
-    good,
-    read_one,
-)
+from tests.unit.profiler.importers.torch_memory.reading import changed, good
 
 
 @pytest.mark.parametrize(
@@ -28,13 +24,10 @@ from tests.unit.profiler.importers.torch_memory.reading import (
         (pickle.dumps(print), "asks for the global 'builtins.print'"),
         (changed(lambda s: s["device_traces"][0].append(5)), "holds things that are no events"),
         (changed(lambda s: s["device_traces"][0].append(s["device_traces"][0][0])), "twice"),
-        (changed(lambda s: s["device_traces"][0][0].update(addr="x")), "value that is no number"),
-        (changed(lambda s: s["device_traces"][0][0].update(size=-4)), "size is -4"),
         (changed(lambda s: s["segments"][0].update(blocks=[1])), "holds things that are no blocks"),
         (changed(lambda s: s["segments"].append(3)), "lacks something"),
         (changed(lambda s: s["segments"][0].pop("address")), "lacks something"),
         (changed(lambda s: s.update(device_traces=5)), "lacks something"),
-        (changed(lambda s: s.update(external_annotations=[1])), "lacks something"),
     ],
 )
 def test_what_is_said_of_other_files(tmp_path, data, message):
@@ -53,17 +46,6 @@ def test_blocks_without_a_history_or_a_requested_size_are_read(tmp_path):
             block["history"] = []
     (read,) = read_torch_snapshot(save(saved, tmp_path / "a.pickle"))
     assert read.trace.requests
-    saved["segments"][0]["blocks"][0]["history"] = "x"
-    with pytest.raises(FileError, match="the history of a block is 'x', which is no list"):
-        read_torch_snapshot(save(saved, tmp_path / "a.pickle"))
-
-
-@pytest.mark.parametrize("name", ["action", "user_metadata"])
-def test_events_whose_texts_are_none(tmp_path, name):
-    path = tmp_path / "a.pickle"
-    path.write_bytes(changed(lambda s: s["device_traces"][0][0].update({name: ((1, 2), 3)})))
-    with pytest.raises(FileError, match=r"of an event is \(\(1, 2\), 3\), which is no text"):
-        read_torch_snapshot(path)
 
 
 def test_blocks_that_are_named_many_times_are_refused(tmp_path):
@@ -73,11 +55,3 @@ def test_blocks_that_are_named_many_times_are_refused(tmp_path):
     saved["segments"] *= 1000  # references, in the file
     with pytest.raises(FileError, match="a block is in several places"):
         read_torch_snapshot(save(saved, tmp_path / "a.pickle"))
-
-
-def test_notes_on_tensors_are_texts(tmp_path):
-    saved = good()
-    note = {**saved["device_traces"][0][0], "action": "annotate", "user_metadata": ((), ())}
-    saved["device_traces"][0].append(note)
-    with pytest.raises(FileError, match=r"of an event is \(\(\), \(\)\), which is no text"):
-        read_one(tmp_path, saved)

@@ -141,7 +141,8 @@ def test_a_first_iteration_with_requests_of_its_own_counts_as_one(tmp_path):
     profile = profile_of(trace)
     assert profile.circular
     assert 2 * profile.ticks < 0.8 * trace.requests  # the stretch alone would not be enough
-    assert told(profile) == f"2 of {profile.ticks} requests, found by their period"
+    alike = f"of which 2 make the same {profile.ticks} requests"
+    assert told(profile) == f"3, {alike}, found by their period"
 
 
 def accumulate(network, steps, micro_batches=16):
@@ -235,7 +236,7 @@ def test_one_marked_iteration_by_hand(tmp_path):
     trace = trace_of(tmp_path, network, annotations)
     loads = [profile_of(trace, iteration=number).max_load() for number in (-1, 0, 1, 2)]
     assert loads[0] == loads[2] > loads[3] > loads[1]
-    assert told(profile_of(trace, iteration=-1)).startswith("2 of ")
+    assert told(profile_of(trace, iteration=-1)).startswith("4, of which 2 make the same ")
     alone = profile_of(trace, iteration=0)
     assert told(alone) == f"1 of {alone.ticks} requests, number 0, chosen by hand"
     assert not alone.steady

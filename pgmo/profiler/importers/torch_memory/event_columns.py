@@ -1,0 +1,152 @@
+"""The events of a snapshot as columns: a number takes a tenth of what its dictionary takes."""
+
+from array import array
+from collections import Counter
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pgmo.profiler.importers.checked_values import integer, shown, text
+from pgmo.profiler.importers.torch_memory.odd_values import OddValues
+from pgmo.profiler.importers.torch_memory.stacks import Stacks
+from pgmo.profiler.trace import MOST_ADDRESS, MOST_SIZE, Event
+
+_KINDS: Final = {
+    "alloc": Event.ALLOC,
+    "free_requested": Event.FREE_REQUESTED,
+    "free_completed": Event.FREE_COMPLETED,
+    "segment_alloc": Event.SEGMENT_ALLOC,
+    "segment_free": Event.SEGMENT_FREE,
+    "segment_map": Event.SEGMENT_MAP,
+    "segment_unmap": Event.SEGMENT_UNMAP,
+    "oom": Event.OOM,
+}
+_PASSED_OVER = ("snapshot", "annotate")  # one was taken; a tensor got a note
+_NO_KIND: Final = -1
+_NO_TIME: Final = -1
+_MASK: Final = 2**64 - 1
+
+
+class EventColumns:
+    """All events of a file, a row each, whether or not they can be read.
+
+    Args:
+        stacks: numbers the events' stacks.
+        odd: counts the values that are none.
+
+    Example:
+        >>> columns = EventColumns(Stacks(), OddValues())
+        >>> columns.add({"action": "alloc", "addr": 64, "size": 8})
+        >>> columns.add({"action": "alloc", "addr": "x", "size": 8})
+        >>> len(columns), columns.readable(np.arange(2)).tolist()
+        (2, [0])
+    """
+
+    def __init__(self, stacks: Stacks, odd: OddValues) -> None:
+        self._stacks = stacks
+        self._odd = odd
+        self.notes: dict[str, int] = {"": 0}
+        """Texts of user metadata, with their numbers."""
+        self.unknown: Counter[str] = Counter()
+        """Actions that are not known, and how often they occur."""
+        self.free: dict[int, int] = {}
+        """Free memory of the device at each failed request, by row."""
+        self.left_out = 0
+        self.clear()
+
+    def __len__(self) -> int:
+        return len(self._kind)
+
+    def clear(self) -> None:
+        """Give back the memory of the columns."""
+        self._kind, self._stream = array("b"), array("Q")
+        self._stack, self._note = array("i"), array("i")
+        self._numbers = [array("q") for _ in range(3)]  # address, size, time
+
+    def add(self, found: dict[str, Any]) -> None:
+        """Add an event; one with a value that is none becomes a row that is passed over."""
+        try:
+            self._append(found)
+        except (OverflowError, TypeError, ValueError) as error:
+            self._odd.add("event", str(error))
+            self.left_out += 1
+            columns = (self._kind, *self._numbers, self._stream, self._stack, self._note)
+            for column in columns:
+                del column[len(self._note) :]
+            for column, value in zip(columns, (_NO_KIND, 0, 0, 0, 0, -1, 0), strict=True):
+                column.append(value)
+
+    def readable(self, rows: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Return the rows that are not passed over and have a size and an address that can be.
+
+        Args:
+            rows: rows of one device, ascending, shape (m,).
+        """
+        rows = rows[self.kind(rows) >= 0]
+        address, size, _ = self.numbers(rows)
+        good = (size >= 0) & (size <= MOST_SIZE) & (address >= 0) & (address <= MOST_ADDRESS)
+        wrong = np.flatnonzero(~good)
+        if len(wrong):
+            first = f"the size is {size[wrong[0]]}, the address {address[wrong[0]]}"
+            self._odd.add("event", first, len(wrong))
+            self.left_out += len(wrong)
+        return rows[good]
+
+    def kind(self, rows: NDArray[np.int64]) -> NDArray[np.int8]:
+        """Return the kinds of some rows."""
+        found: NDArray[np.int8] = _view(self._kind, np.int8)[rows]
+        return found
+
+    def numbers(self, rows: NDArray[np.int64]) -> tuple[NDArray[np.int64], ...]:
+        """Return addresses, sizes and times; an event without a time has that of one before it."""
+        address, size, time = (_view(column, np.int64)[rows] for column in self._numbers)
+        known = np.maximum.accumulate(np.where(time >= 0, np.arange(len(time)), 0))
+        return address, size, np.maximum(time[known], 0)
+
+    def stream(self, rows: NDArray[np.int64]) -> NDArray[np.uint64]:
+        """Return the streams of some rows."""
+        found: NDArray[np.uint64] = _view(self._stream, np.uint64)[rows]
+        return found
+
+    def stack(self, rows: NDArray[np.int64]) -> NDArray[np.int32]:
+        """Return the numbers of some rows' stacks."""
+        found: NDArray[np.int32] = _view(self._stack, np.int32)[rows]
+        return found
+
+    def note(self, rows: NDArray[np.int64]) -> NDArray[np.int32]:
+        """Return the numbers of some rows' user metadata."""
+        found: NDArray[np.int32] = _view(self._note, np.int32)[rows]
+        return found
+
+    def _append(self, found: dict[str, Any]) -> None:
+        action, note, time = found["action"], found.get("user_metadata") or "", found.get("time_us")
+        if type(action) is not str:
+            raise ValueError(f"the action is {shown(action)}, which is no text")
+        if type(note) is not str:
+            self._odd.add("note", f"it is {shown(note)}, which is no text")
+            note = ""
+        if type(time) is not int or not 0 <= time <= MOST_ADDRESS:
+            if time is not None:
+                self._odd.add("time", f"it is {shown(time)}")
+            time = _NO_TIME
+        kind = _KINDS.get(action, _NO_KIND)
+        if kind < 0 and action not in _PASSED_OVER:
+            self.unknown[text(action, "an action")] += 1
+        address = found.get("addr", 0)
+        if kind == Event.OOM:
+            free = found.get("device_free", address)
+            self.free[len(self._kind)] = integer(free, "the free memory of a device")
+            address = 0
+        self._kind.append(kind)
+        self._numbers[0].append(address)
+        self._numbers[1].append(found.get("size", 0))
+        self._numbers[2].append(time)
+        self._stream.append(found.get("stream", 0) & _MASK)
+        self._stack.append(self._stacks.number(found.get("frames", ())))
+        self._note.append(self.notes.setdefault(note, len(self.notes)))
+
+
+def _view(column: "array[int]", dtype: type[Any]) -> NDArray[Any]:
+    """Return a column as an array, without a copy."""
+    return np.frombuffer(column, dtype) if len(column) else np.empty(0, dtype)

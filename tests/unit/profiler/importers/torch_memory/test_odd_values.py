@@ -1,0 +1,187 @@
+"""Snapshots with values that cannot be: what can be read is read, and a note counts the rest."""
+
+import copy
+from random import Random
+
+import pytest
+
+from pgmo.errors import FileError
+from pgmo.profiler.importers.torch_memory.snapshot import read_torch_snapshot
+from pgmo.profiler.iterations.traces.block_ends import live_peak, pair_blocks
+from tests.fuzz.files.values import plain
+from tests.unit.profiler.importers.snapshots import Device, save, snapshot, step_annotations, train
+from tests.unit.profiler.importers.torch_memory.reading import good, read_one
+
+NO_LINE = 2**64 - 1
+"""The line -1, as PyTorch writes it."""
+
+DEEP = ((((),) * 9,) * 9,) * 9
+VALUES = (None, NO_LINE, -(2**31) - 1, 2**100, 1.5, "x", b"x", [], {}, True, DEEP, "\ud800")
+
+
+def peak(trace):
+    return live_peak(trace, pair_blocks(trace))
+
+
+def read_changed(tmp_path, change):
+    saved = copy.deepcopy(good())
+    change(saved)
+    return read_one(tmp_path, saved)
+
+
+@pytest.mark.parametrize("value", VALUES, ids=repr)
+@pytest.mark.parametrize("field", ["name", "filename", "line"])
+def test_each_field_of_a_frame_may_be_odd(tmp_path, field, value):
+    def change(saved):
+        event = next(e for e in saved["device_traces"][0] if e["action"] == "alloc")
+        event["frames"][2] = {**event["frames"][2], field: value}
+
+    whole, own = read_one(tmp_path, good()), read_changed(tmp_path, change)
+    assert own.trace.size.tolist() == whole.trace.size.tolist()
+    assert peak(own.trace) == peak(whole.trace)
+    allowed = field != "line" and isinstance(value, str)
+    assert ("frame" in own.notes.get("odd values", "")) != allowed
+
+
+@pytest.mark.parametrize("field", ["name", "filename", "line"])
+def test_each_field_of_a_frame_may_be_missing(tmp_path, field):
+    def change(saved):
+        for event in saved["device_traces"][0]:
+            event["frames"] = [{k: v for k, v in f.items() if k != field} for f in event["frames"]]
+
+    assert peak(read_changed(tmp_path, change).trace) == peak(read_one(tmp_path, good()).trace)
+
+
+def test_a_frame_without_a_line_keeps_its_file_and_function(tmp_path):
+    def change(saved):
+        for event in saved["device_traces"][0]:
+            for frame in event["frames"]:
+                frame["line"] = NO_LINE
+
+    own = read_changed(tmp_path, change)
+    assert own.trace.tags[0].file == "model.py:0 in forward"
+    note = own.notes["odd values"]
+    assert note.endswith(f"frames read without the value (its line is {NO_LINE})")
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "note"),
+    [
+        ("addr", "x", "1 event left out ("),
+        ("addr", 2**63, "1 event left out ("),
+        ("addr", -1, "1 event left out (the size is "),
+        ("size", -4, "1 event left out (the size is -4, "),
+        ("size", 2**49, "1 event left out (the size is "),
+        ("size", None, "1 event left out ("),
+        ("stream", DEEP, "1 event left out ("),
+        ("action", ((1, 2), 3), "1 event left out (the action is ((1, 2), 3), which is no text)"),
+        ("user_metadata", ((), ()), "1 note read without the value (it is ((), ()), which is"),
+        ("time_us", "late", "1 time read without the value (it is 'late')"),
+        ("time_us", NO_LINE, "1 time read without the value"),
+        ("frames", 7, "1 stack read without the value (it is 7, which is no list of frames)"),
+        ("frames", [5], "1 stack read without the value (one of its frames is none)"),
+    ],
+)
+def test_an_event_with_an_odd_value(tmp_path, field, value, note):
+    def change(saved):
+        event = next(e for e in saved["device_traces"][0] if e["action"] == "alloc")
+        event[field] = value
+
+    own, whole = read_changed(tmp_path, change), read_one(tmp_path, good())
+    assert own.notes["odd values"].startswith(note)
+    assert len(own.trace) - own.trace.before == len(whole.trace) - ("left out" in note)
+
+
+def test_events_keep_their_order_where_a_time_is_odd(tmp_path):
+    def change(saved):
+        for number, event in enumerate(saved["device_traces"][0]):
+            if number % 3 == 1:
+                event["time_us"] = -number
+
+    time = read_changed(tmp_path, change).trace.time
+    assert (time[1:] >= time[:-1]).all()
+
+
+def test_a_file_whose_events_are_mostly_odd_is_refused(tmp_path):
+    saved = good()
+    for event in saved["device_traces"][0]:
+        event["size"] = -1
+    with pytest.raises(FileError, match="most events have odd values, the first: the size is -1"):
+        read_one(tmp_path, saved)
+
+
+@pytest.mark.parametrize(
+    ("field", "value"), [("size", -1), ("state", 5), ("address", "x"), ("requested_size", "x")]
+)
+def test_a_block_with_an_odd_value_is_left_out(tmp_path, field, value):
+    def change(saved):
+        saved["device_traces"] = []
+        saved["segments"][0]["blocks"][0][field] = value
+
+    saved = good()
+    saved["device_traces"] = []
+    whole, own = read_one(tmp_path, saved), read_changed(tmp_path, change)
+    assert own.notes["odd values"].startswith("1 block left out (its ")
+    assert len(own.trace) == len(whole.trace) - 1
+
+
+def test_annotations_without_a_time_are_left_out(tmp_path):
+    device = Device()
+    annotations, note = step_annotations(device)
+    train(device, 3, between=note)
+    odd = [1, {**annotations[0], "time_us": NO_LINE}, {**annotations[0], "name": DEEP}]
+    own = read_one(tmp_path, snapshot(device, annotations=odd[:1] + annotations + odd[1:]))
+    assert own.notes["marks"] == "the end of Optimizer.step#AdamW.step"
+    assert own.notes["odd values"] == "3 annotations left out (it has no name or no time)"
+
+
+def frames_of(saved):
+    """All frames of a snapshot, each once."""
+    found = {}
+    for event in saved["device_traces"][0]:
+        for frame in event["frames"]:
+            found[id(frame)] = frame
+    return list(found.values())
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_any_values_in_any_frames_change_no_byte(tmp_path, seed):
+    random = Random(seed)
+    saved = copy.deepcopy(good())
+    for frame in frames_of(saved):
+        for field in list(frame):
+            if random.random() < 0.5:
+                frame[field] = plain(random)
+    (own,) = read_torch_snapshot(save(saved, tmp_path / "a.pickle"))
+    whole = read_one(tmp_path, good())
+    assert own.trace.size.tolist() == whole.trace.size.tolist()
+    assert peak(own.trace) == peak(whole.trace)
+    assert all(len(line) < 200 for tag in own.trace.tags for line in tag.stack)
+
+
+def test_old_blocks_have_their_stack_in_a_history(tmp_path):
+    frames = [{"name": "load", "filename": "/home/someone/old.py", "line": 7}]
+    saved = good()
+    saved["device_traces"] = []
+    for segment in saved["segments"]:
+        for block in segment["blocks"]:
+            block.pop("frames")
+            if block["state"] != "inactive":
+                size = block["requested_size"]
+                block["history"] = [{"addr": block["address"], "real_size": size, "frames": frames}]
+    for has_size in (True, False):
+        if not has_size:
+            for segment in saved["segments"]:
+                for block in segment["blocks"]:
+                    del block["requested_size"]
+        trace = read_one(tmp_path, saved).trace
+        assert {tag.file for tag in trace.tags} == {"old.py:7 in load"}
+
+
+@pytest.mark.parametrize("history", ["x", 5, [5], [{}], [{"frames": 3}], DEEP])
+def test_a_history_that_is_none_is_passed_over(tmp_path, history):
+    saved = good()
+    for segment in saved["segments"]:
+        for block in segment["blocks"]:
+            block["history"] = history
+    assert peak(read_one(tmp_path, saved).trace) == peak(read_one(tmp_path, good()).trace)

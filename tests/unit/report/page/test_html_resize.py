@@ -1,0 +1,55 @@
+"""The chart of a large report in windows of several heights, as a browser prints and shows them."""
+
+import numpy as np
+import pytest
+
+from pgmo.profiler.profile import Profile
+from pgmo.profiler.tag import Tag
+from pgmo.report.page.html import write_report
+from tests.unit.report.browser import Report
+
+BLOCKS = 8255
+HEIGHTS = (700, 1200, 1440, 2000)
+COLOURED = """() => {
+    const canvas = document.getElementById("blocks");
+    const shown = canvas.getContext("2d").getImageData(100, 0, 1, canvas.height - 30).data;
+    return shown.filter((value, i) => i % 4 === 3 && value > 0).length / (canvas.height - 30);
+}"""
+"""The share of a column of pixels that is drawn, ground or block."""
+
+
+@pytest.fixture(scope="module")
+def large(tmp_path_factory):
+    start = np.arange(BLOCKS)
+    tags = tuple(Tag(f"Net.layers.{layer}", "aten.mm", "forward") for layer in range(24))
+    profile = Profile.from_columns(
+        size=2**20 * (1 + start % 7),
+        start=start,
+        end=np.minimum(start + 1 + start * 37 % 900, BLOCKS),
+        ticks=BLOCKS,
+        tag=start % len(tags),
+        tags=tags,
+    )
+    return write_report(profile, tmp_path_factory.mktemp("large") / "report.html")
+
+
+@pytest.mark.parametrize("height", HEIGHTS)
+def test_the_blocks_are_drawn_in_a_window_of_any_height(browser, large, height):
+    opened = Report(browser, large, viewport={"width": 1280, "height": height})
+    assert opened.number("seen") >= BLOCKS
+    assert opened.page.evaluate(COLOURED) == 1
+    assert opened.problems == []
+    opened.close()
+
+
+def test_a_window_that_grows_needs_no_further_frame(browser, large):
+    """A screenshot of another size is taken in the frame that resizes the page."""
+    opened = Report(browser, large)
+    opened.page.evaluate("() => { window.requestAnimationFrame = () => 1; }")
+    for height in HEIGHTS[2:]:
+        before = opened.page.evaluate("document.getElementById('blocks').height")
+        opened.page.set_viewport_size({"width": 1280, "height": height})
+        grown = f"document.getElementById('blocks').height !== {before}"
+        opened.page.wait_for_function(grown, polling=20)
+        assert opened.page.evaluate(COLOURED) == 1
+    opened.close()
