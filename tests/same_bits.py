@@ -1,4 +1,4 @@
-"""The one way in which tests compare results bit for bit. tests/README.md says where they repeat."""
+"""How tests compare results bit for bit, and on which threads (tests/README.md)."""
 
 import hashlib
 import os

@@ -2,6 +2,7 @@
 
 import ctypes
 import os
+from pathlib import Path
 
 import pytest
 
@@ -13,9 +14,8 @@ torch = pytest.importorskip("torch")
 def test_tests_run_on_one_thread_whose_number_nothing_changes():
     assert {name: os.environ[name] for name in ONE_THREAD} == ONE_THREAD
     assert torch.get_num_threads() == 1
-    (openmp,) = {
-        line.split()[-1] for line in open("/proc/self/maps") if "libgomp" in line.rsplit("/")[-1]
-    }
+    mapped = Path("/proc/self/maps").read_text().splitlines()
+    openmp = {line.split()[-1] for line in mapped if "libgomp" in line}.pop()
     assert not ctypes.CDLL(openmp).omp_get_dynamic()
 
 
