@@ -34,6 +34,8 @@ from whole_runs.job import CONTENDERS, ENDLESS, WholeRun
 from workloads.command import without_paths
 from workloads.launch import ROOT, Stub, WorkerError
 
+from pgmo.demo.agreement import Agreement, agreement
+
 QUICK = ("nanogpt", "lightning_gan")
 MODULE = "whole_runs.worker"
 TOLERANCE = 1.005
@@ -55,8 +57,13 @@ def measure(name: str, steps: int, repetitions: int, *, small: bool) -> dict[str
     plain, ours = (statistics.median(pair[at].peak for pair in pairs) for at in (0, 1))
     last = pairs[-1][1]
     share, iterations = cpu.from_slots(last.counted)
+    first, *others = (json.dumps(one.result) for pair in pairs for one in pair)
+    agreed = agreement(
+        first, others, lambda: json.dumps(cpu.run(name, steps, small=small, ours=False).result)
+    )
     return row | {
-        "identical": len({json.dumps(one.result) for pair in pairs for one in pair}) == 1,
+        "identical": agreed is Agreement.IDENTICAL,
+        "agreement": agreed,
         "iterations": iterations,
         "from_slots": share,
         "plain_peak": plain,
@@ -114,7 +121,7 @@ def progress(row: dict[str, Any]) -> str:
         if key in row:
             return f"{begin}{key}: {row[key]}"
     return (
-        f"{begin}{'same bits' if row['identical'] else 'OTHER BITS'}"
+        f"{begin}{'same bits' if row['identical'] else row['agreement']}"
         f"  {row['iterations']:4} iterations  slots {row['from_slots']:6.1%}"
         f"  peak {row['plain_peak'] / 2**20:7.1f} MiB {row['above_plain'] / 2**20:+6.1f}"
         f"  {sum(row['seconds']):.0f} s"
@@ -166,7 +173,7 @@ def main() -> None:
             print(show(row), file=sys.stderr, flush=True)
         write_result(name, result, arguments.output, quick=quick)  # an hour may be cut short
     print(table.TABLES[name](rows))
-    if any("failed" in row or row.get("identical") is False for row in rows):
+    if any("failed" in row or row.get("agreement") == Agreement.DIFFERENT for row in rows):
         sys.exit("some runs failed, or computed something else")
 
 

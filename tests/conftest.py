@@ -6,6 +6,10 @@ import sys
 
 import pytest
 
+from tests.same_bits import use_one_thread
+
+use_one_thread()
+
 # Before anybody imports them: what test files share, and assert with.
 pytest.register_assert_rewrite("tests.conformance.adapter_suite", "tests.conformance.subjects")
 

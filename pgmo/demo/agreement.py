@@ -1,6 +1,6 @@
 """Comparison of results bit for bit, with plain PyTorch repeated before pgmo is blamed."""
 
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Sequence
 from enum import StrEnum
 
 
@@ -14,7 +14,7 @@ class Agreement(StrEnum):
 
 
 def agreement(
-    plain: Hashable, others: Sequence[Hashable], repeat_plain: Callable[[], Hashable]
+    plain: object, others: Sequence[object], repeat_plain: Callable[[], object]
 ) -> Agreement:
     """Compare the results of one computation, and repeat plain PyTorch if they differ.
 

@@ -20,8 +20,8 @@ _LAST_LINES = 12
 # otherwise is respected.
 _DEFAULTS = {"OMP_WAIT_POLICY": "PASSIVE"}
 
-# With OMP_DYNAMIC the number of threads follows the load of the machine, and the order in which
-# numbers are added follows the number of threads. Runs could not be compared bit for bit.
+# With OMP_DYNAMIC the number of threads follows the load of the machine. oneDNN's LSTM gave another
+# loss in each run then, in plain PyTorch (tests/README.md).
 _FIXED_THREADS = {"OMP_DYNAMIC": "FALSE"}
 
 

@@ -3,12 +3,14 @@
 import json
 import sys
 import warnings
+from functools import partial
 
 import pytest
 
 import pgmo
 from pgmo.integrations.training_hook import TrainingHook
 from tests.integration import running
+from tests.same_bits import assert_same_bits, bits
 
 torch = pytest.importorskip("torch")
 nn = torch.nn
@@ -16,15 +18,8 @@ nn = torch.nn
 _NAMES = ("lightning.pytorch", "pytorch_lightning")
 
 
-def digest(model):
-    return {name: value.clone() for name, value in model.state_dict().items()}
-
-
-def assert_same(one, other):
-    assert one[0] == other[0]
-    assert one[1].keys() == other[1].keys()
-    for name, value in one[1].items():
-        assert torch.equal(value, other[1][name])
+def results(module):
+    return module.losses, bits(module.state_dict().values())
 
 
 def later_hit_rate(session, last=6):
@@ -103,11 +98,11 @@ def train_lightning(package, folder, callback=None, fail_at=None, checkpoint=Non
 
 @pytest.mark.parametrize("accumulated", [1, 2])
 def test_lightning_training_is_bit_identical_and_served(lightning, tmp_path, accumulated):
-    options = {"accumulate_grad_batches": accumulated}
-    plain, _ = train_lightning(lightning, tmp_path, **options)
+    train = partial(train_lightning, lightning, tmp_path, accumulate_grad_batches=accumulated)
+    plain, _ = train()
     callback = lightning.pgmo_callback()
-    served, _ = train_lightning(lightning, tmp_path, callback, **options)
-    assert_same((plain.losses, digest(plain)), (served.losses, digest(served)))
+    served, _ = train(callback)
+    assert_same_bits(results(plain), results(served), lambda: results(train()[0]))
     session = callback.session
     assert session.phase == "closed"
     assert session.summary().iterations == 14
@@ -235,7 +230,7 @@ def train_transformers(transformers, folder, callback=None, *, resume=None, **op
     )
     trainer.train(resume_from_checkpoint=resume)
     losses = [one["loss"] for one in trainer.state.log_history if "loss" in one]
-    return losses, digest(model)
+    return losses, bits(model.state_dict().values())
 
 
 @pytest.mark.parametrize("accumulated", [1, 2])
@@ -243,10 +238,11 @@ def test_transformers_training_is_bit_identical_and_served(transformers, tmp_pat
     from pgmo.integrations.transformers import PgmoTrainerCallback
 
     options = {"gradient_accumulation_steps": accumulated}
-    plain = train_transformers(transformers, tmp_path, **options)
+    train = partial(train_transformers, transformers, tmp_path, **options)
+    plain = train()
     callback = PgmoTrainerCallback()
-    served = train_transformers(transformers, tmp_path, callback, **options)
-    assert_same(plain, served)
+    served = train(callback)
+    assert_same_bits(plain, served, train)
     assert callback.session.phase == "closed"
     assert callback.session.summary().iterations == 14
     assert later_hit_rate(callback.session, last=3) >= 0.99

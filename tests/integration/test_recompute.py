@@ -15,14 +15,6 @@ from pgmo.recompute.runtime.rewrite import split  # noqa: E402
 from tests.integration.networks import MAKERS, UNSEEN, make  # noqa: E402
 
 
-@pytest.fixture(autouse=True)
-def one_thread():
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
-
-
 def trained(model, batch, steps=2):
     """Losses, gradients of the last step, parameters and buffers after some steps."""
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)

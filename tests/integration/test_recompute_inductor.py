@@ -29,13 +29,10 @@ class Chain(nn.Sequential):
 def fresh():
     from torch._inductor.utils import fresh_cache
 
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
     torch._dynamo.reset()
     with fresh_cache():
         yield
     torch._dynamo.reset()
-    torch.set_num_threads(before)
 
 
 def peak_of_a_step(model, x):

@@ -18,15 +18,6 @@ torch = pytest.importorskip("torch")
 REQUESTS, CLIENTS = 1000, 4
 
 
-@pytest.fixture(autouse=True)
-def one_thread_an_operator():
-    """The last bits of a matrix product depend on how many threads it has got."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
-
-
 def encoder():
     torch.manual_seed(0)
     layer = torch.nn.TransformerEncoderLayer(32, 4, 64, batch_first=True)

@@ -9,6 +9,7 @@ import pytest
 import pgmo
 from tests import forked
 from tests.integration import running
+from tests.same_bits import assert_same_bits, bits
 
 torch = pytest.importorskip("torch")
 nn, functional = torch.nn, torch.nn.functional
@@ -45,19 +46,28 @@ class Training:
         return [value.clone() for value in self.model.state_dict().values()]
 
 
-def assert_same(one, other):
-    assert one.losses == other.losses
-    for left, right in zip(one.state(), other.state(), strict=True):
-        assert torch.equal(left, right)
+def results(training):
+    return training.losses, bits(training.state())
+
+
+def trained(steps):
+    training = Training()
+    for _ in range(steps):
+        training.step()
+    return training
+
+
+STEPS = 12
 
 
 @pytest.fixture
 def plain():
-    """Twelve steps without pgmo."""
-    training = Training()
-    for _ in range(12):
-        training.step()
-    return training
+    """`STEPS` steps without pgmo."""
+    return trained(STEPS)
+
+
+def assert_same(plain, training):
+    assert_same_bits(results(plain), results(training), lambda: results(trained(STEPS)))
 
 
 def test_training_is_bit_identical_and_served_from_slots(plain):
@@ -170,7 +180,8 @@ def test_threads_that_allocate_at_once():
 
 
 def test_smaller_last_batch_and_evaluation(plain):
-    def loop(training, session=None):
+    def loop(session=None):
+        training = Training()
         for number in range(14):
             training.step(batch=16 if number % 5 else 7)
             if session is not None:
@@ -180,14 +191,13 @@ def test_smaller_last_batch_and_evaluation(plain):
             else:
                 with torch.no_grad():
                     training.model(torch.zeros(4, 3, 16, 16))
+        return results(training)
 
-    with_pgmo, without = Training(), Training()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         with pgmo.optimize() as session:
-            loop(with_pgmo, session)
-    loop(without)
-    assert_same(with_pgmo, without)
+            with_pgmo = loop(session)
+    assert_same_bits(loop(), with_pgmo, loop)
 
 
 def test_dataloader_workers_fork_into_bypass():

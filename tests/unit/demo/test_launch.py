@@ -1,7 +1,7 @@
 import pytest
 
 from pgmo.demo.job import Job
-from pgmo.demo.launch import WorkerError, launch
+from pgmo.demo.launch import WorkerError, launch, worker_environment
 
 pytest.importorskip("torch")
 
@@ -35,3 +35,8 @@ def test_the_last_words_of_a_crash_are_passed_on():
 def test_the_environment_reaches_the_process():
     outcome = launch(Job("lstm", "default", iterations=1), environment={"OMP_NUM_THREADS": "1"})
     assert outcome.threads == 1
+
+
+def test_the_number_of_threads_does_not_follow_the_load(monkeypatch):
+    monkeypatch.setenv("OMP_DYNAMIC", "TRUE")
+    assert worker_environment({})["OMP_DYNAMIC"] == "FALSE"

@@ -70,3 +70,15 @@ def test_lengths_cannot_vary_without_a_sequence():
 def test_an_explained_error_is_told_as_json(capsys):
     assert worker.main([Job("vgg", "default").to_json()]) == 1
     assert "no demo network 'vgg'" in json.loads(capsys.readouterr().out)["error"]
+
+
+@pytest.mark.parametrize(("asked", "threads"), [(0, 1), (2, 2)])
+def test_the_number_of_threads_is_set_in_any_case(asked, threads, monkeypatch):
+    """Until then MKL may change it from call to call."""
+    import torch
+
+    calls = []
+    monkeypatch.setattr(torch, "set_num_threads", calls.append)
+    with pytest.raises(OptionError):
+        worker.run(Job("nothing", "default", threads=asked))
+    assert calls == [threads]

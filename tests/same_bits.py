@@ -1,0 +1,51 @@
+"""How tests compare results bit for bit, and on which threads (tests/README.md)."""
+
+import hashlib
+import os
+import sys
+from collections.abc import Callable, Iterable
+
+import pytest
+
+from pgmo.demo.agreement import Agreement, agreement
+
+ONE_THREAD = {"OMP_NUM_THREADS": "1", "OMP_DYNAMIC": "FALSE", "MKL_DYNAMIC": "FALSE"}
+"""Environment in which plain PyTorch repeats itself on the CPU."""
+
+
+def use_one_thread() -> None:
+    """Set `ONE_THREAD` for this process and for all that it starts."""
+    os.environ.update(ONE_THREAD)
+    if "torch" in sys.modules:  # it has read the environment already
+        sys.modules["torch"].set_num_threads(1)
+
+
+def bits(values: Iterable[object]) -> str:
+    """Return a hash of tensors and numbers, which is another one when a single bit is."""
+    import torch
+
+    total = hashlib.sha256()
+    for value in values:
+        if isinstance(value, torch.Tensor):
+            flat = value.detach().cpu().contiguous().reshape(-1)
+            total.update(f"{value.dtype} {tuple(value.shape)}".encode())
+            total.update(flat.view(torch.uint8).numpy().tobytes())
+        else:
+            total.update(repr(value).encode())
+    return total.hexdigest()
+
+
+def assert_same_bits(plain: object, other: object, repeat_plain: Callable[[], object]) -> None:
+    """Compare a result with that of plain PyTorch.
+
+    Skips the test if plain PyTorch, which is repeated on a difference, does not repeat itself.
+
+    Args:
+        plain: result without pgmo.
+        other: result with pgmo.
+        repeat_plain: computes the result without pgmo once more.
+    """
+    found = agreement(plain, [other], repeat_plain)
+    if found is Agreement.PLAIN_VARIES:
+        pytest.skip(found)
+    assert other == plain
