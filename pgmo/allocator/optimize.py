@@ -179,9 +179,10 @@ def optimize(
             necessary; see `pgmo.plan`. What was there before the session, as parameters, is not
             counted.
         pages: serve memory from pages of the device apart from addresses, so that what idles in one
-            place serves another (default: where the device has virtual memory and PyTorch does not
-            use the driver's pool). False: the arena is one block of the framework's, which suits
-            programs that repeat exactly.
+            place serves another (default: where the device has virtual memory). False: the arena is
+            one block of the framework's, which suits programs that repeat exactly. Where PyTorch
+            uses the driver's pool (`backend:cudaMallocAsync`), nothing is served unless this is
+            False.
         limit: of the card's memory in pages, as "12 GiB": no more is taken, and errors say so.
 
     Raises:

@@ -8,6 +8,7 @@
 
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstdio>
 #include <cstdlib>
@@ -70,8 +71,9 @@ void count_pages_in(std::string& text, const Device& device, const pgmo_pages_st
   const auto add = [](uint64_t more) {
     return [more](double bytes) { return bytes + static_cast<double>(more); };
   };
-  change_size(text, " is allocated by PyTorch", add(now.now.bytes));
-  change_size(text, " is reserved by PyTorch but unallocated", add(now.held_bytes - now.now.bytes));
+  const uint64_t allocated = std::min(now.now.bytes, now.held_bytes);
+  change_size(text, " is allocated by PyTorch", add(allocated));
+  change_size(text, " is reserved by PyTorch but unallocated", add(now.held_bytes - allocated));
   if (const uint64_t most = allowed(device); most != ~uint64_t{0}) {
     change_size(text, " allowed; ", [most](double) { return static_cast<double>(most); });
   }
@@ -99,8 +101,6 @@ void count_pages_in(std::string& text, const Device& device, const pgmo_pages_st
               " are in use; ";
     }
     text += "blocks of this session outside the plan " + size(now.live_fallback_bytes) + ".";
-  }
-  {
     const std::lock_guard guard(device.mutex);
     if (!device.advice.empty()) text += "\n" + device.advice;
   }

@@ -58,6 +58,10 @@ class Adapter(Protocol):
     def note(self) -> str:
         """What a summary is to say of this session; "" for nothing."""
 
+    @property
+    def steps_aside(self) -> str:
+        """Why the framework's allocator should serve everything by itself; "" where it should not."""
+
     def choose_pages(self, wanted: bool, limit: int) -> None:
         """Before a session is installed: whether it may have pages, and how many bytes of them.
 

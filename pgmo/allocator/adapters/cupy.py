@@ -90,6 +90,11 @@ class Cupy:
     def _streams(self) -> StreamNumbers:
         return StreamNumbers(self._cuda.runtime.streamIsCapturing)
 
+    @property
+    def steps_aside(self) -> str:
+        """Return "": an arena suits this allocator."""
+        return ""
+
     def choose_pages(self, wanted: bool, limit: int) -> None:
         """The framework has no pages of ours."""
 

@@ -58,6 +58,11 @@ class TorchCpu:
         """
         return not (_addresses_are_limited() or _commits_strictly())
 
+    @property
+    def steps_aside(self) -> str:
+        """Return "": an arena suits this allocator."""
+        return ""
+
     def choose_pages(self, wanted: bool, limit: int) -> None:
         """The framework has no pages of ours."""
 

@@ -78,6 +78,18 @@ class TorchCuda:
         self.pages = self.pages and bool(self.library.ask("pgmo_open_pages", self.index))
         self._limit = limit
 
+    @property
+    def steps_aside(self) -> str:
+        """Why PyTorch's allocator serves everything by itself: it is the driver's own."""
+        import torch
+
+        if torch.cuda.memory.get_allocator_backend() != "cudaMallocAsync":
+            return ""
+        return (
+            "PyTorch uses the driver's memory pool (backend:cudaMallocAsync), which takes less "
+            "memory alone than with an arena beside it; pgmo serves where that setting is removed"
+        )
+
     def install(self) -> None:
         """Wraps torch's current CUDA allocator; nothing happens if that is ours already.
 

@@ -49,6 +49,11 @@ class UnifiedAdapter:
         """What the framework's adapter has to say."""
         return self._adapter.note
 
+    @property
+    def steps_aside(self) -> str:
+        """Return "": unified memory was asked for."""
+        return ""
+
     def choose_pages(self, wanted: bool, limit: int) -> None:
         """Unified memory comes in blocks."""
         self._adapter.choose_pages(False, 0)

@@ -82,6 +82,9 @@ class Lifecycle:
         self._engine.reset_peaks()
         if self._options.save_directory is not None:
             prepare_directory(self._options.save_directory)
+        if self._options.arena_is_optional and self._adapter.steps_aside:
+            self._installer.give_up(self._adapter.steps_aside)
+            return
         if self._given.load():
             plans = self._given.plans
             opening = plans[0].plan.opening if self._given.may_open else None

@@ -134,6 +134,11 @@ class Options:
 
         return parse_bytes(self.limit)
 
+    @property
+    def arena_is_optional(self) -> bool:
+        """Whether nothing was asked for that only a recording or an arena can give."""
+        return not self.record_only and self.pages is not False and self.budget is None
+
     def planning(self, alignment: int | None) -> "PlanningOptions":
         """How to plan for an allocator with this alignment, in bytes."""
         from pgmo.packing.planning_options import PlanningOptions

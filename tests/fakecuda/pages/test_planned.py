@@ -29,7 +29,7 @@ def test_a_plan_makes_no_calls_of_the_driver():
         ({"pages": False}, {}),
         ({}, {"PGMO_PAGES": "0"}),
         ({}, {"FAKECUDA_NO_VMM": "1"}),
-        ({}, {"PYTORCH_CUDA_ALLOC_CONF": "backend:cudaMallocAsync"}),
+        ({"pages": False}, {"PYTORCH_CUDA_ALLOC_CONF": "backend:cudaMallocAsync"}),
     ],
 )
 def test_an_arena_is_one_block_where_there_are_no_pages(options, environment):

@@ -119,9 +119,11 @@ print(json.dumps([*found, used(0), has_context(0), torch.cuda.memory_reserved(0)
 OVER_THE_DRIVERS_POOL = f"""
 device = "cuda"
 {PERCEPTRON}
-with pgmo.optimize(device="cuda") as session:
+import warnings
+warnings.simplefilter("always")
+with warnings.catch_warnings(record=True) as said, pgmo.optimize(device="cuda", OPTIONS) as session:
     train(session)
-    found = [session.phase, session.history[-1].hit_rate]
+    found = [session.phase, session.history[-1].hit_rate, [str(one.message) for one in said]]
 assert torch.cuda.memory.get_allocator_backend() == "cudaMallocAsync"
 print(json.dumps(found))
 """
@@ -208,7 +210,20 @@ def test_an_evaluation_gets_the_memory_of_an_arena_that_lies_idle(pages):
     assert refused == "CUDA out of memory"
 
 
-def test_over_the_drivers_own_pool_a_session_serves_as_well():
-    phase, hits = run(OVER_THE_DRIVERS_POOL, PYTORCH_CUDA_ALLOC_CONF="backend:cudaMallocAsync")
+def over_the_drivers_own_pool(options):
+    code = OVER_THE_DRIVERS_POOL.replace("OPTIONS", options)
+    return run(code, PYTORCH_CUDA_ALLOC_CONF="backend:cudaMallocAsync")
+
+
+def test_beside_the_drivers_own_pool_a_session_steps_aside_and_says_so():
+    phase, hits, said = over_the_drivers_own_pool("")
+    assert phase == "bypass"
+    assert hits == 0
+    assert any("uses the driver's memory pool (backend:cudaMallocAsync)" in one for one in said)
+
+
+def test_over_the_drivers_own_pool_an_arena_serves_whoever_asks_for_it():
+    phase, hits, said = over_the_drivers_own_pool("pages=False")
     assert phase == "replay"
     assert hits == 1
+    assert said == []

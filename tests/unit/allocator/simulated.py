@@ -59,6 +59,7 @@ class SimulatedAdapter:
     pages = False
     seat = 0
     lazy = False
+    steps_aside = ""
 
     def __init__(self) -> None:
         self.engine = _core.Engine()
