@@ -12,6 +12,7 @@
 #include <optional>
 #include <vector>
 
+#include "checks.hpp"
 #include "pages/space.hpp"
 
 namespace pgmo::pages {
@@ -149,6 +150,7 @@ bool Space::born(Addresses& addresses, Extent block, Stream stream) noexcept {
 
 void Space::died(Address address) noexcept {
   const auto block = blocks_.find(address);
+  PGMO_ASSERT(block != blocks_.end() && meter_.windows() >= block->second.bytes);
   meter_.windows_have(meter_.windows() - block->second.bytes);
   block->second.window->give({address, block->second.bytes});
   blocks_.erase(block);

@@ -3,6 +3,7 @@
 
 #include <array>
 
+#include "checks.hpp"
 #include "pages/pool/pool.hpp"
 
 namespace pgmo::pages {
@@ -62,6 +63,7 @@ bool Pool::map() noexcept {
 }
 
 void Pool::link(Place& place, Page& page) noexcept {
+  PGMO_ASSERT(place.page == nullptr && place.another == nullptr);
   place.page = &page;
   place.another = page.places;
   page.places = &place;
@@ -69,6 +71,7 @@ void Pool::link(Place& place, Page& page) noexcept {
 }
 
 void Pool::unlink(Place& place) noexcept {
+  PGMO_ASSERT(place.page != nullptr);
   Page& page = *place.page;
   if (page.home == &place) {
     page.home = nullptr;
@@ -118,12 +121,14 @@ void Pool::commit(Places places, Stream stream) noexcept {
     place.page->marks = place.page->marks.on(stream);
   }
   note_peak();
+  PGMO_ASSERT_EXPENSIVE(consistent());
 }
 
 void Pool::roll_back(Places places) noexcept {
   abandon_needs();
   const std::lock_guard guard(state_);
   dismiss(places);
+  PGMO_ASSERT_EXPENSIVE(consistent());
 }
 
 void Pool::abandon_needs() noexcept {
