@@ -58,6 +58,7 @@ int pgmo_connect(int device, const pgmo_engine_api* table, pgmo_engine* engine, 
 
 // Requests on the device are those of this engine's session from now on.
 void pgmo_take_turn(int device, pgmo_engine* engine) {
+  if (!adapter::is_known(device)) return;
   adapter::Device& one = adapter::devices()[device];
   one.engine.store(engine);
   one.mode.store(adapter::api->mode(engine), std::memory_order_release);
@@ -78,6 +79,7 @@ int pgmo_know_pages(const pgmo_pages_api* table, int everywhere, char* message, 
 
 // 1 where a device can have pages.
 int pgmo_open_pages(int device) {
+  if (!adapter::is_known(device)) return 0;
   if (adapter::forked.load()) return 0;
   try {
     const OnDevice on_device(device);
@@ -89,6 +91,7 @@ int pgmo_open_pages(int device) {
 
 // Serves requests without a slot from pages, from now on or no more. 1 where that can be.
 int pgmo_serve_pages(int device, int on) {
+  if (!adapter::is_known(device)) return 0;
   adapter::Device& one = adapter::devices()[device];
   if (on == 0) {
     if (adapter::pages_everywhere.load()) return 0;  // they need no session
@@ -118,6 +121,7 @@ int pgmo_serve_pages(int device, int on) {
 // What is free in torch's segments of large blocks, four numbers each: address, bytes, the
 // segment's address, the stream's handle.
 void pgmo_use_splits(int device, const uint64_t* gaps, size_t count) {
+  if (!adapter::is_known(device)) return;
   adapter::Device& one = adapter::devices()[device];
   std::vector<adapter::SplitBlocks::Gap> all;
   for (size_t at = 0; at < count; ++at, gaps += 4) {
@@ -131,6 +135,7 @@ void pgmo_use_splits(int device, const uint64_t* gaps, size_t count) {
 
 // The handle of a device's pages, or null.
 void* pgmo_space_of(int device) {
+  if (!adapter::is_known(device)) return nullptr;
   return adapter::devices()[device].pages();
 }
 
@@ -152,6 +157,7 @@ int pgmo_limit_pages(int device, uint64_t bytes, char* message, size_t capacity)
 }
 
 int pgmo_pages_statistics_of(int device, pgmo_pages_statistics* out) {
+  if (!adapter::is_known(device)) return 0;
   pgmo_space* const space = adapter::devices()[device].pages();
   if (space == nullptr) return 0;
   adapter::pages_api->statistics(space, out);
@@ -217,6 +223,7 @@ uint64_t pgmo_displacements() {
 
 // Tells before `pgmo_uninstall` which of the framework's blocks have our deleter.
 void pgmo_survive(int device, void* const* blocks, size_t count) {
+  if (!adapter::is_known(device)) return;
   if (adapter::any_pages()) return;  // it stays
   adapter::Device& one = adapter::devices()[device];
   const std::lock_guard guard(one.mutex);
@@ -258,7 +265,7 @@ int pgmo_card(int device, uint64_t out[3], char* message, size_t capacity) {
 
 // For torch.cuda.memory.CUDAPluggableAllocator: the segments of a pool of unified memory.
 void* pgmo_managed_alloc(ssize_t bytes, int device, cudaStream_t) {
-  if (bytes < 0 || device < 0 || device >= adapter::kMostDevices) return nullptr;
+  if (bytes < 0 || !adapter::is_known(device)) return nullptr;
   return adapter::take_managed(static_cast<size_t>(bytes), device);
 }
 
@@ -286,6 +293,8 @@ int pgmo_managed_end(int device, uint64_t first, uint64_t second, char* message,
 // Bytes of unified memory that are held for a device, and the most since the last call with
 // `reset`.
 void pgmo_managed_bytes(int device, int reset, uint64_t* now, uint64_t* peak) {
+  *now = *peak = 0;
+  if (!adapter::is_known(device)) return;
   adapter::Managed& all = adapter::managed();
   const std::lock_guard guard(all.mutex);
   *now = all.now[device];
@@ -322,11 +331,13 @@ int pgmo_copy(int device, void* to, const void* from, size_t bytes, char* messag
 }
 
 int pgmo_knows_stream(int device, uint64_t stream) {
+  if (!adapter::is_known(device)) return 0;
   return adapter::devices()[device].streams.known(stream);
 }
 
 // The number of slots that still wait for another stream is not told: 0 or 1.
 int pgmo_poll(int device) {
+  if (!adapter::is_known(device)) return 0;
   adapter::Device& one = adapter::devices()[device];
   try {
     adapter::finish_all_deferred(one);
@@ -337,6 +348,7 @@ int pgmo_poll(int device) {
 }
 
 void pgmo_set_advice(int device, const char* text) {
+  if (!adapter::is_known(device)) return;
   adapter::Device& one = adapter::devices()[device];
   const std::lock_guard guard(one.mutex);
   one.advice = text;

@@ -6,6 +6,7 @@
 #include <stdexcept>
 #include <utility>
 
+#include "checks.hpp"
 #include "engine/engine.hpp"
 #include "engine/memory/arena.hpp"
 
@@ -69,7 +70,9 @@ std::vector<std::uint32_t> Engine::indices_of(std::span<const std::uint64_t> str
   for (const std::uint64_t stream : streams) {
     const auto known = std::find(streams_.begin(), streams_.end(), stream);
     indices.push_back(static_cast<std::uint32_t>(known - streams_.begin()));
-    if (known == streams_.end()) streams_.push_back(stream);
+    if (known != streams_.end()) continue;
+    if (streams_.size() == kMostStreamIndices) throw std::invalid_argument("too many streams");
+    streams_.push_back(stream);
   }
   return indices;
 }
@@ -89,6 +92,7 @@ void Engine::attach_arena(const pgmo_arena& arena) {
     ++plans_changed_;
     here_.without_arena = arenas_.without();
     blocks_.forget_within(address_of(arena.base), arena.bytes);
+    PGMO_ASSERT_EXPENSIVE(consistent());
   }
   for (const pgmo_arena& one : empty) give_back(one);
 }
@@ -128,6 +132,7 @@ void Engine::detach_arena() {
     set(PGMO_SERVING, false);
     empty = retire_arenas();
     if (replayer_ != nullptr) replayer_->rest();
+    PGMO_ASSERT_EXPENSIVE(consistent());
   }
   for (const pgmo_arena& arena : empty) give_back(arena);
 }
@@ -221,6 +226,7 @@ void Engine::end_iteration() {
   if (blocks_.recorder.active()) blocks_.recorder.step();
   close_iteration();
   passing_.ends(reading(of_pages), previous_);
+  PGMO_ASSERT_EXPENSIVE(consistent());
 }
 
 // The lock is held.
@@ -251,9 +257,10 @@ void Engine::let_steps_pass(ThreadId thread) noexcept {
 }
 
 bool Engine::pass_step() {
+  const ThreadId thread = Threads::own();
   {
     const Guard guard(lock_);
-    if (passing_thread_ == 0 || passing_thread_ != Threads::own()) return false;
+    if (passing_thread_ == 0 || passing_thread_ != thread) return false;
   }
   return pass_iteration();
 }
@@ -318,6 +325,8 @@ void Engine::in_child() noexcept {
   stretching_ = false;
   settling_ = 0;
   threads_.delegate_none();
+  for (const pages::Extent& range : returning_) (void)arenas_.let_go(here_.late, range.address);
+  returning_.clear();
   Threads::forget_own();
 }
 

@@ -3,6 +3,7 @@
 #include <new>
 #include <utility>
 
+#include "checks.hpp"
 #include "engine/memory/arena.hpp"
 
 namespace pgmo {
@@ -33,10 +34,10 @@ void* Engine::allocate(std::size_t bytes, std::uint64_t stream) noexcept {
   Outgrown outgrown;
   RequestKey key = 0;
   bool overfull = false;
+  const ThreadId thread = Threads::own();  // a call of the system, the first time
   {
     const Guard guard(lock_);
     if (!has(PGMO_SERVING)) return nullptr;
-    const ThreadId thread = Threads::own();
     if (threads_.is_delegated(thread)) [[unlikely]]
       return nullptr;
     threads_.note(thread);
@@ -75,10 +76,10 @@ void* Engine::allocate(std::size_t bytes, std::uint64_t stream) noexcept {
 
 bool Engine::adopt(void* pointer, std::size_t bytes, std::uint64_t stream, bool in_gap) noexcept {
   if (pointer == nullptr || bytes == 0) return false;
+  const ThreadId thread = Threads::own();
   {
     const Guard guard(lock_);
     if (!has(PGMO_RECORDING | PGMO_SERVING)) return false;
-    const ThreadId thread = Threads::own();
     if (threads_.is_delegated(thread)) [[unlikely]]
       return false;
     if (!has(PGMO_SERVING)) threads_.note(thread);  // else `allocate` has
@@ -132,6 +133,9 @@ bool Engine::shared(void* pointer, std::uint64_t stream) noexcept {
 }
 
 void Engine::ordered(int what, std::uint64_t stream, std::uint64_t event) noexcept {
+  if (what < PGMO_RECORDED || what > PGMO_ORDER_LOST) return;
+  static_assert(static_cast<int>(Event::kRecord) == PGMO_RECORDED);
+  static_assert(static_cast<int>(Event::kOrderLost) == PGMO_ORDER_LOST);
   const Guard guard(lock_);
   if (!has(PGMO_RECORDING)) return;
   blocks_.recorder.ordered(static_cast<Event::Kind>(what), stream, event);
@@ -195,6 +199,7 @@ std::optional<std::uint32_t> Engine::stream_index(std::uint64_t stream) noexcept
 Engine::Placed Engine::place(RequestKey key, Offset offset) {
   const Bytes size = key_bytes(key);
   Placed placed{.address = arenas_.address(key_stream(key), offset)};
+  PGMO_ASSERT_INTERNAL(arenas_.offset_at(placed.address) == offset);
   slots_.add(size);
   if (size < slots_.sparse_from) [[likely]]
     lending_.served(offset + size, size, slots_.dense(), blocks_.foreign.dense());

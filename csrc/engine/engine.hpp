@@ -11,9 +11,8 @@
 // One lock guards everything here, and is never held while the framework is called. Allocations and
 // frees hold it for nanoseconds, except for the few at which the record grows. The session's calls,
 // a few per iteration, may hold it for longer: `events` copies 32 bytes per event, and to change
-// the plan or the arena visits every place of the plan; `return_idle` waits for the system a
-// millisecond or two at a time. Plans and events that they let go of are freed when the lock is no
-// longer held.
+// the plan or the arena visits every place of the plan. Plans and events that they let go of are
+// freed when the lock is no longer held, and so are pages returned to the system.
 
 #pragma once
 
@@ -272,6 +271,12 @@ class Engine final : private pages::RangeOwner {
                             std::vector<pages::PlannedRange*>& ranges) const;
   std::vector<pages::Extent> covered_in(const Arenas::Segment& segment) const;
   Bytes return_pages(bool serving);
+  bool hold_idle(bool serving, std::uintptr_t& from);
+  void let_idle_go(std::vector<pgmo_arena>& empty) noexcept;
+  bool is_returned(std::uintptr_t address) const noexcept {
+    return std::ranges::any_of(
+        returning_, [&](const pages::Extent& range) { return range.address == address; });
+  }
   void lend() noexcept;
   void look_at(std::uintptr_t address, Bytes bytes) noexcept;
   void count_sparse() noexcept;
@@ -282,6 +287,9 @@ class Engine final : private pages::RangeOwner {
   }
   [[nodiscard]] std::vector<pgmo_arena> retire_arenas();
   bool is_idle() noexcept;
+  bool consistent();
+  bool slots_are_disjoint();
+  Bytes foreign_bytes() const;
   void add_segment(Arenas::Segment segment);
   void check_plans(const Arenas& arenas) const;
   void check_slots(const ReplayPlan& plan, const Arenas& arenas) const;
@@ -329,6 +337,7 @@ class Engine final : private pages::RangeOwner {
   std::uint64_t paged_slots_ = 0;       // that ever were in planned ranges
   std::uint64_t paged_slot_bytes_ = 0;  // summed over these, rounded
   Lending lending_;
+  std::vector<pages::Extent> returning_;  // idle ranges that are late blocks meanwhile
   Bytes least_sparse_ = 0;  // of blocks of which less than half was touched; 0: none yet
   Bytes most_dense_ = 0;    // of those of which more was
 
@@ -352,7 +361,9 @@ void Engine::visit_slots(Visit&& visit) {
       visit(arenas_.address(stream, offset), bytes);
     });
   }
-  arenas_.for_each_late(here_.late, visit);
+  arenas_.for_each_late(here_.late, [&](std::uintptr_t address, Bytes bytes) {
+    if (returning_.empty() || !is_returned(address)) visit(address, bytes);
+  });
 }
 
 // The table that adapters get.

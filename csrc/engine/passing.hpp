@@ -15,6 +15,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -92,9 +93,12 @@ class Passing {
  private:
   using Levels = std::array<std::uint64_t, 6>;
 
-  static constexpr std::size_t kMisses = 2, kPages = 16;  // where they begin
-  static constexpr std::ptrdiff_t kWaits =
-      4;  // and what goes with them: streams may share pages by plan
+  // Where they begin in `counted_in`, and what goes with waits: streams may share pages by plan.
+  static constexpr std::size_t kMisses = 2;
+  static constexpr std::size_t kRequestedBytes = kMisses + static_cast<std::size_t>(Miss::kCount);
+  static constexpr std::size_t kPages = kRequestedBytes + 8;
+  static constexpr std::ptrdiff_t kWaits = 4;
+  static_assert(kPages + 5 + kWaits == std::tuple_size_v<Counted>);
 
   bool is_as_planned(const Counted& change, std::uint32_t plan) const noexcept {
     const auto is_zero = [](std::uint64_t one) { return one == 0; };
@@ -103,7 +107,7 @@ class Passing {
     return plan < terms_.most_bytes.size() && change[0] > 0 &&
            std::all_of(misses, misses + static_cast<int>(Miss::kCount) - 1, is_zero) &&
            std::all_of(change.begin() + kPages, change.end() - kWaits, is_zero) &&
-           static_cast<Bytes>(change[8]) <= terms_.most_bytes[plan];
+           static_cast<Bytes>(change[kRequestedBytes]) <= terms_.most_bytes[plan];
   }
 
   static bool is_more_of(const Passed& before, const Passed& one) noexcept {
@@ -130,31 +134,31 @@ class Passing {
     const pages::Statistics& pages = now.pages;
     const auto& misses = own.misses;
     static_assert(static_cast<int>(Miss::kCount) == 6);
-    return {own.requests,
-            own.hits,
-            misses[0],
-            misses[1],
-            misses[2],
-            misses[3],
-            misses[4],
-            misses[5],
-            own.requested_bytes,
-            own.hit_bytes,
-            own.persistent_bytes,
-            own.skipped,
-            own.jumps,
-            own.late,
-            own.takeovers,
-            now.fallback_bytes,
-            pages.creates,
-            pages.releases,
-            pages.maps,
-            pages.grants,
-            pages.unmaps,
-            pages.events,
-            pages.waits,
-            pages.waits_added,
-            pages.hand_overs};
+    return std::array{own.requests,
+                      own.hits,
+                      misses[0],
+                      misses[1],
+                      misses[2],
+                      misses[3],
+                      misses[4],
+                      misses[5],
+                      own.requested_bytes,
+                      own.hit_bytes,
+                      own.persistent_bytes,
+                      own.skipped,
+                      own.jumps,
+                      own.late,
+                      own.takeovers,
+                      now.fallback_bytes,
+                      pages.creates,
+                      pages.releases,
+                      pages.maps,
+                      pages.grants,
+                      pages.unmaps,
+                      pages.events,
+                      pages.waits,
+                      pages.waits_added,
+                      pages.hand_overs};
   }
 
   static Levels levels_of(const Statistics& now) noexcept {

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <limits>
 
+#include "checks.hpp"
 #include "pages/statistics.hpp"
 #include "types.hpp"
 
@@ -88,6 +89,7 @@ struct Level {
       sparse += bytes;
   }
   void remove(Bytes bytes) noexcept {
+    PGMO_ASSERT(bytes >= 0 && bytes <= live);
     live -= bytes;
     if (bytes >= sparse_from) [[unlikely]]
       sparse -= bytes;

@@ -52,6 +52,9 @@ constexpr std::uint64_t kFollowedJump = 64;
 // program comes once more.
 constexpr std::uint32_t kRepeated = 8;
 
+// Requests missed in a row that are kept to be compared: as many as anybody looks back at.
+constexpr std::size_t kMostMissed = kMostReasons > kRepeated ? kMostReasons : kRepeated;
+
 // Of a plan's bytes: what its smallest requests have together. They are small change: to serve them
 // elsewhere costs nothing, and to be wrong about them costs all that they would have passed over.
 constexpr double kSmallChange = 1.0 / 128;

@@ -12,6 +12,7 @@
 #include <optional>
 #include <vector>
 
+#include "checks.hpp"
 #include "pages/space.hpp"
 
 namespace pgmo::pages {
@@ -163,6 +164,7 @@ void Space::died(Extent block) noexcept {
 
 void Space::drop(Address address) noexcept {
   const auto block = blocks_.find(address);
+  PGMO_ASSERT(block != blocks_.end());
   block->second.window->give({address, block->second.bytes});
   blocks_.erase(block);
 }

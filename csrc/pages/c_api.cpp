@@ -58,6 +58,8 @@ Address address_of(const void* pointer) {
   return reinterpret_cast<Address>(pointer);
 }
 
+static_assert(kMostStreams == PGMO_MOST_STREAMS);
+
 pgmo_space* open(const pgmo_pages_device* table, std::uint64_t page, int aliases) {
   Tuning tuning;
   tuning.page = static_cast<Bytes>(page);
@@ -144,6 +146,8 @@ constexpr pgmo_pages_api kApi = {
     .ordered =
         [](pgmo_space* space, int what, std::uint32_t stream, std::uint64_t event) {
           constexpr int kFirst = 4;  // as the engine numbers them
+          constexpr int kLast = kFirst + static_cast<int>(Clocks::Ordered::kLost);
+          if (what < kFirst || what > kLast) return;
           space_of(space)->ordered(static_cast<Clocks::Ordered>(what - kFirst), stream, event);
         },
     .pin_living = [](pgmo_space* space) { space_of(space)->pin_living(); },

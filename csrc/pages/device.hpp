@@ -25,6 +25,7 @@ using Sleep = std::uint32_t;   // of what goes to sleep at once; 0: none
 using Stream = std::uint32_t;  // a number below kMostStreams, see cuda/streams.hpp
 
 constexpr Stream kMostStreams = 64;
+static_assert(kMostStreams <= 64, "sets of streams are words with one bit each");
 
 struct Extent {
   Address address;

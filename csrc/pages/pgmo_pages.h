@@ -22,6 +22,9 @@ extern "C" {
 
 #define PGMO_PAGES_API_VERSION 4
 
+/* Numbers of streams are below it. */
+#define PGMO_MOST_STREAMS 64
+
 typedef struct pgmo_space pgmo_space;
 
 /* Of a device; what each does is told in pages/device.hpp. Those that return int return non-zero on

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <iterator>
 
+#include "checks.hpp"
 namespace pgmo::pages {
 namespace {
 
@@ -73,9 +74,11 @@ void Window::take(Extent range) {
     put(spare(), {end_of(range), static_cast<Bytes>(end_of(whole) - end_of(range))});
   }
   ++taken_;
+  PGMO_ASSERT_EXPENSIVE(consistent());
 }
 
 void Window::give(Extent range) noexcept {
+  PGMO_ASSERT(taken_ > 0);
   --taken_;
   auto after = by_address_.lower_bound(range.address);
   Gap gap;
@@ -92,6 +95,7 @@ void Window::give(Extent range) noexcept {
   }
   if (gap.place.empty()) gap = spare();
   put(std::move(gap), range);
+  PGMO_ASSERT_EXPENSIVE(consistent());
 }
 
 Window::Gap Window::make() {
@@ -116,9 +120,21 @@ void Window::put(Gap gap, Extent range) noexcept {
 }
 
 Window::Gap Window::spare() noexcept {
+  PGMO_ASSERT(!spares_.empty());
   Gap gap = std::move(spares_.back());
   spares_.pop_back();
   return gap;
+}
+
+// Gaps do not overlap, each is known by its size, too, and there are enough to give back all that
+// is taken.
+bool Window::consistent() const noexcept {
+  Address end = 0;
+  for (const auto& [address, bytes] : by_address_) {
+    if (bytes <= 0 || address < end || by_size_.count({bytes, address}) == 0) return false;
+    end = end_of({address, bytes});
+  }
+  return by_size_.size() == by_address_.size() && spares_.size() >= taken_;
 }
 
 }  // namespace pgmo::pages

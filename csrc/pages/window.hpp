@@ -61,6 +61,7 @@ class Window {
   Gap pull(ByAddress::iterator gap) noexcept;
   void put(Gap gap, Extent range) noexcept;
   Gap spare() noexcept;
+  bool consistent() const noexcept;
 
   ByAddress by_address_;
   BySize by_size_;

@@ -13,7 +13,8 @@ NATIVE_OUT ?= build/native
 # Through a header that was compiled before, GCC 12 tells of what it takes for errors in the strings
 # of its own library.
 NATIVE_WARNINGS = -Wall -Wextra -Wshadow -Wconversion -Wno-array-bounds -Wno-stringop-overflow
-NATIVE_BASE = -std=c++20 -pthread $(NATIVE_WARNINGS)
+# All that the code checks itself: csrc/checks.hpp.
+NATIVE_BASE = -std=c++20 -pthread -DPGMO_CHECKS=3 $(NATIVE_WARNINGS)
 NATIVE_INCLUDES = -Icsrc -Itests/native/support -Itests/native/attacks -Itests/native/attacks/pages -Itests/native/attacks/order
 
 # Each source is a program of its name, whichever folder it is in.

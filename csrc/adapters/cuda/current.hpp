@@ -59,9 +59,13 @@ void require_own_device() {
               "initialized: use the 'spawn' start method");
 }
 
+bool is_known(int device) {
+  return device >= 0 && device < kMostDevices;
+}
+
 Device& device_at(int index) {
-  TORCH_CHECK(index >= 0 && index < kMostDevices, "pgmo knows the CUDA devices 0 to ",
-              kMostDevices - 1, ", not ", index);
+  TORCH_CHECK(is_known(index), "pgmo knows the CUDA devices 0 to ", kMostDevices - 1, ", not ",
+              index);
   return devices()[index];
 }
 

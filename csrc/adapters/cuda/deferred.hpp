@@ -18,6 +18,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <list>
 #include <mutex>
 #include <new>
 #include <unordered_map>
@@ -134,28 +135,35 @@ class DeferredFrees {
     most = std::min(most, waiting_.size());
     done.reserve(most);
     for (; most > 0; --most) {
-      if (next_ >= waiting_.size()) next_ = 0;
-      if (!is_done(waiting_[next_])) {
-        ++next_;
-        continue;
+      if (is_done(waiting_.front())) {
+        done.push_back(waiting_.front().block);
+        waiting_.pop_front();
+      } else {  // others come first the next time
+        waiting_.splice(waiting_.end(), waiting_, waiting_.begin());
       }
-      done.push_back(waiting_[next_].block);
-      waiting_.erase(waiting_.begin() + static_cast<std::ptrdiff_t>(next_));
     }
     count();
     return done;
   }
 
-  // Until all streams are done, except those that are being captured.
+  // Until all streams are done, except those that are being captured. Without the mutex: neither
+  // whoever frees a block nor a fork waits for streams.
   void wait() {
-    const std::lock_guard guard(mutex_);
+    std::list<Waiting> all;  // nobody else looks at them meanwhile; `count` still says they wait
+    {
+      const std::lock_guard guard(mutex_);
+      all.swap(waiting_);
+    }
     const BesideCaptures beside;
-    for (Waiting& one : waiting_) {
+    for (Waiting& one : all) {
       record(one);
       for (cudaEvent_t event : one.events) {
         if (cudaEventSynchronize(event) != cudaSuccess) (void)cudaGetLastError();
       }
     }
+    const std::lock_guard guard(mutex_);
+    waiting_.splice(waiting_.begin(), all);
+    count();
   }
 
  private:
@@ -235,8 +243,7 @@ class DeferredFrees {
 
   std::mutex mutex_;
   std::unordered_map<void*, std::vector<Use>> uses_;
-  std::vector<Waiting> waiting_;
-  size_t next_ = 0;  // to be looked at
+  std::list<Waiting> waiting_;  // the one that was looked at last is the last
   bool forgotten_ = false;
   std::atomic<size_t> use_count_{0};
   std::atomic<size_t> waiting_count_{0};

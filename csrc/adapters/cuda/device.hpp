@@ -36,7 +36,6 @@
 namespace c10::cuda::CUDACachingAllocator::pgmo {
 namespace {
 
-constexpr int kMostDevices = 16;
 constexpr int kMostUpstreams = 4;
 constexpr int kMostEngines = 32;
 

@@ -26,6 +26,8 @@
 namespace c10::cuda::CUDACachingAllocator::pgmo {
 namespace {
 
+constexpr int kMostDevices = 16;
+
 class History {
  public:
   using Action = TraceEntry::Action;
@@ -104,8 +106,6 @@ class History {
   }
 
  private:
-  static constexpr size_t kMostDevices = 16;
-
   Context of_birth(void* block) const {
     const auto found = known_.find(block);
     const bool wanted = when_.load() >= RecordContext::ALLOC && found != known_.end();

@@ -75,6 +75,8 @@ struct Room {
   std::function<void()> growing = [] {};         // before a page is taken from the card
 };
 
+static_assert(StreamNumbers::kMost <= PGMO_MOST_STREAMS);
+
 class PageDevice {
  public:
   PageDevice(int index, StreamNumbers& streams, const ActivePools& pools, Room room)

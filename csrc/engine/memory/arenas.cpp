@@ -133,6 +133,24 @@ std::optional<Arenas::Released> Arenas::release_retired(std::uintptr_t address) 
   return std::nullopt;
 }
 
+void Arenas::hold(LateSet& late, std::uintptr_t address, Bytes bytes) {
+  if (const auto offset = offset_at(address)) return late.insert(*offset, bytes);
+  for (Retired& retired : retired_) {
+    if (!contains(retired.arena, address)) continue;
+    return retired.blocks.insert(static_cast<Offset>(address - address_of(retired.arena.base)),
+                                 bytes);
+  }
+}
+
+pgmo_arena Arenas::let_go(LateSet& late, std::uintptr_t address) noexcept {
+  if (const auto offset = offset_at(address)) {
+    (void)late.erase(*offset);
+    return {};
+  }
+  const auto released = release_retired(address);
+  return released ? released->empty : pgmo_arena{};
+}
+
 bool Arenas::owns(std::uintptr_t address) const noexcept {
   return offset_at(address).has_value() ||
          std::any_of(retired_.begin(), retired_.end(),

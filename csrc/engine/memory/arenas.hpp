@@ -32,6 +32,7 @@ class Arenas {
   static constexpr std::uint32_t kEveryStream = ~std::uint32_t{0};
   // With an arena of their own. One bit of `without` stays set, then, for all streams beyond.
   static constexpr std::uint32_t kMostStreams = 63;
+  static_assert(kMostStreams < 64, "`without` has one bit for each, and one for all beyond");
   // Offsets are below it, so that sums of them are numbers.
   static constexpr Offset kMostOffsets = Offset{1} << 60;
 
@@ -114,6 +115,12 @@ class Arenas {
 
   // For an address in a retired arena.
   std::optional<Released> release_retired(std::uintptr_t address) noexcept;
+
+  // An idle range of a current or a retired arena becomes a late block, until it is let go of.
+  // Throws std::bad_alloc. Then, where nothing else was left in a retired one, the arena is to be
+  // given back.
+  void hold(LateSet& late, std::uintptr_t address, Bytes bytes);
+  pgmo_arena let_go(LateSet& late, std::uintptr_t address) noexcept;
 
   // Late blocks by their addresses, those of the current arenas and of the retired ones.
   template <typename Visit>

@@ -27,20 +27,22 @@ namespace pgmo {
 
 namespace {
 
-// What is returned before others get the lock: a millisecond or two of the system's.
+// What nobody is served from while it is returned: a millisecond or two of the system's.
 constexpr std::uintptr_t kAtOnce = std::uintptr_t{16} << 20;
+constexpr std::size_t kMostAtOnce = 256;  // ranges
 
 std::uintptr_t page_bytes() noexcept {
   static const auto page = static_cast<std::uintptr_t>(::sysconf(_SC_PAGESIZE));
   return page;
 }
 
-// Goes through idle addresses in their order and returns whole pages, up to so many bytes.
+// Goes through idle addresses in their order and collects whole pages, up to so many bytes.
 class Sweep {
  public:
-  explicit Sweep(std::uintptr_t from) : from_(from) {}
+  Sweep(std::uintptr_t from, std::vector<pages::Extent>& found) : from_(from), found_(found) {}
 
-  void idle(std::uintptr_t begin, std::uintptr_t end) noexcept {
+  // Throws std::bad_alloc.
+  void idle(std::uintptr_t begin, std::uintptr_t end) {
     const std::uintptr_t page = page_bytes();
     begin = std::max((begin + page - 1) / page * page, from_);
     end = end / page * page;
@@ -48,28 +50,23 @@ class Sweep {
     stopped_ = end - begin > left_;
     from_ = stopped_ ? begin + left_ : end;
     left_ -= from_ - begin;
-    // Where the system refuses, they stay as they are.
-    const int refused = ::madvise(reinterpret_cast<void*>(begin), from_ - begin, MADV_DONTNEED);
-    if (refused == 0) returned_ += static_cast<Bytes>(from_ - begin);
+    if (from_ > begin) found_.push_back({begin, static_cast<Bytes>(from_ - begin)});
+    stopped_ = stopped_ || found_.size() == kMostAtOnce;
   }
 
   // Where the next one goes on, if this one has come to its limit.
   bool stopped() const noexcept { return stopped_; }
   std::uintptr_t from() const noexcept { return from_; }
-  Bytes returned() const noexcept { return returned_; }
 
  private:
   std::uintptr_t from_;
+  std::vector<pages::Extent>& found_;
   std::uintptr_t left_ = kAtOnce;
   bool stopped_ = false;
-  Bytes returned_ = 0;
 };
 
 }  // namespace
 
-// The lock is held during calls of the system: a retired arena goes back when its last block dies,
-// on whatever thread, and its addresses may be somebody else's then. So it is given up in between,
-// and what lives is looked up anew.
 Bytes Engine::return_idle() {
   return return_pages(false);
 }
@@ -144,40 +141,84 @@ Bytes Engine::sparse_from() noexcept {
   return least_sparse_ > most_dense_ ? least_sparse_ : 0;
 }
 
-// A slot is one of those that live before anybody is told of it, so that of the current arenas
-// pages may go back while they serve, too.
+// The lock is not held during calls of the system. Meanwhile each range that goes back is a late
+// block: no slot is served there, and its arena, current or retired, is not given back. A slot is
+// one of those that live before anybody is told of it, so that of the current arenas pages may go
+// back while they serve, too. One thread at a time; for another one there is nothing to do.
 Bytes Engine::return_pages(bool serving) {
   Bytes returned = 0;
   std::uintptr_t from = 0;
+  std::vector<pgmo_arena> empty;
+  empty.reserve(kMostAtOnce);  // before anything is held
   for (bool more = true; more;) {
-    const std::lock_guard<Spinlock> guard(lock_);
-    std::vector<pages::Extent> living;
-    visit_slots([&](std::uintptr_t address, Bytes bytes) { living.push_back({address, bytes}); });
-    std::vector<pgmo_arena> idle;
-    arenas_.for_each_retired([&](const pgmo_arena& arena) { idle.push_back(arena); });
-    if (serving || !has(PGMO_SERVING)) {
-      arenas_.for_each([&](const Arenas::Segment& segment) { idle.push_back(segment.arena); });
+    {
+      const std::lock_guard<Spinlock> guard(lock_);
+      if (!returning_.empty()) return returned;
+      more = hold_idle(serving, from);
     }
-    std::ranges::sort(living, {}, &pages::Extent::address);
-    std::ranges::sort(idle, {}, [](const pgmo_arena& arena) { return address_of(arena.base); });
-    Sweep sweep(from);
-    for (const pgmo_arena& arena : idle) {
-      std::uintptr_t idle_from = address_of(arena.base);
-      for (const pages::Extent& block : living) {
-        if (!contains(arena, block.address)) continue;
-        sweep.idle(idle_from, block.address);
-        idle_from = block.address + static_cast<std::uintptr_t>(block.bytes);
+    for (const pages::Extent& range : returning_) {
+      // Where the system refuses, they stay as they are.
+      const auto bytes = static_cast<std::size_t>(range.bytes);
+      if (::madvise(reinterpret_cast<void*>(range.address), bytes, MADV_DONTNEED) == 0) {
+        returned += range.bytes;
       }
-      sweep.idle(idle_from, address_of(arena.base) + arena.bytes);
     }
-    returned += sweep.returned();
-    from = sweep.from();
-    more = sweep.stopped();
-    if (!more && (serving || !has(PGMO_SERVING))) {
-      lending_.returned(slots_.dense(), blocks_.foreign.dense());
-    }
+    let_idle_go(empty);
+    for (const pgmo_arena& arena : empty) give_back(arena);
+    empty.clear();
+  }
+  const std::lock_guard<Spinlock> guard(lock_);
+  if (serving || !has(PGMO_SERVING)) {
+    lending_.returned(slots_.dense(), blocks_.foreign.dense());
   }
   return returned;
+}
+
+// Idle ranges from these addresses on, which go on to the next ones. True: there are more. The lock
+// is held.
+bool Engine::hold_idle(bool serving, std::uintptr_t& from) {
+  std::vector<pages::Extent> living;
+  visit_slots([&](std::uintptr_t address, Bytes bytes) { living.push_back({address, bytes}); });
+  std::vector<pgmo_arena> idle;
+  arenas_.for_each_retired([&](const pgmo_arena& arena) { idle.push_back(arena); });
+  if (serving || !has(PGMO_SERVING)) {
+    arenas_.for_each([&](const Arenas::Segment& segment) { idle.push_back(segment.arena); });
+  }
+  std::ranges::sort(living, {}, &pages::Extent::address);
+  std::ranges::sort(idle, {}, [](const pgmo_arena& arena) { return address_of(arena.base); });
+  std::vector<pages::Extent> found;
+  Sweep sweep(from, found);
+  for (const pgmo_arena& arena : idle) {
+    std::uintptr_t idle_from = address_of(arena.base);
+    for (const pages::Extent& block : living) {
+      if (!contains(arena, block.address)) continue;
+      sweep.idle(idle_from, block.address);
+      idle_from = block.address + static_cast<std::uintptr_t>(block.bytes);
+    }
+    sweep.idle(idle_from, address_of(arena.base) + arena.bytes);
+  }
+  std::size_t held = 0;
+  try {
+    for (; held < found.size(); ++held) {
+      arenas_.hold(here_.late, found[held].address, found[held].bytes);
+    }
+  } catch (const std::bad_alloc&) {
+    while (held > 0) arenas_.let_go(here_.late, found[--held].address);
+    throw;
+  }
+  returning_ = std::move(found);
+  from = sweep.from();
+  return sweep.stopped();
+}
+
+// Adds the arenas that nothing holds any more.
+void Engine::let_idle_go(std::vector<pgmo_arena>& empty) noexcept {
+  const std::lock_guard<Spinlock> guard(lock_);
+  for (const pages::Extent& range : returning_) {
+    const pgmo_arena arena = arenas_.let_go(here_.late, range.address);
+    if (arena.base != nullptr) empty.push_back(arena);  // there is room
+  }
+  returning_.clear();
 }
 
 }  // namespace pgmo

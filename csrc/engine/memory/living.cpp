@@ -26,8 +26,9 @@ std::vector<Living> Engine::living() {
       add(arenas_.address(stream, offset), bytes, Living::kSlot, until);
     });
   }
-  arenas_.for_each_late(
-      here_.late, [&](std::uintptr_t address, Bytes bytes) { add(address, bytes, Living::kLate); });
+  arenas_.for_each_late(here_.late, [&](std::uintptr_t address, Bytes bytes) {
+    if (!is_returned(address)) add(address, bytes, Living::kLate);
+  });
   return all;
 }
 

@@ -4,6 +4,8 @@
 #include <cstring>
 #include <new>
 
+#include "checks.hpp"
+
 namespace pgmo {
 namespace {
 
@@ -71,6 +73,7 @@ void BlockTable::count_gone(const Block& block) noexcept {
   if (block.foreign) {
     foreign.remove(block.bytes);
   } else {
+    PGMO_ASSERT(slots_ > 0);
     --slots_;
   }
 }

@@ -13,6 +13,7 @@
 #include <iterator>
 #include <map>
 
+#include "checks.hpp"
 #include "types.hpp"
 
 namespace pgmo {
@@ -23,7 +24,10 @@ class LateSet {
   std::size_t size() const noexcept { return blocks_.size(); }
 
   // Throws std::bad_alloc; the set is unchanged then.
-  void insert(Offset offset, Bytes bytes) { blocks_.emplace(offset, bytes); }
+  void insert(Offset offset, Bytes bytes) {
+    PGMO_ASSERT_INTERNAL(bytes > 0 && !overlaps(offset, bytes));
+    blocks_.emplace(offset, bytes);
+  }
 
   // The bytes of the late block at that offset, which is removed; 0 when there is none.
   Bytes erase(Offset offset) noexcept {

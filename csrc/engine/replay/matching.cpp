@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <bit>
 
+#include "checks.hpp"
 #include "engine/replay/replayer.hpp"
 
 namespace pgmo {
@@ -194,6 +195,7 @@ bool Replayer::follows_missed(SlotIndex request) const noexcept {
   const std::size_t reasons = jumps_.reasons();
   if (reasons > missed_count_ || reasons > request) return false;
   for (SlotIndex back = 1; back <= reasons; ++back) {
+    PGMO_ASSERT(back <= missed_.size());
     if (plan_.slot(request - back).key != missed_[back - 1]) return false;
   }
   return true;

@@ -32,6 +32,7 @@ using RequestKey = std::uint64_t;
 
 constexpr int kStreamShift = 48;  // sizes below 256 TiB
 constexpr Bytes kLargestRequest = (Bytes{1} << kStreamShift) - 1;
+constexpr std::uint32_t kMostStreamIndices = 1u << (64 - kStreamShift);
 
 constexpr RequestKey make_key(Bytes bytes, std::uint32_t stream_index) noexcept {
   return static_cast<RequestKey>(bytes) | static_cast<RequestKey>(stream_index) << kStreamShift;
@@ -166,8 +167,9 @@ class ReplayPlan {
  private:
   static constexpr std::uint32_t kNowhere = ~std::uint32_t{0};
   static constexpr Offset kNoOffset = -1;
-  static constexpr std::size_t kSentinels = 16;  // at least kAhead + 1
-  static constexpr SlotIndex kAhead = 8;         // requests: some 200 ns, a miss in every cache
+  static constexpr SlotIndex kAhead = 8;  // requests: some 200 ns, a miss in every cache
+  static constexpr std::size_t kSentinels = 16;
+  static_assert(kSentinels > kAhead, "the slot that is fetched ahead of the last one is there");
 
   struct Occurrence {
     RequestKey key;

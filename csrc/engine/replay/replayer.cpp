@@ -5,6 +5,8 @@
 #include <cstdlib>
 #include <new>
 
+#include "checks.hpp"
+
 namespace pgmo {
 
 Offset Replayer::serve(RequestKey key) {
@@ -31,6 +33,8 @@ Bytes Replayer::release(Offset offset) noexcept {
 }
 
 void Replayer::end_iteration() {
+  PGMO_ASSERT(cursor_ <= plan_.requests() && skipped_count_ <= skipped_.size());
+  PGMO_ASSERT(now_ < static_cast<Tick>(plan_.requests()) || cursor_ == plan_.requests());
   pass(plan_.requests());
   const std::uint64_t answered = counters_.answered() - answered_before_;
   if (answered < plan_.requests()) counters_.skipped += plan_.requests() - answered;
@@ -130,6 +134,7 @@ Offset Replayer::serve_at(SlotIndex request, RequestKey key) noexcept {
       reason = Miss::kLate;
       continue;
     }
+    PGMO_ASSERT(bytes > 0 && bytes <= key_bytes(plan_.slot(index).key));
     place.living = index;
     place.bytes = bytes;
     ++counters_.requests;

@@ -67,6 +67,9 @@ struct Surroundings {
 
 class Replayer {
  public:
+  static_assert(tuning::kMostReasons <= tuning::kMostMissed);
+  static_assert(tuning::kRepeated <= tuning::kMostMissed && tuning::kRepeated > 0);
+
   Replayer(ReplayPlan plan, Surroundings& surroundings)
       : plan_(std::move(plan)),
         late_(surroundings.late),
@@ -196,7 +199,7 @@ class Replayer {
   SlotIndex cursor_ = 0;
   Tick now_ = -1;
   const ReplayPlan::End* end_;
-  std::array<RequestKey, tuning::kMostReasons>
+  std::array<RequestKey, tuning::kMostMissed>
       missed_{};                  // that the plan did not know, newest first
   std::size_t missed_count_ = 0;  // in a row, the previous request included
   std::array<SlotIndex, tuning::kMostSkipped> skipped_{};

@@ -12,6 +12,7 @@
 #include <utility>
 #include <vector>
 
+#include "checks.hpp"
 #include "pages/space.hpp"
 
 namespace pgmo::pages {
@@ -148,6 +149,7 @@ void Space::vacate(PlannedRange& range, Extent slot, std::uint64_t generation,
     const Marks marks = pool_.clocks().now(users | Marks::bit(range.stream()));
     const Places places = places_under(slot);
     range.used_pages_ -= std::min(range.used_pages_, unused(places, 1));
+    PGMO_ASSERT(range.used_bytes_ >= slot.bytes);
     range.used_bytes_ -= slot.bytes;
     pool_.leave(places, marks);
     for (std::size_t at = 0; at < places.size(); ++at) shared |= places[at].twin != nullptr;
@@ -307,6 +309,7 @@ bool Space::surrender(PlannedRange& range) noexcept {
   range.used_bytes_ = 0;
   for (const Extent& slot : living_) range.used_bytes_ += slot.bytes;
   range.settled_.clear();
+  PGMO_ASSERT_EXPENSIVE(pool_.consistent());
   return true;
 }
 

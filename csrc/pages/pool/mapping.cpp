@@ -4,6 +4,7 @@
 #include <array>
 #include <utility>
 
+#include "checks.hpp"
 #include "pages/pool/pool.hpp"
 
 namespace pgmo::pages {
@@ -65,6 +66,7 @@ bool Pool::map() noexcept {
 }
 
 void Pool::link(Place& place, Page& page) noexcept {
+  PGMO_ASSERT(place.page == nullptr && place.another == nullptr);
   if (page.untouched) touch(page);
   if (place.step == Step::kAsleep) meter_.asleep_change(-tuning_.page);
   place.page = &page;
@@ -84,6 +86,7 @@ void Pool::touch(Page& page) noexcept {
 }
 
 void Pool::unlink(Place& place) noexcept {
+  PGMO_ASSERT(place.page != nullptr);
   Page& page = *place.page;
   if (place.step == Step::kAsleep) meter_.asleep_change(tuning_.page);
   if (page.home == &place) {
@@ -134,12 +137,14 @@ void Pool::commit(Places places, Stream stream) noexcept {
     place.page->marks = place.page->marks.on(stream);
   }
   note_peak();
+  PGMO_ASSERT_EXPENSIVE(consistent());
 }
 
 void Pool::roll_back(Places places) noexcept {
   abandon_needs();
   const std::lock_guard guard(state_);
   dismiss(places);
+  PGMO_ASSERT_EXPENSIVE(consistent());
 }
 
 // Pages that the device has refused to map, and that were mapped nowhere before, go back to it: it

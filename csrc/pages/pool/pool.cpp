@@ -8,6 +8,7 @@
 
 #include <algorithm>
 
+#include "checks.hpp"
 namespace pgmo::pages {
 namespace {
 
@@ -61,10 +62,12 @@ bool Pool::adopt(Place& place) noexcept {
     page->home = &place;
   }
   if (place.blocks++ == 0) {
+    PGMO_ASSERT(page->state == State::kIdle);
     idle_.remove(*page);
     page->state = State::kUsed;
     ++occupied_;
   }
+  PGMO_ASSERT(page->home == &place && page->state == State::kUsed);
   strayed_ |= strays;
   return true;
 }
@@ -77,12 +80,15 @@ bool Pool::misplaced(const Place& place) const noexcept {
 }
 
 void Pool::drop(Place& place) noexcept {
+  PGMO_ASSERT(place.blocks > 0 && place.page != nullptr && place.page->home == &place);
+  PGMO_ASSERT(place.page->state == State::kUsed);
   if (--place.blocks > 0) return;
   --occupied_;
   become_idle(*place.page);
 }
 
 void Pool::become_idle(Page& page) noexcept {
+  PGMO_ASSERT(page.state != State::kIdle && page.home != nullptr);
   page.state = State::kIdle;
   idle_.push_back(page);
 }
@@ -110,15 +116,22 @@ void Pool::began_to_hold() noexcept {
 }
 
 void Pool::count(Places places) noexcept {
-  for (std::size_t at = 0; at < places.size(); ++at) ++places[at].blocks;
+  for (std::size_t at = 0; at < places.size(); ++at) {
+    PGMO_ASSERT(places[at].blocks >= kHold);  // a slot lies where its plans have slots
+    ++places[at].blocks;
+  }
 }
 
 void Pool::let_go(Places places, const Marks& marks) noexcept {
-  for (std::size_t at = 0; at < places.size(); ++at) places[at].blocks -= kHold - 1;
+  for (std::size_t at = 0; at < places.size(); ++at) {
+    PGMO_ASSERT(places[at].blocks >= kHold);
+    places[at].blocks -= kHold - 1;
+  }
   leave(places, marks);
 }
 
 void Pool::ceased_to_hold() noexcept {
+  PGMO_ASSERT(held_ranges_ > 0);
   exact_ = --held_ranges_ == 0;
   ++numbers_.surrenders;
   note_peak();

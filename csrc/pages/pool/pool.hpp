@@ -173,6 +173,9 @@ class Pool {
   // Pages are not created beyond it. Returns what is held beyond it now.
   Bytes limit(Bytes bytes) noexcept;
 
+  // Whether all is as it has to be, whatever is in between. `state` is held.
+  bool consistent() const noexcept;
+
  private:
   struct Need {
     Place* place;

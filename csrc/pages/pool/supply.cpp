@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <new>
 
+#include "checks.hpp"
 #include "pages/pool/pool.hpp"
 
 namespace pgmo::pages {
@@ -133,6 +134,7 @@ bool Pool::may_use(const Page& page, Stream stream, bool behind_events) const no
 }
 
 void Pool::use(Page& page, Stream stream) noexcept {
+  PGMO_ASSERT(page.state == State::kIdle);
   idle_.remove(page);
   page.state = State::kMoving;
   const Marks others = page.marks.elsewhere(stream);
@@ -223,6 +225,7 @@ void Pool::release(Page& page) noexcept {
   }
   device_.release(page.handle);
   const std::lock_guard guard(state_);
+  PGMO_ASSERT(held_ > 0 && page.state == State::kMoving);
   page.marks = {};
   page.state = State::kGone;
   gone_.push_back(page);
@@ -233,6 +236,7 @@ void Pool::release(Page& page) noexcept {
   }
   ++numbers_.releases;
   meter_.pages_change(-tuning_.page);
+  PGMO_ASSERT_EXPENSIVE(consistent());
 }
 
 Bytes Pool::limit(Bytes bytes) noexcept {

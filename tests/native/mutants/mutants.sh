@@ -67,5 +67,7 @@ done
   echo "#include \"$attack.cpp\""
   (cd "$copy" && find engine pages -name '*.cpp' | sort | sed 's/.*/#include "&"/')
 } > "$copy/attack.cpp"
-${CXX:-g++} -std=c++20 -w -pthread -O1 -I"$copy" -I"$here/../support" -I"$attacks" \
+checks=0  # the oracle has to notice by itself
+if [ "$kind" = invariants ]; then checks=3; fi
+${CXX:-g++} -std=c++20 -DPGMO_CHECKS=$checks -w -pthread -O1 -I"$copy" -I"$here/../support" -I"$attacks" \
   -I"$attacks/pages" -I"$attacks/order" "$copy/attack.cpp" -o "$program"

@@ -1,0 +1,44 @@
+// What always holds of an engine, whoever has called what. Checked by assertions only.
+
+#include <algorithm>
+#include <vector>
+
+#include "engine/engine.hpp"
+
+namespace pgmo {
+
+// The lock is held.
+bool Engine::consistent() {
+  if (replayer_ != nullptr && (selected_ >= plans_.size() || plans_[selected_].get() != replayer_))
+    return false;
+  if (plans_.size() != orders_.size() || plans_.size() != successors_.size()) return false;
+  if (requests_so_far_ > tuning::kPrefix || settling_ < 0) return false;
+  return slots_are_disjoint() && foreign_bytes() == blocks_.foreign.live;
+}
+
+// Slots that live, late ones and those of retired arenas counted in: none overlaps another one,
+// each lies in an arena, and all together they are what is counted.
+bool Engine::slots_are_disjoint() {
+  std::vector<pages::Extent> living;
+  Bytes bytes = 0;
+  bool owned = true;
+  visit_slots([&](std::uintptr_t address, Bytes size) {
+    living.push_back({address, size});
+    bytes += size;
+    owned = owned && arenas_.owns(address);
+  });
+  std::ranges::sort(living, {}, &pages::Extent::address);
+  const auto overlap = [](const pages::Extent& one, const pages::Extent& next) {
+    return one.address + static_cast<std::uintptr_t>(one.bytes) > next.address;
+  };
+  const bool disjoint = std::ranges::adjacent_find(living, overlap) == living.end();
+  return owned && disjoint && bytes == slots_.live;
+}
+
+Bytes Engine::foreign_bytes() const {
+  Bytes sum = 0;
+  blocks_.for_each_foreign([&](std::uintptr_t, Bytes bytes) { sum += bytes; });
+  return sum;
+}
+
+}  // namespace pgmo

@@ -1,0 +1,49 @@
+// What always holds of pages and places: see page.hpp. Checked by assertions only.
+
+#include <array>
+
+#include "pages/pool/pool.hpp"
+
+namespace pgmo::pages {
+namespace {
+
+// Its mappings are its own, and its home is one of them.
+bool has_its_places(const Page& page) noexcept {
+  bool home = page.home == nullptr;
+  for (const Place* place = page.places; place != nullptr; place = place->another) {
+    if (place->page != &page) return false;
+    home = home || place == page.home;
+  }
+  return home;
+}
+
+bool is_what_it_says(const Page& page) noexcept {
+  switch (page.state) {
+    case Page::State::kGone:
+    case Page::State::kFree:
+      return page.home == nullptr && page.places == nullptr;
+    case Page::State::kIdle:  // its home may be about to get another one
+      return page.home != nullptr &&
+             (page.home->blocks == 0 || page.home->step == Place::Step::kGetsPage);
+    case Page::State::kUsed:
+      return page.home != nullptr && page.home->blocks > 0;
+    case Page::State::kMoving:
+      return true;
+  }
+  return false;
+}
+
+}  // namespace
+
+bool Pool::consistent() const noexcept {
+  std::array<std::size_t, 5> pages{};
+  for (const Page& page : pages_) {
+    if (!has_its_places(page) || !is_what_it_says(page)) return false;
+    ++pages[static_cast<std::size_t>(page.state)];
+  }
+  const auto count = [&](Page::State state) { return pages[static_cast<std::size_t>(state)]; };
+  return free_.size() == count(Page::State::kFree) && idle_.size() == count(Page::State::kIdle) &&
+         held_ == pages_.size() - count(Page::State::kGone);
+}
+
+}  // namespace pgmo::pages

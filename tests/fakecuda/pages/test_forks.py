@@ -1,0 +1,75 @@
+"""Forks beside threads that allocate: children free what they inherit and train on the CPU.
+
+Of PyTorch's own allocator only what has no lock is used in children: a child may find that taken,
+with pgmo and without.
+"""
+
+import pytest
+
+from tests.fakecuda.programs import run_program
+
+PROGRAM = """
+import json, os, signal, threading, warnings
+import torch, pgmo
+
+warnings.simplefilter("ignore")
+torch.set_num_threads(1)
+signal.alarm(600)  # a hang, rather than a wait for ever
+{before}
+MIB = 1 << 20
+stop = threading.Event()
+kept = []
+
+def grow_and_shrink(number):
+    stream = torch.cuda.Stream()
+    with torch.cuda.stream(stream):
+        while not stop.is_set():
+            blocks = [torch.empty(size * MIB, dtype=torch.uint8, device="cuda") for size in (1, 7, 3)]
+            blocks[0].record_stream(torch.cuda.default_stream())
+            kept[:] = blocks[:2]
+            del blocks
+            if number == 0:
+                torch.cuda.empty_cache()
+
+def child(inherited):
+    signal.alarm(120)
+    inherited.clear()
+    with pgmo.optimize() as own:  # of the CPU: CUDA cannot be used in a child
+        for _ in range(5):
+            torch.ones(1000).add(1)
+            own.step()
+    return own.history[-1].hits > 0
+
+with pgmo.optimize(device="cuda") as session:
+    for _ in range(4):
+        torch.empty(8 * MIB, dtype=torch.uint8, device="cuda")
+        session.step()
+    threads = [threading.Thread(target=grow_and_shrink, args=(number,)) for number in range(3)]
+    for thread in threads:
+        thread.start()
+    good = 0
+    for _ in range({forks}):
+        inherited = [torch.empty(5 * MIB, dtype=torch.uint8, device="cuda") for _ in range(3)]
+        inherited[0].record_stream(torch.cuda.Stream())
+        process = os.fork()
+        if process == 0:
+            code = 1
+            try:
+                code = 0 if child(inherited) else 2
+            finally:
+                os._exit(code)
+        good += os.waitstatus_to_exitcode(os.waitpid(process, 0)[1]) == 0
+        del inherited
+        torch.empty(8 * MIB, dtype=torch.uint8, device="cuda")
+        session.step()
+    stop.set()
+    for thread in threads:
+        thread.join()
+print(json.dumps(good))
+"""
+
+
+@pytest.mark.parametrize("before", ["", "torch.cuda.memory._record_memory_history()"])
+@pytest.mark.parametrize("forks", [30, pytest.param(1000, marks=pytest.mark.slow)])
+def test_forks_beside_threads_that_allocate(before, forks):
+    assert run_program(PROGRAM.format(before=before, forks=forks)) == forks

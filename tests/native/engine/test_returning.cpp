@@ -1,0 +1,102 @@
+// Idle pages go back to the system while the lock is not held: what others may do meanwhile. The
+// tests call the engine from within that call of the system.
+
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <functional>
+#include <utility>
+
+#include "check.hpp"
+#include "engine_fixture.hpp"
+
+namespace {
+
+std::function<void()> meanwhile;
+
+}  // namespace
+
+extern "C" int madvise(void* begin, size_t bytes, int advice) noexcept {
+  if (meanwhile) std::exchange(meanwhile, {})();
+  return static_cast<int>(syscall(SYS_madvise, begin, bytes, advice));
+}
+
+using namespace pgmo;
+using namespace pgmo::test;
+
+namespace {
+
+constexpr std::size_t kBytes = 1 << 20;
+
+struct Mapped {
+  explicit Mapped(Fixture& fixture) {
+    pgmo_arena arena = fixture.range(0, kBytes);
+    arena.base = memory;
+    fixture.engine.attach_arena(arena);
+    fixture.add({slot(100, 2, 0), slot(200, 2, kBytes / 2)}, kBytes);
+  }
+  ~Mapped() { munmap(memory, kBytes); }
+  Mapped(const Mapped&) = delete;
+  Mapped& operator=(const Mapped&) = delete;
+
+  void* const memory =
+      mmap(nullptr, kBytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+};
+
+}  // namespace
+
+TEST(no_slot_is_served_where_pages_go_back) {
+  Fixture f;
+  const Mapped mapped(f);
+  meanwhile = [&] {
+    f.engine.start_serving();
+    CHECK_EQ(f.allocate(100), 0u);
+    CHECK_EQ(f.missed(Miss::kLate), 1u);
+    CHECK_EQ(f.engine.living().size(), 0u);
+    f.engine.stop_serving();
+    f.engine.end_iteration();
+  };
+  CHECK_EQ(f.engine.return_idle(), static_cast<Bytes>(kBytes));
+  f.engine.start_serving();
+  CHECK_EQ(f.allocate(100), address_of(mapped.memory));
+  CHECK_EQ(f.engine.statistics().late_now, 0u);
+}
+
+TEST(an_arena_is_given_back_once_its_pages_have) {
+  Fixture f;
+  const Mapped mapped(f);
+  meanwhile = [&] {
+    f.engine.detach_arena();
+    CHECK_EQ(f.returned[0], 0);
+    CHECK(!f.engine.yield_idle());
+  };
+  (void)f.engine.return_idle();
+  CHECK_EQ(f.returned[0], 1);
+}
+
+TEST(one_thread_at_a_time_returns_pages) {
+  Fixture f;
+  const Mapped mapped(f);
+  meanwhile = [&] { CHECK_EQ(f.engine.return_idle(), 0); };
+  CHECK_EQ(f.engine.return_idle(), static_cast<Bytes>(kBytes));
+}
+
+TEST(blocks_that_live_keep_their_pages) {
+  Fixture f;
+  const Mapped mapped(f);
+  f.engine.start_serving();
+  const std::uintptr_t block = f.allocate(100);
+  *reinterpret_cast<char*>(block) = 7;
+  f.engine.stop_serving();
+  meanwhile = [&] { f.engine.detach_arena(); };
+  (void)f.engine.return_idle();
+  CHECK_EQ(*reinterpret_cast<char*>(block), 7);
+  CHECK_EQ(f.returned[0], 0);
+  CHECK(f.release(block));
+  CHECK_EQ(f.returned[0], 1);
+}
+
+int main(int argc, char** argv) {
+  return pgmo::test::run_all(argc, argv);
+}
