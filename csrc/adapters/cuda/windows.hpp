@@ -134,6 +134,7 @@ void set_fraction(Device& device, CUDAAllocator* upstream, double whole) {
     fraction.beneath = whole;
     fraction.whole.store(whole);
   }
+  device.baseline.set_fraction(whole);
   limit_pages(device);
 }
 
@@ -174,12 +175,14 @@ void unshare_fraction(Device& device, CUDAAllocator* upstream) {
 bool open_pages(Device& device, CUDAAllocator* upstream) {
   const std::lock_guard guard(device.mutex);
   if (device.page_device != nullptr) return device.pages() != nullptr;
+  device.baseline.begin(device.index, device.pools, upstream);
   if (pages_api == nullptr || upstream->name() == "cudaMallocAsync") return false;
   device.page_device = std::make_unique<PageDevice>(
       device.index, device.streams, device.pools,
       Room{.may_hold = [&device](uint64_t bytes) { return may_hold(device, upstreams[0], bytes); },
            .make = [&device] { return drop_cache_beneath(device, upstreams[0]); },
-           .growing = [&device] { trim_cache_beneath(device, upstreams[0]); }});
+           .growing = [&device] { trim_cache_beneath(device, upstreams[0]); },
+           .took = [&device](int64_t bytes) { device.baseline.took(bytes); }});
   const uint64_t page = device.page_device->prepare();
   if (page == 0) return false;
   const pgmo_pages_device table = device.page_device->table();

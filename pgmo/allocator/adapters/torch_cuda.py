@@ -14,6 +14,7 @@ import numpy as np
 
 from pgmo import _core
 from pgmo.allocator.adapters.adapter import Memory
+from pgmo.allocator.adapters.baseline import Baseline, baseline_of, observe
 from pgmo.allocator.adapters.managed_hints import Hints
 from pgmo.allocator.adapters.optimizer_state import tell_of_states
 from pgmo.allocator.adapters.torch_cuda_source import (
@@ -214,9 +215,7 @@ class TorchCuda:
         """Returns cached memory to the driver, so that recording and replay never hold both."""
         self.library.ask("pgmo_poll", self.index)
         if pages or not self.pages:  # those go where they are needed
-            import torch
-
-            torch.cuda.empty_cache()
+            self.library.call("pgmo_empty_cache")
 
     def spare_memory(self, on: bool) -> None:
         """Nothing to do: torch's allocator has no such choice that could be taken back."""
@@ -228,6 +227,10 @@ class TorchCuda:
     def space(self) -> int:
         """The handle of the device's pages."""
         return self.library.pointer("pgmo_space_of", self.index)
+
+    def baseline(self) -> Baseline | None:
+        """Return what plain PyTorch would have reserved, and what pgmo took; None: no model."""
+        return baseline_of(self.library, self.index)
 
     def synchronize(self) -> None:
         """Waits for all that the device was told to do."""
@@ -333,6 +336,7 @@ def adapter_library() -> AdapterLibrary:
     """
     library = load_adapter(adapter_source())
     library.call("pgmo_know_pages", ctypes.c_void_p(_core.pages_api()), 0)
+    observe(library)
     return library
 
 
