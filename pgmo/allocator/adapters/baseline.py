@@ -1,6 +1,6 @@
 """What plain PyTorch would have reserved in this process, by the model that runs along.
 
-    adapter ──every request and free──▶ csrc/baseline ──▶ Baseline: both peaks, and live bytes
+adapter ──every request and free──▶ csrc/baseline ──▶ Baseline: both peaks, and live bytes
 """
 
 import ctypes
@@ -33,6 +33,7 @@ class Baseline:
         retries: how often plain PyTorch would have given back cached memory to serve a request.
         failures: requests that were served, and for which plain PyTorch would have had no room.
         broken: 1 when the model does not know every request.
+        slept: whether pages of living blocks were given back (`Session.release`).
     """
 
     reserved: int
@@ -46,6 +47,10 @@ class Baseline:
     retries: int
     failures: int
     broken: int
+    slept: bool = False
+
+
+_NAMES = tuple(name for name in Baseline.__dataclass_fields__ if name != "slept")
 
 
 class _Settings(ctypes.Structure):
@@ -64,7 +69,7 @@ class _Settings(ctypes.Structure):
 class _Figures(ctypes.Structure):
     """`pgmo_baseline_figures`: the fields of `Baseline`, in their order."""
 
-    _fields_ = tuple((name, ctypes.c_int64) for name in Baseline.__dataclass_fields__)
+    _fields_ = tuple((name, ctypes.c_int64) for name in _NAMES)
 
 
 def environment_settings(environment: Mapping[str, str] = os.environ) -> AllocatorSettings | None:
@@ -116,4 +121,4 @@ def baseline_of(library: AdapterLibrary, device: int) -> Baseline | None:
     figures = _Figures()
     if not library.ask("pgmo_baseline_of", device, ctypes.byref(figures)):
         return None
-    return Baseline(**{name: getattr(figures, name) for name in Baseline.__dataclass_fields__})
+    return Baseline(**{name: getattr(figures, name) for name in _NAMES})

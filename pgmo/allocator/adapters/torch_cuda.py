@@ -5,6 +5,7 @@ import importlib.util
 import os
 import sysconfig
 from contextlib import suppress
+from dataclasses import replace
 from functools import cache
 from importlib.machinery import ExtensionFileLoader
 from pathlib import Path
@@ -230,7 +231,12 @@ class TorchCuda:
 
     def baseline(self) -> Baseline | None:
         """Return what plain PyTorch would have reserved, and what pgmo took; None: no model."""
-        return baseline_of(self.library, self.index)
+        figures = baseline_of(self.library, self.index)
+        return figures and replace(figures, slept=self.index in _SLEPT)
+
+    def note_sleep(self) -> None:
+        """Note that pages of living blocks are given back, so that less is taken than lives."""
+        _SLEPT.add(self.index)
 
     def synchronize(self) -> None:
         """Waits for all that the device was told to do."""
@@ -259,6 +265,9 @@ class TorchCuda:
 
 _adapters: dict[tuple[int, int], TorchCuda] = {}
 """By device and seat: each session that is open on a device has one, and all share its pages."""
+
+_SLEPT: set[int] = set()
+"""Devices on which pages of living blocks were given back at any time."""
 
 _open: set[tuple[int, int]] = set()
 """Those with an open session: the adapter serves them all."""
