@@ -33,7 +33,7 @@ DEBUG = os.environ.get("PGMO_DEBUG") == "1"
 # What is compiled on the user's machine.
 COMPILED_LATER = (
     *("adapters/*.cpp", "adapters/**/*.hpp"),
-    *("engine/pgmo_engine.h", "pages/pgmo_pages.h"),
+    *("baseline/pgmo_baseline.h", "engine/pgmo_engine.h", "pages/pgmo_pages.h"),
     *("rehearsal/**/*.cpp", "rehearsal/**/*.hpp"),
 )
 
@@ -59,7 +59,7 @@ core = Pybind11Extension(
     "pgmo._core",
     sorted(
         path
-        for folder in ("alignment", "engine", "packing", "pages", "recompute", "bindings")
+        for folder in ("alignment", "baseline", "engine", "packing", "pages", "recompute", "bindings")
         for path in glob(f"csrc/{folder}/**/*.cpp", recursive=True)
     ),
     depends=sorted(glob("csrc/**/*.hpp", recursive=True) + glob("csrc/**/*.h", recursive=True)),

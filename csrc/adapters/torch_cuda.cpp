@@ -77,6 +77,31 @@ int pgmo_know_pages(const pgmo_pages_api* table, int everywhere, char* message, 
   });
 }
 
+// The table for the model of plain PyTorch, and the settings that the environment asks for.
+int pgmo_know_baseline(const pgmo_baseline_api* table, const pgmo_baseline_settings* settings,
+                       char* message, size_t capacity) {
+  return guarded(message, capacity, [&] {
+    TORCH_CHECK(
+        table->version == PGMO_BASELINE_API_VERSION && table->size == sizeof(pgmo_baseline_api),
+        "this adapter was compiled for another version of pgmo's model of PyTorch");
+    adapter::baseline_settings = *settings;
+    adapter::baseline_api = table;
+  });
+}
+
+// 1 where there is a model of the device, whose figures are in `out`.
+int pgmo_baseline_of(int device, pgmo_baseline_figures* out) {
+  return adapter::devices()[device].baseline.figures(out);
+}
+
+// Empties the cache for pgmo's own sake, which plain PyTorch would not do.
+int pgmo_empty_cache(char* message, size_t capacity) {
+  return guarded(message, capacity, [] {
+    const adapter::OwnDoing own;
+    c10::cuda::CUDACachingAllocator::emptyCache();
+  });
+}
+
 // 1 where a device can have pages.
 int pgmo_open_pages(int device) {
   if (!adapter::is_known(device)) return 0;
@@ -211,6 +236,7 @@ int pgmo_attend(int device, int on, char* message, size_t capacity) {
       }
       return adapter::Trace::get().stop();
     }
+    one.baseline.begin(device, one.pools, adapter::current_adapter()->upstream());
     one.attended.store(true);
     adapter::Trace::get().listen();
   });
@@ -239,6 +265,7 @@ int pgmo_take_arena(int device, uint64_t stream, size_t bytes, pgmo_arena* out, 
     TORCH_CHECK(one.streams.known(stream), "stream ", stream, " has not been used yet");
     auto* upstream = adapter::current_adapter()->upstream();
     const OnDevice on(device);
+    const adapter::OwnDoing own;
     void* block = upstream->raw_alloc_with_stream(bytes, one.streams.handle(stream));
     adapter::hold(
         std::make_unique<adapter::Holding>(upstream, block, &one, adapter::absences.load()), bytes,

@@ -29,6 +29,7 @@ void for_each_leaf_lock(Visit&& visit) {
   visit(history().mutex());
   visit(managed().mutex);
   for (Device& device : devices()) {
+    visit(device.baseline.mutex());
     visit(device.deferred.mutex());
     visit(device.pools.mutex());
     visit(device.splits.mutex());
@@ -50,6 +51,7 @@ void become_child() {
     device.serves_pages.store(false);
     device.attended.store(false);
     device.has_survivors.store(false);
+    device.baseline.become_child();
     device.deferred.forget();
     device.splits.forget();
   }

@@ -7,6 +7,7 @@ PYBIND11_MODULE(_core, module) {
       "Native parts of pgmo: the packers, the engine, and what compares iterations and steps.";
   pgmo::bind_alignment(module);
   pgmo::bind_packing(module);
+  pgmo::bind_baseline(module);
   pgmo::bind_block(module);
   pgmo::bind_engine(module);
   pgmo::bind_pages(module);

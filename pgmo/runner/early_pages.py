@@ -8,10 +8,13 @@ Sources: `torch.cuda._lazy_call`, with which PyTorch itself puts off what needs 
 
 import sys
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pgmo.errors import PgmoError
 from pgmo.imports import after_import
+
+if TYPE_CHECKING:
+    from pgmo.allocator.adapters.baseline import Baseline
 
 
 def serve_from_the_start(tell: Callable[[str], object]) -> None:
@@ -23,17 +26,21 @@ def serve_from_the_start(tell: Callable[[str], object]) -> None:
     after_import("torch.cuda", lambda: _when_initialized(tell))
 
 
-def peak_of_pages() -> int:
-    """The most bytes of all cards that were held; 0 where nothing was served from pages.
+def baselines() -> "dict[str, Baseline]":
+    """Return the figures of each device that was used; empty where nothing was served from pages.
 
     Example:
-        >>> peak_of_pages()
-        0
+        >>> baselines()
+        {}
     """
     if not _begun:
-        return 0
-    cuda = sys.modules["torch.cuda"]
-    return sum(cuda.max_memory_reserved(device) for device in range(cuda.device_count()))
+        return {}
+    from pgmo.allocator.adapters.baseline import baseline_of
+    from pgmo.allocator.adapters.torch_cuda import adapter_library
+
+    count = sys.modules["torch.cuda"].device_count()
+    found = {f"cuda:{one}": baseline_of(adapter_library(), one) for one in range(count)}
+    return {device: one for device, one in found.items() if one is not None and one.requests}
 
 
 _begun: list[bool] = []

@@ -141,6 +141,9 @@ class TorchCudaAdapter final : public CUDAAllocator {
     };
     const bool a_slot = device.any_engine(
         [&](pgmo_engine* engine) { return api->shared(engine, data.get(), known) == PGMO_SLOT; });
+    if (stream.device_index() == device.index) {
+      device.baseline.used(data.get(), stream.device_index(), stream.stream());
+    }
     if (a_slot) {
       defer();
     } else if (device.pages() != nullptr && pages_api->owns(device.pages(), data.get())) {
@@ -198,11 +201,14 @@ class TorchCudaAdapter final : public CUDAAllocator {
 #ifdef PGMO_HAS_emptyCache_pool
   void emptyCache(c10::cuda::MempoolId_t pool) override {
     upstream_->emptyCache(pool);
-    if (pool == c10::cuda::MempoolId_t{0, 0}) give_pages_back();
+    if (pool != c10::cuda::MempoolId_t{0, 0}) return;
+    for (Device& device : devices()) device.baseline.empty_cache();
+    give_pages_back();
   }
 #else
   void emptyCache() override {
     upstream_->emptyCache();
+    for (Device& device : devices()) device.baseline.empty_cache();
     give_pages_back();
   }
 #endif

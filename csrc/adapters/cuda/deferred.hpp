@@ -97,10 +97,18 @@ class DeferredFrees {
   // Whether any block waits: one load for everybody else.
   bool any_waiting() const { return waiting_count_.load(std::memory_order_acquire) != 0; }
 
-  // True: the block is used on other streams and has been put off.
-  bool defer(void* block) noexcept {
+  bool is_noted(void* block) {
+    if (use_count_.load(std::memory_order_acquire) == 0) [[likely]]
+      return false;
+    const std::lock_guard guard(mutex_);
+    return uses_.contains(block);
+  }
+
+  // True: the block is used on other streams and has been put off. `finished` returns it by `name`,
+  // or its address.
+  bool defer(void* block, void* name = nullptr) noexcept {
 #ifdef PGMO_BREAK_RECORD_STREAM  // for the test that shows that the tests would notice
-    (void)block;
+    (void)block, (void)name;
     return false;
 #else
     if (use_count_.load(std::memory_order_acquire) == 0) [[likely]]
@@ -112,7 +120,7 @@ class DeferredFrees {
     uses_.erase(use);
     count();
     try {
-      Waiting waiting{block, uses, {}};
+      Waiting waiting{name != nullptr ? name : block, uses, {}};
       waiting.events.reserve(uses.size());
       waiting_.push_back(std::move(waiting));
     } catch (const std::bad_alloc&) {

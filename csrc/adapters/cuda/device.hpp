@@ -23,6 +23,7 @@
 #include <utility>
 #include <vector>
 
+#include "adapters/cuda/baseline.hpp"
 #include "adapters/cuda/deferred.hpp"
 #include "adapters/cuda/history.hpp"
 #include "adapters/cuda/page_device.hpp"
@@ -78,6 +79,7 @@ struct Device {
   StreamNumbers streams;
   ActivePools pools;
   DeferredFrees deferred;
+  BaselineFeed baseline;
   std::mutex mutex;  // of what follows
   std::string advice;
   std::unordered_set<void*> raw_slots;  // handed out without a deleter of ours
@@ -133,6 +135,10 @@ std::array<Device, kMostDevices>& devices() {
 // This is the child of a fork, which has no device: the driver belongs to the parent.
 std::atomic<bool> forked{false};
 
+BaselineFeed& feed_of(int device) {
+  return devices()[static_cast<size_t>(device)].baseline;
+}
+
 // Counts the times that the adapter was taken away: what lived then may have been used on other
 // streams without our being told.
 std::atomic<uint64_t> absences{0};
@@ -173,6 +179,7 @@ void report(const Device& device, void* block, int64_t bytes, int64_t gone = 0) 
 }
 
 void tell_of_birth(Device& device, void* block, size_t bytes, uint32_t stream) {
+  device.baseline.allocated(block, bytes, device.streams.handle(stream));
   if (history().enabled()) [[unlikely]]
     history().begins(device.index, block, bytes, device.streams.handle(stream));
   if (c10::memoryProfilingEnabled()) [[unlikely]]
@@ -265,6 +272,7 @@ void mind_absence(Device& device, void* block) {
 
 void release(Device& device, CUDAAllocator* upstream, void* block) {
   tell_of_free(device, block);
+  device.baseline.freed(block);
   if (device.deferred.defer(block)) {
     try {
       if (!device.attended.load(std::memory_order_relaxed)) settle(device);

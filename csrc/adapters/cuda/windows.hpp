@@ -146,6 +146,7 @@ void set_fraction(Device& device, CUDAAllocator* upstream, double whole) {
     fraction.beneath = whole;
     fraction.whole.store(whole);
   }
+  device.baseline.set_fraction(whole);
   limit_pages(device);
 }
 
@@ -188,7 +189,8 @@ Room room_of(Device& device) {
                 } else {
                   trim_cache_beneath(device, upstreams[0]);
                 }
-              }};
+              },
+          .took = [&device](int64_t bytes) { device.baseline.took(bytes); }};
 }
 
 // False: this device has no virtual memory or refuses to use it, torch is to use the driver's own
@@ -196,7 +198,9 @@ Room room_of(Device& device) {
 bool open_pages(Device& device, CUDAAllocator* upstream) {
   const std::lock_guard guard(device.mutex);
   if (device.page_device != nullptr) return device.pages() != nullptr;
-  if (pages_api == nullptr || upstream->name() == "cudaMallocAsync" || forked.load()) return false;
+  if (forked.load()) return false;
+  device.baseline.begin(device.index, device.pools, upstream);
+  if (pages_api == nullptr || upstream->name() == "cudaMallocAsync") return false;
   device.page_device =
       std::make_unique<PageDevice>(device.index, device.streams, device.pools, room_of(device));
   const uint64_t page = device.page_device->prepare();

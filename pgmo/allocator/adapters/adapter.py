@@ -4,6 +4,7 @@ import ctypes
 from typing import Protocol
 
 from pgmo import _core
+from pgmo.allocator.adapters.baseline import Baseline
 
 
 class Memory(ctypes.Structure):
@@ -108,3 +109,6 @@ class Adapter(Protocol):
 
     def advise(self, text: str) -> None:
         """What to say besides, when memory runs out."""
+
+    def baseline(self) -> Baseline | None:
+        """Return what plain PyTorch would have reserved on the device; None without a model."""

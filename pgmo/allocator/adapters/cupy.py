@@ -220,6 +220,9 @@ class Cupy:
         """What out-of-memory errors say besides, as a note (PEP 678)."""
         self._route.advice = text
 
+    def baseline(self) -> None:
+        """Return None: CuPy's pool is not modelled."""
+
 
 def cupy_card(cuda: Any, index: int) -> Card:
     """The memory of one of CuPy's devices.

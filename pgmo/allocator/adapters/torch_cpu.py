@@ -146,6 +146,9 @@ class TorchCpu:
     def advise(self, text: str) -> None:
         """Errors of the CPU's allocator say nothing besides."""
 
+    def baseline(self) -> None:
+        """Return None: the CPU has no caching allocator."""
+
 
 @cache
 def torch_cpu() -> TorchCpu:

@@ -5,6 +5,7 @@ import importlib.util
 import os
 import sysconfig
 from contextlib import suppress
+from dataclasses import replace
 from functools import cache
 from importlib.machinery import ExtensionFileLoader
 from pathlib import Path
@@ -14,6 +15,7 @@ import numpy as np
 
 from pgmo import _core
 from pgmo.allocator.adapters.adapter import Memory
+from pgmo.allocator.adapters.baseline import Baseline, baseline_of, observe
 from pgmo.allocator.adapters.kept_engines import claim, kept_engine, release
 from pgmo.allocator.adapters.managed_hints import Hints
 from pgmo.allocator.adapters.optimizer_state import tell_of_states
@@ -229,9 +231,7 @@ class TorchCuda:
         """Returns cached memory to the driver, so that recording and replay never hold both."""
         self.library.ask("pgmo_poll", self.index)
         if pages or not self.pages:  # those go where they are needed
-            import torch
-
-            torch.cuda.empty_cache()
+            self.library.call("pgmo_empty_cache")
 
     def spare_memory(self, on: bool) -> None:
         """Nothing to do: torch's allocator has no such choice that could be taken back."""
@@ -243,6 +243,15 @@ class TorchCuda:
     def space(self) -> int:
         """The handle of the device's pages."""
         return self.library.pointer("pgmo_space_of", self.index)
+
+    def baseline(self) -> Baseline | None:
+        """Return what plain PyTorch would have reserved, and what pgmo took; None: no model."""
+        figures = baseline_of(self.library, self.index)
+        return figures and replace(figures, slept=self.index in _SLEPT)
+
+    def note_sleep(self) -> None:
+        """Note that pages of living blocks are given back, so that less is taken than lives."""
+        _SLEPT.add(self.index)
 
     def synchronize(self) -> None:
         """Waits for all that the device was told to do."""
@@ -271,6 +280,9 @@ class TorchCuda:
 
 _adapters: dict[tuple[int, int], TorchCuda] = {}
 """By device and seat: each session that is open on a device has one, and all share its pages."""
+
+_SLEPT: set[int] = set()
+"""Devices on which pages of living blocks were given back at any time."""
 
 _open: set[tuple[int, int]] = set()
 """Those with an open session: the adapter serves them all."""
@@ -349,6 +361,7 @@ def adapter_library() -> AdapterLibrary:
     """
     library = load_adapter(adapter_source())
     library.call("pgmo_know_pages", ctypes.c_void_p(_core.pages_api()), 0)
+    observe(library)
     return library
 
 

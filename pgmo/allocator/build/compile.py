@@ -196,7 +196,8 @@ def _fingerprint(source: AdapterSource, sources: Path, compiler: list[str]) -> s
 def native_files(source: AdapterSource, sources: Path) -> list[Path]:
     """The files of pgmo that an adapter is compiled from, in an order that stays."""
     headers = sorted((sources / "adapters").rglob("*.hpp"))
-    tables = (sources / "engine" / "pgmo_engine.h", sources / "pages" / "pgmo_pages.h")
+    names = ("baseline/pgmo_baseline.h", "engine/pgmo_engine.h", "pages/pgmo_pages.h")
+    tables = [sources / name for name in names]
     return [_source_file(source, sources), *headers, *tables]
 
 

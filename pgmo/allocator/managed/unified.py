@@ -120,6 +120,9 @@ class UnifiedAdapter:
         """What to say besides, when memory runs out."""
         self._adapter.advise(text)
 
+    def baseline(self) -> None:
+        """Return None: unified memory is the host's as well."""
+
     def peak(self) -> int:
         """The most bytes of unified memory that were held so far."""
         return self.managed.peak

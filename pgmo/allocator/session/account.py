@@ -6,7 +6,7 @@ from pgmo.allocator.session.recorder import Recorder
 from pgmo.allocator.session.state import SessionState
 from pgmo.allocator.session.statistics import Summary
 from pgmo.allocator.session.statistics_collector import StatisticsCollector
-from pgmo.allocator.session.verdict.evidence import Beginning, Evidence
+from pgmo.allocator.session.verdict.evidence import Evidence
 from pgmo.profiler.iterations.linear_profile import linear_profile
 from pgmo.profiler.profile import Profile
 
@@ -39,22 +39,6 @@ class Account:
         self._recorder = recorder
         self._plans = plans
         self._waiting = waiting
-        self._awaited = False
-        self._beginning: Beginning | None = None
-
-    def expect_beginning(self) -> None:
-        """The session begins with a recording: `keep_beginning` is to keep that."""
-        self._awaited = True
-
-    def keep_beginning(self) -> None:
-        """Keeps the session's first recording, where there is an allocator to compare it with.
-
-        One copy, once, while the loop waits for the plan anyway.
-        """
-        adapter = self._state.adapter
-        if self._awaited and adapter.name == "torch" and adapter.device.startswith("cuda"):
-            self._beginning = self._collector.beginning(self._recorder.iterations)
-        self._awaited = False
 
     def summary(self) -> Summary:
         """What has been done so far."""
@@ -64,18 +48,12 @@ class Account:
         return self._collector.summary(state.plan, len(self._plans), state.replans, notes, waits)
 
     def evidence(self) -> Evidence:
-        """What a verdict can be found from, as things stand; to be called before the end."""
+        """Return what a verdict is based on, as things stand; to be called before the end."""
         state = self._state
-        plans = [*self._plans.all, *self._waiting.plans]
-        largest = max((one.plan for one in plans), key=lambda plan: plan.arena, default=state.plan)
         return Evidence(
             summary=self.summary(),
-            framework=state.adapter.name,
+            baseline=state.adapter.baseline(),
             device=state.adapter.device,
-            plan=largest,
-            outside=self._collector.outside_of_plan(),
-            pages=self._collector.pages_for_blocks(),
-            beginning=self._beginning,
             gave_up=state.gave_up,
             recorded_only=state.options.record_only,
         )

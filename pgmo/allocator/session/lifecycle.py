@@ -91,8 +91,6 @@ class Lifecycle:
             if opening is not None and self._first.begin(opening, plans):
                 return
             self.state.phase = Phase.VERIFY
-        if self._still(Phase.RECORD):
-            self.account.expect_beginning()
         self._start_recording()
 
     def stop(self) -> None:
@@ -330,8 +328,6 @@ class Lifecycle:
             self._recorder.stop()
             self.state.profile, self.state.phase = profiles[-1][0], Phase.BYPASS
             return
-        if not self._early.others:
-            self.account.keep_beginning()
         useful = [(profile, steady) for profile, steady in profiles if np.any(profile.turns > 0)]
         if useful and not self._early.others:
             steady = useful[-1][1]

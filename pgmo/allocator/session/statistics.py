@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from pgmo.allocator.session.verdict.verdict import Verdict
+from pgmo.allocator.session.verdict.verdict import Verdict, percent
 from pgmo.units import format_bytes
 
 MISS_REASONS: Mapping[str, str] = {
@@ -139,7 +139,8 @@ class Summary:
     `waited` iterations were served by pages alone, while a plan was there; `waits` says why, as
     long as it does. `run_bytes` are the bytes asked for in all iterations but the `uncounted` ones,
     which ran without pgmo, `run_bytes_hit` those from slots; `since` is the first iteration that
-    slots served, counted from 1, or 0. `verdict` says what it all was good for.
+    slots served, counted from 1, or 0. `served_while_recording` counts the recorded iterations
+    in which slots served as well. `verdict` compares the run with plain PyTorch.
 
     Example:
         >>> print(Summary(iterations=0, recorded=0, replayed=0))
@@ -173,6 +174,7 @@ class Summary:
     run_bytes: int = 0
     run_bytes_hit: int = 0
     uncounted: int = 0
+    served_while_recording: int = 0
     since: int = 0
     ordered_load: int | None = None
     hand_overs: float = 0
@@ -218,21 +220,24 @@ class Summary:
     def __str__(self) -> str:
         if not self.iterations:
             return "pgmo: no iteration was seen; call session.step() at the end of each."
-        counted = (
-            f"{self.iterations} iterations, {self.recorded} recorded, "
-            f"{self.replayed} replayed{f', {self.waited} from pages alone' if self.waited else ''}"
-        )
+        counted = self._iterations_by_phase()
         if self.verdict is None:
             lines = [f"pgmo: {counted}"]
         else:
             lines = [f"pgmo: {self.verdict}"]
             if self.verdict.basis:
                 lines.append(f"  figures    {self.verdict.basis}")
+            lines.extend(
+                f"  error      figures contradict each other ({one}): please report this"
+                for one in self.verdict.wrong
+            )
             lines.append(f"  run        {counted}")
-            lines.extend(f"  run        {one}" for one in self.verdict.whole_run)
+            lines.extend(self._run_from_slots())
+            if self.verdict.reason:
+                lines.append(f"  plan       none: {self.verdict.reason}")
         if self.waits:
             lines.append(f"  plan       waits: {self.waits}")
-        if self.plans:
+        if self.plans and self.blocks:
             plans = "one plan" if self.plans == 1 else f"{self.plans} plans"
             lines.append(
                 f"  arena      {format_bytes(self.arena)} for {self.blocks} blocks, "
@@ -277,3 +282,32 @@ class Summary:
             )
         lines.extend(f"  note       {note}" for note in self.notes)
         return "\n".join(lines)
+
+    def _iterations_by_phase(self) -> str:
+        served = self.served_while_recording
+        recorded = f"{self.recorded} recorded"
+        if served:
+            of_them = (
+                "slots served all of them"
+                if served == self.recorded
+                else (f"slots served {served} of them")
+            )
+            recorded += f" ({of_them})"
+        parts = [f"{self.iterations} iterations", recorded, f"{self.replayed} replayed"]
+        if self.waited:
+            parts.append(f"{self.waited} from pages alone")
+        if self.uncounted:
+            parts.append(f"{self.uncounted} without pgmo")
+        return ", ".join(parts)
+
+    def _run_from_slots(self) -> list[str]:
+        """Return the share of all bytes that came from slots, as a line."""
+        if not self.run_bytes:
+            return []
+        counted = self.iterations - self.uncounted
+        of = f"all {counted}" if not self.uncounted else f"the {counted} counted"
+        since = f", from iteration {self.since} on" if self.since else ""
+        return [
+            f"  run        {percent(self.run_share)} of the {format_bytes(self.run_bytes)} that "
+            f"{of} iterations asked for came from slots{since}"
+        ]

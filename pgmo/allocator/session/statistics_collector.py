@@ -14,7 +14,6 @@ from pgmo.allocator.session.statistics import (
     Phase,
     Summary,
 )
-from pgmo.allocator.session.verdict.evidence import Beginning, outside_of_plan
 from pgmo.allocator.tuning import WORTHWHILE_SHARE
 from pgmo.locks import new_reentrant_lock
 from pgmo.packing.plan import Plan
@@ -24,9 +23,6 @@ _HISTORY = 10_000
 
 _LAST = 16
 """Iterations of which the driver calls are summed up."""
-
-_MOST_KEPT = 500_000
-"""Events of a recording that are kept for the verdict: 16 MB."""
 
 _LEVELS = ("live_", "peak_", "pages_", "planned_", "arena", "late_now")
 """How the names of readings begin that are levels, not counters."""
@@ -75,8 +71,7 @@ class StatisticsCollector:
         self._totals: Counter[str] = Counter()
         self._misses: Counter[str] = Counter()
         # Of replayed iterations; the engine's begin anew with each plan.
-        self._peaks = {"peak_slot_bytes": 0, "peak_fallback_bytes": 0, "pages_held": 0}
-        self._least_fallback = -1  # at the end of one of them; -1 before the first
+        self._peaks = {"peak_slot_bytes": 0, "peak_fallback_bytes": 0}
         self._since = 0
         self._history: deque[IterationStatistics] = deque(maxlen=_HISTORY)
 
@@ -125,7 +120,7 @@ class StatisticsCollector:
                 change["requests"] = change["recorded_requests"]
                 change["requested_bytes"] = change["recorded_bytes"]
             statistics = _statistics(phase, plan, change)
-            self._add(statistics, 1, now, now["live_fallback_bytes"])
+            self._add(statistics, 1, now)
             return statistics
 
     def _take_passed(self) -> None:
@@ -133,30 +128,28 @@ class StatisticsCollector:
         if self._closed:
             return
         runs, at_end = self._engine.take_passed()
-        for iterations, plan, fallback, change in runs:
+        for iterations, plan, _, change in runs:
             statistics = _statistics(Phase.REPLAY, plan, change)
-            self._add(statistics, iterations, at_end, fallback)
+            self._add(statistics, iterations, at_end)
             self._passed.add(statistics, iterations, self._totals["iterations"])
 
-    def _add(
-        self, statistics: IterationStatistics, times: int, now: dict[str, int], fallback: int
-    ) -> None:
-        """Adds iterations that are all alike: the readings at their end, and what was alive."""
+    def _add(self, statistics: IterationStatistics, times: int, now: dict[str, int]) -> None:
+        """Adds iterations that are all alike, and the readings at their end."""
         self._before = now
         self._history.extend(repeat(statistics, min(times, _HISTORY)))
         phase, totals = statistics.phase, self._totals
         if not self._since and statistics.bytes_hit > WORTHWHILE_SHARE * statistics.bytes_requested:
             self._since = totals["iterations"] + 1
         totals["iterations"] += times
-        totals["recorded"] += times * (phase in (Phase.RECORD, Phase.VERIFY))
+        recorded = phase in (Phase.RECORD, Phase.VERIFY)
+        totals["recorded"] += times * recorded
+        totals["served_while_recording"] += times * (recorded and statistics.bytes_hit > 0)
         totals["waited"] += times * (phase is Phase.WAIT)
         totals["uncounted"] += times * (phase is Phase.BYPASS)
         totals["run_bytes"] += times * statistics.bytes_requested
         totals["run_bytes_hit"] += times * statistics.bytes_hit
         if phase is Phase.REPLAY:
             totals["replayed"] += times
-            if self._least_fallback < 0 or fallback < self._least_fallback:
-                self._least_fallback = fallback
             for name, bytes_ in self._peaks.items():
                 self._peaks[name] = max(bytes_, now[name])
             for name in _SUMMED:
@@ -177,27 +170,6 @@ class StatisticsCollector:
         from statistics import median
 
         return float(median(last)) if last else 0.0
-
-    def outside_of_plan(self) -> int:
-        """Bytes at once in the last replayed iterations that had no slot, at most."""
-        now = self._engine.statistics()["peak_fallback_bytes"]
-        peak = max(now, self._peaks["peak_fallback_bytes"])
-        return outside_of_plan(reversed(self.history), peak, max(0, self._least_fallback))
-
-    def pages_for_blocks(self) -> int:
-        """Bytes of pages held while plans served, less what stays for good; 0 without pages."""
-        return max(0, self._peaks["pages_held"] - max(0, self._least_fallback))
-
-    def beginning(self, iterations: int) -> Beginning | None:
-        """What was recorded from the first request on; None where that is too much to keep.
-
-        To be called while the recording is still there.
-        """
-        events = self._engine.events()
-        if len(events) > _MOST_KEPT:
-            return None
-        pages = self._engine.statistics()["peak_pages_held"]
-        return Beginning(events, iterations, pages, self._begin["pages_held"])
 
     def counters(self) -> dict[str, int]:
         """The engine's counters since the session began, and its levels now."""
@@ -245,6 +217,7 @@ class StatisticsCollector:
             run_bytes=totals["run_bytes"],
             run_bytes_hit=totals["run_bytes_hit"],
             uncounted=totals["uncounted"],
+            served_while_recording=totals["served_while_recording"],
             since=self._since,
             ordered_load=plan.ordered_load if plan else None,
             hand_overs=self._in_the_middle("hand_overs"),

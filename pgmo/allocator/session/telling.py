@@ -15,7 +15,6 @@ if TYPE_CHECKING:
     from pgmo.allocator.managed.unified import UnifiedAdapter
     from pgmo.allocator.session.lifecycle import Lifecycle
     from pgmo.allocator.session.verdict.evidence import Evidence
-    from pgmo.allocator.session.verdict.judge import Judge
 
 
 class Telling:
@@ -26,26 +25,23 @@ class Telling:
         self._lifecycle: Lifecycle | None = None  # until it is opened
         self._summary: Summary | None = None
         self._evidence: Evidence | None = None  # once it is closed
-        self._judge: Judge | None = None
         self._unified: UnifiedAdapter | None = None
 
     def summary(self) -> Summary:
-        """What has been done so far, with a verdict on it; printable.
+        """Return what has been done so far, with a verdict on it; printable.
 
-        The verdict is found when this is called, and takes up to a second the first time: it runs a
-        model of PyTorch's allocator over what was planned. `counted()` leaves it out.
+        The verdict compares what the process took of the device with what plain PyTorch would have
+        reserved for the same requests, by a model that runs along. `counted()` leaves it out.
         """
+        from pgmo.allocator.session.verdict.judge import judge
+
         evidence = self._evidence
         if evidence is None:
             if self._lifecycle is None:
                 return Summary(iterations=0, recorded=0, replayed=0)
             with exclusive():  # no boundary changes the plans meanwhile
                 evidence = self._evidence or self._lifecycle.account.evidence()
-        if self._judge is None:
-            from pgmo.allocator.session.verdict.judge import Judge  # and a model of an allocator
-
-            self._judge = Judge()
-        return replace(self.counted(), verdict=self._judge.judge(evidence))
+        return replace(self.counted(), verdict=judge(evidence))
 
     def _repr_html_(self) -> str:
         """What a notebook shows."""

@@ -85,6 +85,7 @@ class Sleeper:
         except BaseException:
             _core.get_up(space, number)
             raise
+        adapter.note_sleep()
         released = _core.fall_asleep(space, number)
         sleep = Sleep(number, copy, watch, released)
         self._asleep.append(sleep)

@@ -5,16 +5,18 @@ import os
 import shlex
 import sys
 from contextlib import suppress
+from dataclasses import asdict
 from pathlib import Path
 
+from pgmo.allocator.session.verdict.judge import judge_device
+from pgmo.allocator.session.verdict.verdict import Verdict
 from pgmo.cli.terminal.output import print_json, print_note, print_wrote
 from pgmo.cli.terminal.streams import checked_stdout
-from pgmo.runner.early_pages import peak_of_pages
+from pgmo.runner.early_pages import baselines
 from pgmo.runner.out_of_memory import is_out_of_memory, save_out_of_memory, tell
 from pgmo.runner.program import Ending, Program
 from pgmo.runner.ranks import rank
 from pgmo.runner.supervision import Supervision
-from pgmo.units import format_bytes
 
 _PROCESS = os.getpid()
 
@@ -107,19 +109,38 @@ def conclusions(supervision: Supervision) -> list[str]:
             f"pgmo: {step_on} was never called by that name; whoever has it by another one, as "
             "`from MODULE import` before it was imported there, is not seen"
         )
+    with_session = {session.device for session in supervision.sessions}
+    without_session = {
+        device: verdict
+        for device, verdict in verdicts(supervision).items()
+        if device not in with_session
+    }
     if not texts:
         torch = "torch" in sys.modules
         texts.append(
             "pgmo: the script took no step of a torch optimizer"
             + ("" if torch else ", and never imported torch")
-            + (
-                f"; it was served from pages, {format_bytes(pages)} at most. For a plan as well"
-                if (pages := peak_of_pages())
-                else "; it ran as without pgmo. For other loops"
-            )
-            + " there is `with pgmo.optimize():`"
+            + ("; pages served it" if without_session else "; it ran as without pgmo")
+            + ". For other loops there is `with pgmo.optimize():`"
         )
+    texts += [f"pgmo: {device}: {verdict}" for device, verdict in without_session.items()]
     return texts
+
+
+def verdicts(supervision: Supervision) -> dict[str, Verdict]:
+    """Return the verdict on each device: of a session, or of pages alone.
+
+    Example:
+        >>> from pgmo.runner.supervision import RunOptions
+        >>> verdicts(Supervision(RunOptions("train")))
+        {}
+    """
+    found = {device: judge_device(figures) for device, figures in baselines().items()}
+    for session in supervision.sessions:
+        verdict = session.summary().verdict
+        if verdict is not None:
+            found[session.device] = verdict
+    return found
 
 
 def _next_command(
@@ -156,6 +177,7 @@ def _write_json(
         "arguments": list(program.arguments),
         "exit_code": ending.code,
         **supervision.to_fields(),
+        "verdicts": {device: asdict(one) for device, one in verdicts(supervision).items()},
         "out_of_memory": [str(supervision.options.shown(one)) for one in kept],
     }
     if path == "-":

@@ -34,8 +34,9 @@ def tiny_sources(tmp_path, monkeypatch):
     sources = tmp_path / "csrc"
     (sources / "adapters").mkdir(parents=True)
     (sources / "engine").mkdir()
-    (sources / "pages").mkdir()
-    (sources / "pages" / "pgmo_pages.h").write_text("")
+    for table in ("baseline/pgmo_baseline.h", "pages/pgmo_pages.h"):
+        (sources / table).parent.mkdir()
+        (sources / table).write_text("")
     (sources / "engine" / "pgmo_engine.h").write_text("#define ANSWER 42\n")
     adapter = '#include "engine/pgmo_engine.h"\nextern "C" int answer() { return ANSWER; }\n'
     (sources / "adapters" / "tiny.cpp").write_text(adapter)

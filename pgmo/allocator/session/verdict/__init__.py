@@ -1,1 +1,1 @@
-"""What a session was good for, in one sentence, and what is known about that."""
+"""The verdict on a run: what pgmo took, beside what plain PyTorch would have reserved."""

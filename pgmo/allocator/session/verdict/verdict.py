@@ -1,8 +1,11 @@
-"""The verdict: what a session was good for, in one sentence, and where its figures come from."""
+"""The verdict on a run: one sentence, and where its figures come from."""
 
 from dataclasses import dataclass
 
 from pgmo.units import format_bytes
+
+SAME = 0.03
+"""Share of plain PyTorch's bytes: a smaller difference is called about the same."""
 
 
 @dataclass(frozen=True)
@@ -11,10 +14,12 @@ class Verdict:
 
     Args:
         sentence: without "pgmo:" and without a full stop.
-        basis: where its figures come from: what was counted, and what was modelled.
-        whole_run: the same of the whole run, in lines.
-        taken: bytes that were needed, 0 where that is not known.
-        plain: bytes that plain PyTorch would have reserved by the model, 0 where there is none.
+        basis: which figures were counted, and which were modelled.
+        reason: why no slot has served; "" where one has.
+        wrong: relations between figures that are violated: an error of pgmo.
+        taken: peak of the bytes taken from the device; 0 where it is not known.
+        plain: `reserved_bytes.all.peak` that plain PyTorch would have; 0 where it is not known.
+        live: peak of the bytes requested and not freed; 0 where it is not known.
         since: the first iteration that was served from slots, counted from 1; 0 for none.
 
     Example:
@@ -25,9 +30,11 @@ class Verdict:
 
     sentence: str
     basis: str = ""
-    whole_run: tuple[str, ...] = ()
+    reason: str = ""
+    wrong: tuple[str, ...] = ()
     taken: int = 0
     plain: int = 0
+    live: int = 0
     since: int = 0
 
     def __str__(self) -> str:
@@ -35,12 +42,12 @@ class Verdict:
 
     @property
     def saving(self) -> float:
-        """Share of the plain bytes that is saved; below 0 where more is needed, 0 if not known."""
+        """Share of plain PyTorch's bytes that is saved; below 0 where pgmo takes more."""
         return 1 - self.taken / self.plain if self.taken and self.plain else 0.0
 
 
 def percent(share: float) -> str:
-    """A share of bytes, as a whole number of percent where that says enough.
+    """Format a share of bytes as a percentage, with a decimal near 0 and near 1.
 
     Example:
         >>> percent(0.234), percent(0.0061), percent(0.9991), percent(1)
@@ -48,19 +55,24 @@ def percent(share: float) -> str:
     """
     whole = f"{share:.0%}"
     if share not in (0, 1) and (whole == "100%" or share < 0.01):
-        # Down, so that nearly all is never called all.
+        # Rounded down, so that nearly all is never called all.
         whole = f"{int(share * 1000) / 10:.1f}%"
     return whole.replace("%", " %")
 
 
 def compared(taken: int, plain: int) -> str:
-    """The comparison of two sizes in bytes.
+    """Compare two peaks in bytes.
 
     Example:
         >>> compared(76 << 27, 99 << 27)
         '9.50 GiB instead of 12.4 GiB (23 % less)'
+        >>> compared(99 << 27, 76 << 27)
+        '12.4 GiB instead of 9.50 GiB (30 % more)'
+        >>> compared(99 << 27, 98 << 27)
+        '12.4 GiB, about the same as plain PyTorch (12.2 GiB)'
     """
-    return (
-        f"{format_bytes(taken)} instead of {format_bytes(plain)} "
-        f"({percent(1 - taken / plain)} less)"
-    )
+    saving = 1 - taken / plain
+    if abs(saving) < SAME:
+        return f"{format_bytes(taken)}, about the same as plain PyTorch ({format_bytes(plain)})"
+    change = f"{percent(abs(saving))} {'less' if saving > 0 else 'more'}"
+    return f"{format_bytes(taken)} instead of {format_bytes(plain)} ({change})"

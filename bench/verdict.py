@@ -1,0 +1,139 @@
+"""Holds the verdict of `pgmo run` against a run of plain PyTorch.
+
+Needs no GPU: the real CUDA build of PyTorch runs on the stub CUDA runtime of pgmo/rehearsal.
+
+    python bench/verdict.py --python .venv-fakecuda/bin/python
+    python bench/verdict.py --python .venv-fakecuda/bin/python --case t5 --case curriculum
+    python bench/verdict.py --table
+
+Each program runs twice, in processes of its own: as it is, and under `pgmo run`. The first gives
+`reserved_bytes.all.peak` of plain PyTorch, the second what pgmo took, and its verdict. The sign has
+to be right wherever the two differ by more than 3 %, and the figure within 3 points.
+"""
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from dataclasses import asdict
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+from _machine import add_common_options, result_path, write_result
+from programs import PROGRAMS
+from verdicts import TITLES, Case, all_cases, table
+from workloads.command import without_paths
+from workloads.launch import ROOT, Stub
+
+QUICK = ("llama_padded", "growing_splats")
+
+
+def measure(stub: Stub, case: Case) -> dict[str, Any]:
+    """Run a case without and with pgmo; sizes in bytes."""
+    row: dict[str, Any] = {"label": case.label, **asdict(case), "title": TITLES.get(case.name, "")}
+    packages = PROGRAMS[case.name].packages if case.kind == "program" else ()
+    missing = [name for name in packages if find_spec(name) is None and not _has(stub, name)]
+    if missing:
+        return row | {"skipped": f"needs {', '.join(missing)}"}
+    with tempfile.TemporaryDirectory() as folder:
+        plain = _run(stub, case, Path(folder, "plain.json"))
+        ours = _run(stub, case, Path(folder, "ours.json"), Path(folder, "pgmo.json"))
+    for one in (plain, ours):
+        if "failed" in one:
+            return row | {"failed": one["failed"]}
+    verdicts = ours["pgmo"]["verdicts"]
+    verdict = verdicts.get("cuda:0")
+    if verdict is None:
+        return row | {"failed": "pgmo run gave no verdict"}
+    row |= {
+        "plain": plain["reserved"],
+        "plain_live": plain["live"],
+        "taken": ours["card_peak"],
+        "errors": [plain["error"], ours["error"]],
+        "verdict": verdict,
+    }
+    return row | table.judged(row)
+
+
+def _has(stub: Stub, package: str) -> bool:
+    command = [stub.python, "-c", f"import importlib.util as u; assert u.find_spec({package!r})"]
+    return subprocess.run(command, capture_output=True, check=False).returncode == 0
+
+
+def _run(stub: Stub, case: Case, out: Path, report: Path | None = None) -> dict[str, Any]:
+    """What a process has counted, and what `pgmo run` says of it."""
+    options = PROGRAMS[case.name].options if case.kind == "program" else ()
+    pgmo = ("pgmo", "run", "--json", str(report), *options, "-m") if report else ()
+    settings = {
+        "FAKECUDA_BYTES": str(case.card),
+        "FAKECUDA_DEVICES": "1",
+        "FAKECUDA_COPY_LIMIT": str(1 << 16),
+        "PYTORCH_CUDA_ALLOC_CONF": case.configuration,
+        "PYTORCH_ALLOC_CONF": case.configuration,
+        "OMP_NUM_THREADS": "1",
+        "HF_HUB_OFFLINE": "1",
+        "TOKENIZERS_PARALLELISM": "false",
+        "PYTHONPATH": os.pathsep.join([str(ROOT / "bench"), str(stub.package)]),
+    }
+    python = os.path.abspath(stub.python)
+    done = subprocess.run(
+        [str(stub.out / "run"), python, "-m", *pgmo, "verdicts.run", json.dumps(asdict(case)), out],
+        cwd=stub.package,
+        env={**os.environ, **settings},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    if done.returncode or not out.exists():
+        return {"failed": (done.stderr.strip().splitlines() or ["no output"])[-1][:300]}
+    counted: dict[str, Any] = json.loads(out.read_text("utf-8"))
+    if report is not None:
+        counted["pgmo"] = json.loads(report.read_text("utf-8"))
+    return counted
+
+
+def progress(row: dict[str, Any]) -> str:
+    """One line for the terminal."""
+    if "right" not in row:
+        return f"{row['label']:40} {row.get('failed') or row.get('skipped')}"
+    return f"{row['label']:40} {row['verdict']['sentence']:60} real {-row['real']:+.1%}" + (
+        "" if row["right"] else "  WRONG"
+    )
+
+
+def parse() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n\n")[0])
+    parser.add_argument("--python", default=sys.executable, help="one with the CUDA torch")
+    parser.add_argument("--stub", type=Path, default=ROOT / "build/fakecuda")
+    parser.add_argument("--case", action="append", help="only this program; repeatable")
+    parser.add_argument("--table", action="store_true", help="print the table of the earlier run")
+    add_common_options(parser)
+    return parser.parse_args()
+
+
+def main() -> None:
+    arguments = parse()
+    if arguments.table:
+        found = json.loads(result_path("verdict", arguments.output).read_text("utf-8"))
+        print(table.markdown(found["rows"]))
+        return
+    stub = Stub.build(arguments.python, arguments.stub.resolve())
+    names = arguments.case or (QUICK if arguments.quick else None)
+    cases = [one for one in all_cases(small=arguments.quick) if not names or one.name in names]
+    sys.argv = [sys.argv[0], *without_paths(sys.argv[1:])]  # the result tells the command
+    rows: list[dict[str, Any]] = []
+    for case in cases:
+        rows.append(measure(stub, case))
+        print(progress(rows[-1]), file=sys.stderr, flush=True)
+        # Written after each: a whole run takes long, and may be ended.
+        write_result("verdict", {"rows": rows}, arguments.output, quick=arguments.quick)
+    print(table.markdown(rows))
+    if not all(row.get("right", "skipped" in row) for row in rows):
+        sys.exit("a verdict is wrong, or a run failed")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,69 @@
+"""Runs one program, and writes what PyTorch and the stub card counted.
+
+    run PYTHON -m verdicts.run CASE OUT             plain PyTorch
+    run PYTHON -m pgmo run -m verdicts.run CASE OUT
+
+CASE is a `verdicts.Case` as JSON, OUT a file for JSON. Nothing here knows of pgmo but the stub.
+"""
+
+import json
+import random
+import runpy
+import sys
+from pathlib import Path
+
+import torch
+
+from verdicts import Case
+
+
+def main() -> None:
+    """Runs the case and writes the figures, in bytes."""
+    case, out = Case(**json.loads(sys.argv[1])), Path(sys.argv[2])
+    error = ""
+    try:
+        _run(case)
+    except torch.OutOfMemoryError as problem:
+        error = str(problem).partition("\n")[0]
+    from pgmo.rehearsal import control
+
+    counted = torch.cuda.memory_stats()
+    figures = {
+        "card_peak": control.peak(0),
+        "reserved": counted["reserved_bytes.all.peak"],
+        "live": counted["requested_bytes.all.peak"],
+        "error": error,
+    }
+    out.write_text(json.dumps(figures), encoding="utf-8")
+
+
+def _run(case: Case) -> None:
+    if case.kind == "loop":
+        from loops import Setting, create
+
+        create(case.name, Setting(case.seed, case.small)).run(case.iterations, lambda: None)
+    elif case.kind == "growing":
+        from verdicts import growing
+
+        chance = random.Random(case.seed)
+        step = getattr(growing, case.name)(chance, case.small)
+        for iteration in range(case.iterations):
+            step(iteration)
+    else:
+        _run_program(case)
+
+
+def _run_program(case: Case) -> None:
+    from programs import script
+
+    # No kernel runs here, Triton's neither: what needs one uses PyTorch's operators instead.
+    sys.modules["triton"] = None  # type: ignore[assignment]
+    torch.backends.cudnn.enabled = False
+    torch.backends.cuda.enable_cudnn_sdp(False)
+    small = ["--small"] if case.small else []
+    sys.argv = [str(script(case.name)), "--steps", str(case.iterations), *small]
+    runpy.run_path(sys.argv[0], run_name="__main__")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,58 @@
+"""Tables of `verdict.py`."""
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+Row = Mapping[str, Any]
+
+MIB = 1 << 20
+SAME = 0.03
+"""Share of plain PyTorch's bytes below which the sentence says "about the same"."""
+
+
+def judged(row: Row) -> dict[str, Any]:
+    """Return how far the verdict is from the two real runs.
+
+    Args:
+        row: `plain` and `taken` of the real runs, and the `verdict` of `pgmo run`, in bytes.
+
+    Returns:
+        The real and the stated saving as shares, their distance in points, and whether the sign
+        is right wherever the real difference is above 3 %.
+    """
+    real = 1 - row["taken"] / row["plain"]
+    verdict = row["verdict"]
+    if not verdict["plain"]:
+        return {"real": real, "stated": None, "points": None, "right": False}
+    stated = 1 - verdict["taken"] / verdict["plain"]
+    points = 100 * abs(stated - real)
+    same_sign = (stated > 0) == (real > 0)
+    return {
+        "real": real,
+        "stated": stated,
+        "points": points,
+        "right": points <= 3 and (abs(real) <= SAME or same_sign),
+    }
+
+
+def markdown(rows: Iterable[Row]) -> str:
+    """The table of bench/README.md."""
+    lines = [
+        "| program | plain, MiB | modelled | pgmo, MiB | counted | real | stated |",
+        "|---|---:|---:|---:|---:|---:|---:|",
+    ]
+    for row in rows:
+        if "right" not in row:
+            lines.append(
+                f"| {row['label']} | {row.get('failed') or row.get('skipped')} | | | | | |"
+            )
+            continue
+        verdict = row["verdict"]
+        stated = "none" if row["stated"] is None else f"{-row['stated']:+.1%}"
+        wrong = "" if row["right"] else " **wrong**"
+        lines.append(
+            f"| {row['label']} | {row['plain'] / MIB:,.0f} | {verdict['plain'] / MIB:,.0f} "
+            f"| {row['taken'] / MIB:,.0f} | {verdict['taken'] / MIB:,.0f} "
+            f"| {-row['real']:+.1%} | {stated}{wrong} |"
+        )
+    return "\n".join(lines)

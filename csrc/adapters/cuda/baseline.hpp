@@ -1,0 +1,253 @@
+// Feeds the model of plain PyTorch (csrc/baseline) with what happens on a device.
+//
+//     slots, blocks of windows  ──▶ allocated, freed      by the adapter, whose blocks they are
+//     blocks of the allocator beneath ──▶ the same        by its trace, whatever deleter they have
+//     its segments, pages             ──▶ took            what was really taken from the card
+//
+// Private pools (CUDA graphs, MemPool) are the same on both sides: what the allocator beneath holds
+// for them.
+//
+// Included by device.hpp alone.
+
+#pragma once
+
+#include <c10/cuda/CUDACachingAllocator.h>
+#include <cuda_runtime_api.h>
+
+#include <atomic>
+#include <cstdint>
+#include <mutex>
+#include <vector>
+
+#include "adapters/cuda/deferred.hpp"
+#include "adapters/cuda/pools.hpp"
+#include "baseline/pgmo_baseline.h"
+
+namespace c10::cuda::CUDACachingAllocator::pgmo {
+namespace {
+
+const pgmo_baseline_api* baseline_api = nullptr;
+pgmo_baseline_settings baseline_settings{};  // of the environment, as Python has read them
+
+// What this thread does at the moment is pgmo's own doing, and plain PyTorch would not do it.
+thread_local bool of_pgmo = false;
+
+class OwnDoing {
+ public:
+  OwnDoing() : before_(of_pgmo) { of_pgmo = true; }
+  ~OwnDoing() { of_pgmo = before_; }
+  OwnDoing(const OwnDoing&) = delete;
+  OwnDoing& operator=(const OwnDoing&) = delete;
+
+ private:
+  const bool before_;
+};
+
+// One for each device. Any thread.
+class BaselineFeed {
+ public:
+  // Begins once; what the allocator beneath has by then is there on both sides.
+  void begin(int device, const ActivePools& pools, CUDAAllocator* upstream);
+
+  // pgmo has served a request, and the program has freed its block.
+  void allocated(void* block, size_t bytes, cudaStream_t stream) {
+    pgmo_baseline* const model = model_.load(std::memory_order_acquire);
+    if (model == nullptr) return;
+    if (deferred_.any_waiting()) [[unlikely]]
+      settle(model);
+    baseline_api->allocated(model, key(block), static_cast<int64_t>(bytes), id(stream), 0);
+  }
+  void freed(void* block) {
+    pgmo_baseline* const model = model_.load(std::memory_order_acquire);
+    if (model == nullptr) return;
+    if (deferred_.is_noted(block)) [[unlikely]] {
+      const uint64_t number = baseline_api->postponed(model, key(block));
+      if (deferred_.defer(block, reinterpret_cast<void*>(number))) return;
+      baseline_api->settled(model, number);
+    }
+    baseline_api->freed(model, key(block), 0);
+  }
+
+  // A block of pgmo's is used on another stream. Throws std::bad_alloc.
+  void used(void* block, c10::DeviceIndex device, cudaStream_t stream) {
+    pgmo_baseline* const model = model_.load(std::memory_order_acquire);
+    if (model != nullptr && baseline_api->is_of_other_stream(model, key(block), id(stream)) != 0) {
+      deferred_.note(block, device, stream);
+    }
+  }
+
+  // The card has given so many bytes more.
+  void took(int64_t bytes) {
+    if (pgmo_baseline* const model = model_.load()) baseline_api->took(model, bytes);
+  }
+
+  void empty_cache() {
+    pgmo_baseline* const model = model_.load();
+    if (model != nullptr && !of_pgmo) baseline_api->empty_cache(model);
+  }
+  void set_fraction(double fraction) {
+    if (pgmo_baseline* const model = model_.load()) baseline_api->set_fraction(model, fraction);
+  }
+
+  // The allocator beneath tells of it, under its own lock.
+  void traced(const TraceEntry& entry);
+
+  std::mutex& mutex() { return deferred_.mutex(); }  // for forks
+
+  // A forked child has no device, so nothing is modelled there. The mutex is held.
+  void become_child() {
+    model_.store(nullptr);
+    deferred_.forget();
+  }
+
+  // False: there is no model.
+  bool figures(pgmo_baseline_figures* out) const {
+    pgmo_baseline* const model = model_.load();
+    if (model == nullptr) return false;
+    baseline_api->figures(model, out);
+    if (misses_pools_) out->broken = 1;
+    return true;
+  }
+
+ private:
+  static uintptr_t key(const void* block) { return reinterpret_cast<uintptr_t>(block); }
+  static uint64_t id(const void* stream) { return reinterpret_cast<uintptr_t>(stream); }
+
+  void settle(pgmo_baseline* model) {
+    try {
+      for (void* number : deferred_.finished()) baseline_api->settled(model, key(number));
+    } catch (const std::bad_alloc&) {
+      // They wait for the next request, then.
+    }
+  }
+
+  // Versions before the pool was named in each entry: what pools do cannot be told apart there.
+  template <typename Entry>
+  bool is_private(const Entry& entry) {
+    if constexpr (requires { entry.mempool_; }) {
+      return entry.mempool_ != decltype(entry.mempool_){0, 0};
+    } else {
+      if (pools_ != nullptr && pools_->any()) misses_pools_ = true;
+      return false;
+    }
+  }
+
+  static pgmo_baseline_settings settings_of(const AllocatorConfigInfo& config);
+  static void add(pgmo_baseline* model, const SegmentInfo& segment);
+
+  std::atomic<pgmo_baseline*> model_{nullptr};
+  std::atomic<bool> begun_{false};
+  std::atomic<bool> misses_pools_{false};
+  DeferredFrees deferred_;
+  const ActivePools* pools_ = nullptr;  // of the device
+};
+
+BaselineFeed& feed_of(int device);  // in device.hpp
+
+void BaselineFeed::traced(const TraceEntry& entry) {
+  pgmo_baseline* const model = model_.load(std::memory_order_acquire);
+  if (model == nullptr) return;
+  const auto bytes = static_cast<int64_t>(entry.size_);
+  const auto stream = id(entry.stream_);
+  const bool in_pool = is_private(entry);
+  switch (entry.action_) {
+    case TraceEntry::ALLOC:
+      if (in_pool) {
+        baseline_api->private_blocks(model, bytes);
+      } else if (!of_pgmo) {
+        baseline_api->allocated(model, entry.addr_, bytes, stream, 1);
+      }
+      break;
+    case TraceEntry::FREE_COMPLETED:
+      if (in_pool) {
+        baseline_api->private_blocks(model, -bytes);
+      } else {
+        baseline_api->freed(model, entry.addr_, 1);
+      }
+      break;
+    case TraceEntry::SEGMENT_ALLOC:
+    case TraceEntry::SEGMENT_MAP:
+      baseline_api->took(model, bytes);
+      if (in_pool) baseline_api->private_segments(model, bytes);
+      break;
+    case TraceEntry::SEGMENT_FREE:
+    case TraceEntry::SEGMENT_UNMAP:
+      baseline_api->took(model, -bytes);
+      if (in_pool) baseline_api->private_segments(model, -bytes);
+      break;
+    case TraceEntry::OOM:
+      if (!in_pool && !of_pgmo) baseline_api->failed(model, bytes, stream);
+      break;
+    default:
+      break;
+  }
+}
+
+// What the program may have changed since the environment was read is in each snapshot.
+pgmo_baseline_settings BaselineFeed::settings_of(const AllocatorConfigInfo& config) {
+  pgmo_baseline_settings settings = baseline_settings;
+  settings.expandable_segments = config.expandable_segments;
+  settings.garbage_collection_threshold = config.garbage_collection_threshold;
+  constexpr auto kMost = static_cast<size_t>(INT64_MAX);
+  const bool splits_all = config.max_split_size >= kMost;
+  settings.max_split_size = splits_all ? 0 : static_cast<int64_t>(config.max_split_size);
+  return settings;
+}
+
+void BaselineFeed::add(pgmo_baseline* model, const SegmentInfo& segment) {
+  std::vector<pgmo_baseline_piece> pieces;
+  uintptr_t address = segment.address;
+  int64_t requested = 0;
+  for (const BlockInfo& block : segment.blocks) {
+    const auto size = static_cast<int64_t>(block.size);
+    const bool busy = block.allocated || block.active;
+    pieces.push_back({address, size, static_cast<int64_t>(block.requested_size), busy});
+    if (busy) requested += static_cast<int64_t>(block.requested_size);
+    address += block.size;
+  }
+  if (segment.owner_private_pool_id != decltype(segment.owner_private_pool_id){0, 0}) {
+    baseline_api->private_segments(model, static_cast<int64_t>(segment.total_size));
+    baseline_api->private_blocks(model, requested);
+    return;
+  }
+  baseline_api->add_segment(model, id(segment.stream), !segment.is_large, segment.is_expandable,
+                            pieces.data(), pieces.size());
+}
+
+// Calls `trace_to_feeds` of each event from now on; torch knows no way to end that.
+void attach_trace(CUDAAllocator* upstream) {
+  static std::once_flag attached;
+  std::call_once(attached, [&] {
+    upstream->attachAllocatorTraceTracker(
+        [](const TraceEntry& entry) { feed_of(entry.device_).traced(entry); });
+  });
+}
+
+void BaselineFeed::begin(int device, const ActivePools& pools, CUDAAllocator* upstream) {
+  if (baseline_api == nullptr || begun_.exchange(true) || upstream->name() != "native") return;
+  pools_ = &pools;
+  const OnDevice on(device);
+  size_t available = 0, total = 0;
+  if (cudaMemGetInfo(&available, &total) != cudaSuccess) {
+    (void)cudaGetLastError();
+    return;
+  }
+  attach_trace(upstream);
+  const auto index = static_cast<c10::DeviceIndex>(device);
+  const SnapshotInfo snapshot = upstream->snapshot();
+  const int64_t held = upstream->getDeviceStats(index).reserved_bytes[0].current;
+  const pgmo_baseline_settings settings = settings_of(snapshot.config_metadata);
+  pgmo_baseline* const model = baseline_api->open(&settings, static_cast<int64_t>(available) + held,
+                                                  static_cast<int64_t>(total));
+  if (model == nullptr) return;
+  const double fraction = upstream->getMemoryFraction(index);
+  if (fraction < 1) baseline_api->set_fraction(model, fraction);
+  for (const SegmentInfo& segment : snapshot.segments) {
+    if (segment.device == index) add(model, segment);
+  }
+  baseline_api->took(model, held);
+  model_.store(model, std::memory_order_release);
+}
+
+}  // namespace
+}  // namespace c10::cuda::CUDACachingAllocator::pgmo

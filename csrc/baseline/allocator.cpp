@@ -1,0 +1,426 @@
+#include "baseline/allocator.hpp"
+
+#include <algorithm>
+#include <bit>
+#include <utility>
+
+namespace pgmo::baseline {
+namespace {
+
+constexpr Bytes kUnit = 512;        // sizes of blocks are multiples of it
+constexpr Bytes kSmallSize = kMiB;  // of the largest small request
+constexpr Bytes kSmallSegment = 2 * kMiB;
+constexpr Bytes kOwnSegment = 10 * kMiB;  // requests from here on have a segment of their own
+constexpr Bytes kRoundLarge = 2 * kMiB;
+constexpr Bytes kGranularity = 2 * kMiB;  // addresses of segments are multiples of it
+constexpr Bytes kUnboundedSpace = Bytes{1} << 46;
+constexpr Bytes kFirstAddress = Bytes{1} << 45;
+
+constexpr Bytes round_up(Bytes size, Bytes step) noexcept {
+  return (size + step - 1) / step * step;
+}
+
+// Bytes that a block has, with those that can be mapped behind it.
+Bytes potential(const Block& block) noexcept {
+  const Block* const after = block.following;
+  return block.size + (after != nullptr && !after->mapped ? after->size : 0);
+}
+
+}  // namespace
+
+Bytes rounded(Bytes size, const Settings& settings) noexcept {
+  if (size < kUnit) return kUnit;
+  const int bits = static_cast<int>(std::bit_width(static_cast<std::uint64_t>(size)));
+  const int interval = std::min(std::max(0, bits - 21), kIntervals - 1);
+  const Bytes steps = settings.roundup_power2_divisions[static_cast<std::size_t>(interval)];
+  if (steps <= 1 || size <= kUnit * steps) return (size + kUnit - 1) & ~(kUnit - 1);
+  return round_up(size, (Bytes{1} << (bits - 1)) / steps);
+}
+
+CachingAllocator::CachingAllocator(const Settings& settings, const Card& card)
+    : settings_(settings), card_(card), next_address_(kFirstAddress) {}
+
+void CachingAllocator::set_fraction(double fraction) noexcept {
+  allowed_ = keep_ = kUnlimited;
+  if (fraction < 0 || card_.total == 0) return;
+  allowed_ = static_cast<Bytes>(fraction * static_cast<double>(card_.total));
+  const double threshold = settings_.garbage_collection_threshold;
+  if (threshold > 0) keep_ = static_cast<Bytes>(threshold * static_cast<double>(allowed_));
+}
+
+void CachingAllocator::set_private(Bytes bytes) {
+  const Bytes more = bytes - private_;
+  if (more > 0 && !has_room(more, std::min(allowed_, card_.capacity))) {
+    ++retries_;
+    empty_cache();
+  }
+  private_ = bytes;
+  took(0);
+}
+
+Block* CachingAllocator::allocate(Bytes size, std::uint64_t stream) {
+  size = rounded(size, settings_);
+  Pool& pool = pool_of(stream, size <= kSmallSize);
+  Block* block = cached(pool, size);
+  if (block == nullptr) {
+    if (keep_ != kUnlimited) collect_garbage();
+    block = from_driver(pool, size);
+    if (block == nullptr && settings_.max_split_size < kUnlimited && release_oversize(pool, size)) {
+      block = from_driver(pool, size);
+    }
+    if (block == nullptr) {
+      ++retries_;
+      empty_cache();
+      block = from_driver(pool, size);
+    }
+    if (block == nullptr) return nullptr;
+  }
+  const Bytes remaining = block->size - size;
+  const bool splits = pool.small || settings_.expandable_segments
+                          ? remaining >= kUnit
+                          : remaining > kSmallSize && size < settings_.max_split_size;
+  if (splits) split(block, size);
+  block->busy = true;
+  active_ += block->size;
+  return block;
+}
+
+void CachingAllocator::free(Block* block) noexcept {
+  active_ -= block->size;
+  block->busy = false;
+  merge(block);
+  keep_free(block);
+}
+
+std::uint64_t CachingAllocator::postpone(Block* block) {
+  postponed_.emplace(next_number_, block);
+  return next_number_++;
+}
+
+void CachingAllocator::settle(std::uint64_t number) noexcept {
+  const auto found = postponed_.find(number);
+  if (found == postponed_.end()) return;
+  Block* const block = found->second;
+  postponed_.erase(found);
+  free(block);
+}
+
+void CachingAllocator::empty_cache() {
+  while (!postponed_.empty()) settle(postponed_.begin()->first);
+  std::vector<Block*> blocks;
+  for (const bool small : {false, true}) {
+    blocks.clear();
+    for (const auto& pool : pools_) {
+      if (pool->small == small) pool->for_each_free([&](Block* one) { blocks.push_back(one); });
+    }
+    for (Block* const block : blocks) {
+      if (block->space != nullptr) {
+        unmap(block);
+      } else if (block->whole()) {
+        release(block);
+      }
+    }
+  }
+}
+
+std::vector<Block*> CachingAllocator::add_segment(std::uint64_t stream, bool small, bool expandable,
+                                                  const std::vector<Piece>& pieces) {
+  Pool& pool = pool_of(stream, small);
+  Bytes size = 0;
+  for (const Piece& piece : pieces) size += piece.size;
+  Block* last = nullptr;
+  Bytes address = 0;
+  AddressSpace* space = nullptr;
+  if (expandable) {
+    last = reserve(pool);
+    space = last->space;
+    address = space->address;
+    // What is mapped comes first, and the rest of the range stays without memory.
+    pool.unmapped.erase(last);
+    last->address += size;
+    last->size -= size;
+    pool.unmapped.insert(last);
+  } else {
+    address = next_address(size);
+  }
+  std::vector<Block*> blocks;
+  Block* before = nullptr;
+  for (const Piece& piece : pieces) {
+    Block* const block = new_block(pool, address, piece.size, space);
+    block->link_between(before, last);
+    block->busy = piece.busy;
+    if (piece.busy) active_ += piece.size;
+    if (!piece.busy) keep_free(block);
+    blocks.push_back(block);
+    before = block;
+    address += piece.size;
+  }
+  took(size);
+  return blocks;
+}
+
+Pool& CachingAllocator::pool_of(std::uint64_t stream, bool small) {
+  if (last_pool_ < pools_.size() && pools_[last_pool_]->stream == stream) {
+    return *pools_[last_pool_ + (small ? 0 : 1)];
+  }
+  for (last_pool_ = 0; last_pool_ < pools_.size(); last_pool_ += 2) {
+    if (pools_[last_pool_]->stream == stream) return *pools_[last_pool_ + (small ? 0 : 1)];
+  }
+  pools_.reserve(pools_.size() + 2);
+  auto small_one = std::make_unique<Pool>(stream, true);
+  auto large_one = std::make_unique<Pool>(stream, false);
+  pools_.push_back(std::move(small_one));
+  pools_.push_back(std::move(large_one));
+  return *pools_[last_pool_ + (small ? 0 : 1)];
+}
+
+// The best fit, taken out of the pool.
+Block* CachingAllocator::cached(Pool& pool, Bytes size) noexcept {
+  if (keep_ != kUnlimited) ++searches_[pool.small ? 1 : 0];
+  Block* block = pool.free.at_least(size);
+  if (block == nullptr) return nullptr;
+  // A free block before unmapped pages counts as large as it can become, so that the growing end of
+  // a segment is used last.
+  while (block->space != nullptr) {
+    Block* const other = pool.free.after(*block);
+    if (other == nullptr || potential(*other) >= potential(*block)) break;
+    block = other;
+  }
+  const Bytes most = settings_.max_split_size;
+  const bool too_large =
+      size < most ? block->size >= most : block->size >= size + settings_.max_non_split_rounding;
+  if (too_large) return nullptr;
+  pool.free.remove(block);
+  return block;
+}
+
+// Memory of the driver's; the block is in no pool.
+Block* CachingAllocator::from_driver(Pool& pool, Bytes size) {
+  Bytes segment = kSmallSegment;
+  if (size > kSmallSize) {
+    segment = size < kOwnSegment ? settings_.large_segment_size : round_up(size, kRoundLarge);
+  }
+  if (!has_room(segment, allowed_)) return nullptr;
+  if (settings_.expandable_segments) return grow(pool, size);
+  if (!has_room(segment, card_.capacity)) return nullptr;
+  Block* const block = new_block(pool, next_address(segment), segment);
+  took(segment);
+  return block;
+}
+
+// Maps as much memory as is missing for a request, at the lowest address that has room.
+Block* CachingAllocator::grow(Pool& pool, Bytes size) {
+  Block* block = room_in(pool, size);
+  if (!block->mapped && !map(block, std::min(block->size, size))) return nullptr;
+  while (block->size < size) {
+    Block* const following = block->following;
+    const Bytes missing = size - block->size;
+    if (following == nullptr || !map(following, std::min(missing, following->size))) {
+      return nullptr;
+    }
+    block = following;
+  }
+  pool.free.remove(block);
+  return block;
+}
+
+// The first of neighbouring blocks, free or unmapped, that have room for a request.
+Block* CachingAllocator::room_in(Pool& pool, Bytes size) {
+  for (Block* block : pool.unmapped) {
+    Block* const before = block->preceding;
+    if (before != nullptr && !before->busy) block = before;
+    Bytes found = 0;
+    for (const Block* part = block; part != nullptr && !part->busy && found < size;
+         part = part->following) {
+      found += part->size;
+    }
+    if (found >= size) return block;
+  }
+  return reserve(pool);
+}
+
+// Reserves addresses for an expandable segment.
+Block* CachingAllocator::reserve(Pool& pool) {
+  const Bytes page = pool.small ? kSmallSegment : settings_.large_segment_size;
+  const Bytes wanted = card_.total == 0 ? kUnboundedSpace : card_.total + card_.total / 8;
+  const Bytes size = round_up(wanted, page);
+  auto space = std::make_unique<AddressSpace>(AddressSpace{next_address(size), size, page});
+  Block* const block = new_block(pool, space->address, size, space.get());
+  block->mapped = false;
+  pool.unmapped.insert(block);
+  spaces_.emplace(block->space, std::move(space));
+  return block;
+}
+
+// Maps memory at the beginning of an unmapped block; merges it and keeps it as free. False: the
+// card has not so much.
+bool CachingAllocator::map(Block* block, Bytes size) {
+  Pool& pool = *block->pool;
+  size = round_up(size, block->space->page);
+  if (!has_room(size, card_.capacity)) return false;
+  pool.unmapped.erase(block);
+  block->mapped = true;
+  if (size < block->size) {
+    Block* const rest = new_block(pool, block->address + size, block->size - size, block->space);
+    rest->mapped = false;
+    rest->link_between(block, block->following);
+    pool.unmapped.insert(rest);
+    block->size = size;
+  }
+  took(size);
+  merge(block);
+  keep_free(block);
+  return true;
+}
+
+// Unmaps the whole pages of a free block.
+void CachingAllocator::unmap(Block* block) {
+  Pool& pool = *block->pool;
+  AddressSpace* const space = block->space;
+  const Bytes end = block->address + block->size;
+  const Bytes first = space->address + round_up(block->address - space->address, space->page);
+  const Bytes last = space->address + (end - space->address) / space->page * space->page;
+  if (first >= last) return;
+  pool.free.remove(block);
+  if (first > block->address) {
+    Block* const before = new_block(pool, block->address, first - block->address, space);
+    before->link_between(block->preceding, block);
+    keep_free(before);
+  }
+  if (end > last) {
+    Block* const after = new_block(pool, last, end - last, space);
+    after->link_between(block, block->following);
+    keep_free(after);
+  }
+  block->address = first;
+  block->size = last - first;
+  block->mapped = false;
+  reserved_ -= block->size;
+  merge(block);
+  if (!block->whole()) {
+    pool.unmapped.insert(block);
+    return;
+  }
+  spaces_.erase(space);  // nothing is left in the range, so it goes, too
+  store_.drop(block);
+}
+
+// Gives a free segment back to the driver.
+void CachingAllocator::release(Block* block) noexcept {
+  reserved_ -= block->size;
+  block->pool->free.remove(block);
+  store_.drop(block);
+}
+
+// Gives back one cached block that is large enough, or several of the largest.
+bool CachingAllocator::release_oversize(Pool& pool, Bytes size) noexcept {
+  const Bytes wanted = std::max(size, settings_.max_split_size);
+  if (Block* const block = pool.free.at_least(wanted)) {
+    release(block);
+    return true;
+  }
+  Bytes released = 0;
+  while (released < wanted) {
+    Block* const largest = pool.free.largest();
+    if (largest == nullptr || largest->size < settings_.max_split_size) break;
+    released += largest->size;
+    release(largest);
+  }
+  return released >= wanted;
+}
+
+// Gives back whole segments that were not used for longer than the average.
+void CachingAllocator::collect_garbage() {
+  const Bytes target = reserved() - keep_;
+  if (target <= 0) return;
+  const std::int64_t now = searches_[0];
+  std::vector<Block*> candidates;
+  std::int64_t age = 0;
+  for (const auto& pool : pools_) {
+    if (pool->small) continue;
+    pool->for_each_free([&](Block* block) {
+      if (!block->whole() || block->space != nullptr) return;
+      candidates.push_back(block);
+      age += now - block->born;
+    });
+  }
+  Bytes reclaimed = 0;
+  while (reclaimed < target && !candidates.empty()) {
+    const double average = static_cast<double>(age) / static_cast<double>(candidates.size());
+    const auto young = std::partition(candidates.begin(), candidates.end(), [&](const Block* one) {
+      return static_cast<double>(now - one->born) < average;
+    });
+    if (young == candidates.end()) return;
+    for (auto old = young; old != candidates.end(); ++old) {
+      reclaimed += (*old)->size;
+      age -= now - (*old)->born;
+      release(*old);
+    }
+    candidates.erase(young, candidates.end());
+  }
+}
+
+// Cuts a block to a size; what remains is free.
+void CachingAllocator::split(Block* block, Bytes size) {
+  Block* const rest =
+      new_block(*block->pool, block->address + size, block->size - size, block->space);
+  rest->link_between(block, block->following);
+  block->size = size;
+  keep_free(rest);
+}
+
+void CachingAllocator::keep_free(Block* block) noexcept {
+  block->born = searches_[block->pool->small ? 1 : 0];
+  block->pool->free.insert(block);
+}
+
+// Joins a block, which is in no pool, with those of its neighbours that are free and mapped as it
+// is.
+void CachingAllocator::merge(Block* block) noexcept {
+  Block* const before = block->preceding;
+  Block* const after = block->following;
+  if (before != nullptr && !before->busy && before->mapped == block->mapped) {
+    forget(before);
+    block->address = before->address;
+    block->size += before->size;
+    block->link_between(before->preceding, after);
+    store_.drop(before);
+  }
+  if (after != nullptr && !after->busy && after->mapped == block->mapped) {
+    forget(after);
+    block->size += after->size;
+    block->link_between(block->preceding, after->following);
+    store_.drop(after);
+  }
+}
+
+void CachingAllocator::forget(Block* block) noexcept {
+  if (block->mapped) {
+    block->pool->free.remove(block);
+  } else {
+    block->pool->unmapped.erase(block);
+  }
+}
+
+void CachingAllocator::took(Bytes size) noexcept {
+  reserved_ += size;
+  peak_reserved_ = std::max(peak_reserved_, reserved());
+}
+
+Block* CachingAllocator::new_block(Pool& pool, Bytes address, Bytes size, AddressSpace* space) {
+  Block* const block = store_.make();
+  block->pool = &pool;
+  block->address = address;
+  block->size = size;
+  block->space = space;
+  return block;
+}
+
+// Each segment lies after the one before: no more than that is known of real drivers.
+Bytes CachingAllocator::next_address(Bytes size) noexcept {
+  const Bytes address = next_address_;
+  next_address_ += round_up(size, kGranularity);
+  return address;
+}
+
+}  // namespace pgmo::baseline

@@ -1,0 +1,114 @@
+// A model of PyTorch's CUDA caching allocator: the same decisions, without a card.
+//
+//     request -- round --> best fit of its stream's pool -- none --> take memory from the driver
+//                                |                                     |
+//                              split                   no room: give cached memory back, retry
+//
+// Source of the rules: c10/cuda/CUDACachingAllocator.cpp of PyTorch 2.11, as documented there and
+// observed. Private pools (CUDA graphs, MemPool) are left out. No thread may call while another one
+// does. Calls that may take memory from the host throw std::bad_alloc.
+
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <unordered_map>
+#include <vector>
+
+#include "baseline/block.hpp"
+#include "baseline/pool.hpp"
+#include "baseline/settings.hpp"
+
+namespace pgmo::baseline {
+
+// Bytes of the block that serves a request.
+Bytes rounded(Bytes size, const Settings& settings) noexcept;
+
+class CachingAllocator {
+ public:
+  CachingAllocator(const Settings& settings, const Card& card);
+
+  // The share of the card that the program allows itself; below 0: no limit.
+  void set_fraction(double fraction) noexcept;
+
+  // Bytes that the framework holds besides: its private pools. They count against the card.
+  void set_private(Bytes bytes);
+
+  // A block, or nullptr: there is no room, even after all cached memory was given back.
+  Block* allocate(Bytes size, std::uint64_t stream);
+
+  // The block can be used again at once, on its stream.
+  void free(Block* block) noexcept;
+
+  // The program has freed the block, but other streams may still use it. Returns a number with
+  // which `settle` frees it; a retry frees it before.
+  std::uint64_t postpone(Block* block);
+  void settle(std::uint64_t number) noexcept;
+
+  // Gives all free memory back to the driver: whole segments, and whole pages.
+  void empty_cache();
+
+  // A block of a segment that was there before the model began.
+  struct Piece {
+    Bytes size;
+    bool busy;
+  };
+
+  // Adds such a segment; returns its blocks in order. An expandable one gets a range of its own.
+  std::vector<Block*> add_segment(std::uint64_t stream, bool small, bool expandable,
+                                  const std::vector<Piece>& pieces);
+
+  // Bytes taken from the driver now and at most, private pools included.
+  Bytes reserved() const noexcept { return reserved_ + private_; }
+  Bytes peak_reserved() const noexcept { return peak_reserved_; }
+  // Bytes of blocks in use, or freed but not reusable yet.
+  Bytes active() const noexcept { return active_; }
+  std::int64_t retries() const noexcept { return retries_; }
+
+  // Calls `visit(pool)` with the pools of all streams.
+  template <typename Visit>
+  void for_each_pool(Visit&& visit) const {
+    for (const auto& pool : pools_) visit(*pool);
+  }
+
+ private:
+  Pool& pool_of(std::uint64_t stream, bool small);
+  Block* cached(Pool& pool, Bytes size) noexcept;
+  Block* from_driver(Pool& pool, Bytes size);
+  Block* grow(Pool& pool, Bytes size);
+  Block* room_in(Pool& pool, Bytes size);
+  Block* reserve(Pool& pool);
+  bool map(Block* block, Bytes size);
+  void unmap(Block* block);
+  void release(Block* block) noexcept;
+  bool release_oversize(Pool& pool, Bytes size) noexcept;
+  void collect_garbage();
+  void split(Block* block, Bytes size);
+  void keep_free(Block* block) noexcept;
+  void merge(Block* block) noexcept;
+  void forget(Block* block) noexcept;
+  void took(Bytes size) noexcept;
+  bool has_room(Bytes size, Bytes most) const noexcept { return reserved() + size <= most; }
+  Block* new_block(Pool& pool, Bytes address, Bytes size, AddressSpace* space = nullptr);
+  Bytes next_address(Bytes size) noexcept;
+
+  const Settings settings_;
+  const Card card_;
+  BlockStore store_;
+  std::vector<std::unique_ptr<Pool>> pools_;  // of a stream two, the small one first
+  std::size_t last_pool_ = 0;
+  std::unordered_map<AddressSpace*, std::unique_ptr<AddressSpace>> spaces_;
+  std::unordered_map<std::uint64_t, Block*> postponed_;
+  std::uint64_t next_number_ = 1;
+  Bytes next_address_;
+  Bytes reserved_ = 0;  // without private pools
+  Bytes private_ = 0;
+  Bytes peak_reserved_ = 0;
+  Bytes active_ = 0;
+  Bytes allowed_ = kUnlimited;
+  Bytes keep_ = kUnlimited;  // bytes above which blocks that are not used for long are given back
+  std::int64_t retries_ = 0;
+  std::int64_t searches_[2] = {0, 0};
+};
+
+}  // namespace pgmo::baseline

@@ -1,0 +1,87 @@
+// Blocks of modelled memory: stretches of a segment, in use, free, or addresses without memory.
+//
+//     | in use | free | in use | free        |      a segment
+//     | in use | free | in use | not mapped ...     an expandable one
+//
+// The blocks of a segment are a list that is linked in both directions, in the order of addresses.
+
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "types.hpp"
+
+namespace pgmo::baseline {
+
+class Pool;
+
+// A range that is reserved for an expandable segment; memory is mapped into it page by page.
+struct AddressSpace {
+  Bytes address = 0;
+  Bytes size = 0;
+  Bytes page = 0;
+};
+
+struct Block {
+  Bytes address = 0;
+  Bytes size = 0;
+  std::int64_t born = 0;  // searches of its pool's kind when it was freed
+  Pool* pool = nullptr;
+  Block* preceding = nullptr;
+  Block* following = nullptr;
+  Block* left = nullptr;  // in the pool's tree of free blocks
+  Block* right = nullptr;
+  AddressSpace* space = nullptr;  // of an expandable segment
+  std::uint32_t priority = 0;     // in that tree
+  bool busy = false;
+  bool mapped = true;
+
+  bool whole() const noexcept { return preceding == nullptr && following == nullptr; }
+
+  void link_between(Block* before, Block* after) noexcept {
+    preceding = before;
+    following = after;
+    if (before != nullptr) before->following = this;
+    if (after != nullptr) after->preceding = this;
+  }
+};
+
+// Makes blocks and takes them back; the memory is that of the most blocks that ever were.
+class BlockStore {
+ public:
+  // Throws std::bad_alloc.
+  Block* make() {
+    if (spare_ == nullptr) grow();
+    Block* const block = spare_;
+    spare_ = block->following;
+    *block = {};
+    random_ ^= random_ << 13;
+    random_ ^= random_ >> 17;
+    random_ ^= random_ << 5;
+    block->priority = random_;
+    return block;
+  }
+
+  void drop(Block* block) noexcept {
+    block->following = spare_;
+    spare_ = block;
+  }
+
+ private:
+  static constexpr std::size_t kChunk = 256;
+
+  void grow() {
+    auto chunk = std::make_unique<Block[]>(kChunk);
+    chunks_.push_back(std::move(chunk));
+    for (std::size_t at = 0; at < kChunk; ++at) drop(&chunks_.back()[at]);
+  }
+
+  std::vector<std::unique_ptr<Block[]>> chunks_;
+  Block* spare_ = nullptr;
+  std::uint32_t random_ = 0x9E3779B9u;
+};
+
+}  // namespace pgmo::baseline

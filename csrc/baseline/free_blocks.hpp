@@ -1,0 +1,143 @@
+// Free blocks in the order of size, then address: PyTorch's `std::set`, at a fraction of its cost.
+//
+//     bins   [512][1024] ... [16.0 KiB ..)[16.5 KiB ..) ...    32 for each power of two
+//             tree  tree       tree         -                   by size and address
+//
+// A bit for each bin says whether it has blocks. Most bins have one or two; many blocks of one size
+// are a treap, so no program can make an operation linear.
+
+#pragma once
+
+#include <array>
+#include <bit>
+#include <cstddef>
+#include <cstdint>
+
+#include "baseline/block.hpp"
+
+namespace pgmo::baseline {
+
+class FreeBlocks {
+ public:
+  void insert(Block* block) noexcept {
+    const std::size_t bin = bin_of(block->size);
+    Block** link = &roots_[bin];
+    while (*link != nullptr && (*link)->priority >= block->priority) {
+      link = before(*block, **link) ? &(*link)->left : &(*link)->right;
+    }
+    Block* rest = *link;
+    *link = block;
+    Block** left = &block->left;
+    Block** right = &block->right;
+    while (rest != nullptr) {
+      if (before(*rest, *block)) {
+        *left = rest;
+        left = &rest->right;
+        rest = rest->right;
+      } else {
+        *right = rest;
+        right = &rest->left;
+        rest = rest->left;
+      }
+    }
+    *left = *right = nullptr;
+    filled_[bin / kWord] |= std::uint64_t{1} << (bin % kWord);
+  }
+
+  void remove(Block* block) noexcept {
+    const std::size_t bin = bin_of(block->size);
+    Block** link = &roots_[bin];
+    while (*link != block) {
+      link = before(*block, **link) ? &(*link)->left : &(*link)->right;
+    }
+    Block* left = block->left;
+    Block* right = block->right;
+    while (left != nullptr && right != nullptr) {
+      if (left->priority >= right->priority) {
+        *link = left;
+        link = &left->right;
+        left = left->right;
+      } else {
+        *link = right;
+        link = &right->left;
+        right = right->left;
+      }
+    }
+    *link = left != nullptr ? left : right;
+    if (roots_[bin] == nullptr) filled_[bin / kWord] &= ~(std::uint64_t{1} << (bin % kWord));
+  }
+
+  // The smallest block of at least so many bytes, of several the one at the lowest address.
+  Block* at_least(Bytes size) const noexcept { return from(size, 0); }
+
+  // The block after this one, in the order.
+  Block* after(const Block& block) const noexcept { return from(block.size, block.address + 1); }
+
+  Block* largest() const noexcept {
+    for (std::size_t word = filled_.size(); word-- > 0;) {
+      if (filled_[word] == 0) continue;
+      const std::size_t bit = kWord - 1 - static_cast<std::size_t>(std::countl_zero(filled_[word]));
+      Block* block = roots_[word * kWord + bit];
+      while (block->right != nullptr) block = block->right;
+      return block;
+    }
+    return nullptr;
+  }
+
+ private:
+  static constexpr std::size_t kWord = 64;
+  static constexpr unsigned kSteps = 5;     // powers of two are divided into 2^5
+  static constexpr unsigned kOctaves = 40;  // of units, which is more than any card has
+  static constexpr Bytes kUnit = 512;
+  static constexpr std::size_t kBins = (kOctaves - kSteps + 1) << kSteps;
+
+  static bool before(const Block& one, const Block& other) noexcept {
+    return one.size != other.size ? one.size < other.size : one.address < other.address;
+  }
+
+  static std::size_t bin_of(Bytes size) noexcept {
+    const auto units = static_cast<std::uint64_t>(size / kUnit);
+    if (units < (1u << kSteps)) return units;
+    const unsigned octave = static_cast<unsigned>(std::bit_width(units)) - 1 - kSteps;
+    return (static_cast<std::size_t>(octave) << kSteps) + (units >> octave);
+  }
+
+  // The first block that is not before a block of this size and address.
+  Block* from(Bytes size, Bytes address) const noexcept {
+    const std::size_t bin = bin_of(size);
+    Block* best = nullptr;
+    for (Block* block = roots_[bin]; block != nullptr;) {
+      const bool too_early = block->size != size ? block->size < size : block->address < address;
+      if (too_early) {
+        block = block->right;
+      } else {
+        best = block;
+        block = block->left;
+      }
+    }
+    return best != nullptr ? best : first_of(next_filled(bin + 1));
+  }
+
+  std::size_t next_filled(std::size_t bin) const noexcept {
+    std::size_t word = bin / kWord;
+    if (word >= filled_.size()) return kBins;
+    std::uint64_t bits = filled_[word] & (~std::uint64_t{0} << (bin % kWord));
+    while (bits == 0) {
+      if (++word == filled_.size()) return kBins;
+      bits = filled_[word];
+    }
+    return word * kWord + static_cast<std::size_t>(std::countr_zero(bits));
+  }
+
+  Block* first_of(std::size_t bin) const noexcept {
+    if (bin >= kBins) return nullptr;
+    Block* block = roots_[bin];
+    while (block->left != nullptr) block = block->left;
+    return block;
+  }
+
+  std::array<std::uint64_t, (kBins + kWord - 1) / kWord> filled_{};
+  std::array<Block*, kBins> roots_{};
+};
+
+}  // namespace pgmo::baseline

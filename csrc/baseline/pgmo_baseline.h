@@ -1,0 +1,106 @@
+/* What an adapter tells the model of plain PyTorch: a table of C functions, as pgmo_engine.h has
+ * one.
+ *
+ *      adapter ──each request and free──▶ baseline ──▶ what plain PyTorch would have reserved
+ *              ──pages, segments──────▶          ──▶ what was really taken
+ *
+ * The model lives in the Python module pgmo._core. Every function may be called from any thread,
+ * none calls Python or the driver, none throws.
+ */
+
+#ifndef PGMO_BASELINE_H
+#define PGMO_BASELINE_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define PGMO_BASELINE_API_VERSION 1
+
+typedef struct pgmo_baseline pgmo_baseline;
+
+/* Settings of PyTorch's allocator, by their names there; sizes in bytes. */
+typedef struct pgmo_baseline_settings {
+  int64_t expandable_segments;
+  int64_t roundup_power2_divisions[16];
+  int64_t max_split_size; /* 0: no limit */
+  int64_t max_non_split_rounding;
+  int64_t large_segment_size;
+  double garbage_collection_threshold;
+} pgmo_baseline_settings;
+
+/* Of a device, in bytes; peaks are since the model began. */
+typedef struct pgmo_baseline_figures {
+  int64_t reserved; /* that plain PyTorch would have */
+  int64_t peak_reserved;
+  int64_t live; /* requested and not freed */
+  int64_t peak_live;
+  int64_t taken; /* from the card: pages, and segments of the allocator beneath */
+  int64_t peak_taken;
+  int64_t card; /* bytes of the card */
+  int64_t requests;
+  int64_t retries;  /* plain PyTorch gave back cached memory to serve a request */
+  int64_t failures; /* requests that plain PyTorch would have had no room for */
+  int64_t broken;   /* non-zero: the model ended, or does not know all */
+} pgmo_baseline_figures;
+
+/* A block of a segment that was there before the model began. */
+typedef struct pgmo_baseline_piece {
+  uintptr_t address;
+  int64_t size;
+  int64_t requested;
+  int64_t busy;
+} pgmo_baseline_piece;
+
+typedef struct pgmo_baseline_api {
+  uint32_t version; /* PGMO_BASELINE_API_VERSION */
+  uint32_t size;    /* sizeof(pgmo_baseline_api) */
+
+  /* The model of a device, which lives as long as the process. `capacity`: bytes of the card that
+   * the process can use, of `card` in all. NULL: no memory on the host. */
+  pgmo_baseline* (*open)(const pgmo_baseline_settings*, int64_t capacity, int64_t card);
+
+  /* Adds a segment that is there already. */
+  void (*add_segment)(pgmo_baseline*, uint64_t stream, int small, int expandable,
+                      const pgmo_baseline_piece*, size_t count);
+
+  /* A request was served at this address; `beneath`: by the allocator beneath. */
+  void (*allocated)(pgmo_baseline*, uintptr_t address, int64_t bytes, uint64_t stream, int beneath);
+
+  /* Its block is free; nothing happens where the other one has served it. */
+  void (*freed)(pgmo_baseline*, uintptr_t address, int beneath);
+
+  /* The program has freed a block of pgmo's that other streams still use. Returns a number for
+   * `settled`, to be called when they are done; 0: the block is not known. */
+  uint64_t (*postponed)(pgmo_baseline*, uintptr_t address);
+  void (*settled)(pgmo_baseline*, uint64_t number);
+
+  /* Whether a block of pgmo's lives there that belongs to another stream than this one. */
+  int (*is_of_other_stream)(pgmo_baseline*, uintptr_t address, uint64_t stream);
+
+  /* A request was refused. */
+  void (*failed)(pgmo_baseline*, int64_t bytes, uint64_t stream);
+
+  /* The program empties its cache. */
+  void (*empty_cache)(pgmo_baseline*);
+
+  /* The program limits itself to a share of the card; below 0: no more. */
+  void (*set_fraction)(pgmo_baseline*, double fraction);
+
+  /* Changes of what private pools hold in segments and in blocks, and of what is taken from the
+   * card in all. */
+  void (*private_segments)(pgmo_baseline*, int64_t change);
+  void (*private_blocks)(pgmo_baseline*, int64_t change);
+  void (*took)(pgmo_baseline*, int64_t change);
+
+  void (*figures)(pgmo_baseline*, pgmo_baseline_figures* out);
+} pgmo_baseline_api;
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* PGMO_BASELINE_H */

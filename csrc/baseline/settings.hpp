@@ -1,0 +1,31 @@
+// How the modelled allocator is configured; the names are those of PYTORCH_CUDA_ALLOC_CONF.
+
+#pragma once
+
+#include <array>
+#include <cstdint>
+
+#include "types.hpp"
+
+namespace pgmo::baseline {
+
+constexpr Bytes kMiB = Bytes{1} << 20;
+constexpr Bytes kUnlimited = Bytes{1} << 62;
+constexpr int kIntervals = 16;
+
+struct Settings {
+  bool expandable_segments = false;
+  std::array<Bytes, kIntervals> roundup_power2_divisions{};
+  Bytes max_split_size = kUnlimited;
+  Bytes max_non_split_rounding = 20 * kMiB;
+  double garbage_collection_threshold = 0;
+  Bytes large_segment_size = 20 * kMiB;
+};
+
+// What the card gives.
+struct Card {
+  Bytes capacity = kUnlimited;  // bytes that the allocator can use
+  Bytes total = 0;              // bytes of the whole card; 0: not known
+};
+
+}  // namespace pgmo::baseline

@@ -1,0 +1,120 @@
+// The model of PyTorch's allocator: the table for adapters, and the model itself.
+
+#include <pybind11/pybind11.h>
+#include <pybind11/stl.h>
+
+#include <algorithm>
+#include <array>
+#include <cstdint>
+#include <memory>
+#include <tuple>
+#include <unordered_map>
+#include <vector>
+
+#include "baseline/allocator.hpp"
+#include "baseline/c_api.hpp"
+#include "bindings/module.hpp"
+
+namespace py = pybind11;
+
+namespace pgmo {
+namespace {
+
+using baseline::Block;
+using baseline::Pool;
+
+// Blocks have numbers in Python, in the order of their requests.
+class ModelledAllocator {
+ public:
+  ModelledAllocator(bool expandable_segments, const std::array<Bytes, baseline::kIntervals>& steps,
+                    Bytes max_split_size, Bytes max_non_split_rounding, double threshold,
+                    Bytes large_segment_size, Bytes capacity, Bytes card)
+      : model_({.expandable_segments = expandable_segments,
+                .roundup_power2_divisions = steps,
+                .max_split_size = max_split_size > 0 ? max_split_size : baseline::kUnlimited,
+                .max_non_split_rounding = max_non_split_rounding,
+                .garbage_collection_threshold = threshold,
+                .large_segment_size = large_segment_size},
+               {.capacity = capacity > 0 ? capacity : baseline::kUnlimited, .total = card}) {}
+
+  // Its number and address; -1: no room.
+  std::tuple<std::int64_t, Bytes> allocate(Bytes size, std::uint64_t stream) {
+    Block* const block = model_.allocate(size, stream);
+    if (block == nullptr) return {-1, 0};
+    living_.emplace(next_, block);
+    return {next_++, block->address};
+  }
+
+  void free(std::int64_t number) { model_.free(take(number)); }
+
+  std::uint64_t postpone(std::int64_t number) { return model_.postpone(take(number)); }
+
+  baseline::CachingAllocator& model() { return model_; }
+
+  // Of every free block its size, address, stream, and whether its pool is the small one.
+  std::vector<std::tuple<Bytes, Bytes, std::uint64_t, bool>> free_blocks() const {
+    std::vector<std::tuple<Bytes, Bytes, std::uint64_t, bool>> all;
+    model_.for_each_pool([&](const Pool& pool) {
+      pool.for_each_free([&](const Block* block) {
+        all.emplace_back(block->size, block->address, pool.stream, pool.small);
+      });
+    });
+    std::sort(all.begin(), all.end());
+    return all;
+  }
+
+ private:
+  Block* take(std::int64_t number) {
+    const auto found = living_.find(number);
+    if (found == living_.end()) throw py::key_error("no such block");
+    Block* const block = found->second;
+    living_.erase(found);
+    return block;
+  }
+
+  baseline::CachingAllocator model_;
+  std::unordered_map<std::int64_t, Block*> living_;
+  std::int64_t next_ = 0;
+};
+
+}  // namespace
+
+void bind_baseline(py::module_& module) {
+  module.def(
+      "baseline_api", [] { return reinterpret_cast<std::uintptr_t>(baseline::baseline_api()); },
+      "Address of the table of functions in pgmo_baseline.h, for adapters.");
+
+  using Model = ModelledAllocator;
+  py::class_<Model>(module, "ModelledAllocator",
+                    "A model of PyTorch's CUDA caching allocator, for one device.")
+      .def(py::init<bool, const std::array<Bytes, baseline::kIntervals>&, Bytes, Bytes, double,
+                    Bytes, Bytes, Bytes>(),
+           py::arg("expandable_segments"), py::arg("roundup_power2_divisions"),
+           py::arg("max_split_size"), py::arg("max_non_split_rounding"),
+           py::arg("garbage_collection_threshold"), py::arg("large_segment_size"),
+           py::arg("capacity"), py::arg("card"),
+           "Sizes in bytes; 0 for no limit, and for a card that is not known.")
+      .def("allocate", &Model::allocate, py::arg("bytes"), py::arg("stream"),
+           "Serves a request; returns the block's number and address, (-1, 0) without room.")
+      .def("free", &Model::free, py::arg("block"), "Takes a block back.")
+      .def("postpone", &Model::postpone, py::arg("block"),
+           "Takes a block back that other streams use; returns a number for `settle`.")
+      .def(
+          "settle", [](Model& self, std::uint64_t number) { self.model().settle(number); },
+          py::arg("number"), "The other streams are done with a block.")
+      .def(
+          "empty_cache", [](Model& self) { self.model().empty_cache(); },
+          "Gives free memory back to the driver.")
+      .def(
+          "set_fraction", [](Model& self, double fraction) { self.model().set_fraction(fraction); },
+          py::arg("fraction"), "The share of the card that the program allows itself.")
+      .def("free_blocks", &Model::free_blocks,
+           "Size, address, stream and smallness of each free block, in that order.")
+      .def_property_readonly("reserved", [](Model& self) { return self.model().reserved(); })
+      .def_property_readonly("peak_reserved",
+                             [](Model& self) { return self.model().peak_reserved(); })
+      .def_property_readonly("active", [](Model& self) { return self.model().active(); })
+      .def_property_readonly("retries", [](Model& self) { return self.model().retries(); });
+}
+
+}  // namespace pgmo

@@ -1,0 +1,39 @@
+"""The native model of PyTorch's caching allocator, with settings as they are written in Python."""
+
+from pgmo import _core
+from pgmo.profiler.caching.settings import AllocatorSettings
+
+
+def native_allocator(
+    settings: AllocatorSettings | None = None,
+    capacity: int | None = None,
+    *,
+    card: int | None = None,
+) -> _core.ModelledAllocator:
+    """Make the model that runs along in processes (`csrc/baseline`).
+
+    Args:
+        settings: how the allocator is configured; PyTorch's defaults when left out.
+        capacity: bytes of the card that the allocator can use; None = no limit.
+        card: bytes of the whole card, `capacity` when left out.
+
+    Example:
+        >>> allocator = native_allocator()
+        >>> block, _ = allocator.allocate(3 << 20, stream=0)
+        >>> allocator.active >> 20, allocator.reserved >> 20
+        (3, 20)
+    """
+    settings = settings or AllocatorSettings()
+    made = _core.ModelledAllocator(
+        expandable_segments=settings.expandable_segments,
+        roundup_power2_divisions=settings.divisions,
+        max_split_size=settings.max_split_size or 0,
+        max_non_split_rounding=settings.max_non_split_rounding or settings.large_segment_size,
+        garbage_collection_threshold=settings.garbage_collection_threshold,
+        large_segment_size=settings.large_segment_size,
+        capacity=capacity or 0,
+        card=card or capacity or 0,
+    )
+    if settings.memory_fraction is not None:
+        made.set_fraction(settings.memory_fraction)
+    return made
