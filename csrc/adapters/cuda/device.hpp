@@ -24,6 +24,7 @@
 #include <vector>
 
 #include "adapters/cuda/deferred.hpp"
+#include "adapters/cuda/held_errors.hpp"
 #include "adapters/cuda/history.hpp"
 #include "adapters/cuda/page_device.hpp"
 #include "adapters/cuda/pools.hpp"
@@ -338,23 +339,26 @@ bool relieve(Device& device) {
   TORCH_CHECK_WITH(OutOfMemoryError, false, text);
 }
 
-// Asks the allocator beneath, and once more when it fails and there is something to give back.
+// Asks the allocator beneath; once more when it fails and there is something to give back, and once
+// more when other threads have dropped an error and its tensors.
 template <typename Ask>
 auto ask_upstream(Device& device, Ask&& ask) {
-  try {
-    return ask();
-  } catch (const c10::OutOfMemoryError& error) {
-    device.splits.end();  // it has given back what it could: nobody knows what gaps are left
-    if (!relieve(device)) {
-      if (device.active() || device.paged()) throw_out_of_memory(device, error);
-      throw;
+  bool relieved = false, waited = false;
+  for (;;) {
+    try {
+      return ask();
+    } catch (const c10::OutOfMemoryError& error) {
+      device.splits.end();  // it has given back what it could: nobody knows what gaps are left
+      if (!relieved && relieve(device)) {
+        relieved = true;
+      } else if (!waited && !device.pools.any() && await_held_errors()) {
+        relieved = waited = true;
+        (void)relieve(device);
+      } else {
+        if (device.active() || device.paged()) throw_out_of_memory(device, error);
+        throw;
+      }
     }
-  }
-  try {
-    return ask();
-  } catch (const c10::OutOfMemoryError& error) {
-    if (device.active() || device.paged()) throw_out_of_memory(device, error);
-    throw;
   }
 }
 
