@@ -374,6 +374,13 @@ int pgmo_poll(int device) {
   return one.deferred.any_waiting();
 }
 
+// Where the number of errors stands that somebody still holds, and how many milliseconds a request
+// that fails waits for one of them to go.
+void pgmo_watch_errors(const int64_t* held, uint32_t patience) {
+  adapter::error_patience_ms.store(patience);
+  adapter::errors_held.store(held, std::memory_order_release);
+}
+
 void pgmo_set_advice(int device, const char* text) {
   if (!adapter::is_known(device)) return;
   adapter::Device& one = adapter::devices()[device];

@@ -7,6 +7,7 @@ from types import MethodType
 from typing import Any, Generic, ParamSpec, Protocol, TypeVar
 
 from pgmo.allocator.session.threads.boundary import exclusive
+from pgmo.error_frames import clear_frames
 
 
 class Iterating(Protocol):
@@ -55,8 +56,13 @@ class Optimized(Generic[P, R, S]):
                 if not self._opened:  # no other thread has come first
                     self.session.__enter__()
                     self._opened = True
-        with self.session.iteration():
-            return self._function(*args, **kwargs)
+        try:
+            with self.session.iteration():
+                return self._function(*args, **kwargs)
+        except BaseException as error:
+            clear_frames(error)
+            del args, kwargs
+            raise
 
     def __get__(self, instance: object, owner: type | None = None) -> Any:
         """Binds like a function, so that methods can be decorated."""

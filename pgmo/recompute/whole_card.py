@@ -24,6 +24,7 @@ from torch.optim import Optimizer
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from pgmo.cards import Card
+from pgmo.error_frames import clears_dispatch
 from pgmo.errors import BudgetError, OptionError
 from pgmo.recompute.capture.compat import fakes, storage_key
 from pgmo.units import format_bytes
@@ -110,6 +111,7 @@ def _fake(parameter: Tensor) -> Tensor:
     return made
 
 
+@clears_dispatch
 class _Counting(TorchDispatchMode):
     """Counts bytes of storages as they come and go."""
 

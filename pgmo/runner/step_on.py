@@ -20,6 +20,7 @@ from collections.abc import Callable
 from types import CodeType, ModuleType
 from typing import Any
 
+from pgmo.error_frames import clear_frames
 from pgmo.errors import OptionError
 from pgmo.imports import after_import, rewrite_import
 from pgmo.profiler.tagging import dynamo
@@ -120,7 +121,12 @@ class StepOn:
         def stepping(*args: Any, **kwargs: Any) -> Any:
             if _is_compiling() or dynamo.inside():
                 return function(*args, **kwargs)
-            return self._around(function, *args, **kwargs)
+            try:
+                return self._around(function, *args, **kwargs)
+            except BaseException as error:
+                clear_frames(error)
+                del args, kwargs
+                raise
 
         dynamo.skip(stepping)
         return stepping

@@ -24,6 +24,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from pgmo.allocator.session.threads.boundary import exclusive
+from pgmo.error_frames import clear_frames
 from pgmo.imports import after_import
 from pgmo.profiler.tagging import dynamo
 from pgmo.runner.compiled_calls import CompiledCalls
@@ -121,6 +122,7 @@ class Watcher:
             self._forward_hook = None
 
     def _forward(self, module: Any, _args: object) -> None:
+        del _args  # a frame that an error leaves holds them
         if self._trains(module):
             self._forward_pass(module)
 
@@ -287,7 +289,12 @@ def _wrapped(original: Callable[..., Any], around: Callable[..., Any]) -> Callab
     def wrapped(*args: Any, **kwargs: Any) -> Any:
         if _is_compiling() or dynamo.inside():
             return original(*args, **kwargs)
-        return around(original, *args, **kwargs)
+        try:
+            return around(original, *args, **kwargs)
+        except BaseException as error:
+            clear_frames(error)
+            del args, kwargs
+            raise
 
     return wrapped
 

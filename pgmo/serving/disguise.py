@@ -16,6 +16,7 @@ import operator
 from collections.abc import Callable, Iterable
 from typing import Any, TypeVar
 
+from pgmo.error_frames import clear_frames
 from pgmo.errors import OptionError
 from pgmo.profiler.tagging import dynamo
 
@@ -115,7 +116,12 @@ def _telling(method: Callable[..., Any], around: Around) -> Callable[..., Any]:
     def telling(self: Any, *args: Any, **kwargs: Any) -> Any:
         if _is_compiling() or dynamo.inside():
             return method(self, *args, **kwargs)
-        return around(method, self, *args, **kwargs)
+        try:
+            return around(method, self, *args, **kwargs)
+        except BaseException as error:
+            clear_frames(error)
+            del self, args, kwargs
+            raise
 
     dynamo.skip(telling)
     return telling

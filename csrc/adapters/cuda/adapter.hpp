@@ -323,10 +323,12 @@ class TorchCudaAdapter final : public CUDAAllocator {
       if (gap != nullptr) return nullptr;
     }
     void* block = block_for(device, bytes, stream);
+    const bool limited = device.limit.load(std::memory_order_relaxed) != ~uint64_t{0};
+    if (block == nullptr && limited && !device.pools.any() && await_held_errors()) {
+      block = block_for(device, bytes, stream);
+    }
     if (block == nullptr) {
-      if (device.limit.load(std::memory_order_relaxed) != ~uint64_t{0}) {
-        throw_beyond_limit(device, bytes);
-      }
+      if (limited) throw_beyond_limit(device, bytes);
       (void)share_fraction(device, upstream_);
     }
     if (block != nullptr && active) (void)api->adopt(device.engine, block, bytes, stream, 0);

@@ -15,6 +15,7 @@
 #include <string>
 #include <string_view>
 
+#include "adapters/cuda/held_errors.hpp"
 #include "adapters/cuda/windows.hpp"
 
 namespace c10::cuda::CUDACachingAllocator::pgmo {
@@ -132,31 +133,36 @@ bool adds_to_error(const Device& device) {
   return device.active() || device.pages() != nullptr;
 }
 
-// Once more when it fails and there is something to give back. Torch counts one failure at most.
+// Once more when it fails and there is something to give back, and once more when other threads have
+// dropped an error and its tensors. Torch counts one failure at most.
 template <typename Ask>
 auto ask_again_if_relieved(Device& device, CUDAAllocator* upstream, Ask&& ask) {
-  try {
-    return ask();
-  } catch (const c10::OutOfMemoryError& error) {
-    device.splits.end();  // it has given back what it could: nobody knows what gaps are left
-    if (!relieve(device)) {
-      if (adds_to_error(device)) throw_out_of_memory(device, error);
-      throw;
-    }
-  }
-  --device.failures.ooms;
   const auto retries = [&] {
     return upstream->getDeviceStats(static_cast<c10::DeviceIndex>(device.index)).num_alloc_retries;
   };
-  const int64_t before = retries();
-  try {
-    auto block = ask();
-    device.failures.retries -= retries() - before;
-    return block;
-  } catch (const c10::OutOfMemoryError& error) {
-    device.failures.retries -= retries() - before;
-    if (adds_to_error(device)) throw_out_of_memory(device, error);
-    throw;
+  bool again = false, relieved = false, waited = false;
+  int64_t before = 0;
+  for (;;) {
+    try {
+      auto block = ask();
+      if (again) device.failures.retries -= retries() - before;
+      return block;
+    } catch (const c10::OutOfMemoryError& error) {
+      if (again) device.failures.retries -= retries() - before;
+      device.splits.end();  // it has given back what it could: nobody knows what gaps are left
+      if (!relieved && relieve(device)) {
+        relieved = true;
+      } else if (!waited && !device.pools.any() && await_held_errors()) {
+        relieved = waited = true;
+        (void)relieve(device);
+      } else {
+        if (adds_to_error(device)) throw_out_of_memory(device, error);
+        throw;
+      }
+    }
+    again = true;
+    --device.failures.ooms;
+    before = retries();
   }
 }
 

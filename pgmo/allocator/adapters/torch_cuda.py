@@ -30,12 +30,20 @@ from pgmo.allocator.adapters.torch_cuda_source import (
 from pgmo.allocator.build.compile import AdapterSource, compiled_adapter
 from pgmo.allocator.build.library import AdapterLibrary, load_adapter
 from pgmo.allocator.build.prebuilt import find_prebuilt
+from pgmo.error_frames import held
 from pgmo.errors import AdapterError
 
 ALIGNMENT = 512
 """Of every block, in bytes: what PyTorch's own CUDA allocator gives."""
 
 _MODULE = "pgmo_torch_cuda_module"
+
+_ERROR_PATIENCE = 50
+"""Milliseconds that a request which fails waits for another thread to drop an earlier error.
+
+Once for each such request, and only while an error is held. An `except` clause that requests again
+holds its error for longer, and pays this much.
+"""
 
 _FOREIGN = 0
 """Kind of a living block: the framework's."""
@@ -362,6 +370,7 @@ def adapter_library() -> AdapterLibrary:
     library = load_adapter(adapter_source())
     library.call("pgmo_know_pages", ctypes.c_void_p(_core.pages_api()), 0)
     observe(library)
+    library.ask("pgmo_watch_errors", ctypes.byref(held), ctypes.c_uint32(_ERROR_PATIENCE))
     return library
 
 

@@ -50,12 +50,14 @@ class Watch:
             self._handles.append(register_module_forward_pre_hook(self._refuse_call))
 
     def _refuse_step(self, optimizer: Any, args: Any, kwargs: Any) -> None:
+        del args, kwargs  # the frame of an error would hold them
         if optimizer in self._sleeping:
             raise SessionError(f"the state of this {type(optimizer).__name__} sleeps{self._advice}")
         if any(one in self._tensors for group in optimizer.param_groups for one in group["params"]):
             raise SessionError(f"parameters of this {type(optimizer).__name__} sleep{self._advice}")
 
     def _refuse_call(self, module: Any, args: Any) -> None:
+        del args
         if module in self._sleeping:
             raise SessionError(f"the memory of this {type(module).__name__} sleeps{self._advice}")
 

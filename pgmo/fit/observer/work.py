@@ -8,7 +8,10 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 from torch.utils.flop_counter import flop_registry
 
+from pgmo.error_frames import clears_dispatch
 
+
+@clears_dispatch
 class Work(TorchDispatchMode):  # type: ignore[no-untyped-call]
     """Sees every operator of an iteration; backward passes run under it, too.
 

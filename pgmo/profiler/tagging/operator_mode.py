@@ -15,6 +15,7 @@ from contextlib import AbstractContextManager
 from functools import cache
 from typing import Any
 
+from pgmo.error_frames import clear_frames
 from pgmo.locks import new_lock
 
 Around = Callable[[Any, tuple[Any, ...], Callable[[], Any]], Any]
@@ -177,10 +178,15 @@ def _mode_class() -> Any:
     from torch.utils._python_dispatch import TorchDispatchMode
 
     def dispatch(mode: Any, func: Any, _types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        around = mode.around
-        if around is None:
-            return func(*args, **(kwargs or {}))
-        return around(func, args, lambda: func(*args, **(kwargs or {})))
+        try:
+            around = mode.around
+            if around is None:
+                return func(*args, **(kwargs or {}))
+            return around(func, args, lambda: func(*args, **(kwargs or {})))
+        except BaseException as error:
+            clear_frames(error)
+            del args, kwargs
+            raise
 
     class Mode(TorchDispatchMode):
         # Else torch refuses to run flex_attention, cond and their like beneath us.

@@ -44,6 +44,7 @@ from torch.overrides import _get_current_function_mode_stack
 from torch.utils import _pytree
 from torch.utils._python_dispatch import _disable_current_modes
 
+from pgmo.error_frames import clears_frames
 from pgmo.errors import OptionError
 
 Runner = Callable[[list[Any]], Any]
@@ -222,6 +223,7 @@ class _FromList(CodeGen):
 def mark_boxed(run: Runner) -> Runner:
     """Tells AOTAutograd that a function takes its inputs as a list."""
 
+    @clears_frames
     def boxed_run(arguments: list[Any]) -> Any:
         return run(arguments)
 

@@ -19,6 +19,7 @@ import torch
 from torch import Tensor, fx
 from torch.utils._python_dispatch import TorchDispatchMode
 
+from pgmo.error_frames import clears_dispatch
 from pgmo.errors import GraphError
 from pgmo.recompute.capture.compat import fakes, node_of, storage_key
 from pgmo.recompute.frozen.places import is_foreign, line
@@ -57,6 +58,7 @@ class Observation:
     where: str
 
 
+@clears_dispatch
 class Observing(TorchDispatchMode):
     """Notes the values that are read while a forward pass runs on tensors with contents.
 
@@ -89,6 +91,7 @@ class Observing(TorchDispatchMode):
         self.found.append(Observation(str(func), shape, value, _caller()))
 
 
+@clears_dispatch
 class Answering(TorchDispatchMode):
     """Answers with what was observed, and keeps what was asked, for the graph to compare.
 

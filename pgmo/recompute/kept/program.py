@@ -171,7 +171,7 @@ class Compiled:
         self._program = program
         self._functions = [_function(step, host) for step in program.steps]
         self._run = _compiled(program, self._functions)
-        self.run: Runner = mark_boxed(self._run_once)
+        self.run: Runner = mark_boxed(host.guarded(self._run_once))
 
     def _run_once(self, given: list[Any]) -> Any:
         if origin.listening():

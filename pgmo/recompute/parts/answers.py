@@ -14,6 +14,7 @@ from typing import Any
 import torch
 from torch import nn
 
+from pgmo.error_frames import clears_frames
 from pgmo.locks import new_lock
 
 Answer = Callable[[nn.Module, Callable[..., Any], tuple[Any, ...], dict[str, Any]], Any]
@@ -88,6 +89,7 @@ class Answers:
                 vars(one)["forward"] = self._before[one]
 
     def _asking_method(self, module: nn.Module, forward: Callable[..., Any]) -> Callable[..., Any]:
+        @clears_frames
         def asking(*arguments: Any, **keywords: Any) -> Any:
             if not getattr(self._ours, "depth", 0):
                 return forward(*arguments, **keywords)

@@ -12,6 +12,8 @@ import torch
 from torch import Tensor, nn
 from torch.multiprocessing.reductions import StorageWeakRef
 
+from pgmo.error_frames import clear_backward_frames
+
 from pgmo.recompute.capture.compat import flatten, saving_hooks, storage_key, version_of
 from pgmo.recompute.capture.flat import PLAIN, distinct
 from pgmo.recompute.capture.objects import opened
@@ -188,3 +190,6 @@ class _Part(torch.autograd.Function):
         ]
         ctx.run.ends()
         return (None, None, None, None, *made)
+
+
+clear_backward_frames(_Part._backward_cls)  # type: ignore[attr-defined]

@@ -5,6 +5,8 @@ from typing import Any
 
 from torch import Tensor
 
+from pgmo.error_frames import clear_backward_frames
+
 
 def compiled_context(results: Sequence[Tensor]) -> Any:
     """The autograd node of a compiled forward pass's results, which may be views of them."""
@@ -14,6 +16,7 @@ def compiled_context(results: Sequence[Tensor]) -> Any:
         function = stack.pop()
         if type(function).__name__ == "CompiledFunctionBackward":
             _let_run_twice(function)
+            clear_backward_frames(type(function))
             return function
         if function not in seen:
             seen.add(function)

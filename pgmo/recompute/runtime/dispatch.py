@@ -15,6 +15,7 @@ from weakref import WeakSet
 import torch
 from torch import Tensor, nn
 
+from pgmo.error_frames import clear_frames, clears_frames
 from pgmo.errors import BudgetError, GraphError
 from pgmo.recompute.capture.compat import flatten, is_capturing
 from pgmo.recompute.capture.flat import Forward, distinct, signature
@@ -98,6 +99,7 @@ class Recomputing:
         """The model's own forward method."""
         return self._module.forward
 
+    @clears_frames
     def capture(self, *arguments: Any, **keywords: Any) -> Step:
         """Captures and plans a call, unless one like it was before.
 
@@ -255,14 +257,23 @@ class Recomputing:
         plain = self.plain
         if not torch.is_grad_enabled() or torch.compiler.is_compiling() or is_capturing():
             return plain(*arguments, **keywords)
+        try:
+            return self._recomputed(arguments, keywords)
+        except BaseException as error:
+            clear_frames(error)
+            del arguments, keywords
+            raise
+
+    def _recomputed(self, arguments: tuple[Any, ...], keywords: dict[str, Any]) -> Any:
         tensors = distinct(flatten((arguments, keywords))[0])
         if not self._is_trained(tensors):
-            return plain(*arguments, **keywords)
+            return self.plain(*arguments, **keywords)
         refuse_global_hooks()
         try:
             return self._run(arguments, keywords, tensors)
         except NothingToPlanError:
-            return plain(*arguments, **keywords)
+            pass
+        return self.plain(*arguments, **keywords)
 
     def _run(
         self, arguments: tuple[Any, ...], keywords: dict[str, Any], tensors: list[Tensor]

@@ -129,7 +129,7 @@ class StepCompiler:
             result, self.forward = self._metered(half, arguments)
             return result
 
-        return mark_boxed(watched) if self.settings.check else half.run
+        return mark_boxed(self.host.guarded(watched if self.settings.check else half.run))
 
     def compile_backward(self, module: fx.GraphModule, _inputs: Sequence[Any]) -> Runner:
         """Runs operators as they are, those of outputs without gradients not at all.
@@ -158,7 +158,7 @@ class StepCompiler:
                 return result
             return half(arguments)
 
-        return mark_boxed(run)
+        return mark_boxed(self.host.guarded(run))
 
     def _add_narrow(self, halves: dict[Names, "_Half"], places: list[str]) -> None:
         assert self._narrow is not None

@@ -15,6 +15,7 @@ from typing import Any
 
 import torch
 
+from pgmo.error_frames import clears_frames
 from pgmo.imports import after_import
 
 Block = Callable[[], AbstractContextManager[None]]
@@ -31,6 +32,7 @@ def keep_backward_plain(aside: Block, back: Block, repeated: Callable[[], Block]
     graph: Any = torch.autograd.graph
     run_engine = graph._engine_run_backward
 
+    @clears_frames
     @wraps(run_engine)
     def run_plain(*args: Any, **kwargs: Any) -> Any:
         with aside():
@@ -65,6 +67,7 @@ def _see_recomputation(back: Block, repeated: Callable[[], Block]) -> None:
     hook.__enter__, hook.__exit__ = entered, left
     original: Any = checkpoint.checkpoint
 
+    @clears_frames
     @wraps(original)
     def checkpointed(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
         return original(_within(repeated(), function), *args, **kwargs)
@@ -73,6 +76,7 @@ def _see_recomputation(back: Block, repeated: Callable[[], Block]) -> None:
 
 
 def _within(block: Block, function: Callable[..., Any]) -> Callable[..., Any]:
+    @clears_frames
     @wraps(function, assigned=())
     def called(*args: Any, **kwargs: Any) -> Any:
         with block():

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
+from pgmo.error_frames import clear_frames, clears_frames
 from pgmo.imports import after_import
 from pgmo.profiler.tagging import dynamo, operator_mode
 from pgmo.rehearsal.values.backward import keep_backward_plain
@@ -104,7 +105,7 @@ class Values:
             return values.around(func, args, kwargs or {})
 
         # Outside of the class, as in `operator_mode`: torch would import TorchDynamo for it.
-        Mode.__torch_dispatch__ = dispatch  # type: ignore[method-assign]
+        Mode.__torch_dispatch__ = clears_frames(dispatch)  # type: ignore[method-assign]
         after_import("torch._dynamo.eval_frame", lambda: _hide_from_dynamo(Mode))
         return Mode()  # type: ignore[no-untyped-call]
 
@@ -193,6 +194,10 @@ def _hide_from_dynamo(mode: Any) -> None:
         callback = set_eval_frame(None)
         try:
             return dispatch(*args, **kwargs)
+        except BaseException as error:
+            clear_frames(error)
+            del args, kwargs
+            raise
         finally:
             set_eval_frame(callback)
 

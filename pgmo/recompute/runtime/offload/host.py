@@ -11,11 +11,13 @@ of its copy on. On a CPU all this is a copy.
 """
 
 from collections.abc import Sequence
+from typing import Any
 
 import torch
 from torch import Tensor
 
 from pgmo.locks import new_lock
+from pgmo.recompute.capture.compat import Runner
 from pgmo.recompute.runtime.offload.pinned import Pool
 
 _GRAIN = 512  # bytes that places of values are multiples of
@@ -58,17 +60,31 @@ class Host:
         return self._places[name]
 
     def lend(self, device: torch.device) -> Tensor:
-        """An arena for one call, shape (size,); what an earlier call has left is waited for.
+        """An arena for one call, shape (size,).
 
         Args:
             device: whose values wait there.
         """
         if self._pool is None:
             self._pool = Pool(self.size, device.type == "cuda", _finish)
-        while self._flying:  # of a call that ended with an error
-            _, (event, held) = self._flying.popitem()
-            torch.cuda.current_stream(held.device).wait_event(event)
         return self._pool.lend()
+
+    def guarded(self, run: Runner) -> Runner:
+        """Return a function that frees what is being copied when `run` ends with an error."""
+
+        def guarded_run(arguments: list[Any]) -> Any:
+            try:
+                return run(arguments)
+            except BaseException:
+                self._abandon()
+                raise
+
+        return guarded_run
+
+    def _abandon(self) -> None:
+        while self._flying:
+            _, (event, _held) = self._flying.popitem()
+            event.synchronize()  # another thread may run the same step on another stream
 
     def send(self, arena: Tensor, value: Tensor, place: int, stride: list[int]) -> Tensor:
         """Begins to copy a value to its place, with the strides given; returns the arena."""

@@ -18,6 +18,7 @@ import torch
 from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
+from pgmo.error_frames import clears_dispatch, clears_frames
 from pgmo.recompute.capture.compat import fakes, flatten, storage_key, unflatten, version_of
 
 _NORMALISATIONS = ("aten.native_batch_norm", "aten.cudnn_batch_norm", "aten.miopen_batch_norm")
@@ -66,6 +67,7 @@ class _Call:
     made: list[int | None]  # the storage of each tensor in its result, if it is a new one
 
 
+@clears_dispatch
 class Tape(TorchDispatchMode):  # type: ignore[no-untyped-call]
     """Notes operators while it is entered; hooks for the tensors that they save."""
 
@@ -127,6 +129,7 @@ class Tape(TorchDispatchMode):  # type: ignore[no-untyped-call]
             tensor.stride(),
         )
 
+    @clears_frames
     def pack(self, tensor: Tensor) -> Any:
         """What autograd keeps instead of a tensor."""
         if type(tensor) not in (Tensor, torch.nn.Parameter) or tensor.layout != torch.strided:
@@ -138,6 +141,7 @@ class Tape(TorchDispatchMode):  # type: ignore[no-untyped-call]
         self._packed.append(place)
         return len(self._packed) - 1
 
+    @clears_frames
     def unpack(self, packed: Any) -> Tensor:
         """The tensor again; the first time, all that were packed are computed."""
         if isinstance(packed, Tensor):
