@@ -162,8 +162,8 @@ def settle(
     """Compare the bits of all runs, and train again until a difference has an explanation.
 
     Several threads may add numbers in another order from run to run, in plain PyTorch, too. So on
-    a difference the default allocator trains again. If it repeats itself, all jobs train again on
-    one thread, where the order is fixed. What differs there counts as pgmo's fault.
+    a difference the default allocator trains again, and then all jobs train on one thread, where
+    the order is fixed. A difference there counts as pgmo's fault, if plain PyTorch has none.
 
     Args:
         outcomes: of the default allocator and of the runs with pgmo.
@@ -171,13 +171,15 @@ def settle(
         train: trains a job once more.
     """
     plain, *others = (outcome.results for outcome in outcomes)
-    found = agreement(plain, others, lambda: train(jobs[0]).results)
-    if found is not Agreement.DIFFERENT or outcomes[0].threads == 1:
-        return found
+    on_all = agreement(plain, others, lambda: train(jobs[0]).results)
+    if on_all is Agreement.IDENTICAL or outcomes[0].threads == 1:
+        return on_all
     single = [replace(job, threads=1, save_as=None) for job in jobs]
     plain, *others = (train(job).results for job in single)
-    found = agreement(plain, others, lambda: train(single[0]).results)
-    return Agreement.THREADS_VARY if found is Agreement.IDENTICAL else found
+    on_one = agreement(plain, others, lambda: train(single[0]).results)
+    if on_one is not Agreement.IDENTICAL:
+        return on_one
+    return Agreement.THREADS_VARY if on_all is Agreement.DIFFERENT else on_all
 
 
 def _make_folder(folder: Path) -> None:

@@ -3,9 +3,9 @@
 Each network trains three times on synthetic data with the same seed, every time in a fresh process:
 with PyTorch's own CPU allocator, with pgmo, and with pgmo from the plan that the second run saved.
 Losses and final weights are compared bit for bit. If they differ, plain PyTorch trains again, and
-then all runs train again on one thread. The exit code is 1 only if plain PyTorch repeats itself and
-the runs differ on one thread, too. Fewer than 99 % of requests served from the arena, or an arena
-more than 1 % above the lower bound, give a warning.
+then all runs train again on one thread. The exit code is 1 only if the runs differ on one thread,
+too, and plain PyTorch repeats itself there. Fewer than 99 % of requests served from the arena, or
+an arena more than 1 % above the lower bound, give a warning.
 """
 
 import argparse
