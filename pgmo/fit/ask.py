@@ -182,7 +182,7 @@ def _estimated(
         made.append(collect_estimate(job, card, value))
         at_most = law.need(most, "estimated") if most else None
         if at_most is not None:  # the laws are those of rehearsals, which know of pgmo
-            known = {way: at_most.reserved[way] for way in PYTORCH}
+            known: dict[str, int] = {way: at_most.reserved[way] for way in PYTORCH}
             at_most = replace(at_most, reserved=known)
         largest = (Largest("default", None, most, False, at_most),)
     if question.cards is not None:
