@@ -11,7 +11,7 @@ from pgmo.fit.answer import Answer
 from pgmo.fit.estimated import collect_estimate, without_cuda_build
 from pgmo.fit.evidence import Evidence, Job, collect
 from pgmo.fit.largest import MOST, Largest, largest_value, learn, roomy, search, values_of
-from pgmo.fit.law import Law
+from pgmo.fit.law import PYTORCH, Law
 from pgmo.fit.need import WAYS, Way
 from pgmo.fit.what_if.alternatives import alternatives
 from pgmo.fit.what_if.on_cards import on_cards, work_at
@@ -163,7 +163,7 @@ def _estimated(
     tell: Callable[[str], None],
     reason: RehearsalError,
 ) -> Answer:
-    """The same from tensors without storage, as far as they tell it."""
+    """The same from tensors without storage, for PyTorch's allocator alone."""
     # A Python that was named was meant to rehearse, and nothing is estimated without torch.
     if job.call or job.python is not None or find_spec("torch") is None:
         raise reason
@@ -177,33 +177,30 @@ def _estimated(
     largest: tuple[Largest, ...] = ()
     value = question.value
     if searched:
-        ways: tuple[Way, ...] = ("pgmo", "default")
-        found = {way: largest_value(law, card.usable, way) for way in ways}
-        value = found["pgmo"] or 1
+        most = largest_value(law, card.usable, "default")
+        value = most or 1
         made.append(collect_estimate(job, card, value))
-        need = made[-1][1]
-        largest = tuple(
-            Largest(way, None, most, False, law.need(most, "estimated") if most else None)
-            for way, most in found.items()
-        )
+        at_most = law.need(most, "estimated") if most else None
+        if at_most is not None:  # the laws are those of rehearsals, which know of pgmo
+            known: dict[str, int] = {way: at_most.reserved[way] for way in PYTORCH}
+            at_most = replace(at_most, reserved=known)
+        largest = (Largest("default", None, most, False, at_most),)
+    if question.cards is not None:
+        tell("the other cards are left out: that table needs a rehearsal")
     need = made[-1][1]
-    answer = Answer(
+    return Answer(
         name=_name(job),
         card=card,
         option=job.option,
         value=value,
         need=need,
-        fits={way: need.fits(card.usable, way) for way in WAYS},
+        fits={way: law.fits(value, card.usable, way) for way in PYTORCH},
         holders=_holders([evidence for evidence, _ in made]),
         largest=largest,
         effective=question.effective,
-        curve=_curve(law, value) if searched and value else (),
         rehearsals=len(made),
         seconds=sum(evidence.rehearsal.seconds for evidence, _ in made),
     )
-    if question.cards is not None:
-        answer = replace(answer, cards=tuple(on_cards(law, value, cards=question.cards or None)))
-    return answer
 
 
 def _with_more(

@@ -87,7 +87,9 @@ def reserved_lines(told: "Explanation") -> list[str]:
             rest = format_bytes(told.unplanned)
             lines.append(f"            {both} with the {rest} of blocks that get no slot")
     load = told.max_load if told.plan is None else told.plan.max_load
-    lines.append(f"max load    {format_bytes(load)}: alive at once at the peak, no arena is smaller")
+    lines.append(
+        f"max load    {format_bytes(load)}: alive at once at the peak, no arena is smaller"
+    )
     return lines
 
 

@@ -11,7 +11,7 @@ import numpy as np
 
 from pgmo.cards import Card
 from pgmo.rehearsal.reason import reason_of
-from pgmo.runner.program import Program
+from pgmo.runner.program import Ending, Program
 
 
 class _Enough(BaseException):
@@ -57,10 +57,12 @@ def main(spec_path: str, command: list[str]) -> None:
     with FakeRun(card) as run:
         marks = _Marks(run, spec["steps"])
         register_optimizer_step_post_hook(marks)
-        error = _run(program)
-        if error is not None:
-            (Path(spec["folder"]) / "reason.txt").write_text(reason_of(error))
-            raise error
+        ending = _run(program)
+        if ending.error is not None:
+            (Path(spec["folder"]) / "reason.txt").write_text(reason_of(ending.error))
+            raise ending.error
+        if ending.code:
+            sys.exit(ending.code)  # the script has said why
         found = estimate_of(
             run.ledger,
             run.trace(),
@@ -79,13 +81,13 @@ def main(spec_path: str, command: list[str]) -> None:
     os._exit(0)  # threads of the script may wait for more
 
 
-def _run(program: Program) -> BaseException | None:
-    """Runs it; what ended it, where that was neither its end nor ours."""
+def _run(program: Program) -> Ending:
+    """Run it, and return how it ended; the end that we made counts as its own."""
     try:
-        error = program.run().error
+        ending = program.run()
     except _Enough:
-        return None
-    return None if error is None or isinstance(error, _Enough) else error
+        return Ending(0, None)
+    return Ending(0, None) if isinstance(ending.error, _Enough) else ending
 
 
 if __name__ == "__main__":

@@ -21,6 +21,9 @@ from pgmo.profiler.profile import Profile
 STEPS = 3
 """Steps that are run: the optimizer makes its state in the first, and two show what repeats."""
 
+_LINES = 12
+"""Lines of a failed script's messages that are shown."""
+
 CARD = "A100-40GB"
 """Whose kernels are assumed where no card is named."""
 
@@ -146,8 +149,9 @@ def estimate_script(
             ) from error
         if not (place / "need.json").exists():
             told = place / "reason.txt"
-            lines = [line for line in done.stderr.strip().splitlines() if line.strip()]
-            reason = told.read_text() if told.exists() else (lines or ["no message"])[-1].strip()
+            if not told.exists():
+                raise RehearsalError(_own_end(name, done.returncode, done.stderr))
+            reason = told.read_text()
             if "no fake impl" in reason:  # as of GRU's cells
                 reason = (
                     f"{reason.partition(': attempted')[0]}: an estimate does not know what this "
@@ -166,3 +170,11 @@ def estimate_script(
         profile = Profile.load(place / "estimate.pgmoprof")
         category = np.load(place / "category.npy")
         return Estimate(profile, need, known["steps"], known["seconds"], category)
+
+
+def _own_end(name: str, code: int, said: str) -> str:
+    """Say how a script ended itself, with the end of what it wrote to stderr, as argparse does."""
+    lines = [line.rstrip() for line in said.splitlines() if line.strip()][-_LINES:]
+    if not lines:
+        return f"{name} ended with exit code {code}, without a message"
+    return "\n".join([f"{name} ended with exit code {code}. It said:", *lines])

@@ -11,12 +11,11 @@ from pgmo.errors import RehearsalError
 from pgmo.fit.categories import NAMES
 from pgmo.fit.estimate.ledger import Holds, Ledger
 from pgmo.fit.need import Need
-from pgmo.packing.planner import plan
 from pgmo.profiler.caching.model import simulate_trace
 from pgmo.profiler.caching.settings import AllocatorSettings
 from pgmo.profiler.iterations.from_trace import profile_of
 from pgmo.profiler.profile import Profile, ProfileMeta
-from pgmo.profiler.trace import Event, Trace
+from pgmo.profiler.trace import Trace
 from pgmo.rehearsal.environment import context_bytes
 from pgmo.version import __version__
 
@@ -28,8 +27,6 @@ were measured. The error of 13 was 0.78 % at most, which is rounded up here; so 
 within it with a probability of 13 / 14. One chooses by masks, and was told 193 % too much: what a
 mask chooses is assumed, and the notes of a need say so.
 """
-
-_PAGE = 2 << 20
 
 
 @dataclass(frozen=True, eq=False)
@@ -113,7 +110,6 @@ def estimate_of(
         reserved={
             "default": default.peak_reserved,
             "expandable": expandable.peak_reserved,
-            "pgmo": _planned(trace, profile),
         },
         source="estimated",
         uncertainty=UNCERTAINTY,
@@ -121,30 +117,3 @@ def estimate_of(
     )
     category = np.array([NAMES.index(one.value) for one in ledger.categories()], np.int8)
     return Estimate(profile, need, steps, seconds, category)
-
-
-_SECONDS = 1.0  # of planning: the last thousandth of an arena is less than pages round up
-
-
-def _planned(trace: Trace, profile: Profile) -> int:
-    """What pgmo takes: an arena for what an iteration repeats, and pages for what stays."""
-    lasting = _pages(_lasting(trace)) if profile.circular else 0
-    return lasting + _pages(plan(profile, time_limit=_SECONDS).arena)
-
-
-def _lasting(trace: Trace) -> int:
-    """Bytes of blocks that are alive at the end, which iterations that repeat do not free."""
-    alive: dict[int, int] = {}
-    marks = [row for row, kind in enumerate(trace.kind.tolist()) if kind == Event.MARK]
-    last = marks[-2] if len(marks) > 1 else len(trace)
-    kinds, addresses, sizes = trace.kind.tolist(), trace.address.tolist(), trace.size.tolist()
-    for row, (kind, address, size) in enumerate(zip(kinds, addresses, sizes, strict=True)):
-        if kind == Event.ALLOC and row < last:
-            alive[address] = -(-size // 512) * 512
-        elif kind == Event.FREE_COMPLETED:
-            alive.pop(address, None)
-    return sum(alive.values())
-
-
-def _pages(size: int) -> int:
-    return -(-size // _PAGE) * _PAGE

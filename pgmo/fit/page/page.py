@@ -31,7 +31,7 @@ def page(answer: Answer) -> str:
     """
     style = Path(__file__).with_name("page.css").read_text("utf-8")
     title = escape(f"{answer.name} on {answer.card.name}")
-    kind = "good" if answer.fits["pgmo"] else "bad"
+    kind = "good" if answer.is_fit else "bad"
     parts = [
         f"<h1>Will {escape(answer.name)} fit on {escape(answer.card.name)}?</h1>",
         f'<p class="verdict {kind}">{escape(answer.sentence)}</p>',
@@ -60,22 +60,22 @@ def _section(title: str, body: str) -> str:
 
 
 def _figures(answer: Answer) -> str:
-    total = answer.need.total("pgmo")
-    spare = answer.spare
+    total = answer.need.total(answer.way)
+    spare, how = answer.spare, NAMES[answer.way]
     rows = [
-        ("Takes with pgmo", format_bytes(total), f"of {format_bytes(answer.card.usable)}"),
+        (f"Takes with {how}", format_bytes(total), f"of {format_bytes(answer.card.usable)}"),
         (
             "Left" if spare >= 0 else "Missing",
             format_bytes(abs(spare)),
             f"{abs(spare) / answer.card.usable:.0%} of the card",
         ),
     ]
-    if "default" in answer.need.reserved:
+    if answer.way == "pgmo" and "default" in answer.need.reserved:
         plain = answer.need.total("default")
         more = format_bytes(plain - total)
         rows.append(("Takes without pgmo", format_bytes(plain), f"{more} more"))
     if answer.largest:
-        rows.append((f"Largest {answer.option}", str(answer.batch), "with pgmo"))
+        rows.append((f"Largest {answer.option}", str(answer.batch), f"with {how}"))
     if answer.accumulation is not None:
         micro, steps = answer.accumulation
         rows.append((f"{answer.effective} a step", f"{steps} x {micro}", "steps x micro-batch"))

@@ -18,7 +18,7 @@ MOST_DEVICE: Final = 127
 """The largest number of a device: PyTorch keeps it in a byte."""
 
 MOST_TEXT: Final = 1024
-"""The most characters of a text that are kept; symbols of C++ have more, and say little by the rest."""
+"""The most characters of a text that are kept; some symbols of C++ have ten times as many."""
 _ODD = re.compile(r"[\x00-\x1f\x7f-\x9f\ud800-\udfff]")
 
 _short = reprlib.Repr()

@@ -134,9 +134,27 @@ def find_leaks(profile: Profile, history: History | None = None) -> Leaks:
         return _of_iteration(profile)
     seen = 0 if history is None else history.iterations
     live = int(profile.size[profile.persistent].sum())
-    counted = "1 iteration" if seen == 1 else f"{seen} iterations"
-    basis = f"{counted} in the trace: too few to tell, {_FEWEST} are needed"
-    return Leaks((), False, basis, live)
+    return Leaks((), False, _why_not_known(profile, seen), live)
+
+
+def _why_not_known(profile: Profile, iterations: int) -> str:
+    """Say why nothing can be said of leaks, and what to do about it."""
+    found = profile.meta.notes.get("iterations", "")
+    _, _, refused = found.rpartition("as they came; ")
+    if " are no iterations: " in refused:
+        return (
+            f"no iterations were recognised, as {refused}; if they are, import the recording again "
+            "with --iteration 0, and all of them are compared"
+        )
+    if iterations:
+        counted = "1 iteration" if iterations == 1 else f"{iterations} iterations"
+        return f"{counted} in the trace: too few to tell, {_FEWEST} are needed"
+    if profile.trace is None:
+        return "the profile has no trace of several iterations"
+    return (
+        f"no iterations were recognised, and {_FEWEST} are needed: record that many, with an "
+        "optimizer of torch.optim or a profiler that steps"
+    )
 
 
 def compare_leaks(profiles: Sequence[Profile]) -> Leaks:

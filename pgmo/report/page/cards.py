@@ -95,9 +95,7 @@ def _of_moment(moment: Moment, told: Explanation) -> list[FigureCard]:
     """The figures of a profile without a history."""
     plural = "" if moment.blocks == 1 else "s"
     made = [
-        FigureCard(
-            "Allocated", format_bytes(moment.size), f"in {moment.blocks:,} block{plural}"
-        )
+        FigureCard("Allocated", format_bytes(moment.size), f"in {moment.blocks:,} block{plural}")
     ]
     seen = told.fragmentation
     if seen is not None:

@@ -132,7 +132,7 @@ def run(arguments: argparse.Namespace) -> int:
 
         Path(arguments.report).write_text(page(answer), "utf-8")
         print_wrote([arguments.report], f"xdg-open {arguments.report}")
-    return 0 if answer.fits["pgmo"] else DOES_NOT_FIT
+    return 0 if answer.is_fit else DOES_NOT_FIT
 
 
 def _check_numbers(arguments: argparse.Namespace) -> None:

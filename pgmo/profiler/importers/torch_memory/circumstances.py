@@ -12,7 +12,7 @@ _MOST_PARTS = 32  # of a nested setting; PyTorch's longest has a dozen
 _MOST_TEXT = 200
 
 
-def annotations_of(found: Any, odd: OddValues) -> list[Mapping[str, Any]]:
+def annotations_of(found: Any, odd: OddValues) -> list[dict[str, Any]]:
     """Return the annotations that name something at a time.
 
     Args:

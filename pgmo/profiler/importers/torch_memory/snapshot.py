@@ -314,13 +314,16 @@ class _Reader:
     ) -> dict[str, str]:
         notes = {"events": str(len(seen))}
         if self.events.unknown:
-            told = ", ".join(f"{count} of {name!r}" for name, count in self.events.unknown.most_common(5))
+            told = ", ".join(
+                f"{count} of {name!r}" for name, count in self.events.unknown.most_common(5)
+            )
             notes["unknown events"] = f"{told}; passed over"
         failed = np.flatnonzero(kind == Event.OOM)
         if len(failed):
+            free = self.events.free
             told = ", ".join(
-                f"{format_bytes(int(size[row]))} with {format_bytes(self.events.free[int(rows[row])])} "
-                "free on the device"
+                f"{format_bytes(int(size[row]))} with {format_bytes(free[int(rows[row])])} free on "
+                "the device"
                 for row in failed[:3]
             )
             more = f" and {len(failed) - 3} more" if len(failed) > 3 else ""

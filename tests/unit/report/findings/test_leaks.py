@@ -3,10 +3,13 @@ from dataclasses import replace
 import pytest
 
 from pgmo.errors import ProfileError
+from pgmo.profiler.importers.torch_memory.snapshot import read_torch_snapshot
+from pgmo.profiler.iterations.from_trace import profile_of
 from pgmo.profiler.profile import NEVER, Profile
 from pgmo.profiler.tag import Tag
 from pgmo.profiler.trace import MarkedBy, Trace
 from pgmo.report.findings.leaks import compare_leaks, find_leaks
+from tests.unit.profiler.importers.snapshots import MIB, Device, save, snapshot
 from tests.unit.report.loops import ACTIVATION, GRADIENT, LOSS, STATE, TAGS, Loop, train
 
 
@@ -151,3 +154,29 @@ def test_nothing_is_certain_where_iterations_were_guessed():
     assert guessed.growth == told.growth
     assert (guessed.guessed, told.guessed) == (True, False)
     assert guessed.basis.startswith("12 iterations of the trace, guessed by their period")
+
+
+def test_a_loop_that_was_not_taken_for_iterations_is_named_with_the_option_that_is(tmp_path):
+    device = Device()
+    for _ in range(40):
+        for size in (70, 17):  # what the loop's own history keeps
+            device.alloc(size * MIB)
+        device.free(device.alloc(12 * MIB))
+    (own,) = read_torch_snapshot(save(snapshot(device), tmp_path / "a.pickle"))
+    leaks = find_leaks(profile_of(own.trace))
+    assert not leaks.judged
+    assert "no iterations were recognised, as " in leaks.basis
+    assert "each leaves or takes 87.0 MiB" in leaks.basis
+    assert "with --iteration 0, and all of them are compared" in leaks.basis
+    found = find_leaks(profile_of(own.trace, iteration=0))
+    assert (found.judged, found.growth) == (True, 87 * MIB)
+
+
+def test_a_recording_without_iterations_says_how_many_are_needed(tmp_path):
+    device = Device()
+    for size in range(1, 9):
+        device.alloc(size * 1000)
+    (own,) = read_torch_snapshot(save(snapshot(device), tmp_path / "a.pickle"))
+    leaks = find_leaks(profile_of(own.trace))
+    assert not leaks.judged
+    assert leaks.basis.startswith("no iterations were recognised, and 4 are needed: record that")

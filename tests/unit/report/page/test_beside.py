@@ -132,3 +132,33 @@ def test_the_command_writes_it(tmp_path, capsys):
     assert main(["report", str(new), "--against", str(base), "--plan", "x"]) != 0
     assert main(["report", str(new), "--against", str(base), "-f", "--json"]) == 0
     assert '"max_load": 360' in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("names", "heads"),
+    [
+        (("/data/runs/old.pgmoprof", "/tmp/new.pgmoprof"), ["old", "new"]),
+        (("runs/monday/gpt.pgmoprof", "runs/friday/gpt.pgmoprof"), ["monday/gpt", "friday/gpt"]),
+        (("same.pgmoprof", "same.pgmoprof"), ["same.pgmoprof", "same.pgmoprof"]),
+    ],
+)
+def test_tables_name_the_ends_of_paths_and_the_heading_the_whole(names, heads):
+    page = beside(step(10, 20), step(10, 30), names)
+    shown = re.search(r"<h2>Figures</h2>.*?<thead>(.*?)</thead>", page, re.DOTALL)[1]
+    titles = re.findall(r"<th class='number'>(.*?)</th>", shown)
+    assert [one.replace("<wbr>", "") for one in titles] == [*heads, "change"]
+    assert f"<h1>{names[1]}</h1>" in page
+    assert f"against {names[0]}" in page
+
+
+@pytest.mark.parametrize("width", [390, 900, 1280])
+def test_long_paths_leave_room_for_the_names_of_modules(browser, tmp_path, width):
+    names = tuple(f"/a/long/way/to/{side}_of_the_experiment/gpt.pgmoprof" for side in ("a", "b"))
+    path = write_beside(step(10, 20), step(10, 30), tmp_path / "both.html", names=names)
+    page = browser.new_page(viewport={"width": width, "height": 900})
+    page.goto(path.as_uri())
+    narrow = """() => [...document.querySelectorAll(".pair tbody th")]
+        .filter((one) => one.clientWidth < 120).map((one) => one.textContent)"""
+    assert page.evaluate(narrow) == []
+    assert page.evaluate("document.documentElement.scrollWidth") <= width
+    page.close()

@@ -98,3 +98,24 @@ def test_a_leak_of_guessed_iterations_is_no_alarm():
     found = [cards_of(profile_with(trace=trace))["Leaks"] for trace in (told, guessed)]
     assert [card.bad for card in found] == [True, False]
     assert "if what repeats is an iteration" in found[1].note
+
+
+def test_the_arena_and_what_comes_on_top_add_up_before_the_reader():
+    profile = profile_with(
+        size=[30 * MIB, 5 * MIB, 7 * MIB, 30 * MIB],
+        start=[0, 1, 2, 3],
+        end=[1, NEVER, 4, 4],
+        shared=[False, False, True, False],
+        ticks=4,
+        circular=False,
+    )
+    found = cards_of(profile)
+    order = ["Arena", "Persistent", "Shared", "A plan needs", "PyTorch would reserve"]
+    assert list(found)[1:6] == order
+    values = [found[title].value for title in order[:4]]
+    assert values == ["30.0 MiB", "+ 5.00 MiB", "+ 7.00 MiB", "= 42.0 MiB"]
+    assert found["A plan needs"].note == "arena + persistent + shared"
+
+
+def test_an_arena_that_is_all_has_no_sum():
+    assert "A plan needs" not in cards_of(profile_with())

@@ -49,7 +49,7 @@ def test_a_window_that_grows_needs_no_further_frame(browser, large):
     for height in HEIGHTS[2:]:
         before = opened.page.evaluate("document.getElementById('blocks').height")
         opened.page.set_viewport_size({"width": 1280, "height": height})
-        grown = f"document.getElementById('blocks').height !== {before}"
-        opened.page.wait_for_function(grown, polling=20)
+        grown = "(before) => document.getElementById('blocks').height !== before"
+        opened.page.wait_for_function(grown, arg=before, polling=20)
         assert opened.page.evaluate(COLOURED) == 1
     opened.close()

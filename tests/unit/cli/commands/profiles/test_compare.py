@@ -67,7 +67,7 @@ def test_one_profile_beside_pytorch(tmp_path, capsys):
     said = capsys.readouterr()
     assert "would reserve 70.0 MiB on CUDA by default for these blocks" in said.out
     assert "plan        needs 40.0 MiB" in said.out
-    assert "bound       40.0 MiB" in said.out
+    assert "max load    40.0 MiB" in said.out
     assert said.err == f"Next: pgmo plan {path}\n"
 
 

@@ -1,0 +1,167 @@
+"""Snapshots without a history: every command says first that nothing was recorded."""
+
+import json
+
+import pytest
+
+from pgmo.cli.main import main
+from pgmo.profiler.importers.formats import read_trace
+from pgmo.profiler.iterations.from_trace import profile_of
+from pgmo.report.findings.moment import find_moment
+from pgmo.units import format_bytes
+from tests.unit.profiler.importers.snapshots import (
+    MIB,
+    OPTIMIZER,
+    Device,
+    live_at_end,
+    save,
+    snapshot,
+    train,
+)
+
+FIRST = "Nothing was recorded: there is no history of requests"
+HOW = "call torch.cuda.memory._record_memory_history() before the work"
+
+
+def without_history(device, old=False):
+    saved = snapshot(device)
+    saved["device_traces"] = [[]]
+    for segment in saved["segments"] if old else ():
+        for block in segment["blocks"]:
+            frames, size = block.pop("frames"), block.pop("requested_size")
+            if block["state"] != "inactive":
+                block["history"] = [{"addr": 0, "real_size": size, "frames": frames}]
+    return saved
+
+
+@pytest.fixture(params=[False, True], ids=["2.1 on", "2.0"])
+def source(request, tmp_path, capsys):
+    device = Device()
+    train(device, 2)
+    device.alloc(30 * MIB, frames=OPTIMIZER)
+    saved = without_history(device, old=request.param)
+    path = save(saved, tmp_path / "run.pickle")
+    assert main(["import", str(path)]) == 0
+    return path.with_suffix(".pgmoprof"), live_at_end(snapshot(device)), capsys.readouterr()
+
+
+def test_import_says_what_was_allocated(source):
+    profile, alive, (out, err) = source
+    assert out.startswith(FIRST)
+    assert HOW in out.splitlines()[1]
+    size = format_bytes(sum(alive.values()))
+    assert f"allocated   {size} in {len(alive)} blocks; " in out
+    assert " reserved, largest hole " in out
+    assert "max load" not in out
+    assert err.endswith(f"Next: pgmo blocks {profile} --by file\n")
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ("compare",),
+        ("leaks",),
+        ("blocks", "--at-peak"),
+        ("blocks", "--by", "file"),
+        ("stats",),
+    ],
+    ids=" ".join,
+)
+def test_commands_say_it_first(source, capsys, command):
+    profile, alive, _ = source
+    assert main([command[0], str(profile), *command[1:]]) == 0
+    out = capsys.readouterr().out
+    assert out.startswith(FIRST)
+    assert HOW in out.splitlines()[1]
+    assert f" in {len(alive)} blocks; " in out
+    for false in ("max load", "optimal", "leaks       none", "0 iterations", " 0 B,", "tick 0"):
+        assert false not in out
+    if command[0] in ("stats", "blocks"):
+        assert "train.py:15 in <module>" in out
+        assert format_bytes(30 * MIB) in out
+
+
+def test_there_is_no_plan(source, tmp_path, capsys):
+    profile, _, _ = source
+    assert main(["plan", str(profile)]) == 1
+    assert f"there is nothing to plan. {FIRST}" in capsys.readouterr().err
+    assert not profile.with_suffix(".pgmoplan").exists()
+
+
+def test_json_says_it_too(source, capsys):
+    profile, alive, _ = source
+    for command in ("compare", "stats"):
+        assert main([command, str(profile), "--json"]) == 0
+        told = json.loads(capsys.readouterr().out)
+        assert told["moment"]["size"] == sum(alive.values())
+        assert told["moment"]["blocks"] == len(alive)
+    assert main(["compare", str(profile), "--json"]) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert (told["plan"], told["max_load"], told["reserved"]) == (None, None, {})
+
+
+def test_two_are_compared_by_what_was_allocated(source, capsys):
+    profile, _, _ = source
+    assert main(["compare", str(profile), str(profile)]) == 0
+    out = capsys.readouterr().out
+    assert out.startswith(f"{profile}: {FIRST}")
+    assert "The requests cannot be compared, only what was allocated." in out
+    assert "max load" not in out
+    assert main(["compare", str(profile), str(profile), "--json"]) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert told["before"]["max_load"] is None
+    assert told["moments"][0]["blocks"] > 0
+
+
+def test_the_report_says_it_first(source, tmp_path):
+    profile, alive, _ = source
+    assert main(["report", str(profile)]) == 0
+    page = profile.with_suffix(".html").read_text()
+    headline = page[page.index('class="headline"') :]
+    assert headline[headline.index("<p>") + 3 :].startswith(FIRST)
+    assert "As much as PyTorch" not in page
+    cards = page[page.index('<dl class="cards"') : page.index("</dl>")]
+    assert "Max load" not in cards
+    assert f"in {len(alive)} blocks" in page
+    beside = tmp_path / "both.html"
+    assert main(["report", str(profile), "--against", str(profile), "-o", str(beside)]) == 0
+    text = beside.read_text()
+    assert f"<p>{profile}: {FIRST}" in text
+    assert "Live bytes over one iteration" not in text
+
+
+@pytest.mark.parametrize("empty", [0, 1])
+def test_a_device_on_which_nothing_was_allocated_is_left_out(tmp_path, capsys, empty):
+    devices = [Device(0), Device(1)]
+    train(devices[1 - empty], 3)
+    saved = snapshot(*devices)
+    saved["device_traces"][empty] = [
+        {"action": "snapshot", "addr": 0, "size": 0, "stream": 0, "frames": [], "time_us": 1}
+    ]
+    saved["segments"].append(
+        {"device": empty, "address": 2**50, "total_size": 2 * MIB, "stream": 0, "blocks": []}
+    )
+    path = save(saved, tmp_path / "two.pickle")
+    assert main(["import", str(path)]) == 0
+    out, err = capsys.readouterr()
+    assert f"cuda:{empty}: nothing was allocated there, so it has no profile" in err
+    assert f"cuda:{1 - empty}" in out
+    assert [one.name for one in tmp_path.glob("*.pgmoprof")] == ["two.pgmoprof"]
+    assert main(["import", str(path), "--device", str(empty), "-f"]) == 1
+    assert "has no allocation in its 0 events" in capsys.readouterr().err
+
+
+def test_events_of_segments_alone_are_no_history(tmp_path):
+    device = Device()
+    device.alloc(3 * MIB)
+    saved = snapshot(device)
+    saved["device_traces"][0] = [
+        event for event in device.events if event["action"] == "segment_alloc"
+    ]
+    (trace,) = read_trace(save(saved, tmp_path / "a.pickle"))
+    assert len(trace) > trace.before
+    moment = find_moment(profile_of(trace))
+    assert (moment.size, moment.blocks, moment.reserved) == (3 * MIB, 1, 4 * MIB)
+    saved["device_traces"][0] = device.events
+    (trace,) = read_trace(save(saved, tmp_path / "b.pickle"))
+    assert find_moment(profile_of(trace)) is None
