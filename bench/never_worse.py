@@ -6,6 +6,7 @@ of transformers, diffusers and peft need these packages; what is missing is left
     python bench/never_worse.py --python .venv-fakecuda/bin/python
     python bench/never_worse.py --python .venv-fakecuda/bin/python --loop whisper --loop t5
     python bench/never_worse.py --python .venv-fakecuda/bin/python --smallest
+    python bench/never_worse.py --python .venv-fakecuda/bin/python --short
     python bench/never_worse.py --python .venv-fakecuda/bin/python --hundred
     python bench/never_worse.py --python .venv-fakecuda/bin/python --adversary
     python bench/never_worse.py --table
@@ -16,6 +17,8 @@ the loop, and both. There is no saved plan. Peaks are those of the card from the
 process, whoever took the memory. Efficiency is the peak of live bytes over that; live are the bytes
 that the program asked for, without an allocator's rounding, in the default allocator's run. pgmo is
 behind where it takes more than 0.5 % above one of the first two.
+
+`--short` measures runs of 3, 5, 8 and 12 iterations.
 
 `--smallest` looks for the smallest card on which each contender runs the loop to its end, by
 bisection over real runs. `--hundred` runs a hundred iterations of loops with lengths, and of those
@@ -45,6 +48,7 @@ Row = dict[str, Any]
 
 MODULE = "loops.worker"
 TOLERANCE = 1.005
+SHORT = (3, 5, 8, 12)
 QUICK_LOOPS = ("llama_padded", "mixture_of_experts")
 LONG_LOOPS = (
     *("llama_fixed", "llama_padded", "llama_padded_checkpointing", "llama_accumulation", "trainer"),
@@ -53,6 +57,7 @@ LONG_LOOPS = (
 LONG = tuple(name for name in CONTENDERS if name != "pages")
 TABLES: dict[str, Callable[[Iterable[table.Row]], str]] = {
     "never_worse": table.peaks,
+    "never_worse_short": table.short,
     "never_worse_smallest": table.smallest,
     "never_worse_hundred": table.hundred,
     "never_worse_adversary": table.adversary,
@@ -97,7 +102,7 @@ def compare(row: Row, default: Row, expandable: Row) -> None:
 
 
 def progress(row: Row) -> str:
-    begin = f"{row['loop']:28}{row['seed']:2} {row['contender']:11}"
+    begin = f"{row['loop']:28}{row['seed']:2} {row['iterations']:3} {row['contender']:11}"
     if "skipped" in row:
         return f"{begin} skipped: {row['skipped']}"
     if "efficiency" not in row:
@@ -183,11 +188,20 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--jobs", type=int, default=1, help="processes at a time")
     parts = parser.add_mutually_exclusive_group()
     parts.add_argument("--smallest", action="store_true", help="the smallest cards, of one seed")
+    parts.add_argument("--short", action="store_true", help="runs of 3, 5, 8 and 12 iterations")
     parts.add_argument("--hundred", action="store_true", help="a hundred iterations, and planning")
     parts.add_argument("--adversary", action="store_true", help="the worst requests")
     parts.add_argument("--table", action="store_true", help="print the tables of earlier runs")
     add_common_options(parser)
     return parser.parse_args()
+
+
+def chosen_lengths(arguments: argparse.Namespace) -> tuple[int, ...]:
+    """Return how many iterations each run of a loop has."""
+    if arguments.short:
+        return SHORT[:1] if arguments.quick else SHORT
+    iterations = 100 if arguments.hundred else arguments.iterations
+    return (min(iterations, 6) if arguments.quick else iterations,)
 
 
 def print_tables(output: Path | None) -> None:
@@ -206,19 +220,22 @@ def main() -> None:
     stub = Stub.build(arguments.python, arguments.stub.resolve())
     one_seed = quick or arguments.smallest
     seeds = arguments.seed or ([0] if one_seed else [0, 1, 2])
-    iterations = 100 if arguments.hundred else arguments.iterations
-    iterations = min(iterations, 6) if quick else iterations
+    lengths = chosen_lengths(arguments)
     loops = arguments.loop or (QUICK_LOOPS if quick else LONG_LOOPS if arguments.hundred else NAMES)
     contenders = arguments.contender or (LONG if arguments.hundred else CONTENDERS)
-    cases = [LoopJob(loop, seed, iterations, small=quick) for loop in loops for seed in seeds]
+    cases = [
+        LoopJob(loop, seed, iterations, small=quick)
+        for loop in loops
+        for iterations in lengths
+        for seed in seeds
+    ]
     with ThreadPoolExecutor(arguments.jobs) as pool:
         if arguments.adversary:
             name, programs = "never_worse_adversary", 12 if quick else arguments.programs
             rows = list(pool.map(lambda seed: find_adversary(stub, seed, programs), seeds))
         else:
-            name = "never_worse" + (
-                "_smallest" if arguments.smallest else "_hundred" if arguments.hundred else ""
-            )
+            parts = [part for part in ("smallest", "short", "hundred") if vars(arguments)[part]]
+            name = "_".join(["never_worse", *parts])
             part = find_smallest if arguments.smallest else measure
             found = pool.map(lambda case: part(stub, case, contenders), cases)
             rows = [row for rows in found for row in rows]

@@ -78,6 +78,29 @@ def hundred(rows: Iterable[Row]) -> str:
     return markdown(lines)
 
 
+def short(rows: Iterable[Row]) -> str:
+    """Peaks of short runs over the better of PyTorch's two; of several seeds the worst."""
+    every = list(rows)
+    lengths = sorted({row["iterations"] for row in every})
+    heads = [f"{HEADS[name]}, {length}" for name in OURS for length in lengths]
+    lines = [["loop", *heads]]
+    for loop, found in by_loop(every).items():
+        cells = [
+            over_best([row for row in found.get(name, []) if row["iterations"] == length])
+            for name in OURS
+            for length in lengths
+        ]
+        lines.append([TITLES[loop], *cells])
+    return markdown(lines)
+
+
+def over_best(rows: list[Row]) -> str:
+    """Return the worst ratio to PyTorch's better peak, marked where pgmo is behind."""
+    best = [{"over": max(r["over_expandable"], r["over_default"])} for r in rows if "behind" in r]
+    mark = f" {BEHIND}" if any(row.get("behind") or "failed" in row for row in rows) else ""
+    return worst(best, "over", max, ".3f") + mark
+
+
 def smallest(rows: Iterable[Row]) -> str:
     """Live bytes over the smallest card."""
     lines = [["loop", "live MiB", *HEADS.values()]]

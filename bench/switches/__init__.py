@@ -56,15 +56,6 @@ RULES = {
         "matching", "requests that were passed over may come late", {"kMostSkipped": 1}
     ),
     # pgmo/allocator/tuning.py
-    "early": Rule(
-        "first plans", "the first two iterations are planned for the next", {"EARLY_ITERATIONS": 0}
-    ),
-    "early_second": Rule(
-        "first plans", "the second is planned where the first's plan fails", {"EARLY_SHARE": 0}
-    ),
-    "early_always": Rule(
-        "first plans", "and not where it serves nearly all", {"EARLY_SHARE": INFINITE}
-    ),
     "followers": Rule("first plans", "two more iterations are recorded", {"FOLLOWERS": 0}),
     "price": Rule("waiting", "plans wait until they pay", {"WAIT_PRICE": 0}),
     "excess": Rule("waiting", "and give way where they cost more", {"WAIT_EXCESS": INFINITE}),

@@ -9,11 +9,8 @@ patience against haste. The engine's own are in csrc/engine/tuning.hpp.
 EARLY_SHARE = 0.95
 """Of the second iteration's bytes, from the plan of the first: below it, it is planned itself."""
 
-EARLY_ITERATIONS = 2
-"""The first ones, each of which may be planned for the next while recording goes on."""
-
-EARLY_ITERATIONS_LAZY = 8
-"""The same where an arena is one block whose memory comes when it is touched."""
+EARLY_ITERATIONS = 8
+"""How many of the first iterations may each be planned for the next while recording goes on."""
 
 FOLLOWERS = 2
 """Complete iterations after the reference before it is planned: they show what is freed later."""
@@ -97,10 +94,10 @@ WAIT_EXCESS = 2.0
 """Of them: how many more than windows a plan may have moved until it gives way."""
 
 ROOM_SHARE = 0.005
-"""Of the pages held: how much more a plan may need than windows alone before it waits for that."""
+"""Pages that a plan may add, as a share of the most that were held; with more it waits."""
 
 ROOM_PAGES = 1
-"""Besides, where iterations have been like the plan: it serves at a tenth of what windows cost."""
+"""Pages that any plan may add: a request costs a tenth of what it does in a window."""
 
 LEARN_BEFORE = 0.5
 """Of what a plan has to pay, before it serves: from which on iterations are learned from, which

@@ -266,7 +266,7 @@ class Lifecycle:
             return
         if not good:
             if monitor.learn(statistics):
-                self._strange.forget()
+                self._after_lesson()
                 return
             if state.plan is not None:
                 text = advice.while_replaying(state.plan, state.profile, statistics)
@@ -276,13 +276,13 @@ class Lifecycle:
                 return
         if good and stretched and monitor.learn(statistics, stretched=True):
             # The engine's plan holds slots where it had them; this one is packed.
-            self._strange.forget()
+            self._after_lesson()
             return
         if good:
             monitor.look(statistics)
         monitor.go_on(good)
         if monitor.grow(grown, statistics):
-            self._strange.forget()
+            self._after_lesson()
             return
         if not monitor.orderly:
             return  # other iterations will not be more alike
@@ -297,6 +297,11 @@ class Lifecycle:
         state.replans += 1
         self._strange.be_more_patient()
         self._record_again()
+
+    def _after_lesson(self) -> None:
+        self._strange.forget()
+        if self._still(Phase.REPLAY):
+            self._waiting.wait_for_room()
 
     # --- planning from a recording --------------------------------------------------------------
 
@@ -353,6 +358,7 @@ class Lifecycle:
             return
         if self._install(plans, shown):
             self._installer.save()
+            self._waiting.wait_for_room()
 
     def _install(self, plans: list[PlannedProfile], number: int) -> bool:
         others = plans is not self._plans.all

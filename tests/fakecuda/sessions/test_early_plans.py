@@ -1,4 +1,4 @@
-"""The second iteration of a first run is served from a plan of the first, whatever that was."""
+"""First runs, whose first iteration is like none that follows: pages serve until a plan is known."""
 
 import pytest
 
@@ -9,7 +9,7 @@ import json, pgmo, torch
 from torch import nn
 from pgmo.rehearsal.control import driver_calls, violations
 from pgmo.allocator import tuning
-tuning.ROOM_SHARE = 1  # an early plan serves, though it may take a page more than windows would
+tuning.ROOM_SHARE = 1  # plans serve, though they may take a page more than windows would
 torch.cuda.memory.change_current_allocator(pgmo.torch_allocator())
 make = nn.Linear
 def network():
@@ -95,27 +95,12 @@ def test_any_first_iteration_ends_in_a_plan_that_moves_nothing(name):
     assert moved[-6:] == [0] * 6
 
 
-def test_the_second_iteration_is_served_and_the_third_moves_nothing():
-    phases, hits, moved, _ = run(PROGRAMS["zero_grad_at_the_end"])
-    assert phases[1] == "record"
-    assert all(rate >= 0.95 for rate in hits[1:])
-    assert moved[2:] == [0] * 10
-
-
-def test_gradients_that_cannot_meet_in_place_are_planned_apart():
-    """Autograd adds to a part of a concatenation's gradient out of place, watched or not."""
-    _, hits, moved, _ = run(PROGRAMS["gradients_meet_in_a_skip_connection"])
-    assert all(rate >= 0.95 for rate in hits[1:])
-    assert moved[2:] == [0] * 10
-
-
-@pytest.mark.parametrize("name", ["gradients_meet", "a_smaller_first_batch"])
-def test_the_third_iteration_is_served_where_the_second_was_another(name):
-    """Tags make sums of gradients out of place, where autograd may do without or not."""
-    _, hits, moved, _ = run(PROGRAMS[name])
-    assert hits[1] < 0.95
-    assert all(rate >= 0.95 for rate in hits[2:])
-    assert moved[4:] == [0] * 8
+def test_nothing_is_served_from_a_plan_of_the_first_iteration():
+    """An arena would lie beside the holes that windows have left, in a run that may end soon."""
+    phases, hits, *_ = run(PROGRAMS["zero_grad_at_the_end"])
+    recording = phases.count("record")
+    assert phases[:recording] == ["record"] * recording
+    assert hits[:recording] == [0] * recording
 
 
 def test_lazy_modules_are_no_exception():
@@ -129,29 +114,3 @@ optimizer = torch.optim.AdamW(model.parameters())
     phases, hits, *_ = run(lazy)
     assert phases[-6:] == ["replay"] * 6
     assert all(rate >= 0.99 for rate in hits[-6:])
-
-
-def test_iterations_that_are_cut_short_for_ever_do_not_plan_for_ever():
-    code = """
-import json, pgmo, torch
-from pgmo.allocator import tuning
-from pgmo.allocator.session.learning import early_service
-made, own = [], early_service.from_single
-def counted(*arguments):
-    made.append(None)
-    return own(*arguments)
-early_service.from_single = counted
-with pgmo.optimize(device="cuda") as session:
-    for at in range(3 * tuning.MOST_LESSONS):
-        try:
-            with session.iteration():
-                for size in range(1, 9):
-                    block = torch.empty(at * 1000 + size * 5000, device="cuda")
-                if at % 2:
-                    raise ValueError
-        except ValueError:
-            pass
-print(json.dumps([len(made), tuning.MOST_LESSONS]))
-"""
-    made, most = run_program(code, PYTHONPATH=str(ROOT))
-    assert 1 < made <= most

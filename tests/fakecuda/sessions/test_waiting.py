@@ -172,3 +172,37 @@ with pgmo.optimize(device="cuda") as session:
     )
     assert [before, after] == ["wait", "replay"]
     assert "waits" not in summary
+
+
+GROWING = """
+def step(at):
+    "Blocks that stay lie between blocks that die; all that dies grows every four iterations."
+    size = (3 << 19) + (at // 4) * (1 << 19)
+    blocks = []
+    for _ in range(12):
+        blocks.append(block(size))
+        if at == 0:
+            kept.append(block(3 << 19))
+kept = []
+"""
+
+
+@pytest.mark.parametrize("iterations", [3, 5, 8, 12, 24])
+def test_sizes_that_grow_in_steps_take_no_more_than_on_pages_alone(iterations):
+    """A plan is made for larger sizes, too, and its arena then has no room between what lives."""
+    code = """
+    for at in range({iterations}):
+        step(at)
+        {step}
+    print(json.dumps([peak(), {told}]))
+"""
+    session = "with pgmo.optimize(device='cuda') as session:"
+    found = [
+        run(GROWING + before + code.format(iterations=iterations, step=step, told=told))
+        for before, step, told in (
+            (session, "session.step()", "phases(session)"),
+            ("if True:", "", "None"),
+        )
+    ]
+    (with_session, _), (alone, _) = found
+    assert with_session <= alone + 2 * MIB

@@ -8,7 +8,6 @@ from pgmo.allocator.plans.plan_set import PlannedProfile, PlanSet
 from pgmo.allocator.session.learning.credit import LessonCredit
 from pgmo.allocator.session.learning.early_plan import from_both, from_single, lasting_sizes
 from pgmo.allocator.session.learning.lessons import are_far_apart, is_another_program
-from pgmo.allocator.session.learning.room import Room
 from pgmo.allocator.session.recorder import Recorder
 from pgmo.allocator.session.state import SessionState
 from pgmo.allocator.session.statistics import IterationStatistics
@@ -38,7 +37,6 @@ class EarlyService:
         self._plans = plans
         self._recorder = recorder
         self._credit = LessonCredit()
-        self._room = Room(state.adapter)
         self._plan: PlannedProfile | None = None
         self._fixed: NDArray[np.int64] | None = None  # sizes that all iterations have
         self._guessed = False  # whether nothing is known yet of how sizes vary
@@ -60,24 +58,24 @@ class EarlyService:
     def serve(self, iterations: Sequence[Iteration], statistics: IterationStatistics) -> None:
         """Serves the next iteration from a plan of the first ones.
 
-        The first is like none that follows, and none need be like the second: the plan that is made
-        of either need not be right. Only where there are pages, or where memory comes when it is
-        touched: another arena would come on top of what the framework's cache holds from that
-        iteration. Not within a budget: what is to be spilled is known when the whole lives of all
-        blocks are.
+        No iteration need be like the first, so a plan that is made of it may be wrong. That costs
+        nothing only where memory comes when it is touched. One block of the framework's would be
+        there beside what its cache holds from that iteration. With pages a short run would take
+        more than it does in windows: an arena comes on top of the holes that these have left.
+        Within a budget no plan is made either: what is to be spilled is known when the whole lives
+        of all blocks are.
 
         Args:
             iterations: all that were recorded, in order; the last one has just ended.
             statistics: of that.
         """
-        options, adapter, latest = self._state.options, self._state.adapter, iterations[-1]
+        options, latest = self._state.options, iterations[-1]
         if options.record_only or options.budget is not None:
             return
-        if not (adapter.pages or adapter.lazy) or self.others or self._gave_up:
+        if not self._state.adapter.lazy or self.others or self._gave_up:
             return
         rate = statistics.hit_bytes_rate
-        most = tuning.EARLY_ITERATIONS if adapter.pages else tuning.EARLY_ITERATIONS_LAZY
-        if self._recorder.iterations > most:
+        if self._recorder.iterations > tuning.EARLY_ITERATIONS:
             if self._plan and rate < tuning.WORTHWHILE_SHARE:
                 self._drop()
             return
@@ -92,11 +90,8 @@ class EarlyService:
             self._drop()
             return
         plan = self._make(iterations)
-        if plan is None:
-            return
-        if not self._plan and self._room.missing([plan], known=False):
-            return  # pages alone go on, and move fewer of them
-        self._install(plan)
+        if plan is not None:
+            self._install(plan)
 
     def _costs_more(self, latest: Iteration, rate: float) -> bool:
         """Whether iterations take turns, so that each would touch an arena that the next leaves.
@@ -105,18 +100,18 @@ class EarlyService:
         an iteration like no other; but when one that was made of a later iteration does not serve
         the next, nor does either's length explain it, another one is as likely to be wrong.
         """
-        if not self._plan or self._state.adapter.pages or self._recorder.iterations <= 2:
+        if not self._plan or self._recorder.iterations <= 2:
             return False
         poor = rate < tuning.WORTHWHILE_SHARE
         return poor and is_another_program(self._plan, latest)
 
     def _make(self, iterations: Sequence[Iteration]) -> PlannedProfile | None:
         state, number, latest = self._state, self._recorder.iterations, iterations[-1]
-        pages, planning, tags = state.adapter.pages, state.planning, self._recorder.tags
-        if number == 1 and not pages:
+        planning, tags = state.planning, self._recorder.tags
+        if number == 1:
             self._fixed = lasting_sizes(latest, tags)
         # Not with the first one: it is tagged, and where a script is run as it is, it begins late.
-        if self._plan and number > 2 and not pages:
+        if self._plan and number > 2:
             both = from_both(self._plan, latest, planning)
             if both is not None:
                 self._guessed = False

@@ -29,34 +29,30 @@ class Room:
         # What takes turns with another session is to lie where the other's arena idles.
         self._matters = adapter.pages and adapter.seat == 0
         self._plan: Plan | None = None  # that was asked of last
-        self._needs, self._wraps = 0, (0, 0)
+        self._needs = self._freed = 0
 
-    def missing(self, plans: list[PlannedProfile], *, known: bool = True) -> int:
-        """Pages that the largest of these plans would have above those that windows would.
+    def missing(self, plans: list[PlannedProfile]) -> int:
+        """Return how many pages the largest of these plans needs above those taken so far.
 
-        To be called between two iterations. Windows are expected to need as much more than so far
-        as will live at once: optimizer state that was born since the peak, above all.
+        Call it between two iterations.
 
         Args:
             plans: at least one.
-            known: whether iterations have been like them, so that a page more is worth it.
 
         Returns:
-            0 where that is so little that a plan may serve, and where there are no pages.
+            0 where so few are missing that a plan may serve, and where there are no pages.
         """
         if not self._matters:
             return 0
         now = self._engine.statistics()
         plan = max((one.plan for one in plans), key=lambda plan: plan.arena)
         if plan is not self._plan:
-            self._plan, self._needs, self._wraps = plan, _pages_of(plan), _at_the_end(plan)
-        freed, soon = self._wraps
-        with_plan = now["pages_occupied"] + (self._needs - freed) * PAGE
-        more = now["live_fallback_bytes"] - soon + plan.max_load - now["peak_fallback_bytes"]
-        windows = now["peak_pages_held"] + max(0, more)
-        windows += int(tuning.ROOM_SHARE * windows) // PAGE * PAGE
-        missing = -(-(with_plan - windows) // PAGE)
-        return missing if missing > (tuning.ROOM_PAGES if known else 0) else 0
+            self._plan, self._needs, self._freed = plan, _pages_of(plan), _freed_pages(plan)
+        with_plan = now["pages_occupied"] + (self._needs - self._freed) * PAGE
+        held = now["peak_pages_held"]
+        spare = int(tuning.ROOM_SHARE * held) // PAGE * PAGE
+        missing = -(-(with_plan - held - spare) // PAGE)
+        return missing if missing > tuning.ROOM_PAGES else 0
 
 
 def _pages_of(plan: Plan) -> int:
@@ -65,12 +61,10 @@ def _pages_of(plan: Plan) -> int:
     return -(-(plan.max_load if several else plan.arena) // PAGE)
 
 
-def _at_the_end(plan: Plan) -> tuple[int, int]:
-    """Of what lives from one iteration into the next and has a slot, such as gradients.
+def _freed_pages(plan: Plan) -> int:
+    """Return how many whole pages the blocks leave that live into the next iteration in slots.
 
-    Returns:
-        Pages that it surely leaves, since small blocks share theirs with what stays, and bytes.
+    Gradients are such blocks. Small ones share their pages with what stays.
     """
     wraps = (plan.offset != UNPLANNED) & (plan.end != NEVER) & (plan.end > plan.ticks)
-    sizes = plan.size[wraps]
-    return int((sizes // PAGE).sum()), int(sizes.sum())
+    return int((plan.size[wraps] // PAGE).sum())

@@ -16,7 +16,7 @@ from pgmo.allocator.session.learning.room import Room
 from pgmo.allocator.session.recorder import Recorder
 from pgmo.allocator.session.state import SessionState
 from pgmo.allocator.session.statistics import IterationStatistics, Phase
-from pgmo.profiler.recording import Iteration, split
+from pgmo.profiler.recording import split
 
 
 class Waiting:
@@ -45,7 +45,9 @@ class Waiting:
         self._number = 0
         self._credit = LessonCredit()
         self._room = Room(state.adapter)
-        self._missing = 0  # pages that plans wait for, of a program whose iterations are alike
+        self._for_room = False  # whether plans wait for that alone, as they fit the program
+        self._missing = 0  # pages
+        self._watched = False  # whether the iteration was recorded, while plans wait for room
         self.costs = PageCosts()
 
     @property
@@ -59,7 +61,7 @@ class Waiting:
         if not self._plans:
             return ""
         pages = PlannedProfile.largest(self._plans) // PAGE
-        if self._missing:
+        if self._for_room:
             return (
                 f"beside what lives, its arena would take {self._missing:,} pages more than the "
                 f"program has without it, which mapped {self.costs.moved:,} anew in "
@@ -99,10 +101,17 @@ class Waiting:
             return False
         self.costs.give_way()
         self._missing = 0
-        self._recorder.stop()
-        self._installer.plans.clear()
-        self._wait(plans, max(0, statistics.plan))
+        self._leave(plans, max(0, statistics.plan))
         return True
+
+    def wait_for_room(self) -> None:
+        """Has the plans that serve wait, if there is no room for an arena that has grown."""
+        plans, shown = self._installer.plans.all, self._state.plan
+        if self._serve_at_once or not plans or self.costs.pays(plans):
+            return
+        self._missing = self._room.missing(plans)
+        if self._missing:
+            self._leave(plans, next((at for at, one in enumerate(plans) if one.plan is shown), 0))
 
     def learn(self, statistics: IterationStatistics) -> bool:
         """Looks at an iteration that windows have served.
@@ -110,14 +119,29 @@ class Waiting:
         Returns:
             Whether the plans pay now. Else the next iteration is watched, too.
         """
-        if self._missing:
-            self._missing = self._room.missing(self._plans)
-            return not self._missing or self.costs.pays(self._plans)
+        if self._for_room:
+            return self._found_room() or self.costs.pays(self._plans)
         soon = self.costs.pays(self._plans, tuning.LEARN_BEFORE)
         if soon and not self._engine.recording_truncated:
-            self._learn_from(split(self._engine.events())[-1])
+            self._learn_from_last()
         if self.costs.pays(self._plans):
             return True
+        self._watch()
+        return False
+
+    def _found_room(self) -> bool:
+        """Whether the plans have room, and are for what the program does now.
+
+        Pages that a program has come to hold since may be those of larger sizes. So when there
+        seems to be room, one more iteration is recorded, and the plans are made for that, too.
+        """
+        watched, self._watched = self._watched, False
+        known = watched and not self._engine.recording_truncated and self._learn_from_last()
+        self._recorder.stop()
+        self._missing = self._room.missing(self._plans)
+        if self._missing or known:
+            return not self._missing
+        self._watched = True
         self._watch()
         return False
 
@@ -127,21 +151,26 @@ class Waiting:
         plans, self._plans = self._plans, []
         return plans, self._number
 
-    def _learn_from(self, iteration: Iteration) -> None:
-        """Makes plans for one more iteration, if credit is left for the attempt.
+    def _learn_from_last(self) -> bool:
+        """Makes plans for the last iteration, too, if credit is left for the attempt.
 
         One that teaches nothing costs as much as any other: requests are paired with those of every
         plan. Where no iteration is like another that would go on for ever.
+
+        Returns:
+            False where no credit is left.
         """
-        if is_known(self._plans, iteration) or not self._credit.spend(
-            len(iteration), len(self._plans)
-        ):
-            return
+        iteration = split(self._engine.events())[-1]
+        if is_known(self._plans, iteration):
+            return True
+        if not self._credit.spend(len(iteration), len(self._plans)):
+            return False
         planning = self._state.planning
         lesson = learn(self._plans, iteration, self._number, planning=planning, headroom=0.0)
         if lesson is not None:
             self._state.replans += 1
             self._plans, self._number = self._installer.within_limit(lesson.plans, lesson.number)
+        return True
 
     @property
     def _serve_at_once(self) -> bool:
@@ -150,12 +179,18 @@ class Waiting:
         special = options.budget is not None or options.save_directory is not None
         return special or not self._state.adapter.pages
 
+    def _leave(self, plans: list[PlannedProfile], number: int) -> None:
+        self._recorder.stop()
+        self._installer.plans.clear()
+        self._wait(plans, number)
+
     def _wait(self, plans: list[PlannedProfile], number: int) -> None:
         self._plans, self._number = plans, number
         shown = plans[number]
         self._state.profile, self._state.plan = shown.profile, shown.plan
         self._state.phase = Phase.WAIT
-        if not self._missing:  # else there is nothing to learn
+        self._for_room, self._watched = self._missing > 0, False
+        if not self._for_room:
             self._watch()
 
     def _watch(self) -> None:
