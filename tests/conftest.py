@@ -6,12 +6,14 @@ import sys
 
 import pytest
 
-from tests.same_bits import use_one_thread
+# Before anybody imports them: what test files share, and assert with.
+pytest.register_assert_rewrite(
+    "tests.conformance.adapter_suite", "tests.conformance.subjects", "tests.same_bits"
+)
+
+from tests.same_bits import use_one_thread  # noqa: E402
 
 use_one_thread()
-
-# Before anybody imports them: what test files share, and assert with.
-pytest.register_assert_rewrite("tests.conformance.adapter_suite", "tests.conformance.subjects")
 
 # What a shell runs in the background ignores Ctrl-C, and so would every program that a test starts.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:

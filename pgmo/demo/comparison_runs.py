@@ -153,7 +153,7 @@ def compare(
 
     outcomes = [train(title, job) for title, job in jobs.items()]
     agreed = settle(outcomes, [*jobs.values()], lambda job: train(f"{job.mode}, again", job))
-    return combine(default, stem, *outcomes, agreed)
+    return combine(default, stem, *outcomes, agreed=agreed)
 
 
 def settle(
@@ -198,6 +198,7 @@ def combine(
     default: Outcome,
     replayed: Outcome,
     saved: Outcome,
+    *,
     agreed: Agreement,
 ) -> DemoComparison:
     """Puts three outcomes of one job into one row.

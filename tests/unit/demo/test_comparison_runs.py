@@ -19,7 +19,8 @@ def outcome(second: float, planned: PlanOutcome | None = PLANNED) -> Outcome:
 
 def combined(default: Outcome, replayed: Outcome, saved: Outcome):
     job = Job("gpt", "default", 10)
-    return combine(job, Path("out/gpt"), default, replayed, saved, Agreement.IDENTICAL)
+    agreed = Agreement.IDENTICAL
+    return combine(job, Path("out/gpt"), default, replayed, saved, agreed=agreed)
 
 
 def test_step_times_are_medians_of_the_steady_iterations():

@@ -31,7 +31,7 @@ def trained(monkeypatch):
         outcome = Outcome((0.2,) * 20, ("0x1p+0",) * 20, "ab", 2**20, None, (1,) * 20, 2, "2.13")
         pgmo = replace(outcome, seconds=(0.1,) * 20, planned=planned)
         job, stem = Job(network, "default"), Path(folder, network)
-        return combine(job, stem, outcome, pgmo, pgmo, Agreement.IDENTICAL)
+        return combine(job, stem, outcome, pgmo, pgmo, agreed=Agreement.IDENTICAL)
 
     monkeypatch.setattr("pgmo.cli.commands.machine.demo.compare", train)
     return calls
