@@ -28,7 +28,7 @@ def snapshot_file(random: Random) -> bytes:
 
 def _values(random: Random) -> bytes:
     """A snapshot in which some values were changed."""
-    saved: Any = seeds.snapshots(random.randrange(5))
+    saved: Any = seeds.snapshots(random.randrange(6))
     for _ in range(random.choice((0, 1, 1, 2, 5))):
         change(saved, random, _hostile)
     protocol = random.choice((2, 3, 4, 4, 4, 5))

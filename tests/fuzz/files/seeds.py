@@ -44,8 +44,20 @@ def _snapshots() -> tuple[bytes, ...]:
     first.forget(9)
     train(second, 1)
     made.append(snapshot(first, second))
-    made += [_pinned(), _pinned(alone=True)]
+    made += [_pinned(), _pinned(alone=True), _without_history()]
     return tuple(map(pickle.dumps, made))
+
+
+def _without_history() -> dict[str, Any]:
+    """Segments and blocks alone, with stacks in the form of PyTorch 2.0."""
+    device = Device()
+    train(device, 1)
+    saved = snapshot(device)
+    for segment in saved["segments"]:
+        for block in segment["blocks"]:
+            size, frames = block.pop("requested_size"), block.pop("frames")
+            block["history"] = [{"addr": block["address"], "real_size": size, "frames": frames}]
+    return saved | {"device_traces": [[]]}
 
 
 def _pinned(alone: bool = False) -> dict[str, Any]:
