@@ -48,6 +48,7 @@ bench-fakecuda: fakecuda  ## measure device memory on the CUDA build of PyTorch,
 	$(FAKECUDA_PYTHON) bench/estimates.py --stub $(FAKECUDA_OUT) --cpu $(ESTIMATES_PYTHON)
 	$(FAKECUDA_PYTHON) bench/never_worse.py --stub $(FAKECUDA_OUT)
 	$(FAKECUDA_PYTHON) bench/never_worse.py --stub $(FAKECUDA_OUT) --smallest
+	$(FAKECUDA_PYTHON) bench/never_worse.py --stub $(FAKECUDA_OUT) --short
 	$(FAKECUDA_PYTHON) bench/never_worse.py --stub $(FAKECUDA_OUT) --adversary
 	$(FAKECUDA_PYTHON) bench/real_programs.py --on-stub --stub $(FAKECUDA_OUT)
 	$(FAKECUDA_PYTHON) bench/sekiyama.py --stub $(FAKECUDA_OUT)

@@ -139,6 +139,21 @@ def test_what_planning_takes(tmp_path):
     assert "planning, of all CPU time" in run("never_worse.py", "--table", "-o", results)
 
 
+@pytest.mark.skipif(not find_spec("timm"), reason="its network is one of timm")
+def test_short_runs_under_every_allocator(tmp_path):
+    results, only = tmp_path / "results.json", ("--loop", "growing_images")
+    rows = quick("never_worse.py", results, "--short", *only)["rows"]
+    assert [row["contender"] for row in rows] == [
+        "default",
+        "expandable",
+        "pages",
+        "pgmo",
+        "pgmo_run",
+    ]
+    assert all(row["trained"] == row["iterations"] == 3 for row in rows)
+    assert "images that grow" in run("never_worse.py", "--table", "-o", results)
+
+
 def test_whole_programs_under_every_allocator(tmp_path):
     results, script = tmp_path / "results.json", "real_programs.py"
     rows = quick(script, results, "--on-stub", "--program", "nanogpt")["rows"]

@@ -55,6 +55,7 @@ class Installer:
             False when there is no memory for them; then earlier ones serve, or nothing does.
         """
         before = self.plans.all
+        self._forget_others([*before, *plans])
         try:
             self.plans.install(plans)
             if number >= 0:
@@ -141,6 +142,12 @@ class Installer:
         if not self._state.adapter.pages:
             instead = "the framework's own allocator serves everything"
         self._state.warn(f"{reason}; {instead}")
+
+    def _forget_others(self, plans: list[PlannedProfile]) -> None:
+        """Drop what is known of dropped plans: a program may have new structures without end."""
+        keys = {planned.key for planned in plans}
+        self._followed = {key: last for key, last in self._followed.items() if key in keys}
+        self.seen.forget_others(plans)
 
     def _fall_back(self, before: list[PlannedProfile], size: int, error: AdapterError) -> None:
         """Goes on with the plans so far, where there is no memory for a larger arena."""

@@ -8,6 +8,7 @@ Headroom spares the running program new plans. Whoever loads the plan has seen a
 would hold the headroom's memory for nothing.
 """
 
+from collections.abc import Iterable
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -35,6 +36,16 @@ class ObservedSizes:
         self._sizes: dict[tuple[int, int], NDArray[np.int64]] = {}
         self._most: dict[tuple[int, int], int] = {}  # bytes requested by the largest iteration
 
+    def __len__(self) -> int:
+        """Return the number of structures whose sizes are kept."""
+        return len(self._sizes)
+
+    def forget_others(self, plans: Iterable[PlannedProfile]) -> None:
+        """Drop what is known of structures that none of these plans has."""
+        kept = {planned.key for planned in plans}
+        self._sizes = {key: sizes for key, sizes in self._sizes.items() if key in kept}
+        self._most = {key: bytes_ for key, bytes_ in self._most.items() if key in kept}
+
     def follow(self, old: PlannedProfile, new: PlannedProfile) -> None:
         """A plan has been made of another one and of an iteration that has outgrown that."""
         noted = self._sizes.pop(old.key, None)
@@ -60,9 +71,10 @@ class ObservedSizes:
         """Takes in the sizes of an iteration that has a plan's requests.
 
         Returns:
-            Whether any of them is larger than before.
+            Whether any of them is larger than before; False for a plan without headroom, of which
+            nothing need be kept.
         """
-        if len(iteration) != len(planned.plan):
+        if not planned.headroom or len(iteration) != len(planned.plan):
             return False
         before = self._sizes.get(planned.key)
         sizes = iteration.size if before is None else np.maximum(before, iteration.size)

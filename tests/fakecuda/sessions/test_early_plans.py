@@ -1,4 +1,4 @@
-"""First runs, whose first iteration is like none that follows: pages serve until a plan is known."""
+"""First runs, whose first iteration is like none that follows: pages serve until a plan does."""
 
 import pytest
 

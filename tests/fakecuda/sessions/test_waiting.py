@@ -175,34 +175,31 @@ with pgmo.optimize(device="cuda") as session:
 
 
 GROWING = """
+import contextlib, copy
+from torch import nn
+layers = [layer for _ in range(12) for layer in (nn.Linear(512, 512), nn.GELU())]
+model = nn.Sequential(*layers).cuda()
+average = copy.deepcopy(model)
+optimizer = torch.optim.AdamW(model.parameters())
 def step(at):
-    "Blocks that stay lie between blocks that die; all that dies grows every four iterations."
-    size = (3 << 19) + (at // 4) * (1 << 19)
-    blocks = []
-    for _ in range(12):
-        blocks.append(block(size))
-        if at == 0:
-            kept.append(block(3 << 19))
-kept = []
-"""
-
-
-@pytest.mark.parametrize("iterations", [3, 5, 8, 12, 24])
-def test_sizes_that_grow_in_steps_take_no_more_than_on_pages_alone(iterations):
-    """A plan is made for larger sizes, too, and its arena then has no room between what lives."""
-    code = """
-    for at in range({iterations}):
+    loss = model(torch.zeros(1024 + (at // 4) * 512, 512, device="cuda")).sum()
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+    with torch.no_grad():
+        for one, other in zip(average.parameters(), model.parameters()):
+            one.copy_(one.lerp(other, 0.1))
+with {opened} as session:
+    for at in range(12):
         step(at)
-        {step}
-    print(json.dumps([peak(), {told}]))
+        {ended}
+print(json.dumps(peak()))
 """
-    session = "with pgmo.optimize(device='cuda') as session:"
-    found = [
-        run(GROWING + before + code.format(iterations=iterations, step=step, told=told))
-        for before, step, told in (
-            (session, "session.step()", "phases(session)"),
-            ("if True:", "", "None"),
-        )
-    ]
-    (with_session, _), (alone, _) = found
+
+
+def test_batches_that_grow_take_no_more_than_on_pages_alone():
+    """A lesson makes the plan larger; its arena has no room beside the holes in what lives."""
+    opened = "pgmo.optimize(device='cuda')"
+    with_session = run(GROWING.format(opened=opened, ended="session.step()"))
+    alone = run(GROWING.format(opened="contextlib.nullcontext()", ended=""))
     assert with_session <= alone + 2 * MIB

@@ -260,3 +260,19 @@ def test_sizes_are_still_known_when_there_was_no_memory_for_a_larger_plan(
         assert session.history[-1].hit_rate == 1
         loop.finish()
     assert Plan.load(tmp_path / "loop.pgmoplan").arena == arena_of(RISING)
+
+
+def test_of_a_plan_without_headroom_nothing_is_kept():
+    seen = ObservedSizes()
+    assert not note(seen, planned([1280, 640, 64]), 1024, 512, 64)
+    assert len(seen) == 0
+
+
+def test_sizes_of_a_plan_that_was_dropped_are_forgotten():
+    seen, roomy = ObservedSizes(), planned([1280, 640, 64], headroom=0.25)
+    note(seen, roomy, 1024, 512, 64)
+    seen.forget_others([roomy])
+    assert len(seen) == 1
+    seen.forget_others([planned([1280, 640, 64], varying=(False, False, False))])
+    assert len(seen) == 0
+    assert seen.known_up_to(roomy) == 0

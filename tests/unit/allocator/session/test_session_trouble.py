@@ -179,6 +179,24 @@ def test_more_structures_than_plans_are_recorded_ever_more_rarely(adapter):
             assert len(session.summary().notes) <= 20
 
 
+def test_structures_that_never_come_again_leave_nothing_behind(adapter):
+    """A session keeps as many of them as plans, however long it lasts."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        with open_session(adapter, max_plans=3) as session:
+            for number in range(40):
+                layers = [64 * number + 1000 * layer for layer in range(1, 8 + number)]
+                loop = Loop(adapter, layers)
+                for _ in range(12):
+                    with session.iteration():
+                        loop()
+            installer = session._lifecycle._installer
+            assert session.summary().replans > 6
+            assert len(installer.plans) <= 3
+            assert len(installer.seen) <= 6
+            assert len(installer._followed) <= 6
+
+
 def test_a_save_that_fails_does_not_end_the_training(adapter, tmp_path, monkeypatch):
     def refuse(*_):
         raise FileError("the disk is full")
