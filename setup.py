@@ -66,8 +66,8 @@ core = Pybind11Extension(
     include_dirs=["csrc"],
     libraries=["dl"],  # part of the C library since glibc 2.34
     cxx_std=20,
-    # What the code checks itself: see csrc/checks.hpp. Wheels check nothing.
-    define_macros=[("PGMO_CHECKS", os.environ.get("PGMO_CHECKS", "0"))],
+    # What the code checks itself, at a level of csrc/checks.hpp; nothing by default.
+    define_macros=[("PGMO_CHECKS", level)] if (level := os.environ.get("PGMO_CHECKS")) else [],
     extra_compile_args=["-O0", "-g"] if DEBUG else ["-O3", "-g0"],
 )
 

@@ -33,7 +33,14 @@ MUTANTS = [
     for kind in KINDS
     for name in names(kind)
 ]
-EVENTS = {"engine": "5000000", "pages": "600000", "paged": "600000", "order": "2000000", "forks": "200", "invariants": "300000"}
+EVENTS = {
+    "engine": "5000000",
+    "pages": "600000",
+    "paged": "600000",
+    "order": "2000000",
+    "forks": "200",
+    "invariants": "300000",
+}
 
 pytestmark = needs_compiler
 

@@ -20,11 +20,14 @@ MIB = 1 << 20
 stop = threading.Event()
 kept = []
 
+def block(size):
+    return torch.empty(size * MIB, dtype=torch.uint8, device="cuda")
+
 def grow_and_shrink(number):
     stream = torch.cuda.Stream()
     with torch.cuda.stream(stream):
         while not stop.is_set():
-            blocks = [torch.empty(size * MIB, dtype=torch.uint8, device="cuda") for size in (1, 7, 3)]
+            blocks = [block(size) for size in (1, 7, 3)]
             blocks[0].record_stream(torch.cuda.default_stream())
             kept[:] = blocks[:2]
             del blocks
@@ -42,14 +45,14 @@ def child(inherited):
 
 with pgmo.optimize(device="cuda") as session:
     for _ in range(4):
-        torch.empty(8 * MIB, dtype=torch.uint8, device="cuda")
+        block(8)
         session.step()
     threads = [threading.Thread(target=grow_and_shrink, args=(number,)) for number in range(3)]
     for thread in threads:
         thread.start()
     good = 0
     for _ in range({forks}):
-        inherited = [torch.empty(5 * MIB, dtype=torch.uint8, device="cuda") for _ in range(3)]
+        inherited = [block(5) for _ in range(3)]
         inherited[0].record_stream(torch.cuda.Stream())
         process = os.fork()
         if process == 0:
@@ -60,7 +63,7 @@ with pgmo.optimize(device="cuda") as session:
                 os._exit(code)
         good += os.waitstatus_to_exitcode(os.waitpid(process, 0)[1]) == 0
         del inherited
-        torch.empty(8 * MIB, dtype=torch.uint8, device="cuda")
+        block(8)
         session.step()
     stop.set()
     for thread in threads:
