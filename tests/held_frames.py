@@ -2,7 +2,7 @@
 
 import gc
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from types import TracebackType
 from typing import Any
 
@@ -124,10 +124,8 @@ def _trace_of(run: Callable[[Noted], object], noted: Noted) -> TracebackType | N
         frame: Any = one.tb_frame
         # Frames know their callers; autograd's thread of a device has none of these.
         if above or frame.f_globals.get("__name__", "").startswith("tests."):
-            try:
+            with suppress(RuntimeError):  # this one still runs
                 frame.clear()
-            except RuntimeError:
-                pass  # this one
         one = one.tb_next
     return trace
 

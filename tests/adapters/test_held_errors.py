@@ -6,8 +6,7 @@ import time
 
 import pytest
 
-from pgmo.error_frames import held
-from tests.adapters.world import OutOfMemoryError, Slot, serve
+from tests.adapters.world import OutOfMemoryError
 
 FOREVER = 600_000
 """Milliseconds: a test that waits so long has failed."""

@@ -20,8 +20,8 @@ from tests.held_frames import (  # noqa: E402
     FailsInBackward,
     alive_after_error,
     alive_with_error,
-    fails,
     failing,
+    fails,
     too_large,
     without_collector,
 )

@@ -42,8 +42,8 @@ bool await_held_errors() {
     if (Clock::now() >= end) return false;
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
   }
-  // An error is counted no more right before its frames go.
-  std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  // An error is counted no more right before its frames go, and what autograd's thread ran.
+  std::this_thread::sleep_for(std::chrono::milliseconds(2));
   return true;
 }
 

@@ -17,6 +17,7 @@ from typing import Any
 
 from pgmo.error_frames import clear_frames
 from pgmo.locks import new_lock
+from pgmo.profiler.tagging import backward_errors
 
 Around = Callable[[Any, tuple[Any, ...], Callable[[], Any]], Any]
 
@@ -70,6 +71,7 @@ class OperatorMode(AbstractContextManager["OperatorMode"]):
         self._owner = threading.current_thread()
         self._lifted.clear()
         _let_higher_order_operators_pass()
+        backward_errors.attach()
         self._mode = _mode_class()(self._around)
         _put_in(self._mode)
         if not hasattr(_here, "last"):

@@ -13,7 +13,6 @@ from torch import Tensor, nn
 from torch.multiprocessing.reductions import StorageWeakRef
 
 from pgmo.error_frames import clear_backward_frames
-
 from pgmo.recompute.capture.compat import flatten, saving_hooks, storage_key, version_of
 from pgmo.recompute.capture.flat import PLAIN, distinct
 from pgmo.recompute.capture.objects import opened

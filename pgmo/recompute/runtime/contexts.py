@@ -6,6 +6,7 @@ from typing import Any
 from torch import Tensor
 
 from pgmo.error_frames import clear_backward_frames
+from pgmo.profiler.tagging import backward_errors
 
 
 def compiled_context(results: Sequence[Tensor]) -> Any:
@@ -17,6 +18,7 @@ def compiled_context(results: Sequence[Tensor]) -> Any:
         if type(function).__name__ == "CompiledFunctionBackward":
             _let_run_twice(function)
             clear_backward_frames(type(function))
+            backward_errors.attach()
             return function
         if function not in seen:
             seen.add(function)

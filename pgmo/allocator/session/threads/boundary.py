@@ -14,7 +14,7 @@ import sys
 import threading
 import traceback
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager
 
 
@@ -64,15 +64,33 @@ def _renew() -> None:
 os.register_at_fork(after_in_child=_renew)
 
 
-@contextmanager
-def exclusive() -> Iterator[None]:
+class exclusive:  # noqa: N801  (it is used like a function)
     """Inside, no other thread opens, closes or changes a session. A thread may enter it twice.
+
+    Ctrl-C may come when the lock has just been taken, where `contextlib.contextmanager` would keep
+    it as long as somebody keeps the traceback.
 
     Example:
         >>> with exclusive(), exclusive():
         ...     print("alone")
         alone
     """
+
+    def __init__(self) -> None:
+        self._inside = _alone()
+
+    def __enter__(self) -> None:
+        try:
+            next(self._inside)
+        except BaseException:
+            self._inside.close()
+            raise
+
+    def __exit__(self, *_error: object) -> None:
+        self._inside.close()
+
+
+def _alone() -> Generator[None, None, None]:
     gate = _gate
     try:
         with gate.lock:

@@ -1,8 +1,10 @@
 """One thread at a time, and Ctrl-C afterwards."""
 
+import ctypes
 import os
 import signal
 import threading
+from collections import deque
 
 import pytest
 
@@ -43,6 +45,38 @@ def test_an_exception_leaves_it_free():
     done = []
     on_another_thread(lambda: when_free(lambda: done.append("at once")))
     assert done == ["at once"]
+
+
+class Interrupting(boundary._Gate):
+    """Ctrl-C comes as the lock has been taken, right before the block begins."""
+
+    # In C, as no other function returns in between, after which Python would look for signals.
+    come = ctypes.PYFUNCTYPE(None, ctypes.py_object, ctypes.py_object)(
+        ("PyErr_SetInterrupt", ctypes.pythonapi)
+    )
+    depth = property(lambda _: 0, come)
+
+    def __init__(self):
+        self.lock, self.waiting = threading.RLock(), deque()
+
+    def drain(self):
+        pass
+
+
+def test_ctrl_c_when_it_has_just_gone_in_leaves_it_free(monkeypatch):
+    """Whoever keeps the error keeps its frames; the lock is not among what they hold."""
+    gate = Interrupting()
+    monkeypatch.setattr(boundary, "_gate", gate)
+    with pytest.raises(KeyboardInterrupt) as kept, exclusive():
+        pytest.fail("it was not interrupted")
+    free = []
+
+    def try_it():
+        free.append(gate.lock.acquire(blocking=False))
+
+    on_another_thread(try_it)
+    assert free == [True]
+    assert kept.value is not None
 
 
 def test_a_forked_child_is_free():

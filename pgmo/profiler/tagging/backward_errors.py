@@ -1,0 +1,83 @@
+"""Waits for autograd's device threads when a backward pass ends with an error of Python's.
+
+    main thread     backward( ......... ) raises        except: a smaller batch
+    device thread        operator fails --^   the error, then the node and its graph   needs the GIL
+
+A device thread drops the error before the node that has failed, and needs the GIL for an error that
+has passed Python. So the whole graph of the failed step lives until the main thread gives the GIL
+away, which it may not do before it requests memory again. Under a dispatch mode every error passes
+Python; without one, C++ alone drops it.
+"""
+
+import functools
+import threading
+from contextlib import suppress
+from typing import Any
+
+from pgmo.profiler.tagging import dynamo
+
+_attached = False
+
+
+class _Thread(threading.local):
+    waits = False
+
+
+_thread = _Thread()
+
+
+def attach() -> None:
+    """Wait from now on, to the end of the process; twice is fine."""
+    global _attached
+    if _attached:
+        return
+    _attached = True
+    import torch
+
+    graph: Any = torch.autograd.graph
+    run_engine = graph._engine_run_backward
+
+    @functools.wraps(run_engine)
+    def run_and_wait(*args: Any, **kwargs: Any) -> Any:
+        try:
+            return run_engine(*args, **kwargs)
+        except BaseException:
+            del args, kwargs
+            if not _thread.waits:
+                await_device_threads()
+            raise
+
+    dynamo.skip(run_and_wait)
+    modules: tuple[Any, ...] = (graph, torch.autograd)
+    for module in modules:
+        if module._engine_run_backward is run_engine:
+            module._engine_run_backward = run_and_wait
+
+
+def await_device_threads() -> None:
+    """Wait until autograd's threads have dropped what they ran last.
+
+    Each thread gets a backward pass of no elements, which it begins after that. Nothing is
+    allocated. Inside of another backward pass nobody is waited for.
+    """
+    import torch
+
+    core: Any = torch._C
+    if not torch.cuda.is_initialized() or core._current_graph_task_id() != -1:  # type: ignore[no-untyped-call]
+        return
+    _thread.waits = True
+    try:
+        for index in range(torch.cuda.device_count()):
+            if core._cuda_hasPrimaryContext(index):
+                with suppress(Exception):  # the device may be broken
+                    _run_nothing(index)
+    finally:
+        _thread.waits = False
+
+
+def _run_nothing(index: int) -> None:
+    import torch
+
+    with torch.enable_grad(), torch.inference_mode(False):
+        empty = torch.empty(0, device=f"cuda:{index}", requires_grad=True)
+        torch.autograd.grad(empty.clone(), empty, empty.detach())
