@@ -79,4 +79,4 @@ def all_cases(*, small: bool = False) -> list[Case]:
         Case("loop", name, configuration=EXPANDABLE, small=small)
         for name in ("llama_padded", "mixture_of_experts")
     ]
-    return [*loops, *programs, *growing, *expandable]
+    return [*growing, *loops, *expandable, *programs]

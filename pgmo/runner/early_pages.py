@@ -8,6 +8,7 @@ Sources: `torch.cuda._lazy_call`, with which PyTorch itself puts off what needs 
 
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from pgmo.errors import PgmoError
@@ -15,6 +16,8 @@ from pgmo.imports import after_import
 
 if TYPE_CHECKING:
     from pgmo.allocator.adapters.baseline import Baseline
+    from pgmo.allocator.session.session import Session
+    from pgmo.allocator.session.statistics import Summary
 
 
 def serve_from_the_start(tell: Callable[[str], object]) -> None:
@@ -41,6 +44,20 @@ def baselines() -> "dict[str, Baseline]":
     count = sys.modules["torch.cuda"].device_count()
     found = {f"cuda:{one}": baseline_of(adapter_library(), one) for one in range(count)}
     return {device: one for device, one in found.items() if one is not None and one.requests}
+
+
+def summary_of(session: "Session") -> "Summary":
+    """Return a session's summary with the verdict on the whole process, also after its end."""
+    summary = session.summary()
+    figures = baselines().get(session.device)
+    if figures is None or summary.verdict is None:
+        return summary
+    from pgmo.allocator.session.verdict.judge import judge_device
+    from pgmo.allocator.session.verdict.relations import disagreements
+
+    reason, wrong = summary.verdict.reason, disagreements(summary)
+    verdict = judge_device(figures, reason=reason, since=summary.since, wrong=wrong)
+    return replace(summary, verdict=verdict)
 
 
 _begun: list[bool] = []

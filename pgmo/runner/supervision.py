@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 from pgmo.allocator.ranks.world import world
 from pgmo.allocator.session.threads.boundary import exclusive
 from pgmo.errors import FileError, PgmoError, SessionError
+from pgmo.runner.early_pages import summary_of
 
 if TYPE_CHECKING:
     from pgmo.allocator.session.session import Session
@@ -180,7 +181,7 @@ class Supervision:
             "sessions": [
                 {
                     "device": session.device,
-                    "summary": asdict(session.summary()),
+                    "summary": asdict(summary_of(session)),
                     "iterations": [_fields(one) for one in session.history],
                 }
                 for session in self.sessions

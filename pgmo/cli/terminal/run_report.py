@@ -12,7 +12,7 @@ from pgmo.allocator.session.verdict.judge import judge_device
 from pgmo.allocator.session.verdict.verdict import Verdict
 from pgmo.cli.terminal.output import print_json, print_note, print_wrote
 from pgmo.cli.terminal.streams import checked_stdout
-from pgmo.runner.early_pages import baselines
+from pgmo.runner.early_pages import baselines, summary_of
 from pgmo.runner.out_of_memory import is_out_of_memory, save_out_of_memory, tell
 from pgmo.runner.program import Ending, Program
 from pgmo.runner.ranks import rank
@@ -87,7 +87,7 @@ def conclusions(supervision: Supervision) -> list[str]:
     texts: list[str] = []
     step_on = supervision.options.step_on
     for session in supervision.sessions:
-        summary = session.summary()
+        summary = summary_of(session)
         several = len(supervision.sessions) > 1
         if summary.iterations:
             texts.append((f"{session.device}: " if several else "") + str(summary))
@@ -137,7 +137,7 @@ def verdicts(supervision: Supervision) -> dict[str, Verdict]:
     """
     found = {device: judge_device(figures) for device, figures in baselines().items()}
     for session in supervision.sessions:
-        verdict = session.summary().verdict
+        verdict = summary_of(session).verdict
         if verdict is not None:
             found[session.device] = verdict
     return found

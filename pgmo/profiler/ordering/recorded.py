@@ -135,7 +135,9 @@ def order_of(members: Sequence["Iteration"], reference: int) -> Order | None:
             target[row], back[row] = found, turns if found != UNKNOWN else 0
     known = (mine["kind"] != FREE) | (target != UNKNOWN)
     place = np.cumsum(known) - 1
-    target = np.where(waits & (target != UNKNOWN), place[target], target)
+    # Frees have numbers of requests there, of which there may be more than rows.
+    waited = waits & (target != UNKNOWN)
+    target[waited] = place[target[waited]]
     return Order(
         tick=mine["tick"][known] - one.first,
         kind=mine["kind"][known],

@@ -76,6 +76,9 @@ class SimulatedAdapter:
     def choose_pages(self, wanted, limit):
         pass
 
+    def baseline(self):
+        return None
+
     def install(self) -> None:
         self.installed = True
 

@@ -31,7 +31,7 @@ class Tags(HTMLParser):
 
 
 def evil():
-    verdict = Verdict(EVIL, EVIL, (EVIL,), taken=76, plain=99, since=5)
+    verdict = Verdict(EVIL, EVIL, EVIL, (EVIL,), taken=76, plain=99, since=5)
     return Summary(20, 4, 16, requests=3, solver=EVIL, plans=1, notes=(EVIL,), verdict=verdict)
 
 
@@ -64,7 +64,7 @@ def test_a_session_shows_its_phase_and_its_verdict(adapter):
         run(loop, session, 8)
         assert "(replay)" in Tags(session._repr_html_()).text
     text = Tags(session._repr_html_()).text
-    assert "pgmo session on cpu (closed): an arena of" in text
+    assert "pgmo session on cpu (closed): live bytes in slots peaked at" in text
     assert str(session.summary().verdict) in text
     loop.finish()
 
