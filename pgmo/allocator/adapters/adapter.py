@@ -61,7 +61,7 @@ class Adapter(Protocol):
 
     @property
     def steps_aside(self) -> str:
-        """Why the framework's allocator should serve everything by itself; "" where it should not."""
+        """Why the framework's allocator should serve everything; "" where it should not."""
 
     def choose_pages(self, wanted: bool, limit: int) -> None:
         """Before a session is installed: whether it may have pages, and how many bytes of them.

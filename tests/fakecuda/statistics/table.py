@@ -7,7 +7,7 @@ BOTH = "both"
 """Counts pages and PyTorch's allocator together; plain PyTorch reserves other sizes."""
 
 BENEATH = "beneath"
-"""Counts PyTorch's allocator alone: pages have no segments and no pools of small and large blocks."""
+"""Counts PyTorch's allocator alone: pages have neither segments nor pools of small blocks."""
 
 SETTING = "setting"
 """A setting of PyTorch's allocator."""
@@ -44,15 +44,11 @@ TABLE: dict[str, str] = {
 def falls(before: dict[str, int], after: dict[str, int]) -> list[str]:
     """Return the keys that have fallen, although they only grow in PyTorch."""
     return [
-        key
-        for key, value in after.items()
-        if not key.endswith(".current") and value < before[key]
+        key for key, value in after.items() if not key.endswith(".current") and value < before[key]
     ]
 
 
-def contradictions(
-    stats: dict[str, int], *, asleep: bool = False, sums: bool = True
-) -> list[str]:
+def contradictions(stats: dict[str, int], *, asleep: bool = False, sums: bool = True) -> list[str]:
     """Return what cannot be true at one time.
 
     Args:

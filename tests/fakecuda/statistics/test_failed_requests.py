@@ -1,4 +1,4 @@
-"""A request that fails is counted as a failure and as nothing else, and its error has true numbers."""
+"""A request that fails counts as a failure and as nothing else, and its error has true numbers."""
 
 import pytest
 
@@ -64,7 +64,9 @@ def test_the_numbers_of_an_error_are_those_of_plain_pytorch():
 
 
 @pytest.mark.parametrize("failing", FAILING)
-@pytest.mark.parametrize("where", ["", "with pgmo.optimize(device='cuda', limit='512 MiB') as opened:"])
+@pytest.mark.parametrize(
+    "where", ["", "with pgmo.optimize(device='cuda', limit='512 MiB') as opened:"]
+)
 def test_a_failure_changes_no_statistic_but_its_own(failing, where):
     body = f"""
 {where or "if True:"}
