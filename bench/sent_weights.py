@@ -108,7 +108,7 @@ class Trainer:
             sent = layer if buffers == "kept" else [torch.empty_like(one) for one in layer]
             self.send(sent)
         del sent
-        torch.cuda.ipc_collect()
+        torch.cuda.ipc_collect()  # type: ignore[no-untyped-call]
 
 
 def work(way: str, buffers: str, hard: int, *, quick: bool) -> dict[str, Any]:
