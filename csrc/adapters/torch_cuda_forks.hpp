@@ -10,6 +10,7 @@
 #include <mutex>
 
 #include "adapters/cuda/managed.hpp"
+#include "adapters/cuda/sharing.hpp"
 #include "adapters/cuda/trace.hpp"
 
 namespace c10::cuda::CUDACachingAllocator::pgmo {
@@ -19,6 +20,7 @@ namespace {
 template <typename Visit>
 void for_each_outer_lock(Visit&& visit) {
   visit(Trace::get().mutex());
+  visit(sharing_mutex());
   for (Device& device : devices()) visit(device.mutex);
   for (Device& device : devices()) visit(device.fraction.mutex);
 }
@@ -34,7 +36,9 @@ void for_each_leaf_lock(Visit&& visit) {
     visit(device.pools.mutex());
     visit(device.splits.mutex());
     visit(device.streams.mutex());
-    if (device.page_device != nullptr) visit(device.page_device->mutex());
+    if (device.page_device == nullptr) continue;
+    visit(device.page_device->mutex());
+    visit(device.page_device->exports().mutex());
   }
 }
 

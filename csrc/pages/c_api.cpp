@@ -152,6 +152,10 @@ constexpr pgmo_pages_api kApi = {
         },
     .pin_living = [](pgmo_space* space) { space_of(space)->pin_living(); },
     .share = share,
+    .for_each_shared =
+        [](pgmo_space* space, void (*visit)(void*, std::uint64_t), void* context) {
+          space_of(space)->for_each_shared([&](Handle page) { visit(context, page); });
+        },
     .grant_again = [](pgmo_space* space) { space_of(space)->grant_again(); },
     .give_back = [](pgmo_space* space, std::uint64_t bytes) -> std::uint64_t {
       constexpr auto kMost = static_cast<std::uint64_t>(std::numeric_limits<Bytes>::max());

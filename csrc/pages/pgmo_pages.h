@@ -115,10 +115,14 @@ typedef struct pgmo_pages_api {
   /* Keeps the pages under all that lives where they are for good, for a graph that was captured. */
   void (*pin_living)(pgmo_space*);
 
-  /* The same under a living block, for other processes: calls `visit` with each page, in their
-   * order. Returns where the first one begins; 0: no pages are there. */
+  /* Keeps the pages under a living block there as long as it lives, for other processes: calls
+   * `visit` with each page, in their order. Returns where the first one begins; 0: no pages are
+   * there. */
   uintptr_t (*share)(pgmo_space*, const void* block, uint64_t bytes,
                      void (*visit)(void* context, uint64_t page), void* context);
+
+  /* Calls `visit` with each page that lies under such a block. */
+  void (*for_each_shared)(pgmo_space*, void (*visit)(void* context, uint64_t page), void* context);
 
   /* Makes all that is mapped accessible again, as for a device that has become a peer. */
   void (*grant_again)(pgmo_space*);

@@ -71,9 +71,8 @@ Address Space::share(Extent range, std::vector<Handle>& pages) {
   const auto places = known_places(range);
   if (!places) return 0;
   pages.reserve(places->size());
-  if (!pool_.pin(*places)) return 0;
+  if (!pool_.share(*places)) return 0;
   for (std::size_t at = 0; at < places->size(); ++at) {
-    (*places)[at].shared = true;
     pages.push_back((*places)[at].page->handle);
   }
   return (*places)[0].address;

@@ -63,15 +63,23 @@ class Space final : private Uncounted {
   void expect_lasting(bool on) noexcept { lasting_ = on; }
 
   // Keeps the pages under what lives there where they are for good: somebody else knows these
-  // addresses, as a communication library, a graph or another process does. False: not mapped.
+  // addresses, as a communication library or a graph does. False: not mapped.
   bool pin(Extent range) noexcept;
-
-  // The same, and the pages in their order; 0: nothing lives there. Returns where the first one
-  // begins. Throws std::bad_alloc.
-  Address share(Extent range, std::vector<Handle>& pages);
 
   // The same for all that lives, in windows and planned ranges.
   void pin_living() noexcept;
+
+  // Keeps the pages under a living block there as long as it lives, for another process,
+  // and lists them in their order. Returns where the first one begins; 0: nothing lives
+  // there. Throws std::bad_alloc.
+  Address share(Extent range, std::vector<Handle>& pages);
+
+  // Calls `visit` with the handle of each page under such a block.
+  template <typename Visit>
+  void for_each_shared(Visit&& visit) {
+    const std::lock_guard guard(pool_.state());
+    pool_.for_each_shared(visit);
+  }
 
   // Whether the address is one that was reserved here, whatever lies there.
   // What the program orders itself: see pool/program_order.hpp.

@@ -27,6 +27,7 @@ def _stub() -> ctypes.CDLL:
     stub.fakecuda_driver_calls.argtypes = [ctypes.c_int, ctypes.c_int]
     stub.fakecuda_driver_calls.restype = ctypes.c_size_t
     stub.fakecuda_refuse.argtypes = [ctypes.c_int, ctypes.c_size_t, ctypes.c_size_t]
+    stub.fakecuda_own_files.restype = ctypes.c_size_t
     stub.fakecuda_violations.argtypes = [ctypes.c_int, ctypes.c_int]
     stub.fakecuda_violations.restype = ctypes.c_size_t
     stub.fakecuda_managed.restype = ctypes.c_size_t
@@ -133,6 +134,14 @@ def refuse(kind: str, *, behind: int = 0, count: int = 1) -> None:
         >>> refuse("map", behind=2)  # the third call  # doctest: +SKIP
     """
     _stub().fakecuda_refuse(_CALLS.index(kind), behind, count)
+
+
+def own_files() -> int:
+    """Return how many file descriptors the stub holds for memory that was exported or imported.
+
+    A driver has none of its own: subtract them from those that the process has open.
+    """
+    return int(_stub().fakecuda_own_files())
 
 
 def violations(*, kernels: bool = True, reset: bool = False) -> int:

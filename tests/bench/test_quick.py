@@ -19,6 +19,7 @@ STUB = (
     "never_worse",
     "rules",
     "sekiyama",
+    "sent_weights",
     "sharing",
     "what_if",
 )

@@ -47,6 +47,16 @@ def test_the_benchmark_measures_pytorchs_own_allocators(tmp_path):
     assert f"| {batches['default']} | {batches['expandable']} | {batches['bound']} |" in largest
 
 
+def test_weights_that_are_sent_in_every_step_leave_nothing_behind(tmp_path):
+    results = tmp_path / "results.json"
+    found = quick("sent_weights.py", results, "--ways", "pgmo")
+    for row in found["rows"]:
+        assert row["error"] == ""
+        assert row["exports"] == row["descriptors_at_most"] == row["descriptors_after_step_1"]
+        assert row["card_at_end"] <= row["weights"] + (4 << 20)
+    assert "| pgmo, pages | new | 4 |" in run("sent_weights.py", "--table", "-o", results)
+
+
 def test_a_batch_is_begun_from_what_small_ones_predict(tmp_path):
     """Its kernels take buffers that of the recorded batches only the largest shows."""
     found = quick("fakecuda_extrapolation.py", tmp_path / "results.json")

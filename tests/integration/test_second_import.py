@@ -4,7 +4,7 @@ import pytest
 
 pytest.importorskip("torch")
 
-from tests.forked import run  # noqa: E402
+from tests.forked import run
 
 FORGET = """
 import sys

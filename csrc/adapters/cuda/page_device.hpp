@@ -12,12 +12,12 @@
 #include <array>
 #include <cstdint>
 #include <functional>
-#include <map>
 #include <mutex>
 #include <type_traits>
 #include <vector>
 
 #include "adapters/cuda/deferred.hpp"
+#include "adapters/cuda/exports.hpp"
 #include "adapters/cuda/pools.hpp"
 #include "adapters/cuda/streams.hpp"
 #include "pages/pgmo_pages.h"
@@ -154,17 +154,12 @@ class PageDevice {
     }
   }
 
-  // By which another process may have a page, which is never released; -1: it cannot be had.
-  int descriptor_of(uint64_t page) {
-    const std::lock_guard guard(mutex_);
-    const auto known = shared_.find(page);
-    if (known != shared_.end()) return known->second;
-    int descriptor = -1;
-    constexpr auto kKind = CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR;
-    if (driver_->share(&descriptor, page, kKind, 0) != CUDA_SUCCESS) return -1;
-    shared_.emplace(page, descriptor);
-    return descriptor;
+  // The descriptor by which another process may have a page.
+  Exports::Result export_page(uint64_t page) {
+    return exports_.find_or_export(driver_->share, page);
   }
+
+  Exports& exports() { return exports_; }
 
   pgmo_pages_device table() {
     return {.context = this,
@@ -172,7 +167,7 @@ class PageDevice {
             .create = [](void* self, uint64_t* page) { return of(self).create_counted(page); },
             .release =
                 [](void* self, uint64_t page) {
-                  (void)of(self).driver_->release(page);
+                  of(self).release(page);
                   of(self).room_.took(-static_cast<int64_t>(of(self).page_));
                 },
             .map = [](void* self, uintptr_t address,
@@ -290,6 +285,11 @@ class PageDevice {
     return result == CUDA_SUCCESS;
   }
 
+  void release(uint64_t page) {
+    exports_.close_one(page);
+    (void)driver_->release(page);
+  }
+
   int map(uintptr_t address, uint64_t page) {
     return driver_->map(address, page_, 0, page, 0) == CUDA_SUCCESS;
   }
@@ -375,9 +375,9 @@ class PageDevice {
   const CudaDriver* driver_ = nullptr;
   CUmemAllocationProp kind_{};
   size_t page_ = 0;
+  Exports exports_;
   std::mutex mutex_;  // of what follows
   std::vector<CUmemAccessDesc> access_;
-  std::map<uint64_t, int> shared_;  // pages: their descriptors
   std::array<cudaEvent_t, 64> spare_{};
   size_t spare_count_ = 0;
 };

@@ -5,19 +5,21 @@
 //                                                     └─ fetched by the other process
 //
 // It is the form in which that allocator shares an expandable segment, so that the other process
-// needs no pgmo. What is shared stays where it is for good: nobody says when the other process has
-// let go of it.
+// needs no pgmo. PyTorch keeps the block of a tensor that was sent until the other process has let
+// go of it. So pages stay under such a block as long as it lives, and are free afterwards.
 //
 // Included by adapter.hpp alone.
 
 #pragma once
 
-#include <sys/resource.h>
 #include <unistd.h>
 
+#include <cstddef>
 #include <cstring>
+#include <mutex>
 #include <string>
 #include <type_traits>
+#include <unordered_set>
 #include <vector>
 
 #include "adapters/cuda/windows.hpp"
@@ -40,21 +42,6 @@ struct SegmentHeader3 {
 };
 constexpr int kDescriptors = 1;  // and not fabric handles
 
-// A process may have a thousand descriptors, as a rule, and that many more if it asks for them;
-// 2 GiB are a thousand pages.
-bool allow_more_descriptors() {
-  rlimit most{};
-  if (getrlimit(RLIMIT_NOFILE, &most) != 0 || most.rlim_cur >= most.rlim_max) return false;
-  most.rlim_cur = most.rlim_max;
-  return setrlimit(RLIMIT_NOFILE, &most) == 0;
-}
-
-int descriptor_of(Device& device, uint64_t page) {
-  const int descriptor = device.page_device->descriptor_of(page);
-  if (descriptor >= 0 || !allow_more_descriptors()) return descriptor;
-  return device.page_device->descriptor_of(page);
-}
-
 // By which the allocator beneath begins its handles.
 char version_of_handles(CUDAAllocator* upstream) {
   const c10::DataPtr block = upstream->allocate(1);
@@ -69,6 +56,11 @@ std::string header_of(const Device& device, size_t pages) {
   header.process = getpid();
   header.page = device.page_device->page();
   header.pages = pages;
+  // Other processes know a segment by its text as long as they use it: where a descriptor has been
+  // closed its number may mean another page now.
+  const uint32_t closed = device.page_device->exports().closed();
+  static_assert(offsetof(Header, page) >= sizeof header.process + sizeof closed);
+  std::memcpy(reinterpret_cast<char*>(&header) + sizeof header.process, &closed, sizeof closed);
   if constexpr (std::is_same_v<Header, SegmentHeader3>) header.kind = kDescriptors;
   return {reinterpret_cast<const char*>(&header), sizeof header};
 }
@@ -81,6 +73,64 @@ Device* device_of_pages(const void* block) {
   return nullptr;
 }
 
+std::unordered_set<uint64_t> pages_of_sent_blocks(Device& device) {
+  std::unordered_set<uint64_t> pages;
+  pages_api->for_each_shared(
+      device.pages(),
+      [](void* context, uint64_t page) {
+        static_cast<std::unordered_set<uint64_t>*>(context)->insert(page);
+      },
+      &pages);
+  return pages;
+}
+
+[[noreturn]] void throw_no_descriptors(Device& device, size_t bytes) {
+  const auto size = [](size_t value) { return binary_units(static_cast<double>(value)); };
+  const size_t page = device.page_device->page();
+  TORCH_CHECK(false, "pgmo cannot send this tensor of ", size(bytes),
+              " to another process: no file descriptors are left. Each page of ", size(page),
+              " takes one as long as a tensor that was sent lives there, and ",
+              size(device.page_device->exports().count() * page), " are sent; the limit is ",
+              Exports::limit(),
+              " descriptors. Raise it (ulimit -Hn), send less at a time and delete what was sent, "
+              "or switch pages off: PGMO_PAGES=0, or pgmo.optimize(pages=False)");
+}
+
+// Descriptors of all pages, or of none. Where numbers are scarce those go that nobody needs.
+std::vector<int> descriptors_of(Device& device, const std::vector<uint64_t>& pages, size_t bytes) {
+  std::vector<int> descriptors;
+  std::vector<uint64_t> fresh;
+  bool closed_unused = false;
+  while (descriptors.size() < pages.size()) {
+    const uint64_t page = pages[descriptors.size()];
+    const Exports::Result result = device.page_device->export_page(page);
+    if (result.fresh) fresh.push_back(page);
+    if (result.descriptor >= 0) {
+      descriptors.push_back(result.descriptor);
+      continue;
+    }
+    const bool scarce = result.failure == Exports::Failure::kDescriptors;
+    if (scarce && !closed_unused) {
+      device.page_device->exports().close_all_but(pages_of_sent_blocks(device));
+      closed_unused = true;
+      continue;
+    }
+    for (const uint64_t one : fresh) device.page_device->exports().close_one(one);
+    if (scarce) throw_no_descriptors(device, bytes);
+    TORCH_CHECK(false,
+                "this tensor lies in pgmo's pages, which the driver does not share with other "
+                "processes here. For a program that shares CUDA tensors switch them off: "
+                "PGMO_PAGES=0, or pgmo.optimize(pages=False)");
+  }
+  return descriptors;
+}
+
+// Until a handle is complete nobody may close a descriptor.
+std::mutex& sharing_mutex() {
+  static std::mutex one_at_a_time;
+  return one_at_a_time;
+}
+
 ShareableHandle share_pages(Device& device, CUDAAllocator* upstream, void* block) {
   TORCH_CHECK(!forked.load(), "a forked process cannot share what it has inherited");
   const OnDevice on(device.index);
@@ -88,25 +138,22 @@ ShareableHandle share_pages(Device& device, CUDAAllocator* upstream, void* block
   TORCH_CHECK(version >= 1 && version <= kNewestVersion,
               "pgmo does not know how this PyTorch shares tensors with other processes: switch its "
               "pages off there, by PGMO_PAGES=0 or pgmo.optimize(pages=False)");
+  const std::lock_guard guard(sharing_mutex());
   std::vector<uint64_t> pages;
+  const uint64_t bytes = bytes_of(device, block);
   const uintptr_t begin = pages_api->share(
-      device.pages(), block, bytes_of(device, block),
+      device.pages(), block, bytes,
       [](void* context, uint64_t page) {
         static_cast<std::vector<uint64_t>*>(context)->push_back(page);
       },
       &pages);
   TORCH_CHECK(begin != 0, "pgmo: no tensor lives there");
+  const std::vector<int> descriptors = descriptors_of(device, pages, bytes);
   std::string handle{version, kExpandableSegment};
   handle += version < 3 ? header_of<SegmentHeader>(device, pages.size())
                         : header_of<SegmentHeader3>(device, pages.size());
-  for (const uint64_t page : pages) {
-    const int descriptor = descriptor_of(device, page);
-    TORCH_CHECK(descriptor >= 0,
-                "this tensor lies in pgmo's pages, which the driver does not share with other "
-                "processes here. For a program that shares CUDA tensors switch them off: "
-                "PGMO_PAGES=0, or pgmo.optimize(pages=False)");
-    handle.append(reinterpret_cast<const char*>(&descriptor), sizeof descriptor);
-  }
+  handle.append(reinterpret_cast<const char*>(descriptors.data()),
+                descriptors.size() * sizeof(int));
   const auto address = reinterpret_cast<uintptr_t>(block);
   return {static_cast<ptrdiff_t>(address - begin), std::move(handle)};
 }

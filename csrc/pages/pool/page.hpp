@@ -54,7 +54,7 @@ struct Place {
   Step step = Step::kNone;
   bool pinned = false;
   bool rests = false;     // until it can have the page that is due
-  bool shared = false;    // its page is another process's, too
+  bool shared = false;    // another process may have its page, as long as a block lives here
   Place* prev = nullptr;  // in the list of stale ones
   Place* next = nullptr;
 };

@@ -83,6 +83,7 @@ void Pool::drop(Place& place) noexcept {
   PGMO_ASSERT(place.blocks > 0 && place.page != nullptr && place.page->home == &place);
   PGMO_ASSERT(place.page->state == State::kUsed);
   if (--place.blocks > 0) return;
+  place.shared = false;
   --occupied_;
   become_idle(*place.page);
 }
@@ -93,11 +94,22 @@ void Pool::become_idle(Page& page) noexcept {
   idle_.push_back(page);
 }
 
-bool Pool::pin(Places places) noexcept {
+bool Pool::live(Places places) noexcept {
   for (std::size_t at = 0; at < places.size(); ++at) {
     const Place& place = places[at];
     if (place.blocks == 0 || place.page == nullptr || place.step != Step::kNone) return false;
   }
+  return true;
+}
+
+bool Pool::share(Places places) noexcept {
+  if (!live(places)) return false;
+  for (std::size_t at = 0; at < places.size(); ++at) places[at].shared = true;
+  return true;
+}
+
+bool Pool::pin(Places places) noexcept {
+  if (!live(places)) return false;
   for (std::size_t at = 0; at < places.size(); ++at) {
     Place& place = places[at];
     if (!place.pinned) ++place.blocks;

@@ -69,6 +69,18 @@ class Pool {
   // A block has gone. What is done behind these marks is over, then.
   void leave(Places places, const Marks& marks) noexcept;
 
+  // Notes that another process may have the pages of a living block: none of them sleeps until no
+  // block lives there. False: nothing lives there.
+  bool share(Places places) noexcept;
+
+  // Calls `visit` with the handle of each page that another process may have.
+  template <typename Visit>
+  void for_each_shared(Visit&& visit) const {
+    for (const Page& page : pages_) {
+      if (page.state == Page::State::kUsed && page.home->shared) visit(page.handle);
+    }
+  }
+
   // Keeps the pages of a living block where they are for good. False: they are being worked on.
   bool pin(Places places) noexcept;
 
@@ -228,6 +240,9 @@ class Pool {
   void roll_back(Places places) noexcept;
   void abandon_needs() noexcept;
   void sweep() noexcept;
+  // Whether blocks live at all of them, and no thread works on one.
+  static bool live(Places places) noexcept;
+
   void unmap(std::span<Place* const> places) noexcept;
   void link(Place& place, Page& page) noexcept;
   void touch(Page& page) noexcept;

@@ -314,3 +314,11 @@ extern "C" void fakecuda_refuse(int kind, size_t behind, size_t count) {
   const Guard guard(everything());
   refusals.at(static_cast<size_t>(kind)) = {behind, count};
 }
+
+// Descriptors that the stub itself holds for exported memory, one for each handle.
+extern "C" size_t fakecuda_own_files() {
+  const Guard guard(everything());
+  size_t count = 0;
+  for (const auto& [handle, memory] : physical()) count += memory.range.own;
+  return count;
+}

@@ -4,7 +4,7 @@
                                                       └─ `_core` keeps the engines ─┘
 
 An adapter serves one engine of a device for as long as the process lives, for its blocks are the
-engine's. Python keeps the native module `_core` loaded as well, so the engines are attributes of it.
+engine's. Python keeps the native module `_core` loaded as well, so the engines are its attributes.
 """
 
 from types import SimpleNamespace
