@@ -59,7 +59,15 @@ core = Pybind11Extension(
     "pgmo._core",
     sorted(
         path
-        for folder in ("alignment", "baseline", "engine", "packing", "pages", "recompute", "bindings")
+        for folder in (
+            "alignment",
+            "baseline",
+            "engine",
+            "packing",
+            "pages",
+            "recompute",
+            "bindings",
+        )
         for path in glob(f"csrc/{folder}/**/*.cpp", recursive=True)
     ),
     depends=sorted(glob("csrc/**/*.hpp", recursive=True) + glob("csrc/**/*.h", recursive=True)),

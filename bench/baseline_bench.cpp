@@ -5,11 +5,10 @@
 // A pair is a request and its free. Blocks die in an order of their own: half of them at once, the
 // others in reverse, as activations do.
 
-#include <ctime>
-
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
+#include <ctime>
 #include <random>
 #include <vector>
 

@@ -8,7 +8,8 @@ Needs no GPU: the real CUDA build of PyTorch runs on the stub CUDA runtime of pg
 
 Each program runs twice, in processes of its own: as it is, and under `pgmo run`. The first gives
 `reserved_bytes.all.peak` of plain PyTorch, the second what pgmo took, and its verdict. The sign has
-to be right wherever the two differ by more than 3 %, and the figure within 3 points.
+to be right wherever the two differ by more than 3 %, and the figure within 3 points. With
+`--resume` cases that the result file has are not run again, unless `--case` names them.
 """
 
 import argparse
@@ -110,6 +111,7 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--stub", type=Path, default=ROOT / "build/fakecuda")
     parser.add_argument("--case", action="append", help="only this program; repeatable")
     parser.add_argument("--table", action="store_true", help="print the table of the earlier run")
+    parser.add_argument("--resume", action="store_true", help="keep rows of the earlier run")
     add_common_options(parser)
     return parser.parse_args()
 
@@ -125,6 +127,12 @@ def main() -> None:
     cases = [one for one in all_cases(small=arguments.quick) if not names or one.name in names]
     sys.argv = [sys.argv[0], *without_paths(sys.argv[1:])]  # the result tells the command
     rows: list[dict[str, Any]] = []
+    path = result_path("verdict", arguments.output, quick=arguments.quick)
+    if arguments.resume and path.exists():
+        rows = json.loads(path.read_text("utf-8"))["rows"]
+        done = {row["label"] for row in rows}
+        rows = [row for row in rows if row["name"] not in (arguments.case or ())]
+        cases = [case for case in cases if arguments.case or case.label not in done]
     for case in cases:
         rows.append(measure(stub, case))
         print(progress(rows[-1]), file=sys.stderr, flush=True)

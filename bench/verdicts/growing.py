@@ -7,7 +7,6 @@ import random
 from collections.abc import Callable
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor, nn
 
 Step = Callable[[int], None]
@@ -71,7 +70,7 @@ def sampled_graphs(chance: random.Random, small: bool) -> Step:
             edges = int(source * chance.uniform(1.0, 1.6))
             ends = torch.arange(edges, device="cuda")
             summed = _zeros(target, width).index_add(0, ends % target, hidden[ends % source])
-            hidden = F.relu(layer(torch.cat([hidden[:target], summed], 1)))
+            hidden = torch.relu(layer(torch.cat([hidden[:target], summed], 1)))
         _train(hidden.square().mean(), optimizer)
 
     return step

@@ -6,6 +6,8 @@ plain PyTorch would run out     "7.60 GiB, where plain PyTorch would have had no
 no model                        the peak of live bytes, and what was taken for them
 """
 
+from dataclasses import replace
+
 from pgmo.allocator.adapters.baseline import Baseline
 from pgmo.allocator.session.verdict.evidence import Evidence
 from pgmo.allocator.session.verdict.relations import contradictions, disagreements
@@ -29,7 +31,8 @@ def judge(evidence: Evidence) -> Verdict:
     wrong = disagreements(summary)
     if baseline is None:
         sentence, taken, live = _of_slots(evidence)
-        return Verdict(sentence, reason=reason, wrong=wrong, taken=taken, live=live)
+        facts = Verdict(sentence, reason=reason, wrong=wrong, taken=taken, live=live)
+        return replace(facts, since=summary.since)
     return judge_device(baseline, reason=reason, since=summary.since, wrong=wrong)
 
 

@@ -4,13 +4,16 @@ The one in Python is compared with the genuine allocator by `tests/fakecuda/chec
 """
 
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 import pytest
 
 from pgmo.profiler.caching.allocator import CachingAllocator, OutOfMemoryError
 from pgmo.profiler.caching.native import native_allocator
-from pgmo.profiler.caching.pools import Block
 from tests.unit.profiler.caching.request_sequences import MIB, Program, steps
+
+if TYPE_CHECKING:
+    from pgmo.profiler.caching.pools import Block
 
 PROGRAMS = (
     Program("", 1),
