@@ -72,8 +72,8 @@ class Moment:
         """All of it in a line.
 
         Example:
-            >>> Moment(8, 1, 16, None, "Record.").sentences().endswith(" (8 B in 1 block; ... ")
-            False
+            >>> Moment(8, 1, 16, None, "Record.").sentences()[-52:]
+            'was written (8 B in 1 block; 16 B reserved). Record.'
         """
         return f"{self.nothing_recorded} ({self.allocated}). {self.how}"
 
