@@ -61,6 +61,8 @@ class Waiting:
         if not self._plans:
             return ""
         pages = PlannedProfile.largest(self._plans) // PAGE
+        if self._watched:
+            return "its arena has room since the last iteration, and one more is recorded first"
         if self._for_room:
             return (
                 f"beside what lives, its arena would take {self._missing:,} pages more than the "
