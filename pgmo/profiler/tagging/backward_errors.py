@@ -14,6 +14,7 @@ import threading
 from contextlib import suppress
 from typing import Any
 
+from pgmo.error_frames import clear_frames
 from pgmo.profiler.tagging import dynamo
 
 _attached = False
@@ -41,7 +42,8 @@ def attach() -> None:
     def run_and_wait(*args: Any, **kwargs: Any) -> Any:
         try:
             return run_engine(*args, **kwargs)
-        except BaseException:
+        except BaseException as error:
+            clear_frames(error)
             del args, kwargs
             if not _thread.waits:
                 await_device_threads()

@@ -191,4 +191,4 @@ class _Part(torch.autograd.Function):
         return (None, None, None, None, *made)
 
 
-clear_backward_frames(_Part._backward_cls)  # type: ignore[attr-defined]
+clear_backward_frames(_Part._backward_cls)

@@ -105,7 +105,7 @@ class Values:
             return values.around(func, args, kwargs or {})
 
         # Outside of the class, as in `operator_mode`: torch would import TorchDynamo for it.
-        Mode.__torch_dispatch__ = clears_frames(dispatch)  # type: ignore[method-assign]
+        Mode.__torch_dispatch__ = clears_frames(dispatch)  # type: ignore[method-assign, arg-type]
         after_import("torch._dynamo.eval_frame", lambda: _hide_from_dynamo(Mode))
         return Mode()  # type: ignore[no-untyped-call]
 
