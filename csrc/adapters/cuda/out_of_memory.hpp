@@ -133,8 +133,8 @@ bool adds_to_error(const Device& device) {
   return device.active() || device.pages() != nullptr;
 }
 
-// Once more when it fails and there is something to give back, and once more when other threads have
-// dropped an error and its tensors. Torch counts one failure at most.
+// Once more when it fails and there is something to give back, and once more when other threads
+// have dropped an error and its tensors. Torch counts one failure at most.
 template <typename Ask>
 auto ask_again_if_relieved(Device& device, CUDAAllocator* upstream, Ask&& ask) {
   const auto retries = [&] {
