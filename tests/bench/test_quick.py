@@ -20,6 +20,7 @@ STUB = (
     "rules",
     "sekiyama",
     "sharing",
+    "verdict",
     "what_if",
 )
 """Run by tests/fakecuda."""
@@ -59,6 +60,12 @@ def test_planning(tmp_path):
 
 
 @pytest.mark.slow
+def test_baseline(tmp_path):
+    for row in quick_result(tmp_path, "baseline")["rows"]:
+        assert row["ratio"] == pytest.approx(row["model_ns"] / row["malloc_ns"])
+        assert row["model_ns"] > 0
+
+
 def test_engine(tmp_path):
     result = quick_result(tmp_path, "engine")
     keys = ("what", "blocks", "bytes")
