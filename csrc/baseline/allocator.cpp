@@ -7,18 +7,12 @@
 namespace pgmo::baseline {
 namespace {
 
-constexpr Bytes kUnit = 512;        // sizes of blocks are multiples of it
-constexpr Bytes kSmallSize = kMiB;  // of the largest small request
-constexpr Bytes kSmallSegment = 2 * kMiB;
+constexpr Bytes kUnit = 512;              // sizes of blocks are multiples of it
+constexpr Bytes kSmallSize = kMiB;        // of the largest small request
 constexpr Bytes kOwnSegment = 10 * kMiB;  // requests from here on have a segment of their own
 constexpr Bytes kRoundLarge = 2 * kMiB;
 constexpr Bytes kGranularity = 2 * kMiB;  // addresses of segments are multiples of it
-constexpr Bytes kUnboundedSpace = Bytes{1} << 46;
 constexpr Bytes kFirstAddress = Bytes{1} << 45;
-
-constexpr Bytes round_up(Bytes size, Bytes step) noexcept {
-  return (size + step - 1) / step * step;
-}
 
 // Bytes that a block has, with those that can be mapped behind it.
 Bytes potential(const Block& block) noexcept {
@@ -206,103 +200,6 @@ Block* CachingAllocator::from_driver(Pool& pool, Bytes size) {
   Block* const block = new_block(pool, next_address(segment), segment);
   took(segment);
   return block;
-}
-
-// Maps as much memory as is missing for a request, at the lowest address that has room.
-Block* CachingAllocator::grow(Pool& pool, Bytes size) {
-  Block* block = room_in(pool, size);
-  if (!block->mapped && !map(block, std::min(block->size, size))) return nullptr;
-  while (block->size < size) {
-    Block* const following = block->following;
-    const Bytes missing = size - block->size;
-    if (following == nullptr || !map(following, std::min(missing, following->size))) {
-      return nullptr;
-    }
-    block = following;
-  }
-  pool.free.remove(block);
-  return block;
-}
-
-// The first of neighbouring blocks, free or unmapped, that have room for a request.
-Block* CachingAllocator::room_in(Pool& pool, Bytes size) {
-  for (Block* block : pool.unmapped) {
-    Block* const before = block->preceding;
-    if (before != nullptr && !before->busy) block = before;
-    Bytes found = 0;
-    for (const Block* part = block; part != nullptr && !part->busy && found < size;
-         part = part->following) {
-      found += part->size;
-    }
-    if (found >= size) return block;
-  }
-  return reserve(pool);
-}
-
-// Reserves addresses for an expandable segment.
-Block* CachingAllocator::reserve(Pool& pool) {
-  const Bytes page = pool.small ? kSmallSegment : settings_.large_segment_size;
-  const Bytes wanted = card_.total == 0 ? kUnboundedSpace : card_.total + card_.total / 8;
-  const Bytes size = round_up(wanted, page);
-  auto space = std::make_unique<AddressSpace>(AddressSpace{next_address(size), size, page});
-  Block* const block = new_block(pool, space->address, size, space.get());
-  block->mapped = false;
-  pool.unmapped.insert(block);
-  spaces_.emplace(block->space, std::move(space));
-  return block;
-}
-
-// Maps memory at the beginning of an unmapped block; merges it and keeps it as free. False: the
-// card has not so much.
-bool CachingAllocator::map(Block* block, Bytes size) {
-  Pool& pool = *block->pool;
-  size = round_up(size, block->space->page);
-  if (!has_room(size, card_.capacity)) return false;
-  pool.unmapped.erase(block);
-  block->mapped = true;
-  if (size < block->size) {
-    Block* const rest = new_block(pool, block->address + size, block->size - size, block->space);
-    rest->mapped = false;
-    rest->link_between(block, block->following);
-    pool.unmapped.insert(rest);
-    block->size = size;
-  }
-  took(size);
-  merge(block);
-  keep_free(block);
-  return true;
-}
-
-// Unmaps the whole pages of a free block.
-void CachingAllocator::unmap(Block* block) {
-  Pool& pool = *block->pool;
-  AddressSpace* const space = block->space;
-  const Bytes end = block->address + block->size;
-  const Bytes first = space->address + round_up(block->address - space->address, space->page);
-  const Bytes last = space->address + (end - space->address) / space->page * space->page;
-  if (first >= last) return;
-  pool.free.remove(block);
-  if (first > block->address) {
-    Block* const before = new_block(pool, block->address, first - block->address, space);
-    before->link_between(block->preceding, block);
-    keep_free(before);
-  }
-  if (end > last) {
-    Block* const after = new_block(pool, last, end - last, space);
-    after->link_between(block, block->following);
-    keep_free(after);
-  }
-  block->address = first;
-  block->size = last - first;
-  block->mapped = false;
-  reserved_ -= block->size;
-  merge(block);
-  if (!block->whole()) {
-    pool.unmapped.insert(block);
-    return;
-  }
-  spaces_.erase(space);  // nothing is left in the range, so it goes, too
-  store_.drop(block);
 }
 
 // Gives a free segment back to the driver.

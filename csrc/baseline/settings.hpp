@@ -12,6 +12,11 @@ namespace pgmo::baseline {
 constexpr Bytes kMiB = Bytes{1} << 20;
 constexpr Bytes kUnlimited = Bytes{1} << 62;
 constexpr int kIntervals = 16;
+constexpr Bytes kSmallSegment = 2 * kMiB;  // of requests up to 1 MiB
+
+constexpr Bytes round_up(Bytes size, Bytes step) noexcept {
+  return (size + step - 1) / step * step;
+}
 
 struct Settings {
   bool expandable_segments = false;

@@ -8,6 +8,7 @@ from tests.integration.running import run
 BENCH = Path(__file__).parents[2] / "bench"
 
 CPU = (
+    "baseline",
     "cpu_training",
     "engine",
     "extrapolation",

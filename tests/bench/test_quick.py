@@ -21,6 +21,7 @@ STUB = (
     "sekiyama",
     "sent_weights",
     "sharing",
+    "verdict",
     "what_if",
 )
 """Run by tests/fakecuda."""
@@ -60,6 +61,12 @@ def test_planning(tmp_path):
 
 
 @pytest.mark.slow
+def test_baseline(tmp_path):
+    for row in quick_result(tmp_path, "baseline")["rows"]:
+        assert row["ratio"] == pytest.approx(row["model_ns"] / row["malloc_ns"])
+        assert row["model_ns"] > 0
+
+
 def test_engine(tmp_path):
     result = quick_result(tmp_path, "engine")
     keys = ("what", "blocks", "bytes")

@@ -137,6 +137,14 @@ def test_loops_under_every_allocator(tmp_path):
     assert f"| {rows[0]['efficiency']:.3f} | {rows[1]['efficiency']:.3f} |" in table
 
 
+def test_verdicts_are_held_against_real_runs(tmp_path):
+    results, script = tmp_path / "results.json", "verdict.py"
+    rows = quick(script, results, "--case", "growing_splats")["rows"]
+    assert [row["right"] for row in rows] == [True]
+    assert rows[0]["verdict"]["wrong"] == []
+    assert "| growing_splats |" in run(script, "--table", "-o", results)
+
+
 @pytest.mark.skipif(not find_spec("transformers"), reason="its loops are those of transformers")
 def test_what_planning_takes(tmp_path):
     results, only = tmp_path / "results.json", ("--loop", "llama_padded")

@@ -36,7 +36,7 @@ def test_the_summary_and_the_next_commands_go_to_stderr(tmp_path):
     done = run(tmp_path, "-m", "pgmo", "run", "--save", "plans", SCRIPTS / "plain.py", 10)
     assert len(done.stdout.splitlines()) == len(results(done)) == 11
     lines = done.stderr.splitlines()
-    assert re.match("pgmo: an arena of .* has served .* of the whole run, from iteration", lines[0])
+    assert re.match("pgmo: live bytes in slots peaked at .*; their arena takes ", lines[0])
     assert any("10 iterations, " in line for line in lines)
     assert "Wrote plans/plain.pgmoplan" in lines
     assert "Next: pgmo report plans/plain.pgmoprof --plan plans/plain.pgmoplan" in lines

@@ -44,8 +44,8 @@ def test_one_boundary_ends_the_iterations_of_both(step):
         with pytest.raises(pgmo.OptionError, match="no session of 'jax' here, only of torch and"):
             session["jax"]
     text = str(session.summary())
-    assert text.startswith("pgmo, torch: an arena of ")
-    assert "\npgmo, cupy: an arena of " in text
+    assert text.startswith("pgmo, torch: live bytes in slots peaked at ")
+    assert "\npgmo, cupy: live bytes in slots peaked at " in text
     assert text.count("8 iterations, ") == 2
     assert [session[name].phase for name in BOTH] == [Phase.CLOSED] * 2
 
