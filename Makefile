@@ -38,7 +38,7 @@ $(READY): pyproject.toml setup.py constraints.txt $(NATIVE)
 demo: $(READY)  ## train four real networks out of one arena each, on the CPU
 	$(RUN)/pgmo demo --force
 
-test: lint  ## run every test that needs no GPU
+test: lint  ## run the tests that need neither a GPU nor its PyTorch, but for the slow ones
 	$(RUN)/python -m pytest $(PARALLEL) --doctest-modules pgmo
 	$(RUN)/python -m pytest $(PARALLEL) --nbmake tests notebooks -m "not slow"
 

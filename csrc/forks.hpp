@@ -12,8 +12,8 @@
 //
 // pthread_atfork calls handlers in the order in which they were registered, so several of them take
 // locks in an order that depends on what the program did first. Hence one, to which owners of locks
-// add themselves. The child finds every lock free. Locks of the same rank are never held together
-// by one thread, but for those of kAdapter, whose owner takes them in its own order.
+// add themselves. The child finds every lock free. A thread holds at most
+// one lock of a rank. Exception: kAdapter, whose owner defines an order.
 //
 // An adapter adds itself through pgmo_pages.h.
 
@@ -58,7 +58,7 @@ class Forks {
     return *only;
   }
 
-  // A thread that adds a lock may hold some that a fork waits for: a fork waits for those first.
+  // May be called with ranked locks held: `prepare` never waits for a lock while it holds `list_`.
   void add(ForkLock& lock) noexcept {
     const std::lock_guard guard(list_);
     ForkLock* before = last_;
@@ -83,7 +83,7 @@ class Forks {
                          [] { get().go_on(true); });
   }
 
-  // Afterwards the list is locked, too.
+  // Returns with `list_` locked.
   void prepare() noexcept {
     forking_.lock();
     for (;;) {

@@ -32,10 +32,10 @@ _GENERATED = "<eval_with_key>"
 """Beginning of the file name of code that torch.fx has generated."""
 
 _SUSPENDABLE = inspect.CO_GENERATOR | inspect.CO_COROUTINE | inspect.CO_ASYNC_GENERATOR
-"""Flags of code whose frames may go on later, and are closed when they are cleared."""
+"""Code flags of generators and coroutines. Clearing a suspended frame would close it."""
 
 _DEEPEST = 16
-"""Causes of an error that are cleared, too."""
+"""Length of the chain of causes that is cleared."""
 
 _CLEARS = "_pgmo_clears_frames"
 """Attribute of the classes that `clear_backward_frames` has changed."""
@@ -81,7 +81,7 @@ def clear_frames(error: BaseException) -> None:
 
 
 def clears_frames(function: Callable[P, R]) -> Callable[P, R]:
-    """Decorate a function that errors leave pgmo through.
+    """Decorate a function so that errors leaving it have their frames cleared.
 
     Example:
         >>> @clears_frames
@@ -135,7 +135,7 @@ def _clear(trace: TracebackType | None) -> None:
             except RuntimeError:
                 pass  # it still runs
             else:
-                # Whoever has asked for its names before left a dictionary of them there.
+                # A tracer or debugger may have made a dictionary of the locals: refresh it.
                 _ = frame.f_locals
         trace = trace.tb_next
 

@@ -1,6 +1,6 @@
 """Programs whose verdict `verdict.py` holds against a run of plain PyTorch."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from loops import FAMILIES
 from programs import PROGRAMS
@@ -53,7 +53,6 @@ class Case:
     card: int = 141 << 30
     configuration: str = ""
     small: bool = False
-    options: tuple[str, ...] = field(default=(), compare=False)
 
     @property
     def label(self) -> str:

@@ -17,8 +17,9 @@ def judged(row: Row) -> dict[str, Any]:
         row: `plain` and `taken` of the real runs, and the `verdict` of `pgmo run`, in bytes.
 
     Returns:
-        The real and the stated saving as shares, their distance in points, and whether the sign
-        is right wherever the real difference is above 3 %.
+        The real and the stated saving as shares, their distance in points, and whether the verdict
+        is right: at most 3 points away, with the right sign wherever the real difference is above
+        3 %, and with "about the same" exactly where the stated one is below.
     """
     real = 1 - row["taken"] / row["plain"]
     verdict = row["verdict"]
@@ -27,11 +28,14 @@ def judged(row: Row) -> dict[str, Any]:
     stated = 1 - verdict["taken"] / verdict["plain"]
     points = 100 * abs(stated - real)
     same_sign = (stated > 0) == (real > 0)
+    says_same = "about the same" in verdict["sentence"]
     return {
         "real": real,
         "stated": stated,
         "points": points,
-        "right": points <= 3 and (abs(real) <= SAME or same_sign),
+        "right": points <= 3
+        and says_same == (abs(stated) < SAME)
+        and (abs(real) <= SAME or same_sign),
     }
 
 

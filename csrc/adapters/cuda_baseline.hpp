@@ -29,7 +29,8 @@ namespace {
 const pgmo_baseline_api* baseline_api = nullptr;
 pgmo_baseline_settings baseline_settings{};  // of the environment, as Python has read them
 
-// What this thread does at the moment is pgmo's own doing, and plain PyTorch would not do it.
+// True while pgmo itself calls the allocator. Plain PyTorch would not make these calls, so the
+// model does not see them.
 thread_local bool of_pgmo = false;
 
 class OwnDoing {
@@ -46,7 +47,7 @@ class OwnDoing {
 // One for each device. Any thread.
 class BaselineFeed {
  public:
-  // Begins once; what the allocator beneath has by then is there on both sides.
+  // Starts the model, once. Memory that PyTorch's allocator holds by then counts on both sides.
   void begin(int device, const ActivePools& pools, CUDAAllocator* upstream);
 
   // pgmo has served a request, and the program has freed its block.
@@ -76,7 +77,7 @@ class BaselineFeed {
     }
   }
 
-  // The card has given so many bytes more.
+  // Adds bytes taken from the card.
   void took(int64_t bytes) {
     if (pgmo_baseline* const model = model_.load()) baseline_api->took(model, bytes);
   }
@@ -89,7 +90,7 @@ class BaselineFeed {
     if (pgmo_baseline* const model = model_.load()) baseline_api->set_fraction(model, fraction);
   }
 
-  // The allocator beneath tells of it, under its own lock.
+  // Called by the trace tracker of PyTorch's allocator, which holds its lock.
   void traced(const TraceEntry& entry);
 
   std::mutex& mutex() { return deferred_.mutex(); }  // for forks
@@ -121,7 +122,8 @@ class BaselineFeed {
     }
   }
 
-  // Versions before the pool was named in each entry: what pools do cannot be told apart there.
+  // PyTorch before 2.9 does not name the pool in a trace entry, so private pools cannot be told
+  // from others there.
   template <typename Entry>
   bool is_private(const Entry& entry) {
     if constexpr (requires { entry.mempool_; }) {
@@ -183,7 +185,7 @@ void BaselineFeed::traced(const TraceEntry& entry) {
   }
 }
 
-// What the program may have changed since the environment was read is in each snapshot.
+// The snapshot has the settings in force, which the program may have changed since start-up.
 pgmo_baseline_settings BaselineFeed::settings_of(const AllocatorConfigInfo& config) {
   pgmo_baseline_settings settings = baseline_settings;
   settings.expandable_segments = config.expandable_segments;

@@ -31,7 +31,7 @@ class CachingAllocator {
   // The share of the card that the program allows itself; below 0: no limit.
   void set_fraction(double fraction) noexcept;
 
-  // Bytes that the framework holds besides: its private pools. They count against the card.
+  // Sets the bytes of private pools, which count against the card.
   void set_private(Bytes bytes);
 
   // A block, or nullptr: there is no room, even after all cached memory was given back.

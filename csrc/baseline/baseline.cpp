@@ -111,7 +111,6 @@ Figures Baseline::figures() noexcept {
   Figures now = counted_;
   now.reserved = model_.reserved();
   now.peak_reserved = model_.peak_reserved();
-  now.active = model_.active();
   now.retries = model_.retries();
   now.taken = taken_.load();
   now.peak_taken = peak_taken_.load();

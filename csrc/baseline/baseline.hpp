@@ -1,8 +1,7 @@
 // What plain PyTorch would reserve for the requests of this process, while they are made.
 //
-//     request, free ──▶ by address ──▶ CachingAllocator (a model)  ──▶ peak of reserved bytes
-//     pages, segments of the allocator beneath, private pools      ──▶ peak of what pgmo really
-//     took
+//     request, free ──▶ by address ──▶ CachingAllocator (a model) ──▶ peak of reserved bytes
+//     pages, segments, private pools ──────────────────────────────▶ peak of the bytes taken
 //
 // Both sides count private pools, and whatever was there before. Every call may come from any
 // thread; the lock is a leaf: nothing is called while it is held.
@@ -23,7 +22,6 @@ namespace pgmo::baseline {
 struct Figures {
   Bytes reserved = 0;  // that plain PyTorch would have now
   Bytes peak_reserved = 0;
-  Bytes active = 0;  // blocks in use, rounded, in the model
   Bytes live = 0;    // requested and not freed
   Bytes peak_live = 0;
   Bytes taken = 0;  // that the process has taken from the card now
@@ -43,7 +41,7 @@ class Baseline {
   // A request was served at this address, by pgmo or by the allocator `beneath`.
   void allocated(std::uintptr_t address, Bytes size, std::uint64_t stream, bool beneath) noexcept;
 
-  // Its block is free. Nothing happens where the other one has served it.
+  // Frees the block. No effect if the other allocator has served it.
   void freed(std::uintptr_t address, bool beneath) noexcept;
 
   // The program has freed it, but other streams may still use it. Returns a number for `settled`;
@@ -51,16 +49,16 @@ class Baseline {
   std::uint64_t postponed(std::uintptr_t address) noexcept;
   void settled(std::uint64_t number) noexcept;
 
-  // Whether a block of pgmo's lives there that belongs to another stream than this one.
+  // Whether pgmo served the block at this address on another stream.
   bool is_of_other_stream(std::uintptr_t address, std::uint64_t stream) noexcept;
 
-  // A request that could not be served, and that PyTorch would have tried to serve.
+  // A request that failed. The model serves and frees it, since plain PyTorch may have had room.
   void failed(Bytes size, std::uint64_t stream) noexcept;
 
   // The program has asked for its cache to be emptied.
   void empty_cache() noexcept;
 
-  // Private pools of the allocator beneath have so many bytes more: of segments, and of blocks.
+  // Changes the bytes of private pools: their segments and their blocks.
   void private_segments(Bytes change) noexcept;
   void private_blocks(Bytes change) noexcept;
 
@@ -90,7 +88,7 @@ class Baseline {
     std::uint64_t beneath : 1 = 0;
   };
 
-  // Calls `change` under the lock. Without memory of the host the model ends.
+  // Runs `change` under the lock. If host memory runs out, the model stops (`broken`).
   template <typename Change>
   void guarded(Change&& change) noexcept;
   void gain(Bytes requested) noexcept;

@@ -28,7 +28,7 @@ struct AddressSpace {
 struct Block {
   Bytes address = 0;
   Bytes size = 0;
-  std::int64_t born = 0;  // searches of its pool's kind when it was freed
+  std::int64_t born = 0;  // the pool's search counter when it was freed: its age
   Pool* pool = nullptr;
   Block* preceding = nullptr;
   Block* following = nullptr;
@@ -49,7 +49,7 @@ struct Block {
   }
 };
 
-// Makes blocks and takes them back; the memory is that of the most blocks that ever were.
+// Recycles blocks. Memory grows to the largest number alive and is never given back.
 class BlockStore {
  public:
   // Throws std::bad_alloc.

@@ -3,8 +3,8 @@
 //     bins   [512][1024] ... [16.0 KiB ..)[16.5 KiB ..) ...    32 for each power of two
 //             tree  tree       tree         -                   by size and address
 //
-// A bit for each bin says whether it has blocks. Most bins have one or two; many blocks of one size
-// are a treap, so no program can make an operation linear.
+// A bitmap marks the bins that have blocks. Each bin is a treap, so operations stay logarithmic
+// even if all blocks have one size.
 
 #pragma once
 

@@ -7,7 +7,8 @@ patience against haste. The engine's own are in csrc/engine/tuning.hpp.
 # --- recording ---
 
 EARLY_SHARE = 0.95
-"""Of the second iteration's bytes, from the plan of the first: below it, it is planned itself."""
+"""Minimum share of iteration 2 served by iteration 1's plan. Below it, iteration 2 is planned on
+its own."""
 
 EARLY_ITERATIONS = 8
 """How many of the first iterations may each be planned for the next while recording goes on."""

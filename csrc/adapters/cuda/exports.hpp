@@ -50,7 +50,7 @@ class Exports {
     return result;
   }
 
-  // The page goes back to the device, or nobody was given its descriptor.
+  // Called when the page is released, or when no process was given its descriptor.
   void close_one(uint64_t page) {
     const std::lock_guard guard(mutex_);
     const auto known = descriptors_.find(page);
@@ -78,7 +78,7 @@ class Exports {
     return descriptors_.size();
   }
 
-  // How many have been closed: a number may stand for another page than before.
+  // Number of descriptors closed so far. A number may have been reused since.
   uint32_t closed() {
     const std::lock_guard guard(mutex_);
     return closed_;
@@ -94,7 +94,7 @@ class Exports {
  private:
   static constexpr uint64_t kLowNumbers = 1024;
 
-  // Where the limit is low a quarter of it is the program's.
+  // Below 4,096 descriptors in all, the program keeps the lowest quarter of the numbers.
   static int lowest_number() { return static_cast<int>(std::min(kLowNumbers, limit() / 4)); }
 
   static bool raise_limit() {

@@ -22,8 +22,8 @@ namespace {
 std::atomic<const int64_t*> errors_held{nullptr};
 std::atomic<uint32_t> error_patience_ms{0};
 
-// Who holds the GIL keeps the other threads from dropping anything. It is not released here: the
-// caller may rely on it, or hold a lock that whoever takes it waits for.
+// A thread that holds the GIL must not wait: other threads need it to drop their errors. It is not
+// released here, since the caller may depend on it.
 bool holds_gil() {
   static const auto check = reinterpret_cast<int (*)()>(dlsym(RTLD_DEFAULT, "PyGILState_Check"));
   return check == nullptr || check() != 0;

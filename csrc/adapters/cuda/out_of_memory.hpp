@@ -1,8 +1,7 @@
 // When memory runs out: what idles is given back, and the error says what there is.
 //
-//     request ──▶ the allocator beneath: no ──▶ idle pages and arenas go back ──▶ once more
-//                                                                                  └─ no ──▶ its
-//     error, with the pages in its numbers
+//     request ──▶ the allocator beneath: no ──▶ idle pages and arenas go back ──▶ once more: no
+//         ──▶ its error, which counts the pages
 //
 // Included by adapter.hpp alone.
 
@@ -21,8 +20,8 @@
 namespace c10::cuda::CUDACachingAllocator::pgmo {
 namespace {
 
-// What an arena that lies idle holds can serve a request all the same, be it from an evaluation
-// between two steps. Not while a graph is captured: its addresses must stay what they are.
+// Gives back idle arenas and pages, so that the request can be tried again. Not during a graph
+// capture: its addresses must not change.
 bool relieve(Device& device) {
   if (device.pools.any()) return false;
   settle(device);
@@ -42,7 +41,7 @@ bool relieve(Device& device) {
 constexpr std::array<std::string_view, 4> kUnits = {"bytes", "KiB", "MiB", "GiB"};
 
 // A size as torch writes it.
-std::string size_in_torchs_words(double bytes) {
+std::string format_like_torch(double bytes) {
   size_t unit = 0;
   for (; bytes > 1024 && unit + 1 < kUnits.size(); ++unit) bytes /= 1024;
   std::array<char, 32> text{};
@@ -62,12 +61,13 @@ void change_size(std::string& text, std::string_view words, Change&& change) {
   const std::string_view name = std::string_view(text).substr(unit + 1, end - unit - 1);
   for (const std::string_view known : kUnits) {
     if (known == name)
-      return (void)text.replace(begin, end - begin, size_in_torchs_words(change(bytes)));
+      return (void)text.replace(begin, end - begin, format_like_torch(change(bytes)));
     bytes *= 1024;
   }
 }
 
-// The allocator beneath knows neither the pages nor the whole of the memory fraction.
+// Adds the pages to the figures in PyTorch's message, which knows neither them nor the whole memory
+// fraction.
 void count_pages_in(std::string& text, const Device& device, const pgmo_pages_statistics& now) {
   const auto add = [](uint64_t more) {
     return [more](double bytes) { return bytes + static_cast<double>(more); };
@@ -128,13 +128,13 @@ void count_pages_in(std::string& text, const Device& device, const pgmo_pages_st
 
 // --- asking the allocator beneath ---------------------------------------------------------------
 
-// Whether its error lacks something.
+// Whether pgmo adds its own figures to the error.
 bool adds_to_error(const Device& device) {
   return device.active() || device.pages() != nullptr;
 }
 
-// Once more when it fails and there is something to give back, and once more when other threads
-// have dropped an error and its tensors. Torch counts one failure at most.
+// Retries after giving idle memory back, then once more after another thread has dropped an earlier
+// error. PyTorch counts at most one failure.
 template <typename Ask>
 auto ask_again_if_relieved(Device& device, CUDAAllocator* upstream, Ask&& ask) {
   const auto retries = [&] {
@@ -149,7 +149,7 @@ auto ask_again_if_relieved(Device& device, CUDAAllocator* upstream, Ask&& ask) {
       return block;
     } catch (const c10::OutOfMemoryError& error) {
       if (again) device.failures.retries -= retries() - before;
-      device.splits.end();  // it has given back what it could: nobody knows what gaps are left
+      device.splits.end();  // the allocator has emptied its cache: the mirrored gaps are stale
       if (!relieved && relieve(device)) {
         relieved = true;
       } else if (!waited && !device.pools.any() && await_held_errors()) {

@@ -53,7 +53,6 @@ class Account:
         return Evidence(
             summary=self.summary(),
             baseline=state.adapter.baseline(),
-            device=state.adapter.device,
             gave_up=state.gave_up,
             recorded_only=state.options.record_only,
         )

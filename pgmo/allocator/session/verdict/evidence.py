@@ -13,7 +13,6 @@ class Evidence:
     Args:
         summary: the session's counters.
         baseline: the device's figures since the model began; None where there is no model.
-        device: "cpu", "cuda:0".
         gave_up: why the session serves nothing any more; "" as long as it does.
         recorded_only: whether the session was opened with `record_only`.
 
@@ -24,6 +23,5 @@ class Evidence:
 
     summary: Summary
     baseline: Baseline | None = None
-    device: str = "cpu"
     gave_up: str = ""
     recorded_only: bool = False

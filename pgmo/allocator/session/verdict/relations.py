@@ -20,7 +20,7 @@ def contradictions(baseline: Baseline) -> tuple[str, ...]:
         >>> contradictions(right)
         ()
         >>> contradictions(replace(right, peak_taken=11, taken=11))
-        ('taken 11 B, and the card has 10 B',)
+        ('taken 11 B, but the card has 10 B',)
     """
     return tuple(_of_device(baseline))
 
@@ -39,8 +39,12 @@ def disagreements(summary: Summary) -> tuple[str, ...]:
 
 def _of_device(one: Baseline) -> Iterator[str]:
     def above(name: str, size: int, limit_name: str, limit: int) -> Iterator[str]:
-        if size > limit:
-            yield f"{name} {format_bytes(size)}, and {limit_name} {format_bytes(limit)}"
+        if size <= limit:
+            return
+        figures = format_bytes(size), format_bytes(limit)
+        if figures[0] == figures[1]:
+            figures = f"{size:,} bytes", f"{limit:,} bytes"
+        yield f"{name} {figures[0]}, but {limit_name} {figures[1]}"
 
     yield from above("taken", one.peak_taken, "the card has", one.card)
     yield from above("modelled", one.peak_reserved, "the card has", one.card)

@@ -67,11 +67,14 @@ def test_where_plain_pytorch_would_run_out_there_is_no_figure_for_it():
 @pytest.mark.parametrize(
     ("change", "text"),
     [
-        ({"peak_reserved": 499 * MIB}, "live 500 MiB, and modelled 499 MiB"),
-        ({"peak_taken": 499 * MIB, "taken": 0}, "live 500 MiB, and taken 499 MiB"),
-        ({"peak_taken": 2001 * MIB}, "taken 1.95 GiB, and the card has 1.95 GiB"),
-        ({"peak_reserved": 3000 * MIB}, "modelled 2.93 GiB, and the card has 1.95 GiB"),
-        ({"taken": 761 * MIB}, "taken now 761 MiB, and at most 760 MiB"),
+        ({"peak_reserved": 499 * MIB}, "live 500 MiB, but modelled 499 MiB"),
+        ({"peak_taken": 499 * MIB, "taken": 0}, "live 500 MiB, but taken 499 MiB"),
+        (
+            {"peak_taken": 2001 * MIB},
+            "taken 2,098,200,576 bytes, but the card has 2,097,152,000 bytes",
+        ),
+        ({"peak_reserved": 3000 * MIB}, "modelled 2.93 GiB, but the card has 1.95 GiB"),
+        ({"taken": 761 * MIB}, "taken now 761 MiB, but at most 760 MiB"),
     ],
 )
 def test_figures_that_contradict_each_other_are_no_comparison(change, text):
