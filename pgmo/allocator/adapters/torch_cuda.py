@@ -96,8 +96,8 @@ class TorchCuda:
         if torch.cuda.memory.get_allocator_backend() != "cudaMallocAsync":
             return ""
         return (
-            "PyTorch uses the driver's memory pool (backend:cudaMallocAsync), which takes less "
-            "memory alone than with an arena beside it; pgmo serves where that setting is removed"
+            "PyTorch uses the driver's memory pool (backend:cudaMallocAsync), and an arena beside it "
+            "would take more memory. Remove that setting, or use pages=False"
         )
 
     def install(self) -> None:

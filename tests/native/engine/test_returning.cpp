@@ -58,6 +58,7 @@ TEST(no_slot_is_served_where_pages_go_back) {
     f.engine.end_iteration();
   };
   CHECK_EQ(f.engine.return_idle(), static_cast<Bytes>(kBytes));
+  CHECK(!meanwhile);
   f.engine.start_serving();
   CHECK_EQ(f.allocate(100), address_of(mapped.memory));
   CHECK_EQ(f.engine.statistics().late_now, 0u);
@@ -72,6 +73,7 @@ TEST(an_arena_is_given_back_once_its_pages_have) {
     CHECK(!f.engine.yield_idle());
   };
   (void)f.engine.return_idle();
+  CHECK(!meanwhile);
   CHECK_EQ(f.returned[0], 1);
 }
 
@@ -80,6 +82,7 @@ TEST(one_thread_at_a_time_returns_pages) {
   const Mapped mapped(f);
   meanwhile = [&] { CHECK_EQ(f.engine.return_idle(), 0); };
   CHECK_EQ(f.engine.return_idle(), static_cast<Bytes>(kBytes));
+  CHECK(!meanwhile);
 }
 
 TEST(blocks_that_live_keep_their_pages) {
@@ -91,6 +94,7 @@ TEST(blocks_that_live_keep_their_pages) {
   f.engine.stop_serving();
   meanwhile = [&] { f.engine.detach_arena(); };
   (void)f.engine.return_idle();
+  CHECK(!meanwhile);
   CHECK_EQ(*reinterpret_cast<char*>(block), 7);
   CHECK_EQ(f.returned[0], 0);
   CHECK(f.release(block));
