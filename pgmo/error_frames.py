@@ -21,6 +21,8 @@ from collections.abc import Callable
 from types import FrameType, TracebackType
 from typing import Any, ParamSpec, TypeVar
 
+from pgmo import _core
+
 P = ParamSpec("P")
 R = TypeVar("R")
 T = TypeVar("T")
@@ -40,10 +42,11 @@ _DEEPEST = 16
 _CLEARS = "_pgmo_clears_frames"
 """Attribute of the classes that `clear_backward_frames` has changed."""
 
-held = ctypes.c_int64(0)
+held: ctypes.c_int64 = vars(_core).setdefault("_held_errors", ctypes.c_int64(0))
 """Number of out-of-memory errors that were cleared and that somebody still holds.
 
-An allocator that runs out of memory reads it at its address, without the GIL.
+An allocator that runs out of memory reads it at its address, without the GIL. The native module
+keeps it alive if Python forgets this one.
 """
 
 _holders: dict[int, weakref.ref[BaseException]] = {}

@@ -93,6 +93,20 @@ class BaselineFeed {
   // Called by the trace tracker of PyTorch's allocator, which holds its lock.
   void traced(const TraceEntry& entry);
 
+  // The program gets an out-of-memory error.
+  void raised() { ++errors_; }
+
+  // The adapter is taken away, and put back: requests go unseen in between.
+  void go() {
+    pgmo_baseline* const model = model_.load();
+    if (model == nullptr || absent_) return;
+    baseline_api->figures(model, &last_);
+    absent_ = true;
+  }
+  void come_back() {
+    if (absent_.exchange(false)) misses_some_ = true;
+  }
+
   std::mutex& mutex() { return deferred_.mutex(); }  // for forks
 
   // A forked child has no device, so nothing is modelled there. The mutex is held.
@@ -105,8 +119,13 @@ class BaselineFeed {
   bool figures(pgmo_baseline_figures* out) const {
     pgmo_baseline* const model = model_.load();
     if (model == nullptr) return false;
-    baseline_api->figures(model, out);
-    if (misses_pools_) out->broken = 1;
+    if (absent_) {
+      *out = last_;
+    } else {
+      baseline_api->figures(model, out);
+    }
+    if (misses_some_) out->broken = 1;
+    out->errors = errors_;
     return true;
   }
 
@@ -129,7 +148,7 @@ class BaselineFeed {
     if constexpr (requires { entry.mempool_; }) {
       return entry.mempool_ != decltype(entry.mempool_){0, 0};
     } else {
-      if (pools_ != nullptr && pools_->any()) misses_pools_ = true;
+      if (pools_ != nullptr && pools_->any()) misses_some_ = true;
       return false;
     }
   }
@@ -139,12 +158,15 @@ class BaselineFeed {
 
   std::atomic<pgmo_baseline*> model_{nullptr};
   std::atomic<bool> begun_{false};
-  std::atomic<bool> misses_pools_{false};
+  std::atomic<bool> misses_some_{false};  // requests, or what pools are
+  std::atomic<bool> absent_{false};
+  pgmo_baseline_figures last_{};  // from then
+  std::atomic<int64_t> errors_{0};
   DeferredFrees deferred_;
   const ActivePools* pools_ = nullptr;  // of the device
 };
 
-BaselineFeed& feed_of(int device);  // in device.hpp
+BaselineFeed* feed_of(int device);  // in device.hpp
 
 void BaselineFeed::traced(const TraceEntry& entry) {
   pgmo_baseline* const model = model_.load(std::memory_order_acquire);
@@ -220,8 +242,9 @@ void BaselineFeed::add(pgmo_baseline* model, const SegmentInfo& segment) {
 void attach_trace(CUDAAllocator* upstream) {
   static std::once_flag attached;
   std::call_once(attached, [&] {
-    upstream->attachAllocatorTraceTracker(
-        [](const TraceEntry& entry) { feed_of(entry.device_).traced(entry); });
+    upstream->attachAllocatorTraceTracker([](const TraceEntry& entry) {
+      if (BaselineFeed* const feed = feed_of(entry.device_)) feed->traced(entry);
+    });
   });
 }
 

@@ -91,6 +91,7 @@ int pgmo_know_baseline(const pgmo_baseline_api* table, const pgmo_baseline_setti
 
 // 1 where there is a model of the device, whose figures are in `out`.
 int pgmo_baseline_of(int device, pgmo_baseline_figures* out) {
+  if (!adapter::is_known(device)) return 0;
   return adapter::devices()[device].baseline.figures(out);
 }
 
@@ -193,6 +194,8 @@ int pgmo_install(char* message, size_t capacity) {
   return guarded(message, capacity, [&] {
     adapter::TorchCudaAdapter* ours = adapter::current_adapter();
     if (c10::cuda::CUDACachingAllocator::get() == ours) return;
+    adapter::cuda_used.store(true);
+    for (adapter::Device& device : adapter::devices()) device.baseline.come_back();
     adapter::heed_caching_of(ours->upstream());
     c10::cuda::CUDACachingAllocator::allocator.store(ours);
     c10::SetAllocator(c10::DeviceType::CUDA, ours);
@@ -202,8 +205,8 @@ int pgmo_install(char* message, size_t capacity) {
 }
 
 // Leaves an allocator that somebody has put on top of ours alone, and says so by 1. Stays, passing
-// everything on, where torch's own call has installed it, where there have been pages, as torch's
-// statistics go on counting them, or while blocks without a deleter live.
+// everything on, where torch's own call has installed it, where torch's statistics go on counting
+// pages and failures, or while blocks without a deleter live.
 int pgmo_uninstall(char* message, size_t capacity) {
   return guarded(message, capacity, [&] {
     for (adapter::Device& device : adapter::devices()) adapter::leave(device);
@@ -212,11 +215,12 @@ int pgmo_uninstall(char* message, size_t capacity) {
     if (ours == nullptr && !adapter::stored && adapter::was_wrapped(now)) return;  // done before
     adapter::left_beneath = ours == nullptr;
     TORCH_CHECK(ours != nullptr, "another CUDA allocator was installed on top of pgmo's");
-    if (!adapter::stored || adapter::any_pages()) return;
+    if (!adapter::stored || adapter::stays()) return;
     for (adapter::Device& device : adapter::devices()) {
       const std::lock_guard guard(device.mutex);
       if (!device.raw_slots.empty()) return;
     }
+    for (adapter::Device& device : adapter::devices()) device.baseline.go();
     c10::cuda::CUDACachingAllocator::allocator.store(ours->upstream());
     c10::SetAllocator(c10::DeviceType::CUDA, ours->upstream());
     adapter::stored = false;
@@ -250,7 +254,7 @@ uint64_t pgmo_displacements() {
 // Tells before `pgmo_uninstall` which of the framework's blocks have our deleter.
 void pgmo_survive(int device, void* const* blocks, size_t count) {
   if (!adapter::is_known(device)) return;
-  if (adapter::any_pages()) return;  // it stays
+  if (adapter::stays()) return;
   adapter::Device& one = adapter::devices()[device];
   const std::lock_guard guard(one.mutex);
   one.survivors.insert(blocks, blocks + count);

@@ -45,8 +45,9 @@ void for_each_leaf_lock(Visit&& visit) {
 constexpr auto kTake = [](std::mutex& mutex) { mutex.lock(); };
 constexpr auto kFree = [](std::mutex& mutex) { mutex.unlock(); };
 
-// All locks are held.
+// All locks are held. A child of a process that has not used CUDA may use it itself.
 void become_child() {
+  if (!cuda_used.load()) return;
   forked.store(true);
   pages_everywhere.store(false);
   Trace::get().stop();
@@ -58,6 +59,7 @@ void become_child() {
     device.baseline.become_child();
     device.deferred.forget();
     device.splits.forget();
+    if (device.page_device != nullptr) device.page_device->exports().forget();
   }
 }
 

@@ -44,7 +44,8 @@ typedef struct pgmo_baseline_figures {
   int64_t requests;
   int64_t retries;  /* plain PyTorch gave back cached memory to serve a request */
   int64_t failures; /* requests that plain PyTorch would have had no room for */
-  int64_t broken;   /* non-zero: the model ended, or does not know all */
+  int64_t broken;   /* non-zero: the model stopped, or missed requests */
+  int64_t errors;   /* out-of-memory errors that the program got */
 } pgmo_baseline_figures;
 
 /* A block of a segment that was there before the model began. */

@@ -287,7 +287,7 @@ class Engine final : private pages::RangeOwner {
   }
   [[nodiscard]] std::vector<pgmo_arena> retire_arenas();
   bool is_idle() noexcept;
-  bool consistent();
+  bool consistent() noexcept;
   bool slots_are_disjoint();
   Bytes foreign_bytes() const;
   void add_segment(Arenas::Segment segment);

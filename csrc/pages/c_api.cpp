@@ -39,6 +39,7 @@ class AdapterDevice final : public Device {
   bool wait(Stream stream, Event event) noexcept override {
     return calls_.wait(calls_.context, stream, event) != 0;
   }
+  void took(Bytes bytes) noexcept override { calls_.took(calls_.context, bytes); }
   bool capturing() noexcept override { return calls_.capturing(calls_.context) != 0; }
 
  private:

@@ -65,6 +65,10 @@ class Device {
   // is not so.
   virtual bool wait(Stream stream, Event event) noexcept = 0;
 
+  // Pages of so many bytes more, or fewer, serve requests; those of a request that failed do not
+  // count. Called under locks, so it takes none.
+  virtual void took(Bytes) noexcept {}
+
   // Whether this thread may call none of the above, because a capture would end or record it.
   virtual bool capturing() noexcept = 0;
 };

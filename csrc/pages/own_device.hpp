@@ -38,6 +38,9 @@ class OwnDevice final : public Device {
   bool wait(Stream stream, Event event) noexcept override {
     return !lost() && device_.wait(stream, event);
   }
+  void took(Bytes bytes) noexcept override {
+    if (!lost()) device_.took(bytes);
+  }
   bool capturing() noexcept override { return lost() || device_.capturing(); }
 
  private:

@@ -41,6 +41,7 @@ typedef struct pgmo_pages_device {
   int (*completed)(void*, uint64_t event);
   void (*discard)(void*, uint64_t event);
   int (*wait)(void*, uint32_t stream, uint64_t event);
+  void (*took)(void*, int64_t bytes);
   int (*capturing)(void*);
 } pgmo_pages_device;
 

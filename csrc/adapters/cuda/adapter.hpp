@@ -241,6 +241,7 @@ class TorchCudaAdapter final : public CUDAAllocator {
 
   // Once it is known that this allocator is the one in use: torch.accelerator asks another table.
   void init(int count) override {
+    cuda_used.store(true);
     upstream_->init(count);
     heed_caching_of(upstream_);
     c10::SetAllocator(c10::DeviceType::CUDA, this);

@@ -132,11 +132,16 @@ std::array<Device, kMostDevices>& devices() {
   return *all;
 }
 
+// The process has begun to use CUDA: a child that is forked from now on cannot.
+std::atomic<bool> cuda_used{false};
+
 // This is the child of a fork, which has no device: the driver belongs to the parent.
 std::atomic<bool> forked{false};
 
-BaselineFeed& feed_of(int device) {
-  return devices()[static_cast<size_t>(device)].baseline;
+// nullptr: pgmo does not know so many devices.
+BaselineFeed* feed_of(int device) {
+  const bool known = device >= 0 && device < kMostDevices;
+  return known ? &devices()[static_cast<size_t>(device)].baseline : nullptr;
 }
 
 // Counts the times that the adapter was taken away: what lived then may have been used on other

@@ -86,6 +86,12 @@ class Exports {
 
   std::mutex& mutex() { return mutex_; }  // for forks
 
+  // In a forked child, whose copies would keep the pages from the device. The mutex is held.
+  void forget() {
+    for (const auto& [page, descriptor] : descriptors_) (void)close(descriptor);
+    descriptors_.clear();
+  }
+
   static uint64_t limit() {
     rlimit most{};
     return getrlimit(RLIMIT_NOFILE, &most) == 0 ? most.rlim_cur : 0;

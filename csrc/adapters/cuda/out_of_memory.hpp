@@ -142,13 +142,15 @@ auto ask_again_if_relieved(Device& device, CUDAAllocator* upstream, Ask&& ask) {
   };
   bool again = false, relieved = false, waited = false;
   int64_t before = 0;
+  // Other threads subtract theirs.
+  const auto own_retry = [&] { return std::min<int64_t>(retries() - before, 1); };
   for (;;) {
     try {
       auto block = ask();
-      if (again) device.failures.retries -= retries() - before;
+      if (again) device.failures.retries -= own_retry();
       return block;
     } catch (const c10::OutOfMemoryError& error) {
-      if (again) device.failures.retries -= retries() - before;
+      if (again) device.failures.retries -= own_retry();
       device.splits.end();  // the allocator has emptied its cache: the mirrored gaps are stale
       if (!relieved && relieve(device)) {
         relieved = true;
@@ -156,6 +158,7 @@ auto ask_again_if_relieved(Device& device, CUDAAllocator* upstream, Ask&& ask) {
         relieved = waited = true;
         (void)relieve(device);
       } else {
+        device.baseline.raised();
         if (adds_to_error(device)) throw_out_of_memory(device, error);
         throw;
       }

@@ -73,7 +73,7 @@ struct Room {
   std::function<bool(uint64_t bytes)> may_hold;              // so many bytes more
   std::function<bool()> make;                                // true: there may be more now
   std::function<void()> growing = [] {};                     // before a page is taken from the card
-  std::function<void(int64_t bytes)> took = [](int64_t) {};  // once the card has given so many more
+  std::function<void(int64_t bytes)> took = [](int64_t) {};  // so many more serve requests
 };
 
 static_assert(StreamNumbers::kMost <= PGMO_MOST_STREAMS);
@@ -164,12 +164,8 @@ class PageDevice {
   pgmo_pages_device table() {
     return {.context = this,
             .reserve = [](void* self, uint64_t bytes) { return of(self).reserve(bytes); },
-            .create = [](void* self, uint64_t* page) { return of(self).create_counted(page); },
-            .release =
-                [](void* self, uint64_t page) {
-                  of(self).release(page);
-                  of(self).room_.took(-static_cast<int64_t>(of(self).page_));
-                },
+            .create = [](void* self, uint64_t* page) { return of(self).create(page); },
+            .release = [](void* self, uint64_t page) { of(self).release(page); },
             .map = [](void* self, uintptr_t address,
                       uint64_t page) { return of(self).map(address, page); },
             .grant = [](void* self, uintptr_t address,
@@ -181,6 +177,7 @@ class PageDevice {
             .discard = [](void* self, uint64_t event) { of(self).discard(event); },
             .wait = [](void* self, uint32_t stream,
                        uint64_t event) { return of(self).wait(stream, event); },
+            .took = [](void* self, int64_t bytes) { of(self).room_.took(bytes); },
             .capturing = [](void* self) -> int { return of(self).pools_.any(); }};
   }
 
@@ -251,12 +248,6 @@ class PageDevice {
   uintptr_t reserve(uint64_t bytes) {
     CUdeviceptr address = 0;
     return driver_->reserve(&address, bytes, page_, 0, 0) == CUDA_SUCCESS ? address : 0;
-  }
-
-  int create_counted(uint64_t* page) {
-    const int created = create(page);
-    if (created != 0) room_.took(static_cast<int64_t>(page_));
-    return created;
   }
 
   int create(uint64_t* page) {

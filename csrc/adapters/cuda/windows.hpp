@@ -199,6 +199,7 @@ bool open_pages(Device& device, CUDAAllocator* upstream) {
   const std::lock_guard guard(device.mutex);
   if (device.page_device != nullptr) return device.pages() != nullptr;
   if (forked.load()) return false;
+  cuda_used.store(true);
   device.baseline.begin(device.index, device.pools, upstream);
   if (pages_api == nullptr || upstream->name() == "cudaMallocAsync") return false;
   device.page_device =
@@ -220,10 +221,13 @@ bool open_pages(Device& device, CUDAAllocator* upstream) {
   return true;
 }
 
-// Whether any device has, or is to have, pages.
-bool any_pages() {
-  const auto has_pages = [](const Device& device) { return device.pages() != nullptr; };
-  return pages_everywhere.load() || std::any_of(devices().begin(), devices().end(), has_pages);
+// Whether the adapter stays at the end of the last session: torch's statistics go on counting pages
+// and failures.
+bool stays() {
+  const auto counts = [](const Device& device) {
+    return device.pages() != nullptr || device.failures.ooms != 0 || device.failures.retries != 0;
+  };
+  return pages_everywhere.load() || std::any_of(devices().begin(), devices().end(), counts);
 }
 
 // nullptr: the allocator beneath is to be asked.

@@ -83,6 +83,7 @@ void Pool::touch(Page& page) noexcept {
   const Bytes touched = static_cast<Bytes>(held_ - untouched_) * tuning_.page;
   numbers_.peak_held = std::max(numbers_.peak_held, touched);
   meter_.pages_change(tuning_.page);
+  device_.took(tuning_.page);
 }
 
 void Pool::unlink(Place& place) noexcept {

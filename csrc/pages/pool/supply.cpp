@@ -236,6 +236,7 @@ void Pool::release(Page& page) noexcept {
   }
   ++numbers_.releases;
   meter_.pages_change(-tuning_.page);
+  device_.took(-tuning_.page);
   PGMO_ASSERT_EXPENSIVE(consistent());
 }
 

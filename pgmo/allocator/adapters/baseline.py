@@ -33,6 +33,7 @@ class Baseline:
         retries: how often plain PyTorch would have given back cached memory to serve a request.
         failures: requests that were served, and for which plain PyTorch would have had no room.
         broken: 1 when the model does not know every request.
+        errors: number of out-of-memory errors that the program got.
         slept: whether pages of living blocks were given back (`Session.release`).
     """
 
@@ -47,6 +48,7 @@ class Baseline:
     retries: int
     failures: int
     broken: int
+    errors: int = 0
     slept: bool = False
 
 

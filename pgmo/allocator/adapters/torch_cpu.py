@@ -9,7 +9,7 @@ from pathlib import Path
 
 from pgmo import _core
 from pgmo.allocator.adapters.adapter import Memory
-from pgmo.allocator.adapters.kept_engines import claim, kept_engine, release
+from pgmo.allocator.adapters.kept_engines import claimed, kept_engine, release
 from pgmo.allocator.build.compile import AdapterSource
 from pgmo.allocator.build.library import load_adapter
 from pgmo.errors import AdapterError
@@ -72,12 +72,12 @@ class TorchCpu:
         Raises:
             AdapterError: when torch refuses, with its reason.
         """
-        claim(self.device, self.seat, self)
-        self._library.call(
-            "pgmo_install",
-            ctypes.c_void_p(_core.engine_api()),
-            ctypes.c_void_p(self.engine.handle),
-        )
+        with claimed(self.device, self.seat, self):
+            self._library.call(
+                "pgmo_install",
+                ctypes.c_void_p(_core.engine_api()),
+                ctypes.c_void_p(self.engine.handle),
+            )
 
     def uninstall(self) -> None:
         """Takes the engine away again. Tensors made under it stay valid and free their blocks.

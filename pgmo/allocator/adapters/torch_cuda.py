@@ -16,7 +16,7 @@ import numpy as np
 from pgmo import _core
 from pgmo.allocator.adapters.adapter import Memory
 from pgmo.allocator.adapters.baseline import Baseline, baseline_of, observe
-from pgmo.allocator.adapters.kept_engines import claim, kept_engine, release
+from pgmo.allocator.adapters.kept_engines import claimed, kept_engine, release
 from pgmo.allocator.adapters.managed_hints import Hints
 from pgmo.allocator.adapters.optimizer_state import tell_of_states
 from pgmo.allocator.adapters.torch_cuda_source import (
@@ -96,8 +96,8 @@ class TorchCuda:
         if torch.cuda.memory.get_allocator_backend() != "cudaMallocAsync":
             return ""
         return (
-            "PyTorch uses the driver's memory pool (backend:cudaMallocAsync), and an arena beside it "
-            "would take more memory. Remove that setting, or use pages=False"
+            "PyTorch uses the driver's memory pool (backend:cudaMallocAsync), and an arena beside "
+            "it would take more memory. Remove that setting, or use pages=False"
         )
 
     def install(self) -> None:
@@ -108,21 +108,21 @@ class TorchCuda:
         """
         import torch
 
-        claim(self.device, self.seat, self)
-        torch.cuda.init()  # type: ignore[no-untyped-call]
-        self.library.call("pgmo_install")
-        self.library.call("pgmo_attend", self.index, 1)
-        self._displaced_before = self.library.ask("pgmo_displacements")
-        self.library.ask("pgmo_serve_pages", self.index, int(self.pages))
-        if not self._has_company:
-            self.take_turn()
-        if self.pages:
-            self.engine.use_pages(self.space)
+        with claimed(self.device, self.seat, self):
+            torch.cuda.init()  # type: ignore[no-untyped-call]
+            self.library.call("pgmo_install")
+            self.library.call("pgmo_attend", self.index, 1)
+            self._displaced_before = self.library.ask("pgmo_displacements")
+            self.library.ask("pgmo_serve_pages", self.index, int(self.pages))
             if not self._has_company:
-                self._use_gaps()
-            if self._limit or not self._has_company:
-                self.library.call("pgmo_limit_pages", self.index, ctypes.c_uint64(self._limit))
-            tell_of_states(expect_lasting)
+                self.take_turn()
+            if self.pages:
+                self.engine.use_pages(self.space)
+                if not self._has_company:
+                    self._use_gaps()
+                if self._limit or not self._has_company:
+                    self.library.call("pgmo_limit_pages", self.index, ctypes.c_uint64(self._limit))
+                tell_of_states(expect_lasting)
         _open.add((self.index, self.seat))
 
     @property

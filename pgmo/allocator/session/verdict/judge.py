@@ -62,7 +62,7 @@ def judge_device(
         plain = 0
         sentence = f"live bytes peaked at {format_bytes(live)}; pgmo took {format_bytes(taken)}"
         basis = ""
-    elif baseline.failures:
+    elif baseline.failures and not baseline.errors:
         plain = 0
         requests = "a request" if baseline.failures == 1 else f"{baseline.failures:,} requests"
         sentence = (
