@@ -53,6 +53,21 @@ session.__exit__(None, None, None)
 assert train(second)[1]
 """
 
+IN_A_CHILD = """
+import os
+import pgmo as first
+with first.optimize(device="cpu") as session:
+    with session.iteration():
+        torch.ones(300_000)
+    if os.fork() == 0:
+        forget()
+        import pgmo as second
+        assert train(second)[1]
+        print("served", flush=True)
+        os._exit(0)
+    os.wait()
+"""
+
 
 def test_a_second_import_serves():
     ended = run(FORGET + SERVED_AGAIN)
@@ -66,3 +81,8 @@ def test_a_second_import_says_what_to_do_while_a_session_of_the_first_is_open():
         "close that session first, or do not remove pgmo from sys.modules\n"
     )
     assert (ended.errors, ended.exit_code) == ("", 0)
+
+
+def test_a_second_import_serves_in_a_child_of_an_open_session():
+    ended = run(FORGET + IN_A_CHILD)
+    assert (ended.output, ended.errors, ended.exit_code) == ("served\n", "", 0)

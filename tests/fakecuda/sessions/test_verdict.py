@@ -57,6 +57,16 @@ def kept():
         leaked.append(torch.zeros(11 + at, MIB // 4, device="cuda"))
         yield
 
+def refused():
+    layers, optimizer = make()
+    for _ in range(6):
+        train(layers, optimizer, 3000)
+        try:
+            torch.empty(6 << 30, dtype=torch.uint8, device="cuda")
+        except torch.OutOfMemoryError:
+            pass
+        yield
+
 def graphs():
     layers, optimizer = make()
     graphed = {}
@@ -169,6 +179,16 @@ def test_pgmo_run_states_what_plain_pytorch_reserves(tmp_path, scenario, options
     plain = run(tmp_path, scenario, "whole", **options)
     ours = run(tmp_path, scenario, "whole", ours=True, **options)
     check(plain, ours)
+
+
+def test_requests_that_fail_on_both_sides_are_on_neither(tmp_path):
+    plain = run(tmp_path, "refused", "whole", card=2048)
+    ours = run(tmp_path, "refused", "whole", ours=True, card=2048)
+    verdict = ours["verdict"]
+    assert verdict["wrong"] == []
+    assert verdict["plain"] == pytest.approx(plain["reserved"], rel=0.01)
+    assert verdict["taken"] == ours["reserved"]
+    assert "no room" not in verdict["sentence"]
 
 
 def test_a_session_that_begins_late_includes_what_was_there(tmp_path):
