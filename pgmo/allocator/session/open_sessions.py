@@ -177,7 +177,14 @@ def _seat_of(opened: OpenSession) -> CardSeat | None:
         return None
     turns = _card_turns.setdefault(adapter.device, CardTurns())
     state = opened.lifecycle.state
-    return CardSeat(adapter, turns, lambda: opened.turns.running(), state.warn, state.paused)
+    return CardSeat(
+        adapter,
+        turns,
+        lambda: opened.turns.running(),
+        state.warn,
+        state.paused,
+        opened.lifecycle.collector.leave_out_driver_calls,
+    )
 
 
 def end(opened: OpenSession) -> str:

@@ -103,6 +103,13 @@ class StatisticsCollector:
             passed, self._passed = self._passed, Passed()
             return passed
 
+    def leave_out_driver_calls(self) -> None:
+        """Leave out the driver calls since the last iteration: those of another session's turn."""
+        with self._lock:
+            now = self._engine.statistics()
+            calls = {f"page_{call}": now[f"page_{call}"] for call in DRIVER_CALLS}
+            self._before = self._before | calls
+
     def close(self) -> None:
         """Counts what has passed, and nothing from now on: the engine may get another session."""
         with self._lock:

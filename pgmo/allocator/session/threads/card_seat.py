@@ -26,6 +26,7 @@ class CardSeat:
         running: the thread that is inside of an iteration of the session.
         warn: told once of a turn that was waited for in vain.
         paused: the pauses of the session's engine.
+        after_others: called when the turn begins and another session had the last one.
 
     Attributes:
         broken: whether an iteration was cut by the arrival of another session.
@@ -45,10 +46,12 @@ class CardSeat:
         running: Callable[[], threading.Thread | None],
         warn: Callable[[str], object],
         paused: Pauses,
+        after_others: Callable[[], object] = lambda: None,
     ) -> None:
         self._adapter = adapter
         self._turns = turns
         self._warn = warn
+        self._after_others = after_others
         self.running = running
         self._alone = True  # so far
         self._pauses, self._paused = paused, False
@@ -93,6 +96,7 @@ class CardSeat:
         if after_others:
             _core.forget_peak(self._adapter.space)
             self._adapter.take_turn()
+            self._after_others()
         self._pauses.end(self)
         self._paused = False
 
