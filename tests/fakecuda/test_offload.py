@@ -43,7 +43,7 @@ def test_operators_go_on_beside_a_copy_until_they_need_it():
     assert back.stride() == values.stride()
 
 
-def test_what_an_error_left_on_its_way_is_held_and_waited_for():
+def test_what_is_on_its_way_is_held():
     value = torch.randn(1 << 20).to(DEVICE)
     host = Host()
     place = host.place("value", value.nbytes)
@@ -53,8 +53,25 @@ def test_what_an_error_left_on_its_way_is_held_and_waited_for():
         del value
         assert torch.empty(1 << 20, device=DEVICE).data_ptr() != address
         assert not is_pending()
-        host.lend(DEVICE)
-        assert is_pending()
+
+
+def test_what_an_error_left_on_its_way_is_waited_for_and_freed():
+    before = torch.cuda.memory_allocated()
+    host = Host()
+
+    def fail(arguments):
+        value = arguments.pop()
+        place = host.place("value", value.nbytes)
+        host.send(host.lend(DEVICE), value, place, [1])
+        raise ZeroDivisionError
+
+    try:
+        host.guarded(fail)([torch.randn(1 << 20).to(DEVICE)])
+    except ZeroDivisionError:
+        assert hosts._stream_of(DEVICE).query()
+    else:
+        raise AssertionError("the error was lost")
+    assert torch.cuda.memory_allocated() == before
 
 
 def test_a_step_takes_what_was_planned_of_the_card_and_of_the_host():
