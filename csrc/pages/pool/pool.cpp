@@ -128,10 +128,7 @@ void Pool::began_to_hold() noexcept {
 }
 
 void Pool::count(Places places) noexcept {
-  for (std::size_t at = 0; at < places.size(); ++at) {
-    PGMO_ASSERT(places[at].blocks >= kHold);  // a slot lies where its plans have slots
-    ++places[at].blocks;
-  }
+  for (std::size_t at = 0; at < places.size(); ++at) ++places[at].blocks;
 }
 
 void Pool::let_go(Places places, const Marks& marks) noexcept {
