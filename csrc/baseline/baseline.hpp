@@ -22,7 +22,7 @@ namespace pgmo::baseline {
 struct Figures {
   Bytes reserved = 0;  // that plain PyTorch would have now
   Bytes peak_reserved = 0;
-  Bytes live = 0;    // requested and not freed
+  Bytes live = 0;  // requested and not freed
   Bytes peak_live = 0;
   Bytes taken = 0;  // that the process has taken from the card now
   Bytes peak_taken = 0;
