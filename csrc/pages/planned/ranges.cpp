@@ -149,7 +149,6 @@ void Space::vacate(PlannedRange& range, Extent slot, std::uint64_t generation,
     const Marks marks = pool_.clocks().now(users | Marks::bit(range.stream()));
     const Places places = places_under(slot);
     range.used_pages_ -= std::min(range.used_pages_, unused(places, 1));
-    PGMO_ASSERT(range.used_bytes_ >= slot.bytes);
     range.used_bytes_ -= slot.bytes;
     pool_.leave(places, marks);
     for (std::size_t at = 0; at < places.size(); ++at) shared |= places[at].twin != nullptr;
