@@ -19,8 +19,8 @@
 #include "adapters/cuda/arenas.hpp"
 #include "adapters/cuda/current.hpp"
 #include "adapters/cuda/managed.hpp"
-#include "adapters/cuda/trace.hpp"
-#include "adapters/torch_cuda_forks.hpp"
+#include "adapters/cuda/history/trace.hpp"
+#include "adapters/cuda/forks.hpp"
 
 namespace adapter = c10::cuda::CUDACachingAllocator::pgmo;
 

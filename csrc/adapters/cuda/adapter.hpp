@@ -28,9 +28,9 @@
 
 #include "adapters/cuda/device.hpp"
 #include "adapters/cuda/out_of_memory.hpp"
-#include "adapters/cuda/sharing.hpp"
-#include "adapters/cuda/snapshot.hpp"
-#include "adapters/cuda/trace.hpp"
+#include "adapters/cuda/pages/sharing.hpp"
+#include "adapters/cuda/history/snapshot.hpp"
+#include "adapters/cuda/history/trace.hpp"
 #include "adapters/torch_common.hpp"
 #include "engine/pgmo_engine.h"
 

@@ -24,12 +24,12 @@
 #include <vector>
 
 #include "adapters/cuda/deferred.hpp"
-#include "adapters/cuda/history.hpp"
-#include "adapters/cuda/page_device.hpp"
+#include "adapters/cuda/history/history.hpp"
+#include "adapters/cuda/pages/page_device.hpp"
 #include "adapters/cuda/pools.hpp"
-#include "adapters/cuda/splits.hpp"
+#include "adapters/cuda/pages/splits.hpp"
 #include "adapters/cuda/streams.hpp"
-#include "adapters/cuda_baseline.hpp"
+#include "adapters/cuda/baseline.hpp"
 #include "adapters/torch_common.hpp"
 #include "engine/pgmo_engine.h"
 #include "pages/pgmo_pages.h"
@@ -87,7 +87,7 @@ struct Device {
   std::atomic<bool> has_survivors{false};
   std::atomic<bool> attended{false};  // a session is open: slots that wait are asked for
 
-  // Of the pages, once they have been opened; see cuda/windows.hpp.
+  // Of the pages, once they have been opened; see cuda/pages/windows.hpp.
   std::atomic<pgmo_space*> space{nullptr};
   std::atomic<bool> serves_pages{false};      // requests go there
   uint64_t card = 0;                          // bytes; 0: not known

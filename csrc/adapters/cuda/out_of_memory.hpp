@@ -15,7 +15,7 @@
 #include <string_view>
 
 #include "adapters/cuda/held_errors.hpp"
-#include "adapters/cuda/windows.hpp"
+#include "adapters/cuda/pages/windows.hpp"
 
 namespace c10::cuda::CUDACachingAllocator::pgmo {
 namespace {

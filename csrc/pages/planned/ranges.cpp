@@ -305,8 +305,9 @@ bool Space::surrender(PlannedRange& range) noexcept {
     const Places places = places_under(extent);
     range.used_pages_ += places.size() - unused(places, 0);
   }
-  range.used_bytes_ = 0;
+  // Slots that were taken or freed since the owner listed them have been counted already.
   for (const Extent& slot : living_) range.used_bytes_ += slot.bytes;
+  PGMO_ASSERT(range.used_bytes_ >= 0);
   range.settled_.clear();
   PGMO_ASSERT_EXPENSIVE(pool_.consistent());
   return true;

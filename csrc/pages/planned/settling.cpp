@@ -52,6 +52,7 @@ bool Space::settle(PlannedRange& range, std::vector<Extent> covered, bool follow
   for (const Places& places : runs) pool_.hold(places);
   pool_.began_to_hold();
   range.settled_ = std::move(covered);
+  range.used_bytes_ = 0;
   range.unsettled_ = 0;
   range.settled_at_ = iterations_;
   range.settled();

@@ -127,6 +127,7 @@ void Pool::began_to_hold() noexcept {
   ++held_ranges_;
 }
 
+// A slot may have been vacated since it was listed: its places are one below kHold then.
 void Pool::count(Places places) noexcept {
   for (std::size_t at = 0; at < places.size(); ++at) ++places[at].blocks;
 }

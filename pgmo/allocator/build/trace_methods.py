@@ -2,7 +2,7 @@
 
 PyTorch tells one object of the events that a program records and waits for. Its class stands for a
 whole interpreter, whose methods differ between versions. Ours means to hear and nothing else
-(csrc/adapters/cuda/trace.hpp), so all others are written by this module, from the headers of the
+(csrc/adapters/cuda/history/trace.hpp), so all others are written by this module, from the headers of the
 PyTorch that is installed, and throw.
 
 Source: `c10/core/impl/PyInterpreter.h` and `GPUTrace.h` of PyTorch 2.6 to 2.15.
@@ -23,7 +23,7 @@ _WRITTEN = frozenset(
         *("memory_allocation", "memory_deallocation", "stream_creation"),
     }
 )
-"""By hand, in csrc/adapters/cuda/trace.hpp."""
+"""By hand, in csrc/adapters/cuda/history/trace.hpp."""
 
 
 def trace_methods(include: Path) -> str:

@@ -22,7 +22,7 @@
 #include <unordered_set>
 #include <vector>
 
-#include "adapters/cuda/windows.hpp"
+#include "adapters/cuda/pages/windows.hpp"
 
 namespace c10::cuda::CUDACachingAllocator::pgmo {
 namespace {

@@ -17,7 +17,7 @@
 #include <vector>
 
 #include "adapters/cuda/deferred.hpp"
-#include "adapters/cuda/exports.hpp"
+#include "adapters/cuda/pages/exports.hpp"
 #include "adapters/cuda/pools.hpp"
 #include "adapters/cuda/streams.hpp"
 #include "pages/pgmo_pages.h"

@@ -10,8 +10,8 @@
 #include <mutex>
 
 #include "adapters/cuda/managed.hpp"
-#include "adapters/cuda/sharing.hpp"
-#include "adapters/cuda/trace.hpp"
+#include "adapters/cuda/pages/sharing.hpp"
+#include "adapters/cuda/history/trace.hpp"
 
 namespace c10::cuda::CUDACachingAllocator::pgmo {
 namespace {
