@@ -11,7 +11,7 @@ ENDLESS = ("generate", "trl_grpo")
 GROWING = (
     *("growing_splats", "sampled_graphs", "curriculum", "block_masks", "sliding_windows"),
     *("growing_images", "truncated_backpropagation", "evaluation", "graphs_per_size"),
-    *("graphs_in_one_pool", "leak", "cache_emptied", "side_stream"),
+    *("graphs_in_one_pool", "leak", "cache_emptied", "side_stream", "beam_search", "host_average"),
 )
 """Loops of `growing.py`: sizes that grow, CUDA graphs, evaluations, streams."""
 
@@ -29,6 +29,8 @@ TITLES = {
     "leak": "a loop that keeps every output",
     "cache_emptied": "a loop that empties the cache",
     "side_stream": "copies on a stream of their own",
+    "beam_search": "training, and beam search with growing caches",
+    "host_average": "a moving average of the weights on the host",
 }
 
 

@@ -264,6 +264,49 @@ def side_stream(chance: random.Random, small: bool) -> Step:
     return step
 
 
+def beam_search(chance: random.Random, small: bool) -> Step:
+    """Training, then beam search whose keys and values grow and are reordered with the beams."""
+    model, optimizer = _transformer(small)
+    layers, beams = len(model.layers), 4 * 4
+
+    def step(_: int) -> None:
+        _train(model(_zeros(8, chance.randrange(40, 200), model.width)).square().mean(), optimizer)
+        with torch.no_grad():
+            caches = [_zeros(beams, 0, 2 * model.width) for _ in range(layers)]
+            order = torch.zeros(beams, dtype=torch.long, device="cuda")
+            for _ in range(chance.randrange(8, 40)):
+                model(_zeros(beams, 1, model.width))
+                new = _zeros(beams, 1, 2 * model.width)
+                caches = [torch.cat([one, new], 1).index_select(0, order) for one in caches]
+
+    return step
+
+
+def host_average(chance: random.Random, small: bool) -> Step:
+    """The weights' moving average is in host memory, and is evaluated in their place."""
+    model, optimizer = _transformer(small)
+    average = [one.detach().cpu() for one in model.parameters()]
+
+    def step(iteration: int) -> None:
+        _train(model(_zeros(8, chance.randrange(40, 300), model.width)).square().mean(), optimizer)
+        for mean, one in zip(average, model.parameters(), strict=True):
+            mean.lerp_(one.detach().cpu(), 0.1)
+        if iteration % 6 != 5:
+            return
+        trained = [one.detach().clone() for one in model.parameters()]
+        with torch.no_grad():
+            _assign(model, average)
+            model(_zeros(16, chance.randrange(40, 300), model.width))
+            _assign(model, trained)
+
+    return step
+
+
+def _assign(model: nn.Module, values: list[Tensor]) -> None:
+    for one, value in zip(model.parameters(), values, strict=True):
+        one.copy_(value)
+
+
 class _Transformer(nn.Module):
     """A few encoder layers."""
 
