@@ -68,6 +68,25 @@ with first.optimize(device="cpu") as session:
     os.wait()
 """
 
+AFTER_A_FAILED_INSTALLATION = """
+import pgmo as first
+from pgmo.allocator.build.library import AdapterLibrary
+call = AdapterLibrary.call
+def refuse(self, name, *arguments):
+    if name == "pgmo_install":
+        raise first.AdapterError("refused")
+    return call(self, name, *arguments)
+AdapterLibrary.call = refuse
+try:
+    train(first)
+except first.PgmoError as error:
+    print(error)
+forget()
+import pgmo as second
+assert train(second)[1]
+print("served")
+"""
+
 
 def test_a_second_import_serves():
     ended = run(FORGET + SERVED_AGAIN)
@@ -86,3 +105,8 @@ def test_a_second_import_says_what_to_do_while_a_session_of_the_first_is_open():
 def test_a_second_import_serves_in_a_child_of_an_open_session():
     ended = run(FORGET + IN_A_CHILD)
     assert (ended.output, ended.errors, ended.exit_code) == ("served\n", "", 0)
+
+
+def test_a_second_import_serves_after_the_first_could_not_be_installed():
+    ended = run(FORGET + AFTER_A_FAILED_INSTALLATION)
+    assert (ended.output, ended.errors, ended.exit_code) == ("refused\nserved\n", "", 0)
