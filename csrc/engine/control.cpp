@@ -240,7 +240,6 @@ void Engine::close_iteration() {
   ++here_.counters.iterations;
   if (plans_.size() > 1) {
     successors_[previous_] = selected_;
-    before_ = previous_;
     previous_ = selected_;
     if (successors_[selected_] != selected_) switch_to(successors_[selected_]);
   }

@@ -101,10 +101,8 @@ class Engine final : private pages::RangeOwner {
   // Stream handles are in `streams`, which the rows' stream_index refers to.
   // `behind`, for each row and stream, is what StreamOrder has; empty: nothing is known.
   PlanId add_plan(std::vector<PlannedRequest> requests, std::span<const std::uint64_t> streams,
-                  Bytes arena_bytes, Bytes alignment, bool guessed = false,
-                  std::vector<Tick> behind = {});
+                  Bytes arena_bytes, Bytes alignment, std::vector<Tick> behind = {});
   void select_plan(PlanId plan);
-  void correct_plan(PlanId plan);
   PlanId selected_plan();
 
   // The plan that the last iteration followed to its end, and what has outgrown it since the last
@@ -112,6 +110,9 @@ class Engine final : private pages::RangeOwner {
   PlanId ended_plan();
   void remove_plans();
   std::vector<Grown> take_grown();
+
+  // The sizes that a plan has slots for, by request; larger than those added where it has grown.
+  std::vector<Bytes> planned_sizes(PlanId plan);
 
   // How often a plan was made larger in the middle of an iteration, since the last call.
   std::uint32_t take_stretched();
@@ -230,7 +231,6 @@ class Engine final : private pages::RangeOwner {
     SlotIndex request = 0;
     Bytes arena_bytes = 0;
     Bytes alignment = 1;
-    bool guessed = false;
   };
 
   Placed place(RequestKey key, Offset offset);
@@ -308,7 +308,6 @@ class Engine final : private pages::RangeOwner {
   PlanId selected_ = 0;
   std::vector<PlanId> successors_;  // the plan that followed each plan the last time
   PlanId previous_ = 0;             // that the last iteration has followed to its end
-  PlanId before_ = 0;               // and the one before it
   std::array<RequestKey, tuning::kPrefix> prefix_{};
   std::uint32_t requests_so_far_ = 0;  // in this iteration; counted up to tuning::kPrefix
   std::uint64_t plans_changed_ = 0;    // how often, arenas counted in

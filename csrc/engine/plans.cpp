@@ -14,7 +14,7 @@ using Guard = std::lock_guard<Spinlock>;
 
 Engine::PlanId Engine::add_plan(std::vector<PlannedRequest> requests,
                                 std::span<const std::uint64_t> streams, Bytes arena_bytes,
-                                Bytes alignment, bool guessed, std::vector<Tick> behind) {
+                                Bytes alignment, std::vector<Tick> behind) {
   if (!behind.empty() && behind.size() != requests.size() * streams.size()) {
     throw std::invalid_argument("an order of another plan");
   }
@@ -27,7 +27,6 @@ Engine::PlanId Engine::add_plan(std::vector<PlannedRequest> requests,
   auto order = std::make_unique<const StreamOrder>(StreamOrder{indices, std::move(behind)});
   auto replayer = std::make_unique<Replayer>(ReplayPlan(requests, arena_bytes, alignment), here_);
   const auto is_known = [](const PlannedRequest& request) { return request.shorter > 0; };
-  if (guessed) replayer->guess_sizes();
   if (std::any_of(requests.begin(), requests.end(), is_known)) replayer->keep(std::move(requests));
   unsettle_ranges();
   const Guard guard(lock_);
@@ -50,16 +49,6 @@ void Engine::select_plan(PlanId plan) {
   if (plan != selected_) switch_to(plan);
 }
 
-// The last iteration has followed another one by mistake, and the next may do so, too.
-void Engine::correct_plan(PlanId plan) {
-  const Guard guard(lock_);
-  if (plan >= plans_.size()) throw std::invalid_argument("no such plan");
-  successors_[before_] = plan;
-  previous_ = plan;
-  const PlanId next = successors_[plan];
-  if (next != selected_) switch_to(next);
-}
-
 Engine::PlanId Engine::selected_plan() {
   const Guard guard(lock_);
   return selected_;
@@ -74,7 +63,7 @@ void Engine::remove_plans() {
   if (replayer_ != nullptr) replayer_->retire_living();
   replayer_ = nullptr;
   ++plans_changed_;
-  selected_ = previous_ = before_ = 0;
+  selected_ = previous_ = 0;
   plans.swap(plans_);
   orders.swap(orders_);
   successors_.clear();
@@ -88,6 +77,18 @@ Engine::PlanId Engine::ended_plan() {
 std::vector<Grown> Engine::take_grown() {
   const Guard guard(lock_);
   return replayer_ != nullptr ? plans_[previous_]->take_grown() : std::vector<Grown>{};
+}
+
+std::vector<Bytes> Engine::planned_sizes(PlanId plan) {
+  const Guard guard(lock_);
+  if (plan >= plans_.size()) throw std::invalid_argument("no such plan");
+  const ReplayPlan& planned = plans_[plan]->plan();
+  std::vector<Bytes> sizes;
+  sizes.reserve(planned.requests());
+  for (SlotIndex request = 0; request < planned.requests(); ++request) {
+    sizes.push_back(key_bytes(planned.slot(request).key));
+  }
+  return sizes;
 }
 
 std::uint32_t Engine::take_stretched() {

@@ -6,134 +6,71 @@ patience against haste. The engine's own are in csrc/engine/tuning.hpp.
 
 # --- recording ---
 
-EARLY_SHARE = 0.95
-"""Minimum share of iteration 2 served by iteration 1's plan. Below it, iteration 2 is planned on
-its own."""
-
-EARLY_ITERATIONS = 8
-"""How many of the first iterations may each be planned for the next while recording goes on."""
-
 FOLLOWERS = 2
 """Complete iterations after the reference before it is planned: they show what is freed later."""
 
 MOST_TAGGED = 3
-"""Iterations that are tagged at most, where something is compiled in each."""
+"""Maximum number of tagged iterations, where something is compiled in each."""
 
-# --- the first iteration ---
+LONGEST_BACKOFF = 64
+"""Maximum number of iterations between two recordings of a program that does not repeat."""
+
+# --- saved plans ---
 
 SAME_PROGRAM_SHARE = 0.5
-"""Of the first iteration's requests: those that plans have to expect, to be the program's."""
+"""Minimum share of the first iteration's requests that a saved plan expects, to be the program's."""
 
 ALIKE_SHARE = 0.8
-"""Of the requests of the shorter one: those that a first iteration and a steady one must both have,
-to be of one program."""
+"""Minimum share of the shorter one's requests that a first iteration and a steady one have in
+common, to be of one program."""
 
 EQUAL_SHARE = 1 / 3
-"""Of those: the ones that must be of equal size, as gradients and temporaries of the optimizer, or
-of one between those of two lengths that are known."""
+"""Minimum share of these with equal sizes, as gradients and temporaries of the optimizer have."""
 
-# --- learning from replayed iterations ---
-
-GOOD_SHARE = 0.999
-"""Of an iteration's bytes, from slots: from which on there is nothing to learn from it."""
-
-LONG_WATCH = 256
-"""Good iterations in a row after which the program is not watched any more."""
-
-GROWTHS_WITHOUT_HEADROOM = 3
-"""Times that a plan is made for just the sizes seen; later ones leave some more."""
-
-RISING_SHARE = 0.9
-"""Of an iteration's bytes: what the one before had at least, where lengths rise step by step. Only
-then some is left: a plan that is larger than its iterations costs memory."""
-
-HEADROOM = 1 / 16
-"""By which later growths are planned larger, at most: twice what it was at the last one."""
-
-MOST_LESSONS = 32
-"""Plans that may be made from single iterations, in a row: each keeps the loop waiting."""
-
-LESSON_REQUESTS = 4096
-"""Of an iteration, times the plans that it is compared with: from which on such a plan counts as
-several. Decoding makes tens of thousands of requests in each, and a plan for them takes seconds;
-experts whose batches depend on data have a structure in each iteration."""
-
-LESSON_EARNED = 0.5
-"""Of such a plan: what a good iteration adds to those that may be made."""
-
-MISTAKEN_SHARE = 0.02
-"""Of a plan's requests: how many more a lesson may add than replay has missed, twice."""
-
-STRANGE_SHARE = 0.05
-"""Of an iteration's requests, that no plan expects: from which on it is no other length of a known
-structure. Batches of experts have sizes that depend on data."""
-
-MOST_DISORDER = 6
-"""The highest score of such iterations; at half of it they are taken for the rule, until it is back
-at zero."""
+# --- plans for several lengths ---
 
 UNION_REQUESTS = 1.25
-"""Requests of a plan for several shapes, as a share of those of the smallest: beyond it they have
-too little in common."""
-
-FAR_APART = 16
-"""The ratio of two sizes of one request from which on replay does not know it again by any length:
-`kShrinks` of the engine's."""
-
-ANOTHER_ORDER = 4
-"""The ratio of all bytes of two iterations from which on neither is the other one's beginning."""
+"""Maximum number of requests of a plan for several lengths, as a multiple of the smallest member's:
+beyond it they have too little in common."""
 
 UNION_LOAD = 1.02
-"""Its largest sum of live bytes, likewise: a union has blocks that are never alive together."""
+"""Maximum load of a plan for several lengths, as a multiple of the largest member's: a union has
+blocks that are never alive together."""
 
-# --- waiting ---
+FAR_APART = 16
+"""Ratio of two sizes of one request from which on replay does not recognise it at another length:
+`kShrinks` of the engine's."""
 
-WAIT_PRICE = 1.0
-"""Of a plan's pages: how many windows have to have moved before it serves."""
+# --- installation ---
 
-WAIT_EXCESS = 2.0
-"""Of them: how many more than windows a plan may have moved until it gives way."""
-
-ROOM_SHARE = 0.005
-"""Pages that a plan may add, as a share of the most that were held; with more it waits."""
+ROOM_SHARE = 0.003
+"""Pages that a plan may add, as a share of the most that windows held."""
 
 ROOM_PAGES = 1
 """Pages that any plan may add: a request costs a tenth of what it does in a window."""
 
-LEARN_BEFORE = 0.5
-"""Of what a plan has to pay, before it serves: from which on iterations are learned from, which
-takes milliseconds each."""
+# --- replay ---
 
-# --- giving up ---
+GOOD_SHARE = 0.999
+"""Share of an iteration's bytes from slots below which the misses are explained when memory runs
+out."""
 
 WORTHWHILE_SHARE = 0.6
-"""Of an iteration's bytes, from an arena: below it an arena costs more than it saves."""
+"""Minimum share of a program's bytes that plans serve it has departed from, to be kept: below it an
+arena costs more than it saves."""
 
-RECENT_ITERATIONS = 12
-"""The last ones that are looked at for that."""
-
-MOST_POOR = 7
-"""Of these: how many may be below it."""
+TRIMMED_SHARE = 0.9
+"""Share of an iteration's bytes from slots below which malloc has served so much on the CPU that
+what it keeps of that goes back to the system."""
 
 # --- arenas ---
 
 REST_ITERATIONS = 4
-"""Between two pauses in which pages of an arena go to others: they are touched anew afterwards,
-which may take as long as an iteration or two."""
-
-TRIMMED_SHARE = 0.9
-"""Of an iteration's bytes, from slots: below it malloc has served so much on the CPU that what it
-keeps of that goes back to the system."""
-
-HELD_SHARE = 0.97
-"""Of an iteration's bytes, from slots: below it, where slots were taken, there may be a block in
-one that does not die any more."""
-
-HELD_ITERATIONS = 2
-"""Such iterations in a row after which plans go to another arena, the first time."""
+"""Iterations between two pauses in which pages of an arena go to others: they are touched anew
+afterwards, which may take as long as an iteration or two."""
 
 SHRINK_SHARE = 0.9
-"""Of an arena: one is exchanged for a smaller one only if that needs less."""
+"""Size of a new arena, as a share of the old one, below which the old one is exchanged for it."""
 
 # --- threads ---
 
@@ -141,14 +78,15 @@ TURN_PATIENCE = 4
 """Iterations of another thread in a row, after which the session follows that one."""
 
 TAIL_SHARE = 1 / 8
-"""Of a thread's requests: up to which those of its predecessor are what that does after its step,
-and not an iteration at the same time."""
+"""A thread's requests after its step count as its tail up to this share, and not as an iteration
+that another thread runs at the same time."""
 
 TURN_DEADLINE = 60.0
 """Seconds that a session waits for its turn on a device that it shares with others."""
 
 TURN_LOOK = 1.0
-"""Seconds after which it looks whether the thread that has the turn still lives."""
+"""Seconds after which it checks whether the thread that has the turn still lives."""
 
 THREAD_SHARE = 0.05
-"""Of an iteration's requests: from which on a thread counts among those that request memory."""
+"""Share of an iteration's requests from which on a thread counts among those that request
+memory."""

@@ -4,7 +4,6 @@ from dataclasses import replace
 from pathlib import Path
 
 from pgmo.allocator.plans.loop_planning import make_plan
-from pgmo.allocator.plans.observed_sizes import ObservedSizes
 from pgmo.allocator.plans.plan_set import PlannedProfile, PlanSet
 from pgmo.allocator.plans.store import save
 from pgmo.allocator.ranks.directory import directory_of
@@ -29,7 +28,6 @@ class Installer:
     Attributes:
         plans: what the engine has.
         opening: the plan of the first iteration, to be saved with the others.
-        seen: the sizes that iterations had, where plans are for larger ones.
     """
 
     def __init__(self, state: SessionState, recorder: Recorder) -> None:
@@ -38,7 +36,6 @@ class Installer:
         self._engine = state.adapter.engine
         self.plans = PlanSet(state.adapter)
         self.opening: PlannedProfile | None = None
-        self.seen = ObservedSizes()
         self._followed: dict[tuple[int, int], int] = {}  # the last iteration that did, by plan
         self._world: World | None = None  # that the last plans were saved for
         self._too_large = MAX_SIZE  # bytes of an arena for which there was no memory
@@ -114,10 +111,8 @@ class Installer:
         if options.save_directory is None:
             return
         try:
-            planning = self._state.planning
-            plans = [self.seen.without_headroom(planned, planning) for planned in self.plans.all]
             # The main one is the one that needs most.
-            plans.sort(key=lambda planned: -planned.plan.arena)
+            plans = sorted(self.plans.all, key=lambda planned: -planned.plan.arena)
             files = self._write(plans, options.save_directory)
         except FileError as error:
             self._state.warn(f"the plan could not be saved: {error}")  # training goes on
@@ -147,7 +142,6 @@ class Installer:
         """Drop what is known of dropped plans: a program may have new structures without end."""
         keys = {planned.key for planned in plans}
         self._followed = {key: last for key, last in self._followed.items() if key in keys}
-        self.seen.forget_others(plans)
 
     def _fall_back(self, before: list[PlannedProfile], size: int, error: AdapterError) -> None:
         """Goes on with the plans so far, where there is no memory for a larger arena."""

@@ -17,7 +17,6 @@ from numpy.typing import NDArray
 from pgmo.allocator import tuning
 from pgmo.allocator.adapters.adapter import Adapter, Memory
 from pgmo.allocator.plans.layout import Layout
-from pgmo.allocator.plans.survivors import blocks_in, missed
 from pgmo.columns import numbered
 from pgmo.errors import AdapterError, PlanError
 from pgmo.packing.plan import Plan
@@ -37,20 +36,16 @@ class PlannedProfile:
     Args:
         plan: the plan.
         profile: the profile; None for a plan that was loaded.
-        headroom: share by which requests that grew are planned larger than they were ever seen.
         family: requests that change their sizes together have one number, shape (requests,); None
             for those that are planned for one size.
         load: bytes that the largest of the iterations it was made from had alive at once; 0 where
             that is what the plan says.
-        guessed: whether it is a guess which requests vary: no iteration of another length was seen.
     """
 
     plan: Plan
     profile: Profile | None
-    headroom: float = 0.0
     family: NDArray[np.uint32] | None = None
     load: int = 0
-    guessed: bool = False
 
     def __post_init__(self) -> None:
         """A plan of another rank has the lifetimes of that one, and so has what is shown of it."""
@@ -66,11 +61,6 @@ class PlannedProfile:
         family = families(self.plan.size, self.plan.stream)
         known = np.flatnonzero(self.plan.shorter)
         return refine(family, known, self.plan.shorter[known]) if len(known) else family
-
-    @property
-    def provisional(self) -> bool:
-        """Whether the recording left open how long some of the blocks live."""
-        return self.profile is not None and not self.profile.steady
 
     @cached_property
     def key(self) -> tuple[int, int]:
@@ -98,7 +88,6 @@ class PlanSet:
         self._arena = 0
         self._trims = 0  # iterations after which idle pages are returned
         self._missing: dict[int, int] = {}  # streams without an arena yet: where they begin
-        self._bases: dict[int, int] = {}  # the addresses at which the streams' arenas begin
         self.all: list[PlannedProfile] = []
 
     def __len__(self) -> int:
@@ -126,23 +115,6 @@ class PlanSet:
         # What a smaller plan leaves of addresses alone is nobody's loss.
         return not self._roomy and needed.size < tuning.SHRINK_SHARE * self._layout.size
 
-    def _in_the_way(self, plans: list[PlannedProfile]) -> bool:
-        """Whether what lives in slots would keep much of the next iteration from its own.
-
-        As a cache of keys and values, that lives on where another plan has something else. Where
-        memory comes when it is touched, the old arena keeps no more than what lives there.
-        """
-        if not self._adapter.lazy or not self._bases:
-            return False
-        blocks = blocks_in(self._engine.living(), self._bases, self._layout)
-        if not len(blocks.begin):
-            return False
-        return any(
-            missed(planned.plan, self._layout.place(planned.plan)[0], blocks)
-            > (1 - tuning.HELD_SHARE) * int(planned.plan.size.sum())
-            for planned in plans
-        )
-
     def install(self, plans: list[PlannedProfile]) -> None:
         """Replays these plans from now on.
 
@@ -153,7 +125,7 @@ class PlanSet:
         for planned in plans:
             if planned not in self.all:
                 check_replayable(planned.plan, self._adapter.alignment)
-        exchange = self.needs_exchange(plans) or self._in_the_way(plans)
+        exchange = self.needs_exchange(plans)
         self._engine.remove_plans()
         if exchange:
             # The old arenas first: the two are never needed together.
@@ -213,11 +185,6 @@ class PlanSet:
         self._adapter.empty_cache()
         self._trims = max(self._trims, 1)
 
-    def leave_arena(self) -> None:
-        """Keeps all plans, but serves nothing until they are installed again, in another arena."""
-        self._engine.remove_plans()
-        self._engine.detach_arena()
-
     def set_aside(self) -> None:
         """Forgets all plans, but keeps arenas in which blocks live: they could not go back."""
         if not self._engine.statistics()["live_slot_bytes"]:
@@ -232,7 +199,7 @@ class PlanSet:
         self._engine.detach_arena()
         self._layout = Layout([])
         self._arena = 0
-        self._missing, self._bases = {}, {}
+        self._missing = {}
         self.all = []
 
     def _serve(self, plans: list[PlannedProfile]) -> None:
@@ -287,7 +254,7 @@ class PlanSet:
 
     def _hand_over(self, layout: Layout, taken: dict[int, Memory | None]) -> None:
         self._layout = layout
-        self._missing, self._bases = {}, {}
+        self._missing = {}
         spill = taken.pop(_SPILL, None)
         if spill is not None:  # first: with each arena, plans are checked against all there is
             self._engine.add_spill(layout.resident, spill.base, spill.bytes, *spill.owner)
@@ -297,7 +264,6 @@ class PlanSet:
                 self._missing[stream] = begin
             else:
                 self._engine.add_arena(stream, begin, memory.base, memory.bytes, *memory.owner)
-                self._bases[stream] = memory.base
 
     def _add(self, planned: PlannedProfile) -> None:
         plan = planned.plan
@@ -316,7 +282,6 @@ class PlanSet:
             alignment=plan.alignment,
             # Only addresses are there to grow into, and what is spilled stays where it is.
             shorter=self._shorter(plan) if self._roomy and not plan.spilled else None,
-            guessed=planned.guessed,
             behind=_behind(plan, streams),
         )
 

@@ -1,7 +1,6 @@
 """What a session can tell at any moment: what it has done, evidence for a verdict, a recording."""
 
 from pgmo.allocator.plans.plan_set import PlanSet
-from pgmo.allocator.session.learning.waiting import Waiting
 from pgmo.allocator.session.recorder import Recorder
 from pgmo.allocator.session.state import SessionState
 from pgmo.allocator.session.statistics import Summary
@@ -19,7 +18,6 @@ class Account:
         collector: has counted.
         recorder: has the tags of what was recorded.
         plans: those that serve.
-        waiting: has those that do not pay yet.
 
     Example:
         >>> lifecycle.account.summary().iterations  # doctest: +SKIP
@@ -32,20 +30,19 @@ class Account:
         collector: StatisticsCollector,
         recorder: Recorder,
         plans: PlanSet,
-        waiting: Waiting,
     ) -> None:
         self._state = state
         self._collector = collector
         self._recorder = recorder
         self._plans = plans
-        self._waiting = waiting
 
     def summary(self) -> Summary:
         """What has been done so far."""
         state = self._state
         notes = tuple(note for note in (*state.notes, state.adapter.note) if note)
-        waits = self._waiting.explanation
-        return self._collector.summary(state.plan, len(self._plans), state.replans, notes, waits)
+        return self._collector.summary(
+            state.plan, len(self._plans), state.replans, notes, state.waits
+        )
 
     def evidence(self) -> Evidence:
         """Return what a verdict is based on, as things stand; to be called before the end."""

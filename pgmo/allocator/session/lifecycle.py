@@ -1,11 +1,21 @@
-"""What a session does at the end of each iteration: record on, plan, replay, record again.
+"""State machine of one session: what the end of each iteration does.
 
-    state             where it stands           recorder     recording, tags
-    installer         plans into the engine     learning     lessons, plans that do not pay yet
-    first_iteration   the opening               account      what has been done so far
-    lifecycle         which of them comes next
+                 iterations repeat, and a plan for them pays
+    RECORD ──────────────────────────────────────────────────▶ REPLAY
+     ▲  │ ▲                                                     │  │
+     │  │ └───────── iterations depart from their plans ────────┘  │
+     │  │                                                          │
+     │  └─ nothing repeats, or no plan pays ─▶ BACKOFF ◀───────────┘
+     └──── after 1, 2, 4 ... iterations ──────────┘     plans serve too little
 
-Kept apart from `session.py`, which is about how a program uses it, and from the frameworks.
+    BYPASS: the session serves nothing any more.    A saved plan starts in REPLAY.
+
+In RECORD and BACKOFF requests are served by pages, or by the framework's allocator where there are
+none, and by the plans that a program has departed from. Only RECORD and REPLAY cost time.
+
+    state       shared state of the parts       installation   whether plans pay
+    recorder    recording, tags                 recorded_plans plans from a recording
+    installer   plans into the engine           first_iteration, given_plans   saved plans
 """
 
 import os
@@ -19,15 +29,12 @@ from pgmo.allocator.plans.plan_set import PlannedProfile
 from pgmo.allocator.plans.store import prepare_directory
 from pgmo.allocator.session import advice
 from pgmo.allocator.session.account import Account
-from pgmo.allocator.session.learning.early_service import EarlyService
+from pgmo.allocator.session.learning.backoff import Backoff
+from pgmo.allocator.session.learning.divergence import DivergenceCounter
 from pgmo.allocator.session.learning.first_iteration import FirstIteration
 from pgmo.allocator.session.learning.given_plans import GivenPlans
-from pgmo.allocator.session.learning.held_slots import HeldSlots
-from pgmo.allocator.session.learning.lessons import is_planned
-from pgmo.allocator.session.learning.recorded_plans import Recorded
-from pgmo.allocator.session.learning.replay_monitor import ReplayMonitor
-from pgmo.allocator.session.learning.strangeness import Strangeness
-from pgmo.allocator.session.learning.waiting import Waiting
+from pgmo.allocator.session.learning.installation import InstallationRule
+from pgmo.allocator.session.learning.recorded_plans import Recorded, is_planned
 from pgmo.allocator.session.options import Options
 from pgmo.allocator.session.recorder import Recorder
 from pgmo.allocator.session.rest import Rest
@@ -37,12 +44,18 @@ from pgmo.allocator.session.statistics_collector import StatisticsCollector
 from pgmo.errors import PgmoError
 from pgmo.profiler.iterations.lifetimes import build_profile
 from pgmo.profiler.iterations.step_finder import Steady, best_effort, find_all
-from pgmo.profiler.profile import Profile, ProfileMeta
+from pgmo.profiler.profile import MAX_SIZE, Profile, ProfileMeta
 from pgmo.profiler.recording import Iteration, split
+
+_ANY_NUMBER = 1 << 62
 
 
 class Lifecycle:
-    """The state machine of one session. Sizes in bytes throughout.
+    """State machine of one session. Sizes in bytes throughout.
+
+    Args:
+        adapter: of the framework's allocator.
+        options: what the program asked for.
 
     Example:
         >>> lifecycle = Lifecycle(torch_cpu(), Options())  # doctest: +SKIP
@@ -58,23 +71,21 @@ class Lifecycle:
         self._engine = adapter.engine
         self._recorder = Recorder(self.state)
         self._installer = Installer(self.state, self._recorder)
-        self._monitor = ReplayMonitor(self.state, self._installer, self._recorder)
-        self._first = FirstIteration(self.state, self._installer)
-        self._waiting = Waiting(self.state, self._installer, self._recorder)
         self._plans = self._installer.plans
-        self.account = Account(
-            self.state, self.collector, self._recorder, self._plans, self._waiting
-        )
-        self._early = EarlyService(self.state, self._plans, self._recorder)
-        self._strange = Strangeness(options.patience)
-        self._held = HeldSlots()
+        self._first = FirstIteration(self.state, self._installer)
         self._given = GivenPlans(self.state, adapter.alignment)
+        self._rule = InstallationRule(self.state)
+        self._backoff = Backoff()
+        self._divergence = DivergenceCounter(options.patience)
+        self._served = 0  # bytes from slots since recording began
+        self._requested = 0
+        self.account = Account(self.state, self.collector, self._recorder, self._plans)
         self._process = os.getpid()
 
-    # --- start, stop, and each iteration --------------------------------------------------------
+    # --- start and stop -------------------------------------------------------------------------
 
     def start(self) -> None:
-        """Begins with recording, with a saved plan, or with a profile.
+        """Begin with recording, or with the plan or profile that the program gave.
 
         Raises:
             FileError, PlanError: when the plan or profile given cannot be read or replayed.
@@ -90,301 +101,279 @@ class Lifecycle:
             opening = plans[0].plan.opening if self._given.may_open else None
             if opening is not None and self._first.begin(opening, plans):
                 return
-            self.state.phase = Phase.VERIFY
-        self._start_recording()
+        self._record()
 
     def stop(self) -> None:
-        """Serves nothing from now on; the arena goes back when its last block has died."""
+        """Serve nothing from now on; the arena goes back when its last block has died."""
         self._recorder.stop()
-        here = os.getpid() == self._process  # a forked child leaves the file to its parent
-        if here and self._monitor.unsaved and self._still(Phase.REPLAY):
-            self._installer.save()
         self._plans.clear()
         self.collector.close()
         self.state.phase = Phase.CLOSED
 
     @property
     def opening(self) -> Profile | None:
-        """The first iteration, if it was recorded to be kept."""
+        """The first iteration's profile, if it was recorded to be kept."""
         return self._first.profile
 
-    def end_iteration(self, complete: bool) -> None:
-        """Ends an iteration; one that an exception cut short is not learned from.
+    # --- the end of an iteration ----------------------------------------------------------------
 
-        Not to be called in a forked child, for which the engine is in bypass.
+    def end_iteration(self, complete: bool) -> None:
+        """End an iteration. Not to be called in a forked child, whose engine is in bypass.
+
+        Args:
+            complete: False when an exception cut it short: nothing is learned from it.
         """
         try:
-            self._after_iteration(complete)
+            self._end_iteration(complete)
         except PgmoError:
             raise
         except BaseException:
             # Ctrl-C, most of all while planning. Plans are not exchanged by halves, so they may go
-            # on serving; but a recording may have ended that nobody has learned from.
-            if self._still(Phase.WAIT):
-                self._waiting.end()
-                self.state.phase = Phase.RECORD
-            if self.state.phase in (Phase.RECORD, Phase.VERIFY):
-                self._start_recording()
+            # on serving; but a recording may have ended without a plan.
+            if self.state.phase is Phase.RECORD:
+                self._record()
             raise
 
-    def _after_iteration(self, complete: bool) -> None:
+    def _end_iteration(self, complete: bool) -> None:
         if complete and self._engine.pass_iteration():
             return
-        state = self.state
         self._catch_up()
         self._engine.end_iteration()
         plan = self._engine.ended_plan if self._first.running or len(self._plans) else -1
         grown, stretched = self._engine.take_grown(), self._engine.take_stretched() > 0
-        statistics = self.collector.count(state.phase, plan)
-        if state.phase is Phase.BYPASS:
+        phase = self.state.phase
+        statistics = self.collector.count(phase, plan)
+        if phase is Phase.BYPASS:
             return
         self._plans.end_iteration()
         self._installer.followed(plan, self.collector.iterations)
+        if not len(self._plans) and self.collector.iterations > 1:  # all is new in the first
+            self._rule.served_by_windows(statistics.driver_calls)
         if self._first.running:
             self._after_first(statistics)
-        elif state.phase is Phase.REPLAY:
-            if complete:
-                self._after_replay(statistics, grown, stretched)
-            if not self._engine.has_arena and self._still(Phase.REPLAY):
-                self._install(self._plans.all, plan)  # it was given back, as memory had run out
-            if complete and self._still(Phase.REPLAY):
-                self._let_pass(statistics)
-        elif state.phase is Phase.WAIT:
-            self._waiting.costs.without_plan(statistics.driver_calls)
-            if complete and self._waiting.learn(statistics):
-                self._install(*self._waiting.end())
-        elif not complete:
-            self._start_recording()
+        elif phase is Phase.REPLAY:
+            self._after_replay(statistics, complete, grown, stretched)
+        elif phase is Phase.BACKOFF:
+            if self._backoff.is_over():
+                self._record()
+        elif complete:
+            self._after_recorded(statistics)
         else:
-            # In the first iteration all is new, and much of it comes only once.
-            if not len(self._plans) and self.collector.iterations > 1:
-                self._waiting.costs.without_plan(statistics.driver_calls)
-            self._recorder.next()
-            if state.phase is Phase.VERIFY:
-                self._after_verify(statistics)
-            else:
-                self._after_record(statistics)
-
-    def _let_pass(self, statistics: IterationStatistics) -> None:
-        """Has iterations pass from which nothing can be learned, as far as what is known allows.
-
-        An iteration as it was planned passes, and one like the last one if that was all right.
-        """
-        most = self._monitor.may_pass if self._plans.calm else 0
-        if most <= 0:
-            return
-        expected = statistics.known_rate >= self._options.min_hit_rate
-        without = statistics.misses["no_arena"] or any(statistics.driver_calls.values())
-        self._engine.let_pass(most, expected and not without, self._monitor.most_bytes)
+            self._record()
 
     def _catch_up(self) -> None:
-        """Draws from iterations that have passed what would have been drawn from each."""
+        """Count the iterations that have passed without a look at each."""
         passed = self.collector.take_passed()
-        if not passed.iterations:
-            return
         for plan, iteration in passed.followed.items():
             self._installer.followed(plan, iteration)
-        self._waiting.costs.passed(passed.iterations)
-        self._monitor.passed(passed.iterations, passed.requested)
-        self._strange.passed(passed.iterations)
+        self._divergence.passed(passed.iterations)
 
-    # --- after each phase -----------------------------------------------------------------------
+    # --- RECORD ---------------------------------------------------------------------------------
 
-    def _after_first(self, statistics: IterationStatistics) -> None:
-        if self._first.end(statistics) and self._given.served(statistics.known_rate):
-            self._install(self._given.plans, 0)
-            return
-        self._plans.set_aside()
-        self.state.phase = Phase.VERIFY
-        self._start_recording()
+    def _record(self) -> None:
+        """Record anew. Plans that a program has departed from go on serving meanwhile."""
+        self.state.phase = Phase.RECORD
+        self._served = self._requested = 0
+        self._recorder.start(has_plans=len(self._plans) > 0)
 
-    def _after_record(self, statistics: IterationStatistics) -> None:
+    def _after_recorded(self, statistics: IterationStatistics) -> None:
         if self._engine.recording_truncated:
             self._installer.give_up("an iteration has more requests than can be recorded")
             return
-        iterations = split(self._engine.events())
+        self._recorder.next()
+        self._served += statistics.bytes_hit
+        self._requested += statistics.bytes_requested
         last = self._recorder.iterations >= self._options.max_record_iterations
+        if self._given.wait:
+            latest = split(self._engine.events())[-1]
+            if self._given.fit(latest, last):
+                self._installer.opening = self._given.opening
+                self._replay(self._given.plans, 0)
+                return
+            if not last:
+                return
+            self._given.refuse(latest)
+            self._installer.opening = None  # it is of another program
+        if self._recorder.iterations <= tuning.FOLLOWERS:
+            return
+        iterations = split(self._engine.events())
         steady = [one for one in find_all(iterations) if last or one.followers >= tuning.FOLLOWERS]
-        plans = self._early.others
-        new = [one for one in steady if not is_planned(plans, iterations[one.reference])]
-        completing = self._monitor.completing
+        known = self._plans.all
+        new = [one for one in steady if not is_planned(known, iterations[one.reference])]
         if new:
-            self._learn(iterations, new)
-        elif last and (steady or completing):
-            self._recorder.stop()  # nothing here that the plans do not cover
-            self.state.phase = Phase.REPLAY
-            self._strange.forget()
-            kept = [one for one in plans if one is not completing]
-            if completing and kept:
-                self._install(kept, -1)
-            self._monitor.completing = None
+            self._plan(iterations, new)
+        elif last and not known and self._needs_any_plan:
+            self._plan_anyway(iterations)
         elif last:
-            self._learn_anyway(iterations)
+            self._stay_or_back_off(repeats=bool(steady))
+
+    @property
+    def _needs_any_plan(self) -> bool:
+        """Whether a plan is wanted though no two iterations agree."""
+        return self._options.record_only or self._options.budget is not None
+
+    def _stay_or_back_off(self, repeats: bool) -> None:
+        """Go on with the plans there are, if they serve most of what the program requests."""
+        worthwhile = self._served >= tuning.WORTHWHILE_SHARE * self._requested
+        if len(self._plans) and (repeats or worthwhile):
+            self._recorder.stop()
+            self.state.phase = Phase.REPLAY
+            self._divergence.forget()
         else:
-            self._early.serve(iterations, statistics)
+            self._back_off("its iterations do not repeat")
+
+    def _back_off(self, reason: str) -> None:
+        """Record nothing for a while, which is longer each time."""
+        self._recorder.stop()
+        self._plans.clear()
+        self._backoff.begin()
+        self.state.waits = reason
+        self.state.phase = Phase.BACKOFF
+
+    # --- from a recording to plans --------------------------------------------------------------
+
+    def _plan_anyway(self, iterations: list[Iteration]) -> None:
+        """Plan from what there is, although no two iterations agree."""
+        steady = best_effort(iterations)
+        if steady is None:
+            self._installer.give_up("the iterations allocate nothing on this device")
+            return
+        recorded = self._recorder.iterations
+        self._plan(iterations, [steady])
+        if self._is_in(Phase.REPLAY):
+            self.state.warn(
+                f"{recorded} iterations were recorded and no two agree "
+                f"({steady.explanation}), so the plan will serve only part of the requests"
+            )
+
+    def _plan(self, iterations: list[Iteration], found: list[Steady]) -> None:
+        """Plan the structures that a recording has shown, and replay if that pays."""
+        tags = self._recorder.tags
+        profiles = [
+            (build_profile(iterations, steady, tags, self._meta_of(steady)), steady)
+            for steady in reversed(found)  # the newest last: its plan is the one that is shown
+        ]
+        profile, steady = profiles[-1]
+        if self._options.record_only:
+            self._first.note(iterations, steady, tags, self._meta_of(steady))
+            self._recorder.stop()
+            self.state.profile, self.state.phase = profile, Phase.BYPASS
+            return
+        useful = [(one, steady) for one, steady in profiles if np.any(one.turns > 0)]
+        if not useful:
+            self.state.profile = profile
+            self._back_off("no block of an iteration is ever freed")
+            return
+        known = self._plans.all
+        if not known:
+            steady = useful[-1][1]
+            self._first.note(iterations, steady, tags, self._meta_of(steady))
+        recorded = Recorded(iterations, useful, known)
+        plans, shown = recorded.plans(self.state.planning, self._keeps_gaps)
+        if not plans:
+            self._back_off("the framework has idle memory for all that an iteration needs")
+            return
+        plans, shown = self._installer.within_limit(plans, shown)
+        self.state.profile, self.state.plan = plans[shown].profile, plans[shown].plan
+        objection = self._rule.objection(plans, exact=recorded.repeats)
+        if not objection:
+            self._replay(plans, shown)
+            self._installer.save()
+        elif known:
+            self._stay_or_back_off(repeats=True)
+        else:
+            self._back_off(objection)
 
     @property
     def _keeps_gaps(self) -> bool:
         """Whether plans leave out what the framework has idle memory for, in this process alone."""
         return self._options.save_directory is None and self._options.budget is None
 
-    def _after_verify(self, statistics: IterationStatistics) -> None:
-        """Serves from the plan given as soon as an iteration has followed it.
+    def _meta_of(self, steady: Steady) -> ProfileMeta:
+        return self.state.meta({"steady": steady.kind, "found": steady.explanation})
 
-        Not before: the first iteration's extra requests (optimizer state) would be taken for
-        planned ones of the same size, and these blocks would hold their slots for good.
-        """
-        if self._engine.recording_truncated:
-            self._installer.give_up("an iteration has more requests than can be recorded")
+    # --- REPLAY ---------------------------------------------------------------------------------
+
+    def _replay(self, plans: list[PlannedProfile], number: int) -> bool:
+        """Serve from these plans; on failure from those so far, or from none."""
+        self._recorder.stop()
+        installed = self._installer.install(plans, number)
+        if self._is_in(Phase.REPLAY):
+            self._engine.trust_plans()
+            self._divergence.forget()
+            self._backoff.forget()
+            self.state.waits = ""
+        return installed
+
+    def _after_first(self, statistics: IterationStatistics) -> None:
+        """A saved plan has served the program's first iteration."""
+        if self._first.end(statistics) and self._given.served(statistics.known_rate):
+            self._replay(self._given.plans, 0)
             return
-        latest = split(self._engine.events())[-1]
-        last = self._recorder.iterations >= self._options.max_record_iterations
-        if self._given.fit(latest, last):
-            self._recorder.stop()
-            self._installer.opening = self._given.opening
-            self._install(self._given.plans, 0)
-        elif last:
-            self._given.refuse(latest)
-            self._installer.opening = None  # it was another program's
-            self.state.phase = Phase.RECORD
-            self._after_record(statistics)
+        self._plans.set_aside()
+        self._record()
 
     def _after_replay(
+        self,
+        statistics: IterationStatistics,
+        complete: bool,
+        grown: list[tuple[int, int]],
+        stretched: bool,
+    ) -> None:
+        if complete:
+            self._judge(statistics, grown, stretched)
+        if not self._is_in(Phase.REPLAY):
+            return
+        if not self._engine.has_arena:  # it was given back, as memory had run out
+            self._replay(self._plans.all, statistics.plan)
+        elif complete:
+            self._let_pass(statistics)
+
+    def _judge(
         self, statistics: IterationStatistics, grown: list[tuple[int, int]], stretched: bool
     ) -> None:
-        state, monitor = self.state, self._monitor
-        if self._waiting.gives_way(statistics):
+        known = statistics.known_rate >= self._options.min_hit_rate
+        if (grown or stretched) and known and self._replan(statistics.plan, grown):
             return
-        good = monitor.judge(statistics, bool(grown))
-        if self._adapter.lazy and self._held.need_another_arena(statistics):
-            self._plans.leave_arena()
+        served = statistics.hit_bytes_rate
+        if served < tuning.TRIMMED_SHARE and self._adapter.lazy:
+            self._plans.trim()  # malloc's idle memory would lie beside the arena from now on
+        if self.state.plan is not None and served < tuning.GOOD_SHARE:
+            text = advice.while_replaying(self.state.plan, self.state.profile, statistics)
+            self._adapter.advise(text)
+        if not self._divergence.too_often(not known):
             return
-        if statistics.hit_bytes_rate < tuning.TRIMMED_SHARE and self._adapter.lazy:
-            self._plans.trim()  # it would lie beside the arena from now on
-        if monitor.objection:
-            self._installer.give_up(monitor.objection)
-            return
-        if not good:
-            if monitor.learn(statistics):
-                self._after_lesson()
-                return
-            if state.plan is not None:
-                text = advice.while_replaying(state.plan, state.profile, statistics)
-                self._adapter.advise(text)
-            if monitor.wants_more(statistics):
-                self._record_again()
-                return
-        if good and stretched and monitor.learn(statistics, stretched=True):
-            # The engine's plan holds slots where it had them; this one is packed.
-            self._after_lesson()
-            return
-        if good:
-            monitor.look(statistics)
-        monitor.go_on(good)
-        if monitor.grow(grown, statistics):
-            self._after_lesson()
-            return
-        if not monitor.orderly:
-            return  # other iterations will not be more alike
-        outgrown = bool(grown) and not monitor.expected(statistics)
-        strange = outgrown or statistics.known_rate < self._options.min_hit_rate
-        if not self._strange.too_often(strange):
-            return
-        state.warn(
+        self.state.warn(
             "iterations do not follow their plan (of the last one's requests "
             f"{statistics.known_rate:.0%} were expected): recording again"
         )
-        state.replans += 1
-        self._strange.be_more_patient()
-        self._record_again()
+        self.state.replans += 1
+        self._divergence.be_more_patient()
+        self._record()
 
-    def _after_lesson(self) -> None:
-        self._strange.forget()
-        if self._still(Phase.REPLAY):
-            self._waiting.wait_for_room()
+    def _replan(self, number: int, grown: list[tuple[int, int]]) -> bool:
+        """Plan again from the envelope of the sizes seen: section 4 of Sekiyama et al. 2018.
 
-    # --- planning from a recording --------------------------------------------------------------
+        The engine has made its plan larger where it had room for that, and each slot stayed above
+        those that it was above. The new plan is packed.
+        """
+        planned = self._plans.all[number]
+        profile = planned.profile or planned.plan.profile()
+        size = np.maximum(profile.size, self._engine.planned_sizes(number))
+        for request, larger in grown:
+            size[request] = max(size[request], larger)
+        self.state.replans += 1
+        return self._installer.replan(profile.widened(size), number)
 
-    def _learn_anyway(self, iterations: list[Iteration]) -> None:
-        """Plans from what there is, although no two iterations agree."""
-        steady = best_effort(iterations)
-        if steady is None:
-            self._installer.give_up("the iterations allocate nothing on this device")
+    def _let_pass(self, statistics: IterationStatistics) -> None:
+        """Have iterations like the last one pass without a look, if that was as planned."""
+        if not self._plans.calm or self._divergence.count:
             return
-        self.state.unsteady = True
-        recorded = self._recorder.iterations
-        self._learn(iterations, [steady])
-        if self._still(Phase.REPLAY):
-            self.state.warn(
-                f"{recorded} iterations were recorded and no two agree "
-                f"({steady.explanation}), so the plan will serve only part of the requests"
-            )
+        expected = statistics.known_rate >= self._options.min_hit_rate
+        without = statistics.misses["no_arena"] or any(statistics.driver_calls.values())
+        most_bytes = [MAX_SIZE] * len(self._plans)
+        self._engine.let_pass(_ANY_NUMBER, expected and not without, most_bytes)
 
-    def _learn(self, iterations: list[Iteration], found: list[Steady]) -> None:
-        """Plans from a recording, and replays."""
-        tags = self._recorder.tags
-        profiles = [
-            (build_profile(iterations, steady, tags, self._meta_of(steady)), steady)
-            for steady in reversed(found)  # the newest last: its plan is the one that is shown
-        ]
-        if self._options.record_only:
-            steady = profiles[-1][1]
-            self._first.note(iterations, steady, tags, self._meta_of(steady))
-            self._recorder.stop()
-            self.state.profile, self.state.phase = profiles[-1][0], Phase.BYPASS
-            return
-        useful = [(profile, steady) for profile, steady in profiles if np.any(profile.turns > 0)]
-        if useful and not self._early.others:
-            steady = useful[-1][1]
-            self._first.note(iterations, steady, tags, self._meta_of(steady))
-        self._recorder.stop()
-        if not useful:
-            self.state.profile = profiles[-1][0]
-            self._installer.give_up(
-                "no block of an iteration is ever freed, so nothing can be planned"
-            )
-            return
-        recorded = Recorded(
-            iterations, useful, self._early.others, self._early.apart, self._monitor.completing
-        )
-        plans, shown = recorded.plans(self.state.planning, self._keeps_gaps)
-        if not plans:
-            self._installer.give_up("the framework has idle memory for all that an iteration needs")
-            return
-        plans, shown = self._installer.within_limit(plans, shown)
-        again = bool(self._early.others)
-        self._early.end()
-        if not again and self._waiting.begins(plans, shown, alike=recorded.repeats):
-            return
-        if self._install(plans, shown):
-            self._installer.save()
-            self._waiting.wait_for_room()
-
-    def _install(self, plans: list[PlannedProfile], number: int) -> bool:
-        others = plans is not self._plans.all
-        installed = self._installer.install(plans, number)
-        if self._still(Phase.REPLAY):
-            self._waiting.costs.serve()
-            self._engine.trust_plans()
-            self._strange.forget()
-            if others:
-                self._held.restart()
-            self._monitor.restart()
-        return installed
-
-    def _still(self, phase: Phase) -> bool:
+    def _is_in(self, phase: Phase) -> bool:
         """Whether the session is in this phase, which other parts may have changed."""
         return self.state.phase is phase
-
-    # --- recording ------------------------------------------------------------------------------
-
-    def _start_recording(self) -> None:
-        self._recorder.start(has_plans=len(self._plans) > 0)
-
-    def _record_again(self) -> None:
-        """Served from the old plan meanwhile, as far as it goes: memory must not rise for this."""
-        self.state.phase = Phase.RECORD
-        self._start_recording()
-
-    def _meta_of(self, steady: Steady) -> ProfileMeta:
-        return self.state.meta({"steady": steady.kind, "found": steady.explanation})

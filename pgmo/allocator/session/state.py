@@ -31,8 +31,8 @@ class SessionState:
         plan: the latest; None while there is none.
         saved: files written.
         replans: plans that took the place of others.
-        unsteady: whether a plan was made although no two iterations agreed.
         notes: for the summary.
+        waits: why no plan serves, in plain words; "" while one does, and at the beginning.
         gave_up: why everything is delegated for the rest of the session; "" as long as it is not.
         paused: who wants that nobody is served.
         turns: which thread's iterations are counted.
@@ -48,8 +48,8 @@ class SessionState:
     plan: Plan | None = None
     saved: tuple[Path, ...] = ()
     replans: int = 0
-    unsteady: bool = False
     notes: list[str] = field(default_factory=list)
+    waits: str = ""
     gave_up: str = ""
     paused: Pauses = field(init=False)
     turns: Turns = field(init=False)

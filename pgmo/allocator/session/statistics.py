@@ -37,8 +37,7 @@ class Phase(StrEnum):
     """
 
     RECORD = "record"
-    VERIFY = "verify"
-    WAIT = "wait"
+    BACKOFF = "backoff"
     REPLAY = "replay"
     BYPASS = "bypass"
     CLOSED = "closed"
@@ -55,9 +54,8 @@ class IterationStatistics:
 
     Args:
         phase: what the session did; requests are served from slots in `REPLAY`, and in `RECORD`
-            while a diverged program is recorded again, or from a plan of a single iteration. In
-            `WAIT` pages serve, as a plan that is
-            there would move more of them than it saves.
+            while a diverged program is recorded again. In `BACKOFF` nothing is recorded: pages
+            serve, or the framework's allocator where there are none, and nothing is counted.
         requests: how many blocks were asked for.
         hits: how many of them were served from their slots.
         bytes_requested: sum of the sizes asked for.

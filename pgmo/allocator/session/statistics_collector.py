@@ -122,7 +122,7 @@ class StatisticsCollector:
             self._take_passed()
             now, before = self._engine.statistics(), self._before
             change = {name: now[name] - before[name] for name in now}
-            if phase in (Phase.RECORD, Phase.VERIFY, Phase.WAIT):
+            if phase is Phase.RECORD:
                 # Replay counts only while it serves; the recorder sees every request.
                 change["requests"] = change["recorded_requests"]
                 change["requested_bytes"] = change["recorded_bytes"]
@@ -148,10 +148,10 @@ class StatisticsCollector:
         if not self._since and statistics.bytes_hit > WORTHWHILE_SHARE * statistics.bytes_requested:
             self._since = totals["iterations"] + 1
         totals["iterations"] += times
-        recorded = phase in (Phase.RECORD, Phase.VERIFY)
+        recorded = phase is Phase.RECORD
         totals["recorded"] += times * recorded
         totals["served_while_recording"] += times * (recorded and statistics.bytes_hit > 0)
-        totals["waited"] += times * (phase is Phase.WAIT)
+        totals["waited"] += times * (phase is Phase.BACKOFF)
         totals["uncounted"] += times * (phase is Phase.BYPASS)
         totals["run_bytes"] += times * statistics.bytes_requested
         totals["run_bytes_hit"] += times * statistics.bytes_hit

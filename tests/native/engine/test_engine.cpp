@@ -233,30 +233,6 @@ TEST(the_plan_that_followed_the_last_time_is_expected_again) {
   CHECK_EQ(f.engine.statistics().counters.takeovers, 2u);  // there and back, once
 }
 
-TEST(a_plan_that_was_followed_by_mistake_is_not_expected_again) {
-  Fixture f;
-  f.serve({slot(100, 2, 0), slot(200, 2, 1000)});
-  f.add({slot(100, 2, 0), slot(300, 2, 1000), slot(200, 3, 2000)});
-  const auto iterate = [&] {
-    for (const std::size_t size : {100, 200}) {
-      const std::uintptr_t block = f.allocate(size);
-      if (block != 0) f.release(block);
-    }
-    f.engine.end_iteration();
-    return f.engine.ended_plan();
-  };
-  CHECK_EQ(iterate(), 0u);
-  f.engine.select_plan(1);
-  CHECK_EQ(f.allocate(100), Fixture::base(0));
-  f.release(Fixture::base(0));
-  f.engine.end_iteration();
-  CHECK_EQ(f.engine.ended_plan(), 1u);
-  f.engine.correct_plan(0);
-  CHECK_EQ(iterate(), 0u);
-  CHECK_EQ(iterate(), 0u);
-  CHECK_THROWS(f.engine.correct_plan(2), std::invalid_argument);
-}
-
 TEST(pause_delegates_and_resume_goes_on) {
   Fixture f;
   f.serve(kTwoSlots);

@@ -15,12 +15,16 @@ class GivenPlans:
     Args:
         state: where the session stands.
         alignment: bytes, of what the device's allocator gives.
+
+    Attributes:
+        wait: whether there are plans that neither serve nor have been refused.
     """
 
     def __init__(self, state: SessionState, alignment: int) -> None:
         self._state = state
         self._alignment = alignment
         self._nearest = Nearest(state)
+        self.wait = False
 
     def load(self) -> bool:
         """Reads what there is; whether there is something.
@@ -34,6 +38,7 @@ class GivenPlans:
             given = load_given(self._state.options, self._alignment)
         if given is not None:
             self._state.plan, self._state.profile = given
+            self.wait = True
         return given is not None
 
     @property
@@ -64,6 +69,7 @@ class GivenPlans:
         near = self._nearest.is_near(known_rate)
         if near:
             self._nearest.tell(known_rate)
+            self.wait = False
         return near
 
     def fit(self, latest: Iteration, last: bool) -> bool:
@@ -79,6 +85,7 @@ class GivenPlans:
         near = same and self._nearest.is_near(share_of_known(plan, latest))
         if near or (last and self._nearest.another(latest)):
             self._nearest.tell(share_of_known(self.plans[0].plan, latest))
+            self.wait = False
             return True
         return False
 
@@ -95,3 +102,4 @@ class GivenPlans:
                 "making a new one instead"
             )
         self._state.plan = None
+        self.wait = False

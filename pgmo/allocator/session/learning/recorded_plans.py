@@ -1,21 +1,60 @@
-"""Plans from a recording: one for each structure, united where they are of one program."""
+"""Plans from a recording: one for each structure, united where lengths alone differ.
+
+Pure functions: no engine, no framework.
+"""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
+import numpy as np
+from numpy.typing import NDArray
+
+from pgmo.allocator import tuning
+from pgmo.allocator.plans.conversions import requests_of
+from pgmo.allocator.plans.loop_planning import make_plan
 from pgmo.allocator.plans.plan_set import PlannedProfile
-from pgmo.allocator.session.learning.lessons import (
-    families_of,
-    learn,
-    merge,
-    relatives,
-    shorter_of,
-    without_provisional,
-)
 from pgmo.packing.planning_options import PlanningOptions
+from pgmo.profiler.iterations.families import families, refine
+from pgmo.profiler.iterations.iteration_kinds import compare
+from pgmo.profiler.iterations.one_shot import profile_iteration
+from pgmo.profiler.iterations.request_pairs import UNPAIRED
 from pgmo.profiler.iterations.step_finder import Steady
+from pgmo.profiler.iterations.union import unite, united_families, united_shorter
 from pgmo.profiler.profile import Profile
 from pgmo.profiler.recording import Iteration
+
+
+@dataclass(frozen=True, eq=False)
+class Structure:
+    """The iterations of a program that differ in lengths alone.
+
+    Args:
+        profile: of all of them.
+        requests: of the profile, in order.
+        family: see `PlannedProfile`.
+        shorter: see `Plan`; None where all iterations are of one length.
+        load: see `PlannedProfile`.
+        in_gap: requests that get no slot, since the framework has memory for them that is idle
+            otherwise; shape (requests,), None for none.
+    """
+
+    profile: Profile
+    requests: Iteration
+    family: NDArray[np.uint32] | None = None
+    shorter: NDArray[np.int64] | None = None
+    load: int = 0
+    in_gap: NDArray[np.bool_] | None = None
+
+    def planned(self, options: PlanningOptions) -> PlannedProfile:
+        """Return the structure with a plan."""
+        profile = self.profile
+        if self.in_gap is not None:
+            profile = replace(profile, shared=profile.shared | self.in_gap)
+        plan = make_plan(profile, options)
+        if self.shorter is not None:
+            # What is planned at less than it was somewhere tells nothing.
+            plan = replace(plan, shorter=np.minimum(self.shorter, plan.size))
+        return PlannedProfile(plan, self.profile, self.family, self.load)
 
 
 @dataclass(frozen=True, eq=False)
@@ -26,15 +65,11 @@ class Recorded:
         iterations: all of them.
         structures: a profile of each structure that repeats, the newest last.
         known: plans that there are.
-        apart: single iterations that come again, and whose lifetimes are those of the others.
-        completing: a plan that this recording takes the place of; None for none.
     """
 
     iterations: Sequence[Iteration]
     structures: Sequence[tuple[Profile, Steady]]
     known: Sequence[PlannedProfile]
-    apart: Sequence[Iteration]
-    completing: PlannedProfile | None
 
     @property
     def repeats(self) -> bool:
@@ -47,31 +82,154 @@ class Recorded:
     def plans(
         self, planning: PlanningOptions, keeps_gaps: bool
     ) -> tuple[list[PlannedProfile], int]:
-        """All plans that there are now, and the number of that of the newest structure.
-
-        None where no request gets a slot.
+        """Return all plans that there are now, and the number of that of the newest structure.
 
         Args:
             planning: how to plan.
             keeps_gaps: whether requests that the framework has idle memory for get no slot.
+
+        Returns:
+            No plans where no request gets a slot.
         """
         useful, same = self.structures, self.repeats
         if same and not self.known:
             useful = useful[-1:]  # what came before was the beginning, which does not come again
-        # What single iterations have taught of these structures is known better now.
-        references = [self.iterations[steady.reference] for _, steady in useful]
-        kept = without_provisional(self.known, references)
-        plans, shown = [one for one in kept if one is not self.completing], 0
+        plans, shown = list(self.known), 0
         for profile, steady in useful:
-            own = (profile, self.iterations[steady.reference])
-            for one, reference in (*relatives(self.iterations, steady, profile), own):
-                family = families_of(self.iterations, steady) if one is profile else None
-                shorter = shorter_of(self.iterations, steady, profile) if one is profile else None
-                in_gap = reference.in_gap if same and keeps_gaps else None
-                merged, number = merge(plans, one, reference, planning, family, in_gap, shorter)
+            requests = self.iterations[steady.reference]
+            newest = Structure(
+                profile,
+                requests,
+                families_of(self.iterations, steady),
+                shorter_of(self.iterations, steady, profile),
+                in_gap=requests.in_gap if same and keeps_gaps else None,
+            )
+            for one in (*shorter_members(self.iterations, steady, profile), newest):
+                merged, number = merge(plans, one, planning)
                 if merged[number].plan.arena:  # else the framework has idle memory for all of it
                     plans, shown = merged, number
-        for early in self.apart:
-            lesson = learn(plans, early, shown, headroom=0.0, planning=planning)
-            plans = lesson.plans if lesson is not None else plans
         return plans, shown
+
+
+def is_planned(plans: Sequence[PlannedProfile], reference: Iteration) -> bool:
+    """Return whether a plan has all requests of an iteration, at its sizes or larger ones."""
+    return any(_covers(planned, reference) for planned in plans)
+
+
+def _covers(planned: PlannedProfile, iteration: Iteration) -> bool:
+    requests = requests_of(planned.plan)
+    match = compare(requests, iteration)
+    if match.kind == "none":
+        return False
+    rows = match.rows_in(requests)
+    return bool(np.all(rows != UNPAIRED) and np.all(requests.size[rows] >= iteration.size))
+
+
+def merge(
+    plans: list[PlannedProfile], one: Structure, planning: PlanningOptions
+) -> tuple[list[PlannedProfile], int]:
+    """Plan a structure together with a plan of the same program, or behind the others.
+
+    Returns:
+        The new list, and the number of the structure's plan in it.
+    """
+    for number, planned in enumerate(plans):
+        both = united(planned, one)
+        if both is not None:
+            new = both if np.any(both.profile.turns > 0) else one
+            return [*plans[:number], new.planned(planning), *plans[number + 1 :]], number
+    return [*plans, one.planned(planning)], len(plans)
+
+
+def united(planned: PlannedProfile, one: Structure) -> Structure | None:
+    """Unite a plan's structure with another of its lengths.
+
+    Returns:
+        None where they are different programs, or too much would have slots that is never alive
+        together.
+    """
+    requests = requests_of(planned.plan)
+    match = compare(requests, one.requests)
+    if match.kind == "none":
+        return None
+    rows = match.rows_in(requests)
+    known = planned.profile or planned.plan.profile()
+    if not _is_known_by_length(known.size, one.requests.size, rows):
+        return None
+    both = unite(known, one.profile, rows)
+    if len(both) > tuning.UNION_REQUESTS * min(len(known), len(one.profile)):
+        return None
+    load = max(planned.load or known.max_load(), one.profile.max_load())
+    if both.max_load() > tuning.UNION_LOAD * load:
+        return None
+    family = united_families(planned.families, rows, one.requests.size)
+    shorter = united_shorter(planned.plan.shorter, known.size, rows, one.requests.size)
+    return Structure(both, one.requests, family, shorter, load)
+
+
+def _is_known_by_length(
+    known: NDArray[np.int64], size: NDArray[np.int64], rows: NDArray[np.int64]
+) -> bool:
+    """Return whether replay would know these requests by those that are known, at another length.
+
+    It would not, where most of what differs does by more than lengths do: one token at a time makes
+    the requests that a whole prompt makes.
+    """
+    paired = rows != UNPAIRED
+    before, after = known[rows[paired]], size[paired]
+    differs = before != after
+    before, after = before[differs], after[differs]
+    far = np.maximum(before, after) > tuning.FAR_APART * np.minimum(before, after)
+    return 2 * int(far.sum()) <= len(far)
+
+
+def families_of(iterations: Sequence[Iteration], steady: Steady) -> NDArray[np.uint32]:
+    """Return the families of a recorded structure: requests that change their sizes together."""
+    reference = iterations[steady.reference]
+    family = families(reference.size, reference.stream)
+    for index in sorted(steady.rows.keys() - steady.shadows):
+        family = refine(family, steady.rows[index], iterations[index].size)
+    return family
+
+
+def shorter_of(
+    iterations: Sequence[Iteration], steady: Steady, profile: Profile
+) -> NDArray[np.int64] | None:
+    """Return the sizes of a structure's requests in its shortest iteration: see `Plan`."""
+    shorter, least = None, int(profile.size.sum())
+    for index in sorted(steady.rows.keys() - steady.shadows):
+        rows, size = steady.rows[index], iterations[index].size
+        paired = rows != UNPAIRED
+        total = int(size[paired].sum())
+        if total < min(least, int(profile.size[rows[paired]].sum())):
+            least, shorter = total, np.zeros(len(profile), np.int64)
+            shorter[rows[paired]] = size[paired]
+    return shorter
+
+
+def shorter_members(
+    iterations: Sequence[Iteration], steady: Steady, profile: Profile
+) -> list[Structure]:
+    """Return shorter members of a structure, for which other kernels were chosen.
+
+    Some requests are left out there, and workspaces come that the profile has no room for. Each of
+    them is united with it, or gets a plan of its own where the union would be much larger.
+
+    Args:
+        iterations: all that were recorded.
+        steady: the structure.
+        profile: of its longest member, the reference.
+    """
+    reference = iterations[steady.reference]
+    largest: dict[int, Iteration] = {}
+    for index in sorted(steady.rows.keys() - steady.shadows - {0}):
+        one = iterations[index]
+        if len(one) == len(reference):
+            continue
+        before = largest.get(len(one))
+        if before is None or one.size.sum() > before.size.sum():
+            largest[len(one)] = one
+    made = [
+        Structure(profile_iteration(one, profile, reference), one) for one in largest.values()
+    ]
+    return [one for one in made if np.any(one.profile.turns > 0)]

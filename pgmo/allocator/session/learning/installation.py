@@ -1,0 +1,106 @@
+"""Decides whether plans are worth an arena, against what windows have taken and moved.
+
+    pages held, when windows alone have served      [ what lives ][ holes ][ fragments ]
+    pages that the plan would have                  [ what lives ][ holes ][ arena ]
+
+Blocks that live at the end of an iteration were placed among blocks that have died, so their pages
+have holes. A window fills these in the next iteration; an arena cannot, and comes on top.
+
+Where an iteration is like the last one, a plan maps nothing. Where lengths vary, each departure
+from a plan moves pages out of the arena, and the next iteration moves them back; windows may move
+fewer. So a plan for varying lengths pays only once windows have moved as many pages as it has, as
+rent is paid before a house is bought (Karlin, Manasse, Rudolph and Sleator, "Competitive snoopy
+caching", Algorithmica 3, 1988, section 2).
+"""
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from pgmo.allocator import tuning
+from pgmo.allocator.plans.plan_set import PlannedProfile
+from pgmo.allocator.session.state import SessionState
+from pgmo.packing.plan import UNPLANNED, Plan
+from pgmo.profiler.profile import NEVER
+
+PAGE = 2 << 20
+"""Bytes of a page: `page` in csrc/pages/tuning.hpp."""
+
+
+class InstallationRule:
+    """Compares plans with the windows that have served so far.
+
+    Args:
+        state: of the session.
+
+    Attributes:
+        moved: pages that windows have mapped at another address.
+        iterations: how many iterations that took.
+    """
+
+    def __init__(self, state: SessionState) -> None:
+        self._state = state
+        self._engine = state.adapter.engine
+        self.moved = 0
+        self.iterations = 0
+
+    def served_by_windows(self, calls: Mapping[str, int]) -> None:
+        """Add an iteration that no plan served.
+
+        Args:
+            calls: its driver calls, by kind.
+        """
+        # New pages have to be mapped in any case.
+        self.moved += max(0, calls.get("maps", 0) - calls.get("creates", 0))
+        self.iterations += 1
+
+    def objection(self, plans: list[PlannedProfile], *, exact: bool) -> str:
+        """Return why these plans do not pay, in plain words; "" when they do.
+
+        Args:
+            plans: at least one.
+            exact: whether all recorded iterations made the same requests at the same sizes.
+        """
+        options = self._state.options
+        # Only plans spill, and only plans are saved.
+        wanted = options.budget is not None or options.save_directory is not None
+        if wanted or not self._state.adapter.pages:
+            return ""
+        pages = PlannedProfile.largest(plans) // PAGE
+        if not exact and self.moved < pages:
+            return (
+                f"its arena has {pages:,} pages, and without it only {self.moved:,} were mapped "
+                f"anew in {self.iterations} iterations"
+            )
+        missing = self._missing_pages(plans)
+        # A session that takes turns with another one has its arena where the other's is idle.
+        if missing > tuning.ROOM_PAGES and self._state.adapter.seat == 0:
+            return (
+                f"beside what lives, its arena would take {missing:,} pages more than the program "
+                "has without it"
+            )
+        return ""
+
+    def _missing_pages(self, plans: list[PlannedProfile]) -> int:
+        """Return how many pages the largest of these plans needs beyond those that windows held."""
+        now = self._engine.statistics()
+        plan = max((one.plan for one in plans), key=lambda plan: plan.arena)
+        with_plan = now["pages_occupied"] + (_pages_of(plan) - _freed_pages(plan)) * PAGE
+        held = now["peak_pages_held"]
+        spare = int(tuning.ROOM_SHARE * held) // PAGE * PAGE
+        return int(-(-(with_plan - held - spare) // PAGE))
+
+
+def _pages_of(plan: Plan) -> int:
+    """Return the pages of a plan's arenas; those of several streams have pages in common."""
+    several = len(np.unique(plan.stream[plan.offset != UNPLANNED])) > 1
+    return -(-(plan.max_load if several else plan.arena) // PAGE)
+
+
+def _freed_pages(plan: Plan) -> int:
+    """Return how many whole pages are left by blocks that live into the next iteration in slots.
+
+    Gradients are such blocks. Small ones share their pages with what stays.
+    """
+    wraps = (plan.offset != UNPLANNED) & (plan.end != NEVER) & (plan.end > plan.ticks)
+    return int((plan.size[wraps] // PAGE).sum())
