@@ -9,6 +9,9 @@ patience against haste. The engine's own are in csrc/engine/tuning.hpp.
 FOLLOWERS = 2
 """Complete iterations after the reference before it is planned: they show what is freed later."""
 
+LONGEST_RECORDING = 24
+"""Maximum number of iterations of one recording: longer ones take time to compare."""
+
 MOST_TAGGED = 3
 """Maximum number of tagged iterations, where something is compiled in each."""
 
@@ -18,7 +21,7 @@ LONGEST_BACKOFF = 64
 # --- saved plans ---
 
 SAME_PROGRAM_SHARE = 0.5
-"""Minimum share of the first iteration's requests that a saved plan expects, to be the program's."""
+"""Share of the first iteration's requests that a saved plan has to expect, to be the program's."""
 
 ALIKE_SHARE = 0.8
 """Minimum share of the shorter one's requests that a first iteration and a steady one have in

@@ -185,7 +185,7 @@ def device_status(session: "Session") -> DeviceStatus:
     misses = sorted(summary.misses.items(), key=lambda pair: -pair[1])
     why = [f"{count} {MISS_REASONS[reason]}" for reason, count in misses if count]
     if summary.waits:
-        why.insert(0, f"the plan waits: {summary.waits}")
+        why.insert(0, f"no plan serves: {summary.waits}")
     return DeviceStatus(
         device=session.device,
         iterations=summary.iterations,

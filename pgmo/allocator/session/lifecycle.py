@@ -33,7 +33,7 @@ from pgmo.allocator.session.learning.backoff import Backoff
 from pgmo.allocator.session.learning.divergence import DivergenceCounter
 from pgmo.allocator.session.learning.first_iteration import FirstIteration
 from pgmo.allocator.session.learning.given_plans import GivenPlans
-from pgmo.allocator.session.learning.installation import InstallationRule
+from pgmo.allocator.session.learning.installation import PAGE, InstallationRule
 from pgmo.allocator.session.learning.recorded_plans import Recorded, is_planned
 from pgmo.allocator.session.options import Options
 from pgmo.allocator.session.recorder import Recorder
@@ -76,7 +76,8 @@ class Lifecycle:
         self._given = GivenPlans(self.state, adapter.alignment)
         self._rule = InstallationRule(self.state)
         self._backoff = Backoff()
-        self._divergence = DivergenceCounter(options.patience)
+        self._divergence = DivergenceCounter(options.patience, options.max_record_iterations)
+        self._to_record = options.max_record_iterations
         self._served = 0  # bytes from slots since recording began
         self._requested = 0
         self.account = Account(self.state, self.collector, self._recorder, self._plans)
@@ -166,13 +167,18 @@ class Lifecycle:
         passed = self.collector.take_passed()
         for plan, iteration in passed.followed.items():
             self._installer.followed(plan, iteration)
-        self._divergence.passed(passed.iterations)
+        self._rule.passed(passed.iterations)
 
     # --- RECORD ---------------------------------------------------------------------------------
 
-    def _record(self) -> None:
-        """Record anew. Plans that a program has departed from go on serving meanwhile."""
+    def _record(self, iterations: int = 0) -> None:
+        """Record anew. Plans that a program has departed from go on serving meanwhile.
+
+        Args:
+            iterations: how many at most; 0: as the options say.
+        """
         self.state.phase = Phase.RECORD
+        self._to_record = iterations or self._options.max_record_iterations
         self._served = self._requested = 0
         self._recorder.start(has_plans=len(self._plans) > 0)
 
@@ -183,7 +189,7 @@ class Lifecycle:
         self._recorder.next()
         self._served += statistics.bytes_hit
         self._requested += statistics.bytes_requested
-        last = self._recorder.iterations >= self._options.max_record_iterations
+        last = self._recorder.iterations >= self._to_record
         if self._given.wait:
             latest = split(self._engine.events())[-1]
             if self._given.fit(latest, last):
@@ -194,33 +200,33 @@ class Lifecycle:
                 return
             self._given.refuse(latest)
             self._installer.opening = None  # it is of another program
-        if self._recorder.iterations <= tuning.FOLLOWERS:
+        known = self._plans.all
+        if self._recorder.iterations <= tuning.FOLLOWERS or (known and not last):
             return
         iterations = split(self._engine.events())
         steady = [one for one in find_all(iterations) if last or one.followers >= tuning.FOLLOWERS]
-        known = self._plans.all
         new = [one for one in steady if not is_planned(known, iterations[one.reference])]
         if new:
             self._plan(iterations, new)
+        elif last and not any(len(one) for one in iterations):
+            self._installer.give_up("the iterations allocate nothing on this device")
         elif last and not known and self._needs_any_plan:
             self._plan_anyway(iterations)
         elif last:
-            self._stay_or_back_off(repeats=bool(steady))
+            self._stay_or_back_off("its iterations do not repeat")
 
     @property
     def _needs_any_plan(self) -> bool:
         """Whether a plan is wanted though no two iterations agree."""
         return self._options.record_only or self._options.budget is not None
 
-    def _stay_or_back_off(self, repeats: bool) -> None:
+    def _stay_or_back_off(self, reason: str) -> None:
         """Go on with the plans there are, if they serve most of what the program requests."""
-        worthwhile = self._served >= tuning.WORTHWHILE_SHARE * self._requested
-        if len(self._plans) and (repeats or worthwhile):
+        if len(self._plans) and self._served >= tuning.WORTHWHILE_SHARE * self._requested:
             self._recorder.stop()
             self.state.phase = Phase.REPLAY
-            self._divergence.forget()
         else:
-            self._back_off("its iterations do not repeat")
+            self._back_off(reason)
 
     def _back_off(self, reason: str) -> None:
         """Record nothing for a while, which is longer each time."""
@@ -235,9 +241,7 @@ class Lifecycle:
     def _plan_anyway(self, iterations: list[Iteration]) -> None:
         """Plan from what there is, although no two iterations agree."""
         steady = best_effort(iterations)
-        if steady is None:
-            self._installer.give_up("the iterations allocate nothing on this device")
-            return
+        assert steady is not None
         recorded = self._recorder.iterations
         self._plan(iterations, [steady])
         if self._is_in(Phase.REPLAY):
@@ -275,14 +279,12 @@ class Lifecycle:
             return
         plans, shown = self._installer.within_limit(plans, shown)
         self.state.profile, self.state.plan = plans[shown].profile, plans[shown].plan
-        objection = self._rule.objection(plans, exact=recorded.repeats)
+        objection = self._rule.objection(plans, exact=recorded.all_exact)
         if not objection:
             self._replay(plans, shown)
             self._installer.save()
-        elif known:
-            self._stay_or_back_off(repeats=True)
         else:
-            self._back_off(objection)
+            self._stay_or_back_off(objection)
 
     @property
     def _keeps_gaps(self) -> bool:
@@ -300,7 +302,6 @@ class Lifecycle:
         installed = self._installer.install(plans, number)
         if self._is_in(Phase.REPLAY):
             self._engine.trust_plans()
-            self._divergence.forget()
             self._backoff.forget()
             self.state.waits = ""
         return installed
@@ -332,24 +333,32 @@ class Lifecycle:
     def _judge(
         self, statistics: IterationStatistics, grown: list[tuple[int, int]], stretched: bool
     ) -> None:
+        plans = self._plans.all
+        if self._rule.costs_more(plans, statistics.driver_calls):
+            pages = PlannedProfile.largest(plans) // PAGE
+            self._back_off(f"its plan has moved {pages:,} pages more than it would without")
+            return
         known = statistics.known_rate >= self._options.min_hit_rate
         if (grown or stretched) and known and self._replan(statistics.plan, grown):
             return
-        served = statistics.hit_bytes_rate
+        served = statistics.planned_bytes_rate
         if served < tuning.TRIMMED_SHARE and self._adapter.lazy:
             self._plans.trim()  # malloc's idle memory would lie beside the arena from now on
         if self.state.plan is not None and served < tuning.GOOD_SHARE:
             text = advice.while_replaying(self.state.plan, self.state.profile, statistics)
             self._adapter.advise(text)
-        if not self._divergence.too_often(not known):
+        if known and served >= tuning.WORTHWHILE_SHARE:
+            return
+        to_record = self._divergence.departed(self.collector.iterations)
+        if not to_record:
             return
         self.state.warn(
             "iterations do not follow their plan (of the last one's requests "
-            f"{statistics.known_rate:.0%} were expected): recording again"
+            f"{statistics.known_rate:.0%} were expected, and {served:.0%} of its bytes came from "
+            "slots): recording again"
         )
         self.state.replans += 1
-        self._divergence.be_more_patient()
-        self._record()
+        self._record(to_record)
 
     def _replan(self, number: int, grown: list[tuple[int, int]]) -> bool:
         """Plan again from the envelope of the sizes seen: section 4 of Sekiyama et al. 2018.
@@ -367,7 +376,7 @@ class Lifecycle:
 
     def _let_pass(self, statistics: IterationStatistics) -> None:
         """Have iterations like the last one pass without a look, if that was as planned."""
-        if not self._plans.calm or self._divergence.count:
+        if not self._plans.calm:
             return
         expected = statistics.known_rate >= self._options.min_hit_rate
         without = statistics.misses["no_arena"] or any(statistics.driver_calls.values())

@@ -234,7 +234,7 @@ class Summary:
             if self.verdict.reason:
                 lines.append(f"  plan       none: {self.verdict.reason}")
         if self.waits:
-            lines.append(f"  plan       waits: {self.waits}")
+            lines.append(f"  plan       none serves: {self.waits}")
         if self.plans and self.blocks:
             plans = "one plan" if self.plans == 1 else f"{self.plans} plans"
             lines.append(
@@ -293,7 +293,7 @@ class Summary:
             recorded += f" ({of_them})"
         parts = [f"{self.iterations} iterations", recorded, f"{self.replayed} replayed"]
         if self.waited:
-            parts.append(f"{self.waited} from pages alone")
+            parts.append(f"{self.waited} without a plan or a recording")
         if self.uncounted:
             parts.append(f"{self.uncounted} without pgmo")
         return ", ".join(parts)
@@ -302,8 +302,8 @@ class Summary:
         """Return the share of all bytes that came from slots, as a line."""
         if not self.run_bytes:
             return []
-        counted = self.iterations - self.uncounted
-        of = f"all {counted}" if not self.uncounted else f"the {counted} counted"
+        counted = self.iterations - self.uncounted - self.waited
+        of = f"all {counted}" if counted == self.iterations else f"the {counted} counted"
         since = f", from iteration {self.since} on" if self.since else ""
         return [
             f"  run        {percent(self.run_share)} of the {format_bytes(self.run_bytes)} that "

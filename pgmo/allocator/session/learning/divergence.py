@@ -1,42 +1,47 @@
-"""When a program has departed from its plans for so long that it is recorded again."""
+"""When a program has departed from its plans so often that it is recorded again, and for how long.
+
+iteration   a a a b a a a b | a a a b a a a b a a      a: planned, b: not
+departures        1       2   └── recorded: b twice, and what it leaves is freed
+"""
+
+from pgmo.allocator import tuning
 
 
 class DivergenceCounter:
-    """Scores replayed iterations that do not follow their plan.
-
-    The score decays, for structures may take turns and one of them be unknown each time; an
-    evaluation now and then is not worth a recording.
+    """Counts replayed iterations that do not follow their plan.
 
     Args:
-        patience: departures in a row that are tolerated.
-
-    Attributes:
-        count: the score: a departure adds two, any other iteration takes one off.
+        patience: departures until the program is recorded again; twice as many each time, or a
+            program with more structures than plans would always be recorded.
+        shortest: iterations of a recording at least.
 
     Example:
-        >>> divergence = DivergenceCounter(patience=2)
-        >>> [divergence.too_often(departed) for departed in (True, False, True, True)]
-        [False, False, False, True]
+        >>> divergence = DivergenceCounter(patience=2, shortest=5)
+        >>> [divergence.departed(iteration) for iteration in (4, 8, 12, 16, 20)]
+        [0, 11, 0, 0, 0]
     """
 
-    def __init__(self, patience: int) -> None:
+    def __init__(self, patience: int, shortest: int) -> None:
         self._patience = patience
-        self.count = 0
+        self._shortest = shortest
+        self._departures = 0
+        self._last = 0
 
-    def too_often(self, departed: bool) -> bool:
-        """Add one iteration; return whether there were too many departures by now."""
-        self.count = self.count + 2 if departed else max(0, self.count - 1)
-        return self.count >= 2 * self._patience
+    def departed(self, iteration: int) -> int:
+        """Add a departure.
 
-    def passed(self, iterations: int) -> None:
-        """Add so many iterations that followed their plan."""
-        self.count = max(0, self.count - iterations)
+        Args:
+            iteration: its number.
 
-    def forget(self) -> None:
-        """Set the score to zero: other plans serve now."""
-        self.count = 0
-
-    def be_more_patient(self) -> None:
-        """Double the patience: a program with more structures than plans would be recorded for
-        ever."""
+        Returns:
+            How many iterations to record now, so that what departs comes twice; 0 for none.
+        """
+        interval = iteration - self._last if self._last else 1
+        self._last = iteration
+        self._departures += 1
+        if self._departures < self._patience:
+            return 0
+        self._departures = 0
         self._patience *= 2
+        wanted = 2 * interval + tuning.FOLLOWERS + 1
+        return max(self._shortest, min(wanted, tuning.LONGEST_RECORDING))

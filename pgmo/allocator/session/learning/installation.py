@@ -9,7 +9,9 @@ have holes. A window fills these in the next iteration; an arena cannot, and com
 Where an iteration is like the last one, a plan maps nothing. Where lengths vary, each departure
 from a plan moves pages out of the arena, and the next iteration moves them back; windows may move
 fewer. So a plan for varying lengths pays only once windows have moved as many pages as it has, as
-rent is paid before a house is bought (Karlin, Manasse, Rudolph and Sleator, "Competitive snoopy
+rent is paid before a house is bought. A plan that has moved as many pages more than windows would
+have is removed, and the next one has to wait for twice as many moves. So neither choice costs more
+than a small multiple of the better one (Karlin, Manasse, Rudolph and Sleator, "Competitive snoopy
 caching", Algorithmica 3, 1988, section 2).
 """
 
@@ -34,8 +36,10 @@ class InstallationRule:
         state: of the session.
 
     Attributes:
-        moved: pages that windows have mapped at another address.
+        moved: pages that windows have mapped at another address since a plan last served.
         iterations: how many iterations that took.
+        excess: pages that plans have moved beyond what windows would have moved.
+        removed: plans that were removed for that.
     """
 
     def __init__(self, state: SessionState) -> None:
@@ -43,6 +47,8 @@ class InstallationRule:
         self._engine = state.adapter.engine
         self.moved = 0
         self.iterations = 0
+        self.excess = 0.0
+        self.removed = 0
 
     def served_by_windows(self, calls: Mapping[str, int]) -> None:
         """Add an iteration that no plan served.
@@ -50,9 +56,29 @@ class InstallationRule:
         Args:
             calls: its driver calls, by kind.
         """
-        # New pages have to be mapped in any case.
-        self.moved += max(0, calls.get("maps", 0) - calls.get("creates", 0))
+        self.moved += _moved(calls)
         self.iterations += 1
+
+    def costs_more(self, plans: list[PlannedProfile], calls: Mapping[str, int]) -> bool:
+        """Add an iteration that plans served; return whether they move too many pages.
+
+        Args:
+            plans: those that serve.
+            calls: driver calls of the iteration, by kind.
+        """
+        self.passed(1)
+        self.excess += _moved(calls)
+        if self.excess <= PlannedProfile.largest(plans) / PAGE or self._is_wanted:
+            return False
+        self.removed += 1
+        self.moved = self.iterations = 0
+        self.excess = 0.0
+        return True
+
+    def passed(self, iterations: int) -> None:
+        """Add so many iterations that plans served without a driver call."""
+        usual = self.moved / self.iterations if self.iterations else 0.0
+        self.excess = max(0.0, self.excess - iterations * usual)
 
     def objection(self, plans: list[PlannedProfile], *, exact: bool) -> str:
         """Return why these plans do not pay, in plain words; "" when they do.
@@ -61,13 +87,10 @@ class InstallationRule:
             plans: at least one.
             exact: whether all recorded iterations made the same requests at the same sizes.
         """
-        options = self._state.options
-        # Only plans spill, and only plans are saved.
-        wanted = options.budget is not None or options.save_directory is not None
-        if wanted or not self._state.adapter.pages:
+        if self._is_wanted:
             return ""
         pages = PlannedProfile.largest(plans) // PAGE
-        if not exact and self.moved < pages:
+        if not (exact and not self.removed) and self.moved < pages << self.removed:
             return (
                 f"its arena has {pages:,} pages, and without it only {self.moved:,} were mapped "
                 f"anew in {self.iterations} iterations"
@@ -81,6 +104,13 @@ class InstallationRule:
             )
         return ""
 
+    @property
+    def _is_wanted(self) -> bool:
+        """Whether nothing but a plan will do: only plans spill, and only plans are saved."""
+        options = self._state.options
+        wanted = options.budget is not None or options.save_directory is not None
+        return wanted or not self._state.adapter.pages
+
     def _missing_pages(self, plans: list[PlannedProfile]) -> int:
         """Return how many pages the largest of these plans needs beyond those that windows held."""
         now = self._engine.statistics()
@@ -89,6 +119,11 @@ class InstallationRule:
         held = now["peak_pages_held"]
         spare = int(tuning.ROOM_SHARE * held) // PAGE * PAGE
         return int(-(-(with_plan - held - spare) // PAGE))
+
+
+def _moved(calls: Mapping[str, int]) -> int:
+    """Return the pages that had another address before; new ones are mapped in any case."""
+    return max(0, calls.get("maps", 0) - calls.get("creates", 0))
 
 
 def _pages_of(plan: Plan) -> int:

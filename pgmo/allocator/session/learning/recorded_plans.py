@@ -79,6 +79,17 @@ class Recorded:
             index in newest.rows for index in range(newest.reference, len(self.iterations))
         )
 
+    @property
+    def all_exact(self) -> bool:
+        """Whether all iterations since the first of any structure made one's requests exactly."""
+        exact = all(steady.kind == "exact" for _, steady in self.structures)
+        first = min(steady.reference for _, steady in self.structures)
+        return exact and all(
+            any(index in steady.rows for _, steady in self.structures)
+            or is_planned(self.known, self.iterations[index])
+            for index in range(first, len(self.iterations))
+        )
+
     def plans(
         self, planning: PlanningOptions, keeps_gaps: bool
     ) -> tuple[list[PlannedProfile], int]:
@@ -229,7 +240,5 @@ def shorter_members(
         before = largest.get(len(one))
         if before is None or one.size.sum() > before.size.sum():
             largest[len(one)] = one
-    made = [
-        Structure(profile_iteration(one, profile, reference), one) for one in largest.values()
-    ]
+    made = [Structure(profile_iteration(one, profile, reference), one) for one in largest.values()]
     return [one for one in made if np.any(one.profile.turns > 0)]

@@ -7,7 +7,7 @@ from functools import partial
 
 import pytest
 
-from pgmo.allocator.session.learning.replay_monitor import ReplayMonitor
+from pgmo.allocator.session.lifecycle import Lifecycle
 from pgmo.allocator.session.statistics import Phase
 from pgmo.errors import SessionError
 from tests.unit.allocator.simulated import LAYERS, Loop, SimulatedAdapter, open_session, run
@@ -47,23 +47,6 @@ def test_what_comes_as_planned_is_not_looked_at_from_the_second_replayed_iterati
         steps(loop, session, 50)
         assert phases == [Phase.RECORD] * 4 + [Phase.REPLAY]
         assert len(session.history) == session.summary().iterations == 50
-        loop.finish()
-
-
-def test_the_end_of_the_watch_is_looked_at(adapter, looked_at):
-    loop = Loop(adapter, LAYERS)
-    with open_session(adapter) as session:
-        phases = looked_at(session)
-        steps(loop, session, 250)
-        loop()
-        assert session.recording is not None
-        session.step()
-        assert len(phases) == 5
-        steps(loop, session, 250)
-        loop()
-        assert session.recording is None
-        session.step()
-        assert len(phases) == 7  # what is not recorded any more, and that nothing is recorded
         loop.finish()
 
 
@@ -127,13 +110,7 @@ def known(session):
     """What later decisions depend on, once what has passed was made up for."""
     lifecycle = session._known.lifecycle
     lifecycle._catch_up()
-    monitor, installer = lifecycle._monitor, lifecycle._installer
-    return (
-        *(lifecycle._strange._count, lifecycle._waiting.costs.excess, dict(installer._followed)),
-        *(monitor._good, monitor._requested, monitor._rising, list(monitor._recent)),
-        *(monitor._credit._left, monitor._disorder, monitor._orderly, monitor.unsaved),
-        dict(installer.seen._most),
-    )
+    return lifecycle._divergence.count, dict(lifecycle._installer._followed)
 
 
 def random_program(seed, adapter, session):
@@ -181,7 +158,7 @@ def test_sessions_that_look_at_each_iteration_tell_the_same(seed, monkeypatch):
     told = []
     for looking in (False, True):
         if looking:
-            monkeypatch.setattr(ReplayMonitor, "may_pass", property(lambda _: 0))
+            monkeypatch.setattr(Lifecycle, "_let_pass", lambda *_: None)
         adapter = SimulatedAdapter()
         with warnings.catch_warnings(), open_session(adapter) as session:
             warnings.simplefilter("ignore")

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from pgmo.allocator.plans.conversions import requests_of
-from pgmo.allocator.session.learning.lessons import is_planned
+from pgmo.allocator.session.learning.recorded_plans import is_planned
 from pgmo.allocator.session.statistics import Phase
 from pgmo.errors import AdapterError, FileError, SessionError
 from tests.unit.allocator.simulated import LAYERS, Loop, SimulatedAdapter, open_session, run

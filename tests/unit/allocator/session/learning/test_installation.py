@@ -1,0 +1,83 @@
+"""When a plan pays, against the windows that have served so far."""
+
+from types import SimpleNamespace
+
+import pytest
+
+from pgmo.allocator.plans.plan_set import PlannedProfile
+from pgmo.allocator.session.learning.backoff import Backoff
+from pgmo.allocator.session.learning.installation import PAGE, InstallationRule
+from pgmo.packing.planner import plan as make_plan
+from pgmo.profiler.profile import Profile
+
+
+def planned(*sizes, start=None, end=None, ticks=None):
+    ticks = ticks or len(sizes)
+    profile = Profile.from_columns(
+        size=sizes, start=start or range(ticks), end=end or [ticks] * ticks, ticks=ticks
+    )
+    return PlannedProfile(make_plan(profile), profile)
+
+
+def rule(occupied=0, held=0, *, pages=True, seat=0, budget=None, save=None):
+    engine = SimpleNamespace(
+        statistics=lambda: {"pages_occupied": occupied * PAGE, "peak_pages_held": held * PAGE}
+    )
+    adapter = SimpleNamespace(engine=engine, pages=pages, seat=seat)
+    options = SimpleNamespace(budget=budget, save_directory=save)
+    return InstallationRule(SimpleNamespace(adapter=adapter, options=options))
+
+
+def test_a_plan_that_needs_no_more_than_windows_held_pays():
+    assert rule(occupied=90, held=100).objection([planned(10 * PAGE)], exact=True) == ""
+    assert rule(occupied=90, held=99).objection([planned(10 * PAGE)], exact=True) == ""
+
+
+def test_pages_beyond_what_windows_held_are_an_objection():
+    text = rule(occupied=90, held=98).objection([planned(10 * PAGE)], exact=True)
+    assert text.startswith("beside what lives, its arena would take 2 pages more")
+
+
+def test_three_in_a_thousand_may_be_added():
+    assert rule(occupied=993, held=1000).objection([planned(10 * PAGE)], exact=True) == ""
+    assert rule(occupied=995, held=1000).objection([planned(10 * PAGE)], exact=True)
+
+
+def test_gradients_are_in_the_arena_once():
+    """They occupy pages already at the end of an iteration, and the next one frees them."""
+    one = planned(10 * PAGE, 2 * PAGE, start=[0, 1], end=[3, 2])
+    assert rule(occupied=100, held=100).objection([one], exact=True)
+    assert rule(occupied=98, held=100).objection([one], exact=True) == ""
+
+
+def test_where_lengths_vary_windows_have_to_have_moved_as_many_pages():
+    one = rule(held=100)
+    assert "only 0 were mapped anew in 0 iterations" in one.objection(
+        [planned(9 * PAGE)], exact=False
+    )
+    one.served_by_windows({"maps": 7, "creates": 3})
+    assert "only 4 were mapped anew in 1 iterations" in one.objection(
+        [planned(9 * PAGE)], exact=False
+    )
+    one.served_by_windows({"maps": 5})
+    assert one.objection([planned(9 * PAGE)], exact=False) == ""
+
+
+@pytest.mark.parametrize("wanted", [{"budget": "1 GiB"}, {"save": "plans"}, {"pages": False}])
+def test_a_plan_that_is_wanted_in_any_case_pays(wanted):
+    assert rule(occupied=99, held=99, **wanted).objection([planned(10 * PAGE)], exact=False) == ""
+
+
+def test_sessions_that_take_turns_share_their_arenas():
+    assert rule(occupied=90, held=90, seat=1).objection([planned(10 * PAGE)], exact=True) == ""
+
+
+def test_pauses_without_recording_double_up_to_a_limit():
+    backoff, lengths = Backoff(), []
+    for _ in range(8):
+        backoff.begin()
+        lengths.append(next(n for n in range(1, 100) if backoff.is_over()))
+    assert lengths == [1, 2, 4, 8, 16, 32, 64, 64]
+    backoff.forget()
+    backoff.begin()
+    assert backoff.is_over()
