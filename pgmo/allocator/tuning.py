@@ -15,8 +15,12 @@ LONGEST_RECORDING = 24
 MOST_TAGGED = 3
 """Maximum number of tagged iterations, where something is compiled in each."""
 
-LONGEST_BACKOFF = 64
-"""Maximum number of iterations between two recordings of a program that does not repeat."""
+SHORTEST_BACKOFF = 4
+"""Iterations between the first and the second recording of a program that does not repeat; twice as
+many after each further one."""
+
+LONGEST_BACKOFF = 256
+"""Maximum number of iterations between two such recordings."""
 
 # --- saved plans ---
 
@@ -52,7 +56,14 @@ ROOM_SHARE = 0.003
 ROOM_PAGES = 1
 """Pages that any plan may add: a request costs a tenth of what it does in a window."""
 
+MOST_EXCESS = 2
+"""Pages that a plan may move beyond what windows would have, as a multiple of its pages: once for
+those that come to it."""
+
 # --- replay ---
+
+LONGEST_GROWTH = 64
+"""Maximum number of iterations between two plans of a program whose sizes keep growing."""
 
 GOOD_SHARE = 0.999
 """Share of an iteration's bytes from slots below which the misses are explained when memory runs

@@ -75,7 +75,8 @@ class Lifecycle:
         self._first = FirstIteration(self.state, self._installer)
         self._given = GivenPlans(self.state, adapter.alignment)
         self._rule = InstallationRule(self.state)
-        self._backoff = Backoff()
+        self._backoff = Backoff(tuning.SHORTEST_BACKOFF, tuning.LONGEST_BACKOFF)
+        self._growth = Backoff(1, tuning.LONGEST_GROWTH)
         self._divergence = DivergenceCounter(options.patience, options.max_record_iterations)
         self._to_record = options.max_record_iterations
         self._served = 0  # bytes from slots since recording began
@@ -167,7 +168,9 @@ class Lifecycle:
         passed = self.collector.take_passed()
         for plan, iteration in passed.followed.items():
             self._installer.followed(plan, iteration)
-        self._rule.passed(passed.iterations)
+        if passed.iterations:
+            self._rule.passed(passed.iterations)
+            self._growth.forget()
 
     # --- RECORD ---------------------------------------------------------------------------------
 
@@ -279,7 +282,7 @@ class Lifecycle:
             return
         plans, shown = self._installer.within_limit(plans, shown)
         self.state.profile, self.state.plan = plans[shown].profile, plans[shown].plan
-        objection = self._rule.objection(plans, exact=recorded.all_exact)
+        objection = self._rule.objection(plans, recorded.repetition)
         if not objection:
             self._replay(plans, shown)
             self._installer.save()
@@ -321,26 +324,31 @@ class Lifecycle:
         grown: list[tuple[int, int]],
         stretched: bool,
     ) -> None:
-        if complete:
-            self._judge(statistics, grown, stretched)
+        followed = complete and self._judge(statistics, grown, stretched)
         if not self._is_in(Phase.REPLAY):
             return
         if not self._engine.has_arena:  # it was given back, as memory had run out
             self._replay(self._plans.all, statistics.plan)
         elif complete:
-            self._let_pass(statistics)
+            self._let_pass(statistics, followed)
 
     def _judge(
         self, statistics: IterationStatistics, grown: list[tuple[int, int]], stretched: bool
-    ) -> None:
+    ) -> bool:
+        """Return whether an iteration followed its plan; if not, do something about it."""
         plans = self._plans.all
         if self._rule.costs_more(plans, statistics.driver_calls):
             pages = PlannedProfile.largest(plans) // PAGE
             self._back_off(f"its plan has moved {pages:,} pages more than it would without")
-            return
+            return False
         known = statistics.known_rate >= self._options.min_hit_rate
-        if (grown or stretched) and known and self._replan(statistics.plan, grown):
-            return
+        if (grown or stretched) and known:
+            # Lengths that rise step by step would be planned at every step.
+            if self._growth.is_over() and self._replan(statistics.plan, grown):
+                self._growth.begin()
+                return False
+        else:
+            self._growth.forget()
         served = statistics.planned_bytes_rate
         if served < tuning.TRIMMED_SHARE and self._adapter.lazy:
             self._plans.trim()  # malloc's idle memory would lie beside the arena from now on
@@ -348,10 +356,10 @@ class Lifecycle:
             text = advice.while_replaying(self.state.plan, self.state.profile, statistics)
             self._adapter.advise(text)
         if known and served >= tuning.WORTHWHILE_SHARE:
-            return
+            return not grown and not stretched
         to_record = self._divergence.departed(self.collector.iterations)
         if not to_record:
-            return
+            return False
         self.state.warn(
             "iterations do not follow their plan (of the last one's requests "
             f"{statistics.known_rate:.0%} were expected, and {served:.0%} of its bytes came from "
@@ -359,6 +367,7 @@ class Lifecycle:
         )
         self.state.replans += 1
         self._record(to_record)
+        return False
 
     def _replan(self, number: int, grown: list[tuple[int, int]]) -> bool:
         """Plan again from the envelope of the sizes seen: section 4 of Sekiyama et al. 2018.
@@ -374,14 +383,13 @@ class Lifecycle:
         self.state.replans += 1
         return self._installer.replan(profile.widened(size), number)
 
-    def _let_pass(self, statistics: IterationStatistics) -> None:
-        """Have iterations like the last one pass without a look, if that was as planned."""
+    def _let_pass(self, statistics: IterationStatistics, followed: bool) -> None:
+        """Have iterations that come as planned pass, and those like the last one if that did."""
         if not self._plans.calm:
             return
-        expected = statistics.known_rate >= self._options.min_hit_rate
         without = statistics.misses["no_arena"] or any(statistics.driver_calls.values())
         most_bytes = [MAX_SIZE] * len(self._plans)
-        self._engine.let_pass(_ANY_NUMBER, expected and not without, most_bytes)
+        self._engine.let_pass(_ANY_NUMBER, followed and not without, most_bytes)
 
     def _is_in(self, phase: Phase) -> bool:
         """Whether the session is in this phase, which other parts may have changed."""

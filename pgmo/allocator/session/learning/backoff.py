@@ -1,27 +1,30 @@
-"""How long a program that does not repeat is left alone before it is recorded again."""
-
-from pgmo.allocator import tuning
+"""How long something that may be in vain is left alone before it is tried again."""
 
 
 class Backoff:
-    """Counts iterations without recording: 1, 2, 4, ... up to `tuning.LONGEST_BACKOFF`.
+    """Counts iterations between two attempts: 1, 2, 4, ... times a first pause.
+
+    Args:
+        shortest: iterations of the first pause.
+        longest: iterations of the longest one.
 
     Example:
-        >>> backoff = Backoff()
+        >>> backoff = Backoff(shortest=1, longest=64)
         >>> backoff.begin(); backoff.is_over()
         True
         >>> backoff.begin(); [backoff.is_over(), backoff.is_over()]
         [False, True]
     """
 
-    def __init__(self) -> None:
-        self._length = 1
+    def __init__(self, shortest: int, longest: int) -> None:
+        self._shortest = self._length = shortest
+        self._longest = longest
         self._left = 0
 
     def begin(self) -> None:
         """Begin a pause that is twice as long as the last one."""
         self._left = self._length
-        self._length = min(2 * self._length, tuning.LONGEST_BACKOFF)
+        self._length = min(2 * self._length, self._longest)
 
     def is_over(self) -> bool:
         """Count one iteration; return whether it was the last one of the pause."""
@@ -29,5 +32,6 @@ class Backoff:
         return self._left <= 0
 
     def forget(self) -> None:
-        """Begin with the shortest pause again: plans serve now."""
-        self._length = 1
+        """End the pause, and begin the next one with the shortest."""
+        self._length = self._shortest
+        self._left = 0

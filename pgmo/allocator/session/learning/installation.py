@@ -23,6 +23,7 @@ from pgmo.allocator import tuning
 from pgmo.allocator.plans.plan_set import PlannedProfile
 from pgmo.allocator.session.state import SessionState
 from pgmo.packing.plan import UNPLANNED, Plan
+from pgmo.profiler.iterations.iteration_kinds import Kind
 from pgmo.profiler.profile import NEVER
 
 PAGE = 2 << 20
@@ -68,7 +69,10 @@ class InstallationRule:
         """
         self.passed(1)
         self.excess += _moved(calls)
-        if self.excess <= PlannedProfile.largest(plans) / PAGE or self._is_wanted:
+        if (
+            self._is_wanted
+            or self.excess <= tuning.MOST_EXCESS * PlannedProfile.largest(plans) / PAGE
+        ):
             return False
         self.removed += 1
         self.moved = self.iterations = 0
@@ -80,17 +84,22 @@ class InstallationRule:
         usual = self.moved / self.iterations if self.iterations else 0.0
         self.excess = max(0.0, self.excess - iterations * usual)
 
-    def objection(self, plans: list[PlannedProfile], *, exact: bool) -> str:
+    def objection(self, plans: list[PlannedProfile], repetition: Kind) -> str:
         """Return why these plans do not pay, in plain words; "" when they do.
 
         Args:
             plans: at least one.
-            exact: whether all recorded iterations made the same requests at the same sizes.
+            repetition: of the recorded iterations: see `Recorded.repetition`.
         """
         if self._is_wanted:
             return ""
+        if repetition == "none":
+            return "some of its iterations do not repeat"
+        if not self._state.adapter.pages:
+            return ""
         pages = PlannedProfile.largest(plans) // PAGE
-        if not (exact and not self.removed) and self.moved < pages << self.removed:
+        at_once = repetition == "exact" and not self.removed
+        if not at_once and self.moved < pages << self.removed:
             return (
                 f"its arena has {pages:,} pages, and without it only {self.moved:,} were mapped "
                 f"anew in {self.iterations} iterations"
@@ -108,8 +117,7 @@ class InstallationRule:
     def _is_wanted(self) -> bool:
         """Whether nothing but a plan will do: only plans spill, and only plans are saved."""
         options = self._state.options
-        wanted = options.budget is not None or options.save_directory is not None
-        return wanted or not self._state.adapter.pages
+        return options.budget is not None or options.save_directory is not None
 
     def _missing_pages(self, plans: list[PlannedProfile]) -> int:
         """Return how many pages the largest of these plans needs beyond those that windows held."""

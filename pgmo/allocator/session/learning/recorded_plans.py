@@ -15,7 +15,7 @@ from pgmo.allocator.plans.loop_planning import make_plan
 from pgmo.allocator.plans.plan_set import PlannedProfile
 from pgmo.packing.planning_options import PlanningOptions
 from pgmo.profiler.iterations.families import families, refine
-from pgmo.profiler.iterations.iteration_kinds import compare
+from pgmo.profiler.iterations.iteration_kinds import Kind, compare
 from pgmo.profiler.iterations.one_shot import profile_iteration
 from pgmo.profiler.iterations.request_pairs import UNPAIRED
 from pgmo.profiler.iterations.step_finder import Steady
@@ -80,15 +80,20 @@ class Recorded:
         )
 
     @property
-    def all_exact(self) -> bool:
-        """Whether all iterations since the first of any structure made one's requests exactly."""
-        exact = all(steady.kind == "exact" for _, steady in self.structures)
+    def repetition(self) -> Kind:
+        """How all iterations since the first of any structure are repetitions.
+
+        Returns:
+            "exact": each is one of the structures at one size, or planned; "fit": some differ in
+            lengths; "none": some are of no structure.
+        """
         first = min(steady.reference for _, steady in self.structures)
-        return exact and all(
-            any(index in steady.rows for _, steady in self.structures)
-            or is_planned(self.known, self.iterations[index])
-            for index in range(first, len(self.iterations))
-        )
+        for index in range(first, len(self.iterations)):
+            if any(index in steady.rows for _, steady in self.structures):
+                continue
+            if not is_planned(self.known, self.iterations[index]):
+                return "none"
+        return "exact" if all(one.kind == "exact" for _, one in self.structures) else "fit"
 
     def plans(
         self, planning: PlanningOptions, keeps_gaps: bool

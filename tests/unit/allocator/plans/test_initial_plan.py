@@ -47,7 +47,7 @@ def test_without_the_opening_one_iteration_is_looked_at_before(adapter, recorded
     profile = at([one.profile for one in recorded], 8)
     with open_session(adapter, profile=profile) as session:
         run(Loop(adapter, times(8)), session, 5)
-    assert session.history[0].phase is Phase.VERIFY
+    assert session.history[0].phase is Phase.RECORD
     assert session.history[-1].hit_rate == 1
     assert session.profile.fingerprint == profile.fingerprint
 

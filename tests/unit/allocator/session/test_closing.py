@@ -206,11 +206,11 @@ def test_an_interrupt_while_plans_are_exchanged(adapter, monkeypatch, at):
 
 
 def test_an_interrupt_while_planning(adapter, monkeypatch):
-    from pgmo.allocator.session.learning import lessons
+    from pgmo.allocator.session.learning import recorded_plans
 
     loop = Loop(adapter, LAYERS)
-    interrupting = Interrupting(lessons.make_plan)
-    monkeypatch.setattr(lessons, "make_plan", interrupting)
+    interrupting = Interrupting(recorded_plans.make_plan)
+    monkeypatch.setattr(recorded_plans, "make_plan", interrupting)
     with open_session(adapter) as session:
         with pytest.raises(KeyboardInterrupt):
             run(loop, session, 6)

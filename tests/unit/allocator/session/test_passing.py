@@ -85,7 +85,6 @@ def test_a_change_is_noticed_at_once_after_any_number_of_iterations(
     with open_session(adapter) as session:
         steps(loop, session, after)
         phases = looked_at(session)
-        replans = session.summary().replans
         if change == "larger":
             loop.scale = 3
         elif change == "another structure":
@@ -99,8 +98,6 @@ def test_a_change_is_noticed_at_once_after_any_number_of_iterations(
         session.step()
         assert phases == [Phase.REPLAY]
         assert session.history[-1].hit_rate < 1
-        if change in ("larger", "another structure") and after < 256:
-            assert session.summary().replans > replans  # it was recorded, and learned from
         loop.finish()
         for block in kept:
             adapter.free(block)
@@ -110,7 +107,8 @@ def known(session):
     """What later decisions depend on, once what has passed was made up for."""
     lifecycle = session._known.lifecycle
     lifecycle._catch_up()
-    return lifecycle._divergence.count, dict(lifecycle._installer._followed)
+    divergence = lifecycle._divergence
+    return divergence._departures, divergence._last, dict(lifecycle._installer._followed)
 
 
 def random_program(seed, adapter, session):

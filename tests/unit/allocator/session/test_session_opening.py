@@ -42,7 +42,7 @@ def test_a_program_that_does_not_follow_the_opening_is_looked_at_before_it_is_se
     loop = Loop(card, OTHER)
     with open_session(card, plan=saved) as session:
         run(loop, session, 1)
-        assert session.phase is Phase.VERIFY
+        assert session.phase is Phase.RECORD
         with pytest.warns(UserWarning, match="does not match this program"):
             run(loop, session, 9)
     assert session.history[-1].hit_rate == 1
@@ -68,7 +68,7 @@ def test_an_arena_in_which_blocks_live_is_kept_for_the_plans(saved, card):
             assert card.served(kept)
             for size in OTHER:
                 card.free(card.request(size))
-        assert session.phase is Phase.VERIFY
+        assert session.phase is Phase.RECORD
         run(loop, session, 1)
         card.free(kept)
         run(loop, session, 5)
@@ -90,7 +90,7 @@ def test_no_memory_for_the_opening(saved, card, monkeypatch):
     loop = Loop(card, LAYERS)
     with pytest.warns(UserWarning, match="cannot serve the first iteration: no memory"):
         with open_session(card, plan=saved) as session:
-            assert session.phase is Phase.VERIFY
+            assert session.phase is Phase.RECORD
             run(loop, session, 4)
     assert [one.hit_rate for one in session.history] == [0, 1, 1, 1]
 

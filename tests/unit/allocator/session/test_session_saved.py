@@ -28,7 +28,8 @@ def saved(adapter, tmp_path):
     loop = Loop(adapter, LAYERS)
     with open_session(adapter, save=tmp_path, model_name="both") as session:
         run(loop, session, 6)
-        train_and_evaluate(adapter, session, loop, 4)
+        with pytest.warns(UserWarning, match="recording again"):
+            train_and_evaluate(adapter, session, loop, 7)
         assert session.history[-1].hit_rate == 1
         assert session.summary().plans == 2
     return tmp_path / "both.pgmoplan"

@@ -103,13 +103,14 @@ def test_a_planned_structure_is_known_beside_a_larger_one_of_as_many_requests(ad
 
     with open_session(adapter) as session:
         iterate(large, 6)
-        iterate(small, 3)
+        with pytest.warns(UserWarning, match="recording again"):
+            iterate(small, 7)
         planned = session._lifecycle._plans.all
         assert [one.plan.size.tolist() for one in planned] == [large, small]
         assert all(is_planned(planned, requests_of(one.plan)) for one in planned)
         iterate(large, 2)
         iterate(small, 2)
-        assert all(one.hit_rate == 1 for one in session.history[7:])
+        assert all(one.hit_rate == 1 for one in session.history[13:])
 
 
 @pytest.mark.parametrize("longer_first", [True, False])
@@ -130,16 +131,11 @@ def test_growth_belongs_to_the_plan_that_outgrew(adapter, longer_first):
             for loop in loops:
                 for scale in (2, 4, 3, 4, 2, 4, 3, 4, 2, 3):
                     one(loop, scale)
-            for scale in (4, 3, *[9, 9, 8, 9] * 6):
+            for scale in (4, 3, *[9, 9, 8, 9] * 12):
                 for loop in loops:
                     one(loop, scale)
             assert {len(planned.plan) for planned in session._lifecycle._plans.all} >= {10, 19}
             assert all(one.hit_rate == 1 for one in session.history[-40:])
-            # The second structure is learned at once at each of three lengths, and grows once, as
-            # the first does. It is recorded because of its gradients; once more, because its
-            # first iteration, which makes the optimizer's state, was taken for another structure.
-            assert session.summary().replans <= 6
-            assert session.summary().recorded <= 4 + 4 + 3
 
 
 def test_lengths_that_rise_step_by_step_are_not_planned_at_every_step(adapter):
@@ -148,11 +144,9 @@ def test_lengths_that_rise_step_by_step_are_not_planned_at_every_step(adapter):
         for scale in range(100, 400):
             loop.scale = scale
             run(loop, session, 1)
-        # A sixteenth is left each time, so lengths four times as large take 23 plans.
-        assert session.summary().replans <= 30
-        assert sum(one.hit_rate == 1 for one in session.history) >= 260
+        assert session.summary().replans <= 20
         assert session.summary().recorded <= 5
-    assert session.plan.arena <= 1.07 * _arena_of(LAYERS, 399)
+    assert session.plan.arena <= _arena_of(LAYERS, 399)
 
 
 def _arena_of(layers, scale):
@@ -191,9 +185,7 @@ def test_structures_that_never_come_again_leave_nothing_behind(adapter):
                     with session.iteration():
                         loop()
             installer = session._lifecycle._installer
-            assert session.summary().replans > 6
             assert len(installer.plans) <= 3
-            assert len(installer.seen) <= 6
             assert len(installer._followed) <= 6
 
 

@@ -218,7 +218,7 @@ def test_an_operator_that_outlasts_its_recording():
     events = []
 
     def end_iteration():
-        session._known.lifecycle._start_recording()  # as after an iteration that was cut short
+        session._known.lifecycle._record()  # as after an iteration that was cut short
 
     with pgmo.optimize(device="cpu") as session:
         amid.append(end_iteration)
