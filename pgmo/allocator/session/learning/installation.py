@@ -67,12 +67,10 @@ class InstallationRule:
             plans: those that serve.
             calls: driver calls of the iteration, by kind.
         """
-        self.passed(1)
         self.excess += _moved(calls)
-        if (
-            self._is_wanted
-            or self.excess <= tuning.MOST_EXCESS * PlannedProfile.largest(plans) / PAGE
-        ):
+        self.passed(1)
+        most = tuning.MOST_EXCESS * PlannedProfile.largest(plans) / PAGE
+        if self._is_wanted or self.excess <= most:
             return False
         self.removed += 1
         self.moved = self.iterations = 0
