@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 INFINITE = float("inf")
 NEVER = 1 << 30
 
-PARTS = ("pages", "matching", "first plans", "waiting", "learning", "giving up")
+PARTS = ("pages", "matching", "recording", "plans")
 
 
 @dataclass(frozen=True)
@@ -56,25 +56,18 @@ RULES = {
         "matching", "requests that were passed over may come late", {"kMostSkipped": 1}
     ),
     # pgmo/allocator/tuning.py
-    "followers": Rule("first plans", "two more iterations are recorded", {"FOLLOWERS": 0}),
-    "price": Rule("waiting", "plans wait until they pay", {"WAIT_PRICE": 0}),
-    "excess": Rule("waiting", "and give way where they cost more", {"WAIT_EXCESS": INFINITE}),
-    "learn_before": Rule("waiting", "they learn before they serve", {"LEARN_BEFORE": 1}),
-    "lessons": Rule("learning", "badly served iterations are learned from", {"GOOD_SHARE": 0}),
-    "union": Rule("learning", "one plan for all shapes of a program", {"UNION_REQUESTS": 0}),
+    "followers": Rule("recording", "two more iterations are recorded", {"FOLLOWERS": 0}),
+    "backoff": Rule("recording", "ever more rarely where nothing repeats", {"LONGEST_BACKOFF": 4}),
+    "longest": Rule("recording", "longer for structures in turn", {"LONGEST_RECORDING": 0}),
+    "price": Rule("plans", "plans for varying lengths wait until they pay", {"PRICE": 0}),
+    "room": Rule("plans", "and until they have room", {"ROOM_PAGES": NEVER}),
+    "excess": Rule("plans", "they go where they cost more", {"MOST_EXCESS": INFINITE}),
+    "union": Rule("plans", "one plan for all lengths of a program", {"UNION_REQUESTS": 0}),
     "union_limits": Rule(
-        "learning",
+        "plans",
         "unless they have too little in common",
         {"UNION_REQUESTS": INFINITE, "UNION_LOAD": INFINITE},
     ),
-    "headroom": Rule("learning", "some more where lengths rise steadily", {"HEADROOM": 0}),
-    "credit": Rule("learning", "lessons are limited", {"MOST_LESSONS": NEVER}),
-    "long_lessons": Rule(
-        "learning", "long iterations pay more for them", {"LESSON_REQUESTS": NEVER}
-    ),
-    "disorder": Rule(
-        "giving up", "disorderly programs are not recorded again", {"STRANGE_SHARE": 2}
-    ),
-    "worthwhile": Rule("giving up", "plans that serve too little go", {"WORTHWHILE_SHARE": 0}),
+    "worthwhile": Rule("plans", "plans that serve too little go", {"WORTHWHILE_SHARE": 0}),
 }
 """By name, in the order of the parts."""

@@ -56,6 +56,10 @@ ROOM_SHARE = 0.003
 ROOM_PAGES = 1
 """Pages that any plan may add: a request costs a tenth of what it does in a window."""
 
+PRICE = 1.0
+"""Pages that windows have to have moved before a plan for varying lengths serves, as a multiple of
+its pages."""
+
 MOST_EXCESS = 2
 """Pages that a plan may move beyond what windows would have, as a multiple of its pages: once for
 those that come to it."""

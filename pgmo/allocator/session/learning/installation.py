@@ -97,7 +97,7 @@ class InstallationRule:
             return ""
         pages = PlannedProfile.largest(plans) // PAGE
         at_once = repetition == "exact" and not self.removed
-        if not at_once and self.moved < pages << self.removed:
+        if not at_once and self.moved < tuning.PRICE * (pages << self.removed):
             return (
                 f"its arena has {pages:,} pages, and without it only {self.moved:,} were mapped "
                 f"anew in {self.iterations} iterations"
