@@ -225,7 +225,8 @@ class Lifecycle:
 
     def _stay_or_back_off(self, reason: str) -> None:
         """Go on with the plans there are, if they serve most of what the program requests."""
-        if len(self._plans) and self._served >= tuning.WORTHWHILE_SHARE * self._requested:
+        worthwhile = self._served >= tuning.WORTHWHILE_SHARE * self._requested
+        if len(self._plans) and (worthwhile or self._needs_any_plan):
             self._recorder.stop()
             self.state.phase = Phase.REPLAY
         else:
