@@ -1,9 +1,9 @@
 """Writes the methods of PyTorch's interpreter table that a trace of a device never calls.
 
 PyTorch tells one object of the events that a program records and waits for. Its class stands for a
-whole interpreter, whose methods differ between versions. Ours means to hear and nothing else
-(csrc/adapters/cuda/history/trace.hpp), so all others are written by this module, from the headers of the
-PyTorch that is installed, and throw.
+whole interpreter, whose methods differ between versions. Ours (csrc/adapters/cuda/history/trace.hpp)
+only listens, so all others are written by this module, from the headers of the PyTorch that is
+installed, and throw.
 
 Source: `c10/core/impl/PyInterpreter.h` and `GPUTrace.h` of PyTorch 2.6 to 2.15.
 """
