@@ -1,7 +1,7 @@
 """Writes the methods of PyTorch's interpreter table that a trace of a device never calls.
 
 PyTorch tells one object of the events that a program records and waits for. Its class stands for a
-whole interpreter, whose methods differ between versions. Ours (csrc/adapters/cuda/history/trace.hpp)
+whole interpreter, whose methods differ by version. Ours (csrc/adapters/cuda/history/trace.hpp)
 only listens, so all others are written by this module, from the headers of the PyTorch that is
 installed, and throw.
 
