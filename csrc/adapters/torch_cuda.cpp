@@ -18,9 +18,9 @@
 
 #include "adapters/cuda/arenas.hpp"
 #include "adapters/cuda/current.hpp"
-#include "adapters/cuda/managed.hpp"
-#include "adapters/cuda/history/trace.hpp"
 #include "adapters/cuda/forks.hpp"
+#include "adapters/cuda/history/trace.hpp"
+#include "adapters/cuda/managed.hpp"
 
 namespace adapter = c10::cuda::CUDACachingAllocator::pgmo;
 

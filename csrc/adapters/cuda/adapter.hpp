@@ -27,10 +27,10 @@
 #include <vector>
 
 #include "adapters/cuda/device.hpp"
-#include "adapters/cuda/out_of_memory.hpp"
-#include "adapters/cuda/pages/sharing.hpp"
 #include "adapters/cuda/history/snapshot.hpp"
 #include "adapters/cuda/history/trace.hpp"
+#include "adapters/cuda/out_of_memory.hpp"
+#include "adapters/cuda/pages/sharing.hpp"
 #include "adapters/torch_common.hpp"
 #include "engine/pgmo_engine.h"
 

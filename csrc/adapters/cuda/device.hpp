@@ -23,13 +23,13 @@
 #include <utility>
 #include <vector>
 
+#include "adapters/cuda/baseline.hpp"
 #include "adapters/cuda/deferred.hpp"
 #include "adapters/cuda/history/history.hpp"
 #include "adapters/cuda/pages/page_device.hpp"
-#include "adapters/cuda/pools.hpp"
 #include "adapters/cuda/pages/splits.hpp"
+#include "adapters/cuda/pools.hpp"
 #include "adapters/cuda/streams.hpp"
-#include "adapters/cuda/baseline.hpp"
 #include "adapters/torch_common.hpp"
 #include "engine/pgmo_engine.h"
 #include "pages/pgmo_pages.h"

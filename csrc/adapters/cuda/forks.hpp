@@ -9,9 +9,9 @@
 
 #include <mutex>
 
+#include "adapters/cuda/history/trace.hpp"
 #include "adapters/cuda/managed.hpp"
 #include "adapters/cuda/pages/sharing.hpp"
-#include "adapters/cuda/history/trace.hpp"
 
 namespace c10::cuda::CUDACachingAllocator::pgmo {
 namespace {
