@@ -86,9 +86,8 @@ class Lifecycle:
             self._installer.give_up(self._adapter.steps_aside)
             return
         if self._given.load():
-            plans = self._given.plans
-            opening = plans[0].plan.opening if self._given.may_open else None
-            if opening is not None and self._first.begin(opening, plans):
+            opening = self._given.opening
+            if opening is not None and self._first.begin(opening.plan, self._given.plans):
                 return
             self.state.phase = Phase.VERIFY
         self._start_recording()
@@ -191,7 +190,7 @@ class Lifecycle:
     # --- after each phase -----------------------------------------------------------------------
 
     def _after_first(self, statistics: IterationStatistics) -> None:
-        if self._first.end(statistics) and self._given.served(statistics.known_rate):
+        if self._first.end(statistics):
             self._install(self._given.plans, 0)
             return
         self._plans.set_aside()
@@ -239,7 +238,7 @@ class Lifecycle:
             return
         latest = split(self._engine.events())[-1]
         last = self._recorder.iterations >= self._options.max_record_iterations
-        if self._given.fit(latest, last):
+        if self._given.fit(latest):
             self._recorder.stop()
             self._installer.opening = self._given.opening
             self._install(self._given.plans, 0)

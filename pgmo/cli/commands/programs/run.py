@@ -255,5 +255,10 @@ def _check(options: "RunOptions") -> None:
             raise OptionError("--profile-only replays nothing, so it cannot be used with --plan")
         from pgmo.packing.plan import Plan
 
-        if not os.path.isdir(options.plan):
+        # The directory of --save may be named before the first run has made it.
+        is_directory = os.path.isdir(options.plan) or (
+            options.save is not None
+            and os.path.abspath(options.plan) == os.path.abspath(options.save)
+        )
+        if not is_directory:
             Plan.load(options.plan)
