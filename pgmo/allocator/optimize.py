@@ -140,11 +140,11 @@ def optimize(
 
     Args:
         function: what `@pgmo.optimize` without parentheses stands before.
-        plan: a saved plan, or its path, to begin with instead of recording; or the directory of
-            `save`, for the plan that this rank saved there, or for whichever plan fits. It serves
-            from the first request on, if it was saved by a session that saw the program's first
-            iteration, and by this rank; else as soon as one iteration has followed it. If none
-            does, a new one is made.
+        plan: a saved plan, or its path, to begin with instead of recording. It serves from the
+            first request on, if it was saved by a session that saw the program's first iteration;
+            else as soon as one iteration has followed it. If none does, a new one is made. It may
+            be the directory of `save`, too: then it is the plan that this rank saved there, or,
+            without one, whichever plan an iteration has followed.
         profile: a profile, or its path, to be planned when the session opens and begun with like a
             saved plan: one of `pgmo.extrapolate`, for a batch at which nothing was recorded.
         opening: the profile of the program's first iteration (`session.opening`), or its path, to
