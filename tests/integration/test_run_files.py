@@ -65,6 +65,7 @@ def test_processes_of_one_program_share_a_directory_of_plans(tmp_path, monkeypat
         done = run(tmp_path, "-m", "pgmo", "run", *files, SCRIPTS / "plain.py", 8)
         assert ("8 iterations" in done.stderr) == (rank == "0")
         assert ("Wrote" in done.stderr) == (rank == "0")
+        assert ("pgmo run --plan plans " in done.stderr) == (rank == "0")
     told = [json.loads((tmp_path / f"run-rank{rank}.json").read_text()) for rank in "01"]
     first, second = (one["sessions"][0]["summary"] for one in told)
     assert first["recorded"] > second["recorded"]  # it began with what the first one had left there

@@ -72,9 +72,9 @@ class PlanDirectory:
     def save(self, plans: Sequence[PlannedProfile], opening: PlannedProfile | None) -> list[Path]:
         """Writes plans and profiles, unless a rank with the same plans has done so.
 
-        The files that this rank saved before are removed, unless they are another rank's, too.
-        Two ranks may save at the same time, one a plan and the other its successor. Then the plan
-        may be removed while its rank goes on. That rank finds it missing the next time.
+        The files of this rank's earlier plan are removed, unless another rank has that plan, too.
+        A rank that saves that very plan at the same moment may lose it. It finds the plan missing
+        at the next start, and does as a rank without one.
 
         Args:
             plans: of the program's structures, the main one first.
@@ -90,7 +90,7 @@ class PlanDirectory:
         stem = f"{self._stem}-{digest([one.plan for one in plans], first)}"
         path = self.folder / f"{stem}.pgmoplan"
         before = self._named_by(self._pointer)
-        # The name comes first: from then on no other rank removes the plan.
+        # The name comes first: a rank that reads it does not remove the plan.
         replace_file(self._pointer, f"{path.name}\n".encode())
         if not path.exists():
             store.save(list(plans), opening, self.folder, stem)
