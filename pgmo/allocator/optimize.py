@@ -140,17 +140,18 @@ def optimize(
 
     Args:
         function: what `@pgmo.optimize` without parentheses stands before.
-        plan: a saved plan, or its path, to begin with instead of recording; or a directory, for the
-            nearest plan in it, if one is near. It serves from the first request on, if it was saved
-            by a session that saw the program's first iteration; else as soon as one iteration has
-            followed it. If none does, a new one is made.
+        plan: a saved plan, or its path, to begin with instead of recording. It serves from the
+            first request on, if it was saved by a session that saw the program's first iteration;
+            else as soon as one iteration has followed it. If none does, a new one is made. It may
+            be the directory of `save`, too: then it is the plan that this rank saved there, or,
+            without one, whichever plan an iteration has followed.
         profile: a profile, or its path, to be planned when the session opens and begun with like a
             saved plan: one of `pgmo.extrapolate`, for a batch at which nothing was recorded.
         opening: the profile of the program's first iteration (`session.opening`), or its path, to
             go with `profile`. With it that iteration is served, too.
         save: directory for the profile and the plan (`<model_name>.pgmoprof`, `.pgmoplan`); those
-            of further structures get a number. Several ranks of a job share it: equal plans are one
-            file, and ranks that come later begin with the nearest one there.
+            of further structures get a number. All ranks of a job name one directory, in which
+            equal plans are one file (`<model_name>-<digest>.pgmoplan`).
         framework: whose memory: "torch" (default) or "cupy". A tuple of both opens a session of
             each, with a plan and an arena of its own, whose iterations begin and end together
             (`JointSession`); `plan`, `profile` and `opening` are dictionaries by framework then.

@@ -119,32 +119,6 @@ def read_plan(path: str | os.PathLike[str], *, check: bool = True) -> Plan:
     return _plan(archive, check, *plans, order=nested_orders.get(_order_of("")))
 
 
-def pack_plan(plan: Plan) -> bytes:
-    """A plan without those inside of it, as the bytes of a file: for other processes.
-
-    Example:
-        >>> from pgmo.packing.planner import plan
-        >>> from pgmo.profiler.profile import Profile
-        >>> one = plan(Profile.from_columns(size=[64], start=[0], end=[1], ticks=1))
-        >>> unpack_plan(pack_plan(one), Path("memory")).arena
-        64
-    """
-    return pack(FORMAT, FORMAT_VERSION, _columns(plan), _fields(plan))
-
-
-def unpack_plan(data: bytes, where: Path) -> Plan:
-    """Reads such bytes back, and checks the plan like one of a file.
-
-    Args:
-        data: the bytes.
-        where: what errors call them.
-
-    Raises:
-        FileError: when they are truncated, altered, of another version, or the plan is invalid.
-    """
-    return _plan(read_from(where, data, FORMAT, FORMAT_VERSION, COLUMNS, _SINCE), True)
-
-
 def _order_of(name: str) -> str:
     """The member that has the order of a plan inside, or of the file's own."""
     return f"{name}-{MEMBER}" if name else MEMBER

@@ -56,8 +56,10 @@ def main(folder, engines):
         dist.init_process_group("nccl", init_method=meeting, rank=rank, world_size=world)
     results = {"rank": rank}
     for engine in engines:
-        options = {"save": folder, "model_name": engine}
-        sessions = [pgmo.optimize(**options), pgmo.optimize(**options)]
+        sessions = [
+            pgmo.optimize(save=folder, model_name=engine),
+            pgmo.optimize(plan=folder, model_name=engine),
+        ]
         runs = [train(engine, one) for one in (None, *sessions)]
         results[engine] = {
             "runs": runs,

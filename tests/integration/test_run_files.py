@@ -61,14 +61,15 @@ def test_processes_of_one_program_share_a_directory_of_plans(tmp_path, monkeypat
     monkeypatch.setenv("WORLD_SIZE", "2")
     for rank in ("0", "1"):
         monkeypatch.setenv("RANK", rank)
-        command = ("--save", "plans", "--json", "run.json", SCRIPTS / "plain.py", 8)
-        done = run(tmp_path, "-m", "pgmo", "run", *command)
+        files = ("--plan", "plans", "--save", "plans", "--json", "run.json")
+        done = run(tmp_path, "-m", "pgmo", "run", *files, SCRIPTS / "plain.py", 8)
         assert ("8 iterations" in done.stderr) == (rank == "0")
         assert ("Wrote" in done.stderr) == (rank == "0")
+        assert ("pgmo run --plan plans " in done.stderr) == (rank == "0")
     told = [json.loads((tmp_path / f"run-rank{rank}.json").read_text()) for rank in "01"]
-    recorded = [one["sessions"][0]["summary"]["recorded"] for one in told]
-    assert recorded[0] > recorded[1]  # it began with what the first one had left there
-    assert "of rank 0 of 2, for rank 1 of 2" in told[1]["sessions"][0]["summary"]["notes"][0]
+    first, second = (one["sessions"][0]["summary"] for one in told)
+    assert first["recorded"] > second["recorded"]  # it began with what the first one had left there
+    assert "it has 100.0% of the requests" in second["notes"][0]
     plans = list((tmp_path / "plans").glob("*.pgmoplan"))
     assert len(plans) == 1
 

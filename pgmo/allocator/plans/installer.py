@@ -6,7 +6,7 @@ from pathlib import Path
 from pgmo.allocator.plans.loop_planning import make_plan
 from pgmo.allocator.plans.plan_set import PlannedProfile, PlanSet
 from pgmo.allocator.plans.store import save
-from pgmo.allocator.ranks.directory import directory_of
+from pgmo.allocator.ranks.directory import PlanDirectory
 from pgmo.allocator.ranks.world import World, world
 from pgmo.allocator.session import advice
 from pgmo.allocator.session.recorder import Recorder
@@ -117,15 +117,17 @@ class Installer:
         except FileError as error:
             self._state.warn(f"the plan could not be saved: {error}")  # training goes on
             return
-        self._state.saved = tuple(dict.fromkeys((*self._state.saved, *files)))
+        # Files of an earlier plan go when a rank has another one.
+        known = dict.fromkeys((*self._state.saved, *files))
+        self._state.saved = tuple(path for path in known if path.exists())
 
     def _write(self, plans: list[PlannedProfile], folder: Path) -> list[Path]:
-        """Of several ranks each writes what none of the others has written."""
+        """Writes the program's files, or those of this rank where there are several."""
+        name = self._state.options.model_name
         self._world = world() or self._world  # a process group may have ended before the session
         if self._world is None:
-            return save(plans, self.opening, folder, self._state.options.model_name)
-        directory = directory_of(self._state, folder)
-        return replace(directory, world=self._world).save(plans, self.opening)
+            return save(plans, self.opening, folder, name)
+        return PlanDirectory(folder, name, self._world).save(plans, self.opening)
 
     def give_up(self, reason: str) -> None:
         """Delegates for the rest of the session: there is nothing to gain."""

@@ -5,7 +5,6 @@ from dataclasses import replace
 import numpy as np
 
 from pgmo.allocator.plans.layout import extents
-from pgmo.allocator.ranks.one_plan import plan_once
 from pgmo.packing.plan import UNPLANNED, Plan
 from pgmo.packing.planner import plan_profile
 from pgmo.packing.planning_options import PlanningOptions
@@ -39,7 +38,7 @@ def for_opening(options: PlanningOptions, profile: Profile) -> PlanningOptions:
 
 
 def make_plan(profile: Profile, options: PlanningOptions) -> Plan:
-    """Plans as `pgmo.plan` does; of several ranks with the same profile one does it for all.
+    """Plans as `pgmo.plan` does, and searches for a second where streams leave much to gain.
 
     Where a budget cannot be met it warns, and spills everything that has a slot: training goes on.
 
@@ -64,16 +63,13 @@ def make_plan(profile: Profile, options: PlanningOptions) -> Plan:
             )
             options = replace(options, budget=least)
 
-    def make() -> Plan:
-        made = plan_profile(profile, options)
-        if _is_worth_a_search(made, options):
-            longer = replace(options, effort="balanced", time_limit=SEARCH_SECONDS)
-            made = plan_profile(profile, longer)
-        if made.interrupted:
-            raise KeyboardInterrupt
-        return made
-
-    return plan_once(profile, options, make)
+    made = plan_profile(profile, options)
+    if _is_worth_a_search(made, options):
+        longer = replace(options, effort="balanced", time_limit=SEARCH_SECONDS)
+        made = plan_profile(profile, longer)
+    if made.interrupted:
+        raise KeyboardInterrupt
+    return made
 
 
 def _is_worth_a_search(made: Plan, options: PlanningOptions) -> bool:

@@ -1,1 +1,1 @@
-"""Several processes that train together: what their sessions share, and where that is kept."""
+"""Several processes that train together: which one this is, and the directory of their plans."""

@@ -1,114 +1,80 @@
-"""A directory of plans for all ranks of a program, and for its later runs.
+"""The directory of plans that all ranks of a program share.
 
-`save="plans"` means this where there are several ranks, and `plan="plans"` wherever a directory is
-named. A rank that comes back, or one of a job of another size, begins with the nearest plan that
-there is. Whether it is near enough, its first iterations show, as with any saved plan.
+    plans/gpt-3fa2b1c0.pgmoplan      a plan, named by a digest of what is in it
+    plans/gpt-3fa2b1c0.pgmoprof      its profile
+    plans/gpt-rank3-of-8.txt         the name of the plan that rank 3 of 8 saved last
+
+Ranks whose plans are equal write one file. Each file is replaced in one step and no rank writes
+another one's `.txt`, so ranks need no lock.
 """
 
 import glob
 import hashlib
 import os
-import sys
+import re
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 from pgmo.allocator.plans import store
-from pgmo.allocator.plans.plan_set import PlannedProfile
-from pgmo.allocator.ranks import index
-from pgmo.allocator.ranks.index import Entry
-from pgmo.allocator.ranks.world import World, world
-from pgmo.allocator.session.state import SessionState
-from pgmo.errors import FileError
+from pgmo.allocator.plans.plan_set import PlannedProfile, check_replayable
+from pgmo.allocator.ranks.world import World
+from pgmo.errors import FileError, PlanError
+from pgmo.files.replacement import replace_file
 from pgmo.packing.plan import Plan
-from pgmo.profiler.profile import Profile
-from pgmo.version import __version__
 
-_DIGITS = 8  # of a digest, in names of files
-_OFFSETS = ("offset", "alternate", "shorter")
-_LIVES = ("end", "stream", "varying", "shared")
+_DIGITS = 8  # of a digest, in file names
+_LONGEST_NAME = 1024  # bytes that are read of a file that names a plan
+_COLUMNS = ("size", "end", "stream", "varying", "shared", "offset", "alternate", "shorter")
 
 
 @dataclass(frozen=True)
-class Directory:
+class PlanDirectory:
     """The plans of one program.
 
     Args:
         folder: where they are.
         name: of the program; "" for "pgmo".
         world: this process among its others; None for one alone.
-        device: type of its device.
-        framework: its name and version.
-        command: digest of its command line.
 
     Example:
-        >>> Directory(Path("plans"), "gpt", World(0, 4), "cuda", "torch 2.11.0").index.name
-        'gpt.ranks.json'
+        >>> PlanDirectory(Path("/no/such/folder"), "gpt", World(0, 4)).own(alignment=64) is None
+        True
     """
 
     folder: Path
     name: str
     world: World | None
-    device: str
-    framework: str
-    command: str = ""
 
-    @property
-    def stem(self) -> str:
-        """What the names of its files begin with."""
-        return self.name or "pgmo"
+    def own(self, alignment: int) -> tuple[Path, Plan] | None:
+        """Return the plan that this rank saved last, if it can be replayed.
 
-    @property
-    def index(self) -> Path:
-        """The file that tells who has what."""
-        return self.folder / f"{self.stem}{index.SUFFIX}"
+        Args:
+            alignment: of the framework's blocks, in bytes.
+        """
+        path = self._single if self.world is None else self._named_by(self._pointer)
+        return None if path is None else _load(path, alignment)
 
-    # --- finding --------------------------------------------------------------------------------
+    def all(self, alignment: int) -> Iterator[tuple[Path, Plan]]:
+        """Yield all plans that can be replayed, in the order of their names.
 
-    def found(self) -> Iterator["Found"]:
-        """Plans that can be read, the nearest first; each file once."""
-        here = self.world or World(0, 1)
-        entries = sorted(index.read(self.index), key=lambda one: self._distance(one, here))
-        for entry in _once(entries):
-            path = self.folder / f"{entry.file}.pgmoplan"
-            with suppress(FileError):
-                plan = Plan.load(path)
-                profile = store.find_profile(path, plan)
-                same = not any(self._distance(entry, here)[:-1])
-                yield Found(path, plan, profile, self._told(entry, here), same)
-        path = self.folder / f"{self.stem}.pgmoplan"
-        if path.exists():
-            with suppress(FileError):
-                plan = Plan.load(path)
-                profile = store.find_profile(path, plan)
-                yield Found(path, plan, profile, "of a single process", self.world is None)
-
-    def _distance(self, entry: Entry, here: World) -> tuple[float, ...]:
-        return entry.distance(here, self.device, self.framework, __version__, self.command)
-
-    def _told(self, entry: Entry, here: World) -> str:
-        """How near an entry is, in words."""
-        parts = [f"of rank {entry.rank} of {entry.world}"]
-        if (entry.rank, entry.world) != (here.rank, here.size):
-            parts.append(f"for rank {here.rank} of {here.size}")
-        for what, saved, own in (
-            ("on", entry.device, self.device),
-            ("with", entry.framework, self.framework),
-            ("by pgmo", entry.pgmo, __version__),
-        ):
-            if saved != own:
-                parts.append(f"{what} {saved} where this is {own}")
-        if entry.command != self.command:
-            parts.append("with other arguments")
-        return ", ".join(parts)
-
-    # --- saving ---------------------------------------------------------------------------------
+        Args:
+            alignment: of the framework's blocks, in bytes.
+        """
+        digits = _DIGITS * "[0-9a-f]"
+        paths = self.folder.glob(f"{glob.escape(self._stem)}-{digits}.pgmoplan")
+        for path in (*sorted(paths), self._single):
+            loaded = _load(path, alignment)
+            if loaded is not None:
+                yield loaded
 
     def save(self, plans: Sequence[PlannedProfile], opening: PlannedProfile | None) -> list[Path]:
         """Writes plans and profiles, unless a rank with the same plans has done so.
 
-        What this rank had before goes, once no entry leads to it.
+        The files of this rank's earlier plan are removed, unless another rank has that plan, too.
+        A rank that saves that very plan at the same moment may lose it. It finds the plan missing
+        at the next start, and does as a rank without one.
 
         Args:
             plans: of the program's structures, the main one first.
@@ -120,120 +86,82 @@ class Directory:
         Raises:
             FileError: when a file cannot be written.
         """
-        assert self.world is not None
         first = None if opening is None else opening.plan
-        stem = f"{self.stem}-{digest([one.plan for one in plans], first)}"
+        stem = f"{self._stem}-{digest([one.plan for one in plans], first)}"
         path = self.folder / f"{stem}.pgmoplan"
+        before = self._named_by(self._pointer)
+        # The name comes first: a rank that reads it does not remove the plan.
+        replace_file(self._pointer, f"{path.name}\n".encode())
         if not path.exists():
             store.save(list(plans), opening, self.folder, stem)
-        main = plans[0].plan
-        entry = Entry(
-            file=stem,
-            world=self.world.size,
-            rank=self.world.rank,
-            device=self.device,
-            framework=self.framework,
-            pgmo=__version__,
-            command=self.command,
-            requests=len(main),
-            structure=_digest(main, _LIVES),
-            shapes=_digest(main, ("size", *_LIVES)),
-            arena=main.arena,
-        )
-        if not self._leads_to(index.read(self.index), entry):
-            with index.locked(self.index):
-                before = index.read(self.index)
-                entries = [one for one in before if one.key != entry.key]
-                if not self._leads_to(entries, entry):
-                    entries.append(entry)
-                index.write(self.index, entries)
-                if not path.exists():  # somebody's last entry for it went meanwhile
-                    store.save(list(plans), opening, self.folder, stem)
-                self._remove({one.file for one in before} - {one.file for one in entries})
-        return [*self._profiles(stem), path]
-
-    def _profiles(self, stem: str) -> list[Path]:
-        """Those of a plan's structures, and of its first iteration."""
-        return sorted(self.folder.glob(f"{glob.escape(stem)}*.pgmoprof"))
-
-    def _leads_to(self, entries: Sequence[Entry], entry: Entry) -> bool:
-        """Whether this rank would find this plan first."""
-        here = self.world
-        assert here is not None
-        own = min(entries, key=lambda one: self._distance(one, here), default=None)
-        if own is None or own.file != entry.file:
-            return False
-        return (own.world, *own.key[2:]) == (entry.world, *entry.key[2:])
-
-    def _remove(self, stems: set[str]) -> None:
-        for stem in stems:
-            if not stem.startswith(f"{self.stem}-"):
-                continue
-            for path in (*self._profiles(stem), self.folder / f"{stem}.pgmoplan"):
+        if before is not None and before not in self._named_by_ranks():
+            for file in (before, *_profiles(before)):
                 with suppress(OSError):
-                    os.unlink(path)
+                    os.unlink(file)
+        return [*_profiles(path), path]
 
+    @property
+    def _stem(self) -> str:
+        """The beginning of all file names."""
+        return self.name or "pgmo"
 
-@dataclass(frozen=True, eq=False)
-class Found:
-    """A plan in a directory.
+    @property
+    def _single(self) -> Path:
+        """The plan that a program of one process saves."""
+        return self.folder / f"{self._stem}.pgmoplan"
 
-    Args:
-        path: its file.
-        plan: what was in it.
-        profile: the profile that it was made from, where that is still there.
-        told: whose it is, and in what that differs from here.
-        same: whether it differs in the rank at most, so that it is likely to be this program's.
-    """
+    @property
+    def _pointer(self) -> Path:
+        """The file that names this rank's plan."""
+        assert self.world is not None
+        return self.folder / f"{self._stem}-rank{self.world.rank}-of-{self.world.size}.txt"
 
-    path: Path
-    plan: Plan
-    profile: Profile | None
-    told: str
-    same: bool
+    def _named_by(self, pointer: Path) -> Path | None:
+        """Return the path of the plan that such a file names; None where it names none."""
+        try:
+            with open(pointer, "rb") as file:
+                name = file.read(_LONGEST_NAME).decode(errors="replace").rstrip("\n")
+        except OSError:
+            return None
+        pattern = rf"{re.escape(self._stem)}-[0-9a-f]{{{_DIGITS}}}\.pgmoplan"
+        return self.folder / name if re.fullmatch(pattern, name) else None
 
-
-def directory_of(state: SessionState, folder: Path) -> Directory:
-    """A directory as a session sees it."""
-    adapter = state.adapter
-    return Directory(
-        folder=folder,
-        name=state.options.model_name,
-        world=world(),
-        device=adapter.device.partition(":")[0],
-        framework=f"{adapter.name} {adapter.version}",
-        command=hashlib.sha256("\0".join(sys.argv).encode(errors="replace")).hexdigest()[:16],
-    )
+    def _named_by_ranks(self) -> set[Path | None]:
+        """Return the plans that any rank of any world has."""
+        pointers = self.folder.glob(f"{glob.escape(self._stem)}-rank*-of-*.txt")
+        return {self._named_by(pointer) for pointer in pointers}
 
 
 def digest(plans: Sequence[Plan], opening: Plan | None) -> str:
-    """A short name for what plans say, whoever made them and when.
+    """Return a short name for the contents of plans, whoever made them and when.
 
     Example:
         >>> from dataclasses import replace
         >>> from pgmo.packing.planner import plan
+        >>> from pgmo.profiler.profile import Profile
         >>> one = plan(Profile.from_columns(size=[64], start=[0], end=[1], ticks=1))
         >>> digest([one], None) == digest([replace(one, seconds=3.0)], None)
         True
     """
-    parts = [
-        _digest(one, ("size", *_LIVES, *_OFFSETS))
-        for one in (*plans, *((opening,) if opening is not None else ()))
-    ]
-    told = f"{len(plans)} {' '.join(parts)}"
-    return hashlib.sha256(told.encode()).hexdigest()[:_DIGITS]
+    made = hashlib.sha256(str(len(plans)).encode())
+    for one in (*plans, *(() if opening is None else (opening,))):
+        made.update(f" {len(one)} {one.ticks} {one.alignment} ".encode())
+        for name in _COLUMNS:
+            made.update(getattr(one, name).tobytes())
+    return made.hexdigest()[:_DIGITS]
 
 
-def _digest(plan: Plan, columns: Sequence[str]) -> str:
-    made = hashlib.sha256(f"{len(plan)} {plan.ticks} {plan.alignment}".encode())
-    for name in columns:
-        made.update(getattr(plan, name).tobytes())
-    return made.hexdigest()[: 2 * _DIGITS]
+def _load(path: Path, alignment: int) -> tuple[Path, Plan] | None:
+    """Return a plan and its path; None where it cannot be read or replayed."""
+    try:
+        plan = Plan.load(path)
+        for one in (plan, *plan.others):
+            check_replayable(one, alignment)
+    except (FileError, PlanError):
+        return None
+    return path, plan
 
 
-def _once(entries: Sequence[Entry]) -> list[Entry]:
-    """The first entry of each file."""
-    seen: dict[str, Entry] = {}
-    for one in entries:
-        seen.setdefault(one.file, one)
-    return list(seen.values())
+def _profiles(plan: Path) -> list[Path]:
+    """Return the profiles of a plan's structures and of its first iteration."""
+    return sorted(plan.parent.glob(f"{glob.escape(plan.stem)}*.pgmoprof"))

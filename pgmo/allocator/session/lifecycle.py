@@ -74,6 +74,7 @@ class Lifecycle:
         self._plans = self._installer.plans
         self._first = FirstIteration(self.state, self._installer)
         self._given = GivenPlans(self.state, adapter.alignment)
+        self._has_given = False  # plans that neither serve nor were refused
         self._rule = InstallationRule(self.state)
         self._backoff = Backoff(tuning.SHORTEST_BACKOFF, tuning.LONGEST_BACKOFF)
         self._growth = Backoff(1, tuning.LONGEST_GROWTH)
@@ -98,10 +99,10 @@ class Lifecycle:
         if self._options.arena_is_optional and self._adapter.steps_aside:
             self._installer.give_up(self._adapter.steps_aside)
             return
-        if self._given.load():
-            plans = self._given.plans
-            opening = plans[0].plan.opening if self._given.may_open else None
-            if opening is not None and self._first.begin(opening, plans):
+        self._has_given = self._given.load()
+        if self._has_given:
+            opening = self._given.opening
+            if opening is not None and self._first.begin(opening.plan, self._given.plans):
                 return
         self._record()
 
@@ -193,14 +194,16 @@ class Lifecycle:
         self._served += statistics.bytes_hit
         self._requested += statistics.bytes_requested
         last = self._recorder.iterations >= self._to_record
-        if self._given.wait:
+        if self._has_given:
             latest = split(self._engine.events())[-1]
-            if self._given.fit(latest, last):
+            if self._given.fit(latest):
+                self._has_given = False
                 self._installer.opening = self._given.opening
                 self._replay(self._given.plans, 0)
                 return
             if not last:
                 return
+            self._has_given = False
             self._given.refuse(latest)
             self._installer.opening = None  # it is of another program
         known = self._plans.all
@@ -312,7 +315,8 @@ class Lifecycle:
 
     def _after_first(self, statistics: IterationStatistics) -> None:
         """A saved plan has served the program's first iteration."""
-        if self._first.end(statistics) and self._given.served(statistics.known_rate):
+        if self._first.end(statistics):
+            self._has_given = False
             self._replay(self._given.plans, 0)
             return
         self._plans.set_aside()

@@ -161,8 +161,9 @@ def _next_command(
     commands = [f"pgmo stats {profile}"]
     if plan in saved:
         with_plan = f" --plan {shlex.quote(str(plan))}"
-        if went_well and rank() is None:  # ranks that save find the nearest plan by themselves
-            commands.append(f"pgmo run{with_plan} {again}")
+        if went_well:
+            begin = plan if rank() is None else plan.parent  # each rank finds its own there
+            commands.append(f"pgmo run --plan {shlex.quote(str(begin))} {again}")
     commands.insert(0, f"pgmo report {profile}{with_plan}")
     if supervision.options.profile_only:
         commands.insert(0, f"pgmo plan {profile}")

@@ -116,7 +116,8 @@ def main(folder: Path, package: str, name: str) -> None:
     else:
         from pgmo.integrations.transformers import PgmoTrainerCallback as Callback
     train = globals()[package]
-    callbacks = [Callback(save=folder, model_name="job") for _ in range(2)]
+    options = {"save": folder, "model_name": "job"}
+    callbacks = [Callback(**options), Callback(plan=folder, **options)]
     losses = [train(name, one) for one in (None, *callbacks)]
     results = {"losses": losses, "sessions": [told(one.session) for one in callbacks]}
     if dist.is_initialized():

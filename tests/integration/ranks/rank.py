@@ -18,7 +18,6 @@ import torch
 import torch.distributed as dist
 
 import pgmo
-from pgmo.allocator.ranks import one_plan
 from tests.integration.ranks.engines import ENGINES, ROWS, WIDTH
 
 STEPS = 12
@@ -78,7 +77,7 @@ def main(folder: Path, engines: list[str]) -> None:
     for engine in engines:
         sessions = [
             pgmo.optimize(device="cpu", save=folder, model_name=engine),
-            pgmo.optimize(device="cpu", save=folder, model_name=engine),
+            pgmo.optimize(device="cpu", plan=folder, model_name=engine),
         ]
         runs = [train(engine, None), *(train(engine, one) for one in sessions)]
         results[engine] = {
@@ -86,9 +85,8 @@ def main(folder: Path, engines: list[str]) -> None:
             "weights": [weights for _, weights in runs],
             "sessions": [told(one) for one in sessions],
         }
-    shared = {"given": one_plan.counted.given, "taken": one_plan.counted.taken}
     leave()
-    print(json.dumps({"engines": results, "plans": shared}))
+    print(json.dumps(results))
 
 
 if __name__ == "__main__":

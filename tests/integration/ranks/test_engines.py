@@ -35,14 +35,9 @@ def test_every_rank_replays_and_begins_the_next_run_from_a_plan(
 
 @pytest.mark.parametrize("engine", ["ddp", "zero1"])
 def test_ranks_that_do_the_same_have_one_plan(two: list[Any], engine: str) -> None:
-    first, second = (set(one["engines"][engine]["sessions"][0]["saved"]) for one in two)
+    first, second = (set(one[engine]["sessions"][0]["saved"]) for one in two)
     assert first == second
     assert sum(name.endswith(".pgmoplan") for name in first) == 1
-
-
-def test_plans_go_from_rank_to_rank(two: list[Any]) -> None:
-    assert all(one["plans"]["taken"] > 0 for one in two)
-    assert sum(one["plans"]["given"] for one in two) > 0
 
 
 @pytest.mark.slow
@@ -56,18 +51,18 @@ def test_four_ranks(tmp_path: Path, engine: str) -> None:
 
 def _check_bits(ranks: list[Any], engine: str) -> None:
     for one in ranks:
-        without, *with_pgmo = one["engines"][engine]["losses"]
+        without, *with_pgmo = one[engine]["losses"]
         assert len(without) == STEPS
         assert with_pgmo == [without, without]
-        assert len(set(one["engines"][engine]["weights"])) == 1
-    losses = [one["engines"][engine]["losses"][0] for one in ranks]
+        assert len(set(one[engine]["weights"])) == 1
+    losses = [one[engine]["losses"][0] for one in ranks]
     # Each has data of its own, or a stage; where columns are divided, all have the sum.
     assert (losses[0] == losses[1]) == (engine == "tensor_parallel")
 
 
 def _check_sessions(ranks: list[Any], engine: str) -> None:
     for one in ranks:
-        recording, replaying = one["engines"][engine]["sessions"]
+        recording, replaying = one[engine]["sessions"]
         assert recording["replayed"] == STEPS - recording["recorded"] > 0
         assert replaying["replayed"] > recording["replayed"]
         assert min(recording["hit_rate"], replaying["hit_rate"]) > FREED_ELSEWHERE

@@ -1,44 +1,56 @@
 """Plans that a program was given, until they serve or are refused."""
 
+import os
+from pathlib import Path
+
+import numpy as np
+
 from pgmo.allocator.plans.conversions import requests_of
 from pgmo.allocator.plans.initial_plan import load_given
 from pgmo.allocator.plans.plan_set import PlannedProfile
-from pgmo.allocator.ranks.nearest import Nearest, share_of_known
+from pgmo.allocator.plans.store import find_profile
+from pgmo.allocator.ranks.directory import PlanDirectory
+from pgmo.allocator.ranks.world import world
 from pgmo.allocator.session.state import SessionState
+from pgmo.packing.plan import Plan
+from pgmo.profiler.iterations.request_pairs import UNPAIRED
 from pgmo.profiler.iterations.step_finder import compare
 from pgmo.profiler.recording import Iteration
 
+FITS = 0.9
+"""Minimum share of an iteration's requests in a plan that this rank did not save. A plan of FSDP's
+in a world of another size has three quarters of them, the next run of a program 0.97 and more."""
+
 
 class GivenPlans:
-    """What `plan=` or `profile=` names, or the directory of `save=` has for this rank.
+    """The plans that `plan=` or `profile=` names.
+
+    A file is the session's plan from the beginning, and so is this rank's own plan in a directory.
+    Where a directory has none of this rank, an iteration chooses among the others.
 
     Args:
         state: where the session stands.
         alignment: bytes, of what the device's allocator gives.
-
-    Attributes:
-        wait: whether there are plans that neither serve nor have been refused.
     """
 
     def __init__(self, state: SessionState, alignment: int) -> None:
         self._state = state
         self._alignment = alignment
-        self._nearest = Nearest(state)
-        self.wait = False
+        self._folder = Path()
+        self._candidates: list[tuple[Path, Plan]] = []
 
     def load(self) -> bool:
-        """Reads what there is; whether there is something.
+        """Reads the plans; returns whether there are any.
 
         Raises:
             FileError, PlanError: when the plan or profile given cannot be read or replayed.
         """
-        if self._nearest.wanted:
-            given = self._nearest.begin()
-        else:
-            given = load_given(self._state.options, self._alignment)
+        named = self._state.options.plan
+        if isinstance(named, str | os.PathLike) and os.path.isdir(named):
+            return self._load_directory(Path(named))
+        given = load_given(self._state.options, self._alignment)
         if given is not None:
             self._state.plan, self._state.profile = given
-            self.wait = True
         return given is not None
 
     @property
@@ -55,51 +67,74 @@ class GivenPlans:
         opening = self._state.plan and self._state.plan.opening
         return None if opening is None else PlannedProfile(opening, None)
 
-    @property
-    def may_open(self) -> bool:
-        """Whether they may serve the first iteration, if they know it."""
-        return self._nearest.may_open
-
-    def served(self, known_rate: float) -> bool:
-        """Whether they may serve, when the program's first iteration was served already.
-
-        Args:
-            known_rate: the share of its requests that were expected.
-        """
-        near = self._nearest.is_near(known_rate)
-        if near:
-            self._nearest.tell(known_rate)
-            self.wait = False
-        return near
-
-    def fit(self, latest: Iteration, last: bool) -> bool:
-        """Whether they may serve, as an iteration has just followed them.
-
-        Args:
-            latest: that iteration.
-            last: whether no other one will be waited for: then others of the directory may do.
-        """
+    def fit(self, latest: Iteration) -> bool:
+        """Return whether they may serve, as an iteration has just followed them."""
         plan = self._state.plan
-        assert plan is not None
-        same = compare(requests_of(plan), latest).kind != "none"
-        near = same and self._nearest.is_near(share_of_known(plan, latest))
-        if near or (last and self._nearest.another(latest)):
-            self._nearest.tell(share_of_known(self.plans[0].plan, latest))
-            self.wait = False
-            return True
-        return False
+        if plan is not None:
+            return compare(requests_of(plan), latest).kind != "none"
+        path, best, share = self._best(latest)
+        if share < FITS:
+            return False
+        self._choose(path, best)
+        self._state.notes.append(f"began with {path.name}: it has {share:.1%} of the requests")
+        return True
 
     def refuse(self, latest: Iteration) -> None:
-        """Tells that none is this program's."""
+        """Notes that none is this program's."""
         plan = self._state.plan
-        assert plan is not None
-        if self._nearest.wanted:
-            self._nearest.refuse()
-        else:
-            explanation = compare(requests_of(plan), latest).explanation
-            self._state.warn(
-                f"the plan given does not match this program ({explanation}); "
-                "making a new one instead"
+        if plan is None:
+            share = self._best(latest)[-1]
+            self._state.notes.append(
+                f"no plan in {self._folder} fits: the best of {len(self._candidates)} has "
+                f"{share:.1%} of the requests, and {FITS:.0%} are needed; making a new one"
             )
+            return
+        explanation = compare(requests_of(plan), latest).explanation
+        self._state.warn(
+            f"the plan given does not match this program ({explanation}); making a new one instead"
+        )
         self._state.plan = None
-        self.wait = False
+
+    def _load_directory(self, folder: Path) -> bool:
+        here = world()
+        directory = PlanDirectory(folder, self._state.options.model_name, here)
+        own = directory.own(self._alignment)
+        if own is not None:
+            self._choose(*own)
+            of_rank = "" if here is None else f", the plan of rank {here.rank} of {here.size}"
+            self._state.notes.append(f"began with {own[0].name}{of_rank}")
+            return True
+        self._folder = folder
+        self._candidates = list(directory.all(self._alignment))
+        if not self._candidates:
+            self._state.notes.append(f"{folder} has no plan for this yet")
+        return bool(self._candidates)
+
+    def _best(self, latest: Iteration) -> tuple[Path, Plan, float]:
+        """Return the candidate that has most of an iteration's requests, and the share of them."""
+        shares = [share_of_known(plan, latest) for _, plan in self._candidates]
+        best = int(np.argmax(shares))
+        return *self._candidates[best], shares[best]
+
+    def _choose(self, path: Path, plan: Plan) -> None:
+        self._state.plan, self._state.profile = plan, find_profile(path, plan)
+
+
+def share_of_known(plan: Plan, iteration: Iteration) -> float:
+    """Return the share of an iteration's requests that a plan has at their sizes, or of any size.
+
+    Example:
+        >>> from pgmo.packing.planner import plan
+        >>> from pgmo.profiler.profile import Profile
+        >>> one = plan(Profile.from_columns(size=[64, 32], start=[0, 1], end=[1, 2], ticks=2))
+        >>> share_of_known(one, requests_of(one))
+        1.0
+    """
+    requests = requests_of(plan)
+    match = compare(requests, iteration)
+    if match.kind == "none":
+        return 0.0
+    rows = match.rows_in(requests)
+    paired = rows != UNPAIRED
+    equal = requests.size[rows[paired]] == iteration.size[paired]
+    return int(np.count_nonzero(equal | plan.varying[rows[paired]])) / max(1, len(iteration))

@@ -59,7 +59,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--save", metavar="DIR", help="where the profile and the plan are saved, for the real run"
     )
     parser.add_argument(
-        "--plan", metavar="FILE", help="begin with a saved plan, or the nearest of a directory"
+        "--plan", metavar="FILE", help="begin with a saved plan, or one of a directory that fits"
     )
     parser.add_argument(
         "--snapshot", metavar="FILE", help="write PyTorch's memory snapshot of it to FILE"

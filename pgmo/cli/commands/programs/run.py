@@ -4,12 +4,12 @@ Everything after SCRIPT is the script's own; options of pgmo go before it. An it
 the step of the optimizer (of several that take turns, with the last of them), and evaluation is
 left out. With --step-on, an iteration is a call of that function, for inference and for servers;
 any thread may call it. The exit code is the script's. Under torchrun, all processes share one
-directory of plans, in which a later run finds the nearest, and only the first one reports.
+directory of plans, and only the first one reports.
 
     pgmo run --save plans train.py --epochs 3
     pgmo run -m my_package.train --epochs 3
     pgmo run --step-on server.app:predict serve.py
-    torchrun --nproc-per-node 2 -m pgmo run --save plans train.py
+    torchrun --nproc-per-node 2 -m pgmo run --plan plans --save plans train.py
 """
 
 import argparse
@@ -40,7 +40,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--plan",
         metavar="FILE",
-        help="begin with a saved plan, or with the nearest of a directory of them",
+        help="begin with a saved plan, or with the one in the directory of --save that fits",
     )
     parser.add_argument(
         "--device", help="cpu, cuda or cuda:N (default: where the optimizers' parameters are)"
@@ -255,5 +255,10 @@ def _check(options: "RunOptions") -> None:
             raise OptionError("--profile-only replays nothing, so it cannot be used with --plan")
         from pgmo.packing.plan import Plan
 
-        if not os.path.isdir(options.plan):
+        # The directory of --save may be named before the first run has made it.
+        is_directory = os.path.isdir(options.plan) or (
+            options.save is not None
+            and os.path.abspath(options.plan) == os.path.abspath(options.save)
+        )
+        if not is_directory:
             Plan.load(options.plan)
