@@ -55,7 +55,7 @@ def test_ranks(tmp_path):
         assert not entry["errors"]
         assert [row["contender"] for row in entry["rows"]] == ["default", "expandable", "pgmo"]
         assert all(0 < row["reserved_steady"] <= row["reserved"] for row in entry["rows"])
-        assert set(entry["rows"][-1]["phases"]) <= {"replay", "wait"}
+        assert set(entry["rows"][-1]["phases"]) <= {"replay", "backoff"}
 
 
 def test_largest_batch(tmp_path):

@@ -50,7 +50,7 @@ def ranks(folder, world, engines):
         for engine in engines:
             found = one[engine]
             assert found["devices"] == 2 * [f"cuda:{rank}"]
-            assert all(phases[-1] in ("replay", "wait") for phases in found["phases"]), engine
+            assert all(phases[-1] in ("replay", "backoff") for phases in found["phases"]), engine
             assert found["saved"][-1].endswith(".pgmoplan")
             if not STUB:
                 assert found["runs"][1:] == 2 * found["runs"][:1], engine

@@ -28,4 +28,4 @@ def test_a_step_of_the_engine_is_an_iteration(stage, tmp_path):
     (session,) = told["sessions"]
     assert session["device"] == "cuda:0"
     assert session["summary"]["iterations"] == 14
-    assert session["iterations"][-1]["phase"] in ("replay", "wait")
+    assert session["iterations"][-1]["phase"] in ("replay", "backoff")
