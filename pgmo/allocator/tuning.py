@@ -117,10 +117,6 @@ MOST_POOR = 7
 
 # --- arenas ---
 
-REST_ITERATIONS = 4
-"""Between two pauses in which pages of an arena go to others: they are touched anew afterwards,
-which may take as long as an iteration or two."""
-
 TRIMMED_SHARE = 0.9
 """Of an iteration's bytes, from slots: below it malloc has served so much on the CPU that what it
 keeps of that goes back to the system."""

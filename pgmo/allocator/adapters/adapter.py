@@ -101,12 +101,6 @@ class Adapter(Protocol):
     def spare_memory(self, on: bool) -> None:
         """Prefers a low peak over speed in the framework's own allocator, as long as it is on."""
 
-    def rest(self, on: bool) -> None:
-        """While it is on, nobody is served: what idles in arenas may go to others meanwhile.
-
-        Afterwards they are served again, and what the framework has freed meanwhile is returned.
-        """
-
     def advise(self, text: str) -> None:
         """What to say besides, when memory runs out."""
 

@@ -213,9 +213,6 @@ class Cupy:
     def spare_memory(self, on: bool) -> None:
         """Nothing to do: CuPy's pools have no such choice."""
 
-    def rest(self, on: bool) -> None:
-        """Nothing to do: the device's memory stays where it is."""
-
     def advise(self, text: str) -> None:
         """What out-of-memory errors say besides, as a note (PEP 678)."""
         self._route.advice = text

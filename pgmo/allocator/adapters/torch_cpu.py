@@ -132,17 +132,6 @@ class TorchCpu:
             mallopt(_M_MMAP_THRESHOLD, limit)
             mallopt(_M_TRIM_THRESHOLD, 2 * limit)
 
-    def rest(self, on: bool) -> None:
-        """Returns what idles in the arena to the system, then what was freed meanwhile.
-
-        An evaluation takes memory of its own: beside an arena that stays resident, both are more
-        than PyTorch alone would need for either.
-        """
-        if on:
-            self.engine.return_idle()
-        else:
-            self.empty_cache()
-
     def advise(self, text: str) -> None:
         """Errors of the CPU's allocator say nothing besides."""
 

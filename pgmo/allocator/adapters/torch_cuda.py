@@ -244,9 +244,6 @@ class TorchCuda:
     def spare_memory(self, on: bool) -> None:
         """Nothing to do: torch's allocator has no such choice that could be taken back."""
 
-    def rest(self, on: bool) -> None:
-        """Nothing to do: pages go where they are needed anyway."""
-
     @property
     def space(self) -> int:
         """The handle of the device's pages."""

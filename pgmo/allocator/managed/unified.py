@@ -112,10 +112,6 @@ class UnifiedAdapter:
         """As the framework does."""
         self._adapter.spare_memory(on)
 
-    def rest(self, on: bool) -> None:
-        """As the framework does."""
-        self._adapter.rest(on)
-
     def advise(self, text: str) -> None:
         """What to say besides, when memory runs out."""
         self._adapter.advise(text)

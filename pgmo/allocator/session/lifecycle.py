@@ -30,7 +30,6 @@ from pgmo.allocator.session.learning.strangeness import Strangeness
 from pgmo.allocator.session.learning.waiting import Waiting
 from pgmo.allocator.session.options import Options
 from pgmo.allocator.session.recorder import Recorder
-from pgmo.allocator.session.rest import Rest
 from pgmo.allocator.session.state import SessionState
 from pgmo.allocator.session.statistics import IterationStatistics, Phase
 from pgmo.allocator.session.statistics_collector import StatisticsCollector
@@ -52,7 +51,6 @@ class Lifecycle:
     def __init__(self, adapter: Adapter, options: Options) -> None:
         self.state = SessionState(adapter, options)
         self.collector = StatisticsCollector(adapter.engine)
-        self.rest = Rest(self.state, self.collector)
         self._adapter = adapter
         self._options = options
         self._engine = adapter.engine
