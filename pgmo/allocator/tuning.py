@@ -125,9 +125,6 @@ HELD_SHARE = 0.97
 """Of an iteration's bytes, from slots: below it, where slots were taken, there may be a block in
 one that does not die any more."""
 
-HELD_ITERATIONS = 2
-"""Such iterations in a row after which plans go to another arena, the first time."""
-
 SHRINK_SHARE = 0.9
 """Of an arena: one is exchanged for a smaller one only if that needs less."""
 

@@ -213,11 +213,6 @@ class PlanSet:
         self._adapter.empty_cache()
         self._trims = max(self._trims, 1)
 
-    def leave_arena(self) -> None:
-        """Keeps all plans, but serves nothing until they are installed again, in another arena."""
-        self._engine.remove_plans()
-        self._engine.detach_arena()
-
     def set_aside(self) -> None:
         """Forgets all plans, but keeps arenas in which blocks live: they could not go back."""
         if not self._engine.statistics()["live_slot_bytes"]:

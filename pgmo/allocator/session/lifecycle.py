@@ -22,7 +22,6 @@ from pgmo.allocator.session.account import Account
 from pgmo.allocator.session.learning.early_service import EarlyService
 from pgmo.allocator.session.learning.first_iteration import FirstIteration
 from pgmo.allocator.session.learning.given_plans import GivenPlans
-from pgmo.allocator.session.learning.held_slots import HeldSlots
 from pgmo.allocator.session.learning.lessons import is_planned
 from pgmo.allocator.session.learning.recorded_plans import Recorded
 from pgmo.allocator.session.learning.replay_monitor import ReplayMonitor
@@ -65,7 +64,6 @@ class Lifecycle:
         )
         self._early = EarlyService(self.state, self._plans, self._recorder)
         self._strange = Strangeness(options.patience)
-        self._held = HeldSlots()
         self._given = GivenPlans(self.state, adapter.alignment)
         self._process = os.getpid()
 
@@ -254,9 +252,6 @@ class Lifecycle:
         if self._waiting.gives_way(statistics):
             return
         good = monitor.judge(statistics, bool(grown))
-        if self._adapter.lazy and self._held.need_another_arena(statistics):
-            self._plans.leave_arena()
-            return
         if statistics.hit_bytes_rate < tuning.TRIMMED_SHARE and self._adapter.lazy:
             self._plans.trim()  # it would lie beside the arena from now on
         if monitor.objection:
@@ -359,14 +354,11 @@ class Lifecycle:
             self._waiting.wait_for_room()
 
     def _install(self, plans: list[PlannedProfile], number: int) -> bool:
-        others = plans is not self._plans.all
         installed = self._installer.install(plans, number)
         if self._still(Phase.REPLAY):
             self._waiting.costs.serve()
             self._engine.trust_plans()
             self._strange.forget()
-            if others:
-                self._held.restart()
             self._monitor.restart()
         return installed
 
