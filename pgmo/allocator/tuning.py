@@ -121,10 +121,6 @@ TRIMMED_SHARE = 0.9
 """Of an iteration's bytes, from slots: below it malloc has served so much on the CPU that what it
 keeps of that goes back to the system."""
 
-HELD_SHARE = 0.97
-"""Of an iteration's bytes, from slots: below it, where slots were taken, there may be a block in
-one that does not die any more."""
-
 SHRINK_SHARE = 0.9
 """Of an arena: one is exchanged for a smaller one only if that needs less."""
 

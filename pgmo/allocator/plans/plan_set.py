@@ -17,7 +17,6 @@ from numpy.typing import NDArray
 from pgmo.allocator import tuning
 from pgmo.allocator.adapters.adapter import Adapter, Memory
 from pgmo.allocator.plans.layout import Layout
-from pgmo.allocator.plans.survivors import blocks_in, missed
 from pgmo.columns import numbered
 from pgmo.errors import AdapterError, PlanError
 from pgmo.packing.plan import Plan
@@ -98,7 +97,6 @@ class PlanSet:
         self._arena = 0
         self._trims = 0  # iterations after which idle pages are returned
         self._missing: dict[int, int] = {}  # streams without an arena yet: where they begin
-        self._bases: dict[int, int] = {}  # the addresses at which the streams' arenas begin
         self.all: list[PlannedProfile] = []
 
     def __len__(self) -> int:
@@ -126,23 +124,6 @@ class PlanSet:
         # What a smaller plan leaves of addresses alone is nobody's loss.
         return not self._roomy and needed.size < tuning.SHRINK_SHARE * self._layout.size
 
-    def _in_the_way(self, plans: list[PlannedProfile]) -> bool:
-        """Whether what lives in slots would keep much of the next iteration from its own.
-
-        As a cache of keys and values, that lives on where another plan has something else. Where
-        memory comes when it is touched, the old arena keeps no more than what lives there.
-        """
-        if not self._adapter.lazy or not self._bases:
-            return False
-        blocks = blocks_in(self._engine.living(), self._bases, self._layout)
-        if not len(blocks.begin):
-            return False
-        return any(
-            missed(planned.plan, self._layout.place(planned.plan)[0], blocks)
-            > (1 - tuning.HELD_SHARE) * int(planned.plan.size.sum())
-            for planned in plans
-        )
-
     def install(self, plans: list[PlannedProfile]) -> None:
         """Replays these plans from now on.
 
@@ -153,7 +134,7 @@ class PlanSet:
         for planned in plans:
             if planned not in self.all:
                 check_replayable(planned.plan, self._adapter.alignment)
-        exchange = self.needs_exchange(plans) or self._in_the_way(plans)
+        exchange = self.needs_exchange(plans)
         self._engine.remove_plans()
         if exchange:
             # The old arenas first: the two are never needed together.
@@ -227,7 +208,7 @@ class PlanSet:
         self._engine.detach_arena()
         self._layout = Layout([])
         self._arena = 0
-        self._missing, self._bases = {}, {}
+        self._missing = {}
         self.all = []
 
     def _serve(self, plans: list[PlannedProfile]) -> None:
@@ -282,7 +263,7 @@ class PlanSet:
 
     def _hand_over(self, layout: Layout, taken: dict[int, Memory | None]) -> None:
         self._layout = layout
-        self._missing, self._bases = {}, {}
+        self._missing = {}
         spill = taken.pop(_SPILL, None)
         if spill is not None:  # first: with each arena, plans are checked against all there is
             self._engine.add_spill(layout.resident, spill.base, spill.bytes, *spill.owner)
@@ -292,7 +273,6 @@ class PlanSet:
                 self._missing[stream] = begin
             else:
                 self._engine.add_arena(stream, begin, memory.base, memory.bytes, *memory.owner)
-                self._bases[stream] = memory.base
 
     def _add(self, planned: PlannedProfile) -> None:
         plan = planned.plan
