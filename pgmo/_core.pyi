@@ -82,7 +82,6 @@ class Engine:
         arena_bytes: int,
         alignment: int,
         shorter: numpy.typing.NDArray[numpy.int64] | None = None,
-        guessed: bool = False,
         behind: numpy.typing.NDArray[numpy.int64] | None = None,
     ) -> int: ...
     def add_spill(

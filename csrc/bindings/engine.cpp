@@ -183,22 +183,21 @@ void bind_engine(py::module_& module) {
              const Column<bool>& varying, const Column<Tick>& end, const Column<Offset>& offset,
              const Column<Offset>& alternate, const Column<std::uint32_t>& family,
              const std::vector<std::uint64_t>& streams, Bytes arena_bytes, Bytes alignment,
-             const std::optional<Column<Bytes>>& shorter, bool guessed,
+             const std::optional<Column<Bytes>>& shorter,
              const std::optional<Column<Tick>>& behind) {
             std::vector<Tick> order;
             if (behind) order.assign(behind->data(), behind->data() + behind->size());
             return engine.add_plan(read_requests(bytes, stream_index, varying, end, offset,
                                                  alternate, family, shorter),
-                                   streams, arena_bytes, alignment, guessed, std::move(order));
+                                   streams, arena_bytes, alignment, std::move(order));
           },
           py::arg("size"), py::arg("stream_index"), py::arg("varying"), py::arg("end"),
           py::arg("offset"), py::arg("alternate"), py::arg("family"), py::arg("streams"),
           py::arg("arena_bytes"), py::arg("alignment"), py::arg("shorter") = py::none(),
-          py::arg("guessed") = false, py::arg("behind") = py::none(),
+          py::arg("behind") = py::none(),
           "Adds a plan that the caller has validated; one row per request. Returns its number.\n"
           "`shorter` are the sizes in an iteration that was shorter, 0 for those that are not\n"
           "known: with them the plan grows in the middle of an iteration, within the arena.\n"
-          "`guessed`: nobody has seen yet which requests vary.\n"
           "`behind` is from which tick on each of the streams comes after each block's use, row "
           "by\n"
           "row (pgmo.profiler.ordering): streams share pages only there.\n\n"

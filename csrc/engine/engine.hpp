@@ -100,8 +100,7 @@ class Engine final : private pages::RangeOwner {
   // Stream handles are in `streams`, which the rows' stream_index refers to.
   // `behind`, for each row and stream, is what StreamOrder has; empty: nothing is known.
   PlanId add_plan(std::vector<PlannedRequest> requests, std::span<const std::uint64_t> streams,
-                  Bytes arena_bytes, Bytes alignment, bool guessed = false,
-                  std::vector<Tick> behind = {});
+                  Bytes arena_bytes, Bytes alignment, std::vector<Tick> behind = {});
   void select_plan(PlanId plan);
   void correct_plan(PlanId plan);
   PlanId selected_plan();
@@ -229,7 +228,6 @@ class Engine final : private pages::RangeOwner {
     SlotIndex request = 0;
     Bytes arena_bytes = 0;
     Bytes alignment = 1;
-    bool guessed = false;
   };
 
   Placed place(RequestKey key, Offset offset);

@@ -14,7 +14,7 @@ using Guard = std::lock_guard<Spinlock>;
 
 Engine::PlanId Engine::add_plan(std::vector<PlannedRequest> requests,
                                 std::span<const std::uint64_t> streams, Bytes arena_bytes,
-                                Bytes alignment, bool guessed, std::vector<Tick> behind) {
+                                Bytes alignment, std::vector<Tick> behind) {
   if (!behind.empty() && behind.size() != requests.size() * streams.size()) {
     throw std::invalid_argument("an order of another plan");
   }
@@ -27,7 +27,6 @@ Engine::PlanId Engine::add_plan(std::vector<PlannedRequest> requests,
   auto order = std::make_unique<const StreamOrder>(StreamOrder{indices, std::move(behind)});
   auto replayer = std::make_unique<Replayer>(ReplayPlan(requests, arena_bytes, alignment), here_);
   const auto is_known = [](const PlannedRequest& request) { return request.shorter > 0; };
-  if (guessed) replayer->guess_sizes();
   if (std::any_of(requests.begin(), requests.end(), is_known)) replayer->keep(std::move(requests));
   unsettle_ranges();
   const Guard guard(lock_);

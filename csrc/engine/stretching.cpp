@@ -31,8 +31,7 @@ Engine::Outgrown Engine::outgrown_by(RequestKey key) noexcept {
           .plans = plans_changed_,
           .request = request,
           .arena_bytes = plan.arena_bytes(),
-          .alignment = plan.alignment(),
-          .guessed = replayer_->guesses_sizes()};
+          .alignment = plan.alignment()};
 }
 
 Engine::Placed Engine::stretch(const Outgrown& outgrown, RequestKey key) noexcept {
@@ -43,7 +42,6 @@ Engine::Placed Engine::stretch(const Outgrown& outgrown, RequestKey key) noexcep
     if (rows) {
       larger =
           std::make_unique<Replayer>(ReplayPlan(*rows, outgrown.arena_bytes, alignment), here_);
-      if (outgrown.guessed) larger->guess_sizes();
       larger->keep(*std::move(rows));
       unsettle_ranges();
     }

@@ -6,13 +6,6 @@ patience against haste. The engine's own are in csrc/engine/tuning.hpp.
 
 # --- recording ---
 
-EARLY_SHARE = 0.95
-"""Minimum share of iteration 2 served by iteration 1's plan. Below it, iteration 2 is planned on
-its own."""
-
-EARLY_ITERATIONS = 8
-"""How many of the first iterations may each be planned for the next while recording goes on."""
-
 FOLLOWERS = 2
 """Complete iterations after the reference before it is planned: they show what is freed later."""
 
@@ -79,9 +72,6 @@ too little in common."""
 FAR_APART = 16
 """The ratio of two sizes of one request from which on replay does not know it again by any length:
 `kShrinks` of the engine's."""
-
-ANOTHER_ORDER = 4
-"""The ratio of all bytes of two iterations from which on neither is the other one's beginning."""
 
 UNION_LOAD = 1.02
 """Its largest sum of live bytes, likewise: a union has blocks that are never alive together."""

@@ -17,7 +17,7 @@ Replayer::Match Replayer::resynchronise(RequestKey key) {
   }
   if (const SlotIndex request = find_skipped(key); request != kNoSlot) return {request};
   // Where it may as well be the next one, of which nothing is known yet, only few were left out.
-  const bool open = varies && sizes_.is_open(cursor_) && !sizes_.presumed();
+  const bool open = varies && sizes_.is_open(cursor_);
   const SlotIndex window = open ? tuning::kOpenWindow : tuning::kNearWindow;
   if (const SlotIndex request = find_known(key, window); request != kNoSlot) {
     return take(request, key);
@@ -40,7 +40,6 @@ Replayer::Match Replayer::resynchronise(RequestKey key) {
     return take(request, key);
   }
   // A gradient's size, say, tells of no other length as long as nothing else does.
-  if (sizes_.presumed() && plan_.has_fixed(key)) return {kNoSlot, Miss::kUnknown};
   const bool unknown = varies && sizes_.is_open(cursor_);
   if (unknown && !sizes_.plausible(cursor_, key)) return {kNoSlot, Miss::kUnknown};
   if (varies && (unknown || sizes_.alike(cursor_, key))) return take(cursor_, key);

@@ -150,9 +150,6 @@ class ReplayPlan {
   // For resynchronisation: requests of a fixed size, after some ordinal.
   std::optional<SlotIndex> next_exact(RequestKey key, SlotIndex from) const noexcept;
 
-  // Whether any request of a fixed size is like this.
-  bool has_fixed(RequestKey key) const noexcept { return next_exact(key, 0).has_value(); }
-
   // Whether a request is more than small change, so that it tells where the program is.
   bool landmark(SlotIndex request) const noexcept {
     return landmarks_before_[request + 1] != landmarks_before_[request];

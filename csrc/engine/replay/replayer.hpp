@@ -141,10 +141,6 @@ class Replayer {
   // Whether a request of this iteration was larger than planned: others will be.
   bool outgrown() const noexcept { return outgrown_; }
 
-  // Which of its requests vary is a guess.
-  void guess_sizes() noexcept { sizes_.guess(); }
-  bool guesses_sizes() const noexcept { return sizes_.guessed(); }
-
   // Keeps the plan's rows, so that a larger plan can be made of them.
   void keep(std::vector<PlannedRequest> rows) {
     rows_ = std::make_shared<const std::vector<PlannedRequest>>(std::move(rows));

@@ -16,14 +16,12 @@ bool close(double own, double other) noexcept {
 void SizesToday::forget() noexcept {
   std::fill(today_.begin(), today_.end(), 0);
   ratio_count_ = 0;
-  changed_ = false;
   contradictions_ = 0;
 }
 
 void SizesToday::note_other(SlotIndex request, RequestKey key) noexcept {
   today_[plan_.size_class(request)] = key_bytes(key);
   if (!plan_.landmark(request)) return;  // it may be one sample's, and not the length of all
-  changed_ = changed_ || plan_.slot(request).key != key;
   if (ratio_count_ < ratios_.size() && !alike(request, key)) {
     ratios_[ratio_count_++] = ratio(request, key);
   }
@@ -40,7 +38,6 @@ bool SizesToday::varies_for(SlotIndex request, RequestKey key) const noexcept {
 
 bool SizesToday::is_known(SlotIndex request, RequestKey key) const noexcept {
   if (!plan_.varying(request)) return plan_.slot(request).key == key;
-  if (presumed() && is_open(request) && plan_.slot(request).key == key) return true;
   return varies_for(request, key) && today_[plan_.size_class(request)] == key_bytes(key);
 }
 

@@ -38,14 +38,6 @@ class SizesToday {
   // row that all sizes are others by now.
   bool contradicted() noexcept;
 
-  // Which requests vary is a guess: a plan of a single iteration.
-  void guess() noexcept { guessed_ = true; }
-  bool guessed() const noexcept { return guessed_; }
-
-  // Whether all sizes are presumed to be as planned, for it is a guess that they are not, and no
-  // tensor has shown it.
-  bool presumed() const noexcept { return guessed_ && !changed_; }
-
   // Whether a request may be this one at another size than planned.
   bool varies_for(SlotIndex request, RequestKey key) const noexcept;
 
@@ -73,8 +65,6 @@ class SizesToday {
   std::vector<Bytes> today_;         // by size class; 0: not known
   std::array<double, 16> ratios_{};  // of varying requests to their slots
   std::size_t ratio_count_ = 0;
-  bool guessed_ = false;
-  bool changed_ = false;    // whether any tensor has come at another size than planned
   int contradictions_ = 0;  // requests in a row that are not what their class is today
 };
 

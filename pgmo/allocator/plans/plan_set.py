@@ -41,7 +41,6 @@ class PlannedProfile:
             for those that are planned for one size.
         load: bytes that the largest of the iterations it was made from had alive at once; 0 where
             that is what the plan says.
-        guessed: whether it is a guess which requests vary: no iteration of another length was seen.
     """
 
     plan: Plan
@@ -49,7 +48,6 @@ class PlannedProfile:
     headroom: float = 0.0
     family: NDArray[np.uint32] | None = None
     load: int = 0
-    guessed: bool = False
 
     def __post_init__(self) -> None:
         """A plan of another rank has the lifetimes of that one, and so has what is shown of it."""
@@ -291,7 +289,6 @@ class PlanSet:
             alignment=plan.alignment,
             # Only addresses are there to grow into, and what is spilled stays where it is.
             shorter=self._shorter(plan) if self._roomy and not plan.spilled else None,
-            guessed=planned.guessed,
             behind=_behind(plan, streams),
         )
 

@@ -19,7 +19,6 @@ from pgmo.allocator.plans.plan_set import PlannedProfile
 from pgmo.allocator.plans.store import prepare_directory
 from pgmo.allocator.session import advice
 from pgmo.allocator.session.account import Account
-from pgmo.allocator.session.learning.early_service import EarlyService
 from pgmo.allocator.session.learning.first_iteration import FirstIteration
 from pgmo.allocator.session.learning.given_plans import GivenPlans
 from pgmo.allocator.session.learning.lessons import is_planned
@@ -62,7 +61,6 @@ class Lifecycle:
         self.account = Account(
             self.state, self.collector, self._recorder, self._plans, self._waiting
         )
-        self._early = EarlyService(self.state, self._plans, self._recorder)
         self._strange = Strangeness(options.patience)
         self._given = GivenPlans(self.state, adapter.alignment)
         self._process = os.getpid()
@@ -157,9 +155,9 @@ class Lifecycle:
                 self._waiting.costs.without_plan(statistics.driver_calls)
             self._recorder.next()
             if state.phase is Phase.VERIFY:
-                self._after_verify(statistics)
+                self._after_verify()
             else:
-                self._after_record(statistics)
+                self._after_record()
 
     def _let_pass(self, statistics: IterationStatistics) -> None:
         """Has iterations pass from which nothing can be learned, as far as what is known allows.
@@ -194,14 +192,14 @@ class Lifecycle:
         self.state.phase = Phase.VERIFY
         self._start_recording()
 
-    def _after_record(self, statistics: IterationStatistics) -> None:
+    def _after_record(self) -> None:
         if self._engine.recording_truncated:
             self._installer.give_up("an iteration has more requests than can be recorded")
             return
         iterations = split(self._engine.events())
         last = self._recorder.iterations >= self._options.max_record_iterations
         steady = [one for one in find_all(iterations) if last or one.followers >= tuning.FOLLOWERS]
-        plans = self._early.others
+        plans = self._plans.all
         new = [one for one in steady if not is_planned(plans, iterations[one.reference])]
         completing = self._monitor.completing
         if new:
@@ -216,15 +214,13 @@ class Lifecycle:
             self._monitor.completing = None
         elif last:
             self._learn_anyway(iterations)
-        else:
-            self._early.serve(iterations, statistics)
 
     @property
     def _keeps_gaps(self) -> bool:
         """Whether plans leave out what the framework has idle memory for, in this process alone."""
         return self._options.save_directory is None and self._options.budget is None
 
-    def _after_verify(self, statistics: IterationStatistics) -> None:
+    def _after_verify(self) -> None:
         """Serves from the plan given as soon as an iteration has followed it.
 
         Not before: the first iteration's extra requests (optimizer state) would be taken for
@@ -243,7 +239,7 @@ class Lifecycle:
             self._given.refuse(latest)
             self._installer.opening = None  # it was another program's
             self.state.phase = Phase.RECORD
-            self._after_record(statistics)
+            self._after_record()
 
     def _after_replay(
         self, statistics: IterationStatistics, grown: list[tuple[int, int]], stretched: bool
@@ -327,7 +323,7 @@ class Lifecycle:
             self.state.profile, self.state.phase = profiles[-1][0], Phase.BYPASS
             return
         useful = [(profile, steady) for profile, steady in profiles if np.any(profile.turns > 0)]
-        if useful and not self._early.others:
+        if useful and not self._plans.all:
             steady = useful[-1][1]
             self._first.note(iterations, steady, tags, self._meta_of(steady))
         self._recorder.stop()
@@ -337,17 +333,13 @@ class Lifecycle:
                 "no block of an iteration is ever freed, so nothing can be planned"
             )
             return
-        recorded = Recorded(
-            iterations, useful, self._early.others, self._early.apart, self._monitor.completing
-        )
+        recorded = Recorded(iterations, useful, self._plans.all, self._monitor.completing)
         plans, shown = recorded.plans(self.state.planning, self._keeps_gaps)
         if not plans:
             self._installer.give_up("the framework has idle memory for all that an iteration needs")
             return
         plans, shown = self._installer.within_limit(plans, shown)
-        again = bool(self._early.others)
-        self._early.end()
-        if not again and self._waiting.begins(plans, shown, alike=recorded.repeats):
+        if not self._plans.all and self._waiting.begins(plans, shown, alike=recorded.repeats):
             return
         if self._install(plans, shown):
             self._installer.save()

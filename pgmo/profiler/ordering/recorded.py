@@ -78,28 +78,6 @@ def split_rows(
     return [rows[low:high] for low, high in pairwise([0, *inner])]
 
 
-def kept_rows(
-    rows: NDArray[np.void] | None, first: int, kept: NDArray[np.bool_]
-) -> NDArray[np.void] | None:
-    """The rows of an iteration of which some requests are left out, and which is the only one.
-
-    Args:
-        rows: of the iteration.
-        first: number of its first request, 0 in what is returned.
-        kept: which of its requests are left, shape (requests,).
-    """
-    if rows is None:
-        return None
-    before = np.concatenate(([0], np.cumsum(kept)))
-    own = np.clip(rows["target"] - first, 0, len(kept) - 1)
-    freed = rows["kind"] == FREE
-    left = ~freed | ((rows["target"] >= first) & kept[own])
-    out: NDArray[np.void] = rows[left].copy()
-    out["tick"] = before[np.clip(out["tick"] - first, 0, len(kept))]
-    out["target"] = np.where(freed, before[own], rows["target"])[left]
-    return out
-
-
 def order_of(members: Sequence["Iteration"], reference: int) -> Order | None:
     """The order of one iteration among those of its structure.
 

@@ -169,27 +169,6 @@ TEST(small_change_that_comes_once_more_leads_nowhere) {
   CHECK_EQ(surroundings.counters.repeats, 0u);
 }
 
-TEST(where_it_is_a_guess_what_varies_sizes_are_presumed_to_be_as_planned) {
-  const std::vector<PlannedRequest> rows = {varying(400, 6, 0),    varying(600, 6, 1000),
-                                            varying(500, 6, 2000), varying(700, 6, 3000),
-                                            varying(800, 6, 4000), slot(300, 6, 5000)};
-  ReplayerFixture seen(rows), guessed(rows);
-  guessed.replayer.guess_sizes();
-  CHECK_EQ(seen.serve(300), 0);        // the first one, at another length
-  CHECK_EQ(guessed.serve(300), 5000);  // one that has just this size
-  ReplayerFixture again(rows);
-  again.replayer.guess_sizes();
-  CHECK_EQ(again.serve(500), 2000);
-}
-
-TEST(until_one_shows_that_they_are_not) {
-  ReplayerFixture f({varying(400, 3, 0), varying(600, 3, 1000), slot(300, 3, 2000)});
-  f.replayer.guess_sizes();
-  CHECK_EQ(f.serve(200), 0);
-  CHECK_EQ(f.serve(300), 1000);  // half of it
-  CHECK_EQ(f.serve(300), 2000);
-}
-
 int main(int argc, char** argv) {
   return pgmo::test::run_all(argc, argv);
 }

@@ -165,25 +165,6 @@ def together(
     return Together(both, family, headroom, load, shorter=shorter)
 
 
-def is_another_program(planned: PlannedProfile, iteration: Iteration) -> bool:
-    """Whether an iteration differs from a plan's by more than lengths and some requests."""
-    requests = requests_of(planned.plan)
-    if compare(requests, iteration).kind == "none":
-        return not are_far_apart(planned, iteration)
-    more = max(len(requests), len(iteration))
-    return more > tuning.UNION_REQUESTS * min(len(requests), len(iteration))
-
-
-def are_far_apart(planned: PlannedProfile, iteration: Iteration) -> bool:
-    """Whether an iteration makes the requests of a plan, or others, at sizes of another order."""
-    requests = requests_of(planned.plan)
-    match = compare(requests, iteration)
-    if match.kind != "none":
-        return not _follows(requests.size, iteration.size, match.rows_in(requests))
-    one, other = int(requests.size.sum()), int(iteration.size.sum())
-    return max(one, other) > tuning.ANOTHER_ORDER * min(one, other)
-
-
 def _follows(known: NDArray[np.int64], size: NDArray[np.int64], rows: NDArray[np.int64]) -> bool:
     """Whether replay would know these requests by those that are known, at another length.
 

@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from pgmo.allocator.plans.plan_set import PlannedProfile
 from pgmo.allocator.session.learning.lessons import (
     families_of,
-    learn,
     merge,
     relatives,
     shorter_of,
@@ -26,14 +25,12 @@ class Recorded:
         iterations: all of them.
         structures: a profile of each structure that repeats, the newest last.
         known: plans that there are.
-        apart: single iterations that come again, and whose lifetimes are those of the others.
         completing: a plan that this recording takes the place of; None for none.
     """
 
     iterations: Sequence[Iteration]
     structures: Sequence[tuple[Profile, Steady]]
     known: Sequence[PlannedProfile]
-    apart: Sequence[Iteration]
     completing: PlannedProfile | None
 
     @property
@@ -71,7 +68,4 @@ class Recorded:
                 merged, number = merge(plans, one, reference, planning, family, in_gap, shorter)
                 if merged[number].plan.arena:  # else the framework has idle memory for all of it
                     plans, shown = merged, number
-        for early in self.apart:
-            lesson = learn(plans, early, shown, headroom=0.0, planning=planning)
-            plans = lesson.plans if lesson is not None else plans
         return plans, shown
