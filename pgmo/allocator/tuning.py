@@ -107,10 +107,6 @@ MOST_POOR = 7
 
 # --- arenas ---
 
-TRIMMED_SHARE = 0.9
-"""Of an iteration's bytes, from slots: below it malloc has served so much on the CPU that what it
-keeps of that goes back to the system."""
-
 SHRINK_SHARE = 0.9
 """Of an arena: one is exchanged for a smaller one only if that needs less."""
 

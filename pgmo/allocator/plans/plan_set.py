@@ -139,17 +139,11 @@ class PlanSet:
             self._engine.detach_arena()
             self._adapter.empty_cache()
             self._attach([planned.plan for planned in plans])
-        elif self._adapter.lazy:
-            # Nothing is served: what only the old plans have touched goes back.
-            self._adapter.empty_cache()
         self._serve(plans)
         self.all = plans
         # What all of it needed on the device while it was recorded is not needed within a budget;
-        # gradients of before live in the first iteration still. Where blocks of before still live,
-        # and others find their slots taken, malloc keeps what it has had for them in between.
-        self._trims = int(exchange and self._adapter.lazy)
-        if any(planned.plan.spilled for planned in plans):
-            self._trims = 2
+        # gradients of before live in the first iteration still.
+        self._trims = 2 if any(planned.plan.spilled for planned in plans) else 0
         self._arena = Layout([planned.plan for planned in plans]).size
 
     def install_openings(self, openings: list[Plan], steady: list[PlannedProfile]) -> None:
@@ -183,14 +177,6 @@ class PlanSet:
             if memory is not None:
                 self._engine.add_arena(stream, begin, memory.base, memory.bytes, *memory.owner)
                 del self._missing[stream]
-
-    def trim(self) -> None:
-        """Returns idle memory now and after the next iteration.
-
-        What malloc has had in an iteration unlike its plan lives on into the next one in part.
-        """
-        self._adapter.empty_cache()
-        self._trims = max(self._trims, 1)
 
     def set_aside(self) -> None:
         """Forgets all plans, but keeps arenas in which blocks live: they could not go back."""

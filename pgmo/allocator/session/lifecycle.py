@@ -248,8 +248,6 @@ class Lifecycle:
         if self._waiting.gives_way(statistics):
             return
         good = monitor.judge(statistics, bool(grown))
-        if statistics.hit_bytes_rate < tuning.TRIMMED_SHARE and self._adapter.lazy:
-            self._plans.trim()  # it would lie beside the arena from now on
         if monitor.objection:
             self._installer.give_up(monitor.objection)
             return

@@ -73,19 +73,6 @@ def test_only_what_is_recorded_changes_how_the_framework_allocates(lazy):
         loop.finish()
 
 
-def test_what_the_framework_keeps_of_an_iteration_it_served_goes_back(lazy, monkeypatch):
-    loop, emptied = Loop(lazy, LAYERS), []
-    with open_session(lazy) as session:
-        run(loop, session, 8)
-        monkeypatch.setattr(lazy, "empty_cache", lambda **_: emptied.append(len(session.history)))
-        run(loop, session, 2)
-        assert not emptied
-        large = sum(LAYERS)
-        run(loop, session, 1, extra=lambda: lazy.free(lazy.request(large)))
-        assert emptied
-        loop.finish()
-
-
 def test_addresses_that_are_limited_are_not_spent_on_room(monkeypatch):
     pytest.importorskip("torch")
     adapter = torch_cpu.torch_cpu()
