@@ -52,10 +52,6 @@ class Adapter(Protocol):
     """Whether arenas are addresses alone, whose pages come when slots need them."""
 
     @property
-    def lazy(self) -> bool:
-        """Whether an arena is a block whose memory comes when touched: larger ones cost no more."""
-
-    @property
     def note(self) -> str:
         """What a summary is to say of this session; "" for nothing."""
 

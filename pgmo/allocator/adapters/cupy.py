@@ -73,7 +73,6 @@ class Cupy:
     alignment = ALIGNMENT
     pages = False
     seat = 0
-    lazy = False
 
     def __init__(self, index: int) -> None:
         cupy = imported_cupy()

@@ -58,7 +58,6 @@ class TorchCuda:
     """
 
     name = "torch"
-    lazy = False
     alignment = ALIGNMENT
 
     def __init__(self, index: int, seat: int = 0, engine: _core.Engine | None = None) -> None:

@@ -28,7 +28,6 @@ class UnifiedAdapter:
 
     pages = False
     seat = 0
-    lazy = False
 
     def __init__(self, adapter: Adapter, managed: Managed) -> None:
         self._adapter = adapter

@@ -58,7 +58,6 @@ class SimulatedAdapter:
     alignment = 64
     pages = False
     seat = 0
-    lazy = False
     steps_aside = ""
 
     def __init__(self) -> None:

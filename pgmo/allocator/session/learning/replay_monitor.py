@@ -268,7 +268,7 @@ class ReplayMonitor:
         """
         adapter = self._state.adapter
         rises = self._rising and self._growths >= tuning.GROWTHS_WITHOUT_HEADROOM
-        return tuning.HEADROOM if rises and not (adapter.pages or adapter.lazy) else 0.0
+        return tuning.HEADROOM if rises and not adapter.pages else 0.0
 
     def _expected_share(self, statistics: IterationStatistics) -> float:
         """Of the bytes: those from slots, and those that the plan leaves out."""
