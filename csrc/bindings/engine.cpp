@@ -146,7 +146,7 @@ void bind_engine(py::module_& module) {
   PYBIND11_NUMPY_DTYPE_EX(Event, kind, "kind", in_gap, "in_gap", thread, "thread", tag, "tag",
                           block, "block", reserved, "reserved", bytes, "bytes", stream, "stream");
 
-  PYBIND11_NUMPY_DTYPE(Living, address, bytes, kind, until);
+  PYBIND11_NUMPY_DTYPE(Living, address, bytes, kind);
 
   module.def("set_tag", &set_thread_tag, py::arg("tag"), py::arg("generation"),
              "Tags the blocks that the calling thread requests from now on; -1 removes the tag.\n"

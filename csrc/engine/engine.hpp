@@ -52,9 +52,8 @@ struct Living {
   std::uint64_t address;
   Bytes bytes;
   std::uint64_t kind;
-  Tick until = -1;  // of the next iteration, at which a slot is planned to be free again
 };
-static_assert(sizeof(Living) == 32);
+static_assert(sizeof(Living) == 24);
 
 class Engine final : private pages::RangeOwner {
  public:

@@ -77,15 +77,7 @@ WORTHWHILE_SHARE = 0.6
 """Minimum share of a program's bytes that plans serve it has departed from, to be kept: below it an
 arena costs more than it saves."""
 
-TRIMMED_SHARE = 0.9
-"""Share of an iteration's bytes from slots below which malloc has served so much on the CPU that
-what it keeps of that goes back to the system."""
-
 # --- arenas ---
-
-REST_ITERATIONS = 4
-"""Iterations between two pauses in which pages of an arena go to others: they are touched anew
-afterwards, which may take as long as an iteration or two."""
 
 SHRINK_SHARE = 0.9
 """Size of a new arena, as a share of the old one, below which the old one is exchanged for it."""

@@ -139,7 +139,7 @@ class TrainingHook:
         """An evaluation begins."""
         if self.running and self.session is not None and not self._paused:
             self._paused = True
-            self._pause.enter_context(self.session.pause(long=True))
+            self._pause.enter_context(self.session.pause())
 
     def resume(self) -> None:
         """The evaluation has ended, if there was one."""

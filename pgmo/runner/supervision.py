@@ -150,7 +150,7 @@ class Supervision:
         """An evaluation begins."""
         with self.harmless():
             for session in self._served():
-                self._pauses.enter_context(session.pause(long=True))
+                self._pauses.enter_context(session.pause())
 
     def resume(self) -> None:
         """The evaluation has ended."""

@@ -1,12 +1,11 @@
-// Pages of arenas in which nothing lives, for as long as nobody is served.
+// Pages of arenas in which nothing lives.
 //
 //     arena    ░░░░░░░▓▓░░░░░░░░░░░▓▓▓▓░░░
 //     pages    │    │    │    │    │    │
 //              └──────┘    └──────┘            go back to the system, and come again as zeros
 //
-// An arena of the framework's stays resident once it was touched. Between two training steps an
-// evaluation needs memory of its own, and both together are more than either. A retired arena that
-// one block keeps alive would stay whole.
+// An arena of the framework's stays resident once it was touched. What has no slot would come on top
+// of it (lending.hpp), and a retired arena that one block keeps alive would stay whole.
 
 #include <sys/mman.h>
 #include <unistd.h>

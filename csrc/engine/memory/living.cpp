@@ -1,6 +1,5 @@
 // What is alive between two iterations, wherever it lies.
 
-#include <algorithm>
 #include <vector>
 
 #include "engine/engine.hpp"
@@ -12,18 +11,16 @@ using Guard = std::lock_guard<Spinlock>;
 std::vector<Living> Engine::living() {
   std::vector<Living> all;
   const Guard guard(lock_);
-  const auto add = [&](std::uintptr_t address, Bytes bytes, Living::Kind kind, Tick until = -1) {
-    all.push_back({.address = address, .bytes = bytes, .kind = kind, .until = until});
+  const auto add = [&](std::uintptr_t address, Bytes bytes, Living::Kind kind) {
+    all.push_back({.address = address, .bytes = bytes, .kind = kind});
   };
   // What the framework provides: only that is tracked in every mode.
   blocks_.for_each_foreign(
       [&](std::uintptr_t address, Bytes bytes) { add(address, bytes, Living::kForeign); });
   if (replayer_ != nullptr && arenas_.attached()) {
     replayer_->for_each_living([&](SlotIndex request, Offset offset, Bytes bytes) {
-      const ReplayPlan& plan = replayer_->plan();
-      const Tick until = std::max<Tick>(0, plan.end_of(request) - plan.requests());
-      const std::uint32_t stream = key_stream(plan.slot(request).key);
-      add(arenas_.address(stream, offset), bytes, Living::kSlot, until);
+      const std::uint32_t stream = key_stream(replayer_->plan().slot(request).key);
+      add(arenas_.address(stream, offset), bytes, Living::kSlot);
     });
   }
   arenas_.for_each_late(here_.late, [&](std::uintptr_t address, Bytes bytes) {

@@ -52,10 +52,6 @@ class Adapter(Protocol):
     """Whether arenas are addresses alone, whose pages come when slots need them."""
 
     @property
-    def lazy(self) -> bool:
-        """Whether an arena is a block whose memory comes when touched: larger ones cost no more."""
-
-    @property
     def note(self) -> str:
         """What a summary is to say of this session; "" for nothing."""
 
@@ -100,12 +96,6 @@ class Adapter(Protocol):
 
     def spare_memory(self, on: bool) -> None:
         """Prefers a low peak over speed in the framework's own allocator, as long as it is on."""
-
-    def rest(self, on: bool) -> None:
-        """While it is on, nobody is served: what idles in arenas may go to others meanwhile.
-
-        Afterwards they are served again, and what the framework has freed meanwhile is returned.
-        """
 
     def advise(self, text: str) -> None:
         """What to say besides, when memory runs out."""

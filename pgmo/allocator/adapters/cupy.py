@@ -73,7 +73,6 @@ class Cupy:
     alignment = ALIGNMENT
     pages = False
     seat = 0
-    lazy = False
 
     def __init__(self, index: int) -> None:
         cupy = imported_cupy()
@@ -212,9 +211,6 @@ class Cupy:
 
     def spare_memory(self, on: bool) -> None:
         """Nothing to do: CuPy's pools have no such choice."""
-
-    def rest(self, on: bool) -> None:
-        """Nothing to do: the device's memory stays where it is."""
 
     def advise(self, text: str) -> None:
         """What out-of-memory errors say besides, as a note (PEP 678)."""

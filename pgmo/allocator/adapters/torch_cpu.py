@@ -3,7 +3,6 @@
 import contextlib
 import ctypes
 import os
-import resource
 from functools import cache
 from pathlib import Path
 
@@ -21,8 +20,6 @@ ALIGNMENT = 64
 _M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3
 _MALLOC_VARIABLES = ("MALLOC_MMAP_THRESHOLD_", "MALLOC_TRIM_THRESHOLD_", "GLIBC_TUNABLES")
 _SPARING_LIMIT, _GLIBC_LIMIT = 128 << 10, 32 << 20
-
-_OVERCOMMIT = Path("/proc/sys/vm/overcommit_memory")
 
 
 class TorchCpu:
@@ -48,15 +45,6 @@ class TorchCpu:
         # Tensors may outlive every Python object here, and their blocks are the engine's.
         self.engine.keep_forever()
         self.engine.lend_idle(True)
-
-    @property
-    def lazy(self) -> bool:
-        """Whether the system maps what malloc returns when it is touched, and counts it only then.
-
-        It counts addresses where they are limited (`ulimit -v`), or where it promises no more than
-        it has (`vm.overcommit_memory=2`).
-        """
-        return not (_addresses_are_limited() or _commits_strictly())
 
     @property
     def steps_aside(self) -> str:
@@ -132,17 +120,6 @@ class TorchCpu:
             mallopt(_M_MMAP_THRESHOLD, limit)
             mallopt(_M_TRIM_THRESHOLD, 2 * limit)
 
-    def rest(self, on: bool) -> None:
-        """Returns what idles in the arena to the system, then what was freed meanwhile.
-
-        An evaluation takes memory of its own: beside an arena that stays resident, both are more
-        than PyTorch alone would need for either.
-        """
-        if on:
-            self.engine.return_idle()
-        else:
-            self.empty_cache()
-
     def advise(self, text: str) -> None:
         """Errors of the CPU's allocator say nothing besides."""
 
@@ -158,17 +135,6 @@ def torch_cpu() -> TorchCpu:
         AdapterError: when torch or a compiler is missing, or compiling fails.
     """
     return TorchCpu()
-
-
-def _addresses_are_limited() -> bool:
-    return resource.getrlimit(resource.RLIMIT_AS)[0] != resource.RLIM_INFINITY
-
-
-def _commits_strictly() -> bool:
-    try:
-        return _OVERCOMMIT.read_text().strip() == "2"
-    except OSError:
-        return False
 
 
 def adapter_source() -> AdapterSource:

@@ -58,7 +58,6 @@ class TorchCuda:
     """
 
     name = "torch"
-    lazy = False
     alignment = ALIGNMENT
 
     def __init__(self, index: int, seat: int = 0, engine: _core.Engine | None = None) -> None:
@@ -243,9 +242,6 @@ class TorchCuda:
 
     def spare_memory(self, on: bool) -> None:
         """Nothing to do: torch's allocator has no such choice that could be taken back."""
-
-    def rest(self, on: bool) -> None:
-        """Nothing to do: pages go where they are needed anyway."""
 
     @property
     def space(self) -> int:

@@ -28,7 +28,6 @@ class UnifiedAdapter:
 
     pages = False
     seat = 0
-    lazy = False
 
     def __init__(self, adapter: Adapter, managed: Managed) -> None:
         self._adapter = adapter
@@ -111,10 +110,6 @@ class UnifiedAdapter:
     def spare_memory(self, on: bool) -> None:
         """As the framework does."""
         self._adapter.spare_memory(on)
-
-    def rest(self, on: bool) -> None:
-        """As the framework does."""
-        self._adapter.rest(on)
 
     def advise(self, text: str) -> None:
         """What to say besides, when memory runs out."""

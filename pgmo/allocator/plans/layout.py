@@ -35,7 +35,6 @@ class Layout:
         plans: the plans.
         roomy: whether ranges are larger than needed, since addresses cost nothing, so that later
             plans find room.
-        least: bytes of a roomy range, at least.
 
     Attributes:
         ranges: of device memory, by stream. A stream all of whose slots are spilled has a little.
@@ -51,9 +50,7 @@ class Layout:
         {0: Range(begin=0, size=64)}
     """
 
-    def __init__(
-        self, plans: Sequence[Plan], *, roomy: bool = False, least: int = _LEAST_ROOM
-    ) -> None:
+    def __init__(self, plans: Sequence[Plan], *, roomy: bool = False) -> None:
         device: dict[int, int] = {}
         host: dict[int, int] = {}
         for plan in plans:
@@ -63,7 +60,7 @@ class Layout:
                 host[stream] = max(host.get(stream, 0), high - low)
                 device[stream] = max(device.get(stream, 0), plan.alignment)
         if roomy:
-            device = {stream: _with_room(size, least) for stream, size in device.items()}
+            device = {stream: _with_room(size) for stream, size in device.items()}
         self.ranges, self.resident = _one_behind_the_other(device, 0)
         self.spilled, self.size = _one_behind_the_other(host, self.resident)
 
@@ -92,9 +89,9 @@ class Layout:
         return offset, alternate
 
 
-def _with_room(size: int, least: int) -> int:
+def _with_room(size: int) -> int:
     """Addresses for a plan that may grow, two to four times as many; memory comes with use."""
-    return max(least, 1 << (2 * size - 1).bit_length())
+    return max(_LEAST_ROOM, 1 << (2 * size - 1).bit_length())
 
 
 def _one_behind_the_other(sizes: dict[int, int], begin: int) -> tuple[dict[int, Range], int]:

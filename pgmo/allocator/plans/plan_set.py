@@ -7,7 +7,6 @@ An iteration follows one of them; the engine tells which from its first requests
 plan of a program's very first iteration, is alone in the engine while it runs.
 """
 
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -113,7 +112,7 @@ class PlanSet:
         if not self._engine.has_arena or not self._layout.covers(needed):
             return True
         # What a smaller plan leaves of addresses alone is nobody's loss.
-        return not self._roomy and needed.size < tuning.SHRINK_SHARE * self._layout.size
+        return not self._adapter.pages and needed.size < tuning.SHRINK_SHARE * self._layout.size
 
     def install(self, plans: list[PlannedProfile]) -> None:
         """Replays these plans from now on.
@@ -132,17 +131,11 @@ class PlanSet:
             self._engine.detach_arena()
             self._adapter.empty_cache()
             self._attach([planned.plan for planned in plans])
-        elif self._adapter.lazy:
-            # Nothing is served: what only the old plans have touched goes back.
-            self._adapter.empty_cache()
         self._serve(plans)
         self.all = plans
         # What all of it needed on the device while it was recorded is not needed within a budget;
-        # gradients of before live in the first iteration still. Where blocks of before still live,
-        # and others find their slots taken, malloc keeps what it has had for them in between.
-        self._trims = int(exchange and self._adapter.lazy)
-        if any(planned.plan.spilled for planned in plans):
-            self._trims = 2
+        # gradients of before live in the first iteration still.
+        self._trims = 2 if any(planned.plan.spilled for planned in plans) else 0
         self._arena = Layout([planned.plan for planned in plans]).size
 
     def install_openings(self, openings: list[Plan], steady: list[PlannedProfile]) -> None:
@@ -177,14 +170,6 @@ class PlanSet:
                 self._engine.add_arena(stream, begin, memory.base, memory.bytes, *memory.owner)
                 del self._missing[stream]
 
-    def trim(self) -> None:
-        """Returns idle memory now and after the next iteration.
-
-        What malloc has had in an iteration unlike its plan lives on into the next one in part.
-        """
-        self._adapter.empty_cache()
-        self._trims = max(self._trims, 1)
-
     def set_aside(self) -> None:
         """Forgets all plans, but keeps arenas in which blocks live: they could not go back."""
         if not self._engine.statistics()["live_slot_bytes"]:
@@ -216,27 +201,14 @@ class PlanSet:
             raise AdapterError("the memory was needed elsewhere at once") from error
 
     def _attach(self, plans: list[Plan]) -> None:
-        layout, taken = self._take_roomy(plans)
+        self._layout = Layout([])
+        layout = Layout(plans, roomy=self._adapter.pages)
+        taken = self._take(layout)
         if all(memory is None for stream, memory in taken.items() if stream != _SPILL):
             if (spill := taken.get(_SPILL)) is not None:
                 spill.return_now()
             raise AdapterError("none of its streams has been used yet")
         self._hand_over(layout, taken)
-
-    @property
-    def _roomy(self) -> bool:
-        """Whether arenas have room for larger plans, which costs nothing."""
-        return self._adapter.pages or self._adapter.lazy
-
-    def _take_roomy(self, plans: list[Plan]) -> tuple[Layout, dict[int, Memory | None]]:
-        """A layout for these plans, and its memory; with room for larger ones where there is."""
-        self._layout = Layout([])
-        if self._adapter.lazy:
-            layout = Layout(plans, roomy=True, least=0)
-            with suppress(AdapterError):  # of a process whose addresses are limited
-                return layout, self._take(layout)
-        layout = Layout(plans, roomy=self._adapter.pages)
-        return layout, self._take(layout)
 
     def _take(self, layout: Layout) -> dict[int, Memory | None]:
         taken: dict[int, Memory | None] = {}
@@ -281,20 +253,9 @@ class PlanSet:
             arena_bytes=self._layout.size,
             alignment=plan.alignment,
             # Only addresses are there to grow into, and what is spilled stays where it is.
-            shorter=self._shorter(plan) if self._roomy and not plan.spilled else None,
+            shorter=plan.shorter if self._adapter.pages and not plan.spilled else None,
             behind=_behind(plan, streams),
         )
-
-    def _shorter(self, plan: Plan) -> NDArray[np.int64]:
-        """The sizes at a shorter length; half of one where nothing is known of it.
-
-        That says no more than that all grow by one ratio. Where addresses cost nothing, a slot may
-        as well be too large.
-        """
-        if self._adapter.pages:
-            return plan.shorter
-        guessed = plan.varying & (plan.shorter == 0)
-        return np.where(guessed, plan.size // 2, plan.shorter)
 
 
 def _behind(plan: Plan, streams: NDArray[np.uint64]) -> NDArray[np.int64] | None:

@@ -39,7 +39,8 @@ class Giving(ABC):
         """Gives memory back between two iterations, until it is needed again.
 
         All pages go in which nothing lives, those of arenas among them. Addresses stay, and the
-        next iteration takes pages as it needs them, so nothing has to be undone.
+        next iteration takes pages as it needs them, so nothing has to be undone. Without pages an
+        arena goes back as a whole if nothing lives in it, and the next iteration has none.
 
         With `state`, pages in which optimizer state lives go, too. The tensors stay valid and keep
         their addresses, but may not be used before `resume()`: `optimizer.step()` and calls of

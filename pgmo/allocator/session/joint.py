@@ -117,18 +117,15 @@ class JointSession:
                 session.step()
 
     @contextmanager
-    def pause(self, *, long: bool | None = None) -> Iterator[None]:
+    def pause(self) -> Iterator[None]:
         """Delegates everything inside to the frameworks: evaluation, logging, checkpoints.
-
-        Args:
-            long: as `Session.pause` has it.
 
         Raises:
             SessionError: when the sessions are not open.
         """
         with ExitStack() as stack:
             for session in self._running():
-                stack.enter_context(session.pause(long=long))
+                stack.enter_context(session.pause())
             yield
 
     def release(self, *, state: State | None = None, of: object = None) -> Released:

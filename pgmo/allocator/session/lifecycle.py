@@ -37,7 +37,6 @@ from pgmo.allocator.session.learning.installation import PAGE, InstallationRule
 from pgmo.allocator.session.learning.recorded_plans import Recorded, is_planned
 from pgmo.allocator.session.options import Options
 from pgmo.allocator.session.recorder import Recorder
-from pgmo.allocator.session.rest import Rest
 from pgmo.allocator.session.state import SessionState
 from pgmo.allocator.session.statistics import IterationStatistics, Phase
 from pgmo.allocator.session.statistics_collector import StatisticsCollector
@@ -65,7 +64,6 @@ class Lifecycle:
     def __init__(self, adapter: Adapter, options: Options) -> None:
         self.state = SessionState(adapter, options)
         self.collector = StatisticsCollector(adapter.engine)
-        self.rest = Rest(self.state, self.collector)
         self._adapter = adapter
         self._options = options
         self._engine = adapter.engine
@@ -355,8 +353,6 @@ class Lifecycle:
         else:
             self._growth.forget()
         served = statistics.planned_bytes_rate
-        if served < tuning.TRIMMED_SHARE and self._adapter.lazy:
-            self._plans.trim()  # malloc's idle memory would lie beside the arena from now on
         if self.state.plan is not None and served < tuning.GOOD_SHARE:
             text = advice.while_replaying(self.state.plan, self.state.profile, statistics)
             self._adapter.advise(text)

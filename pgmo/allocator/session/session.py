@@ -125,15 +125,10 @@ class Session(Giving, Telling):
             self._take_turn_of_process()
 
     @contextmanager
-    def pause(self, *, long: bool | None = None) -> Iterator[None]:
+    def pause(self) -> Iterator[None]:
         """Delegates everything inside to the framework: evaluation, logging, checkpoints.
 
         On a thread of its own, beside a loop that goes on, it is about that thread alone.
-
-        Args:
-            long: whether it takes longer than an iteration, as an evaluation does. On the CPU the
-                arena's pages go to others meanwhile, and are touched anew afterwards. By default it
-                is expected to be like the last pause; the first one, to be short.
 
         Raises:
             SessionError: when the session is not open.
@@ -143,8 +138,6 @@ class Session(Giving, Telling):
         try:
             with exclusive():
                 token = self._known.turns.pause() if self._is_open("pause()") else None
-                if token is not None:
-                    self._known.lifecycle.rest.begin(long)
             if seat is not None and held:
                 seat.give()  # others go on meanwhile
             yield
@@ -152,7 +145,6 @@ class Session(Giving, Telling):
             if token is not None and not self._is_forked:
                 with exclusive():
                     self._known.turns.resume(token)
-                    self._known.lifecycle.rest.end()
                 if seat is not None and held:
                     seat.take()
 

@@ -119,14 +119,6 @@ class Sleeping:
     def give_back(self) -> None:
         """Gives back what idles, between two iterations."""
         adapter = self._adapter
-        if adapter.lazy:
-            paused = self._state.paused  # the system takes pages of arenas while nobody is served
-            paused.begin(self)
-            try:
-                adapter.empty_cache()
-            finally:
-                paused.end(self)
-            return
         if self._sleeper is None:
             self._engine.yield_idle()
             adapter.empty_cache()

@@ -95,14 +95,6 @@ def test_any_first_iteration_ends_in_a_plan_that_moves_nothing(name):
     assert moved[-6:] == [0] * 6
 
 
-def test_nothing_is_served_from_a_plan_of_the_first_iteration():
-    """An arena would lie beside the holes that windows have left, in a run that may end soon."""
-    phases, hits, *_ = run(PROGRAMS["zero_grad_at_the_end"])
-    recording = phases.count("record")
-    assert phases[:recording] == ["record"] * recording
-    assert hits[:recording] == [0] * recording
-
-
 def test_lazy_modules_are_no_exception():
     code = """
 make = nn.LazyLinear

@@ -71,7 +71,7 @@ class Episode {
                         engine_.reserve_arena(space_, program_.sizes[stream], stream));
     }
     const bool blind = !follows() && random_.chance(0.2);
-    engine_.add_plan(program_.rows, numbers, program_.whole, 1, false,
+    engine_.add_plan(program_.rows, numbers, program_.whole, 1,
                      blind ? std::vector<Tick>() : program_.behind());
     engine_.start_serving();
   }

@@ -58,7 +58,6 @@ class SimulatedAdapter:
     alignment = 64
     pages = False
     seat = 0
-    lazy = False
     steps_aside = ""
 
     def __init__(self) -> None:
@@ -68,7 +67,6 @@ class SimulatedAdapter:
         self.arenas: dict[int, list[tuple[int, int]]] = defaultdict(list)
         self.returned: list[int] = []
         self.advice = ""
-        self.rests: list[bool] = []
         self._give_back = ctypes.CFUNCTYPE(None, ctypes.c_void_p)(self.returned.append)
         self._streams = {0}  # those that were used
         self._next = 1 << 20
@@ -90,9 +88,6 @@ class SimulatedAdapter:
 
     def spare_memory(self, on: bool) -> None:
         self.sparing = on
-
-    def rest(self, on: bool) -> None:
-        self.rests.append(on)
 
     def take_arena(self, size: int, stream: int) -> Memory | None:
         return self._take(size, self.arenas[stream]) if stream in self._streams else None

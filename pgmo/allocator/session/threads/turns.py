@@ -248,11 +248,6 @@ class Turns:
             self._paused.begin(self)
         return token
 
-    @property
-    def nobody_served(self) -> bool:
-        """Whether there is a pause of all threads."""
-        return bool(self._of_all)
-
     def resume(self, token: object) -> None:
         """The pause has ended; any thread may say so."""
         thread = self._pauses.pop(token, None)

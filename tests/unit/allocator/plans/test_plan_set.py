@@ -36,19 +36,3 @@ def test_an_arena_that_somebody_needs_meanwhile_is_told_of(monkeypatch, count):
     monkeypatch.undo()
     plans.install(both)
     assert adapter.engine.has_arena
-
-
-def test_malloc_returns_what_it_has_had_while_blocks_of_before_lived_on(monkeypatch):
-    adapter = SimulatedAdapter()
-    adapter.lazy = True
-    adapter.request(64)
-    adapter.install()
-    plans = PlanSet(adapter)
-    plans.install([planned(128)])
-    times = []
-    monkeypatch.setattr(adapter, "empty_cache", lambda *, pages=False: times.append(pages))
-    plans.end_iteration()
-    assert len(times) == 1
-    plans.end_iteration()
-    assert len(times) == 1
-    assert plans.calm

@@ -75,7 +75,6 @@ def test_an_exception_in_a_stage_ends_the_stage_alone(adapter):
 
 
 def test_what_is_given_back_in_a_pause_ends_it_for_nobody(adapter):
-    adapter.lazy = True
     loop, served = Loop(adapter, LAYERS), []
 
     def evaluate():

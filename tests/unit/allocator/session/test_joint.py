@@ -68,6 +68,9 @@ def test_both_give_their_memory_back_and_have_stages(step):
             step()
         with pytest.raises(OptionError, match="neither 'host' nor 'drop'"):
             session.release(state="disk")
+        assert session["torch"].history[-1].hit_rate == 0  # an arena of one block went as a whole
+        with session.iteration():
+            step()
         assert session["torch"].history[-1].hit_rate == 1
 
 
