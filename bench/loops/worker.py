@@ -11,9 +11,10 @@ import warnings
 from typing import Any
 
 import torch
+from workloads.allocators import install_pages
 from workloads.costs import RunCosts
 from workloads.job import OURS
-from workloads.worker import install_pages, serve
+from workloads.worker import serve
 
 from loops import create, family
 from loops.job import LoopJob, ProgramJob, parse

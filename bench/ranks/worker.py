@@ -10,9 +10,10 @@ from collections.abc import Iterator
 from typing import Any
 
 import torch
+from workloads.allocators import install_pages
 from workloads.costs import RunCosts
 from workloads.job import OURS
-from workloads.worker import install_pages, serve
+from workloads.worker import serve
 
 from ranks import programs
 from ranks.job import RankJob

@@ -12,8 +12,9 @@ from typing import Any
 
 import torch
 from programs import PROGRAMS, script
+from workloads.allocators import install_pages
 from workloads.costs import costs_of_steps
-from workloads.worker import install_pages, serve
+from workloads.worker import serve
 
 from whole_runs.job import WholeRun, parse
 

@@ -21,6 +21,7 @@ PAGE_CALLS = ("creates", "releases", "maps", "grants", "unmaps")
 """Calls of the driver's virtual memory that the pages count."""
 
 PER_ITERATION = {
+    "maps": "page_maps",
     "requests_that_map": "page_requests",
     "waits": "page_waits",
     "waits_added": "page_waits_added",
@@ -121,12 +122,17 @@ class Reading:
 
 def page_counters(device: int = 0) -> dict[str, int]:
     """Return the counters of a device's pages, which need no session; empty without pages."""
-    adapters = sys.modules.get("pgmo.allocator.adapters.torch_cuda")
-    space = adapters.adapter_library().pointer("pgmo_space_of", device) if adapters else 0
+    space = page_space(device)
     if not space:
         return {}
     counted = _reader(space).statistics()
     return {name: count for name, count in counted.items() if name.startswith("page_")}
+
+
+def page_space(device: int = 0) -> int:
+    """Return the handle of a device's pages; 0 where there are none."""
+    adapters = sys.modules.get("pgmo.allocator.adapters.torch_cuda")
+    return adapters.adapter_library().pointer("pgmo_space_of", device) if adapters else 0
 
 
 @cache

@@ -21,9 +21,10 @@ import torch
 import torch._dynamo  # what optimizers import in their first step
 
 from workloads import create
+from workloads.allocators import install_pages
 from workloads.columns import calls
 from workloads.costs import RunCosts
-from workloads.job import EXTRAPOLATED, PAGES_FIRST, Job, Outcome
+from workloads.job import EXTRAPOLATED, Job, Outcome
 
 
 class HasEnvironment(Protocol):
@@ -132,15 +133,6 @@ def run(job: Job) -> Outcome:
         cpu_seconds=costs.cpu_seconds,
         **(about(session) if session else {}),
     )
-
-
-def install_pages(contender: str) -> None:
-    """Serves the process from pages without a session, where the contender begins so."""
-    if contender not in PAGES_FIRST:
-        return
-    import pgmo
-
-    torch.cuda.memory.change_current_allocator(pgmo.torch_allocator())
 
 
 def open_session(job: Job) -> Any:
