@@ -98,7 +98,7 @@ def measure_on_stub(stub: Stub, name: str, steps: int, *, small: bool) -> list[d
     rows = []
     for contender in CONTENDERS:
         job = WholeRun(name, steps, contender, small=small)
-        row = {"program": name, "steps": steps, "contender": contender}
+        row: dict[str, Any] = {"program": name, "steps": steps, "contender": contender}
         try:
             rows.append(row | stub.ask(job, MODULE))
         except WorkerError as error:

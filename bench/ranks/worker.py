@@ -24,7 +24,8 @@ def run(job: RankJob) -> dict[str, Any]:
     from pgmo.rehearsal import control
 
     install_pages(job.contender)
-    began, error, found = time.monotonic(), "", {}
+    began, error = time.monotonic(), ""
+    found: dict[str, Any] = {}
     session, costs = None, RunCosts(job.iterations)
     with warnings.catch_warnings(record=True) as warned:
         warnings.simplefilter("always")
