@@ -1,4 +1,4 @@
-"""Device memory of training loops under PyTorch's allocator, expandable segments, and pgmo.
+"""Device memory of training loops under PyTorch's allocator, expandable segments, pages and pgmo.
 
 Needs no GPU: the real CUDA build of PyTorch runs on the stub CUDA runtime of pgmo/rehearsal.
 
@@ -11,8 +11,9 @@ the beginning of the process on. The card is large enough (141 GiB, an H200's) t
 back for want of memory. Live bytes are those that the program asked for, without an allocator's
 rounding, in the default allocator's run. Every run is a process of its own. Lengths that vary are
 drawn with several seeds, and the worst figures count; what has none is run as often, and has to
-give the same figures. Saved plans come from an earlier run of the same program, which saw the same
-lengths twice.
+give the same figures, but for the CPU time of all iterations, whose median counts. Driver calls,
+requests that map a page and waits are per iteration of the last third. Saved plans come from an
+earlier run of the same program, which saw the same lengths twice.
 
 The largest batch is the largest that trains 20 iterations on a 16 GiB card; the bound is the
 largest whose live bytes alone fit on it. The plan for it was recorded on a 64 GiB card.
@@ -29,12 +30,12 @@ from typing import Any
 
 from _machine import add_common_options, result_path, write_result
 from workloads.command import without_paths
-from workloads.job import CONTENDERS, Job
+from workloads.job import CONTENDERS, SAVED_PLAN, Job
 from workloads.launch import ROOT, Stub
 from workloads.measuring import GIB, largest_batches, measure_case
 from workloads.table import tables
 
-QUICK_CONTENDERS = ["default", "expandable", "pgmo", "pgmo_run"]
+EVERY_CONTENDER = (*CONTENDERS, SAVED_PLAN)
 CARD = 16 * GIB
 BATCHES = {"gpt": 8, "resnet": 128, "unet": 32, "seq2seq": 64}
 LENGTHS = {
@@ -76,7 +77,7 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--python", default=sys.executable, help="one with the CUDA torch")
     parser.add_argument("--stub", type=Path, default=ROOT / "build/fakecuda")
     parser.add_argument("--network", choices=list(LENGTHS), action="append")
-    parser.add_argument("--allocator", choices=CONTENDERS, action="append")
+    parser.add_argument("--allocator", choices=EVERY_CONTENDER, action="append")
     parser.add_argument("--only", choices=("efficiency", "batch"))
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--jobs", type=int, default=2, help="processes at a time")
@@ -94,7 +95,7 @@ def main() -> None:
         return
     stub = Stub.build(arguments.python, arguments.stub.resolve())
     quick = arguments.quick
-    contenders = arguments.allocator or (QUICK_CONTENDERS if quick else list(CONTENDERS))
+    contenders = arguments.allocator or (CONTENDERS if quick else EVERY_CONTENDER)
     networks = arguments.network or (["gpt"] if quick else list(LENGTHS))
     rows: list[dict[str, Any]] = []
     batches: list[dict[str, Any]] = []

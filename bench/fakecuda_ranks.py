@@ -8,8 +8,9 @@ process group stands for the other ranks.
     python bench/fakecuda_ranks.py --table
 
 GPT-2 medium with AdamW runs under every contender, each in a process of its own on a card of
-141 GiB: PyTorch's default allocator, expandable segments, a session of pgmo opened around the loop,
-and pages from the start with a session around the loop, as `pgmo run` has it. Efficiency is the
+141 GiB: PyTorch's default allocator, expandable segments, pgmo's pages without a session, a session
+of pgmo opened around the loop, and pages from the start with a session around the loop, as `pgmo
+run` has it. Efficiency is the
 peak of live bytes over that of the card, whoever took the memory: over the whole run, and in its
 last third, in which a plan is replayed. Live are the bytes that the program asked for, without an
 allocator's rounding. Over the whole run they are those of the default allocator's run, in the last
@@ -43,9 +44,11 @@ from typing import Any
 
 from _machine import add_common_options, result_path, write_result
 from ranks import NAMES, WORLDS
-from ranks.job import CONTENDERS, OURS, RankJob
+from ranks.job import RankJob
 from ranks.table import table
+from workloads.columns import calls
 from workloads.command import without_paths
+from workloads.job import CONTENDERS, OURS
 from workloads.launch import ROOT, Stub, WorkerError
 
 Row = dict[str, Any]
@@ -94,6 +97,8 @@ def compare(row: Row, default: Row, expandable: Row) -> None:
         row["bound_efficiency"] = row["bound"] / row["steady_peak"]
     row["over_expandable"] = row["peak"] / expandable["peak"]
     row["over_default"] = row["peak"] / default["peak"]
+    if not row["lag"]:  # to hold streams back takes CPU time of the stub's
+        row["cpu_over_default"] = row["cpu_seconds"] / default["cpu_seconds"]
     over = max(row["over_expandable"], row["over_default"])
     row["behind"] = row["contender"] in OURS and over > TOLERANCE
 
@@ -104,15 +109,16 @@ def progress(row: Row) -> str:
     begin = f"{row['program'] + lag:20}{row['world']:4} {row['contender']:11}"
     if "efficiency" not in row:
         return f"{begin} FAILED: {row.get('failed') or row.get('error') or 'the others did'}"
-    calls = sum(row["driver_calls"].values())
-    ours = (
-        f"  slots {row['from_slots'] or 0:.3f}  mapping {row['requests_that_map']:.1f}"
-        f"  waits {row['waits']:.1f} ({row['waits_added']:.1f} added)"
-        f"  hand-overs {row['hand_overs']:.1f}  calls {calls:.0f}  gap {row['gap']:.4f}"
-        f"  bound {row.get('bound_efficiency', 0):.3f}"
-        if row["contender"] in OURS
-        else ""
-    )
+    ours = ""
+    if row["contender"] in OURS:
+        ours = (
+            f"  mapping {row['requests_that_map']:.1f}"
+            f"  waits {row['waits']:.1f} ({row['waits_added']:.1f} added)"
+            f"  hand-overs {row['hand_overs']:.1f}  calls {calls(row):.0f}"
+        )
+    if "gap" in row:
+        ours += f"  slots {row['from_slots'] or 0:.3f}  gap {row['gap']:.4f}"
+        ours += f"  bound {row.get('bound_efficiency', 0):.3f}"
     return (
         f"{begin}{row['live'] / 2**20:8,.0f} MiB  whole {row['efficiency']:.3f}"
         f"  replay {row['steady_efficiency']:.3f}{ours}  {row['seconds']:.0f} s"

@@ -13,18 +13,21 @@ of transformers, diffusers and peft need these packages; what is missing is left
 
 The loops of `loops/` run under every contender, each in a process of its own on a card of 141 GiB:
 PyTorch's default allocator, expandable segments, pgmo's pages without a session, a session around
-the loop, and both. There is no saved plan. Peaks are those of the card from the beginning of the
-process, whoever took the memory. Efficiency is the peak of live bytes over that; live are the bytes
-that the program asked for, without an allocator's rounding, in the default allocator's run. pgmo is
-behind where it takes more than 0.5 % above one of the first two.
+the loop, and both. A plan has to show what it adds to pages alone: beside the peak each run counts
+the driver's calls, the requests that map a page and the waits of its last third, and the CPU time
+of the process in all iterations. There is no saved plan. Peaks are those of the card from the
+beginning of the process, whoever took the memory. Efficiency is the peak of live bytes over that;
+live are the bytes that the program asked for, without an allocator's rounding, in the default
+allocator's run. pgmo is behind where it takes more than 0.5 % above one of the first two.
 
 `--short` measures runs of 3, 5, 8 and 12 iterations.
 
 `--smallest` looks for the smallest card on which each contender runs the loop to its end, by
-bisection over real runs. `--hundred` runs a hundred iterations of loops with lengths, and of those
-whose structure changes most, and tells what planning took of the CPU's time; no kernel runs here,
-so it is a share of what PyTorch and Python take on the host. `--adversary` looks for requests under
-which pages take more than expandable segments, and reports the worst that it finds.
+bisection over real runs; calls, maps and waits are those on that card. `--hundred` runs a hundred
+iterations of loops with lengths, and of those whose structure changes most, and tells what planning
+took of the CPU's time; no kernel runs here, so it is a share of what PyTorch and Python take on the
+host. `--adversary` looks for requests under which pages take more than expandable segments, and
+reports the worst that it finds.
 """
 
 import argparse
@@ -39,9 +42,12 @@ from typing import Any
 from _machine import add_common_options, result_path, write_result
 from loops import NAMES, table
 from loops.adversary import Program, search
-from loops.job import CONTENDERS, OURS, LoopJob, ProgramJob
+from loops.job import LoopJob, ProgramJob
 from loops.smallest import smallest_card, step_of
+from workloads.columns import calls
 from workloads.command import without_paths
+from workloads.costs import PER_ITERATION
+from workloads.job import CONTENDERS, OURS
 from workloads.launch import ROOT, Stub, WorkerError
 
 Row = dict[str, Any]
@@ -54,7 +60,6 @@ LONG_LOOPS = (
     *("llama_fixed", "llama_padded", "llama_padded_checkpointing", "llama_accumulation", "trainer"),
     *("lora", "whisper", "t5", "mixture_of_experts", "fine_experts", "recurrent", "gan_lazy"),
 )
-LONG = tuple(name for name in CONTENDERS if name != "pages")
 TABLES: dict[str, Callable[[Iterable[table.Row]], str]] = {
     "never_worse": table.peaks,
     "never_worse_short": table.short,
@@ -97,6 +102,7 @@ def compare(row: Row, default: Row, expandable: Row) -> None:
     row["efficiency"] = row["live"] / row["peak"]
     row["over_expandable"] = row["peak"] / expandable["peak"]
     row["over_default"] = row["peak"] / default["peak"]
+    row["cpu_over_default"] = row["cpu_seconds"] / default["cpu_seconds"]
     over = max(row["over_expandable"], row["over_default"])
     row["behind"] = row["contender"] in OURS and (over > TOLERANCE or row["out_of_memory"])
 
@@ -108,13 +114,13 @@ def progress(row: Row) -> str:
     if "efficiency" not in row:
         return f"{begin} FAILED: {row.get('failed', 'the others did')}"
     slots = row.get("from_slots")
-    calls = table.calls(row)
+    called = calls(row)
     return (
         f"{begin}{row['live'] / 2**20:8,.0f} MiB {row['efficiency']:6.3f}"
         f"  over expandable {row['over_expandable']:.3f}  default {row['over_default']:.3f}"
         + (f"  slots {slots:.2f}" if slots is not None else "")
-        + (f"  calls {calls:.0f}" if calls is not None else "")
-        + f"  {row['seconds']:.0f} s"
+        + (f"  calls {called:.0f}" if called is not None else "")
+        + f"  CPU {row['cpu_over_default']:.2f}  {row['seconds']:.0f} s"
         + ("  OUT OF MEMORY" if row["out_of_memory"] else "")
         + ("  BEHIND" if row["behind"] else "")
     )
@@ -127,10 +133,11 @@ def find_smallest(stub: Stub, case: LoopJob, contenders: Iterable[str]) -> list[
         if "live" not in row:
             continue
         job = replace(case, contender=row["contender"])
+        outcomes: dict[int, Row] = {}
 
-        def trains(card: int, job: LoopJob = job) -> bool:
-            outcome = stub.ask(replace(job, card=card), MODULE)
-            return not outcome["out_of_memory"]
+        def trains(card: int, job: LoopJob = job, outcomes: dict[int, Row] = outcomes) -> bool:
+            outcomes[card] = stub.ask(replace(job, card=card), MODULE)
+            return not outcomes[card]["out_of_memory"]
 
         try:
             bounds = smallest_card(trains, row["live"], row["peak"])
@@ -140,6 +147,8 @@ def find_smallest(stub: Stub, case: LoopJob, contenders: Iterable[str]) -> list[
             continue
         row |= {"step": step_of(row["live"]), **asdict(bounds)}
         row["efficiency"] = row["live"] / bounds.enough if bounds.enough else None
+        on_smallest = outcomes.get(bounds.enough or 0, {})
+        row |= {key: on_smallest.get(key) for key in ("driver_calls", *PER_ITERATION)}
         print(progress_of_bounds(row), file=sys.stderr, flush=True)
     compare_bounds(rows)
     return rows
@@ -222,7 +231,7 @@ def main() -> None:
     seeds = arguments.seed or ([0] if one_seed else [0, 1, 2])
     lengths = chosen_lengths(arguments)
     loops = arguments.loop or (QUICK_LOOPS if quick else LONG_LOOPS if arguments.hundred else NAMES)
-    contenders = arguments.contender or (LONG if arguments.hundred else CONTENDERS)
+    contenders = arguments.contender or CONTENDERS
     cases = [
         LoopJob(loop, seed, iterations, small=quick)
         for loop in loops

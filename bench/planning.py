@@ -8,7 +8,9 @@
 Each demo network trains for a hundred iterations on the CPU with one thread and without a saved
 plan, at one length, and those that have lengths also at a new one each time. Planning is all that
 `session.step()` does; its share is of the CPU time of all these iterations, the first included.
-`never_worse.py --hundred` has the same without arithmetic.
+The same iterations run without a session as well, in turns, as the control: the CPU has no pages
+that could serve without one. `never_worse.py --hundred` has both, pages and sessions, without
+arithmetic.
 """
 
 import argparse
@@ -21,6 +23,7 @@ from typing import Any
 
 import torch
 from _machine import add_common_options, result_path, write_result
+from workloads.columns import markdown
 
 import pgmo
 from pgmo.demo.network import NAMES, TITLES, VARYING_NAMES, create
@@ -29,27 +32,38 @@ GOAL = 0.01
 
 
 def measure(network: str, iterations: int, *, varies: bool) -> dict[str, float]:
-    """CPU seconds of one run, and of its planning."""
-    net = create(network, 0)
-    assert net.lengths is not None or not varies
-    draw = random.Random(0)
-    planning = 0.0
+    """CPU seconds of one run, of its planning, and of the same run without a session."""
+    plain, _ = train(network, iterations, None, varies=varies)
     with warnings.catch_warnings(), pgmo.optimize(device="cpu") as session:
         warnings.simplefilter("ignore")
-        begin = time.process_time()
-        for index in range(iterations):
-            length = draw.randint(*net.lengths) if varies and net.lengths else None
-            net.step(net.batch(index, length))
-            ended = time.process_time()
-            session.step()
-            planning += time.process_time() - ended
-        seconds = time.process_time() - begin
+        seconds, planning = train(network, iterations, session, varies=varies)
     return {
+        "plain_cpu_seconds": plain,
         "cpu_seconds": seconds,
+        "cpu_over_plain": seconds / plain,
         "planning_seconds": planning,
         "share": planning / seconds,
         "from_slots": session.summary().run_share,
     }
+
+
+def train(
+    network: str, iterations: int, session: pgmo.Session | None, *, varies: bool
+) -> tuple[float, float]:
+    """Return the CPU seconds of all iterations, and those of `session.step()`."""
+    net = create(network, 0)
+    assert net.lengths is not None or not varies
+    draw = random.Random(0)
+    planning = 0.0
+    begin = time.process_time()
+    for index in range(iterations):
+        length = draw.randint(*net.lengths) if varies and net.lengths else None
+        net.step(net.batch(index, length))
+        if session is not None:
+            ended = time.process_time()
+            session.step()
+            planning += time.process_time() - ended
+    return time.process_time() - begin, planning
 
 
 def row_of(network: str, iterations: int, repetitions: int, *, varies: bool) -> dict[str, Any]:
@@ -61,7 +75,8 @@ def row_of(network: str, iterations: int, repetitions: int, *, varies: bool) -> 
         row[name] = statistics.median(run[name] for run in runs)
     print(
         f"{network:8}{row['lengths']:7}{row['cpu_seconds']:7.1f} s  planning "
-        f"{1e3 * row['planning_seconds']:4.0f} ms  {row['share']:.2%}",
+        f"{1e3 * row['planning_seconds']:4.0f} ms  {row['share']:.2%}"
+        f"  CPU {row['cpu_over_plain']:.2f}",
         flush=True,
     )
     return row
@@ -69,18 +84,22 @@ def row_of(network: str, iterations: int, repetitions: int, *, varies: bool) -> 
 
 def table(result: dict[str, Any]) -> str:
     """In Markdown."""
-    lines = [
-        "| network | lengths | CPU time of an iteration | planning | of all | from slots |",
-        "| --- | --- | --- | --- | --- | --- |",
-    ]
-    lines += [
-        f"| {TITLES[row['network']]} | {row['lengths']} "
-        f"| {1e3 * row['cpu_seconds'] / row['iterations']:.0f} ms "
-        f"| {1e3 * row['planning_seconds']:.0f} ms | {row['share']:.2%} "
-        f"| {row['from_slots']:.1%} |"
-        for row in result["rows"]
-    ]
-    return "\n".join(lines)
+    heads = ["network", "lengths", "CPU time of an iteration", "planning", "of all", "from slots"]
+    lines = [[*heads, "CPU"]]
+    for row in result["rows"]:
+        over_plain = f"{row['cpu_over_plain']:.2f}" if "cpu_over_plain" in row else ""
+        lines.append(
+            [
+                TITLES[row["network"]],
+                row["lengths"],
+                f"{1e3 * row['cpu_seconds'] / row['iterations']:.0f} ms",
+                f"{1e3 * row['planning_seconds']:.0f} ms",
+                f"{row['share']:.2%}",
+                f"{row['from_slots']:.1%}",
+                over_plain,
+            ]
+        )
+    return markdown(lines)
 
 
 def parse() -> argparse.Namespace:

@@ -6,14 +6,17 @@
     python bench/real_programs.py --table
 
 The programs of `programs/` are scripts of other people, or loops after the documentation of the
-libraries that they use. Each runs twice on the CPU, in processes of its own and with one thread:
-as it is, and under `pgmo run`. Compared are the losses and the digest of all weights, bit for bit,
-and the peak of the process's resident memory, from its first line to its last; of several
-repetitions the median counts. From slots are the bytes of all iterations, of those that were
-recorded, too; evaluations between them are left out.
+libraries that they use. Each runs twice on the CPU, in processes of its own and with one thread: as
+it is, and under `pgmo run`. Compared are the losses and the digest of all weights, bit for bit, and
+the peak of the process's resident memory, from its first line to its last, and its CPU time; of
+several repetitions the median counts. On the CPU there are no pages: the plain run is the control.
+From slots are the bytes of all iterations, of those that were recorded, too; evaluations between
+them are left out.
 
 With `--on-stub` they run on the stub CUDA runtime, without a GPU: on PyTorch's default allocator,
-with expandable segments, and under `pgmo run`. Compared are the peaks of the card. There is no
+with expandable segments, on pgmo's pages without a session, and under `pgmo run`. Compared are the
+peaks of the card, the CPU time of the whole program, and per step of an optimizer in the last third
+the driver's calls, the requests that map a page, and waits. There is no
 Triton there, whose kernels need a driver; trl's losses are operators of PyTorch then. What calls
 `generate()` is left out: no kernel runs on the stub, so it never learns that it is to stop.
 """
@@ -55,6 +58,9 @@ def measure(name: str, steps: int, repetitions: int, *, small: bool) -> dict[str
     except WorkerError as error:
         return row | {"failed": str(error)}
     plain, ours = (statistics.median(pair[at].peak for pair in pairs) for at in (0, 1))
+    cpu_plain, cpu_ours = (
+        statistics.median(pair[at].cpu_seconds for pair in pairs) for at in (0, 1)
+    )
     last = pairs[-1][1]
     share, iterations = cpu.from_slots(last.counted)
     first, *others = (json.dumps(one.result) for pair in pairs for one in pair)
@@ -69,6 +75,8 @@ def measure(name: str, steps: int, repetitions: int, *, small: bool) -> dict[str
         "plain_peak": plain,
         "peak": ours,
         "above_plain": ours - plain,
+        "cpu_seconds": cpu_ours,
+        "cpu_over_plain": cpu_ours / cpu_plain,
         "plain_peaks": [pair[0].peak for pair in pairs],
         "peaks": [pair[1].peak for pair in pairs],
         "seconds": [round(sum(run.seconds for run in pair), 1) for pair in pairs],
@@ -90,18 +98,20 @@ def measure_on_stub(stub: Stub, name: str, steps: int, *, small: bool) -> list[d
     rows = []
     for contender in CONTENDERS:
         job = WholeRun(name, steps, contender, small=small)
-        row = {"program": name, "steps": steps, "contender": contender}
+        row: dict[str, Any] = {"program": name, "steps": steps, "contender": contender}
         try:
             rows.append(row | stub.ask(job, MODULE))
         except WorkerError as error:
             rows.append(row | {"failed": str(error)})
-    default, expandable, _ = rows
+    default, expandable, *ours = rows
     if all("peak" in row for row in rows):
         for row in rows:
             row["live"] = default["requested"]
             row["efficiency"] = row["live"] / row["peak"]
             row["over_expandable"] = row["peak"] / expandable["peak"]
-        row["behind"] = row["over_expandable"] > TOLERANCE
+            row["cpu_over_default"] = row["cpu_seconds"] / default["cpu_seconds"]
+        for row in ours:
+            row["behind"] = row["over_expandable"] > TOLERANCE
     return rows
 
 
@@ -111,7 +121,9 @@ def progress_on_stub(row: dict[str, Any]) -> str:
         return f"{begin}{row.get('skipped') or row.get('failed') or 'another one failed'}"
     text = f"{begin}{row['peak'] / 2**20:8.1f} MiB  over expandable {row['over_expandable']:.3f}"
     if row.get("iterations"):
-        text += f"  slots {row['from_slots']:6.1%}  mapping {row['requests_that_map']:.1f}"
+        text += f"  slots {row['from_slots']:6.1%}"
+    if row.get("requests_that_map") is not None:
+        text += f"  mapping {row['requests_that_map']:.1f}  waits {row['waits']:.1f}"
     return text + f"  {row['seconds']:.0f} s"
 
 

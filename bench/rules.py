@@ -30,12 +30,12 @@ from typing import Any
 
 from _machine import add_common_options, result_path, write_result
 from loops import NAMES
-from loops.job import OURS
-from loops.table import calls
 from switches import RULES, tree
 from switches.job import RuleJob
 from switches.table import tables
+from workloads.columns import calls
 from workloads.command import without_paths
+from workloads.job import OURS
 from workloads.launch import ROOT, Stub, WorkerError
 
 Row = dict[str, Any]

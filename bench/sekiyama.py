@@ -8,11 +8,12 @@ has no cuDNN: convolutions have no workspaces. `gpu/sekiyama.py` has cuDNN, and 
     python bench/sekiyama.py --table
 
 AlexNet, GoogLeNet, ResNet-50, Inception-ResNet-v2 and a sequence-to-sequence LSTM, in float32, at
-batches of 32 to 256, under PyTorch's default allocator, expandable segments and pgmo without a
-saved plan: `pgmo.optimize()` around the loop, and `pgmo run`. Peaks are those of the card from the
-beginning of the process, whoever took the memory. The reduction is what pgmo saves of the default
-allocator's peak; the paper reports what it saves of its framework's. Both are of another decade:
-it is the same question, but not the same program. The bound is live bytes over the default's peak.
+batches of 32 to 256, under PyTorch's default allocator, expandable segments, pgmo's pages without a
+session, and pgmo without a saved plan: `pgmo.optimize()` around the loop, and `pgmo run`. Peaks are
+those of the card from the beginning of the process, whoever took the memory. The reduction is what
+pgmo saves of the default allocator's peak; the paper reports what it saves of its framework's. Both
+are of another decade: it is the same question, but not the same program. The bound is live bytes
+over the default's peak.
 
 The result is written network by network, and what it has of others stays.
 
@@ -38,7 +39,6 @@ from workloads.sekiyama import NAMES, REPORTED_REDUCTION
 from workloads.sekiyama.table import tables
 
 FOLDER = "sekiyama."
-ALLOCATORS = CONTENDERS[:4]
 QUICK_NETWORKS = ("alexnet", "googlenet")
 BATCHES = (32, 64, 128, 256)
 QUICK_BATCHES = (8,)
@@ -76,7 +76,7 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--python", default=sys.executable, help="one with the CUDA torch")
     parser.add_argument("--stub", type=Path, default=ROOT / "build/fakecuda")
     parser.add_argument("--network", choices=NAMES, action="append", help="repeatable")
-    parser.add_argument("--allocator", choices=ALLOCATORS, action="append")
+    parser.add_argument("--allocator", choices=CONTENDERS, action="append")
     parser.add_argument("--batch", type=int, action="append", help="by default 32 to 256")
     parser.add_argument("--only", choices=("memory", "batch"))
     parser.add_argument("--seeds", type=int, default=1, help="of lengths; the worst figures count")
@@ -118,7 +118,7 @@ def measure(
 ) -> dict[str, list[dict[str, Any]]]:
     """What is asked for of one network: its rows, by their name in the result."""
     quick = arguments.quick
-    allocators = arguments.allocator or ALLOCATORS
+    allocators = arguments.allocator or CONTENDERS
     found: dict[str, list[dict[str, Any]]] = {}
     if arguments.only != "batch":
         sizes = arguments.batch or (QUICK_BATCHES if quick else BATCHES)

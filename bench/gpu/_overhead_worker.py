@@ -1,9 +1,11 @@
 """Measures allocation and steps in one process: `overhead.py` starts it and reads its JSON.
 
     python bench/gpu/_overhead_worker.py pgmo LIBRARY
+    python bench/gpu/_overhead_worker.py pages LIBRARY
     python bench/gpu/_overhead_worker.py plugin LIBRARY
 
-With "pgmo", torch's own allocator and a session in replay take turns in one process.
+With "pgmo", torch's own allocator and a session in replay take turns in one process; with "pages",
+pages without a session serve all of it.
 """
 
 import ctypes
@@ -17,6 +19,8 @@ from typing import Any
 
 import torch
 from torch import nn
+from workloads.allocators import install_pages
+from workloads.costs import RunCosts
 
 SIZES = [512, 2048, 16 << 10, 100 << 10, 700 << 10, 1 << 20, 3 << 20, 6 << 20, 11 << 20]
 LIVE = {"at once": 1, "64 live": 64}
@@ -146,6 +150,18 @@ def time_steps(samples: dict[str, Samples], counts: Counts) -> None:
         raise RuntimeError(f"the session never came to replay\n{session.summary()}")
 
 
+def time_steps_on_pages(samples: dict[str, Samples], counts: Counts) -> dict[str, Any]:
+    """Without a session; returns what the pages do per step."""
+    steps = Steps()
+    for _ in range(10):
+        steps.step()
+    costs = RunCosts()
+    for _ in range(counts.rounds * counts.steps):
+        samples["step"]["pages"].append(steps.step())
+        costs.end_iteration()
+    return costs.figures()
+
+
 def main() -> None:
     kind, path, *quick = sys.argv[1:]
     counts = QUICK if quick else Counts()
@@ -153,11 +169,15 @@ def main() -> None:
     if kind == "plugin":
         plain = torch.cuda.memory.CUDAPluggableAllocator(path, "plain_alloc", "plain_free")
         torch.cuda.memory.change_current_allocator(plain)
+    install_pages(kind)
     torch.cuda.init()
     loops = Loops(ctypes.CDLL(path), counts)
     result: dict[str, Any] = {"samples": samples}
     if kind == "plugin":
         time_loops(loops, "plugin", samples)
+    elif kind == "pages":
+        time_loops(loops, "pages", samples)
+        result["pages"] = time_steps_on_pages(samples, counts)
     else:
         time_loops(loops, "default", samples)
         time_loops_in_replay(loops, samples)

@@ -25,7 +25,7 @@ class Job:
 
     Args:
         workload: a name in `_workloads.EVERY`.
-        allocator: "default", "expandable" (the environment says how), or "pgmo".
+        allocator: "default", "expandable" (the environment says how), "pages", or "pgmo".
         iterations: how many.
         steady_from: first iteration of the steady part, for which peaks are measured again.
         samples: in a batch; 0 for the workload's own.
@@ -62,6 +62,7 @@ class Outcome:
         hit_bytes: share of bytes from slots from the second replayed iteration on.
         summary: the session's.
         samples: in a batch.
+        costs: beside memory; see `workloads.costs.RunCosts`.
     """
 
     losses: list[str] = field(default_factory=list)
@@ -77,13 +78,16 @@ class Outcome:
     hit_bytes: float | None = None
     summary: str = ""
     samples: int = 0
+    costs: dict[str, Any] = field(default_factory=dict)
 
 
 def run(job: Job) -> Outcome:
     """Runs the job on the current device."""
     import torch
     from _workloads import EVERY
+    from workloads.allocators import install_pages
 
+    install_pages(job.allocator)
     make_deterministic(strict=EVERY[job.workload].repeats)
     if job.limit:
         total = torch.cuda.get_device_properties(0).total_memory
@@ -137,9 +141,11 @@ def train(job: Job, session: Any, outcome: Outcome) -> None:
     """Runs the iterations and fills in what each gave, also when memory runs out on the way."""
     import torch
     from _workloads import EVERY
+    from workloads.costs import RunCosts
 
     program = EVERY[job.workload].create(job.samples)
     outcome.samples = program.samples
+    costs = RunCosts(job.iterations)
     for index in range(job.iterations):
         if index == job.steady_from:
             outcome.live = torch.cuda.max_memory_allocated()
@@ -152,6 +158,8 @@ def train(job: Job, session: Any, outcome: Outcome) -> None:
         torch.cuda.synchronize()
         outcome.seconds.append(time.perf_counter() - begin)
         outcome.losses.append(float(loss).hex())
+        costs.end_iteration()
+    outcome.costs = costs.figures()
     outcome.live_steady = torch.cuda.max_memory_allocated()
     outcome.reserved_steady = torch.cuda.max_memory_reserved()
     segments = torch.cuda.memory_snapshot()

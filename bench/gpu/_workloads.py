@@ -219,9 +219,14 @@ BATCHES: dict[str, Workload] = {
 }
 """Those whose largest batch is looked for."""
 
+FULL = torch.float32
+
 SEKIYAMA: dict[str, Workload] = {
-    "resnet50_float32": Workload(_resnet50, "image", 64, dtype=torch.float32),
-    "seq2seq_float32": _seq2seq(dtype=torch.float32),
+    "resnet50_float32": Workload(_resnet50, "image", 64, dtype=FULL),
+    "inception_resnet_float32": Workload(_inception_resnet, "image", 16, dtype=FULL, side=299),
+    "alexnet_float32": Workload(_alexnet, "image", 512, dtype=FULL),
+    "seq2seq_float32": _seq2seq(dtype=FULL),
+    "googlenet_float32": Workload(_googlenet, "image", 64, dtype=FULL, repeats=False),
 }
 """Of Sekiyama et al. 2018, in the precision of that year; whose speed at their largest batches is
 measured."""

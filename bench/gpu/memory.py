@@ -1,4 +1,4 @@
-"""Peak reserved memory: default allocator, expandable segments, pgmo, pgmo from a saved plan.
+"""Peak reserved memory: default allocator, expandable segments, pages, pgmo, pgmo from a plan.
 
     python bench/gpu/memory.py --seconds 200
     python bench/gpu/memory.py --quick              a tiny network, to see that it works
@@ -7,7 +7,9 @@ Every run is a fresh process with the same seed and deterministic algorithms; se
 for memory does not depend on time. Efficiency is the program's live peak under the default
 allocator, the same for all, over the peak that was reserved; once for the whole run, recording
 included, and once from the iteration on at which a session has settled. Losses and final weights
-are compared bit for bit.
+are compared bit for bit. Beside memory each run counts the calls of the driver that pages make, the
+requests that map and the waits, per iteration of the last third, and the CPU time of the process
+in all iterations; what a map takes on this card is that of `page_costs.py`.
 """
 
 import argparse
@@ -31,7 +33,7 @@ from _launch import (
 from _machine import add_common_options
 from _worker import Job, Outcome
 
-CONTENDERS = ("default", "expandable", "pgmo", "pgmo_saved_plan")
+CONTENDERS = ("default", "expandable", "pages", "pgmo", "pgmo_saved_plan")
 PEERS = ("default", "expandable")
 GOAL = {True: 0.99, False: 0.97}
 """Efficiency from the settled iteration on: of dense workloads, and of those with experts."""
@@ -102,6 +104,8 @@ def summarise(workload: str, dense: bool, runs: list[Run], again: Run | None) ->
                 "efficiency": default.live / max(1, one.reserved),
                 "efficiency_steady": default.live_steady / max(1, one.reserved_steady),
                 "reserved_against_better_peer": one.reserved_steady / max(1, min(peers)),
+                **one.costs,
+                "cpu_over_default": cpu_ratio(one, default),
                 "expandable": one.expandable,
                 "hit_bytes": one.hit_bytes,
                 "phases": one.phases,
@@ -111,6 +115,13 @@ def summarise(workload: str, dense: bool, runs: list[Run], again: Run | None) ->
             }
         )
     return entry
+
+
+def cpu_ratio(one: Outcome, default: Outcome) -> float | None:
+    """Return the CPU time of all iterations over the default's; None: one ran out of memory."""
+    if not one.costs or not default.costs:
+        return None
+    return float(one.costs["cpu_seconds"] / default.costs["cpu_seconds"])
 
 
 def missed(entry: dict[str, Any]) -> list[str]:
@@ -133,6 +144,7 @@ def missed(entry: dict[str, Any]) -> list[str]:
 def show(entry: dict[str, Any]) -> None:
     for row in entry["rows"]:
         hits = "" if row["hit_bytes"] is None else f"  {row['hit_bytes']:.2%} from slots"
+        hits += f"  maps {row['maps']:.0f}" if row.get("maps") is not None else ""
         print(
             f"{entry['workload']:31}{row['contender']:17}{row['reserved_steady'] / 2**30:7.2f} GiB"
             f"  {row['efficiency_steady']:.3f} (whole run {row['efficiency']:.3f}){hits}",
@@ -158,8 +170,8 @@ def measure(names: list[str], budget: Budget, workers: int) -> list[dict[str, An
             name: [
                 pool.submit(run_planned, job(name), budget),
                 *(
-                    pool.submit(lambda job, peer: [run(peer, job, budget)], one, one.allocator)
-                    for one in (replace(job(name), allocator=peer) for peer in PEERS)
+                    pool.submit(lambda job: [run(job.allocator, job, budget)], one)
+                    for one in (replace(job(name), allocator=one) for one in CONTENDERS[:3])
                 ),
             ]
             for name in names

@@ -4,10 +4,11 @@
     python bench/gpu/overhead.py --quick            next to no turns, to see that it works
 
 Nanoseconds per allocation and free, through the C++ interface and through `torch.empty`: torch's
-own allocator, a `CUDAPluggableAllocator` over functions that do nothing, and pgmo in replay. Then
-the step time of a model whose kernels are small: without a session, recording, in replay. Reported
-are medians over all repetitions of all processes, and ratios against torch's own allocator, which
-takes turns with pgmo in one process.
+own allocator, a `CUDAPluggableAllocator` over functions that do nothing, pgmo's pages without a
+session, and pgmo in replay. Then the step time of a model whose kernels are small: without a
+session, on pages, recording, in replay. Reported are medians over all repetitions of all processes,
+and ratios against torch's own allocator, which takes turns with pgmo in one process; and what the
+pages do per step, to which `page_costs.py` adds what a map takes on this card.
 """
 
 import argparse
@@ -24,6 +25,7 @@ from _launch import HERE, Budget, budget_of, device_or_exit, environment, write_
 from _machine import Seconds, add_common_options
 
 MOST_ROUNDS = 5
+KINDS = ("pgmo", "pages", "plugin")
 GOALS = {("C++, at once", "pgmo"): 0.5, ("step", "pgmo"): 1.0, ("step", "record"): 1.1}
 """Ratio against torch's own allocator that is aimed at."""
 
@@ -50,14 +52,19 @@ def build(folder: str) -> str:
 
 def measure(
     library: str, budget: Budget, *, quick: bool
-) -> tuple[dict[str, dict[str, list[float]]], int]:
-    """Runs both kinds of processes in turns; samples by what was measured and by allocator."""
+) -> tuple[dict[str, dict[str, list[float]]], dict[str, Any], int]:
+    """Runs all kinds of processes in turns.
+
+    Returns:
+        Samples by what was measured and by allocator; what pages do per step; rounds.
+    """
     samples: dict[str, dict[str, list[float]]] = {}
+    pages: dict[str, Any] = {}
     taken = 0.0
     rounds = 0
     while rounds < (1 if quick else MOST_ROUNDS) and (rounds == 0 or budget.left > 1.3 * taken):
         before = budget.left
-        for kind in ("pgmo", "plugin") if rounds % 2 == 0 else ("plugin", "pgmo"):
+        for kind in KINDS if rounds % 2 == 0 else reversed(KINDS):
             command = [sys.executable, str(HERE / "_overhead_worker.py"), kind, library]
             command += ["quick"] * quick
             process = subprocess.run(
@@ -70,13 +77,14 @@ def measure(
             )
             if process.returncode:
                 sys.exit(f"{kind} failed:\n{process.stderr[-3000:]}")
-            found = json.loads(process.stdout.splitlines()[-1])["samples"]
-            for what, by_allocator in found.items():
+            found = json.loads(process.stdout.splitlines()[-1])
+            pages = found.get("pages", pages)
+            for what, by_allocator in found["samples"].items():
                 for who, values in by_allocator.items():
                     samples.setdefault(what, {}).setdefault(who, []).extend(values)
         rounds += 1
         taken = before - budget.left
-    return samples, rounds
+    return samples, pages, rounds
 
 
 def summarise(samples: dict[str, dict[str, list[float]]]) -> list[dict[str, Any]]:
@@ -119,11 +127,11 @@ def main() -> None:
     device_or_exit()
     with TemporaryDirectory() as folder:
         library = build(folder)
-        samples, rounds = measure(library, budget_of(arguments), quick=arguments.quick)
+        samples, pages, rounds = measure(library, budget_of(arguments), quick=arguments.quick)
     rows = summarise(samples)
     for row in rows:
         show(row)
-    result = {"processes": rounds, "rows": rows}
+    result = {"processes": rounds, "rows": rows, "pages_per_step": pages}
     write_gpu_result("overhead", result, arguments.output, quick=arguments.quick)
 
 

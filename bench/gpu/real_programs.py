@@ -1,4 +1,4 @@
-"""Real programs on a card, unchanged: default allocator, expandable segments, `pgmo run`.
+"""Real programs on a card, unchanged: default allocator, expandable segments, pages, `pgmo run`.
 
     python bench/gpu/real_programs.py --seconds 120
     python bench/gpu/real_programs.py --quick              one program, to see that it works
@@ -6,7 +6,10 @@
 The programs of `bench/programs`, of which those are left out whose packages are not here. Compared
 are the peaks that torch has reserved over the whole run, and the losses and weights bit by bit;
 `repeats` says whether a program gives the same bits twice under the default allocator, for some
-kernels add in any order. Several run at a time, since memory does not depend on time.
+kernels add in any order. Beside memory each run counts the calls of the driver that pages make,
+requests that map and waits, per step of an optimizer in the last third, and its CPU time; what a
+map takes on this card is that of `page_costs.py`. Several run at a time, since memory does not
+depend on time.
 """
 
 import argparse
@@ -53,7 +56,7 @@ ORDER = (
 )
 """Those that differ most first: what is left out for time is at the end."""
 
-CONTENDERS = ("default", "default again", "expandable", "pgmo_run")
+CONTENDERS = ("default", "default again", "expandable", "pages", "pgmo_run")
 STEPS, QUICK_STEPS = 40, 12
 AT_ONCE = 6
 Row = dict[str, Any]
@@ -74,7 +77,7 @@ def run(name: str, contender: str, budget: Budget, *, quick: bool) -> Row:
             under = ["-m", "pgmo", "run", "--json", str(of_pgmo), *PROGRAMS[name].options]
         own = ["--steps", str(QUICK_STEPS if quick else STEPS), "--result", str(result)]
         own += ["--small"] if quick else []
-        wrapped = [str(HERE / "_program.py"), str(counted), str(script(name)), *own]
+        wrapped = [str(HERE / "_program.py"), str(counted), contender, str(script(name)), *own]
         settings = {"HF_HUB_OFFLINE": "1", "TOKENIZERS_PARALLELISM": "false"}
         try:
             done = subprocess.run(
@@ -117,6 +120,8 @@ def measure(name: str, budget: Budget, *, quick: bool) -> Row:
         computed[contender] = row.pop("computed")
         entry["rows"].append(row)
     default = computed.get("default")
+    for row in entry["rows"] if default else ():
+        row["cpu_over_default"] = row["cpu_seconds"] / entry["rows"][0]["cpu_seconds"]
     entry["repeats"] = default == computed.get("default again")
     entry["identical"] = {one: found == default for one, found in computed.items()}
     print(shown(entry), flush=True)

@@ -288,6 +288,7 @@ def main() -> None:
     parser.add_argument("--samples", type=int, default=0, help="in a batch, to try it out")
     parser.add_argument("--longest", type=float, default=LONGEST, help="seconds of a process")
     parser.add_argument("--workloads", nargs="+", choices=WORKLOADS)
+    parser.add_argument("--ways", nargs="+", choices=sorted({way for way, _ in WAYS}))
     add_common_options(parser)
     parser.add_argument("--job", help=argparse.SUPPRESS)
     arguments = parser.parse_args()
@@ -301,6 +302,8 @@ def main() -> None:
     limit = int(arguments.limit * 2**30)
     for job in jobs(limit, arguments.samples, quick=arguments.quick):
         if arguments.workloads and job.workload not in arguments.workloads:
+            continue
+        if arguments.ways and job.way not in arguments.ways:
             continue
         rows.append(asdict(job) | launch(job, budget, longest))
         print(rows[-1], file=sys.stderr, flush=True)

@@ -7,13 +7,6 @@ from workloads.job import process_settings
 
 from loops import Setting
 
-CONTENDERS = ("default", "expandable", "pages", "pgmo", "pgmo_run")
-"""PyTorch's allocator; the same with expandable segments; pgmo's pages without a session; a session
-without a saved plan, opened around the loop; pages from the start and a session around the loop, as
-`pgmo run` has it."""
-
-OURS = CONTENDERS[2:]
-PAGES_FIRST = ("pages", "pgmo_run")
 LARGE_CARD = 141 << 30
 
 
@@ -25,7 +18,7 @@ class LoopJob:
         loop: one of `loops.NAMES`.
         seed: of what it draws.
         iterations: how many.
-        contender: one of `CONTENDERS`.
+        contender: one of `workloads.job.CONTENDERS`.
         card: bytes of device memory.
         small: a tiny network, for tests.
     """
@@ -55,7 +48,7 @@ class ProgramJob:
     Args:
         requests: pairs of bytes and lifetime: the number of later requests before which a block is
             freed.
-        contender: one of `CONTENDERS`, but none with a session.
+        contender: one of `workloads.job.CONTENDERS`, but none with a session.
         card: bytes of device memory.
     """
 

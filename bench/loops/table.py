@@ -1,28 +1,20 @@
 """The tables of the README, in Markdown, from the results of `never_worse.py`."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from statistics import median
-from typing import Any
+
+from workloads.columns import HEADS, Row, cost_cells, cost_heads, markdown, worst
+from workloads.job import CONTENDERS, OURS
 
 from loops import TITLES
-from loops.job import CONTENDERS, OURS
 
-HEADS = {
-    "default": "default",
-    "expandable": "expandable segments",
-    "pages": "pages",
-    "pgmo": "**pgmo**",
-    "pgmo_run": "**pgmo run**",
-}
+PEAKS = [HEADS[name] for name in CONTENDERS]
 BEHIND = "(!)"
-
-Row = Mapping[str, Any]
 
 
 def peaks(rows: Iterable[Row]) -> str:
     """Efficiencies, one line a loop; of several seeds the worst of each figure."""
-    ends = ["over expandable", "calls, pages", "calls, pgmo", "requests that map"]
-    lines = [["loop", "live MiB", *HEADS.values(), *ends]]
+    lines = [["loop", "live MiB", *PEAKS, "over expandable", *cost_heads(OURS)]]
     for loop, found in by_loop(rows).items():
         every = [row for of_one in found.values() for row in of_one]
         live = [row["live"] for row in every if "live" in row]
@@ -30,7 +22,6 @@ def peaks(rows: Iterable[Row]) -> str:
         if skipped:
             lines.append([TITLES[loop], f"skipped: {', '.join(sorted(skipped))}"])
             continue
-        session = found.get("pgmo", []) + found.get("pgmo_run", [])
         ours = [row for contender in OURS for row in found.get(contender, [])]
         lines.append(
             [
@@ -40,11 +31,7 @@ def peaks(rows: Iterable[Row]) -> str:
                 else "",
                 *(efficiency(found.get(contender, [])) for contender in CONTENDERS),
                 worst(ours, "over_expandable", max, ".3f"),
-                *(
-                    worst([{"calls": calls(row)} for row in some], "calls", max, ".0f")
-                    for some in (found.get("pages", []), session)
-                ),
-                worst(session, "requests_that_map", max, ".0f"),
+                *cost_cells(found, OURS),
             ]
         )
     return markdown(lines)
@@ -52,9 +39,8 @@ def peaks(rows: Iterable[Row]) -> str:
 
 def hundred(rows: Iterable[Row]) -> str:
     """Efficiencies over many iterations, and what planning took of the CPU's time."""
-    heads = {name: head for name, head in HEADS.items() if name != "pages"}
-    ends = ["requests that map", "CPU time of an iteration", "planning, of all CPU time"]
-    lines = [["loop", "live MiB", *heads.values(), *ends]]
+    ends = ["CPU time of an iteration, default", "planning, of all CPU time"]
+    lines = [["loop", "live MiB", *PEAKS, *cost_heads(OURS), *ends]]
     for loop, found in by_loop(rows).items():
         every = [row for of_one in found.values() for row in of_one]
         live = max((row["live"] for row in every if "live" in row), default=None)
@@ -69,8 +55,8 @@ def hundred(rows: Iterable[Row]) -> str:
             [
                 TITLES[loop],
                 f"{live / 2**20:,.0f}" if live else "skipped",
-                *(efficiency(found.get(contender, [])) for contender in heads),
-                worst(session, "requests_that_map", max, ".1f"),
+                *(efficiency(found.get(contender, [])) for contender in CONTENDERS),
+                *cost_cells(found, OURS),
                 f"{1e3 * median(plain):.0f} ms" if plain else "",
                 worst(shares, "share", max, ".1%"),
             ]
@@ -79,18 +65,21 @@ def hundred(rows: Iterable[Row]) -> str:
 
 
 def short(rows: Iterable[Row]) -> str:
-    """Peaks of short runs over the better of PyTorch's two; of several seeds the worst."""
+    """Peaks of short runs over the better of PyTorch's two; of several seeds the worst.
+
+    Costs are those of all lengths together.
+    """
     every = list(rows)
     lengths = sorted({row["iterations"] for row in every})
     heads = [f"{HEADS[name]}, {length}" for name in OURS for length in lengths]
-    lines = [["loop", *heads]]
+    lines = [["loop", *heads, *cost_heads(OURS)]]
     for loop, found in by_loop(every).items():
         cells = [
             over_best([row for row in found.get(name, []) if row["iterations"] == length])
             for name in OURS
             for length in lengths
         ]
-        lines.append([TITLES[loop], *cells])
+        lines.append([TITLES[loop], *cells, *cost_cells(found, OURS)])
     return markdown(lines)
 
 
@@ -102,13 +91,13 @@ def over_best(rows: list[Row]) -> str:
 
 
 def smallest(rows: Iterable[Row]) -> str:
-    """Live bytes over the smallest card."""
-    lines = [["loop", "live MiB", *HEADS.values()]]
+    """Live bytes over the smallest card; the CPU time is that on a large one."""
+    lines = [["loop", "live MiB", *PEAKS, *cost_heads(OURS)]]
     for loop, found in by_loop(rows).items():
         first = next((rows[0] for rows in found.values() if "live" in rows[0]), None)
         live = f"{first['live'] / 2**20:,.0f}" if first else "skipped"
         cells = [efficiency(found.get(contender, [])) for contender in CONTENDERS]
-        lines.append([TITLES[loop], live, *cells])
+        lines.append([TITLES[loop], live, *cells, *cost_cells(found, OURS)])
     return markdown(lines)
 
 
@@ -139,23 +128,3 @@ def efficiency(rows: list[Row]) -> str:
         return f"out of memory {BEHIND}"
     mark = f" {BEHIND}" if any(row.get("behind") for row in rows) else ""
     return worst(rows, "efficiency", min, ".3f") + mark
-
-
-def worst(rows: Iterable[Row], key: str, of: Any, how: str) -> str:
-    """The least or largest of the figures that there are."""
-    figures = [row[key] for row in rows if row.get(key) is not None]
-    return format(of(figures), how) if figures else ""
-
-
-def calls(row: Row) -> float | None:
-    """The driver's calls per iteration, of all kinds."""
-    found = row.get("driver_calls")
-    return None if found is None else sum(found.values())
-
-
-def markdown(lines: list[list[str]]) -> str:
-    """The first line is the head."""
-    width = len(lines[0])
-    padded = [line + [""] * (width - len(line)) for line in lines]
-    padded.insert(1, ["---"] * width)
-    return "\n".join(f"| {' | '.join(line)} |" for line in padded)

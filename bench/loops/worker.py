@@ -11,20 +11,20 @@ import warnings
 from typing import Any
 
 import torch
+from workloads.allocators import install_pages
+from workloads.costs import RunCosts
+from workloads.job import OURS
 from workloads.worker import serve
 
 from loops import create, family
-from loops.job import OURS, PAGES_FIRST, LoopJob, ProgramJob, parse
+from loops.job import LoopJob, ProgramJob, parse
 
 
 def run(job: LoopJob | ProgramJob) -> dict[str, Any]:
     """What the job's process reports; sizes in bytes."""
     from pgmo.rehearsal import control
 
-    if job.contender in PAGES_FIRST:
-        import pgmo
-
-        torch.cuda.memory.change_current_allocator(pgmo.torch_allocator())
+    install_pages(job.contender)
     if isinstance(job, ProgramJob):
         request(job.requests)
         return {"peak": control.peak(0)}
@@ -41,57 +41,39 @@ def request(requests: Any) -> None:
         del block
 
 
-class Counts:
-    """Iterations that have ended, and the driver's calls in the last third of them."""
+class Ended:
+    """Callback at the end of each iteration, which steps the session and reads the counters.
 
-    def __init__(self, iterations: int) -> None:
-        self.iterations = iterations
-        self.late_from = iterations * 2 // 3
-        self.ended = self.early = 0
-        self.late: dict[str, int] = {}
-        self.mapping: list[int] = []  # requests so far that have mapped a page, at each end
-        self.planning = 0.0  # CPU seconds that the session took at the ends of iterations
-        self.begun = self.computing = 0.0  # of the process, and of these iterations
+    Attributes:
+        planning: CPU seconds that the session took at the ends of iterations.
+    """
 
-    def begin(self) -> None:
-        """The first iteration begins."""
-        self.begun = time.process_time()
+    def __init__(self, iterations: int, session: Any) -> None:
+        self.costs, self.session, self.planning = RunCosts(iterations), session, 0.0
 
-    def end(self, session: Any = None, planning: float = 0.0) -> None:
-        """An iteration has ended."""
-        from pgmo.rehearsal import control
-
-        self.ended += 1
-        self.planning += planning
-        self.computing = time.process_time() - self.begun
-        if session:
-            self.mapping.append(session.statistics.get("page_requests", 0))
-        if self.ended == self.late_from:
-            self.early = sum(control.driver_calls(reset=True).values())
-        self.late = control.driver_calls()  # without what closing a session takes
-
-    def driver_calls(self) -> dict[str, float] | None:
-        """Calls per iteration by kind; None when the last third was not reached."""
-        late = self.ended - self.late_from
-        if late <= 0:
-            return None
-        return {kind: count / late for kind, count in self.late.items() if count}
+    def __call__(self) -> None:
+        """The program's step function has returned."""
+        if self.session:
+            began = time.process_time()
+            self.session.step()
+            self.planning += time.process_time() - began
+        self.costs.end_iteration()
 
 
 def run_loop(job: LoopJob) -> dict[str, Any]:
     """Builds the loop and runs it until it is done, or out of memory."""
     from pgmo.rehearsal import control
 
-    counts, error, began = Counts(job.iterations), "", time.monotonic()
-    loop = session = None
+    error, began = "", time.monotonic()
+    loop, session, ended = None, None, Ended(job.iterations, None)
     with warnings.catch_warnings(record=True) as warned:
         warnings.simplefilter("always")
         try:
             loop = create(job.loop, job.setting)
             opens = job.contender in OURS[1:]
             with open_session(opens and not loop.opens_session) as session:
-                counts.begin()
-                loop.run(job.iterations, Ended(counts, session), session=opens)
+                ended = Ended(job.iterations, session)
+                loop.run(job.iterations, ended, session=opens)
         except torch.OutOfMemoryError as problem:
             error = str(problem)
     texts = {str(one.message)[:300] for one in warned}
@@ -103,29 +85,13 @@ def run_loop(job: LoopJob) -> dict[str, Any]:
         "requests": counted["allocation.all.allocated"],
         "out_of_memory": bool(error),
         "error": error.partition("\n")[0][:300],
-        "trained": counts.ended,
-        "driver_calls": counts.driver_calls(),
-        "driver_calls_before": counts.early,
+        "trained": ended.costs.ended,
+        **ended.costs.figures(),
         "seconds": time.monotonic() - began,
-        "cpu_seconds": counts.computing,
         "warnings": sorted(text for text in texts if "pgmo" in text),
         "torch": str(torch.__version__),
-        **(about(session, counts) if session else {}),
+        **(about(session, ended) if session else {}),
     }
-
-
-class Ended:
-    """Ends an iteration for whoever counts them."""
-
-    def __init__(self, counts: Counts, session: Any) -> None:
-        self.counts, self.session = counts, session
-
-    def __call__(self) -> None:
-        """The program's step function has returned."""
-        began = time.process_time()
-        if self.session:
-            self.session.step()
-        self.counts.end(self.session, time.process_time() - began)
 
 
 def open_session(wanted: bool) -> Any:
@@ -137,23 +103,17 @@ def open_session(wanted: bool) -> Any:
     return pgmo.optimize(device="cuda")
 
 
-def about(session: Any, counts: Counts) -> dict[str, Any]:
+def about(session: Any, ended: Ended) -> dict[str, Any]:
     """What pgmo knows of the run."""
-    late = session.history[counts.late_from :]
+    late = session.history[ended.costs.late_from :]
     asked = sum(one.bytes_requested for one in late)
     return {
         "from_slots": sum(one.bytes_hit for one in late) / asked if asked else None,
-        "requests_that_map": per_iteration(counts.mapping[counts.late_from - 1 :]),
-        "planning_seconds": counts.planning,
+        "planning_seconds": ended.planning,
         "replans": session.summary().replans,
         "notes": list(session.summary().notes),
         "replayed": sum(one.phase.value == "replay" for one in session.history),
     }
-
-
-def per_iteration(readings: list[int]) -> float | None:
-    """What a counter has grown by between the first and the last of its readings."""
-    return (readings[-1] - readings[0]) / (len(readings) - 1) if len(readings) > 1 else None
 
 
 def prepare(job: LoopJob | ProgramJob) -> None:

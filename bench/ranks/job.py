@@ -5,12 +5,6 @@ from dataclasses import dataclass
 from loops.job import LARGE_CARD
 from workloads.job import process_settings
 
-CONTENDERS = ("default", "expandable", "pgmo", "pgmo_run")
-"""PyTorch's allocator; the same with expandable segments; a session opened around the loop; pages
-from the start and a session around the loop, as `pgmo run` has it."""
-
-OURS = CONTENDERS[2:]
-
 
 @dataclass(frozen=True)
 class RankJob:
@@ -19,7 +13,7 @@ class RankJob:
     Args:
         program: one of `ranks.NAMES`.
         world: how many ranks there are.
-        contender: one of `CONTENDERS`.
+        contender: one of `workloads.job.CONTENDERS`.
         iterations: how many are trained.
         batch: samples of this rank per iteration.
         card: bytes of device memory.

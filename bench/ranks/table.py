@@ -1,14 +1,15 @@
 """The table of the README, in Markdown, from the results of `fakecuda_ranks.py`."""
 
-from collections.abc import Iterable, Mapping
-from typing import Any
+from collections.abc import Iterable
 
-from loops.table import HEADS, markdown
+from workloads.columns import HEADS, NAMES, Row, beside, cost_cells, cost_heads, markdown, worst
+from workloads.job import CONTENDERS, OURS
 
 from ranks import TITLES
-from ranks.job import CONTENDERS, OURS
 
-Row = Mapping[str, Any]
+PROMPT = ("driver calls", "requests that map", "hand-overs", "waits added", "CPU")
+LAGGING = ("driver calls", "requests that map", "waits", "waits added")
+"""Costs that are shown where all work is done at once, and while streams lag."""
 
 
 def table(rows: Iterable[Row]) -> str:
@@ -17,29 +18,32 @@ def table(rows: Iterable[Row]) -> str:
     for row in rows:
         case = cases.setdefault((row["program"], row["world"]), {})
         case[row["contender"], row["lag"]] = row
-    ends = ["bound / reserved", "order", "gap", "requests that map", "hand-overs", "waits added"]
-    ends += ["lagging: efficiency", "requests that map", "waits", "of these added"]
-    lines = [["program", "world", "live MiB", *(HEADS[one] for one in CONTENDERS), *ends]]
+    heads = ["program", "world", "live MiB", *(HEADS[one] for one in CONTENDERS)]
+    heads += ["bound / reserved", "order", "gap", *cost_heads(OURS, PROMPT)]
+    heads += ["lagging, efficiency: " + " / ".join(NAMES[one] for one in OURS)]
+    heads += [f"lagging, {head}" for head in cost_heads(OURS, LAGGING)]
+    lines = [heads]
     for (program, world), found in cases.items():
         some = next(iter(found.values()))
         live = f"{some['live'] / 2**20:,.0f}" if "live" in some else ""
         cells = [efficiency(found.get((one, False))) for one in CONTENDERS]
         prompt, late = (
-            [row for name in OURS if (row := found.get((name, lag)))] for lag in (False, True)
+            {name: [found[name, lag]] for name in OURS if (name, lag) in found}
+            for lag in (False, True)
         )
-        lagging = min((row["steady_efficiency"] for row in late if "efficiency" in row), default="")
+        sessions = [row for name in OURS[1:] for row in prompt.get(name, [])]
         lines.append(
             [
                 TITLES[program],
                 str(world),
                 live,
                 *cells,
-                bound(prompt),
-                order(prompt),
-                highest(prompt, "gap"),
-                *(most(prompt, key) for key in ("requests_that_map", "hand_overs", "waits_added")),
-                f"{lagging:.3f}" if lagging else "",
-                *(most(late, key) for key in ("requests_that_map", "waits", "waits_added")),
+                bound(sessions),
+                order(sessions),
+                highest(sessions, "gap"),
+                *cost_cells(prompt, OURS, PROMPT),
+                beside(worst(late.get(one, []), "steady_efficiency", min, ".3f") for one in OURS),
+                *cost_cells(late, OURS, LAGGING),
             ]
         )
     return markdown(lines)
@@ -71,9 +75,3 @@ def highest(rows: Iterable[Row], key: str) -> str:
     """The largest of the contenders' shares."""
     figures = [row[key] for row in rows if row.get(key) is not None]
     return f"{max(figures):.1%}" if figures else ""
-
-
-def most(rows: Iterable[Row], key: str) -> str:
-    """The largest of the contenders' figures."""
-    figures = [row[key] for row in rows if row.get(key) is not None]
-    return f"{max(figures):.0f}" if figures else ""

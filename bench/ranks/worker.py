@@ -10,23 +10,23 @@ from collections.abc import Iterator
 from typing import Any
 
 import torch
+from workloads.allocators import install_pages
+from workloads.costs import RunCosts
+from workloads.job import OURS
 from workloads.worker import serve
 
 from ranks import programs
-from ranks.job import OURS, RankJob
+from ranks.job import RankJob
 
 
 def run(job: RankJob) -> dict[str, Any]:
     """What the job's process reports; sizes in bytes, counts per iteration of the last third."""
     from pgmo.rehearsal import control
 
-    if job.contender == "pgmo_run":
-        import pgmo
-
-        torch.cuda.memory.change_current_allocator(pgmo.torch_allocator())
-    began, error, trained = time.monotonic(), "", 0
-    late_from = job.iterations * 2 // 3
-    session, before, found = None, {}, {}
+    install_pages(job.contender)
+    began, error = time.monotonic(), ""
+    found: dict[str, Any] = {}
+    session, costs = None, RunCosts(job.iterations)
     with warnings.catch_warnings(record=True) as warned:
         warnings.simplefilter("always")
         try:
@@ -34,25 +34,22 @@ def run(job: RankJob) -> dict[str, Any]:
             step = programs.create(job)
             streams = every_stream() if job.lag else []
             with open_session(job) as session:
+                costs = RunCosts(job.iterations)
                 for iteration in range(job.iterations):
-                    if iteration == late_from:
+                    if iteration == costs.late_from:
                         found |= peaks(control, "")
                         control.peak(0, reset=True)
-                        control.driver_calls(reset=True)
                         torch.cuda.reset_peak_memory_stats()
-                        before = dict(session.statistics) if session else {}
                     with held(streams, control):
                         step()
                         if session:
                             session.step()
-                    trained += 1
+                    costs.end_iteration()
                 found |= peaks(control, "steady_")
-                calls = control.driver_calls()
                 if session:
-                    found |= about(session, before, late_from)
+                    found |= about(session, costs.late_from)
         except torch.OutOfMemoryError as problem:
             error = str(problem)
-    late = max(1, trained - late_from)
     for kind in ("peak", "requested"):
         if f"steady_{kind}" in found:
             found[kind] = max(found[kind], found[f"steady_{kind}"])
@@ -60,8 +57,8 @@ def run(job: RankJob) -> dict[str, Any]:
         **found,
         "out_of_memory": bool(error),
         "error": error.partition("\n")[0][:300],
-        "trained": trained,
-        "driver_calls": {kind: count / late for kind, count in calls.items() if count},
+        "trained": costs.ended,
+        **costs.figures(),
         "seconds": time.monotonic() - began,
         "warnings": sorted({str(one.message)[:300] for one in warned}),
         "torch": str(torch.__version__),
@@ -92,29 +89,20 @@ def peaks(control: Any, prefix: str) -> dict[str, int]:
 
 def open_session(job: RankJob) -> Any:
     """A session of pgmo, or nothing that can be entered as one."""
-    if job.contender not in OURS:
+    if job.contender not in OURS[1:]:
         return contextlib.nullcontext()
     import pgmo
 
     return pgmo.optimize(device="cuda")
 
 
-def about(session: Any, before: dict[str, int], late_from: int) -> dict[str, Any]:
+def about(session: Any, late_from: int) -> dict[str, Any]:
     """What pgmo knows of the run."""
     late = session.history[late_from:]
     asked = sum(one.bytes_requested for one in late)
     summary = session.summary()
-    now = session.statistics
-
-    def per_iteration(name: str) -> float:
-        return (now.get(name, 0) - before.get(name, 0)) / max(1, len(late))
-
     return {
         "from_slots": sum(one.bytes_hit for one in late) / asked if asked else None,
-        "requests_that_map": per_iteration("page_requests"),
-        "waits": per_iteration("page_waits"),
-        "waits_added": per_iteration("page_waits_added"),
-        "hand_overs": per_iteration("page_hand_overs"),
         **about_plan(session),
         "replans": summary.replans,
         "notes": list(summary.notes),

@@ -2,6 +2,7 @@
 
 import json
 import os
+import resource
 import subprocess
 import sys
 import tempfile
@@ -25,6 +26,7 @@ class Run:
         peak: resident bytes at most, from the start of the process to its end.
         result: what the program computed: losses, and a digest of all weights.
         seconds: from its start to its end.
+        cpu_seconds: of the process, in user and system mode.
         counted: what `pgmo run` says of its sessions; empty without pgmo.
         said: the last lines that it wrote to stderr.
     """
@@ -32,6 +34,7 @@ class Run:
     peak: int
     result: dict[str, Any]
     seconds: float
+    cpu_seconds: float
     counted: dict[str, Any]
     said: str
 
@@ -48,23 +51,27 @@ def run(name: str, steps: int, *, small: bool, ours: bool) -> Run:
         own = [str(script(name)), "--steps", str(steps), "--result", str(result)]
         command = [sys.executable, *(front if ours else []), *own, *(["--small"] if small else [])]
         began = time.monotonic()
-        peak, status, said = _watched(command, environment())
+        used, status, said = _watched(command, environment())
         seconds = time.monotonic() - began
         if status or not result.exists():
             raise WorkerError(f"{name} ended with status {status}:\n{said}")
         found = json.loads(counted.read_text("utf-8")) if ours else {}
-        return Run(peak, json.loads(result.read_text("utf-8")), seconds, found, said)
+        computed = json.loads(result.read_text("utf-8"))
+        cpu_seconds = used.ru_utime + used.ru_stime
+        return Run(used.ru_maxrss * 1024, computed, seconds, cpu_seconds, found, said)
 
 
-def _watched(command: list[str], settings: Mapping[str, str]) -> tuple[int, int, str]:
-    """The peak of the process's resident memory, its status, and its last words."""
+def _watched(
+    command: list[str], settings: Mapping[str, str]
+) -> tuple[resource.struct_rusage, int, str]:
+    """Return what the process used, its status, and its last words."""
     with tempfile.TemporaryFile() as said:
         process = subprocess.Popen(command, stdout=said, stderr=said, env=settings)
         _, status, used = os.wait4(process.pid, 0)
         process.returncode = os.waitstatus_to_exitcode(status)
         said.seek(0)
         lines = said.read().decode(errors="replace").splitlines()
-    return used.ru_maxrss * 1024, process.returncode, "\n".join(lines[-_LAST_LINES:])
+    return used, process.returncode, "\n".join(lines[-_LAST_LINES:])
 
 
 def environment() -> dict[str, str]:

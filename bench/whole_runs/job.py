@@ -5,8 +5,11 @@ from typing import Any
 
 from workloads.job import process_settings
 
-CONTENDERS = ("default", "expandable", "pgmo_run")
-"""PyTorch's allocator; the same with expandable segments; `pgmo run`."""
+CONTENDERS = ("default", "expandable", "pages", "pgmo_run")
+"""PyTorch's allocator; the same with expandable segments; pgmo's pages without a session; `pgmo
+run`."""
+
+OURS = CONTENDERS[2:]
 
 CARD = 64 << 30
 

@@ -1,12 +1,11 @@
 """The tables of the README, in Markdown, from the results of `real_programs.py`."""
 
-from collections.abc import Callable, Iterable, Mapping
-from typing import Any
+from collections.abc import Callable, Iterable
 
-from loops.table import markdown
 from programs import PROGRAMS
+from workloads.columns import HEADS, Row, cost_cells, cost_heads, markdown
 
-Row = Mapping[str, Any]
+from whole_runs.job import CONTENDERS, OURS
 
 KEPT = (
     "iterations",
@@ -30,7 +29,8 @@ KEPT = (
 
 def cpu(rows: Iterable[Row]) -> str:
     """On the CPU, one line a program."""
-    lines = [["program", "iterations", "same bits", "from slots", "peak, plain", "above it"]]
+    heads = ["program", "iterations", "same bits", "from slots", "peak, plain", "above it", "CPU"]
+    lines = [heads]
     for row in rows:
         title = PROGRAMS[row["program"]].title
         if "identical" not in row:
@@ -44,6 +44,7 @@ def cpu(rows: Iterable[Row]) -> str:
                 f"{row['from_slots']:.1%}",
                 f"{row['plain_peak'] / 2**20:,.0f} MiB",
                 f"{row['above_plain'] / 2**20:+.1f} MiB",
+                f"{row['cpu_over_plain']:.2f}" if "cpu_over_plain" in row else "",
             ]
         )
     return markdown(lines)
@@ -51,26 +52,27 @@ def cpu(rows: Iterable[Row]) -> str:
 
 def stub(rows: Iterable[Row]) -> str:
     """On the stub, one line a program; efficiency is the peak of live bytes over the card's."""
-    heads = ["default", "expandable segments", "**pgmo run**", "over expandable"]
-    lines = [["program", "live MiB", *heads, "from slots", "requests that map"]]
+    heads = ["program", "live MiB", *(HEADS[one] for one in CONTENDERS), "over expandable"]
+    lines = [[*heads, "from slots", *cost_heads(OURS)]]
     by_program: dict[str, dict[str, Row]] = {}
     for row in rows:
         by_program.setdefault(row["program"], {})[row["contender"]] = row
     for name, found in by_program.items():
         title = PROGRAMS[name].title
-        ours, expandable = found.get("pgmo_run", {}), found.get("expandable", {})
+        ours = found.get("pgmo_run", {})
         if "efficiency" not in ours:
             lines.append([title, next((key for key in ("skipped", "failed") if key in ours), "")])
             continue
         mark = " (!)" if ours["behind"] else ""
+        rows_of = {name: [row] for name, row in found.items()}
         lines.append(
             [
                 title,
                 f"{ours['live'] / 2**20:,.0f}",
-                *(f"{one['efficiency']:.3f}" for one in (found["default"], expandable, ours)),
+                *(f"{found[one]['efficiency']:.3f}" if one in found else "" for one in CONTENDERS),
                 f"{ours['over_expandable']:.3f}{mark}",
                 f"{ours['from_slots']:.1%}" if ours["iterations"] else "",
-                f"{ours['requests_that_map']:.0f}" if ours["iterations"] else "",
+                *cost_cells(rows_of, OURS),
             ]
         )
     return markdown(lines)

@@ -12,12 +12,11 @@ from typing import Any
 
 import torch
 from programs import PROGRAMS, script
+from workloads.allocators import install_pages
+from workloads.costs import costs_of_steps
 from workloads.worker import serve
 
 from whole_runs.job import WholeRun, parse
-
-_LATE = 2 / 3
-"""Of the iterations: from which on requests that map pages are counted."""
 
 
 def run(job: WholeRun) -> dict[str, Any]:
@@ -36,12 +35,20 @@ def run(job: WholeRun) -> dict[str, Any]:
     torch.backends.cuda.enable_cudnn_sdp(False)
     own = [str(script(job.program)), "--steps", str(job.steps), *(["--small"] if job.small else [])]
     began = time.monotonic()
-    about = under_pgmo(job, own) if job.contender == "pgmo_run" else as_it_is(own)
+    costs = costs_of_steps()
+    if job.contender == "pgmo_run":
+        about = under_pgmo(job, own)
+    else:
+        install_pages(job.contender)
+        about = as_it_is(own)
     counted = torch.cuda.memory_stats()
     return {
         "peak": control.peak(0),
         "requested": counted["requested_bytes.all.peak"],
         "seconds": time.monotonic() - began,
+        "optimizer_steps": costs.ended,
+        **costs.figures(),
+        "cpu_seconds": time.process_time(),
         "torch": str(torch.__version__),
         **about,
     }
@@ -63,27 +70,23 @@ def under_pgmo(job: WholeRun, command: list[str]) -> dict[str, Any]:
     from pgmo.runner.supervision import Supervision
 
     seen: list[Supervision] = []
-    mapping: list[int] = []  # requests so far that have mapped a page, at each end of an iteration
     tell = Supervision.tell
 
-    def counting(supervision: Supervision) -> None:
+    def seeing(supervision: Supervision) -> None:
         tell(supervision)
         seen[:] = [supervision]
-        mapping.append(sum(one.statistics.get("page_requests", 0) for one in supervision.sessions))
 
-    Supervision.tell = counting  # type: ignore[method-assign]
+    Supervision.tell = seeing  # type: ignore[method-assign]
     status = main(["run", "--quiet", *PROGRAMS[job.program].options, *command])
     if status:
         raise RuntimeError(f"pgmo run ended with status {status}")
     if not seen or not seen[0].sessions:
         return {"iterations": 0}
     summary = seen[0].sessions[0].counted()
-    late = mapping[int(len(mapping) * _LATE) - 1 :]
     return {
         "iterations": summary.iterations,
         "from_slots": summary.run_share,
         "waited": summary.waited,
-        "requests_that_map": (late[-1] - late[0]) / max(1, len(late) - 1) if late else None,
         "notes": [*seen[0].notes, *summary.notes],
     }
 

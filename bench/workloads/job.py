@@ -5,9 +5,15 @@ from typing import Any
 
 from workloads import LENGTHS, Lengths, Shape
 
-CONTENDERS = ("default", "expandable", "pgmo", "pgmo_run", "pgmo_saved_plan")
-"""PyTorch's allocator; the same with expandable segments; a session opened around the loop; pages
-from the start and a session around the loop, as `pgmo run` has it; a session with a saved plan."""
+CONTENDERS = ("default", "expandable", "pages", "pgmo", "pgmo_run")
+"""PyTorch's allocator; the same with expandable segments; pgmo's pages without a session; a session
+without a saved plan, opened around the loop; pages from the start and a session around the loop, as
+`pgmo run` has it."""
+
+OURS = CONTENDERS[2:]
+PAGES_FIRST = ("pages", "pgmo_run")
+SAVED_PLAN = "pgmo_saved_plan"
+"""A session with a plan of an earlier run of the same program."""
 
 EXTRAPOLATED = "pgmo_extrapolated"
 """Records at small batches on the same card, and begins at the batch of the job from what those
@@ -27,9 +33,9 @@ class Job:
         batch: samples per iteration.
         iterations: how many are trained.
         seed: of the lengths that are drawn.
-        contender: one of `CONTENDERS`, or `EXTRAPOLATED`.
+        contender: one of `CONTENDERS`, `SAVED_PLAN` or `EXTRAPOLATED`.
         card: bytes of device memory.
-        plan: the saved plan's file, for `pgmo_saved_plan`; for `EXTRAPOLATED` the folder of the
+        plan: the saved plan's file, for `SAVED_PLAN`; for `EXTRAPOLATED` the folder of the
             profiles.
         save: a folder: this is the run that records the plan, or the profiles of one batch, before
             the one that is measured.
@@ -106,6 +112,9 @@ class Outcome:
         replans: how many plans took the place of another.
         driver_calls: of the driver's virtual memory, per iteration in the last third; None when
             that was not reached.
+        requests_that_map: requests that map a page, per iteration in the last third, and
+        waits: of one stream for another, before it gets a page; None without pages.
+        cpu_seconds: of the process in all iterations.
         gap: how far the arena is above the largest sum of planned blocks.
         notes: what the session has to say.
         torch: version.
@@ -118,6 +127,9 @@ class Outcome:
     torch: str
     error: str = ""
     driver_calls: float | None = None
+    requests_that_map: float | None = None
+    waits: float | None = None
+    cpu_seconds: float = field(default=0.0, compare=False)
     replaying_from: int | None = None
     hit_bytes_rate: float | None = None
     first_hit_bytes_rate: float | None = None

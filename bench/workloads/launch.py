@@ -11,7 +11,7 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, ClassVar, Protocol
 
-from workloads.job import EXTRAPOLATED, Job, Outcome
+from workloads.job import EXTRAPOLATED, SAVED_PLAN, Job, Outcome
 
 ROOT = Path(__file__).parents[2]
 BUILD = ROOT / "pgmo/rehearsal/build.py"
@@ -69,7 +69,7 @@ class Stub:
         """
         if job.contender == EXTRAPOLATED:
             return self._extrapolated(job)
-        if job.contender != "pgmo_saved_plan":
+        if job.contender != SAVED_PLAN:
             return self._train(job)
         with tempfile.TemporaryDirectory() as folder:
             card = max(job.card, RECORDING_CARD)

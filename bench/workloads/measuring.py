@@ -1,5 +1,6 @@
 """Measures workloads under several allocators: peaks, and the largest batches of a card."""
 
+import statistics
 import sys
 from collections.abc import Iterable
 from dataclasses import replace
@@ -10,6 +11,8 @@ from workloads.launch import Stub, WorkerError
 from workloads.search import largest
 
 GIB = 1 << 30
+COUNTS = ("driver_calls", "requests_that_map", "waits")
+"""Of an outcome: what its allocator has done, per iteration of the last third."""
 
 
 def measure_case(
@@ -29,7 +32,7 @@ def measure_case(
             print(error, file=sys.stderr)
             rows.append({**row, "failed": str(error).strip().splitlines()[-1]})
             continue
-        row |= figures(outcomes, [default.requested for default in defaults])
+        row |= figures(outcomes, defaults)
         row |= {"seeds": seeds, "identical": all(one == outcomes[0] for one in outcomes)}
         rows.append(row)
         print(progress(row), file=sys.stderr)
@@ -49,14 +52,22 @@ def describe(job: Job) -> dict[str, Any]:
     }
 
 
-def figures(outcomes: list[Outcome], live: list[int]) -> dict[str, Any]:
-    """Those of the seed with the worst efficiency, and the worst of the others."""
+def figures(outcomes: list[Outcome], defaults: list[Outcome]) -> dict[str, Any]:
+    """Those of the seed with the worst efficiency, and the worst of the others.
+
+    The CPU time over the default allocator's is the median of the seeds.
+    """
+    live = [default.requested for default in defaults]
     efficiencies = [bytes_ / one.reserved for bytes_, one in zip(live, outcomes, strict=True)]
     at = min(range(len(outcomes)), key=efficiencies.__getitem__)
     worst = outcomes[at]
     row = {"live": live[at], "efficiency": efficiencies[at], **worst.as_dict()}
     row["out_of_memory"] = any(one.out_of_memory for one in outcomes)
-    row["driver_calls"] = max((one.driver_calls or 0 for one in outcomes), default=0)
+    for count in COUNTS:
+        found = [value for one in outcomes if (value := getattr(one, count)) is not None]
+        row[count] = max(found, default=None)
+    pairs = zip(outcomes, defaults, strict=True)
+    row["cpu_over_default"] = statistics.median(a.cpu_seconds / b.cpu_seconds for a, b in pairs)
     hits = [one.hit_bytes_rate for one in outcomes if one.hit_bytes_rate is not None]
     row["hit_bytes_rate"] = min(hits, default=None)
     del row["torch"]
@@ -68,7 +79,9 @@ def progress(row: dict[str, Any]) -> str:
     ours = ""
     if row["hit_bytes_rate"] is not None:
         ours = f"  hits {row['hit_bytes_rate']:.2%}  replans {row['replans']}"
+    if row["driver_calls"] is not None:
         ours += f"  calls {row['driver_calls']:.0f}"
+    ours += f"  CPU {row['cpu_over_default']:.2f}"
     recompute = "recompute" if row["recompute"] else "" if row["train"] else "inference"
     full = "  OUT OF MEMORY" if row["out_of_memory"] else ""
     return (
@@ -81,6 +94,8 @@ def largest_batches(
     stub: Stub, case: Job, contenders: Iterable[str], card: int, step: int = 1
 ) -> list[dict[str, Any]]:
     """One row per contender, and one for the bound: the largest whose live bytes alone fit.
+
+    A contender's row has what its allocator does at that batch.
 
     Args:
         stub: runs them.
@@ -96,19 +111,23 @@ def largest_batches(
     bound = largest(live_fits, guess=16)
     rows = [{**describe(case), "allocator": "bound", "batch": bound * step, "card": card}]
     for contender in contenders:
-        said = ""
+        said, outcomes = "", dict[int, Outcome]()
 
-        def trains(steps: int, contender: str = contender) -> bool:
+        def trains(
+            steps: int, contender: str = contender, outcomes: dict[int, Outcome] = outcomes
+        ) -> bool:
             nonlocal said
             job = replace(case, batch=steps * step, card=card, contender=contender)
-            outcome = stub.run(job)
+            outcomes[steps] = outcome = stub.run(job)
             said = outcome.error or said
             return not outcome.out_of_memory
 
         row = {**describe(case), "allocator": contender, "card": card, "batch": None}
         try:
             # Nobody gets beyond the bound, and most end just below it.
-            row["batch"] = step * largest(trains, guess=bound + 1)
+            found = largest(trains, guess=bound + 1)
+            row["batch"] = step * found
+            row |= {count: getattr(outcomes.get(found), count, None) for count in COUNTS}
             row["error_beyond"] = said.partition("\n")[0]
         except WorkerError as error:
             print(error, file=sys.stderr)

@@ -3,14 +3,19 @@
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-TITLES = {
-    "default": "default",
-    "expandable": "expandable segments",
-    "pgmo": "**pgmo**",
-    "pgmo_run": "**pgmo run**",
-    "pgmo_saved_plan": "**pgmo, saved plan**",
-    "bound": "bound",
-}
+from workloads.columns import (
+    HEADS,
+    NAMES,
+    USUAL_COSTS,
+    Row,
+    cost_cells,
+    cost_heads,
+    markdown,
+)
+
+AT_LARGEST = USUAL_COSTS[:3]
+"""Costs at the largest batch: CPU times of different batches say nothing."""
+
 LENGTHS = {
     ("gpt", "fixed"): "512 tokens",
     ("gpt", "bucket"): "6 lengths, 128 to 1,024",
@@ -27,28 +32,33 @@ NETWORKS = {
     "seq2seq": "LSTM seq2seq",
 }
 
-Row = Mapping[str, Any]
-
 
 def tables(result: Mapping[str, Any]) -> str:
     """Efficiency and largest batch, as far as the result has them."""
     parts = []
     if result["rows"]:
-        parts.append(_table(result["rows"], _efficiency, "live peak", _live))
+        parts.append(_table(result["rows"], _efficiency, USUAL_COSTS, "live peak", _live))
     if result["largest_batch"]:
-        parts.append(_table(result["largest_batch"], _batch))
+        parts.append(_table(result["largest_batch"], _batch, AT_LARGEST))
     return "\n\n".join(parts)
 
 
-def _table(rows: Iterable[Row], cell: Any, extra: str = "", extra_cell: Any = None) -> str:
-    """A line for each workload, a column for each allocator."""
+def _table(
+    rows: Iterable[Row],
+    cell: Any,
+    costs: Iterable[str],
+    extra: str = "",
+    extra_cell: Any = None,
+) -> str:
+    """A line for each workload, a column for each allocator and each cost."""
     workloads: dict[tuple[str, str, bool], dict[str, Row]] = {}
     for row in rows:
         key = row["network"], row["lengths"], row["recompute"]
         workloads.setdefault(key, {})[row["allocator"]] = row
-    columns = [name for name in TITLES if any(name in found for found in workloads.values())]
-    head = ["workload", *([extra] if extra else []), *(TITLES[name] for name in columns)]
-    lines = [head, ["---"] * len(head)]
+    columns = [name for name in HEADS if any(name in found for found in workloads.values())]
+    ours = [name for name in columns if name in NAMES]
+    head = ["workload", *([extra] if extra else []), *(HEADS[name] for name in columns)]
+    lines = [[*head, *cost_heads(ours, costs)]]
     for (network, lengths, recompute), found in workloads.items():
         title = ", ".join(
             part
@@ -60,8 +70,10 @@ def _table(rows: Iterable[Row], cell: Any, extra: str = "", extra_cell: Any = No
             if part
         )
         first = [extra_cell(next(iter(found.values())))] if extra else []
-        lines.append([title, *first, *(cell(found[n]) if n in found else "" for n in columns)])
-    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+        cells = [cell(found[name]) if name in found else "" for name in columns]
+        rows_of = {name: [row] for name, row in found.items()}
+        lines.append([title, *first, *cells, *cost_cells(rows_of, ours, costs)])
+    return markdown(lines)
 
 
 def _live(row: Row) -> str:

@@ -21,6 +21,9 @@ import torch
 import torch._dynamo  # what optimizers import in their first step
 
 from workloads import create
+from workloads.allocators import install_pages
+from workloads.columns import calls
+from workloads.costs import RunCosts
 from workloads.job import EXTRAPOLATED, Job, Outcome
 
 
@@ -96,42 +99,38 @@ def run(job: Job) -> Outcome:
     """Trains until done, or out of memory."""
     from pgmo.rehearsal import control
 
-    trained, error, replaying_from, late_calls = 0, "", None, None
+    error, replaying_from = "", None
     lengths = job.drawn_lengths
-    late_from = len(lengths) * 2 // 3
-    session = None
-    if job.contender == "pgmo_run":
-        import pgmo
-
-        torch.cuda.memory.change_current_allocator(pgmo.torch_allocator())
+    session, costs = None, RunCosts(len(lengths))
+    install_pages(job.contender)
     try:
         workload = create(job.network, job.shape)
         with open_session(job) as session:
+            costs = RunCosts(len(lengths))
             for iteration, length in enumerate(lengths):
                 if session and replaying_from is None and session.phase.value == "replay":
                     replaying_from = iteration
-                if iteration == late_from:
-                    control.driver_calls(reset=True)
                 workload.step(length)
                 if session:
                     session.step()
-                trained += 1
-            if late_from < len(lengths):
-                calls = sum(control.driver_calls().values())
-                late_calls = calls / (len(lengths) - late_from)
+                costs.end_iteration()
         if job.contender == EXTRAPOLATED and job.save:
             save_profiles(session, job)
     except torch.OutOfMemoryError as problem:
         error = str(problem)
+    cost = costs.figures()
     return Outcome(
         requested=torch.cuda.memory_stats()["requested_bytes.all.peak"],
         reserved=control.peak(0),
         out_of_memory=bool(error),
-        trained=trained,
+        trained=costs.ended,
         torch=str(torch.__version__),
         error=error,
         replaying_from=replaying_from,
-        driver_calls=late_calls,
+        driver_calls=calls(cost),
+        requests_that_map=cost.get("requests_that_map"),
+        waits=cost.get("waits"),
+        cpu_seconds=costs.cpu_seconds,
         **(about(session) if session else {}),
     )
 

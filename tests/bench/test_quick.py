@@ -53,6 +53,8 @@ def test_planning(tmp_path):
     for row in (fixed, varying):
         assert 0 < row["planning_seconds"] < row["cpu_seconds"]
         assert row["share"] == pytest.approx(row["planning_seconds"] / row["cpu_seconds"])
+        ratio = row["cpu_seconds"] / row["plain_cpu_seconds"]
+        assert row["cpu_over_plain"] == pytest.approx(ratio)
         assert 0 < row["from_slots"] < 1
     table = running.run(
         tmp_path, BENCH / "planning.py", "--table", "-o", tmp_path / "planning.json"
@@ -152,6 +154,8 @@ def test_real_programs(tmp_path):
     assert row["iterations"] == row["steps"] == 12
     assert row["from_slots"] > 0.5
     assert row["above_plain"] == row["peak"] - row["plain_peak"]
+    assert row["cpu_seconds"] > 0
+    assert row["cpu_over_plain"] > 0
     assert result["versions"].keys() >= {"torch"}
     shown = running.run(
         tmp_path, BENCH / "real_programs.py", "--table", "-o", tmp_path / "real_programs.json"

@@ -19,6 +19,21 @@ def run(script, *arguments):
     return done.stdout
 
 
+CONTENDERS = ["default", "expandable", "pages", "pgmo", "pgmo_run"]
+
+
+def assert_costs(row):
+    """What is counted beside memory is there for each contender: pages count with no session."""
+    contender = row.get("contender") or row["allocator"]
+    assert row["cpu_seconds"] > 0
+    if not row.get("lag"):
+        assert row["cpu_over_default"] == 1 or contender != "default"
+        assert row["cpu_over_default"] > 0
+    assert row["driver_calls"] is not None
+    for name in ("requests_that_map", "waits"):
+        assert (row.get(name) is not None) == (contender in CONTENDERS[2:])
+
+
 def quick(script, results, *arguments):
     """What a quick run writes."""
     stub = Path(os.environ["PGMO_FAKECUDA"]).parent
@@ -30,11 +45,12 @@ def quick(script, results, *arguments):
 
 def test_the_benchmark_measures_pytorchs_own_allocators(tmp_path):
     results = tmp_path / "results.json"
-    allocators = ("--allocator", "default", "--allocator", "expandable")
+    allocators = [part for one in CONTENDERS[:3] for part in ("--allocator", one)]
     memory = "fakecuda_memory.py"
     found = quick(memory, results, *allocators)
-    assert [row["allocator"] for row in found["rows"]] == ["default", "expandable"]
+    assert [row["allocator"] for row in found["rows"]] == CONTENDERS[:3]
     for row in found["rows"]:
+        assert_costs(row)
         assert not row["out_of_memory"]
         assert row["trained"] == row["iterations"]
         assert row["live"] <= row["reserved"]
@@ -44,7 +60,9 @@ def test_the_benchmark_measures_pytorchs_own_allocators(tmp_path):
     assert 0 < batches["expandable"] <= batches["bound"]
     efficiency, largest = run(memory, "--table", "-o", results).strip().split("\n\n")
     assert f"{found['rows'][0]['efficiency']:.3f}" in efficiency
-    assert f"| {batches['default']} | {batches['expandable']} | {batches['bound']} |" in largest
+    shown = " | ".join(str(batches[one]) for one in (*CONTENDERS[:3], "bound"))
+    assert f"| {shown} |" in largest
+    assert "requests that map: pages" in largest
 
 
 def test_weights_that_are_sent_in_every_step_leave_nothing_behind(tmp_path):
@@ -123,14 +141,14 @@ def test_the_model_of_the_allocator(tmp_path):
 def test_loops_under_every_allocator(tmp_path):
     results, script = tmp_path / "results.json", "never_worse.py"
     rows = quick(script, results)["rows"]
-    contenders = ["default", "expandable", "pages", "pgmo", "pgmo_run"]
-    assert [row["contender"] for row in rows] == 2 * contenders
+    assert [row["contender"] for row in rows] == 2 * CONTENDERS
     for row in rows:
+        assert_costs(row)
         assert row["trained"] == row["iterations"]
         assert row["efficiency"] == row["live"] / row["peak"] <= 1
         assert ("from_slots" in row) == row["contender"].startswith("pgmo")
         # PyTorch's own allocators see the same program.
-        if row["contender"] in contenders[:2]:
+        if row["contender"] in CONTENDERS[:2]:
             assert row["requested"] == row["live"]
     assert any(row["driver_calls_before"] for row in rows if row["contender"] == "pages")
     table = run(script, "--table", "-o", results)
@@ -149,8 +167,9 @@ def test_verdicts_are_held_against_real_runs(tmp_path):
 def test_what_planning_takes(tmp_path):
     results, only = tmp_path / "results.json", ("--loop", "llama_padded")
     rows = quick("never_worse.py", results, "--hundred", *only)["rows"]
-    assert [row["contender"] for row in rows] == ["default", "expandable", "pgmo", "pgmo_run"]
+    assert [row["contender"] for row in rows] == CONTENDERS
     for row in rows:
+        assert_costs(row)
         assert row["cpu_seconds"] > row.get("planning_seconds", 0)
         assert ("planning_seconds" in row) == row["contender"].startswith("pgmo")
     assert rows[-1]["planning_seconds"] > 0
@@ -161,13 +180,7 @@ def test_what_planning_takes(tmp_path):
 def test_short_runs_under_every_allocator(tmp_path):
     results, only = tmp_path / "results.json", ("--loop", "growing_images")
     rows = quick("never_worse.py", results, "--short", *only)["rows"]
-    assert [row["contender"] for row in rows] == [
-        "default",
-        "expandable",
-        "pages",
-        "pgmo",
-        "pgmo_run",
-    ]
+    assert [row["contender"] for row in rows] == CONTENDERS
     assert all(row["trained"] == row["iterations"] == 3 for row in rows)
     assert "images that grow" in run("never_worse.py", "--table", "-o", results)
 
@@ -175,13 +188,14 @@ def test_short_runs_under_every_allocator(tmp_path):
 def test_whole_programs_under_every_allocator(tmp_path):
     results, script = tmp_path / "results.json", "real_programs.py"
     rows = quick(script, results, "--on-stub", "--program", "nanogpt")["rows"]
-    assert [row["contender"] for row in rows] == ["default", "expandable", "pgmo_run"]
+    assert [row["contender"] for row in rows] == [*CONTENDERS[:3], "pgmo_run"]
     for row in rows:
+        assert_costs(row)
+        assert row["optimizer_steps"] == 12
         assert row["efficiency"] == row["live"] / row["peak"] <= 1
     ours = rows[-1]
     assert ours["iterations"] == ours["steps"] == 12
     assert ours["from_slots"] > 0.2  # as long as pages alone move none, its plan waits
-    assert ours["requests_that_map"] is not None
     table = run(script, "--table", "-o", results)
     assert f"| {rows[0]['efficiency']:.3f} | {rows[1]['efficiency']:.3f} |" in table
 
@@ -194,6 +208,7 @@ def test_the_smallest_card_is_one_that_is_just_enough(tmp_path):
     assert row["live"] <= row["enough"]
     below = row["too_little"]
     assert below is None or 0 < row["enough"] - below <= row["step"]
+    assert_costs(row)
 
 
 @pytest.mark.slow
@@ -201,17 +216,17 @@ def test_networks_of_2018(tmp_path):
     results, script = tmp_path / "results.json", "sekiyama.py"
     found = quick(script, results, "--batch", "4")
     rows = found["rows"]
-    contenders = ["default", "expandable", "pgmo", "pgmo_run"]
     networks = ("alexnet", "googlenet")
     cases = [(name, train) for name in networks for train in (True, False)]
     assert [(row["network"], row["train"], row["allocator"]) for row in rows] == [
-        (f"sekiyama.{name}", train, one) for name, train in cases for one in contenders
+        (f"sekiyama.{name}", train, one) for name, train in cases for one in CONTENDERS
     ]
     for row in rows:
+        assert_costs(row)
         assert row["trained"] == row["iterations"]
         assert row["live"] <= row["reserved"]
     batches = {row["allocator"]: row["batch"] for row in found["largest_batch"]}
-    assert all(0 < batches[name] <= batches["bound"] for name in contenders)
+    assert all(0 < batches[name] <= batches["bound"] for name in CONTENDERS)
     table = run(script, "--table", "-o", results)
     assert f"| AlexNet | {batches['default']} | {batches['expandable']} |" in table
 
@@ -247,12 +262,14 @@ def test_ranks_share_the_pages_of_their_streams(tmp_path):
     lines = run("fakecuda_ranks.py", "--table", "-o", results)
     assert f"{found['rows'][0]['efficiency']:.3f}" in lines
     for row in found["rows"]:
+        assert_costs(row)
         assert row["trained"] == row["iterations"]
         assert row["steady_live"] <= row["steady_peak"]
-        if row["contender"].startswith("pgmo"):
+        if row["contender"] in CONTENDERS[2:]:
             assert not row["behind"]
             assert row["hand_overs"] > 0
             assert row["lag"] == (row["waits"] > 0)
+        if row["contender"].startswith("pgmo"):
             assert row["steady_live"] <= row["bound"] <= row["steady_peak"]
     further = quick("fakecuda_ranks.py", results, "--program", "pipeline", "--keep")
     kept = [row for row in further["rows"] if row["program"] == "fsdp2"]

@@ -2,11 +2,12 @@
 
     python3 tests/gpu/check.py --results bench/results/gpu
 
-Builds pgmo in place with the Python that runs this, runs the tests of this folder (one process per
-file, at the same time) and every benchmark in bench/gpu within its share of the time, and writes
-what they print and measure to the folder of results. A step that fails does not stop the others;
-the exit code says at the end whether any did. Without a GPU it says so and ends well;
-with CuPy alone, what is CuPy's.
+Builds pgmo in place with the Python that runs this. Then it measures what no GPU has shown yet, in
+the order of `OWED`, each part within a time of its own. What is known follows where time is left:
+the tests of this folder (one process per file, at the same time) and the other benchmarks of
+bench/gpu. What they print and measure goes to the folder of results. A step that fails does not
+stop the others; the exit code says at the end whether any did. Without a GPU it says so and ends
+well; with CuPy alone, it does what is CuPy's.
 """
 
 import argparse
@@ -27,30 +28,55 @@ TESTS, BENCHES = ROOT / "tests" / "gpu", ROOT / "bench" / "gpu"
 sys.path.insert(0, str(ROOT))
 
 ALL_SECONDS = 525
-BUILD_SECONDS, TEST_SECONDS = 240, 170
-USUAL_SECONDS = 70
-"""Of build and tests on sixteen cores; benchmarks share what is left."""
+BUILD_SECONDS = 240
+"""For everything, and at most for the build, which takes a quarter of a minute on sixteen cores."""
 
-WEIGHTS = {
-    "memory": 70,
-    "rehearsals": 100,
-    "real_programs": 85,
-    "workspaces": 35,
-    "overhead": 45,
+USUAL_BUILD_SECONDS = 20
+
+OWED = {
+    "page_costs": 25,
+    "sekiyama": 190,
+    "memory": 50,
+    "lstm": 50,
+    "largest_batch": 50,
+    "overhead": 40,
+    "cupy_loops": 25,
+    "recompute": 40,
+    "offload": 35,
     "ranks": 35,
-    "largest_batch": 45,
-    "sekiyama": 30,
-    "cupy_loops": 30,
-    "managed_memory": 35,
-    "recompute": 50,
 }
-"""Shares of benchmarks in the time, in the order in which they run; what was not begun by then is
-left out, and said to be. What is left, the last one may take, too."""
+"""Seconds of what no GPU has shown yet, in its order: pages alone against plans, throughput at the
+largest batch of each network of Sekiyama et al., default against pgmo, and at the same time the
+LSTM, largest batches in a first run, and so on."""
 
-OTHER_WEIGHT = 60
+KNOWN = {
+    "real_programs": 85,
+    "tests": 170,
+    "rehearsals": 100,
+    "workspaces": 35,
+    "managed_memory": 35,
+}
+"""Seconds of the rest, in its order: begun where time is left."""
+
+AT_ONCE = ("memory", "lstm")
+"""Parts of one group: neither measures time."""
+
+LEAST_SHARE = 0.6
+"""Of its seconds a part needs so many to be begun."""
+
+ARGUMENTS = {
+    "recompute": ("--ways", "plain", "pgmo", "checkpoint", "activation_memory_budget"),
+    "offload": ("--ways", "pgmo, offload"),
+}
+SCRIPTS = {"offload": "recompute"}
+"""Of parts that are named otherwise than their script in bench/gpu."""
+
 SHARE = "{seconds}"  # in a command: its share of the time
 GRACE = 6
 """Seconds that a benchmark is told to end before it is ended."""
+
+NOT_BEGUN = 125
+"""The exit code of what was left out, which is no failure."""
 
 PACKAGES = (
     "torch",
@@ -68,15 +94,21 @@ CUPYS = ("build", "test_adapters", "test_cupy", "cupy_loops")
 """Steps that need no PyTorch."""
 
 TAIL = 40
+MANY = 2
+"""Steps of a group of which all that they print is shown, up to `TAIL` lines."""
 
 
 @dataclass(frozen=True)
 class Step:
-    """A command, the seconds that it may take, and what it finds in its environment."""
+    """A command, the seconds that it may take, and what it finds in its environment.
+
+    With fewer than `least` seconds left it is not begun.
+    """
 
     name: str
     command: Sequence[str]
     seconds: float
+    least: float
     environment: Mapping[str, str] = field(default_factory=dict)
 
 
@@ -92,16 +124,23 @@ class Outcome:
     @property
     def failed(self) -> bool:
         """Whether it counts as a failure."""
-        return self.exit_code != 0
+        return self.exit_code not in (0, NOT_BEGUN)
+
+    @property
+    def state(self) -> str:
+        """Return it in words."""
+        if self.failed:
+            return f"FAILED, {self.message}"
+        return self.message or "done"
 
 
 class Running:
     """A step's process, with its output in a file."""
 
-    def __init__(self, step: Step, log: Path, limit: float) -> None:
+    def __init__(self, step: Step, log: Path) -> None:
         self.step, self.log = step, log
         self._begin = time.monotonic()
-        self._end = self._begin + min(step.seconds, limit)
+        self._end = self._begin + step.seconds
         path = [str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])]
         with log.open("w") as output:
             self._process = subprocess.Popen(
@@ -125,41 +164,66 @@ class Running:
         return Outcome(self.step.name, time.monotonic() - self._begin, code, message)
 
 
+def tests() -> list[Step]:
+    """All tests of this folder, each file twice that has to pass without pages as well."""
+    files = [
+        Step(
+            path.stem,
+            (sys.executable, "-m", "pytest", str(path.relative_to(ROOT)), "-q", "--durations=5"),
+            KNOWN["tests"],
+            LEAST_SHARE * KNOWN["tests"],
+        )
+        for path in sorted(TESTS.glob("test_*.py"))
+        if path.stem != "test_bench"  # what it runs for moments is run below
+    ]
+    return files + [
+        replace(step, name=f"{step.name}_without_pages", environment={"PGMO_PAGES": "0"})
+        for step in files
+        if step.name in BOTH_WAYS
+    ]
+
+
+def benchmark(name: str, seconds: float, results: Path) -> Step:
+    """A script of bench/gpu."""
+    script = BENCHES / f"{SCRIPTS.get(name, name)}.py"
+    output = ("--output", str(results / f"{name}.json"))
+    command = (sys.executable, str(script), "--seconds", SHARE, *ARGUMENTS.get(name, ()), *output)
+    return Step(name, command, seconds, LEAST_SHARE * seconds)
+
+
+def part(name: str, seconds: float, results: Path) -> list[Step]:
+    """The steps of a part."""
+    if name == "tests":
+        return tests()
+    if name == "lstm":
+        file = str((TESTS / "test_training.py").relative_to(ROOT))
+        command = (sys.executable, "-m", "pytest", file, "-q", "-k", "LSTM")
+        return [Step(name, command, seconds, LEAST_SHARE * seconds)]
+    return [benchmark(name, seconds, results)]
+
+
 def plan(results: Path, seconds: float = ALL_SECONDS, only: Sequence[str] = ()) -> list[list[Step]]:
     """The steps; those of one group run at the same time.
 
     Args:
         results: folder of what benchmarks write.
         seconds: for everything.
-        only: steps that are wanted; empty for all.
+        only: steps that are wanted, which share all of the time; empty for all.
     """
-    python = sys.executable
-    build = (python, str(TESTS / "build_native.py"))
-    tests = [
-        Step(
-            path.stem,
-            (python, "-m", "pytest", str(path.relative_to(ROOT)), "-q", "--durations=5"),
-            TEST_SECONDS,
-        )
-        for path in sorted(TESTS.glob("test_*.py"))
-        if path.stem != "test_bench"  # what it runs for moments is run below
-    ]
-    tests += [
-        replace(step, name=f"{step.name}_without_pages", environment={"PGMO_PAGES": "0"})
-        for step in tests
-        if step.name in BOTH_WAYS
-    ]
-    groups = [[Step("build", build, BUILD_SECONDS)], tests]
-    names = [path.stem for path in BENCHES.glob("[!_]*.py") if not only or path.stem in only]
-    weights = {name: WEIGHTS.get(name, OTHER_WEIGHT) for name in names}
-    each = max(0.0, seconds - USUAL_SECONDS) / max(1, sum(weights.values()))
-    order = [name for name in names if name not in WEIGHTS] + list(WEIGHTS)
-    for name in sorted(names, key=order.index):
-        output = ("--output", str(results / f"{name}.json"))
-        command = (python, str(BENCHES / f"{name}.py"), "--seconds", SHARE, *output)
-        groups.append([Step(name, command, weights[name] * each)])
-    groups = [[step for step in group if not only or step.name in only] for group in groups]
-    return [group for group in groups if group]
+    command = (sys.executable, str(TESTS / "build_native.py"))
+    groups = [[Step("build", command, BUILD_SECONDS, USUAL_BUILD_SECONDS)]]
+    for name, own in (OWED | KNOWN).items():
+        steps = [one for one in part(name, own, results) if not only or one.name in only]
+        if name == AT_ONCE[1] and groups[-1][0].name == AT_ONCE[0]:
+            groups[-1] += steps
+        elif steps:
+            groups.append(steps)
+    if not only:
+        return groups
+    chosen = groups if "build" in only else groups[1:]
+    taken = sum(max(step.seconds for step in group) for group in groups[1:])
+    more = max(1.0, (seconds - USUAL_BUILD_SECONDS) / max(1, taken))
+    return [[replace(step, seconds=more * step.seconds) for step in group] for group in chosen]
 
 
 def run(groups: list[list[Step]], results: Path, seconds: float = ALL_SECONDS) -> list[Outcome]:
@@ -169,21 +233,18 @@ def run(groups: list[list[Step]], results: Path, seconds: float = ALL_SECONDS) -
     os.environ.setdefault("PGMO_BUILD_JOBS", str(len(os.sched_getaffinity(0))))
     for group in groups:
         left = end - time.monotonic()
-        if left < 10:
-            outcomes += [
-                Outcome(step.name, 0, 125, "not begun: no time was left") for step in group
-            ]
+        if left < min(step.least for step in group):
+            message = f"left out: {left:.0f} s were left"
+            outcomes += [Outcome(step.name, 0, NOT_BEGUN, message) for step in group]
             continue
-        if group is groups[-1]:
-            group = [replace(step, seconds=max(step.seconds, left - 5)) for step in group]
-        running = [Running(step, results / f"{step.name}.txt", left) for step in group]
+        group = [replace(step, seconds=min(step.seconds, left)) for step in group]
+        running = [Running(step, results / f"{step.name}.txt") for step in group]
         for one in running:
             outcome = one.wait()
             outcomes.append(outcome)
             lines = one.log.read_text(errors="replace").splitlines()
-            shown = lines[-TAIL:] if outcome.failed or len(group) == 1 else lines[-1:]
-            state = f"FAILED, {outcome.message}" if outcome.failed else "done"
-            print(f"== {outcome.name}: {state} ({outcome.seconds:.0f} s)", *shown, sep="\n")
+            shown = lines[-TAIL:] if outcome.failed or len(group) <= MANY else lines[-1:]
+            print(f"== {outcome.name}: {outcome.state} ({outcome.seconds:.0f} s)", *shown, sep="\n")
             sys.stdout.flush()
     return outcomes
 
@@ -249,7 +310,7 @@ def main() -> int:
     (results / "check.json").write_text(json.dumps(summary, indent=2) + "\n")
     print(f"== in all {summary['seconds']:.0f} s; results in {results}")
     for outcome in outcomes:
-        print(f"  {'FAILED' if outcome.failed else 'done':8}{outcome.name:20}{outcome.message}")
+        print(f"  {outcome.name:28}{outcome.state}")
     return int(any(outcome.failed for outcome in outcomes))
 
 

@@ -1,4 +1,4 @@
-# Everything that needs a GPU: the tests of tests/gpu and the benchmarks of bench/gpu.
+# What needs a GPU: the benchmarks of bench/gpu and the tests of tests/gpu, what is owed first.
 #
 #   make gpu-check RESULTS=dir    under nine minutes; without a GPU it says so and ends well
 #

@@ -12,6 +12,7 @@ from tests.gpu.device import STUB, why_not_cupy
 
 ROOT = Path(__file__).parents[2]
 FOLDER = ROOT / "bench" / "gpu"
+OURS = ("pages", "pgmo", "pgmo_saved_plan")
 
 
 def quick(name, tmp_path):
@@ -31,21 +32,33 @@ def quick(name, tmp_path):
 def test_every_benchmark_is_run():
     tests = Path(__file__).read_text()
     names = sorted(path.stem for path in FOLDER.glob("[!_]*.py"))
-    assert [name for name in names if f'quick("{name}", tmp_path)' not in tests] == []
+    assert [name for name in names if f'"{name}"' not in tests] == []
+
+
+def test_page_costs(tmp_path):
+    found = quick("page_costs", tmp_path)
+    mapping, none, planned = found["rows"]
+    assert [row["allocator"] for row in found["rows"]] == ["pages", "pages", "pgmo"]
+    assert mapping["maps"] > none["maps"] == planned["maps"] == 0
+    assert planned["pages"] == mapping["pages"] > none["pages"] == 0
+    assert all(row["step"]["median"] > row["request"]["median"] > 0 for row in found["rows"])
+    assert found["map_seconds"] is not None
 
 
 def test_memory(tmp_path):
-    (entry,) = quick("memory", tmp_path)["entries"]
+    quick("page_costs", tmp_path)
+    found = quick("memory", tmp_path)
+    assert found["map_seconds"] is not None  # from the file beside it
+    (entry,) = found["entries"]
     assert not entry["errors"]
-    assert [row["contender"] for row in entry["rows"]] == [
-        "default",
-        "expandable",
-        "pgmo",
-        "pgmo_saved_plan",
-    ]
-    for row in entry["rows"]:
+    rows = {row["contender"]: row for row in entry["rows"]}
+    assert list(rows) == ["default", "expandable", "pages", "pgmo", "pgmo_saved_plan"]
+    for contender, row in rows.items():
         assert 0 < row["reserved_steady"] <= row["reserved"]
-    assert ["replay" in row["phases"] for row in entry["rows"]] == [False, False, True, True]
+        assert row["cpu_over_default"] > 0
+        assert ("waits" in row) == (contender in OURS)
+        assert ("requests_that_map" in row) == (contender in OURS)
+        assert ("replay" in row["phases"]) == contender.startswith("pgmo")
 
 
 def test_ranks(tmp_path):
@@ -58,28 +71,27 @@ def test_ranks(tmp_path):
         assert set(entry["rows"][-1]["phases"]) <= {"replay", "backoff"}
 
 
-def test_largest_batch(tmp_path):
-    entries = quick("largest_batch", tmp_path)["entries"]
-    assert [one["contender"] for one in entries] == ["default", "pgmo"]
+@pytest.mark.parametrize("name", ["largest_batch", "sekiyama"])
+def test_largest_batches(name, tmp_path):
+    entries = quick(name, tmp_path)["entries"]
+    assert [one["contender"] for one in entries] == ["default", "pages", "pgmo"]
     for one in entries:
         assert not one["errors"]
         assert 0 < one["largest"] <= one["bound"]
-
-
-def test_sekiyama(tmp_path):
-    entries = quick("sekiyama", tmp_path)["entries"]
-    assert [one["contender"] for one in entries] == ["default", "pgmo"]
-    for one in entries:
-        assert not one["errors"]
-        assert 0 < one["largest"] <= one["bound"]
+        assert one["samples_per_second"] > 0
+        assert ("waits" in one["costs"]) == (one["contender"] in OURS)
+    assert len({one["bound"] for one in entries}) == 1
+    assert "replay" in entries[-1]["phases"]
 
 
 def test_overhead(tmp_path):
-    rows = quick("overhead", tmp_path)["rows"]
+    found = quick("overhead", tmp_path)
+    rows = found["rows"]
     measured = {(row["what"], row["allocator"]) for row in rows}
     for what in ("C++, at once", "C++, 64 live", "torch.empty"):
-        assert {(what, who) for who in ("default", "plugin", "pgmo")} <= measured
-    assert {("step", who) for who in ("default", "pgmo", "record")} <= measured
+        assert {(what, who) for who in ("default", "plugin", "pages", "pgmo")} <= measured
+    assert {("step", who) for who in ("default", "pages", "pgmo", "record")} <= measured
+    assert found["pages_per_step"]["maps"] == found["pages_per_step"]["waits"] == 0
     assert all(row["median"] > 0 for row in rows)
 
 
@@ -101,7 +113,12 @@ def test_real_programs(tmp_path):
     (entry,) = quick("real_programs", tmp_path)["entries"]
     assert not entry["errors"]
     assert entry["program"] == "nanogpt"
-    assert all(0 < row["live"] <= row["reserved"] for row in entry["rows"])
+    contenders = ["default", "default again", "expandable", "pages", "pgmo_run"]
+    assert [row["contender"] for row in entry["rows"]] == contenders
+    for row in entry["rows"]:
+        assert 0 < row["live"] <= row["reserved"]
+        assert row["cpu_over_default"] > 0
+        assert ("waits" in row) == (row["contender"] in ("pages", "pgmo_run"))
 
 
 @pytest.mark.slow

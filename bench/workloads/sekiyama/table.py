@@ -3,18 +3,9 @@
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from workloads.columns import HEADS, USUAL_COSTS, Row, cost_cells, cost_heads, markdown
+from workloads.job import OURS
 from workloads.sekiyama import TITLES
-
-ALLOCATORS = {
-    "default": "default",
-    "expandable": "expandable segments",
-    "pgmo": "**pgmo**",
-    "pgmo_run": "**pgmo run**",
-    "bound": "bound",
-}
-OURS = ("pgmo", "pgmo_run")
-
-Row = Mapping[str, Any]
 
 
 def tables(result: Mapping[str, Any]) -> str:
@@ -29,10 +20,11 @@ def tables(result: Mapping[str, Any]) -> str:
 
 def memory(rows: list[Row]) -> str:
     """A line for each network, way and batch."""
-    columns = [name for name in ALLOCATORS if any(row["allocator"] == name for row in rows)]
-    reductions = [f"{ALLOCATORS[name]}, reduction" for name in columns if name in OURS]
-    head = ["network", "", "batch", "live", *(ALLOCATORS[name] for name in columns)]
-    lines = [[*head, *reductions, "bound"]]
+    columns = columns_of(rows)
+    ours = [name for name in columns if name in OURS]
+    reductions = [f"{HEADS[name]}, reduction" for name in ours]
+    head = ["network", "", "batch", "live", *(HEADS[name] for name in columns)]
+    lines = [[*head, *reductions, "bound", *cost_heads(ours)]]
     cases: dict[tuple[str, bool, int], dict[str, Row]] = {}
     for row in rows:
         key = row["network"], row["train"], row["batch"]
@@ -42,19 +34,29 @@ def memory(rows: list[Row]) -> str:
         live = next((row["live"] for row in found.values() if "live" in row), 0)
         line = [_title(network), "training" if train else "inference", str(batch), gib(live)]
         line += [_peak(found.get(name)) for name in columns]
-        reduced = [_reduction(found.get(name), default) for name in columns if name in OURS]
-        lines.append([*line, *reduced, _reduction({"reserved": live}, default)])
-    return _markdown(lines)
+        reduced = [_reduction(found.get(name), default) for name in ours]
+        costs = cost_cells({name: [row] for name, row in found.items()}, ours)
+        lines.append([*line, *reduced, _reduction({"reserved": live}, default), *costs])
+    return markdown(lines)
+
+
+def columns_of(rows: list[Row]) -> list[str]:
+    """Return the allocators of the rows, in the order of the table."""
+    found = {row["allocator"] for row in rows}
+    return [name for name in HEADS if name in found]
 
 
 def batches(rows: list[Row]) -> str:
-    """A line for each network."""
-    columns = [name for name in ALLOCATORS if any(row["allocator"] == name for row in rows)]
-    lines = [["network", *(ALLOCATORS[name] for name in columns)]]
+    """A line for each network; CPU times of different batches say nothing."""
+    columns, costs = columns_of(rows), USUAL_COSTS[:3]
+    ours = [name for name in columns if name in OURS]
+    lines = [["network", *(HEADS[name] for name in columns), *cost_heads(ours, costs)]]
     for network in dict.fromkeys(row["network"] for row in rows):
         found = {row["allocator"]: row for row in rows if row["network"] == network}
-        lines.append([_title(network), *(_cell(found.get(name), _batch) for name in columns)])
-    return _markdown(lines)
+        cells = [_cell(found.get(name), _batch) for name in columns]
+        rows_of = {name: [row] for name, row in found.items()}
+        lines.append([_title(network), *cells, *cost_cells(rows_of, ours, costs)])
+    return markdown(lines)
 
 
 def gib(size: int) -> str:
@@ -86,8 +88,3 @@ def _reduction(row: Row | None, default: Row | None) -> str:
     if row is None or default is None or "reserved" not in row or "reserved" not in default:
         return ""
     return f"{1 - row['reserved'] / default['reserved']:.1%}"
-
-
-def _markdown(lines: list[list[str]]) -> str:
-    lines.insert(1, ["---"] * len(lines[0]))
-    return "\n".join(f"| {' | '.join(line)} |" for line in lines)

@@ -1,0 +1,146 @@
+"""Finds the largest batch that trains, and its speed: `largest_batch.py` starts it.
+
+    echo '{"workload": "resnet50", "allocator": "pages", "limit": 17179869184}' |
+        python bench/gpu/_batch_worker.py
+
+Reads its job when all is imported, so that it is ready before it is its turn. Prints one line of
+JSON, the fields of `Found`, or `{"error": text}`.
+"""
+
+import gc
+import json
+import statistics
+import sys
+import traceback
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, field, replace
+from typing import Any
+
+import torch
+from _worker import Job, Outcome, make_deterministic, open_session, train
+from _workloads import EVERY
+from workloads.allocators import install_pages
+
+FIXED, VARYING = (12, 8), (20, 10)
+"""Iterations of a try, and the first of them whose time counts: a session replays by then."""
+
+TOLERANCE = 33
+"""Batches are found to one part in so many of the bound."""
+
+
+@dataclass
+class Found:
+    """What came of a search.
+
+    Args:
+        bound: the largest batch whose live peak is below the limit: nobody can do better.
+        largest: the largest batch that trained; 0 for none.
+        tried: whether it trained, by batch.
+        step_seconds: median of the settled iterations at the largest batch.
+        samples_per_second: there.
+        phases: the session's at the largest batch, of each iteration.
+        costs: beside memory, at the largest batch; see `workloads.costs.RunCosts`.
+    """
+
+    bound: int
+    largest: int = 0
+    tried: dict[int, bool] = field(default_factory=dict)
+    step_seconds: float | None = None
+    samples_per_second: float | None = None
+    phases: list[str] = field(default_factory=list)
+    costs: dict[str, Any] = field(default_factory=dict)
+
+
+def attempt(job: Job) -> Outcome:
+    """Trains from the first request on, and leaves nothing behind."""
+    outcome = Outcome()
+    torch.cuda.reset_peak_memory_stats()
+    session = open_session(job)
+    try:
+        if session is None:
+            train(job, None, outcome)
+        else:
+            with session:
+                train(job, session, outcome)
+            outcome.phases = [one.phase.value for one in session.history]
+    except torch.OutOfMemoryError as error:
+        outcome.out_of_memory = str(error)
+    outcome.live = max(outcome.live, torch.cuda.max_memory_allocated())
+    gc.collect()
+    torch.cuda.empty_cache()
+    return outcome
+
+
+def find_bound(job: Job) -> int:
+    """Return the largest batch whose live peak is below the limit, by a line through two peaks.
+
+    Two iterations are enough: the second one has the optimizer's state.
+    """
+    own = EVERY[job.workload].samples
+    short = replace(job, allocator="default", iterations=2, steady_from=1)
+    low, high = (attempt(replace(short, samples=samples)).live for samples in (own, 2 * own))
+    slope = (high - low) / own
+    return max(1, int(own + (job.limit - low) / slope))
+
+
+def largest(trains: Callable[[int], bool], bound: int, tolerance: int) -> int:
+    """Return the largest batch that trains, to within the tolerance: from the bound downwards.
+
+    Example:
+        >>> largest(lambda batch: batch <= 70, 100, 3)
+        70
+    """
+    works, fails, step = bound, bound + 1, tolerance
+    while works > 0 and not trains(works):
+        works, fails, step = works - step, works, 2 * step
+    works = max(works, 0)
+    while fails - works > tolerance:
+        middle = (works + fails) // 2
+        works, fails = (middle, fails) if trains(middle) else (works, middle)
+    return works
+
+
+def search(job: Job, bound: int) -> Found:
+    """Searches, and keeps the figures of the largest batch that trained."""
+    total = torch.cuda.get_device_properties(0).total_memory
+    found = Found(bound or find_bound(job))
+    torch.cuda.set_per_process_memory_fraction(min(1.0, job.limit / total))
+    outcomes: dict[int, Outcome] = {}
+
+    def trains(batch: int) -> bool:
+        outcomes[batch] = attempt(replace(job, samples=batch))
+        found.tried[batch] = not outcomes[batch].out_of_memory
+        return found.tried[batch]
+
+    found.largest = largest(trains, found.bound, max(1, found.bound // TOLERANCE))
+    if found.largest:
+        outcome = outcomes[found.largest]
+        found.step_seconds = statistics.median(outcome.seconds[job.steady_from :])
+        found.samples_per_second = found.largest / found.step_seconds
+        found.phases, found.costs = outcome.phases, outcome.costs
+    return found
+
+
+def main() -> int:
+    """Runs the job that comes on standard input; none: ends."""
+    line = sys.stdin.readline()
+    if not line:
+        return 0
+    fields = json.loads(line)
+    bound = fields.pop("bound", 0)
+    iterations, settled = VARYING if EVERY[fields["workload"]].varying else FIXED
+    job = Job(**fields, iterations=iterations, steady_from=settled)
+    try:
+        install_pages(job.allocator)
+        make_deterministic(strict=EVERY[job.workload].repeats)
+        found = search(job, bound)
+    except Exception as error:
+        traceback.print_exc()
+        print(json.dumps({"error": f"{type(error).__name__}: {error}"}))
+        return 1
+    print(json.dumps(asdict(found)), flush=True)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,58 @@
+"""What `make gpu-check` does, in which order, and within which time."""
+
+import sys
+
+from tests.bench.scripts import BENCH, all_scripts
+from tests.gpu import check
+from tests.gpu.check import KNOWN, NOT_BEGUN, OWED, SCRIPTS, Step
+
+
+def names(groups):
+    return [[step.name for step in group] for group in groups]
+
+
+def test_every_benchmark_of_a_gpu_has_its_time():
+    parts = {SCRIPTS.get(name, name) for name in OWED | KNOWN} - {"lstm", "tests"}
+    assert parts == set(all_scripts(BENCH / "gpu"))
+
+
+def test_what_is_owed_comes_first_and_ends_within_nine_minutes(tmp_path):
+    groups = check.plan(tmp_path)
+    order = names(groups)
+    assert order[:5] == [
+        ["build"],
+        ["page_costs"],
+        ["sekiyama"],
+        ["memory", "lstm"],
+        ["largest_batch"],
+    ]
+    assert order[5:10] == [["overhead"], ["cupy_loops"], ["recompute"], ["offload"], ["ranks"]]
+    owed = sum(max(step.seconds for step in group) for group in groups[1:10])
+    assert check.USUAL_BUILD_SECONDS + owed <= check.ALL_SECONDS < 9 * 60
+    tests = next(group for group in order if "test_training" in group)
+    assert "test_training_without_pages" in tests
+
+
+def test_what_is_asked_for_alone_has_all_of_the_time(tmp_path):
+    (group,) = check.plan(tmp_path, 520, only=("page_costs",))
+    assert [step.seconds for step in group] == [520 - check.USUAL_BUILD_SECONDS]
+
+
+def python(name, code, seconds, least=0.0):
+    return Step(name, (sys.executable, "-c", code), seconds, least)
+
+
+def test_a_part_ends_with_its_time_and_what_has_none_is_left_out(tmp_path, capsys):
+    groups = [
+        [python("quick", "print('{seconds}')", 20)],
+        [python("failing", "raise SystemExit(3)", 20)],
+        [python("endless", "import time; time.sleep(60)", 0.5)],
+        [python("large", "", 100, least=90)],
+    ]
+    quick, failing, endless, large = check.run(groups, tmp_path, 60)
+    assert (tmp_path / "quick.txt").read_text() == "14\n"
+    assert (quick.failed, failing.failed, endless.failed, large.failed) == (0, 1, 1, 0)
+    assert endless.state == "FAILED, took longer than it may"
+    assert large.exit_code == NOT_BEGUN
+    assert large.state.startswith("left out: ")
+    assert "== failing: FAILED, exit code 3" in capsys.readouterr().out
