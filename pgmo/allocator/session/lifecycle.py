@@ -349,15 +349,14 @@ class Lifecycle:
             # Lengths that rise step by step would be planned at every step.
             if self._growth.is_over() and self._replan(statistics.plan, grown):
                 self._growth.begin()
-                return False
-        else:
-            self._growth.forget()
+            return False
+        self._growth.forget()
         served = statistics.planned_bytes_rate
         if self.state.plan is not None and served < tuning.GOOD_SHARE:
             text = advice.while_replaying(self.state.plan, self.state.profile, statistics)
             self._adapter.advise(text)
         if known and served >= tuning.WORTHWHILE_SHARE:
-            return not grown and not stretched
+            return True
         to_record = self._divergence.departed(self.collector.iterations)
         if not to_record:
             return False

@@ -172,7 +172,8 @@ def test_a_budget_is_kept_when_sizes_grow(cupy, told):
     with pgmo.optimize(framework="cupy", budget="300 KiB") as session:
         run(loop, session, 8)
         loop.scale = 2
-        run(loop, session, 3)
+        with pytest.warns(UserWarning, match="recording again"):
+            run(loop, session, 9)
         assert session.plan.resident <= 300 << 10
         assert session.plan.spilled > 300 << 10
         assert session.history[-1].hit_rate == 1
