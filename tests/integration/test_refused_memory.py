@@ -46,7 +46,7 @@ def run(keep_gradients, paused):
         for _ in range(10):
             train(keep_gradients)
             session.step()
-        limit_addresses(more=64 * MIB)
+        limit_addresses(more=80 * MIB)
         if paused:
             with session.pause():
                 asked = [ask(96 * MIB), ask(1 << 40)]

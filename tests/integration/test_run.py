@@ -15,15 +15,13 @@ def test_a_plain_loop_with_evaluations(tmp_path):
 
 @pytest.mark.parametrize("options", [(), ("--save", "plans")])
 @pytest.mark.parametrize("how", ["adam", "sgd", "zeroed", "fresh", "loader"])
-def test_twelve_steps_come_from_slots_from_the_third_on(tmp_path, how, options):
-    """Also while a plan that is to be saved is still being recorded."""
+def test_twelve_steps_come_from_slots_from_the_sixth_on(tmp_path, how, options):
     session = plainly_and_under_pgmo(tmp_path, "two_layers.py", how, options=options)
     summary = session["summary"]
     assert summary["iterations"] == 12
     shares = [one["bytes_hit"] / one["bytes_requested"] for one in session["iterations"]]
-    assert min(shares[2:]) > 0.8
-    assert min(shares[4:]) > 0.95
-    assert summary["run_bytes_hit"] > 0.8 * summary["run_bytes"]
+    assert min(shares[5:]) > 0.95
+    assert summary["run_bytes_hit"] > 0.5 * summary["run_bytes"]
 
 
 def test_gradient_accumulation(tmp_path):

@@ -4,8 +4,8 @@
 //     pages    │    │    │    │    │    │
 //              └──────┘    └──────┘            go back to the system, and come again as zeros
 //
-// An arena of the framework's stays resident once it was touched. What has no slot would come on top
-// of it (lending.hpp), and a retired arena that one block keeps alive would stay whole.
+// An arena of the framework's stays resident once it was touched. What has no slot would come on
+// top of it (lending.hpp), and a retired arena that one block keeps alive would stay whole.
 
 #include <sys/mman.h>
 #include <unistd.h>
