@@ -65,7 +65,7 @@ class SizesToday {
   std::vector<Bytes> today_;         // by size class; 0: not known
   std::array<double, 16> ratios_{};  // of varying requests to their slots
   std::size_t ratio_count_ = 0;
-  int contradictions_ = 0;           // requests in a row that are not what their class is today
+  int contradictions_ = 0;  // requests in a row that are not what their class is today
 };
 
 }  // namespace pgmo
