@@ -15,7 +15,7 @@ import pgmo
 from pgmo.profiler.ordering.order import RECORD, WAIT
 from pgmo.rehearsal import control
 
-STEPS, LAST = 14, 3
+STEPS, LAST = 20, 3
 
 
 def main() -> None:

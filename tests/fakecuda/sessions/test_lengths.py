@@ -8,7 +8,7 @@ BEGIN = '''
 import json, pgmo, torch
 from pgmo.allocator import tuning
 from pgmo.rehearsal.control import driver_calls, violations
-tuning.WAIT_PRICE = 0.0  # plans serve at once
+tuning.PRICE = 0.0  # plans serve at once
 torch.cuda.memory.change_current_allocator(pgmo.torch_allocator())
 def block(size):
     return torch.empty(size, dtype=torch.uint8, device="cuda")

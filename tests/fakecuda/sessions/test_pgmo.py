@@ -145,7 +145,7 @@ def test_weights_and_optimizer_state_stay_where_they_are(configuration):
 
 def test_a_slot_is_not_used_again_while_another_stream_uses_it():
     phase, usual, slot, pending, released = run(PENDING)
-    assert phase == "replay"
+    assert phase in ("replay", "record")  # it is recorded again while its plan goes on serving
     assert usual == [slot, slot]  # both requests are served from the one
     assert slot not in pending
     assert released == [slot, slot]

@@ -6,7 +6,8 @@
 Blocks that live at the end of an iteration were placed among blocks that have died, so their pages
 have holes. A window fills these in the next iteration; an arena cannot, and comes on top.
 
-Where an iteration is like the last one, a plan maps nothing. Where lengths vary, each departure
+Where an iteration is like the last one, a plan maps nothing. It may take more pages than windows
+once these have moved as many as it has, as they do where streams lag behind each other. Where lengths vary, each departure
 from a plan moves pages out of the arena, and the next iteration moves them back; windows may move
 fewer. So a plan for varying lengths pays only once windows have moved as many pages as it has, as
 rent is paid before a house is bought. A plan that has moved as many pages more than windows would
@@ -96,15 +97,17 @@ class InstallationRule:
         if not self._state.adapter.pages:
             return ""
         pages = PlannedProfile.largest(plans) // PAGE
-        at_once = repetition == "exact" and not self.removed
-        if not at_once and self.moved < tuning.PRICE * (pages << self.removed):
+        exact = repetition == "exact"
+        paid = self.moved >= tuning.PRICE * (pages << self.removed)
+        if not paid and (not exact or self.removed):
             return (
                 f"its arena has {pages:,} pages, and without it only {self.moved:,} were mapped "
                 f"anew in {self.iterations} iterations"
             )
         missing = self._missing_pages(plans)
         # A session that takes turns with another one has its arena where the other's is idle.
-        if missing > tuning.ROOM_PAGES and self._state.adapter.seat == 0:
+        has_room = missing <= tuning.ROOM_PAGES or self._state.adapter.seat != 0
+        if not has_room and not (exact and paid):
             return (
                 f"beside what lives, its arena would take {missing:,} pages more than the program "
                 "has without it"

@@ -43,6 +43,14 @@ def test_three_in_a_thousand_may_be_added():
     assert rule(occupied=995, held=1000).objection([planned(10 * PAGE)], "exact")
 
 
+def test_windows_that_move_pages_all_the_time_justify_some_more():
+    """As where streams lag behind each other. Lengths that vary justify nothing."""
+    one = rule(occupied=90, held=90)
+    one.served_by_windows({"maps": 10})
+    assert one.objection([planned(10 * PAGE)], "exact") == ""
+    assert "pages more" in one.objection([planned(10 * PAGE)], "fit")
+
+
 def test_gradients_are_in_the_arena_once():
     """They occupy pages already at the end of an iteration, and the next one frees them."""
     gradient = planned(2 * PAGE, 10 * PAGE, start=[0, 1], end=[2, 3])
