@@ -201,11 +201,10 @@ def measure_step(blocks: Sequence[int], repetitions: int) -> dict[str, Any]:
     try:
         import torch  # noqa: F401
 
-        from pgmo.allocator.session.learning.replay_monitor import ReplayMonitor
+        from pgmo.allocator.session.lifecycle import Lifecycle
     except ImportError as error:
         return {"skipped": str(error)}
-    passing = ReplayMonitor.may_pass
-    looking = property(lambda _: 0)
+    passing = Lifecycle._let_pass
     rows = []
     for count in blocks:
         late = STEP_LATE + 10 * repetitions
@@ -220,10 +219,10 @@ def measure_step(blocks: Sequence[int], repetitions: int) -> dict[str, Any]:
             varied, _ = run_steps(count, STEP_VARIED.stop, STEP_LENGTHS)
             row["varied_us"] = microseconds(varied[STEP_VARIED])
         try:
-            ReplayMonitor.may_pass = looking  # type: ignore[assignment]
+            Lifecycle._let_pass = lambda *_: None  # type: ignore[assignment, method-assign]
             peer, _ = run_steps(count, STEP_EARLY.stop, (1.0,))
         finally:
-            ReplayMonitor.may_pass = passing  # type: ignore[method-assign]
+            Lifecycle._let_pass = passing  # type: ignore[method-assign]
         row["looked_at_us"] = microseconds(peer[STEP_EARLY])
         row["over_looked_at"] = round(row["early_us"] / row["looked_at_us"], 3)
         row["share_of_iteration"] = round(row["early_us"] / row["iteration_us"], 5)

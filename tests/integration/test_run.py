@@ -15,13 +15,13 @@ def test_a_plain_loop_with_evaluations(tmp_path):
 
 @pytest.mark.parametrize("options", [(), ("--save", "plans")])
 @pytest.mark.parametrize("how", ["adam", "sgd", "zeroed", "fresh", "loader"])
-def test_twelve_steps_come_from_slots_from_the_sixth_on(tmp_path, how, options):
+def test_twelve_steps_come_from_slots_from_the_seventh_on(tmp_path, how, options):
     session = plainly_and_under_pgmo(tmp_path, "two_layers.py", how, options=options)
     summary = session["summary"]
     assert summary["iterations"] == 12
     shares = [one["bytes_hit"] / one["bytes_requested"] for one in session["iterations"]]
-    assert min(shares[5:]) > 0.95
-    assert summary["run_bytes_hit"] > 0.5 * summary["run_bytes"]
+    assert min(shares[6:]) > 0.95
+    assert summary["run_bytes_hit"] > 0.4 * summary["run_bytes"]
 
 
 def test_gradient_accumulation(tmp_path):
@@ -72,9 +72,8 @@ def test_a_transformers_script(tmp_path):
 def test_a_loop_of_which_nothing_repeats_is_left_alone_and_told_so(tmp_path):
     session = plainly_and_under_pgmo(tmp_path, "never_alike.py", 40)
     phases = [one["phase"] for one in session["iterations"]]
-    assert phases[-10:] == ["bypass"] * 10
-    assert session["summary"]["uncounted"] >= 10
+    assert set(phases) == {"backoff", "record"}
     told = run(tmp_path, "-m", "pgmo", "run", SCRIPTS / "never_alike.py", 40)
     assert len(results(told)) == 40
-    assert "pgmo: live bytes in slots peaked at " in told.stderr
-    assert "  plan       none: too little of each iteration repeats" in told.stderr
+    assert "pgmo: no block was served from a slot" in told.stderr
+    assert "  plan       none serves: " in told.stderr

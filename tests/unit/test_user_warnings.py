@@ -41,27 +41,20 @@ def calls_back(monkeypatch, tmp_path, name):
 def test_a_step_that_warns(adapter):
     with open_session(adapter) as session, warnings.catch_warnings(record=True) as said:
         warnings.simplefilter("always")
-        addresses = []
         for _ in range(6):
-            addresses.append(adapter.request(64))
             session.step()
             line = here() - 1
-        for address in addresses:
-            adapter.free(address)
     (one,) = said
-    assert "no block of an iteration is ever freed" in str(one.message)
+    assert "the iterations allocate nothing" in str(one.message)
     assert (one.filename, one.lineno) == (__file__, line)
 
 
 def test_an_iteration_that_ends_with_its_block(adapter):
     with open_session(adapter) as session, warnings.catch_warnings(record=True) as said:
         warnings.simplefilter("always")
-        addresses = []
         for _ in range(5):
             with session.iteration():  # contextlib lies between
-                addresses.append(adapter.request(64))
-        for address in addresses:
-            adapter.free(address)
+                pass
     assert said
     assert {one.filename for one in said} == {__file__}
 

@@ -77,7 +77,7 @@ class Lifecycle:
         self._backoff = Backoff(tuning.SHORTEST_BACKOFF, tuning.LONGEST_BACKOFF)
         self._growth = Backoff(1, tuning.LONGEST_GROWTH)
         self._divergence = DivergenceCounter(options.patience, options.max_record_iterations)
-        self._to_record = options.max_record_iterations
+        self._usual = self._to_record = options.max_record_iterations
         self._served = 0  # bytes from slots since recording began
         self._requested = 0
         self.account = Account(self.state, self.collector, self._recorder, self._plans)
@@ -177,12 +177,12 @@ class Lifecycle:
         """Record anew. Plans that a program has departed from go on serving meanwhile.
 
         Args:
-            iterations: how many at most; 0: as the options say.
+            iterations: how many at most; 0: as many as usual.
         """
         self.state.phase = Phase.RECORD
-        self._to_record = iterations or self._options.max_record_iterations
+        self._to_record = iterations or self._usual
         self._served = self._requested = 0
-        self._recorder.start(has_plans=len(self._plans) > 0)
+        self._recorder.start(has_plans=len(self._plans) > 0, tags=not self._has_given)
 
     def _after_recorded(self, statistics: IterationStatistics) -> None:
         if self._engine.recording_truncated:
@@ -191,7 +191,7 @@ class Lifecycle:
         self._recorder.next()
         self._served += statistics.bytes_hit
         self._requested += statistics.bytes_requested
-        last = self._recorder.iterations >= self._to_record
+        last = self._recorder.comparable >= self._to_record
         if self._has_given:
             latest = split(self._engine.events())[-1]
             if self._given.fit(latest):
@@ -205,7 +205,9 @@ class Lifecycle:
             self._given.refuse(latest)
             self._installer.opening = None  # it is of another program
         known = self._plans.all
-        if self._recorder.iterations <= tuning.FOLLOWERS or (known and not last):
+        # A long recording is looked at once, as each iteration is compared with each other one.
+        early = known or self._to_record > self._options.max_record_iterations
+        if self._recorder.iterations <= tuning.FOLLOWERS or (early and not last):
             return
         iterations = split(self._engine.events())
         steady = [one for one in find_all(iterations) if last or one.followers >= tuning.FOLLOWERS]
@@ -284,7 +286,10 @@ class Lifecycle:
             return
         plans, shown = self._installer.within_limit(plans, shown)
         self.state.profile, self.state.plan = plans[shown].profile, plans[shown].plan
-        objection = self._rule.objection(plans, recorded.repetition)
+        repetition = recorded.repetition
+        objection = self._rule.objection(plans, repetition)
+        if repetition == "none":  # structures in turn: each has to come twice
+            self._usual = max(self._usual, min(2 * self._usual, tuning.LONGEST_RECORDING))
         if not objection:
             self._replay(plans, shown)
             self._installer.save()
@@ -308,6 +313,7 @@ class Lifecycle:
         if self._is_in(Phase.REPLAY):
             self._engine.trust_plans()
             self._backoff.forget()
+            self._usual = self._options.max_record_iterations
             self.state.waits = ""
         return installed
 

@@ -30,18 +30,19 @@ class Recorder:
         self._tagger: Tagger | None = None
         self._tagged = 0  # iterations
         self._sparing = False
-        self._first_is_needed = self._served = False
+        self._first_is_needed = self._may_tag = False
         self.iterations = 0
 
-    def start(self, has_plans: bool) -> None:
+    def start(self, *, has_plans: bool, tags: bool = True) -> None:
         """Forgets what was recorded and begins anew.
 
         Args:
             has_plans: whether the program is served meanwhile.
+            tags: whether an iteration may be tagged, which adds requests of its own.
         """
         self._end_tags()
         self.iterations = 0
-        self._served = has_plans
+        self._may_tag = tags and not has_plans
         options = self._state.options
         self._first_is_needed = options.save_directory is not None or options.record_only
         self._start_tags()
@@ -57,6 +58,11 @@ class Recorder:
         self.iterations += 1
         self._tagging.close()
         self._start_tags()
+
+    @property
+    def comparable(self) -> int:
+        """How many of the recorded iterations have no requests of a tagger's own."""
+        return self.iterations - min(self._tagged, self.iterations)
 
     def stop(self) -> None:
         """Records no more, and forgets."""
@@ -83,7 +89,7 @@ class Recorder:
         So that one is not planned. It is the first, unless the first is to be saved as it is; and
         there is none while plans serve, which would not fit it.
         """
-        recording = self._state.phase is Phase.RECORD and not self._served
+        recording = self._state.phase is Phase.RECORD and self._may_tag
         # The tagger looks at modules and operators of torch.
         by_torch = self._state.adapter.name != "cupy"
         wanted = self._state.options.tags and recording and by_torch and dynamo.hidden()

@@ -7,13 +7,13 @@ Blocks that live at the end of an iteration were placed among blocks that have d
 have holes. A window fills these in the next iteration; an arena cannot, and comes on top.
 
 Where an iteration is like the last one, a plan maps nothing. It may take more pages than windows
-once these have moved as many as it has, as they do where streams lag behind each other. Where lengths vary, each departure
-from a plan moves pages out of the arena, and the next iteration moves them back; windows may move
-fewer. So a plan for varying lengths pays only once windows have moved as many pages as it has, as
-rent is paid before a house is bought. A plan that has moved as many pages more than windows would
-have is removed, and the next one has to wait for twice as many moves. So neither choice costs more
-than a small multiple of the better one (Karlin, Manasse, Rudolph and Sleator, "Competitive snoopy
-caching", Algorithmica 3, 1988, section 2).
+once these have moved as many as it has, as they do where streams lag behind each other. Where
+lengths vary, each departure from a plan moves pages out of the arena, and the next iteration moves
+them back; windows may move fewer. So a plan for varying lengths pays only once windows have moved
+as many pages as it has, as rent is paid before a house is bought. A plan that has moved twice its
+pages more than windows would have is removed, and the next one has to wait for twice as many moves.
+So neither choice costs more than a small multiple of the better one (Karlin, Manasse, Rudolph and
+Sleator, "Competitive snoopy caching", Algorithmica 3, 1988, section 2).
 """
 
 from collections.abc import Mapping
