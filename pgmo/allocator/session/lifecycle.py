@@ -238,7 +238,9 @@ class Lifecycle:
     def _back_off(self, reason: str) -> None:
         """Record nothing for a while, which is longer each time."""
         self._recorder.stop()
-        self._plans.clear()
+        if len(self._plans):
+            self._rule.remove()
+            self._plans.clear()
         self._backoff.begin()
         self.state.waits = reason
         self.state.phase = Phase.BACKOFF

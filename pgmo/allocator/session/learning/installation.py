@@ -41,7 +41,7 @@ class InstallationRule:
         moved: pages that windows have mapped at another address since a plan last served.
         iterations: how many iterations that took.
         excess: pages that plans have moved beyond what windows would have moved.
-        removed: plans that were removed for that.
+        removed: how often plans were removed, for that or because they served too little.
     """
 
     def __init__(self, state: SessionState) -> None:
@@ -71,12 +71,13 @@ class InstallationRule:
         self.excess += _moved(calls)
         self.passed(1)
         most = tuning.MOST_EXCESS * PlannedProfile.largest(plans) / PAGE
-        if self._is_wanted or self.excess <= most:
-            return False
+        return not self._is_wanted and self.excess > most
+
+    def remove(self) -> None:
+        """Note that plans were removed: the next ones have to wait for twice as many moves."""
         self.removed += 1
         self.moved = self.iterations = 0
         self.excess = 0.0
-        return True
 
     def passed(self, iterations: int) -> None:
         """Add so many iterations that plans served without a driver call."""

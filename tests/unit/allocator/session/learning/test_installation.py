@@ -84,6 +84,7 @@ def test_a_plan_that_moves_more_pages_than_windows_is_removed():
     assert not one.costs_more(plans, {"maps": 10})  # those that come to it
     assert not one.costs_more(plans, {"maps": 10})
     assert one.costs_more(plans, {"maps": 4})
+    one.remove()
     one.served_by_windows({"maps": 19})
     assert "only 19 were mapped anew" in one.objection(plans, "exact")  # twice as many as before
     one.served_by_windows({"maps": 1})
