@@ -1,4 +1,4 @@
-"""What a session needs of an adapter."""
+"""Interface between a session and a framework's allocator."""
 
 import ctypes
 from typing import Protocol
@@ -39,7 +39,7 @@ class Memory(ctypes.Structure):
 
 
 class Adapter(Protocol):
-    """What a session needs of an adapter."""
+    """Interface between a session and a framework's allocator."""
 
     name: str
     version: str
@@ -53,7 +53,7 @@ class Adapter(Protocol):
 
     @property
     def note(self) -> str:
-        """What a summary is to say of this session; "" for nothing."""
+        """Note for the summary of a session; "" for none."""
 
     @property
     def steps_aside(self) -> str:
@@ -98,7 +98,7 @@ class Adapter(Protocol):
         """Prefers a low peak over speed in the framework's own allocator, as long as it is on."""
 
     def advise(self, text: str) -> None:
-        """What to say besides, when memory runs out."""
+        """Set the text that out-of-memory errors add."""
 
     def baseline(self) -> Baseline | None:
         """Return what plain PyTorch would have reserved on the device; None without a model."""

@@ -153,7 +153,7 @@ class Cupy:
             return self._take(size)
 
     def _stream_of(self, handle: int) -> Any:
-        """What can be entered to make a stream the current one."""
+        """Return a context manager that makes a stream the current one."""
         stream = self._cuda.Stream
         if not handle:
             return stream.null
@@ -213,7 +213,7 @@ class Cupy:
         """Nothing to do: CuPy's pools have no such choice."""
 
     def advise(self, text: str) -> None:
-        """What out-of-memory errors say besides, as a note (PEP 678)."""
+        """Set the text that out-of-memory errors add, as a note (PEP 678)."""
         self._route.advice = text
 
     def baseline(self) -> None:

@@ -138,7 +138,7 @@ def torch_cpu() -> TorchCpu:
 
 
 def adapter_source() -> AdapterSource:
-    """How to compile the adapter against the installed torch.
+    """Return the source and flags to compile the adapter against the installed torch.
 
     Raises:
         AdapterError: when torch is missing.

@@ -278,7 +278,7 @@ class TorchCuda:
         )
 
     def advise(self, text: str) -> None:
-        """What out-of-memory errors say besides."""
+        """Set the text that out-of-memory errors add."""
         self.library.ask("pgmo_set_advice", self.index, ctypes.c_char_p(text.encode()))
 
 
@@ -352,7 +352,7 @@ def torch_allocator() -> Any:
 
 
 def expect_lasting(on: bool) -> None:
-    """Whether what is requested from now on is there to stay, on any device."""
+    """Expect requests from now on to stay alive for good, or not, on any device."""
     adapter_library().ask("pgmo_expect_lasting", int(on))
 
 

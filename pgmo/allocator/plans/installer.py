@@ -3,6 +3,8 @@
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
+
 from pgmo.allocator.plans.loop_planning import make_plan
 from pgmo.allocator.plans.plan_set import PlannedProfile, PlanSet
 from pgmo.allocator.plans.store import save
@@ -66,6 +68,26 @@ class Installer:
         self._state.adapter.advise(advice.while_replaying(shown.plan, shown.profile))
         self._engine.reset_peaks()
         return True
+
+    def widen(self, number: int, grown: list[tuple[int, int]]) -> bool:
+        """Plan again from the envelope of the sizes seen: section 4 of Sekiyama et al. 2018.
+
+        The engine has made its plan larger where it had room for that, and each slot stayed above
+        those that it was above. The new plan is packed.
+
+        Args:
+            number: of the plan.
+            grown: requests that were larger than their slots, and their sizes in bytes.
+
+        Returns:
+            False when there was no memory for an arena of that size before.
+        """
+        planned = self.plans.all[number]
+        profile = planned.profile or planned.plan.profile()
+        size = np.maximum(profile.size, self._engine.planned_sizes(number))
+        for request, larger in grown:
+            size[request] = max(size[request], larger)
+        return self.replan(profile.widened(size), number)
 
     def replan(self, profile: Profile, number: int) -> bool:
         """Plans a profile anew and puts the plan in the place of its old one.

@@ -37,6 +37,25 @@ def while_recording(*, pages: bool) -> str:
     )
 
 
+def without_plan(reason: str, *, pages: bool) -> str:
+    """For a session that records nothing for a while, as no plan would pay.
+
+    Args:
+        reason: why not, in plain words.
+        pages: whether pages serve meanwhile.
+
+    Example:
+        >>> without_plan("its iterations do not repeat", pages=True).splitlines()[0]
+        'pgmo has no plan for this program: its iterations do not repeat. Pages serve it.'
+    """
+    serves = "Pages serve" if pages else "The framework's own allocator serves"
+    return (
+        f"pgmo has no plan for this program: {reason}. {serves} it.\n"
+        "To go further: a smaller batch, or pgmo.recompute. `pgmo fit --what-if` says by how much "
+        "each way helps."
+    )
+
+
 def while_replaying(
     plan: Plan, profile: Profile | None, last: IterationStatistics | None = None
 ) -> str:

@@ -244,6 +244,7 @@ class Lifecycle:
         self._backoff.begin()
         self.state.waits = reason
         self.state.phase = Phase.BACKOFF
+        self._adapter.advise(advice.without_plan(reason, pages=self._adapter.pages))
 
     # --- from a recording to plans --------------------------------------------------------------
 
@@ -355,8 +356,10 @@ class Lifecycle:
         known = statistics.known_rate >= self._options.min_hit_rate
         if (grown or stretched) and known:
             # Lengths that rise step by step would be planned at every step.
-            if self._growth.is_over() and self._replan(statistics.plan, grown):
+            if self._growth.is_over():
                 self._growth.begin()
+                self.state.replans += 1
+                self._installer.widen(statistics.plan, grown)
             return False
         self._growth.forget()
         served = statistics.planned_bytes_rate
@@ -376,20 +379,6 @@ class Lifecycle:
         self.state.replans += 1
         self._record(to_record)
         return False
-
-    def _replan(self, number: int, grown: list[tuple[int, int]]) -> bool:
-        """Plan again from the envelope of the sizes seen: section 4 of Sekiyama et al. 2018.
-
-        The engine has made its plan larger where it had room for that, and each slot stayed above
-        those that it was above. The new plan is packed.
-        """
-        planned = self._plans.all[number]
-        profile = planned.profile or planned.plan.profile()
-        size = np.maximum(profile.size, self._engine.planned_sizes(number))
-        for request, larger in grown:
-            size[request] = max(size[request], larger)
-        self.state.replans += 1
-        return self._installer.replan(profile.widened(size), number)
 
     def _let_pass(self, statistics: IterationStatistics, followed: bool) -> None:
         """Have iterations that come as planned pass, and those like the last one if that did."""

@@ -102,3 +102,17 @@ def test_while_recording_a_plan_is_proposed_where_no_pages_serve(adapter, pages)
         assert ("fragmented" in adapter.advice) is not pages
         assert ("plan=" in adapter.advice) is not pages
         assert ("smaller batch" in adapter.advice) is pages
+
+
+def test_a_program_without_a_plan_is_not_said_to_be_recorded(adapter):
+    with open_session(adapter) as session:
+        addresses = []
+        for _ in range(5):
+            with session.iteration():
+                addresses.append(adapter.request(64))
+        assert session.phase == "backoff"
+        assert adapter.advice.startswith(
+            "pgmo has no plan for this program: no block of an iteration is ever freed."
+        )
+    for address in addresses:
+        adapter.free(address)
