@@ -331,14 +331,13 @@ void bind_engine(py::module_& module) {
       .def("end_iteration", &Engine::end_iteration)
       .def(
           "let_pass",
-          [](Engine& engine, std::uint64_t most, bool again, std::vector<Bytes> most_bytes) {
-            engine.let_pass({most, again, std::move(most_bytes)});
+          [](Engine& engine, std::uint64_t most, bool again, bool anything) {
+            engine.let_pass({.most = most, .again = again, .anything = anything});
           },
-          py::arg("most"), py::arg("again"), py::arg("most_bytes"),
-          "So many iterations that come as planned need not be looked at from now on, until one "
-          "ends\nthat is: `again` those that are the one before over again, too, and not those "
-          "that "
-          "request\nmore than `most_bytes` of their plan.")
+          py::arg("most"), py::arg("again"), py::arg("anything"),
+          "Let at most this many iterations end without a look at them, until one ends that must "
+          "be\nlooked at: those that come as planned, those that repeat the one before (`again`), "
+          "or all\n(`anything`).")
       .def("let_steps_pass", &Engine::let_steps_pass, py::arg("thread"),
            "This thread, by its native id, ends all iterations, by `pass_step`; 0: no longer.")
       .def("pass_iteration", &Engine::pass_iteration,

@@ -247,7 +247,7 @@ void Engine::close_iteration() {
 
 void Engine::let_pass(Passing::Terms terms) {
   const Guard guard(lock_);
-  passing_.set(std::move(terms));
+  passing_.set(terms);
 }
 
 void Engine::let_steps_pass(ThreadId thread) noexcept {
@@ -276,11 +276,13 @@ bool Engine::pass_iteration() {
   const Guard guard(lock_);
   if (!may_pass()) return false;
   Statistics then = reading(of_pages);
-  const Replayer::Ending ending = replayer_->ending();
-  then.counters.skipped += ending.skipped;
-  then.counters.late += ending.late;
-  then.late_now += ending.late;
-  ++then.counters.iterations;
+  if (replayer_ != nullptr) {
+    const Replayer::Ending ending = replayer_->ending();
+    then.counters.skipped += ending.skipped;
+    then.counters.late += ending.late;
+    then.late_now += ending.late;
+    ++then.counters.iterations;
+  }
   if (!passing_.passes(then, selected_)) return false;
   judge_iteration();
   if (blocks_.recorder.active()) blocks_.recorder.start();  // what was to be seen in it is nothing
@@ -290,7 +292,8 @@ bool Engine::pass_iteration() {
 
 // Whether nothing has happened that counters do not tell, and nothing has to be done at the end.
 bool Engine::may_pass() const noexcept {
-  if (replayer_ == nullptr || stretched_ > 0 || replayer_->has_grown()) return false;
+  if (replayer_ == nullptr) return passing_.anything();
+  if (stretched_ > 0 || replayer_->has_grown()) return false;
   if (!arenas_.attached()) return false;
   bool settled = true;
   if (has(PGMO_SERVING)) {

@@ -5,9 +5,10 @@
 //                                   └─ noted here, taken when needed ──┘
 //
 // From an iteration in which each request came as planned there is nothing to learn, and neither is
-// there from one that is the one before over again. Looking at one takes Python as long as hundreds
-// of requests. So the session says how many of them may pass, and when it looks again it is told
-// what has passed, as far as anything is counted. No iteration passes that is another kind.
+// there from one that is the one before over again, nor from any while a session pauses between two
+// recordings. Looking at one takes Python as long as hundreds of requests. So the session says how
+// many of them may pass, and when it looks again it gets the counters of what has passed. No
+// iteration passes that is of another kind.
 
 #pragma once
 
@@ -38,18 +39,19 @@ class Passing {
  public:
   // What may pass.
   struct Terms {
-    std::uint64_t most = 0;         // how many; 0: the next one is looked at
-    bool again = false;             // also one like that before, whatever happened in it
-    std::vector<Bytes> most_bytes;  // by plan: what may be requested in one that came as planned
+    std::uint64_t most = 0;  // how many; 0: the next one is looked at
+    bool again = false;      // also one like that before, whatever happened in it
+    bool anything = false;   // whatever happens in them
   };
 
   // Throws std::bad_alloc.
   void set(Terms terms) {
     passed_.reserve(kMost);
-    terms_ = std::move(terms);
+    terms_ = terms;
   }
   void look() noexcept { terms_.most = 0; }
   bool any() const noexcept { return terms_.most > 0; }
+  bool anything() const noexcept { return terms_.anything; }
 
   // An iteration would end with these readings. Notes it and returns true if it passes, and changes
   // nothing otherwise.
@@ -59,7 +61,7 @@ class Passing {
     const Counted change = less(counted, counted_);
     const Levels levels = levels_of(now);
     const bool again = terms_.again && plan == plan_ && change == change_ && levels == levels_;
-    if (!again && !is_as_planned(change, plan)) return false;
+    if (!terms_.anything && !again && !is_as_planned(change)) return false;
     const Passed one{1, plan, change, now.fallback.live};
     if (!passed_.empty() && is_more_of(passed_.back(), one)) {
       ++passed_.back().iterations;
@@ -100,14 +102,13 @@ class Passing {
   static constexpr std::ptrdiff_t kWaits = 4;
   static_assert(kPages + 5 + kWaits == std::tuple_size_v<Counted>);
 
-  bool is_as_planned(const Counted& change, std::uint32_t plan) const noexcept {
+  static bool is_as_planned(const Counted& change) noexcept {
     const auto is_zero = [](std::uint64_t one) { return one == 0; };
     static_assert(static_cast<int>(Miss::kPersistent) == 0);
     const auto misses = change.begin() + kMisses + 1;  // what a plan leaves out is none
-    return plan < terms_.most_bytes.size() && change[0] > 0 &&
+    return change[0] > 0 &&
            std::all_of(misses, misses + static_cast<int>(Miss::kCount) - 1, is_zero) &&
-           std::all_of(change.begin() + kPages, change.end() - kWaits, is_zero) &&
-           static_cast<Bytes>(change[kRequestedBytes]) <= terms_.most_bytes[plan];
+           std::all_of(change.begin() + kPages, change.end() - kWaits, is_zero);
   }
 
   static bool is_more_of(const Passed& before, const Passed& one) noexcept {

@@ -1,13 +1,14 @@
-"""A plan seen as the requests that it was made from, to compare others with."""
+"""The requests of a plan or a profile, in the form of a recorded iteration."""
 
 import numpy as np
 
 from pgmo.packing.plan import Plan
+from pgmo.profiler.profile import Profile
 from pgmo.profiler.recording import ALIVE, Iteration
 
 
-def requests_of(plan: Plan) -> Iteration:
-    """A plan's requests, in the form in which the step finder compares.
+def requests_of(plan: Plan | Profile) -> Iteration:
+    """Return the requests of a plan or a profile, to compare iterations with.
 
     Example:
         >>> from pgmo.packing.planner import plan

@@ -19,6 +19,7 @@ none, and by the plans that a program has departed from. Only RECORD and REPLAY 
 """
 
 import os
+from collections import deque
 
 import numpy as np
 
@@ -42,8 +43,13 @@ from pgmo.allocator.session.statistics import IterationStatistics, Phase
 from pgmo.allocator.session.statistics_collector import StatisticsCollector
 from pgmo.errors import PgmoError
 from pgmo.profiler.iterations.lifetimes import build_profile
-from pgmo.profiler.iterations.step_finder import Steady, best_effort, find_all
-from pgmo.profiler.profile import MAX_SIZE, Profile, ProfileMeta
+from pgmo.profiler.iterations.step_finder import (
+    Steady,
+    best_effort,
+    find_all,
+    find_repeated,
+)
+from pgmo.profiler.profile import Profile, ProfileMeta
 from pgmo.profiler.recording import Iteration, split
 
 _ANY_NUMBER = 1 << 62
@@ -80,6 +86,8 @@ class Lifecycle:
         self._usual = self._to_record = options.max_record_iterations
         self._served = 0  # bytes from slots since recording began
         self._requested = 0
+        # Requests and their bytes in the latest recorded iterations.
+        self._latest: deque[tuple[int, int]] = deque(maxlen=tuning.FOLLOWERS + 1)
         self.account = Account(self.state, self.collector, self._recorder, self._plans)
         self._process = os.getpid()
 
@@ -149,14 +157,13 @@ class Lifecycle:
         self._plans.end_iteration()
         self._installer.followed(plan, self.collector.iterations)
         if not len(self._plans) and self.collector.iterations > 1:  # all is new in the first
-            self._rule.served_by_windows(statistics.driver_calls)
+            self._rule.served_by_windows(statistics.pages_moved)
         if self._first.running:
             self._after_first(statistics)
         elif phase is Phase.REPLAY:
             self._after_replay(statistics, complete, grown, stretched)
         elif phase is Phase.BACKOFF:
-            if self._backoff.is_over():
-                self._record()
+            self._after_pause()
         elif complete:
             self._after_recorded(statistics)
         else:
@@ -167,9 +174,14 @@ class Lifecycle:
         passed = self.collector.take_passed()
         for plan, iteration in passed.followed.items():
             self._installer.followed(plan, iteration)
-        if passed.iterations:
+        if not passed.iterations:
+            return
+        if self.state.phase is Phase.REPLAY:
             self._rule.passed(passed.iterations)
             self._growth.forget()
+        else:
+            self._rule.served_by_windows(passed.moved, passed.iterations)
+            self._backoff.count(passed.iterations)
 
     # --- RECORD ---------------------------------------------------------------------------------
 
@@ -182,7 +194,10 @@ class Lifecycle:
         self.state.phase = Phase.RECORD
         self._to_record = iterations or self._usual
         self._served = self._requested = 0
-        self._recorder.start(has_plans=len(self._plans) > 0, tags=not self._has_given)
+        self._latest.clear()
+        self._recorder.start(
+            self.collector.iterations, has_plans=len(self._plans) > 0, tags=not self._has_given
+        )
 
     def _after_recorded(self, statistics: IterationStatistics) -> None:
         if self._engine.recording_truncated:
@@ -191,6 +206,7 @@ class Lifecycle:
         self._recorder.next()
         self._served += statistics.bytes_hit
         self._requested += statistics.bytes_requested
+        self._latest.append((statistics.requests, statistics.bytes_requested))
         last = self._recorder.comparable >= self._to_record
         if self._has_given:
             latest = split(self._engine.events())[-1]
@@ -204,22 +220,38 @@ class Lifecycle:
             self._has_given = False
             self._given.refuse(latest)
             self._installer.opening = None  # it is of another program
-        known = self._plans.all
-        # A long recording is looked at once, as each iteration is compared with each other one.
-        early = known or self._to_record > self._options.max_record_iterations
-        if self._recorder.iterations <= tuning.FOLLOWERS or (early and not last):
-            return
-        iterations = split(self._engine.events())
-        steady = [one for one in find_all(iterations) if last or one.followers >= tuning.FOLLOWERS]
-        new = [one for one in steady if not is_planned(known, iterations[one.reference])]
-        if new:
-            self._plan(iterations, new)
-        elif last and not any(len(one) for one in iterations):
+        if last and not self._requested:
             self._installer.give_up("the iterations allocate nothing on this device")
+        elif last or self._seems_to_repeat:
+            self._look(last)
+
+    @property
+    def _seems_to_repeat(self) -> bool:
+        """Whether the latest iterations may all have made the same requests.
+
+        Only while no plan serves, and in a recording of usual length: a longer one is for
+        structures that take turns.
+        """
+        if len(self._plans) or self._to_record > self._options.max_record_iterations:
+            return False
+        full = len(self._latest) == self._latest.maxlen
+        return full and len(set(self._latest)) == 1
+
+    def _look(self, last: bool) -> None:
+        """Look at a recording, which is the longest that there is going to be if it is `last`."""
+        iterations, known = split(self._engine.events()), self._plans.all
+        found = find_repeated(iterations)
+        unpaid = self._rule.unpaid()
+        if not found and last and not unpaid:
+            found = find_all(iterations)  # at several lengths, or in turn
+        new = [one for one in found if not is_planned(known, iterations[one.reference])]
+        if new and (last or new[0].followers >= tuning.FOLLOWERS):
+            self._plan(iterations, new)
         elif last and not known and self._needs_any_plan:
             self._plan_anyway(iterations)
         elif last:
-            self._stay_or_back_off("its iterations do not repeat")
+            repeats = found and not new
+            self._stay_or_back_off("" if repeats else unpaid or "its iterations do not repeat")
 
     @property
     def _needs_any_plan(self) -> bool:
@@ -244,7 +276,21 @@ class Lifecycle:
         self._backoff.begin()
         self.state.waits = reason
         self.state.phase = Phase.BACKOFF
+        self._let_pause_pass()
         self._adapter.advise(advice.without_plan(reason, pages=self._adapter.pages))
+
+    def _after_pause(self) -> None:
+        """Record anew if the pause is over."""
+        self._backoff.count(1)
+        if self._backoff.left:
+            self._let_pause_pass()
+        else:
+            self._record()
+
+    def _let_pause_pass(self) -> None:
+        """Have all iterations of the pause pass but the last one."""
+        self.collector.passing = Phase.BACKOFF
+        self._engine.let_pass(self._backoff.left - 1, again=False, anything=True)
 
     # --- from a recording to plans --------------------------------------------------------------
 
@@ -283,21 +329,22 @@ class Lifecycle:
             steady = useful[-1][1]
             self._first.note(iterations, steady, tags, self._meta_of(steady))
         recorded = Recorded(iterations, useful, known)
+        if not self._rule.is_wanted and not recorded.all_found:
+            # Structures in turn: each has to come twice.
+            self._usual = max(self._usual, min(2 * self._usual, tuning.LONGEST_RECORDING))
+            self._stay_or_back_off("some of its iterations do not repeat")
+            return
         plans, shown = recorded.plans(self.state.planning, self._keeps_gaps)
         if not plans:
             self._back_off("the framework has idle memory for all that an iteration needs")
             return
         plans, shown = self._installer.within_limit(plans, shown)
         self.state.profile, self.state.plan = plans[shown].profile, plans[shown].plan
-        repetition = recorded.repetition
-        objection = self._rule.objection(plans, repetition)
-        if repetition == "none":  # structures in turn: each has to come twice
-            self._usual = max(self._usual, min(2 * self._usual, tuning.LONGEST_RECORDING))
-        if not objection:
+        if objection := self._rule.objection(plans, repeats=recorded.repeats):
+            self._stay_or_back_off(objection)
+        else:
             self._replay(plans, shown)
             self._installer.save()
-        else:
-            self._stay_or_back_off(objection)
 
     @property
     def _keeps_gaps(self) -> bool:
@@ -349,14 +396,15 @@ class Lifecycle:
     ) -> bool:
         """Return whether an iteration followed its plan; if not, do something about it."""
         plans = self._plans.all
-        if self._rule.costs_more(plans, statistics.driver_calls):
+        if self._rule.costs_more(plans, statistics.pages_moved):
             pages = PlannedProfile.largest(plans) // PAGE
             self._back_off(f"its plan has moved {pages:,} pages more than it would without")
             return False
         known = statistics.known_rate >= self._options.min_hit_rate
         if (grown or stretched) and known:
             # Lengths that rise step by step would be planned at every step.
-            if self._growth.is_over():
+            self._growth.count(1)
+            if not self._growth.left:
                 self._growth.begin()
                 self.state.replans += 1
                 self._installer.widen(statistics.plan, grown)
@@ -385,8 +433,12 @@ class Lifecycle:
         if not self._plans.calm:
             return
         without = statistics.misses["no_arena"] or any(statistics.driver_calls.values())
-        most_bytes = [MAX_SIZE] * len(self._plans)
-        self._engine.let_pass(_ANY_NUMBER, followed and not without, most_bytes)
+        self.collector.passing = Phase.REPLAY
+        self._engine.let_pass(
+            _ANY_NUMBER,
+            again=followed and not without,
+            anything=False,
+        )
 
     def _is_in(self, phase: Phase) -> bool:
         """Whether the session is in this phase, which other parts may have changed."""

@@ -29,20 +29,24 @@ class Recorder:
         self._tagging = ExitStack()
         self._tagger: Tagger | None = None
         self._tagged = 0  # iterations
+        self._began = self._tags_from = 0  # iterations of the session
         self._sparing = False
         self._first_is_needed = self._may_tag = False
         self.iterations = 0
 
-    def start(self, *, has_plans: bool, tags: bool = True) -> None:
-        """Forgets what was recorded and begins anew.
+    def start(self, iteration: int, *, has_plans: bool, tags: bool = True) -> None:
+        """Forget what was recorded and begin anew.
 
         Args:
+            iteration: of the session, that comes next.
             has_plans: whether the program is served meanwhile.
-            tags: whether an iteration may be tagged, which adds requests of its own.
+            tags: whether an iteration may be tagged, which adds requests of its own and takes
+                several times as long.
         """
         self._end_tags()
         self.iterations = 0
-        self._may_tag = tags and not has_plans
+        self._began = iteration
+        self._may_tag = tags and not has_plans and iteration >= self._tags_from
         options = self._state.options
         self._first_is_needed = options.save_directory is not None or options.record_only
         self._start_tags()
@@ -54,8 +58,10 @@ class Recorder:
         self._engine.start_recording()
 
     def next(self) -> None:
-        """An iteration has been recorded."""
+        """Count an iteration that has been recorded."""
         self.iterations += 1
+        if self._tagged:
+            self._tags_from = self._began + tuning.LONGEST_BACKOFF
         self._tagging.close()
         self._start_tags()
 

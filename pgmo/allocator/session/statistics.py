@@ -95,6 +95,11 @@ class IterationStatistics:
     waits_added: int = 0
 
     @property
+    def pages_moved(self) -> int:
+        """Pages mapped at another address than before; new ones are mapped in any case."""
+        return max(0, self.driver_calls["maps"] - self.driver_calls["creates"])
+
+    @property
     def hit_rate(self) -> float:
         """Share of the requests that were served from slots; 1 when there were none."""
         return self.hits / self.requests if self.requests else 1.0

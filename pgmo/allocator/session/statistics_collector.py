@@ -32,28 +32,30 @@ _SUMMED = ("requests", "hits", "bytes_requested", "bytes_hit")
 
 @dataclass
 class Passed:
-    """Replayed iterations, in order, that nobody has looked at.
+    """Iterations, in order, that nobody has looked at.
 
     Args:
         iterations: how many there were.
-        requested: bytes requested by the last one and the one before it, 0 for none.
+        moved: pages that were mapped at another address in them.
         followed: the number of the last iteration that has followed a plan, by plan.
     """
 
     iterations: int = 0
-    requested: tuple[int, int] = (0, 0)
+    moved: int = 0
     followed: dict[int, int] = field(default_factory=dict)
 
     def add(self, statistics: IterationStatistics, times: int, iteration: int) -> None:
-        """Some more, all alike; `iteration` is the number of the last one."""
-        last = statistics.bytes_requested
-        self.requested = (last, last if times > 1 else self.requested[0])
+        """Add iterations that are all alike; `iteration` is the number of the last one."""
         self.iterations += times
+        self.moved += times * statistics.pages_moved
         self.followed[statistics.plan] = iteration
 
 
 class StatisticsCollector:
     """Reads an engine's counters once an iteration.
+
+    Attributes:
+        passing: phase of the iterations that pass without a look at each.
 
     Example:
         >>> collector = StatisticsCollector(_core.Engine())
@@ -65,6 +67,7 @@ class StatisticsCollector:
         self._engine = engine
         self._begin = self._before = engine.statistics()
         self._passed = Passed()
+        self.passing = Phase.REPLAY
         # Others than the session's threads read, and so do handlers of signals amid a count.
         self._lock = new_reentrant_lock()
         self._closed = False
@@ -97,7 +100,7 @@ class StatisticsCollector:
             return self._totals["iterations"]
 
     def take_passed(self) -> Passed:
-        """Replayed iterations that have passed since the last call without being looked at."""
+        """Return what has passed since the last call without being looked at."""
         with self._lock:
             self._take_passed()
             passed, self._passed = self._passed, Passed()
@@ -136,7 +139,8 @@ class StatisticsCollector:
             return
         runs, at_end = self._engine.take_passed()
         for iterations, plan, _, change in runs:
-            statistics = _statistics(Phase.REPLAY, plan, change)
+            plan = plan if self.passing is Phase.REPLAY else -1
+            statistics = _statistics(self.passing, plan, change)
             self._add(statistics, iterations, at_end)
             self._passed.add(statistics, iterations, self._totals["iterations"])
 

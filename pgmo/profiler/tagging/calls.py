@@ -1,9 +1,10 @@
 """Which modules and optimizers a thread is in calls of, from its stack of frames."""
 
 import sys
-from collections.abc import Iterator
-from types import FrameType
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from types import FrameType
 
 _STEP = "Optimizer.profile_hook_step.<locals>.wrapper"
 """What torch wraps the step of each class of optimizers in."""
@@ -18,39 +19,32 @@ class Calls:
     Example:
         >>> class Net(nn.Module):  # doctest: +SKIP
         ...     def forward(self, x):
-        ...         return Calls().modules()
+        ...         return Calls().running()
         >>> Net()(1)  # doctest: +SKIP
-        [Net()]
+        ([Net()], '')
     """
 
     def __init__(self) -> None:
         from torch import nn
 
-        # A call passes the first, and then the second unless it is compiled.
-        self._module_calls = frozenset(
-            function.__code__ for function in (nn.Module._wrapped_call_impl, nn.Module._call_impl)
-        )
+        # Each call passes it, compiled or not.
+        self._module_call = nn.Module._wrapped_call_impl.__code__
 
-    def modules(self) -> list[Any]:
-        """The modules whose calls this thread is in, the outermost first."""
-        found: list[Any] = []
-        for frame in _frames():
-            if frame.f_code in self._module_calls:
-                module = frame.f_locals["self"]
-                if not found or found[-1] is not module:
-                    found.append(module)
-        return found[::-1]
+    def running(self) -> tuple[list[Any], str]:
+        """Return the modules whose calls this thread is in, the outermost first, and the optimizer.
 
-    def optimizer(self) -> str:
-        """The class of the optimizer in whose step this thread is; "" for none."""
-        for frame in _frames():
-            if frame.f_code.co_qualname == _STEP:
-                return type(frame.f_locals["args"][0]).__name__
-        return ""
-
-
-def _frames() -> Iterator[FrameType]:
-    frame: FrameType | None = sys._getframe(2)
-    while frame is not None:
-        yield frame
-        frame = frame.f_back
+        Returns:
+            The modules, and the class of the optimizer in whose step this thread is; "" for none.
+        """
+        modules: list[Any] = []
+        optimizer = ""
+        frame: FrameType | None = sys._getframe(1)
+        while frame is not None:  # a plain loop: a stack has tens of frames
+            code = frame.f_code
+            if code is self._module_call:
+                modules.append(frame.f_locals["self"])
+            elif code.co_qualname == _STEP and not optimizer:
+                optimizer = type(frame.f_locals["args"][0]).__name__
+            frame = frame.f_back
+        modules.reverse()
+        return modules, optimizer

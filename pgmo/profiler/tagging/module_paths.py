@@ -1,6 +1,7 @@
 """Dotted names of modules, as a reader of the model's code would write them."""
 
 import weakref
+from collections.abc import Sequence
 from typing import Any
 
 _WRAPPER = "OptimizedModule"
@@ -30,6 +31,7 @@ class ModulePaths:
         self._owners: dict[int, str] = {}  # id(parameter) -> path of the module that has it
         self._roots: dict[str, int] = {}  # how many roots of a class
         self._alive: dict[int, weakref.ref[Any]] = {}  # ids are valid while their modules live
+        self._innermost: dict[tuple[int, ...], str] = {}  # by the ids of nested calls' modules
 
     def enter(self, module: Any, caller: str | None) -> str:
         """The path of a module that is called by the module at `caller`, None for no module."""
@@ -40,6 +42,22 @@ class ModulePaths:
         below = [path for path in known if path.startswith(f"{caller}.")]
         # A parent that is called by its own child, or a module the root does not list.
         return (below or known or [f"{caller}.{type(module).__name__}"])[0]
+
+    def innermost(self, modules: Sequence[Any]) -> str:
+        """Return the path of the last of these modules, each called by the one before it.
+
+        Returns:
+            "" for no modules.
+        """
+        calls = tuple(map(id, modules))
+        known = self._innermost.get(calls)
+        if known is not None:
+            return known
+        path: str | None = None
+        for module in modules:
+            path = self.enter(module, path)
+            self._watch(module)
+        return self._innermost.setdefault(calls, path or "")
 
     def owner(self, parameter: Any) -> str:
         """The path of the module that has the parameter; "" when none does."""
@@ -68,11 +86,13 @@ class ModulePaths:
         if number in self._alive:
             return
         paths, owners, alive = self._paths, self._owners, self._alive
+        innermost = self._innermost
         owned = [id(one) for one in module._parameters.values() if one is not None]
 
         def died(_: Any) -> None:
             gone = paths.pop(number, ())
             alive.pop(number, None)
+            innermost.clear()
             for one in owned:
                 if owners.get(one) in gone:
                     del owners[one]

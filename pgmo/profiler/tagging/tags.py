@@ -202,15 +202,15 @@ class Tagger(AbstractContextManager["Tagger"]):
     def _where(self) -> tuple[str, str]:
         """Module and phase of the operator that is about to run on this thread."""
         backward = self._private.in_backward()
-        module = self._module()
+        modules, optimizer = self._calls.running()
+        module = self._paths.innermost(modules)
         if module:
             # Called during the backward pass: a checkpoint computes its forward part again.
             phase = RECOMPUTE if backward else FORWARD
         elif backward:
             module, phase = self._of_running_node(), BACKWARD
         else:
-            module = self._calls.optimizer()
-            phase = OPTIMIZER if module else OTHER
+            module, phase = optimizer, OPTIMIZER if optimizer else OTHER
         made = self._note_nodes(module)
         if made and phase is OTHER:
             phase = FORWARD  # a loss written without a module belongs to the forward pass
@@ -218,13 +218,6 @@ class Tagger(AbstractContextManager["Tagger"]):
         if said is not None:  # a captured step, which enters no modules
             module, phase = ".".join(filter(None, (module, said[0]))), said[1]
         return module, phase
-
-    def _module(self) -> str:
-        """The path of the innermost module whose call this thread is in; "" for none."""
-        path: str | None = None
-        for module in self._calls.modules():
-            path = self._paths.enter(module, path)
-        return path or ""
 
     def _note_nodes(self, module: str) -> int:
         """Attributes the graph nodes made since the last call on this thread; returns how many."""

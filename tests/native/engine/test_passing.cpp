@@ -32,7 +32,7 @@ struct Passer {
 TEST(an_iteration_that_is_the_one_before_over_again_passes) {
   Fixture f;
   f.serve({slot(100, 1, 0), slot(200, 2, 1000)});
-  Passer passes{f, {.most = 1000, .again = true, .most_bytes = {}}};
+  Passer passes{f, {.most = 1000, .again = true}};
   CHECK(!passes({100, 200}));
   CHECK(passes({100, 200}));
   CHECK(passes({100, 200}));
@@ -53,14 +53,12 @@ TEST(an_iteration_that_is_the_one_before_over_again_passes) {
 TEST(an_iteration_that_comes_as_planned_passes_whatever_came_before) {
   Fixture f;
   f.serve({varying(100, 1, 0), slot(200, 2, 1000)});
-  Passer passes{f, {.most = 1000, .again = false, .most_bytes = {280}}};
+  Passer passes{f, {.most = 1000}};
   CHECK(!passes({80, 200}));
   CHECK(passes({60, 200}));
   CHECK(passes({40, 200}));
   CHECK(passes({40, 200}));
-  CHECK(passes({80}));        // what is left out wastes no memory
-  CHECK(!passes({81, 200}));  // more bytes than need not be looked at
-  CHECK(passes({80, 200}));
+  CHECK(passes({80}));         // what is left out wastes no memory
   CHECK(!passes({101, 200}));  // larger than planned
   CHECK(!passes({101, 200}));  // and again
   f.engine.take_grown();
@@ -68,16 +66,25 @@ TEST(an_iteration_that_comes_as_planned_passes_whatever_came_before) {
   CHECK(!passes({}));             // nothing came of what was planned
 }
 
+TEST(anything_passes_without_a_plan) {
+  Fixture f;
+  Passer passes{f, {.most = 2, .anything = true}};
+  CHECK(!passes({100, 200}));
+  CHECK(passes({300}));
+  CHECK(passes({}));
+  CHECK(!passes({100}));
+}
+
 TEST(no_more_pass_than_may) {
   Fixture f;
   f.serve({slot(100, 1, 0), slot(200, 2, 1000)});
-  Passer passes{f, {.most = 2, .again = false, .most_bytes = {1000}}};
+  Passer passes{f, {.most = 2}};
   for (int round = 0; round < 3; ++round) {
     CHECK(!passes({100, 200}));
     CHECK(passes({100, 200}));
     CHECK(passes({100, 200}));
   }
-  f.engine.let_pass({.most = 1000, .again = false, .most_bytes = {1000}});
+  f.engine.let_pass({.most = 1000});
   f.engine.remove_plans();
   f.serve({slot(100, 1, 0), slot(200, 2, 1000)});
   CHECK(!passes({100, 200}));  // these terms were for other plans
@@ -86,7 +93,7 @@ TEST(no_more_pass_than_may) {
 TEST(what_has_passed_is_told_once_and_alike_ones_together) {
   Fixture f;
   f.serve({varying(100, 1, 0), slot(200, 2, 1000)});
-  Passer passes{f, {.most = 1000, .again = false, .most_bytes = {300}}};
+  Passer passes{f, {.most = 1000}};
   CHECK(!passes({100, 200}));
   for (int times = 0; times < 3; ++times) CHECK(passes({50, 200}));
   CHECK(passes({60, 200}));
@@ -115,7 +122,7 @@ TEST(what_has_passed_is_told_once_and_alike_ones_together) {
 TEST(an_iteration_whose_end_makes_blocks_late_passes_only_as_planned) {
   Fixture f;
   f.serve({slot(100, 1, 0), slot(200, 2, 1000)});
-  Passer passes{f, {.most = 1000, .again = false, .most_bytes = {1000}}};
+  Passer passes{f, {.most = 1000}};
   CHECK(!passes({100, 200}));
   const std::uintptr_t late = f.allocate(100);
   CHECK(passes({}));  // cut short
@@ -131,7 +138,7 @@ TEST(an_iteration_whose_end_makes_blocks_late_passes_only_as_planned) {
 TEST(a_recording_of_what_passes_begins_anew) {
   Fixture f;
   f.serve({slot(100, 1, 0), slot(200, 2, 1000)});
-  Passer passes{f, {.most = 1000, .again = false, .most_bytes = {1000}}};
+  Passer passes{f, {.most = 1000}};
   CHECK(!passes({100, 200}));
   f.engine.start_recording();
   CHECK(passes({100, 200}));
@@ -145,7 +152,7 @@ TEST(a_recording_of_what_passes_begins_anew) {
 TEST(steps_pass_on_one_thread_alone) {
   Fixture f;
   f.serve({slot(100, 1, 0)});
-  Passer passes{f, {.most = 1000, .again = true, .most_bytes = {1000}}};
+  Passer passes{f, {.most = 1000, .again = true}};
   CHECK(!passes({100}));
   CHECK(f.release(f.allocate(100)));
   CHECK(!f.engine.pass_step());

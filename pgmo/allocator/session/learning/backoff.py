@@ -8,30 +8,32 @@ class Backoff:
         shortest: iterations of the first pause.
         longest: iterations of the longest one.
 
+    Attributes:
+        left: iterations until the pause is over.
+
     Example:
         >>> backoff = Backoff(shortest=1, longest=64)
-        >>> backoff.begin(); backoff.is_over()
-        True
-        >>> backoff.begin(); [backoff.is_over(), backoff.is_over()]
-        [False, True]
+        >>> backoff.begin(); backoff.begin(); backoff.left
+        2
+        >>> backoff.count(1); backoff.left
+        1
     """
 
     def __init__(self, shortest: int, longest: int) -> None:
         self._shortest = self._length = shortest
         self._longest = longest
-        self._left = 0
+        self.left = 0
 
     def begin(self) -> None:
         """Begin a pause that is twice as long as the last one."""
-        self._left = self._length
+        self.left = self._length
         self._length = min(2 * self._length, self._longest)
 
-    def is_over(self) -> bool:
-        """Count one iteration; return whether it was the last one of the pause."""
-        self._left -= 1
-        return self._left <= 0
+    def count(self, iterations: int) -> None:
+        """Count iterations that have ended."""
+        self.left = max(0, self.left - iterations)
 
     def forget(self) -> None:
         """End the pause, and begin the next one with the shortest."""
         self._length = self._shortest
-        self._left = 0
+        self.left = 0

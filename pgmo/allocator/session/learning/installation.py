@@ -6,17 +6,16 @@
 Blocks that live at the end of an iteration were placed among blocks that have died, so their pages
 have holes. A window fills these in the next iteration; an arena cannot, and comes on top.
 
-Where an iteration is like the last one, a plan maps nothing. It may take more pages than windows
-once these have moved as many as it has, as they do where streams lag behind each other. Where
-lengths vary, each departure from a plan moves pages out of the arena, and the next iteration moves
-them back; windows may move fewer. So a plan for varying lengths pays only once windows have moved
-as many pages as it has, as rent is paid before a house is bought. A plan that has moved twice its
-pages more than windows would have is removed, and the next one has to wait for twice as many moves.
-So neither choice costs more than a small multiple of the better one (Karlin, Manasse, Rudolph and
-Sleator, "Competitive snoopy caching", Algorithmica 3, 1988, section 2).
+Where each iteration is like the last one, a plan maps nothing. It may take more pages than windows
+once these have moved as many as are free between two iterations, as they do where streams lag
+behind each other. Where lengths vary or structures take turns, each departure from a plan moves
+pages out of the arena, and the next iteration moves them back; windows may move fewer. So such a
+plan pays only once windows have moved as many pages, as rent is paid before a house is bought.
+Nothing is compared or planned before. A plan that has moved twice its pages more than windows would
+have is removed, and the next one has to wait for twice as many moves. So neither choice costs more
+than a small multiple of the better one (Karlin, Manasse, Rudolph and Sleator, "Competitive snoopy
+caching", Algorithmica 3, 1988, section 2).
 """
-
-from collections.abc import Mapping
 
 import numpy as np
 
@@ -24,7 +23,6 @@ from pgmo.allocator import tuning
 from pgmo.allocator.plans.plan_set import PlannedProfile
 from pgmo.allocator.session.state import SessionState
 from pgmo.packing.plan import UNPLANNED, Plan
-from pgmo.profiler.iterations.iteration_kinds import Kind
 from pgmo.profiler.profile import NEVER
 
 PAGE = 2 << 20
@@ -52,26 +50,27 @@ class InstallationRule:
         self.excess = 0.0
         self.removed = 0
 
-    def served_by_windows(self, calls: Mapping[str, int]) -> None:
-        """Add an iteration that no plan served.
+    def served_by_windows(self, moved: int, iterations: int = 1) -> None:
+        """Add iterations that no plan served.
 
         Args:
-            calls: its driver calls, by kind.
+            moved: pages that were mapped at another address in them.
+            iterations: how many.
         """
-        self.moved += _moved(calls)
-        self.iterations += 1
+        self.moved += moved
+        self.iterations += iterations
 
-    def costs_more(self, plans: list[PlannedProfile], calls: Mapping[str, int]) -> bool:
+    def costs_more(self, plans: list[PlannedProfile], moved: int) -> bool:
         """Add an iteration that plans served; return whether they move too many pages.
 
         Args:
             plans: those that serve.
-            calls: driver calls of the iteration, by kind.
+            moved: pages that were mapped at another address in it.
         """
-        self.excess += _moved(calls)
+        self.excess += moved
         self.passed(1)
         most = tuning.MOST_EXCESS * PlannedProfile.largest(plans) / PAGE
-        return not self._is_wanted and self.excess > most
+        return not self.is_wanted and self.excess > most
 
     def remove(self) -> None:
         """Note that plans were removed: the next ones have to wait for twice as many moves."""
@@ -84,31 +83,33 @@ class InstallationRule:
         usual = self.moved / self.iterations if self.iterations else 0.0
         self.excess = max(0.0, self.excess - iterations * usual)
 
-    def objection(self, plans: list[PlannedProfile], repetition: Kind) -> str:
+    def unpaid(self) -> str:
+        """Return why a plan does not pay yet, in plain words; "" when it may.
+
+        One for a program that repeats pays at once, as long as none was removed: see `objection`.
+        """
+        if self.is_wanted or not self._state.adapter.pages or self._is_paid:
+            return ""
+        return (
+            f"without a plan only {self.moved:,} pages were mapped anew in "
+            f"{self.iterations} iterations"
+        )
+
+    def objection(self, plans: list[PlannedProfile], *, repeats: bool) -> str:
         """Return why these plans do not pay, in plain words; "" when they do.
 
         Args:
             plans: at least one.
-            repetition: of the recorded iterations: see `Recorded.repetition`.
+            repeats: whether each iteration makes the requests of the last one.
         """
-        if self._is_wanted:
+        if self.is_wanted or not self._state.adapter.pages:
             return ""
-        if repetition == "none":
-            return "some of its iterations do not repeat"
-        if not self._state.adapter.pages:
-            return ""
-        pages = PlannedProfile.largest(plans) // PAGE
-        exact = repetition == "exact"
-        paid = self.moved >= tuning.PRICE * (pages << self.removed)
-        if not paid and (not exact or self.removed):
-            return (
-                f"its arena has {pages:,} pages, and without it only {self.moved:,} were mapped "
-                f"anew in {self.iterations} iterations"
-            )
+        if self.removed and (unpaid := self.unpaid()):
+            return unpaid
         missing = self._missing_pages(plans)
         # A session that takes turns with another one has its arena where the other's is idle.
         has_room = missing <= tuning.ROOM_PAGES or self._state.adapter.seat != 0
-        if not has_room and not (exact and paid):
+        if not has_room and not (repeats and self._is_paid):
             return (
                 f"beside what lives, its arena would take {missing:,} pages more than the program "
                 "has without it"
@@ -116,7 +117,14 @@ class InstallationRule:
         return ""
 
     @property
-    def _is_wanted(self) -> bool:
+    def _is_paid(self) -> bool:
+        """Whether windows have moved as many pages as are free between two iterations."""
+        now = self._engine.statistics()
+        free = max(PAGE, now["peak_pages_held"] - now["pages_occupied"])
+        return self.moved * PAGE >= tuning.PRICE * (free << self.removed)
+
+    @property
+    def is_wanted(self) -> bool:
         """Whether nothing but a plan will do: only plans spill, and only plans are saved."""
         options = self._state.options
         return options.budget is not None or options.save_directory is not None
@@ -129,11 +137,6 @@ class InstallationRule:
         held = now["peak_pages_held"]
         spare = int(tuning.ROOM_SHARE * held) // PAGE * PAGE
         return int(-(-(with_plan - held - spare) // PAGE))
-
-
-def _moved(calls: Mapping[str, int]) -> int:
-    """Return the pages that had another address before; new ones are mapped in any case."""
-    return max(0, calls.get("maps", 0) - calls.get("creates", 0))
 
 
 def _pages_of(plan: Plan) -> int:

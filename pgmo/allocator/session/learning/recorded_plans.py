@@ -15,7 +15,7 @@ from pgmo.allocator.plans.loop_planning import make_plan
 from pgmo.allocator.plans.plan_set import PlannedProfile
 from pgmo.packing.planning_options import PlanningOptions
 from pgmo.profiler.iterations.families import families, refine
-from pgmo.profiler.iterations.iteration_kinds import Kind, compare
+from pgmo.profiler.iterations.iteration_kinds import compare
 from pgmo.profiler.iterations.one_shot import profile_iteration
 from pgmo.profiler.iterations.request_pairs import UNPAIRED
 from pgmo.profiler.iterations.step_finder import Steady
@@ -30,12 +30,13 @@ class Structure:
 
     Args:
         profile: of all of them.
-        requests: of the profile, in order.
+        requests: of one iteration, or of the profile; in the order of the profile's rows.
         family: see `PlannedProfile`.
         shorter: see `Plan`; None where all iterations are of one length.
         load: see `PlannedProfile`.
         in_gap: requests that get no slot, since the framework has memory for them that is idle
             otherwise; shape (requests,), None for none.
+        plan: that it has already; None where it has to be planned.
     """
 
     profile: Profile
@@ -44,9 +45,20 @@ class Structure:
     shorter: NDArray[np.int64] | None = None
     load: int = 0
     in_gap: NDArray[np.bool_] | None = None
+    plan: PlannedProfile | None = None
+
+    @classmethod
+    def of(cls, planned: PlannedProfile) -> "Structure":
+        """Return the structure that a plan was made for."""
+        plan = planned.plan
+        profile = planned.profile or plan.profile()
+        requests, load = requests_of(plan), planned.load or profile.max_load()
+        return cls(profile, requests, planned.families, plan.shorter, load, plan=planned)
 
     def planned(self, options: PlanningOptions) -> PlannedProfile:
         """Return the structure with a plan."""
+        if self.plan is not None:
+            return self.plan
         profile = self.profile
         if self.in_gap is not None:
             profile = replace(profile, shared=profile.shared | self.in_gap)
@@ -63,37 +75,31 @@ class Recorded:
 
     Args:
         iterations: all of them.
-        structures: a profile of each structure that repeats, the newest last.
+        found: structures that repeat, the newest last, and the profile of each.
         known: plans that there are.
     """
 
     iterations: Sequence[Iteration]
-    structures: Sequence[tuple[Profile, Steady]]
+    found: Sequence[tuple[Profile, Steady]]
     known: Sequence[PlannedProfile]
 
     @property
     def repeats(self) -> bool:
         """Whether all iterations since the first of the newest structure made its requests."""
-        newest = self.structures[-1][1]
+        newest = self.found[-1][1]
         return newest.kind == "exact" and all(
             index in newest.rows for index in range(newest.reference, len(self.iterations))
         )
 
     @property
-    def repetition(self) -> Kind:
-        """How all iterations since the first of any structure are repetitions.
-
-        Returns:
-            "exact": each is one of the structures at one size, or planned; "fit": some differ in
-            lengths; "none": some are of no structure.
-        """
-        first = min(steady.reference for _, steady in self.structures)
-        for index in range(first, len(self.iterations)):
-            if any(index in steady.rows for _, steady in self.structures):
-                continue
-            if not is_planned(self.known, self.iterations[index]):
-                return "none"
-        return "exact" if all(one.kind == "exact" for _, one in self.structures) else "fit"
+    def all_found(self) -> bool:
+        """Whether all iterations since the first of any structure are of one, or planned."""
+        first = min(steady.reference for _, steady in self.found)
+        return all(
+            any(index in steady.rows for _, steady in self.found)
+            or is_planned(self.known, self.iterations[index])
+            for index in range(first, len(self.iterations))
+        )
 
     def plans(
         self, planning: PlanningOptions, keeps_gaps: bool
@@ -107,11 +113,11 @@ class Recorded:
         Returns:
             No plans where no request gets a slot.
         """
-        useful, same = self.structures, self.repeats
+        found, same = self.found, self.repeats
         if same and not self.known:
-            useful = useful[-1:]  # what came before was the beginning, which does not come again
-        plans, shown = list(self.known), 0
-        for profile, steady in useful:
+            found = found[-1:]  # what came before was the beginning, which does not come again
+        structures, shown = [Structure.of(planned) for planned in self.known], 0
+        for profile, steady in found:
             requests = self.iterations[steady.reference]
             newest = Structure(
                 profile,
@@ -121,10 +127,13 @@ class Recorded:
                 in_gap=requests.in_gap if same and keeps_gaps else None,
             )
             for one in (*shorter_members(self.iterations, steady, profile), newest):
-                merged, number = merge(plans, one, planning)
-                if merged[number].plan.arena:  # else the framework has idle memory for all of it
-                    plans, shown = merged, number
-        return plans, shown
+                structures, shown = merge(structures, one)
+        plans = [structure.planned(planning) for structure in structures]
+        # Without an arena: the framework has idle memory for all of it.
+        with_arena = [planned for planned in plans if planned.plan.arena]
+        newest_plan = plans[shown]
+        number = with_arena.index(newest_plan) if newest_plan in with_arena else 0
+        return with_arena, number
 
 
 def is_planned(plans: Sequence[PlannedProfile], reference: Iteration) -> bool:
@@ -141,46 +150,53 @@ def _covers(planned: PlannedProfile, iteration: Iteration) -> bool:
     return bool(np.all(rows != UNPAIRED) and np.all(requests.size[rows] >= iteration.size))
 
 
-def merge(
-    plans: list[PlannedProfile], one: Structure, planning: PlanningOptions
-) -> tuple[list[PlannedProfile], int]:
-    """Plan a structure together with a plan of the same program, or behind the others.
+def merge(structures: list[Structure], one: Structure) -> tuple[list[Structure], int]:
+    """Add a structure to one of the same program at other lengths, or behind the others.
 
     Returns:
-        The new list, and the number of the structure's plan in it.
+        The new list, and the structure's number in it.
     """
-    for number, planned in enumerate(plans):
-        both = united(planned, one)
+    for number, known in enumerate(structures):
+        both = united(known, one)
         if both is not None:
             new = both if np.any(both.profile.turns > 0) else one
-            return [*plans[:number], new.planned(planning), *plans[number + 1 :]], number
-    return [*plans, one.planned(planning)], len(plans)
+            return [*structures[:number], new, *structures[number + 1 :]], number
+    return [*structures, one], len(structures)
 
 
-def united(planned: PlannedProfile, one: Structure) -> Structure | None:
-    """Unite a plan's structure with another of its lengths.
+def united(known: Structure, one: Structure) -> Structure | None:
+    """Unite two structures of one program that differ in lengths.
 
     Returns:
         None where they are different programs, or too much would have slots that is never alive
         together.
     """
-    requests = requests_of(planned.plan)
-    match = compare(requests, one.requests)
+    match = compare(known.requests, one.requests)
     if match.kind == "none":
         return None
-    rows = match.rows_in(requests)
-    known = planned.profile or planned.plan.profile()
-    if not _is_known_by_length(known.size, one.requests.size, rows):
+    rows = match.rows_in(known.requests)
+    size = one.requests.size
+    if not _is_known_by_length(known.profile.size, size, rows):
         return None
-    both = unite(known, one.profile, rows)
-    if len(both) > tuning.UNION_REQUESTS * min(len(known), len(one.profile)):
+    both = unite(known.profile, one.profile, rows)
+    if len(both) > tuning.UNION_REQUESTS * min(len(known.profile), len(one.profile)):
         return None
-    load = max(planned.load or known.max_load(), one.profile.max_load())
+    load = max(known.load or known.profile.max_load(), one.profile.max_load())
     if both.max_load() > tuning.UNION_LOAD * load:
         return None
-    family = united_families(planned.families, rows, one.requests.size)
-    shorter = united_shorter(planned.plan.shorter, known.size, rows, one.requests.size)
-    return Structure(both, one.requests, family, shorter, load)
+    before = known.family
+    if before is None:
+        before = families(known.profile.size, known.profile.stream)
+    shorter = known.shorter
+    if shorter is None:
+        shorter = np.zeros(len(known.profile), np.int64)
+    return Structure(
+        both,
+        requests_of(both),
+        united_families(before, rows, size),
+        united_shorter(shorter, known.profile.size, rows, size),
+        load,
+    )
 
 
 def _is_known_by_length(

@@ -56,6 +56,12 @@ def planned(*lengths, more=()):
     return PlannedProfile(make_plan(profile), profile)
 
 
+def merged(plans, one):
+    """What these plans are with another structure, and its number."""
+    structures, number = merge([Structure.of(plan) for plan in plans], one)
+    return [structure.planned(HOW) for structure in structures], number
+
+
 def structure(length, more=()):
     return Structure(planned(length, more=more).profile, recorded(length, more=more))
 
@@ -64,17 +70,17 @@ def structure(length, more=()):
 
 
 def test_a_longer_length_widens_the_plan_of_its_structure():
-    plans, number = merge([planned(4, 8)], structure(10), HOW)
+    plans, number = merged([planned(4, 8)], structure(10))
     assert number == 0
     assert plans[0].plan.size.tolist() == recorded(10).size.tolist()
     validate(plans[0].plan)
-    plans, number = merge(plans, structure(6), HOW)
+    plans, number = merged(plans, structure(6))
     assert plans[number].plan.size.tolist() == recorded(10).size.tolist()
     assert plans[number].plan.varying.tolist() == VARYING
 
 
 def test_fixed_requests_that_come_at_another_size_vary_from_then_on():
-    ((one,), _) = merge([planned(8)], structure(6), HOW)
+    ((one,), _) = merged([planned(8)], structure(6))
     assert one.plan.size.tolist() == recorded(8).size.tolist()
     assert one.plan.varying.tolist() == VARYING
 
@@ -83,19 +89,19 @@ def test_a_shorter_length_tells_families_apart():
     """At the longest length two of them are alike."""
     known = planned(4, 8)
     alike = PlannedProfile(known.plan, known.profile, np.zeros(8, np.uint32))
-    ((one,), _) = merge([alike], structure(6), HOW)
+    ((one,), _) = merged([alike], structure(6))
     assert len(np.unique(one.families)) == len(np.unique(recorded(6).size))
 
 
 def test_a_request_that_comes_in_between_gets_a_row_in_the_plan():
-    ((one,), _) = merge([planned(4, 8)], structure(8, more=(48,)), HOW)
+    ((one,), _) = merged([planned(4, 8)], structure(8, more=(48,)))
     assert one.plan.size.tolist() == recorded(8, more=(48,)).size.tolist()
     validate(one.plan)
     assert is_planned([one], recorded(8))
 
 
 def test_a_loaded_plan_grows_without_its_profile():
-    ((one,), _) = merge([PlannedProfile(planned(4, 8).plan, None)], structure(9), HOW)
+    ((one,), _) = merged([PlannedProfile(planned(4, 8).plan, None)], structure(9))
     assert one.profile is not None
     assert one.plan.size.tolist() == recorded(9).size.tolist()
 
@@ -105,7 +111,7 @@ def test_a_loaded_plan_grows_without_its_profile():
 
 def test_another_structure_gets_a_plan_of_its_own():
     first = planned(4)
-    plans, number = merge([first], structure(5, more=MORE), HOW)
+    plans, number = merged([first], structure(5, more=MORE))
     assert (number, len(plans)) == (1, 2)
     assert plans[0] is first
     assert plans[1].plan.size.tolist() == recorded(5, more=MORE).size.tolist()
@@ -117,8 +123,8 @@ def test_a_union_of_which_all_is_used_on_several_streams_gives_way_to_the_newer_
     rows = [("request", 8), ("free", 0), ("request", 9), ("shared", 1), ("free", 1), ("step",)]
     iteration = split(make_events(rows))[0]
     other = Profile.from_columns(size=[8, 9], start=[0, 1], end=[1, 2], ticks=2, shared=[0, 1])
-    ((merged,), _) = merge([known], Structure(other, iteration), HOW)
-    assert merged.plan.shared.tolist() == [False, True]
+    ((both,), _) = merged([known], Structure(other, iteration))
+    assert both.plan.shared.tolist() == [False, True]
 
 
 def test_planned_means_for_sizes_as_large_as_these():
@@ -187,14 +193,14 @@ def test_iterations_of_one_length_tell_nothing():
 
 
 def test_a_longer_structure_keeps_the_length_before():
-    ((one,), _) = merge([planned(20)], structure(40), HOW)
+    ((one,), _) = merged([planned(20)], structure(40))
     assert one.plan.shorter.tolist() == recorded(20).size.tolist()
-    ((one,), _) = merge([one], structure(60), HOW)
+    ((one,), _) = merged([one], structure(60))
     assert one.plan.shorter.tolist() == recorded(20).size.tolist()
 
 
 def test_a_new_request_has_no_size_at_the_length_before():
-    ((one,), _) = merge([planned(20)], structure(40, more=(7_777_777,)), HOW)
+    ((one,), _) = merged([planned(20)], structure(40, more=(7_777_777,)))
     shorter = one.plan.shorter.tolist()
     assert shorter.count(0) == 1
     assert [size for size in shorter if size] == recorded(20).size.tolist()
