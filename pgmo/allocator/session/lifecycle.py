@@ -195,6 +195,8 @@ class Lifecycle:
         self._to_record = iterations or self._usual
         self._served = self._requested = 0
         self._latest.clear()
+        if not len(self._plans):
+            self._rule.begin()
         self._recorder.start(
             self.collector.iterations, has_plans=len(self._plans) > 0, tags=not self._has_given
         )

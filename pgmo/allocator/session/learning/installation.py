@@ -10,7 +10,8 @@ Where each iteration is like the last one, a plan maps nothing. It may take more
 once these have moved as many as are free between two iterations, as they do where streams lag
 behind each other. Where lengths vary or structures take turns, each departure from a plan moves
 pages out of the arena, and the next iteration moves them back; windows may move fewer. So such a
-plan pays only once windows have moved as many pages, as rent is paid before a house is bought.
+plan pays only once windows have moved as many pages during one recording, as rent is paid before a
+house is bought.
 Nothing is compared or planned before. A plan that has moved twice its pages more than windows would
 have is removed, and the next one has to wait for twice as many moves. So neither choice costs more
 than a small multiple of the better one (Karlin, Manasse, Rudolph and Sleator, "Competitive snoopy
@@ -36,7 +37,7 @@ class InstallationRule:
         state: of the session.
 
     Attributes:
-        moved: pages that windows have mapped at another address since a plan last served.
+        moved: pages that windows have mapped at another address since recording began.
         iterations: how many iterations that took.
         excess: pages that plans have moved beyond what windows would have moved.
         removed: how often plans were removed, for that or because they served too little.
@@ -49,6 +50,10 @@ class InstallationRule:
         self.iterations = 0
         self.excess = 0.0
         self.removed = 0
+
+    def begin(self) -> None:
+        """Begin to count what windows move: what they have moved before may not come again."""
+        self.moved = self.iterations = 0
 
     def served_by_windows(self, moved: int, iterations: int = 1) -> None:
         """Add iterations that no plan served.
@@ -75,8 +80,8 @@ class InstallationRule:
     def remove(self) -> None:
         """Note that plans were removed: the next ones have to wait for twice as many moves."""
         self.removed += 1
-        self.moved = self.iterations = 0
         self.excess = 0.0
+        self.begin()
 
     def passed(self, iterations: int) -> None:
         """Add so many iterations that plans served without a driver call."""
