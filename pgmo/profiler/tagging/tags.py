@@ -179,11 +179,12 @@ class Tagger(AbstractContextManager["Tagger"]):
     def _around(self, operator: Any, arguments: tuple[Any, ...], run: Callable[[], Any]) -> Any:
         if self._thread.running:
             return run()  # a kernel in a backward pass, which has its name already
-        module, phase = self._where()
         name = self._operators.get(operator)
         if name is None:
-            packet = getattr(operator, "overloadpacket", operator)
-            name = self._operators.setdefault(operator, str(packet))
+            name = self._operators.setdefault(operator, _name_of(operator))
+        if not name:
+            return run()  # as half of the operators of an optimizer's step
+        module, phase = self._where()
         if name == ADD and phase is BACKWARD and _has_storage_alone(arguments[0]):
             name = ADD_IN_PLACE
         self._set_tag(self._number(Tag(module, name, phase)))
@@ -244,6 +245,18 @@ class Tagger(AbstractContextManager["Tagger"]):
             return self._paths.owner(variable)
         sequence = getattr(node, "_sequence_nr", None)
         return self._of_node.get(sequence(), "") if callable(sequence) else ""
+
+
+def _name_of(operator: Any) -> str:
+    """Return what a report calls an operator; "" for one that is pointwise and in place.
+
+    It requests no memory. But of a sum in place the profile has to know: see `ADD_IN_PLACE`.
+    """
+    import torch
+
+    name = str(getattr(operator, "overloadpacket", operator))
+    in_place = name.endswith("_") and torch.Tag.pointwise in getattr(operator, "tags", ())
+    return "" if in_place and name != ADD_IN_PLACE else name
 
 
 def _not_other(phase: str) -> str:
