@@ -15,13 +15,13 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pgmo.allocator.ranks.world import world
 from pgmo.allocator.session.threads.card_memory import card_memory
 from pgmo.errors import ShareError
 from pgmo.locks import new_lock
 from pgmo.share.address import PRIORITY, VARIABLE
 from pgmo.share.client import Answer, Card, Client, Holder
 from pgmo.share.protocol import MOST_PRIORITY
+from pgmo.world import world
 
 if TYPE_CHECKING:
     from pgmo.allocator.session.open_sessions import OpenSession
