@@ -1,42 +1,30 @@
 """PyTorch on CUDA: installs the adapter of csrc/adapters/torch_cuda.cpp under `torch`."""
 
 import ctypes
-import importlib.util
 import os
-import sysconfig
-from contextlib import suppress
 from dataclasses import replace
 from functools import cache
-from importlib.machinery import ExtensionFileLoader
-from pathlib import Path
-from typing import Any
 
 import numpy as np
 
 from pgmo import _core
 from pgmo.allocator.adapters.adapter import Memory
 from pgmo.allocator.adapters.baseline import Baseline, baseline_of, observe
+from pgmo.allocator.adapters.card import Card
 from pgmo.allocator.adapters.kept_engines import claimed, kept_engine, release
 from pgmo.allocator.adapters.managed_hints import Hints
 from pgmo.allocator.adapters.optimizer_state import tell_of_states
 from pgmo.allocator.adapters.torch_cuda_source import (
     adapter_source,
-    imported_torch,
-    pybind_abi,
-    source_of,
     split_blocks,
     torch_with_cuda,
 )
-from pgmo.allocator.build.compile import AdapterSource, compiled_adapter
 from pgmo.allocator.build.library import AdapterLibrary, load_adapter
-from pgmo.allocator.build.prebuilt import find_prebuilt
 from pgmo.error_frames import held
 from pgmo.errors import AdapterError
 
 ALIGNMENT = 512
 """Of every block, in bytes: what PyTorch's own CUDA allocator gives."""
-
-_MODULE = "pgmo_torch_cuda_module"
 
 _ERROR_PATIENCE = 50
 """Milliseconds that a request which fails waits for another thread to drop an earlier error.
@@ -224,15 +212,23 @@ class TorchCuda:
         Raises:
             AdapterError: when the device cannot use any beyond its own, or there is not so much.
         """
-        from pgmo.allocator.managed.torch_pool import torch_card
-
-        torch_card(self.library, self.index).require_managed()
+        self.card().require_managed()
         memory = Memory()
         self.library.call(
             "pgmo_take_spill", self.index, ctypes.c_size_t(size), ctypes.byref(memory)
         )
         Hints(self.index).keep_on_host(memory.base, memory.bytes)
         return memory
+
+    def card(self) -> Card:
+        """The device's memory now.
+
+        Raises:
+            AdapterError: when the device does not answer.
+        """
+        out = (ctypes.c_uint64 * 3)()
+        self.library.call("pgmo_card", self.index, out)
+        return Card(self.device, free=out[0], total=out[1], concurrent=bool(out[2]))
 
     def empty_cache(self, *, pages: bool = False) -> None:
         """Returns cached memory to the driver, so that recording and replay never hold both."""
@@ -319,38 +315,6 @@ def torch_cuda(index: int | None = None, seat: int = 0) -> TorchCuda:
     return _adapters[index, seat]
 
 
-def torch_allocator() -> Any:
-    """The same adapter, for `torch.cuda.memory.change_current_allocator`.
-
-    That is torch's own way to exchange its allocator, and works only before CUDA is used. It is not
-    needed for `pgmo.optimize`, which installs the adapter at any time; sessions then find it there.
-    Until a session is open, everything is passed on to torch's own allocator.
-
-    Returns:
-        An object whose `allocator()` is a `torch._C._cuda_CUDAAllocator`.
-
-    Raises:
-        AdapterError: when torch, a compiler, or the headers of CUDA or Python are missing.
-
-    Example:
-        >>> torch.cuda.memory.change_current_allocator(pgmo.torch_allocator())  # doctest: +SKIP
-    """
-    torch = imported_torch()
-    library = adapter_library()
-    if pages_wanted():
-        library.call("pgmo_know_pages", ctypes.c_void_p(_core.pages_api()), 1)
-        tell_of_states(expect_lasting)
-    made = _wrapper().wrap(library.address("pgmo_adapter"))
-
-    class PgmoAllocator(torch.cuda.memory._CUDAAllocator):  # type: ignore[misc, name-defined]
-        """pgmo over torch's own allocator."""
-
-        def __init__(self) -> None:
-            self._allocator = made
-
-    return PgmoAllocator()
-
-
 def expect_lasting(on: bool) -> None:
     """Expect requests from now on to stay alive for good, or not, on any device."""
     adapter_library().ask("pgmo_expect_lasting", int(on))
@@ -384,43 +348,3 @@ def serve_without_session() -> None:
     library = adapter_library()
     library.call("pgmo_know_pages", ctypes.c_void_p(_core.pages_api()), 1)
     library.call("pgmo_install")
-
-
-@cache
-def _wrapper() -> Any:
-    """The small Python module that knows torch's type of allocators."""
-    source = module_source()
-    ready = find_prebuilt(source)
-    if ready is not None:
-        with suppress(ImportError):  # the system's libraries are too old for it
-            return _imported(ready)
-    include = sysconfig.get_path("include")
-    if not Path(include, "Python.h").exists():
-        raise AdapterError(
-            f"pgmo.torch_allocator() needs Python's own headers, which are not in {include}; "
-            "install them (Debian, Ubuntu: apt install python3-dev), or use pgmo.optimize(), which "
-            "does without"
-        )
-    with compiled_adapter(source) as path:
-        return _imported(path)
-
-
-def module_source() -> AdapterSource:
-    """How to compile the small Python module.
-
-    Raises:
-        AdapterError: when torch or CUDA's headers are missing, or torch's are not understood.
-    """
-    flags = pybind_abi(imported_torch()._C)
-    python = f"python {sysconfig.get_config_var('SOABI')}"
-    include = ("-isystem", sysconfig.get_path("include"))
-    return source_of(_MODULE, *flags, *include, "-lc10", "-lc10_cuda", abi=(*flags, python))
-
-
-def _imported(path: Path) -> Any:
-    loader = ExtensionFileLoader(_MODULE, str(path))
-    spec = importlib.util.spec_from_file_location(_MODULE, str(path), loader=loader)
-    assert spec is not None
-    module = importlib.util.module_from_spec(spec)
-    loader.exec_module(module)
-    return module

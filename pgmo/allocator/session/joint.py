@@ -18,8 +18,9 @@ from typing import Any, ParamSpec, Self, TypeVar
 
 from pgmo.allocator.adapters.adapter import Adapter
 from pgmo.allocator.adapters.cupy_through_torch import allocates_through_torch
+from pgmo.allocator.adapters.frameworks import FRAMEWORKS
 from pgmo.allocator.optimized import Optimized
-from pgmo.allocator.session.options import FRAMEWORKS, Options
+from pgmo.allocator.session.options import Options
 from pgmo.allocator.session.session import Session
 from pgmo.allocator.session.statistics import Phase, Summary
 from pgmo.allocator.session.threads.boundary import exclusive

@@ -279,8 +279,9 @@ class Session(Giving, Telling):
         try:
             self._busy = True
             known.lifecycle.end_iteration(known.turns.whole() and complete)
-            if self._unified is not None:
-                self._after_unified(self._unified)
+            state = known.lifecycle.state
+            if self._unified is not None and state.phase is Phase.REPLAY and state.plan is not None:
+                self._unified.after_replay(state.plan)
         finally:
             self._busy = False
             if self._to_be_closed:
@@ -290,15 +291,6 @@ class Session(Giving, Telling):
         with exclusive():
             if self._open and not self._is_forked:
                 self._end_iteration(complete)
-
-    def _after_unified(self, adapter: "UnifiedAdapter") -> None:
-        """Prepares the next iteration's memory, where it is unified."""
-        state = self._known.lifecycle.state
-        plan = state.plan if state.phase is Phase.REPLAY else None
-        if plan is not None and (text := adapter.after_replay(plan)):
-            state.warn(text)
-        if adapter.hints.note and adapter.hints.note not in state.notes:
-            state.notes.append(adapter.hints.note)
 
 
 def _never() -> bool:

@@ -140,5 +140,5 @@ class Telling:
         if self._unified is None:
             return summary
         return replace(
-            summary, managed=self._unified.peak(), card_room=self._unified.managed.card.free
+            summary, managed=self._unified.managed.peak, card_room=self._unified.managed.card.free
         )
