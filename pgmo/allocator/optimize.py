@@ -6,8 +6,8 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, ParamSpec, Required, TypedDict, TypeVar, Unpack, overload
 
 from pgmo.allocator.adapters.adapter import Adapter
-from pgmo.allocator.adapters.find import adapter_of
-from pgmo.allocator.optimized import Optimized
+from pgmo.allocator.adapters.find import adapter_of, cuda_adapter
+from pgmo.allocator.session.optimized import Optimized
 from pgmo.allocator.session.options import Options
 from pgmo.allocator.session.session import Session
 from pgmo.errors import OptionError
@@ -75,13 +75,13 @@ def _adapter_for(chosen: Options) -> Callable[[], Adapter]:
 
 
 def _unified(find: Callable[[], Adapter], device: object) -> Adapter:
-    from pgmo.allocator.adapters.torch_cuda import TorchCuda
     from pgmo.allocator.managed.context import make_managed
     from pgmo.allocator.managed.unified import UnifiedAdapter
 
-    adapter, memory = find(), make_managed(device)
-    assert isinstance(adapter, TorchCuda)
-    return UnifiedAdapter(adapter, memory)
+    managed = make_managed(device)
+    adapter = cuda_adapter(find())
+    assert adapter is not None
+    return UnifiedAdapter(adapter, managed)
 
 
 @overload

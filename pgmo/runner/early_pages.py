@@ -17,7 +17,7 @@ from pgmo.imports import after_import
 if TYPE_CHECKING:
     from pgmo.allocator.adapters.baseline import Baseline
     from pgmo.allocator.session.session import Session
-    from pgmo.allocator.session.statistics import Summary
+    from pgmo.allocator.session.verdict.summary import Summary
 
 
 def serve_from_the_start(tell: Callable[[str], object]) -> None:

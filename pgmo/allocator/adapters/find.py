@@ -2,9 +2,13 @@
 
 import functools
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 from pgmo.allocator.adapters.adapter import Adapter
 from pgmo.locks import new_reentrant_lock
+
+if TYPE_CHECKING:
+    from pgmo.allocator.adapters.torch_cuda import TorchCuda
 
 _finding = new_reentrant_lock()
 
@@ -48,3 +52,17 @@ def _has_cuda() -> bool:
         return False
     # A process that was forked after CUDA was initialized cannot use it, nor ask the driver.
     return not torch.cuda._is_in_bad_fork() and bool(torch.cuda.is_available())
+
+
+def cuda_adapter(adapter: Adapter) -> "TorchCuda | None":
+    """Return the adapter if it is PyTorch's of a CUDA device, and None otherwise.
+
+    Example:
+        >>> cuda_adapter(torch_cpu()) is None  # doctest: +SKIP
+        True
+    """
+    if not adapter.device.startswith("cuda"):
+        return None
+    from pgmo.allocator.adapters.torch_cuda import TorchCuda
+
+    return adapter if isinstance(adapter, TorchCuda) else None

@@ -19,12 +19,13 @@ from typing import Any, ParamSpec, Self, TypeVar
 from pgmo.allocator.adapters.adapter import Adapter
 from pgmo.allocator.adapters.cupy_through_torch import allocates_through_torch
 from pgmo.allocator.adapters.frameworks import FRAMEWORKS
-from pgmo.allocator.optimized import Optimized
+from pgmo.allocator.session.optimized import Optimized
 from pgmo.allocator.session.options import Options
 from pgmo.allocator.session.session import Session
-from pgmo.allocator.session.statistics import Phase, Summary
+from pgmo.allocator.session.statistics import Phase
 from pgmo.allocator.session.threads.boundary import exclusive
 from pgmo.allocator.session.verdict.notebook import summary_html
+from pgmo.allocator.session.verdict.summary import Summary
 from pgmo.allocator.sleeping.released import Released, State
 from pgmo.errors import OptionError, SessionError
 from pgmo.profiler.tagging.cupy_module import imported_cupy
@@ -52,7 +53,10 @@ class JointSummary:
 
     def _repr_html_(self) -> str:
         """What a notebook shows."""
-        shown = (summary_html(one, title=f"pgmo, {name}") for name, one in self.parts.items())
+        shown = (
+            summary_html(str(one), one.verdict, title=f"pgmo, {name}")
+            for name, one in self.parts.items()
+        )
         return "".join(shown)
 
     def __str__(self) -> str:

@@ -12,8 +12,8 @@ from pgmo.allocator.session.statistics import (
     MISS_REASONS,
     IterationStatistics,
     Phase,
-    Summary,
 )
+from pgmo.allocator.session.verdict.summary import Summary
 from pgmo.allocator.tuning import WORTHWHILE_SHARE
 from pgmo.locks import new_reentrant_lock
 from pgmo.packing.plan import Plan

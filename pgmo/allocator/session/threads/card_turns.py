@@ -17,23 +17,20 @@ import time
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import TYPE_CHECKING
 
+from pgmo import _core
 from pgmo.allocator import tuning
+from pgmo.allocator.session.threads.pauses import Pauses
 from pgmo.errors import SessionError
 
+if TYPE_CHECKING:
+    from pgmo.allocator.adapters.torch_cuda import TorchCuda
 
-class Seat(Protocol):
-    """A session's place among those on its device."""
-
-    def running(self) -> threading.Thread | None:
-        """The thread that is inside of an iteration of it, begun when it was alone."""
-
-    def begin(self, *, after_others: bool) -> None:
-        """It has the turn; `after_others`: another one had it last."""
-
-    def end(self) -> None:
-        """It has it no more."""
+PASSED_OVER = (
+    "another session has had the turn on this device for {:.0f} s; iterations go on without a "
+    "plan, from pages, until it gives the turn back: end its iterations, or close it"
+)
 
 
 @dataclass(eq=False)
@@ -42,7 +39,6 @@ class CardTurns:
 
     Args:
         deadline: seconds that anybody waits.
-        clock: seconds.
 
     Example:
         >>> turns = CardTurns()
@@ -52,15 +48,14 @@ class CardTurns:
     """
 
     deadline: float = tuning.TURN_DEADLINE
-    clock: Callable[[], float] = time.monotonic
     _changed: threading.Condition = field(default_factory=threading.Condition)
-    _seats: list[Seat] = field(default_factory=list)
+    _seats: list["CardSeat"] = field(default_factory=list)
     _waiting: deque[object] = field(default_factory=deque)
-    _holder: Seat | None = None
+    _holder: "CardSeat | None" = None
     _thread: threading.Thread | None = None
-    _last: Seat | None = None
+    _last: "CardSeat | None" = None
 
-    def join(self, seat: Seat) -> None:
+    def join(self, seat: "CardSeat") -> None:
         """One more session; those that have no turn are paused from now on."""
         with self._changed:
             self._seats.append(seat)
@@ -72,7 +67,7 @@ class CardTurns:
                     elif one is not self._holder:
                         one.end()
 
-    def leave(self, seat: Seat) -> None:
+    def leave(self, seat: "CardSeat") -> None:
         """A session has been closed."""
         with self._changed:
             if seat in self._seats:
@@ -88,11 +83,11 @@ class CardTurns:
         """Whether there are several sessions."""
         return len(self._seats) > 1
 
-    def holds(self, seat: Seat) -> bool:
+    def holds(self, seat: "CardSeat") -> bool:
         """Whether it is this session's turn, on the calling thread."""
         return self._holder is seat and self._thread is threading.current_thread()
 
-    def take(self, seat: Seat) -> bool:
+    def take(self, seat: "CardSeat") -> bool:
         """Waits for the turn.
 
         Returns:
@@ -110,10 +105,10 @@ class CardTurns:
                     "after the other, instead of session.step() behind it"
                 )
             self._waiting.append(ticket)
-            until = self.clock() + self.deadline
+            until = time.monotonic() + self.deadline
             try:
                 while not self._is_free(ticket):
-                    rest = until - self.clock()
+                    rest = until - time.monotonic()
                     if rest <= 0:
                         return False
                     self._changed.wait(min(rest, tuning.TURN_LOOK))
@@ -125,7 +120,7 @@ class CardTurns:
             seat.begin(after_others=after_others)
         return True
 
-    def give(self, seat: Seat) -> None:
+    def give(self, seat: "CardSeat") -> None:
         """The turn is over, if it was this session's on this thread."""
         with self._changed:
             if not self.holds(seat):
@@ -141,3 +136,96 @@ class CardTurns:
                 self._holder.end()
             self._holder = self._thread = None
         return self._holder is None and self._waiting[0] is ticket
+
+
+class CardSeat:
+    """The place of one session among those on its device, which has pages.
+
+    Args:
+        adapter: the session's.
+        turns: those of the device.
+        running: the thread that is inside of an iteration of the session.
+        warn: called with a note when a turn was waited for in vain.
+        paused: the pauses of the session's engine.
+        after_others: called when the turn begins and another session had the last one.
+
+    Attributes:
+        broken: whether an iteration was cut by the arrival of another session.
+
+    Example:
+        >>> pauses = Pauses(torch_cuda(0).engine)  # doctest: +SKIP
+        >>> seat = CardSeat(torch_cuda(0), CardTurns(), lambda: None, print, pauses)
+        ... # doctest: +SKIP
+        >>> seat.take()  # doctest: +SKIP
+        True
+    """
+
+    def __init__(
+        self,
+        adapter: "TorchCuda",
+        turns: CardTurns,
+        running: Callable[[], threading.Thread | None],
+        warn: Callable[[str], object],
+        paused: Pauses,
+        after_others: Callable[[], object] = lambda: None,
+    ) -> None:
+        self._adapter = adapter
+        self._turns = turns
+        self._warn = warn
+        self._after_others = after_others
+        self.running = running
+        self._alone = True  # so far
+        self._pauses, self._paused = paused, False
+        self.broken = False
+        turns.join(self)
+
+    @property
+    def shared(self) -> bool:
+        """Whether there are other sessions on the device, or have been."""
+        self._alone = self._alone and not self._turns.shared
+        return not self._alone
+
+    @property
+    def held(self) -> bool:
+        """Whether the calling thread has this session's turn."""
+        return self._turns.holds(self)
+
+    def take(self) -> bool:
+        """Waits for the turn; False: in vain.
+
+        Raises:
+            SessionError: when the calling thread has that of another session.
+        """
+        taken = self._turns.take(self)
+        if not taken:
+            self._warn(PASSED_OVER.format(self._turns.deadline))
+        return taken
+
+    def give(self) -> None:
+        """Ends the turn, if the calling thread has it."""
+        self._turns.give(self)
+
+    def leave(self) -> None:
+        """The session has been closed."""
+        self._turns.leave(self)
+        self._pauses.end(self)
+
+    # --- what the turns call ----------------------------------------------------------------------
+
+    def begin(self, *, after_others: bool) -> None:
+        """It has the turn: what idles in the arenas of others is its own."""
+        if after_others:
+            _core.forget_peak(self._adapter.space)
+            self._adapter.take_turn()
+            self._after_others()
+        self._pauses.end(self)
+        self._paused = False
+
+    def end(self) -> None:
+        """It has it no more, or has none yet."""
+        if self._paused:
+            return
+        began = bool(self._adapter.engine.threads())
+        self.broken = began and not self._turns.holds(self)
+        self._paused = True
+        self._pauses.begin(self)

@@ -9,8 +9,8 @@ no model                        the peak of live bytes, and what was taken for t
 from dataclasses import replace
 
 from pgmo.allocator.adapters.baseline import Baseline
-from pgmo.allocator.session.verdict.evidence import Evidence
 from pgmo.allocator.session.verdict.relations import contradictions, disagreements
+from pgmo.allocator.session.verdict.summary import Summary
 from pgmo.allocator.session.verdict.verdict import Verdict, compared
 from pgmo.units import format_bytes
 
@@ -18,19 +18,22 @@ _FEW = 4
 """Iterations that a plan may need: the first, two that agree, and one that shows late frees."""
 
 
-def judge(evidence: Evidence) -> Verdict:
+def judge(summary: Summary, baseline: Baseline | None = None, delegates: str = "") -> Verdict:
     """Return the verdict as things stand.
 
+    Args:
+        summary: the session's counters.
+        baseline: the device's figures since the model began; None where there is no model.
+        delegates: why the session serves nothing; "" where it may.
+
     Example:
-        >>> from pgmo.allocator.session.statistics import Summary
-        >>> print(judge(Evidence(Summary(2, 2, 0))))
+        >>> print(judge(Summary(2, 2, 0)))
         no block was served from a slot
     """
-    summary, baseline = evidence.summary, evidence.baseline
-    reason = _why_no_slots(evidence)
+    reason = delegates or _why_no_slots(summary)
     wrong = disagreements(summary)
     if baseline is None:
-        sentence, taken, live = _of_slots(evidence)
+        sentence, taken, live = _of_slots(summary)
         facts = Verdict(sentence, reason=reason, wrong=wrong, taken=taken, live=live)
         return replace(facts, since=summary.since)
     return judge_device(baseline, reason=reason, since=summary.since, wrong=wrong)
@@ -77,9 +80,8 @@ def judge_device(
     return Verdict(sentence, basis, reason, wrong, taken=taken, plain=plain, live=live, since=since)
 
 
-def _of_slots(evidence: Evidence) -> tuple[str, int, int]:
+def _of_slots(summary: Summary) -> tuple[str, int, int]:
     """Facts of a session without a model: the sentence, bytes of the arena, peak of its blocks."""
-    summary = evidence.summary
     live = summary.peak_slot_bytes
     if not summary.run_bytes_hit or not live:
         return "no block was served from a slot", 0, 0
@@ -92,13 +94,8 @@ def _of_slots(evidence: Evidence) -> tuple[str, int, int]:
     )
 
 
-def _why_no_slots(evidence: Evidence) -> str:
+def _why_no_slots(summary: Summary) -> str:
     """Return why no slot has served, or "" where one has, or where a plan waits and says so."""
-    summary = evidence.summary
-    if evidence.gave_up:
-        return evidence.gave_up
-    if evidence.recorded_only:
-        return "the session was opened with record_only"
     if summary.run_bytes_hit or summary.waits or not summary.iterations:
         return ""
     if summary.plans:

@@ -5,7 +5,7 @@ Text and lines have the colour of the text around them, so that it can be read i
 
 from html import escape
 
-from pgmo.allocator.session.statistics import Summary
+from pgmo.allocator.session.verdict.verdict import Verdict
 from pgmo.units import format_bytes
 
 _MOST = 40
@@ -15,19 +15,22 @@ _LONGEST = 300
 """Characters of a line."""
 
 
-def summary_html(summary: Summary, *, title: str = "pgmo", state: str = "") -> str:
-    """A summary as a small fragment of HTML, without a script.
+def summary_html(
+    text: str, verdict: Verdict | None, *, title: str = "pgmo", state: str = ""
+) -> str:
+    """Return a summary as a small fragment of HTML, without a script.
 
     Args:
-        summary: with a verdict or without.
+        text: of the summary.
+        verdict: of the summary; None without one.
         title: whose it is.
         state: what the session does at the moment; "" for nothing that has to be said.
 
     Example:
-        >>> summary_html(Summary(0, 0, 0)).count("<div")
+        >>> summary_html("pgmo: no iteration was seen", None).count("<div")
         1
     """
-    first, *lines = str(summary).splitlines()
+    first, *lines = text.splitlines()
     sentence = first.removeprefix("pgmo: ")
     told = f' <span style="opacity:.65">({escape(state)})</span>' if state else ""
     rows = "".join(_row(line) for line in lines[:_MOST])
@@ -41,13 +44,12 @@ def summary_html(summary: Summary, *, title: str = "pgmo", state: str = "") -> s
     )
     return (
         '<div style="max-width:60em;line-height:1.4"><p style="margin:.3em 0">'
-        f"<b>{escape(title)}</b>{told}: {escape(_cut(sentence))}</p>{_bars(summary)}{details}</div>"
+        f"<b>{escape(title)}</b>{told}: {escape(_cut(sentence))}</p>{_bars(verdict)}{details}</div>"
     )
 
 
-def _bars(summary: Summary) -> str:
+def _bars(verdict: Verdict | None) -> str:
     """What was needed beside what plain PyTorch would have reserved, where both are known."""
-    verdict = summary.verdict
     if verdict is None or not verdict.taken or not verdict.plain:
         return ""
     most = max(verdict.taken, verdict.plain)

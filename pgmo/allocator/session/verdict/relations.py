@@ -7,7 +7,7 @@ nothing, and tests fail on it.
 from collections.abc import Iterator
 
 from pgmo.allocator.adapters.baseline import Baseline
-from pgmo.allocator.session.statistics import Summary
+from pgmo.allocator.session.verdict.summary import Summary
 from pgmo.units import format_bytes
 
 

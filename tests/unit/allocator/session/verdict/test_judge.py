@@ -5,10 +5,9 @@ from dataclasses import replace
 import pytest
 
 from pgmo.allocator.adapters.baseline import Baseline, environment_settings
-from pgmo.allocator.session.statistics import Summary
-from pgmo.allocator.session.verdict.evidence import Evidence
 from pgmo.allocator.session.verdict.judge import judge, judge_device
 from pgmo.allocator.session.verdict.relations import contradictions, disagreements
+from pgmo.allocator.session.verdict.summary import Summary
 
 MIB = 1 << 20
 
@@ -116,7 +115,7 @@ def test_iterations_that_slots_served_while_recorded_are_named():
 
 def test_without_a_model_there_are_two_facts():
     told = summary(peak_slot_bytes=90 * MIB, arena=100 * MIB)
-    verdict = judge(Evidence(told))
+    verdict = judge(told)
     assert str(verdict) == "live bytes in slots peaked at 90.0 MiB; their arena takes 100 MiB"
     assert (verdict.plain, verdict.taken, verdict.live) == (0, 100 * MIB, 90 * MIB)
 
@@ -129,21 +128,20 @@ def test_the_share_from_slots_is_of_the_whole_run():
 
 
 @pytest.mark.parametrize(
-    ("told", "fields", "reason"),
+    ("told", "delegates", "reason"),
     [
-        (Summary(1, 1, 0), {}, "there were 1"),
-        (Summary(3, 3, 0), {}, "a plan needs two iterations that agree"),
-        (Summary(9, 9, 0), {}, "none of the 9 iterations could be planned yet"),
-        (Summary(9, 9, 0), {"recorded_only": True}, "opened with record_only"),
-        (Summary(9, 9, 0), {"gave_up": "nothing is ever freed"}, "nothing is ever freed"),
-        (Summary(4, 4, 0, plans=1), {}, "no iteration has followed its plan yet"),
+        (Summary(1, 1, 0), "", "there were 1"),
+        (Summary(3, 3, 0), "", "a plan needs two iterations that agree"),
+        (Summary(9, 9, 0), "", "none of the 9 iterations could be planned yet"),
+        (Summary(9, 9, 0), "nothing is ever freed", "nothing is ever freed"),
+        (Summary(4, 4, 0, plans=1), "", "no iteration has followed its plan yet"),
     ],
 )
-def test_a_session_without_slots_says_why(told, fields, reason):
-    alone = judge(Evidence(told, **fields))
+def test_a_session_without_slots_says_why(told, delegates, reason):
+    alone = judge(told, None, delegates)
     assert reason in alone.reason
     assert str(alone) == "no block was served from a slot"
-    with_model = judge(Evidence(told, FIGURES, **fields))
+    with_model = judge(told, FIGURES, delegates)
     assert reason in with_model.reason
     assert "23 % less" in str(with_model)
     assert f"plan       none: {with_model.reason}" in str(replace(told, verdict=with_model))
