@@ -14,7 +14,7 @@ from tests.unit.allocator.simulated import LAYERS, Loop, run
 @pytest.fixture
 def told(driver):
     """What the driver is told."""
-    return driver()[1]
+    return driver.told
 
 
 def test_plans_within_a_budget_serve_from_both_memories(cupy, told):
