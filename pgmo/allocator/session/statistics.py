@@ -109,11 +109,6 @@ class IterationStatistics:
         return 1 - unknown / self.requests if self.requests else 1.0
 
     @property
-    def bytes_unexpected(self) -> int:
-        """Sum of the sizes that were neither served from slots nor left out by the plan."""
-        return self.bytes_requested - self.bytes_hit - self.bytes_unplanned
-
-    @property
     def hit_bytes_rate(self) -> float:
         """Share of the bytes that were served from slots; 1 when there were none."""
         return self.bytes_hit / self.bytes_requested if self.bytes_requested else 1.0
