@@ -28,10 +28,6 @@ class Hints:
 
     Attributes:
         note: why no advice is given; "" while all is well.
-
-    Example:
-        >>> Hints(0).note  # doctest: +SKIP
-        ''
     """
 
     def __init__(self, index: int) -> None:

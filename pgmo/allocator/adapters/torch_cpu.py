@@ -8,7 +8,7 @@ from pathlib import Path
 
 from pgmo import _core
 from pgmo.allocator.adapters.adapter import Memory
-from pgmo.allocator.adapters.kept_engines import claimed, kept_engine, release
+from pgmo.allocator.adapters.engines import new_engine
 from pgmo.allocator.build.compile import AdapterSource
 from pgmo.allocator.build.library import load_adapter
 from pgmo.errors import AdapterError
@@ -23,12 +23,7 @@ _SPARING_LIMIT, _GLIBC_LIMIT = 128 << 10, 32 << 20
 
 
 class TorchCpu:
-    """The engine under PyTorch's CPU allocator. One per process: see `torch_cpu`.
-
-    Example:
-        >>> adapter = torch_cpu()  # doctest: +SKIP
-        >>> adapter.install()  # doctest: +SKIP
-    """
+    """The engine under PyTorch's CPU allocator. One per process: see `torch_cpu`."""
 
     name = "torch"
     note = ""
@@ -41,9 +36,7 @@ class TorchCpu:
         source = adapter_source()
         self.version = source.version
         self._library = load_adapter(source)
-        self.engine = kept_engine(self.device)
-        # Tensors may outlive every Python object here, and their blocks are the engine's.
-        self.engine.keep_forever()
+        self.engine = new_engine()
         self.engine.lend_idle(True)
 
     @property
@@ -60,12 +53,11 @@ class TorchCpu:
         Raises:
             AdapterError: when torch refuses, with its reason.
         """
-        with claimed(self.device, self.seat, self):
-            self._library.call(
-                "pgmo_install",
-                ctypes.c_void_p(_core.engine_api()),
-                ctypes.c_void_p(self.engine.handle),
-            )
+        self._library.call(
+            "pgmo_install",
+            ctypes.c_void_p(_core.engine_api()),
+            ctypes.c_void_p(self.engine.handle),
+        )
 
     def uninstall(self) -> None:
         """Takes the engine away again. Tensors made under it stay valid and free their blocks.
@@ -73,7 +65,6 @@ class TorchCpu:
         Raises:
             AdapterError: when somebody has put another allocator on top meanwhile.
         """
-        release(self.device, self.seat)
         self._library.call("pgmo_uninstall")
 
     def take_arena(self, size: int, stream: int) -> Memory:

@@ -11,7 +11,7 @@ from pgmo import _core
 from pgmo.allocator.adapters.adapter import Memory
 from pgmo.allocator.adapters.baseline import Baseline, baseline_of, observe
 from pgmo.allocator.adapters.card import Card
-from pgmo.allocator.adapters.kept_engines import claimed, kept_engine, release
+from pgmo.allocator.adapters.engines import new_engine
 from pgmo.allocator.adapters.managed_hints import Hints
 from pgmo.allocator.adapters.optimizer_state import tell_of_states
 from pgmo.allocator.adapters.torch_cuda_source import (
@@ -38,17 +38,12 @@ _FOREIGN = 0
 
 
 class TorchCuda:
-    """The engine under PyTorch's CUDA allocator, for one device. See `torch_cuda`.
-
-    Example:
-        >>> adapter = torch_cuda(0)  # doctest: +SKIP
-        >>> adapter.install()  # doctest: +SKIP
-    """
+    """The engine under PyTorch's CUDA allocator, for one device. See `torch_cuda`."""
 
     name = "torch"
     alignment = ALIGNMENT
 
-    def __init__(self, index: int, seat: int = 0, engine: _core.Engine | None = None) -> None:
+    def __init__(self, index: int, seat: int = 0) -> None:
         import torch
 
         self.index = index
@@ -59,9 +54,7 @@ class TorchCuda:
         self.pages = False
         self._limit = 0
         self._displaced_before = 0
-        self.engine = _core.Engine() if engine is None else engine
-        # Tensors may outlive every Python object here, and their blocks are the engine's.
-        self.engine.keep_forever()
+        self.engine = new_engine()
         self.library.call(
             "pgmo_connect",
             index,
@@ -95,21 +88,20 @@ class TorchCuda:
         """
         import torch
 
-        with claimed(self.device, self.seat, self):
-            torch.cuda.init()  # type: ignore[no-untyped-call]
-            self.library.call("pgmo_install")
-            self.library.call("pgmo_attend", self.index, 1)
-            self._displaced_before = self.library.ask("pgmo_displacements")
-            self.library.ask("pgmo_serve_pages", self.index, int(self.pages))
+        torch.cuda.init()  # type: ignore[no-untyped-call]
+        self.library.call("pgmo_install")
+        self.library.call("pgmo_attend", self.index, 1)
+        self._displaced_before = self.library.ask("pgmo_displacements")
+        self.library.ask("pgmo_serve_pages", self.index, int(self.pages))
+        if not self._has_company:
+            self.take_turn()
+        if self.pages:
+            self.engine.use_pages(self.space)
             if not self._has_company:
-                self.take_turn()
-            if self.pages:
-                self.engine.use_pages(self.space)
-                if not self._has_company:
-                    self._use_gaps()
-                if self._limit or not self._has_company:
-                    self.library.call("pgmo_limit_pages", self.index, ctypes.c_uint64(self._limit))
-                tell_of_states(expect_lasting)
+                self._use_gaps()
+            if self._limit or not self._has_company:
+                self.library.call("pgmo_limit_pages", self.index, ctypes.c_uint64(self._limit))
+            tell_of_states(expect_lasting)
         _open.add((self.index, self.seat))
 
     @property
@@ -156,7 +148,6 @@ class TorchCuda:
         Raises:
             AdapterError: when somebody has put another allocator on top meanwhile.
         """
-        release(self.device, self.seat)
         _open.discard((self.index, self.seat))
         if self._has_company:
             return
@@ -297,10 +288,6 @@ def torch_cuda(index: int | None = None, seat: int = 0) -> TorchCuda:
 
     Raises:
         AdapterError: when torch, CUDA, a compiler or headers are missing, or compiling fails.
-
-    Example:
-        >>> torch_cuda(0).device  # doctest: +SKIP
-        'cuda:0'
     """
     torch = torch_with_cuda()
     if index is None:
@@ -310,8 +297,7 @@ def torch_cuda(index: int | None = None, seat: int = 0) -> TorchCuda:
             f"there is no device cuda:{index}; this machine has {torch.cuda.device_count()}"
         )
     if (index, seat) not in _adapters:
-        engine = kept_engine(f"cuda:{index}", seat)
-        _adapters[index, seat] = TorchCuda(index, seat, engine)
+        _adapters[index, seat] = TorchCuda(index, seat)
     return _adapters[index, seat]
 
 

@@ -84,10 +84,6 @@ def compiled_adapter(source: AdapterSource) -> Iterator[Path]:
 
     Raises:
         AdapterError: when there is no compiler, or it fails; the message says what to do.
-
-    Example:
-        >>> with compiled_adapter(source) as path:  # doctest: +SKIP
-        ...     library = AdapterLibrary(path, source.what)
     """
 
     def build(folder: Path) -> Path:
@@ -113,10 +109,6 @@ def compiled_library(path: Path, what: str, build: Callable[[Path], Path]) -> It
 
     Raises:
         AdapterError: when the cache or the temporary folder is in the way; and what `build` raises.
-
-    Example:
-        >>> with compiled_library(path, "the stub", build) as library:  # doctest: +SKIP
-        ...     ctypes.CDLL(str(library))
     """
     with ExitStack() as opened:
         library, path = _open(path, what, build, opened)

@@ -19,9 +19,6 @@ class UnifiedAdapter:
     Args:
         adapter: PyTorch's adapter of the device.
         managed: its unified memory; not in use yet, unless the program uses it itself.
-
-    Example:
-        >>> adapter = UnifiedAdapter(torch_cuda(0), make_managed())  # doctest: +SKIP
     """
 
     pages = False

@@ -20,10 +20,6 @@ class Account:
         collector: has counted.
         recorder: has the tags of what was recorded.
         plans: those that serve.
-
-    Example:
-        >>> lifecycle.account.summary().iterations  # doctest: +SKIP
-        12
     """
 
     def __init__(

@@ -59,11 +59,6 @@ class Sleeping:
     Args:
         adapter: of the session.
         warn: called where nothing can sleep.
-
-    Example:
-        >>> sleeping = Sleeping(torch_cuda(0), print)  # doctest: +SKIP
-        >>> print(sleeping.release("host", None))  # doctest: +SKIP
-        6.00 GiB given back to the card, 2.00 GiB of it kept on the host
     """
 
     def __init__(self, adapter: Adapter, warn: Callable[[str], object]) -> None:

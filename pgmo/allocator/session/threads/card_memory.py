@@ -44,10 +44,6 @@ class CudaMemory:
 
     Args:
         adapter: of the device; of any session on it.
-
-    Example:
-        >>> CudaMemory(torch_cuda(0)).sizes().idle  # doctest: +SKIP
-        0
     """
 
     def __init__(self, adapter: "TorchCuda") -> None:
@@ -88,10 +84,6 @@ class HostMemory:
     Args:
         adapter: of the session.
         give_back: gives arenas back.
-
-    Example:
-        >>> HostMemory(adapter, sleeping.give_back).sizes().held  # doctest: +SKIP
-        1048576
     """
 
     def __init__(self, adapter: Adapter, give_back: Callable[[], object]) -> None:

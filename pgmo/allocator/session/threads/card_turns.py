@@ -151,13 +151,6 @@ class CardSeat:
 
     Attributes:
         broken: whether an iteration was cut by the arrival of another session.
-
-    Example:
-        >>> pauses = Pauses(torch_cuda(0).engine)  # doctest: +SKIP
-        >>> seat = CardSeat(torch_cuda(0), CardTurns(), lambda: None, print, pauses)
-        ... # doctest: +SKIP
-        >>> seat.take()  # doctest: +SKIP
-        True
     """
 
     def __init__(

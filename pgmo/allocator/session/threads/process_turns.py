@@ -40,10 +40,6 @@ class ProcessTurns:
     Args:
         client: asks the broker.
         told: gets a sentence when a turn was waited for in vain.
-
-    Example:
-        >>> turns.take(session)  # doctest: +SKIP
-        >>> turns.give(session)  # doctest: +SKIP
     """
 
     def __init__(self, client: Client, told: Callable[[str], object]) -> None:
