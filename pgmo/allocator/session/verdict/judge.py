@@ -6,10 +6,8 @@ plain PyTorch would run out     "7.60 GiB, where plain PyTorch would have had no
 no model                        the peak of live bytes, and what was taken for them
 """
 
-from dataclasses import replace
-
 from pgmo.allocator.adapters.baseline import Baseline
-from pgmo.allocator.session.verdict.relations import contradictions, disagreements
+from pgmo.allocator.session.verdict.relations import contradictions
 from pgmo.allocator.session.verdict.summary import Summary
 from pgmo.allocator.session.verdict.verdict import Verdict, compared
 from pgmo.units import format_bytes
@@ -31,31 +29,26 @@ def judge(summary: Summary, baseline: Baseline | None = None, delegates: str = "
         no block was served from a slot
     """
     reason = delegates or _why_no_slots(summary)
-    wrong = disagreements(summary)
-    if baseline is None:
-        sentence, taken, live = _of_slots(summary)
-        facts = Verdict(sentence, reason=reason, wrong=wrong, taken=taken, live=live)
-        return replace(facts, since=summary.since)
-    return judge_device(baseline, reason=reason, since=summary.since, wrong=wrong)
+    if baseline is not None:
+        return judge_device(baseline, reason=reason, since=summary.since)
+    sentence, taken, live = _of_slots(summary)
+    return Verdict(sentence, reason=reason, taken=taken, live=live, since=summary.since)
 
 
-def judge_device(
-    baseline: Baseline, *, reason: str = "", since: int = 0, wrong: tuple[str, ...] = ()
-) -> Verdict:
+def judge_device(baseline: Baseline, *, reason: str = "", since: int = 0) -> Verdict:
     """Return the verdict on a device, for all of the process since the model began.
 
     Args:
         baseline: the figures of the device.
         reason: why no slot has served; "" where one has.
         since: the first iteration that slots served, counted from 1; 0 for none.
-        wrong: relations that are violated elsewhere.
 
     Example:
         >>> figures = Baseline(99, 99, 50, 50, 76, 76, 200, 9, retries=0, failures=0, broken=0)
         >>> print(judge_device(figures))
         76 B instead of 99 B (23 % less)
     """
-    wrong = (*contradictions(baseline), *wrong)
+    wrong = contradictions(baseline)
     taken, live, plain = baseline.peak_taken, baseline.peak_live, baseline.peak_reserved
     basis = (
         f"counted: {format_bytes(taken)} of the card at most, for {format_bytes(live)} of live "
