@@ -7,7 +7,7 @@ from functools import cache
 from pathlib import Path
 
 from pgmo import _core
-from pgmo.allocator.adapters.adapter import Memory
+from pgmo.allocator.adapters.adapter import Adapter, Memory
 from pgmo.allocator.adapters.engines import new_engine
 from pgmo.allocator.build.compile import AdapterSource
 from pgmo.allocator.build.library import load_adapter
@@ -22,15 +22,12 @@ _MALLOC_VARIABLES = ("MALLOC_MMAP_THRESHOLD_", "MALLOC_TRIM_THRESHOLD_", "GLIBC_
 _SPARING_LIMIT, _GLIBC_LIMIT = 128 << 10, 32 << 20
 
 
-class TorchCpu:
+class TorchCpu(Adapter):
     """The engine under PyTorch's CPU allocator. One per process: see `torch_cpu`."""
 
     name = "torch"
-    note = ""
     device = "cpu"
     alignment = ALIGNMENT
-    pages = False
-    seat = 0
 
     def __init__(self) -> None:
         source = adapter_source()
@@ -38,14 +35,6 @@ class TorchCpu:
         self._library = load_adapter(source)
         self.engine = new_engine()
         self.engine.lend_idle(True)
-
-    @property
-    def steps_aside(self) -> str:
-        """Return "": an arena suits this allocator."""
-        return ""
-
-    def choose_pages(self, wanted: bool, limit: int) -> None:
-        """The framework has no pages of ours."""
 
     def install(self) -> None:
         """Puts the engine under torch's current CPU allocator; nothing happens if it is there.
@@ -110,12 +99,6 @@ class TorchCpu:
             limit = _SPARING_LIMIT if on else _GLIBC_LIMIT
             mallopt(_M_MMAP_THRESHOLD, limit)
             mallopt(_M_TRIM_THRESHOLD, 2 * limit)
-
-    def advise(self, text: str) -> None:
-        """Errors of the CPU's allocator say nothing besides."""
-
-    def baseline(self) -> None:
-        """Return None: the CPU has no caching allocator."""
 
 
 @cache

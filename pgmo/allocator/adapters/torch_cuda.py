@@ -8,7 +8,7 @@ from functools import cache
 import numpy as np
 
 from pgmo import _core
-from pgmo.allocator.adapters.adapter import Memory
+from pgmo.allocator.adapters.adapter import Adapter, Memory
 from pgmo.allocator.adapters.baseline import Baseline, baseline_of, observe
 from pgmo.allocator.adapters.card import Card
 from pgmo.allocator.adapters.engines import new_engine
@@ -37,7 +37,7 @@ _FOREIGN = 0
 """Kind of a living block: the framework's."""
 
 
-class TorchCuda:
+class TorchCuda(Adapter):
     """The engine under PyTorch's CUDA allocator, for one device. See `torch_cuda`."""
 
     name = "torch"
@@ -226,9 +226,6 @@ class TorchCuda:
         self.library.ask("pgmo_poll", self.index)
         if pages or not self.pages:  # those go where they are needed
             self.library.call("pgmo_empty_cache")
-
-    def spare_memory(self, on: bool) -> None:
-        """Nothing to do: torch's allocator has no such choice that could be taken back."""
 
     @property
     def space(self) -> int:

@@ -4,7 +4,7 @@ session ──▶ UnifiedAdapter ──▶ the framework's adapter ──▶ a p
                 └─ at the end of each iteration: what the next one needs first is prefetched
 """
 
-from pgmo.allocator.adapters.adapter import Memory
+from pgmo.allocator.adapters.adapter import Adapter, Memory
 from pgmo.allocator.adapters.managed_hints import Hints
 from pgmo.allocator.adapters.torch_cuda import TorchCuda
 from pgmo.allocator.managed.context import Managed, in_use
@@ -13,17 +13,13 @@ from pgmo.allocator.plans.layout import extents
 from pgmo.packing.plan import Plan
 
 
-class UnifiedAdapter:
+class UnifiedAdapter(Adapter):
     """An adapter that keeps what it serves, and what it takes, in unified memory.
 
     Args:
         adapter: PyTorch's adapter of the device.
         managed: its unified memory; not in use yet, unless the program uses it itself.
     """
-
-    pages = False
-    seat = 0
-    steps_aside = ""
 
     def __init__(self, adapter: TorchCuda, managed: Managed) -> None:
         self._adapter = adapter
@@ -97,16 +93,9 @@ class UnifiedAdapter:
         self.managed.renew()
         self._adapter.empty_cache()
 
-    def spare_memory(self, on: bool) -> None:
-        """As the framework does."""
-        self._adapter.spare_memory(on)
-
     def advise(self, text: str) -> None:
         """Set the text that out-of-memory errors add."""
         self._adapter.advise(text)
-
-    def baseline(self) -> None:
-        """Return None: unified memory is the host's as well."""
 
     def after_replay(self, plan: Plan) -> None:
         """Prefetches for the next iteration, which follows the plan."""

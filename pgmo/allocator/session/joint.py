@@ -52,10 +52,7 @@ class JointSummary:
 
     def _repr_html_(self) -> str:
         """What a notebook shows."""
-        shown = (
-            summary_html(str(one), one.verdict, title=f"pgmo, {name}")
-            for name, one in self.parts.items()
-        )
+        shown = (summary_html(str(one), title=f"pgmo, {name}") for name, one in self.parts.items())
         return "".join(shown)
 
     def __str__(self) -> str:

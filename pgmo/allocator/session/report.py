@@ -61,8 +61,7 @@ class SessionReport:
 
         title = f"pgmo session on {self.device}" if self.device else "pgmo session"
         state = str(self.phase) if self._lifecycle else "not opened"
-        summary = self.summary()
-        return summary_html(str(summary), summary.verdict, title=title, state=state)
+        return summary_html(str(self.summary()), title=title, state=state)
 
     def report(self, *, height: int = 900) -> NotebookFrame:
         """The report of the iteration that is replayed, as one page that begins with the verdict.

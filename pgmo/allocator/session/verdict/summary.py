@@ -99,7 +99,7 @@ class Summary:
         """What a notebook shows."""
         from pgmo.allocator.session.verdict.notebook import summary_html
 
-        return summary_html(str(self), self.verdict)
+        return summary_html(str(self))
 
     def __str__(self) -> str:
         if not self.iterations:
