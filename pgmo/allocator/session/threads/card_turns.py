@@ -35,111 +35,23 @@ PASSED_OVER = (
 
 @dataclass(eq=False)
 class CardTurns:
-    """Whose turn it is on one device. Any thread may call anything.
+    """Whose turn it is on one device; for its seats.
 
     Args:
         deadline: seconds that anybody waits.
-
-    Example:
-        >>> turns = CardTurns()
-        >>> turns.join(seat)  # doctest: +SKIP
-        >>> turns.take(seat)  # doctest: +SKIP
-        True
     """
 
     deadline: float = tuning.TURN_DEADLINE
-    _changed: threading.Condition = field(default_factory=threading.Condition)
-    _seats: list["CardSeat"] = field(default_factory=list)
-    _waiting: deque[object] = field(default_factory=deque)
-    _holder: "CardSeat | None" = None
-    _thread: threading.Thread | None = None
-    _last: "CardSeat | None" = None
-
-    def join(self, seat: "CardSeat") -> None:
-        """One more session; those that have no turn are paused from now on."""
-        with self._changed:
-            self._seats.append(seat)
-            if len(self._seats) > 1:
-                for one in self._seats:
-                    inside = one.running()
-                    if self._holder is None and inside is not None:
-                        self._holder, self._thread, self._last = one, inside, one
-                    elif one is not self._holder:
-                        one.end()
-
-    def leave(self, seat: "CardSeat") -> None:
-        """A session has been closed."""
-        with self._changed:
-            if seat in self._seats:
-                self._seats.remove(seat)
-            if self._holder is seat:
-                self._holder = self._thread = None
-            if self._last is seat:
-                self._last = None
-            self._changed.notify_all()
-
-    @property
-    def shared(self) -> bool:
-        """Whether there are several sessions."""
-        return len(self._seats) > 1
-
-    def holds(self, seat: "CardSeat") -> bool:
-        """Whether it is this session's turn, on the calling thread."""
-        return self._holder is seat and self._thread is threading.current_thread()
-
-    def take(self, seat: "CardSeat") -> bool:
-        """Waits for the turn.
-
-        Returns:
-            False when the deadline has passed. The iteration goes on without.
-
-        Raises:
-            SessionError: when the calling thread has the turn of another session.
-        """
-        me, ticket = threading.current_thread(), object()
-        with self._changed:
-            if self._thread is me and self._holder is not None:
-                raise SessionError(
-                    "an iteration of another session on this device goes on in this thread; where "
-                    "sessions take turns, put session.iteration() around each iteration, one "
-                    "after the other, instead of session.step() behind it"
-                )
-            self._waiting.append(ticket)
-            until = time.monotonic() + self.deadline
-            try:
-                while not self._is_free(ticket):
-                    rest = until - time.monotonic()
-                    if rest <= 0:
-                        return False
-                    self._changed.wait(min(rest, tuning.TURN_LOOK))
-            finally:
-                self._waiting.remove(ticket)
-                self._changed.notify_all()
-            self._holder, self._thread = seat, me
-            after_others, self._last = self._last is not seat, seat
-            seat.begin(after_others=after_others)
-        return True
-
-    def give(self, seat: "CardSeat") -> None:
-        """The turn is over, if it was this session's on this thread."""
-        with self._changed:
-            if not self.holds(seat):
-                return
-            if len(self._seats) > 1:
-                seat.end()
-            self._holder = self._thread = None
-            self._changed.notify_all()
-
-    def _is_free(self, ticket: object) -> bool:
-        if self._thread is not None and not self._thread.is_alive():
-            if self._holder is not None:
-                self._holder.end()
-            self._holder = self._thread = None
-        return self._holder is None and self._waiting[0] is ticket
+    changed: threading.Condition = field(default_factory=threading.Condition)
+    seats: list["CardSeat"] = field(default_factory=list)
+    waiting: deque[object] = field(default_factory=deque)
+    holder: "CardSeat | None" = None
+    thread: threading.Thread | None = None
+    last: "CardSeat | None" = None
 
 
 class CardSeat:
-    """The place of one session among those on its device, which has pages.
+    """The place of one session among those on its device, which has pages. For any thread.
 
     Args:
         adapter: the session's.
@@ -164,46 +76,105 @@ class CardSeat:
     ) -> None:
         self._adapter = adapter
         self._turns = turns
+        self._running = running
         self._warn = warn
-        self._after_others = after_others
-        self.running = running
-        self._alone = True  # so far
         self._pauses, self._paused = paused, False
+        self._after_others = after_others
+        self._alone = True  # so far
         self.broken = False
-        turns.join(self)
+        self._join()
+
+    def _join(self) -> None:
+        """Sessions that have no turn are paused from now on, if there are several."""
+        turns = self._turns
+        with turns.changed:
+            turns.seats.append(self)
+            if len(turns.seats) == 1:
+                return
+            for one in turns.seats:
+                inside = one._running()
+                if turns.holder is None and inside is not None:
+                    turns.holder, turns.thread, turns.last = one, inside, one
+                elif one is not turns.holder:
+                    one.end()
+
+    def leave(self) -> None:
+        """The session has been closed."""
+        turns = self._turns
+        with turns.changed:
+            if self in turns.seats:
+                turns.seats.remove(self)
+            if turns.holder is self:
+                turns.holder = turns.thread = None
+            if turns.last is self:
+                turns.last = None
+            turns.changed.notify_all()
+        self._pauses.end(self)
 
     @property
     def shared(self) -> bool:
         """Whether there are other sessions on the device, or have been."""
-        self._alone = self._alone and not self._turns.shared
+        self._alone = self._alone and len(self._turns.seats) <= 1
         return not self._alone
 
     @property
     def held(self) -> bool:
         """Whether the calling thread has this session's turn."""
-        return self._turns.holds(self)
+        return self._turns.holder is self and self._turns.thread is threading.current_thread()
 
     def take(self) -> bool:
-        """Waits for the turn; False: in vain.
+        """Waits for the turn.
+
+        Returns:
+            False when the deadline has passed. The iteration goes on without.
 
         Raises:
-            SessionError: when the calling thread has that of another session.
+            SessionError: when the calling thread has the turn of another session.
         """
-        taken = self._turns.take(self)
+        turns = self._turns
+        me, ticket = threading.current_thread(), object()
+        with turns.changed:
+            if turns.thread is me and turns.holder is not None:
+                raise SessionError(
+                    "an iteration of another session on this device goes on in this thread; where "
+                    "sessions take turns, put session.iteration() around each iteration, one "
+                    "after the other, instead of session.step() behind it"
+                )
+            turns.waiting.append(ticket)
+            until = time.monotonic() + turns.deadline
+            try:
+                while not self._is_free(ticket) and (rest := until - time.monotonic()) > 0:
+                    turns.changed.wait(min(rest, tuning.TURN_LOOK))
+                taken = self._is_free(ticket)
+            finally:
+                turns.waiting.remove(ticket)
+                turns.changed.notify_all()
+            if taken:
+                turns.holder, turns.thread = self, me
+                after_others, turns.last = turns.last is not self, self
+                self.begin(after_others=after_others)
         if not taken:
-            self._warn(PASSED_OVER.format(self._turns.deadline))
+            self._warn(PASSED_OVER.format(turns.deadline))
         return taken
 
     def give(self) -> None:
         """Ends the turn, if the calling thread has it."""
-        self._turns.give(self)
+        turns = self._turns
+        with turns.changed:
+            if not self.held:
+                return
+            if len(turns.seats) > 1:
+                self.end()
+            turns.holder = turns.thread = None
+            turns.changed.notify_all()
 
-    def leave(self) -> None:
-        """The session has been closed."""
-        self._turns.leave(self)
-        self._pauses.end(self)
-
-    # --- what the turns call ----------------------------------------------------------------------
+    def _is_free(self, ticket: object) -> bool:
+        turns = self._turns
+        if turns.thread is not None and not turns.thread.is_alive():
+            if turns.holder is not None:
+                turns.holder.end()
+            turns.holder = turns.thread = None
+        return turns.holder is None and turns.waiting[0] is ticket
 
     def begin(self, *, after_others: bool) -> None:
         """It has the turn: what idles in the arenas of others is its own."""
@@ -219,6 +190,6 @@ class CardSeat:
         if self._paused:
             return
         began = bool(self._adapter.engine.threads())
-        self.broken = began and not self._turns.holds(self)
+        self.broken = began and not self.held
         self._paused = True
         self._pauses.begin(self)
