@@ -35,7 +35,7 @@ TYPE_CHECKING = False  # typing's own takes longer to import than all that is im
 if TYPE_CHECKING:
     from pgmo.allocator.adapters.cupy import cupy_allocator
     from pgmo.allocator.adapters.cupy_through_torch import cupy_torch_allocator
-    from pgmo.allocator.adapters.torch_cuda import torch_allocator
+    from pgmo.allocator.adapters.torch_allocator import torch_allocator
     from pgmo.allocator.managed.context import managed
     from pgmo.allocator.memory_stats import memory_stats
     from pgmo.allocator.optimize import optimize
@@ -108,7 +108,7 @@ _HOMES = {
     "plan": "pgmo.packing.planner",
     "recompute": "pgmo.recompute.package",
     "session_of": "pgmo.serving.wrap",
-    "torch_allocator": "pgmo.allocator.adapters.torch_cuda",
+    "torch_allocator": "pgmo.allocator.adapters.torch_allocator",
     "unwrap": "pgmo.serving.wrap",
     "wrap": "pgmo.serving.wrap",
 }

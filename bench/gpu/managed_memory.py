@@ -3,7 +3,7 @@
     python bench/gpu/managed_memory.py --seconds 60
     python bench/gpu/managed_memory.py --quick          few steps, to see that it works
 
-First copies in unified memory against copies in device memory (`pgmo.allocator.managed.slowdown`).
+First copies in unified memory against copies in device memory, in turns, for clocks change.
 Then a step of a GPT in replay: in device memory; in unified memory, with all pages on the card;
 with the whole arena on the host before each step, as if others had needed the card, once moved back
 page by page as it is touched and once prefetched in the order of the plan; and with half of the
@@ -24,26 +24,45 @@ from _machine import add_common_options
 sys.path.insert(0, str(ROOT))
 
 STEPS, QUICK_STEPS, WARM_UP = 9, 2, 8
+COPIES, COPY_ROUNDS = 10, 7
 BATCH = 256  # an arena of hundreds of MiB: with a small one only launches are timed
 
 
 def copies(free: int) -> dict[str, Any]:
-    """The probe's figures, by framework."""
-    from pgmo.allocator.managed.slowdown import slowdown
+    """Seconds of a copy in unified memory against that in device memory, where both fit."""
+    import torch
+
+    import pgmo
 
     size = min(1 << 30, free // 8)
-    found: dict[str, Any] = {}
-    for framework in ("torch", "cupy"):
-        tidy_up()
-        try:
-            measured = slowdown(size, framework=framework)
-        except Exception as error:  # CuPy raises whatever the driver says
-            print(f"{framework}: not measured ({error})", file=sys.stderr)
-            continue
-        print(f"{framework}: {measured}")
-        found[framework] = {"factor": measured.factor, "bytes": size}
     tidy_up()
-    return found
+    buffers = {"device": _pair(size)}
+    with pgmo.managed():
+        buffers["managed"] = _pair(size)
+    samples: dict[str, list[float]] = {"device": [], "managed": []}
+    for number in range(COPY_ROUNDS):
+        for kind in ("device", "managed") if number % 2 == 0 else ("managed", "device"):
+            source, target = buffers[kind]
+            torch.cuda.synchronize()
+            begin = time.perf_counter()
+            for _ in range(COPIES):
+                target.copy_(source)
+            torch.cuda.synchronize()
+            samples[kind].append((time.perf_counter() - begin) / COPIES)
+    device, unified = (statistics.median(samples[kind]) for kind in ("device", "managed"))
+    print(f"copy of {size:,} bytes: {device * 1e3:.2f} ms, {unified * 1e3:.2f} in unified memory")
+    buffers.clear()
+    tidy_up()
+    return {"torch": {"factor": unified / device, "bytes": size}}
+
+
+def _pair(size: int) -> tuple[Any, Any]:
+    """Two buffers; the first copy brings their pages to the card."""
+    import torch
+
+    source, target = (torch.zeros(size, dtype=torch.uint8, device="cuda") for _ in range(2))
+    target.copy_(source)
+    return source, target
 
 
 def median_step(work: Callable[[], object], before: Callable[[], object], times: int) -> float:
@@ -130,8 +149,6 @@ def tidy_up() -> None:
 
     gc.collect()
     torch.cuda.empty_cache()
-    if "cupy" in sys.modules:
-        sys.modules["cupy"].get_default_memory_pool().free_all_blocks()
 
 
 def unified_steps(free: int, times: int) -> dict[str, float]:
@@ -141,7 +158,7 @@ def unified_steps(free: int, times: int) -> dict[str, float]:
     unified = Trained(memory="managed")
     framework = unified.session._unified
     assert isinstance(framework, UnifiedAdapter)
-    if framework.peak() > free:
+    if framework.managed.peak > free:
         sys.exit("more unified memory was held than the card had free: nothing was compared")
     found = {"managed": median_step(unified.step, lambda: None, times)}
     plan = unified.session.plan

@@ -1,6 +1,6 @@
 """pgmo's own figures for a device, beside those of `torch.cuda.memory_stats`."""
 
-from pgmo.allocator.optimize import adapter_of
+from pgmo.allocator.adapters.find import adapter_of
 from pgmo.allocator.session.options import Options
 from pgmo.allocator.session.session import active_session
 

@@ -8,7 +8,8 @@ from dataclasses import replace
 
 import numpy as np
 
-from pgmo.allocator.optimize import adapter_of, optimize
+from pgmo.allocator.adapters.find import adapter_of
+from pgmo.allocator.optimize import optimize
 from pgmo.allocator.session import open_sessions
 from pgmo.allocator.session.session import Session
 from pgmo.errors import SessionError

@@ -6,11 +6,11 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, ParamSpec, Required, TypedDict, TypeVar, Unpack, overload
 
 from pgmo.allocator.adapters.adapter import Adapter
-from pgmo.allocator.optimized import Optimized
+from pgmo.allocator.adapters.find import adapter_of, cuda_adapter
+from pgmo.allocator.session.optimized import Optimized
 from pgmo.allocator.session.options import Options
 from pgmo.allocator.session.session import Session
 from pgmo.errors import OptionError
-from pgmo.locks import new_reentrant_lock
 from pgmo.packing.plan import Plan
 from pgmo.profiler.profile import Profile
 
@@ -66,61 +66,22 @@ class _Fields(CommonFields, total=False):
     framework: Any
 
 
-_finding = new_reentrant_lock()
-
-
-def adapter_of(device: object, framework: str = "torch") -> Callable[[], Adapter]:
-    """Finds the adapter of a device, when the session opens.
-
-    Example:
-        >>> adapter_of("cpu")().device  # doctest: +SKIP
-        'cpu'
-    """
-    name = str(device)
-    _, _, index = name.partition(":")
-    find: Callable[[], Adapter]
-    # Each adapter brings modules that programs on the other devices need not wait for.
-    if framework == "cupy":
-        from pgmo.allocator.adapters.cupy import cupy_adapter
-
-        find = functools.partial(cupy_adapter, int(index) if index else None)
-    elif name == "cpu" or (device is None and not _has_cuda()):
-        from pgmo.allocator.adapters.torch_cpu import torch_cpu
-
-        find = torch_cpu
-    else:
-        from pgmo.allocator.adapters.torch_cuda import torch_cuda
-
-        find = functools.partial(torch_cuda, int(index) if index else None)
-
-    def find_alone() -> Adapter:
-        with _finding:  # two threads would make, and compile, two of what there is one of
-            return find()
-
-    return find_alone
-
-
 def _adapter_for(chosen: Options) -> Callable[[], Adapter]:
     """Finds the adapter that a session with these options needs."""
     found = adapter_of(chosen.device, chosen.framework)
     if chosen.memory == "managed":
-        return functools.partial(_unified, found, chosen)
+        return functools.partial(_unified, found, chosen.device)
     return found
 
 
-def _unified(find: Callable[[], Adapter], chosen: Options) -> Adapter:
-    from pgmo.allocator.managed.unified import unified
+def _unified(find: Callable[[], Adapter], device: object) -> Adapter:
+    from pgmo.allocator.managed.context import make_managed
+    from pgmo.allocator.managed.unified import UnifiedAdapter
 
-    return unified(find, chosen.framework, chosen.device)
-
-
-def _has_cuda() -> bool:
-    try:
-        import torch
-    except ImportError:
-        return False
-    # A process that was forked after CUDA was initialized cannot use it, nor ask the driver.
-    return not torch.cuda._is_in_bad_fork() and bool(torch.cuda.is_available())
+    managed = make_managed(device)
+    adapter = cuda_adapter(find())
+    assert adapter is not None
+    return UnifiedAdapter(adapter, managed)
 
 
 @overload

@@ -96,7 +96,3 @@ TURN_DEADLINE = 60.0
 
 TURN_LOOK = 1.0
 """Seconds after which it checks whether the thread that has the turn still lives."""
-
-THREAD_SHARE = 0.05
-"""Share of an iteration's requests from which on a thread counts among those that request
-memory."""

@@ -6,13 +6,9 @@ import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
-from pgmo.allocator.build.adapter_cache import (
-    ADAPTERS,
-    DistrustError,
-    left_behind,
-    open_folder,
-)
-from pgmo.files.cache_folder import cache_directory
+from pgmo.allocator.build.adapter_cache import ADAPTERS, LEFT
+from pgmo.files.cache_folder import DistrustError, cache_directory, open_folder, reach
+from pgmo.files.leftovers import leftovers
 
 _ADAPTER = 1 << 20
 """Bytes to try to write: adapters take less."""
@@ -65,7 +61,7 @@ def look_at_cache() -> Cache:
     except OSError as problem:
         error = f"{problem.strerror or problem} ({there})"
     try:
-        folder = open_folder(root, make=False)
+        folder = open_folder(root, ADAPTERS, make=False)
     except DistrustError as problem:
         return Cache(root, error, free, distrust=str(problem))
     except NotADirectoryError:
@@ -78,9 +74,9 @@ def look_at_cache() -> Cache:
             for name in os.listdir(folder)
             if name.endswith(".so")
         ]
-        return Cache(
-            root, error, free, adapters=len(sizes), size=sum(sizes), left=left_behind(folder)
-        )
+        # What is being compiled has a lock, which says nothing of what was left.
+        left = sum(not path.name.endswith(".lock") for path in leftovers(reach(folder), LEFT))
+        return Cache(root, error, free, adapters=len(sizes), size=sum(sizes), left=left)
     except OSError:
         return Cache(root, error, free)
     finally:

@@ -158,10 +158,10 @@ def _unified(index: int) -> bool | None:
 
 def _adapter(source: "Callable[[], AdapterSource]", build: bool) -> dict[str, Any]:
     """The state of an adapter: there, missing, or why it cannot be had or is not loaded."""
-    from pgmo.allocator.build.adapter_cache import DamageError, DistrustError
     from pgmo.allocator.build.compile import adapter_path, compiled_adapter, kept_adapter
     from pgmo.allocator.build.prebuilt import find_prebuilt
     from pgmo.errors import AdapterError
+    from pgmo.files.cache_folder import DamageError, DistrustError
 
     about = {}
     try:

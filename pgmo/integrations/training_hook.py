@@ -9,11 +9,11 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 from pgmo.allocator.optimize import optimize
-from pgmo.allocator.ranks.world import world
 from pgmo.allocator.session.options import Options
 from pgmo.errors import OptionError, PgmoError
 from pgmo.runner.out_of_memory import is_out_of_memory, save_out_of_memory, tell
 from pgmo.user_warnings import warn_user
+from pgmo.world import world
 
 if TYPE_CHECKING:
     from pgmo.allocator.session.session import Session

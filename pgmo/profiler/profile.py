@@ -5,7 +5,7 @@ import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import Any, NoReturn
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -17,9 +17,6 @@ from pgmo.profiler.ordering.order import Order
 from pgmo.profiler.tag import Tag
 from pgmo.profiler.trace import Trace
 from pgmo.units import format_bytes
-
-if TYPE_CHECKING:
-    from pgmo.packing.plan import Plan
 
 NEVER = -1
 """`end` of a persistent block: an iteration allocates it and no later iteration frees it."""
@@ -211,11 +208,11 @@ class Profile:
         """What a notebook shows: live bytes over the iteration, and the figures."""
         return formatter().profile_html(self)
 
-    def show(self, plan: "Plan | None" = None, *, height: int = 900) -> NotebookFrame:
+    def show(self, plan: object = None, *, height: int = 900) -> NotebookFrame:
         """The whole report inside of a notebook.
 
         Args:
-            plan: its plan; a quick one is made if there is none.
+            plan: its `Plan`; a quick one is made if there is none.
             height: in pixels.
 
         Raises:

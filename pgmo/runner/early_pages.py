@@ -17,7 +17,7 @@ from pgmo.imports import after_import
 if TYPE_CHECKING:
     from pgmo.allocator.adapters.baseline import Baseline
     from pgmo.allocator.session.session import Session
-    from pgmo.allocator.session.statistics import Summary
+    from pgmo.allocator.session.verdict.summary import Summary
 
 
 def serve_from_the_start(tell: Callable[[str], object]) -> None:
@@ -53,10 +53,8 @@ def summary_of(session: "Session") -> "Summary":
     if figures is None or summary.verdict is None:
         return summary
     from pgmo.allocator.session.verdict.judge import judge_device
-    from pgmo.allocator.session.verdict.relations import disagreements
 
-    reason, wrong = summary.verdict.reason, disagreements(summary)
-    verdict = judge_device(figures, reason=reason, since=summary.since, wrong=wrong)
+    verdict = judge_device(figures, reason=summary.verdict.reason, since=summary.since)
     return replace(summary, verdict=verdict)
 
 

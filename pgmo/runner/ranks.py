@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from pgmo.allocator.ranks.world import world
+from pgmo.world import world
 
 
 def rank() -> int | None:

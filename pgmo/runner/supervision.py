@@ -13,10 +13,10 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pgmo.allocator.ranks.world import world
 from pgmo.allocator.session.threads.boundary import exclusive
 from pgmo.errors import FileError, PgmoError, SessionError
 from pgmo.runner.early_pages import summary_of
+from pgmo.world import world
 
 if TYPE_CHECKING:
     from pgmo.allocator.session.session import Session

@@ -12,7 +12,8 @@ import warnings
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from pgmo.allocator.optimize import adapter_of, optimize
+from pgmo.allocator.adapters.find import adapter_of
+from pgmo.allocator.optimize import optimize
 from pgmo.allocator.session.session import Session, active_session
 from pgmo.allocator.session.statistics import Phase
 from pgmo.locks import new_lock

@@ -19,8 +19,7 @@ from pathlib import Path
 from filelock import FileLock
 
 from pgmo.allocator.build.compile import find_compiler
-from pgmo.allocator.build.forwarders import forwarders
-from pgmo.allocator.build.trace_methods import trace_methods
+from pgmo.allocator.build.forwarders import forwarders, trace_methods
 from tests.adapters.interface import fake_calls, fake_methods, macros
 
 HERE = Path(__file__).resolve().parent

@@ -10,8 +10,7 @@ import pytest
 torch = pytest.importorskip("torch")
 
 import pgmo  # noqa: E402
-from pgmo.allocator.managed.slowdown import slowdown  # noqa: E402
-from pgmo.allocator.managed.torch_pool import TorchManaged  # noqa: E402
+from pgmo.allocator.adapters.torch_cuda import torch_cuda  # noqa: E402
 from tests.gpu.device import STUB  # noqa: E402
 from tests.gpu.programs import GPT  # noqa: E402
 from tests.gpu.running import assert_replayed, assert_same, run  # noqa: E402
@@ -19,7 +18,7 @@ from tests.gpu.running import assert_replayed, assert_same, run  # noqa: E402
 
 @pytest.fixture(autouse=True)
 def supported():
-    if not TorchManaged().card().concurrent:  # whatever else is wrong is a failure
+    if not torch_cuda().card().concurrent:  # whatever else is wrong is a failure
         pytest.skip("this device has no concurrent access to unified memory")
 
 
@@ -38,7 +37,7 @@ def test_tensors_made_inside_are_unified_and_stay_valid():
     gc.collect()
     torch.cuda.empty_cache()
     assert torch.cuda.memory_allocated() == allocated
-    assert memory.pool.held()[0] == 0
+    assert memory.bytes == 0
 
 
 def test_a_session_in_unified_memory_computes_the_same():
@@ -66,9 +65,3 @@ def test_a_plan_that_spills_computes_the_same():
     assert session.plan is not None
     assert session.plan.resident <= half
     assert session.plan.spilled > 0
-
-
-def test_the_probe_measures_at_a_size_that_fits():
-    found = slowdown("8 MiB")
-    assert found.factor > 0
-    assert found.bytes == 8 << 20

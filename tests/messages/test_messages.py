@@ -9,7 +9,8 @@ import pytest
 import pgmo
 from pgmo.allocator.plans.plan_set import check_replayable
 from pgmo.allocator.session.options import Options
-from pgmo.allocator.session.statistics import IterationStatistics, Phase, Summary
+from pgmo.allocator.session.statistics import IterationStatistics, Phase
+from pgmo.allocator.session.verdict.summary import Summary
 from pgmo.packing.csv_file import read_csv
 from pgmo.packing.planner import SOLVERS
 from pgmo.packing.solving import cp_sat

@@ -29,13 +29,11 @@ std::vector<Hint>& hints() {
   return *all;
 }
 
-CUresult note(int advice, CUdeviceptr address, size_t bytes, CUmemLocation location) {
+CUresult note(int advice, CUdeviceptr address, size_t bytes, CUdevice place) {
   const Guard guard(everything());
   if (!is_managed(address, bytes)) return CUDA_ERROR_INVALID_VALUE;
-  const bool device = location.type == CU_MEM_LOCATION_TYPE_DEVICE;
-  if (device && (location.id < 0 || location.id >= device_count()))
-    return CUDA_ERROR_INVALID_DEVICE;
-  hints().push_back({advice, address, bytes, device ? location.id : -1});
+  if (place < CU_DEVICE_CPU || place >= device_count()) return CUDA_ERROR_INVALID_DEVICE;
+  hints().push_back({advice, address, bytes, place});
   return CUDA_SUCCESS;
 }
 
@@ -44,19 +42,20 @@ CUresult note(int advice, CUdeviceptr address, size_t bytes, CUmemLocation locat
 
 using namespace fakecuda;
 
-#if CUDA_VERSION >= 13000
-CUresult cuMemAdvise(CUdeviceptr address, size_t bytes, CUmem_advise advice,
-                     CUmemLocation location) {
-  return note(static_cast<int>(advice), address, bytes, location);
+// The functions that a driver has by these names; headers of CUDA 13 mean others.
+#undef cuMemAdvise
+#undef cuMemPrefetchAsync
+extern "C" CUresult cuMemAdvise(CUdeviceptr address, size_t bytes, CUmem_advise advice,
+                                CUdevice place) {
+  return note(static_cast<int>(advice), address, bytes, place);
 }
 
-CUresult cuMemPrefetchAsync(CUdeviceptr address, size_t bytes, CUmemLocation location, unsigned,
-                            CUstream) {
-  return note(kPrefetch, address, bytes, location);
+extern "C" CUresult cuMemPrefetchAsync(CUdeviceptr address, size_t bytes, CUdevice place,
+                                       CUstream) {
+  return note(kPrefetch, address, bytes, place);
 }
-#endif
 
-// Functions by name, for cuda-bindings. A second version, where there is one, is the one of today.
+// Functions by name. A second version, where there is one, is the one of today.
 CUresult cuGetProcAddress(const char* name, void** function, int, cuuint64_t,
                           CUdriverProcAddressQueryResult* found) {
   *function = dlsym(RTLD_DEFAULT, (std::string(name) + "_v2").c_str());

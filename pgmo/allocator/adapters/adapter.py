@@ -1,7 +1,7 @@
 """Interface between a session and a framework's allocator."""
 
 import ctypes
-from typing import Protocol
+from abc import ABC, abstractmethod
 
 from pgmo import _core
 from pgmo.allocator.adapters.baseline import Baseline
@@ -38,7 +38,7 @@ class Memory(ctypes.Structure):
         return self.give_back or 0, self.context or 0
 
 
-class Adapter(Protocol):
+class Adapter(ABC):
     """Interface between a session and a framework's allocator."""
 
     name: str
@@ -46,20 +46,22 @@ class Adapter(Protocol):
     device: str
     alignment: int
     engine: _core.Engine
-    seat: int
+    seat: int = 0
     """Of the session, among those that share the device's pages; 0 where none can."""
-    pages: bool
+    pages: bool = False
     """Whether arenas are addresses alone, whose pages come when slots need them."""
 
     @property
     def note(self) -> str:
         """Note for the summary of a session; "" for none."""
+        return ""
 
     @property
     def steps_aside(self) -> str:
         """Why the framework's allocator should serve everything; "" where it should not."""
+        return ""
 
-    def choose_pages(self, wanted: bool, limit: int) -> None:
+    def choose_pages(self, wanted: bool, limit: int) -> None:  # noqa: B027
         """Before a session is installed: whether it may have pages, and how many bytes of them.
 
         Args:
@@ -67,12 +69,15 @@ class Adapter(Protocol):
             limit: bytes; 0 for as many as the device has.
         """
 
+    @abstractmethod
     def install(self) -> None:
         """Puts the engine under the framework's allocator."""
 
+    @abstractmethod
     def uninstall(self) -> None:
         """Takes it away again."""
 
+    @abstractmethod
     def take_arena(self, size: int, stream: int) -> Memory | None:
         """Takes a block for an arena of a stream; None when that stream was not used yet.
 
@@ -80,6 +85,7 @@ class Adapter(Protocol):
             AdapterError: when there is not so much memory.
         """
 
+    @abstractmethod
     def take_spill(self, size: int) -> Memory:
         """Takes a block of unified memory for what plans spill; any stream may use it.
 
@@ -87,6 +93,7 @@ class Adapter(Protocol):
             AdapterError: when there is not so much, or the device has none beyond its own.
         """
 
+    @abstractmethod
     def empty_cache(self, *, pages: bool = False) -> None:
         """Returns the framework's unused memory to the system.
 
@@ -94,11 +101,12 @@ class Adapter(Protocol):
             pages: also what idles in pages, which otherwise go where they are needed.
         """
 
-    def spare_memory(self, on: bool) -> None:
+    def spare_memory(self, on: bool) -> None:  # noqa: B027
         """Prefers a low peak over speed in the framework's own allocator, as long as it is on."""
 
-    def advise(self, text: str) -> None:
-        """Set the text that out-of-memory errors add."""
+    def advise(self, text: str) -> None:  # noqa: B027
+        """Set the text that out-of-memory errors add, where they can."""
 
     def baseline(self) -> Baseline | None:
         """Return what plain PyTorch would have reserved on the device; None without a model."""
+        return None

@@ -14,7 +14,7 @@ from collections.abc import Callable
 from typing import Any
 
 from pgmo import _core
-from pgmo.allocator.adapters.adapter import Memory
+from pgmo.allocator.adapters.adapter import Adapter, Memory
 from pgmo.allocator.adapters.card import CONCURRENT_MANAGED_ACCESS, Card
 from pgmo.allocator.adapters.cupy_allocator import (
     CupyAllocator,
@@ -60,7 +60,7 @@ class _Handle:
         return 0, self._handle
 
 
-class Cupy:
+class Cupy(Adapter):
     """The engine under CuPy's allocator, for one device. See `cupy_adapter`.
 
     Example:

@@ -7,8 +7,8 @@ from functools import cache
 from pathlib import Path
 
 from pgmo import _core
-from pgmo.allocator.adapters.adapter import Memory
-from pgmo.allocator.adapters.kept_engines import claimed, kept_engine, release
+from pgmo.allocator.adapters.adapter import Adapter, Memory
+from pgmo.allocator.adapters.engines import new_engine
 from pgmo.allocator.build.compile import AdapterSource
 from pgmo.allocator.build.library import load_adapter
 from pgmo.errors import AdapterError
@@ -22,37 +22,19 @@ _MALLOC_VARIABLES = ("MALLOC_MMAP_THRESHOLD_", "MALLOC_TRIM_THRESHOLD_", "GLIBC_
 _SPARING_LIMIT, _GLIBC_LIMIT = 128 << 10, 32 << 20
 
 
-class TorchCpu:
-    """The engine under PyTorch's CPU allocator. One per process: see `torch_cpu`.
-
-    Example:
-        >>> adapter = torch_cpu()  # doctest: +SKIP
-        >>> adapter.install()  # doctest: +SKIP
-    """
+class TorchCpu(Adapter):
+    """The engine under PyTorch's CPU allocator. One per process: see `torch_cpu`."""
 
     name = "torch"
-    note = ""
     device = "cpu"
     alignment = ALIGNMENT
-    pages = False
-    seat = 0
 
     def __init__(self) -> None:
         source = adapter_source()
         self.version = source.version
         self._library = load_adapter(source)
-        self.engine = kept_engine(self.device)
-        # Tensors may outlive every Python object here, and their blocks are the engine's.
-        self.engine.keep_forever()
+        self.engine = new_engine()
         self.engine.lend_idle(True)
-
-    @property
-    def steps_aside(self) -> str:
-        """Return "": an arena suits this allocator."""
-        return ""
-
-    def choose_pages(self, wanted: bool, limit: int) -> None:
-        """The framework has no pages of ours."""
 
     def install(self) -> None:
         """Puts the engine under torch's current CPU allocator; nothing happens if it is there.
@@ -60,12 +42,11 @@ class TorchCpu:
         Raises:
             AdapterError: when torch refuses, with its reason.
         """
-        with claimed(self.device, self.seat, self):
-            self._library.call(
-                "pgmo_install",
-                ctypes.c_void_p(_core.engine_api()),
-                ctypes.c_void_p(self.engine.handle),
-            )
+        self._library.call(
+            "pgmo_install",
+            ctypes.c_void_p(_core.engine_api()),
+            ctypes.c_void_p(self.engine.handle),
+        )
 
     def uninstall(self) -> None:
         """Takes the engine away again. Tensors made under it stay valid and free their blocks.
@@ -73,7 +54,6 @@ class TorchCpu:
         Raises:
             AdapterError: when somebody has put another allocator on top meanwhile.
         """
-        release(self.device, self.seat)
         self._library.call("pgmo_uninstall")
 
     def take_arena(self, size: int, stream: int) -> Memory:
@@ -119,12 +99,6 @@ class TorchCpu:
             limit = _SPARING_LIMIT if on else _GLIBC_LIMIT
             mallopt(_M_MMAP_THRESHOLD, limit)
             mallopt(_M_TRIM_THRESHOLD, 2 * limit)
-
-    def advise(self, text: str) -> None:
-        """Errors of the CPU's allocator say nothing besides."""
-
-    def baseline(self) -> None:
-        """Return None: the CPU has no caching allocator."""
 
 
 @cache

@@ -1,42 +1,30 @@
 """PyTorch on CUDA: installs the adapter of csrc/adapters/torch_cuda.cpp under `torch`."""
 
 import ctypes
-import importlib.util
 import os
-import sysconfig
-from contextlib import suppress
 from dataclasses import replace
 from functools import cache
-from importlib.machinery import ExtensionFileLoader
-from pathlib import Path
-from typing import Any
 
 import numpy as np
 
 from pgmo import _core
-from pgmo.allocator.adapters.adapter import Memory
+from pgmo.allocator.adapters.adapter import Adapter, Memory
 from pgmo.allocator.adapters.baseline import Baseline, baseline_of, observe
-from pgmo.allocator.adapters.kept_engines import claimed, kept_engine, release
+from pgmo.allocator.adapters.card import Card
+from pgmo.allocator.adapters.engines import new_engine
 from pgmo.allocator.adapters.managed_hints import Hints
 from pgmo.allocator.adapters.optimizer_state import tell_of_states
 from pgmo.allocator.adapters.torch_cuda_source import (
     adapter_source,
-    imported_torch,
-    pybind_abi,
-    source_of,
     split_blocks,
     torch_with_cuda,
 )
-from pgmo.allocator.build.compile import AdapterSource, compiled_adapter
 from pgmo.allocator.build.library import AdapterLibrary, load_adapter
-from pgmo.allocator.build.prebuilt import find_prebuilt
 from pgmo.error_frames import held
 from pgmo.errors import AdapterError
 
 ALIGNMENT = 512
 """Of every block, in bytes: what PyTorch's own CUDA allocator gives."""
-
-_MODULE = "pgmo_torch_cuda_module"
 
 _ERROR_PATIENCE = 50
 """Milliseconds that a request which fails waits for another thread to drop an earlier error.
@@ -49,18 +37,13 @@ _FOREIGN = 0
 """Kind of a living block: the framework's."""
 
 
-class TorchCuda:
-    """The engine under PyTorch's CUDA allocator, for one device. See `torch_cuda`.
-
-    Example:
-        >>> adapter = torch_cuda(0)  # doctest: +SKIP
-        >>> adapter.install()  # doctest: +SKIP
-    """
+class TorchCuda(Adapter):
+    """The engine under PyTorch's CUDA allocator, for one device. See `torch_cuda`."""
 
     name = "torch"
     alignment = ALIGNMENT
 
-    def __init__(self, index: int, seat: int = 0, engine: _core.Engine | None = None) -> None:
+    def __init__(self, index: int, seat: int = 0) -> None:
         import torch
 
         self.index = index
@@ -71,9 +54,7 @@ class TorchCuda:
         self.pages = False
         self._limit = 0
         self._displaced_before = 0
-        self.engine = _core.Engine() if engine is None else engine
-        # Tensors may outlive every Python object here, and their blocks are the engine's.
-        self.engine.keep_forever()
+        self.engine = new_engine()
         self.library.call(
             "pgmo_connect",
             index,
@@ -107,21 +88,20 @@ class TorchCuda:
         """
         import torch
 
-        with claimed(self.device, self.seat, self):
-            torch.cuda.init()  # type: ignore[no-untyped-call]
-            self.library.call("pgmo_install")
-            self.library.call("pgmo_attend", self.index, 1)
-            self._displaced_before = self.library.ask("pgmo_displacements")
-            self.library.ask("pgmo_serve_pages", self.index, int(self.pages))
+        torch.cuda.init()  # type: ignore[no-untyped-call]
+        self.library.call("pgmo_install")
+        self.library.call("pgmo_attend", self.index, 1)
+        self._displaced_before = self.library.ask("pgmo_displacements")
+        self.library.ask("pgmo_serve_pages", self.index, int(self.pages))
+        if not self._has_company:
+            self.take_turn()
+        if self.pages:
+            self.engine.use_pages(self.space)
             if not self._has_company:
-                self.take_turn()
-            if self.pages:
-                self.engine.use_pages(self.space)
-                if not self._has_company:
-                    self._use_gaps()
-                if self._limit or not self._has_company:
-                    self.library.call("pgmo_limit_pages", self.index, ctypes.c_uint64(self._limit))
-                tell_of_states(expect_lasting)
+                self._use_gaps()
+            if self._limit or not self._has_company:
+                self.library.call("pgmo_limit_pages", self.index, ctypes.c_uint64(self._limit))
+            tell_of_states(expect_lasting)
         _open.add((self.index, self.seat))
 
     @property
@@ -168,7 +148,6 @@ class TorchCuda:
         Raises:
             AdapterError: when somebody has put another allocator on top meanwhile.
         """
-        release(self.device, self.seat)
         _open.discard((self.index, self.seat))
         if self._has_company:
             return
@@ -224,9 +203,7 @@ class TorchCuda:
         Raises:
             AdapterError: when the device cannot use any beyond its own, or there is not so much.
         """
-        from pgmo.allocator.managed.torch_pool import torch_card
-
-        torch_card(self.library, self.index).require_managed()
+        self.card().require_managed()
         memory = Memory()
         self.library.call(
             "pgmo_take_spill", self.index, ctypes.c_size_t(size), ctypes.byref(memory)
@@ -234,14 +211,21 @@ class TorchCuda:
         Hints(self.index).keep_on_host(memory.base, memory.bytes)
         return memory
 
+    def card(self) -> Card:
+        """The device's memory now.
+
+        Raises:
+            AdapterError: when the device does not answer.
+        """
+        out = (ctypes.c_uint64 * 3)()
+        self.library.call("pgmo_card", self.index, out)
+        return Card(self.device, free=out[0], total=out[1], concurrent=bool(out[2]))
+
     def empty_cache(self, *, pages: bool = False) -> None:
         """Returns cached memory to the driver, so that recording and replay never hold both."""
         self.library.ask("pgmo_poll", self.index)
         if pages or not self.pages:  # those go where they are needed
             self.library.call("pgmo_empty_cache")
-
-    def spare_memory(self, on: bool) -> None:
-        """Nothing to do: torch's allocator has no such choice that could be taken back."""
 
     @property
     def space(self) -> int:
@@ -301,10 +285,6 @@ def torch_cuda(index: int | None = None, seat: int = 0) -> TorchCuda:
 
     Raises:
         AdapterError: when torch, CUDA, a compiler or headers are missing, or compiling fails.
-
-    Example:
-        >>> torch_cuda(0).device  # doctest: +SKIP
-        'cuda:0'
     """
     torch = torch_with_cuda()
     if index is None:
@@ -314,41 +294,8 @@ def torch_cuda(index: int | None = None, seat: int = 0) -> TorchCuda:
             f"there is no device cuda:{index}; this machine has {torch.cuda.device_count()}"
         )
     if (index, seat) not in _adapters:
-        engine = kept_engine(f"cuda:{index}", seat)
-        _adapters[index, seat] = TorchCuda(index, seat, engine)
+        _adapters[index, seat] = TorchCuda(index, seat)
     return _adapters[index, seat]
-
-
-def torch_allocator() -> Any:
-    """The same adapter, for `torch.cuda.memory.change_current_allocator`.
-
-    That is torch's own way to exchange its allocator, and works only before CUDA is used. It is not
-    needed for `pgmo.optimize`, which installs the adapter at any time; sessions then find it there.
-    Until a session is open, everything is passed on to torch's own allocator.
-
-    Returns:
-        An object whose `allocator()` is a `torch._C._cuda_CUDAAllocator`.
-
-    Raises:
-        AdapterError: when torch, a compiler, or the headers of CUDA or Python are missing.
-
-    Example:
-        >>> torch.cuda.memory.change_current_allocator(pgmo.torch_allocator())  # doctest: +SKIP
-    """
-    torch = imported_torch()
-    library = adapter_library()
-    if pages_wanted():
-        library.call("pgmo_know_pages", ctypes.c_void_p(_core.pages_api()), 1)
-        tell_of_states(expect_lasting)
-    made = _wrapper().wrap(library.address("pgmo_adapter"))
-
-    class PgmoAllocator(torch.cuda.memory._CUDAAllocator):  # type: ignore[misc, name-defined]
-        """pgmo over torch's own allocator."""
-
-        def __init__(self) -> None:
-            self._allocator = made
-
-    return PgmoAllocator()
 
 
 def expect_lasting(on: bool) -> None:
@@ -384,43 +331,3 @@ def serve_without_session() -> None:
     library = adapter_library()
     library.call("pgmo_know_pages", ctypes.c_void_p(_core.pages_api()), 1)
     library.call("pgmo_install")
-
-
-@cache
-def _wrapper() -> Any:
-    """The small Python module that knows torch's type of allocators."""
-    source = module_source()
-    ready = find_prebuilt(source)
-    if ready is not None:
-        with suppress(ImportError):  # the system's libraries are too old for it
-            return _imported(ready)
-    include = sysconfig.get_path("include")
-    if not Path(include, "Python.h").exists():
-        raise AdapterError(
-            f"pgmo.torch_allocator() needs Python's own headers, which are not in {include}; "
-            "install them (Debian, Ubuntu: apt install python3-dev), or use pgmo.optimize(), which "
-            "does without"
-        )
-    with compiled_adapter(source) as path:
-        return _imported(path)
-
-
-def module_source() -> AdapterSource:
-    """How to compile the small Python module.
-
-    Raises:
-        AdapterError: when torch or CUDA's headers are missing, or torch's are not understood.
-    """
-    flags = pybind_abi(imported_torch()._C)
-    python = f"python {sysconfig.get_config_var('SOABI')}"
-    include = ("-isystem", sysconfig.get_path("include"))
-    return source_of(_MODULE, *flags, *include, "-lc10", "-lc10_cuda", abi=(*flags, python))
-
-
-def _imported(path: Path) -> Any:
-    loader = ExtensionFileLoader(_MODULE, str(path))
-    spec = importlib.util.spec_from_file_location(_MODULE, str(path), loader=loader)
-    assert spec is not None
-    module = importlib.util.module_from_spec(spec)
-    loader.exec_module(module)
-    return module

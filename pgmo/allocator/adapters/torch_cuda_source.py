@@ -6,9 +6,8 @@ from typing import Any
 
 from pgmo.allocator.build.compile import AdapterSource
 from pgmo.allocator.build.cuda_headers import cuda_include
-from pgmo.allocator.build.forwarders import forwarders
+from pgmo.allocator.build.forwarders import forwarders, trace_methods
 from pgmo.allocator.build.prebuilt import find_prebuilt
-from pgmo.allocator.build.trace_methods import trace_methods
 from pgmo.errors import AdapterError
 
 

@@ -16,43 +16,11 @@ from contextlib import contextmanager
 from itertools import count
 from pathlib import Path
 
-from pgmo.files import cache_folder
-from pgmo.files.cache_folder import DamageError, DistrustError, keep, open_file, reach
-from pgmo.files.leftovers import leftovers, sweep
-
-__all__ = ["DamageError", "DistrustError", "keep"]
-
 ADAPTERS = "adapters"
-_LEFT = re.compile(r".+\.(tmp|lock|partial)")
+LEFT = re.compile(r".+\.(tmp|lock|partial)")
 """Names of what is of use only while somebody compiles; `.tmp` is of earlier versions."""
 
 _loads = count(1)
-
-
-def open_folder(root: Path, *, make: bool) -> int:
-    """Opens the folder of adapters in the cache folder, and returns its descriptor.
-
-    Args:
-        root: the cache folder.
-        make: make both where they are not there.
-
-    Raises:
-        DistrustError: the folder belongs to somebody else, or others may write to it.
-        OSError: it is not there, or cannot be made or opened.
-    """
-    return cache_folder.open_folder(root, ADAPTERS, make=make)
-
-
-def open_library(folder: int, name: str) -> int:
-    """Opens a library of the folder once it is checked, and returns its descriptor.
-
-    Raises:
-        FileNotFoundError: there is none of this name.
-        DistrustError: it belongs to somebody else, or others may write to it.
-        DamageError: its seal does not fit.
-        OSError: it cannot be read.
-    """
-    return open_file(folder, name)[0]
 
 
 @contextmanager
@@ -68,16 +36,6 @@ def compiling(folder: int, name: str) -> Iterator[None]:
         yield
     finally:
         os.close(lock)
-
-
-def clean(folder: int) -> None:
-    """Removes what killed processes have left in the folder."""
-    sweep(reach(folder), _LEFT)
-
-
-def left_behind(folder: int) -> int:
-    """How many files killed processes have left in the folder."""
-    return sum(not path.name.endswith(".lock") for path in leftovers(reach(folder), _LEFT))
 
 
 def loadable(library: int, path: Path) -> Path:

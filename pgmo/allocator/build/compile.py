@@ -19,21 +19,19 @@ from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 
-from pgmo.allocator.build.adapter_cache import (
-    ADAPTERS,
+from pgmo.allocator.build.adapter_cache import ADAPTERS, LEFT, compiling, loadable
+from pgmo.errors import AdapterError, FileError
+from pgmo.files.cache_folder import (
     DamageError,
     DistrustError,
-    clean,
-    compiling,
+    cache_directory,
     keep,
-    loadable,
+    open_file,
     open_folder,
-    open_library,
+    reach,
 )
-from pgmo.errors import AdapterError, FileError
-from pgmo.files.cache_folder import cache_directory
 from pgmo.files.leftovers import hold, sweep
-from pgmo.terminal import plain, say, watched
+from pgmo.terminal import say
 
 _EXTRA_FLAGS = "PGMO_ADAPTER_FLAGS"
 """Environment variable with more arguments for the compiler: for tests, and for odd systems."""
@@ -84,10 +82,6 @@ def compiled_adapter(source: AdapterSource) -> Iterator[Path]:
 
     Raises:
         AdapterError: when there is no compiler, or it fails; the message says what to do.
-
-    Example:
-        >>> with compiled_adapter(source) as path:  # doctest: +SKIP
-        ...     library = AdapterLibrary(path, source.what)
     """
 
     def build(folder: Path) -> Path:
@@ -113,10 +107,6 @@ def compiled_library(path: Path, what: str, build: Callable[[Path], Path]) -> It
 
     Raises:
         AdapterError: when the cache or the temporary folder is in the way; and what `build` raises.
-
-    Example:
-        >>> with compiled_library(path, "the stub", build) as library:  # doctest: +SKIP
-        ...     ctypes.CDLL(str(library))
     """
     with ExitStack() as opened:
         library, path = _open(path, what, build, opened)
@@ -136,9 +126,9 @@ def kept_adapter(source: AdapterSource) -> Iterator[Path]:
     """
     path = adapter_path(source)
     with ExitStack() as opened:
-        folder = open_folder(path.parent.parent, make=False)
+        folder = open_folder(path.parent.parent, ADAPTERS, make=False)
         opened.callback(os.close, folder)
-        library = open_library(folder, path.name)
+        library, _ = open_file(folder, path.name)
         opened.callback(os.close, library)
         yield loadable(library, path)
 
@@ -215,16 +205,16 @@ def _open(
         return _build(what, build, opened)
 
     try:
-        folder = open_folder(path.parent.parent, make=True)
+        folder = open_folder(path.parent.parent, ADAPTERS, make=True)
         opened.callback(os.close, folder)
-        clean(folder)
+        sweep(reach(folder), LEFT)
         with suppress(FileNotFoundError, DistrustError, DamageError):
-            return open_library(folder, path.name), path
+            return open_file(folder, path.name)[0], path
         with compiling(folder, path.name):
             with suppress(FileNotFoundError, DistrustError, DamageError):
-                return open_library(folder, path.name), path  # another process has compiled it
+                return open_file(folder, path.name)[0], path  # another process has compiled it
             keep(folder, path.name, built().read_bytes())
-            return open_library(folder, path.name), path
+            return open_file(folder, path.name)[0], path
     except (NotADirectoryError, FileExistsError) as error:
         raise AdapterError(
             f"cannot write {what}, which is compiled here, to {path.parent}: {error}. "
@@ -255,8 +245,8 @@ def _build(what: str, build: Callable[[Path], Path], opened: ExitStack) -> Path:
         held = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         opened.callback(os.close, held)
         hold(held)
-        with _progress(what):
-            return build(folder)
+        say(f"pgmo: compiling {what} (once, a few seconds)")
+        return build(folder)
     except OSError as error:
         raise AdapterError(
             f"cannot compile {what}, which needs a temporary folder: "
@@ -296,16 +286,3 @@ def compile_adapter(source: AdapterSource, folder: Path, *more: str) -> Path:
             f"in CXX. The command was:\n{' '.join(command)}"
         )
     return target
-
-
-@contextmanager
-def _progress(what: str) -> Iterator[None]:
-    message = f"pgmo: compiling {what} (once, a few seconds)"
-    if plain() or not watched():
-        say(message)
-        yield
-        return
-    from rich.console import Console
-
-    with Console(stderr=True).status(message):
-        yield

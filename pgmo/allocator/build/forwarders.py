@@ -9,8 +9,12 @@ Not every method may be handed on unseen. One that takes an address can be given
 which the allocator beneath has never heard of. Such methods are listed here after a person has
 looked at them, and one that is not listed stops the compilation.
 
-Source: `c10/cuda/CUDACachingAllocator.h`, `c10/core/CachingDeviceAllocator.h` and
-`c10/core/Allocator.h` of PyTorch 2.6 to 2.15.
+PyTorch tells one object of the events that a program records and waits for. Its class stands for a
+whole interpreter, whose methods differ by version, too. Ours (csrc/adapters/cuda/history/trace.hpp)
+only listens, so its other methods are written here as well, and throw.
+
+Source: `c10/cuda/CUDACachingAllocator.h`, `c10/core/CachingDeviceAllocator.h`,
+`c10/core/Allocator.h` and `c10/core/impl/PyInterpreter.h` of PyTorch 2.6 to 2.15.
 """
 
 import re
@@ -88,6 +92,18 @@ _INTEGER_TYPE = re.compile(r"(const )?(size_t|u?int64_t|ptrdiff_t|unsigned long(
 _ADDRESS_NAME = re.compile(r"addr|ptr|pointer", re.IGNORECASE)
 _NAMESPACES = re.compile(r"(?<!\w)(?:::)?(?:(?:c10|at|std|cuda|CUDACachingAllocator)::)+")
 
+_TRACE_CLASS = "PyInterpreterVTable"
+_TRACE_HEADER = "c10/core/impl/PyInterpreter.h"
+_TRACE = "trace_gpu_"
+_TRACES = frozenset(
+    {
+        *("event_creation", "event_deletion", "event_record", "event_wait"),
+        *("event_synchronization", "stream_synchronization", "device_synchronization"),
+        *("memory_allocation", "memory_deallocation", "stream_creation"),
+    }
+)
+"""Written by hand in csrc/adapters/cuda/history/trace.hpp."""
+
 _WHAT_TO_DO = (
     "This version of pgmo was made for PyTorch 2.6 to 2.15. Upgrade pgmo, or install one of these."
 )
@@ -116,12 +132,6 @@ def forwarders(include: Path) -> str:
     Raises:
         AdapterError: when the headers are missing or not understood, when a method that takes an
             address is unknown, or when one that is written by hand is not as it was.
-
-    Example:
-        >>> import torch  # doctest: +SKIP
-        >>> text = forwarders(Path(torch.__file__).parent / "include")  # doctest: +SKIP
-        >>> "std::string name() override { return upstream_->name(); }" in text  # doctest: +SKIP
-        True
     """
     version = _version(include)
     defined: set[str] = set()
@@ -148,6 +158,33 @@ def forwarders(include: Path) -> str:
     return "\n".join(
         [f"// Written by pgmo from the headers of PyTorch {version}.", *macros, *lines, ""]
     )
+
+
+def trace_methods(include: Path) -> str:
+    """The methods of an interpreter that a trace of a device never calls, in C++.
+
+    Args:
+        include: PyTorch's include directory (`torch/include`).
+
+    Raises:
+        AdapterError: when the header is missing or not understood, or has other traces.
+    """
+    version, path = _version(include), include / _TRACE_HEADER
+    methods = _find_class({path: _read(path, version)}, _TRACE_CLASS, version).methods
+    traces = {one.name.removeprefix(_TRACE) for one in methods if one.name.startswith(_TRACE)}
+    if traces != _TRACES:
+        raise AdapterError(
+            f"PyTorch {version} traces {', '.join(sorted(traces ^ _TRACES))} in another way than "
+            f"this version of pgmo knows (read from {path}). {_WHAT_TO_DO}"
+        )
+    return "".join(f"{_refused(one)}\n" for one in methods if not one.name.startswith(_TRACE))
+
+
+def _refused(method: Method) -> str:
+    types = ", ".join(each.type for each in method.parameters)
+    qualifiers = "".join(f"{each} " for each in method.qualifiers)
+    body = 'TORCH_CHECK(false, "pgmo\'s trace is no interpreter");'
+    return f"{method.returns} {method.name}({types}) {qualifiers}override {{ {body} }}"
 
 
 def _classes(include: Path, version: str) -> list[ClassText]:

@@ -16,9 +16,6 @@ def load_adapter(source: AdapterSource) -> "AdapterLibrary":
 
     Raises:
         AdapterError: when it cannot be compiled or loaded.
-
-    Example:
-        >>> load_adapter(torch_cpu.adapter_source())  # doctest: +SKIP
     """
     ready = find_prebuilt(source)
     if ready is not None:
@@ -41,10 +38,6 @@ class AdapterLibrary:
 
     Raises:
         AdapterError: when it cannot be loaded.
-
-    Example:
-        >>> library = AdapterLibrary(path, "PyTorch 2.13.0 (CPU)")  # doctest: +SKIP
-        >>> library.call("pgmo_install")  # doctest: +SKIP
     """
 
     def __init__(self, path: Path, what: str, kept: Path | None = None) -> None:

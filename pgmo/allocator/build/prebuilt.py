@@ -58,9 +58,6 @@ def find_prebuilt(source: "AdapterSource", folder: Path | None = None) -> Path |
     Args:
         source: what is asked for.
         folder: where they lie; by default in the package.
-
-    Example:
-        >>> find_prebuilt(source, Path("/no/such/folder"))  # doctest: +SKIP
     """
     if source.headers is None or os.environ.get(SWITCH) == "0":
         return None

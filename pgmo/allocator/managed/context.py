@@ -1,47 +1,35 @@
-"""`pgmo.managed`: unified memory for whatever a framework requests."""
+"""`pgmo.managed`: unified memory for whatever PyTorch requests."""
 
+import ctypes
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Protocol
+from functools import cache
+from typing import Any
 
-from pgmo.allocator.adapters.card import Card
-from pgmo.allocator.managed.cupy_pool import CupyManaged
-from pgmo.allocator.managed.torch_pool import TorchManaged
-from pgmo.allocator.session.options import check_framework
-from pgmo.errors import OptionError, SessionError
+from pgmo.allocator.adapters.frameworks import check_framework, check_managed
+from pgmo.allocator.adapters.torch_cuda import adapter_library, torch_cuda
+from pgmo.errors import AdapterError, OptionError, SessionError
 from pgmo.units import format_bytes
 
 _active: dict[str, "Managed"] = {}
-"""What is in unified memory now, by framework and device."""
-
-
-class ManagedPool(Protocol):
-    """What a framework's requests can be sent to."""
-
-    index: int
-    device: str
-
-    def card(self) -> Card:
-        """The device's memory now."""
-
-    def begin(self) -> None:
-        """Sends requests there."""
-
-    def end(self) -> None:
-        """Sends them where they went before."""
-
-    def renew(self) -> None:
-        """Gives back what is cached."""
-
-    def held(self, *, reset: bool = False) -> tuple[int, int]:
-        """Bytes held now, and the most since the last reset."""
+"""What is in unified memory now, by device."""
 
 
 class Managed:
-    """Unified memory that is in use; made by `managed`.
+    """Unified memory on one device; made by `managed`.
+
+    A pool (`torch.cuda.MemPool`) whose segments come from `cudaMallocManaged` serves the requests
+    of all threads: all else about the caching allocator is as ever.
+
+    Args:
+        index: of the device; None for the current one.
 
     Attributes:
         card: the device's memory before anything was in unified memory.
+
+    Raises:
+        AdapterError: when torch, CUDA or the adapter cannot be had, when torch's allocator has no
+            pools, or when the device cannot use unified memory beyond its own.
 
     Example:
         >>> with pgmo.managed() as memory:  # doctest: +SKIP
@@ -50,22 +38,34 @@ class Managed:
         pgmo: 30.1 GiB of unified memory on cuda:0, 1.28 times the room of 23.5 GiB
     """
 
-    def __init__(self, pool: ManagedPool) -> None:
-        self.pool = pool
-        self.card = pool.card()
+    def __init__(self, index: int | None = None) -> None:
+        adapter = torch_cuda(index)
+        import torch
+
+        backend: str = torch.cuda.memory.get_allocator_backend()
+        if backend != "native":
+            raise AdapterError(
+                "unified memory needs PyTorch's own caching allocator, whose pools can have it, "
+                f"but the current one is {backend!r}; unset PYTORCH_CUDA_ALLOC_CONF, or do not "
+                "exchange the allocator"
+            )
+        torch.cuda.init()  # type: ignore[no-untyped-call]
+        self.index = adapter.index
+        self.card = adapter.card()
         self.card.require_managed()
-        self._most = 0
-        self._ended = False
+        self._library = adapter.library
+        self._pool: Any = None
+        self._peak_at_end: int | None = None
 
     @property
     def bytes(self) -> int:
-        """Of unified memory, held now."""
-        return self.pool.held()[0]
+        """Bytes of unified memory held now."""
+        return self._held()[0]
 
     @property
     def peak(self) -> int:
-        """The most that was held."""
-        return self._most if self._ended else max(self._most, self.pool.held()[1])
+        """The most bytes that were held."""
+        return self._held()[1] if self._peak_at_end is None else self._peak_at_end
 
     @property
     def oversubscription(self) -> float:
@@ -73,21 +73,43 @@ class Managed:
         return self.card.oversubscription(self.peak)
 
     def open(self) -> None:
-        """Sends the framework's requests to unified memory."""
-        self.pool.held(reset=True)
-        self.pool.begin()
+        """Sends PyTorch's requests to unified memory."""
+        self._held(reset=True)
+        self._begin()
 
     def close(self) -> None:
-        """Sends them where they went before."""
-        self.pool.end()
-        self.lap()
-        self._ended = True
+        """Sends requests where they went before. What is cached goes back; what lives stays."""
+        self._end()
+        self._peak_at_end = self._held()[1]
 
-    def lap(self) -> int:
-        """The most that was held since this was called before; `peak` remembers all of them."""
-        lap = self.pool.held(reset=True)[1]
-        self._most = max(self._most, lap)
-        return lap
+    def renew(self) -> None:
+        """Gives back what the pool has cached: torch empties no pool that is in use."""
+        if self._pool is not None:  # else the program's own block ended before its session
+            self._end()
+            self._begin()
+
+    def _begin(self) -> None:
+        import torch
+
+        with torch.cuda.device(self.index):
+            pool = torch.cuda.MemPool(_allocator().allocator())
+        # Never destroyed: that ends the process while another pool is in use. The adapter gives the
+        # pool up instead.
+        ctypes.pythonapi.Py_IncRef(ctypes.py_object(pool))
+        self._library.call("pgmo_managed_begin", self.index, *_number(pool))
+        self._pool = pool
+
+    def _end(self) -> None:
+        pool, self._pool = self._pool, None  # torch keeps it until its last block is freed
+        self._library.call("pgmo_managed_end", self.index, *_number(pool))
+
+    def _held(self, *, reset: bool = False) -> tuple[int, int]:
+        """Bytes of unified memory held now, and the most since the last reset."""
+        now, peak = ctypes.c_uint64(), ctypes.c_uint64()
+        self._library.ask(
+            "pgmo_managed_bytes", self.index, int(reset), ctypes.byref(now), ctypes.byref(peak)
+        )
+        return now.value, peak.value
 
     def __str__(self) -> str:
         return (
@@ -96,54 +118,66 @@ class Managed:
         )
 
 
-def make_managed(framework: str = "torch", device: object = None) -> Managed:
-    """Unified memory for a framework, not in use yet.
+@cache
+def _allocator() -> Any:
+    """Of all pools, and kept for good: blocks of a pool outlive it."""
+    import torch
+
+    return torch.cuda.memory.CUDAPluggableAllocator(
+        str(adapter_library().path), "pgmo_managed_alloc", "pgmo_managed_free"
+    )
+
+
+def _number(pool: Any) -> tuple[ctypes.c_uint64, ctypes.c_uint64]:
+    first, second = pool.id
+    return ctypes.c_uint64(first), ctypes.c_uint64(second)
+
+
+def make_managed(device: object = None) -> Managed:
+    """Unified memory on a device, not in use yet.
 
     Raises:
         OptionError, AdapterError: as `managed`.
 
     Example:
-        >>> make_managed("torch", "cuda:0").card.concurrent  # doctest: +SKIP
+        >>> make_managed("cuda:0").card.concurrent  # doctest: +SKIP
         True
     """
-    check_framework(framework, device)
+    check_framework("torch", device)
     name = str(device)
     if name == "cpu":
         raise OptionError("unified memory is for CUDA devices; device='cpu' has no use for it")
     _, _, index = name.partition(":")
-    number = int(index) if index else None
-    return Managed(CupyManaged(number) if framework == "cupy" else TorchManaged(number))
+    return Managed(int(index) if index else None)
 
 
-def in_use(framework: str, device: str) -> Managed | None:
-    """What a framework uses of unified memory on a device, inside of `managed`.
+def in_use(device: str) -> Managed | None:
+    """Unified memory that the program itself uses on a device, inside of `managed`.
 
     Example:
-        >>> in_use("torch", "cuda:0")
+        >>> in_use("cuda:0")
     """
-    return _active.get(f"{framework}/{device}")
+    return _active.get(device)
 
 
 @contextmanager
-def managed(*, framework: str = "torch", device: object = None) -> Iterator[Managed]:
-    """Serves what a framework requests from unified memory, which may exceed the card.
+def managed(*, device: object = None, framework: str = "torch") -> Iterator[Managed]:
+    """Serves what PyTorch requests from unified memory, which may exceed the card.
 
-    The framework's own allocator goes on caching; only its segments come from
-    `cudaMallocManaged`, as with CuPy's `MemoryPool(malloc_managed)`, for requests of all threads.
-    What is touched moves to the card, and back to the host when others need the room: slow, but it
-    runs. Made for taking a profile of a model that does not fit. Tensors that exist already stay
-    where they are, those made inside stay valid afterwards. Captured graphs keep pools of their
-    own.
+    PyTorch's own allocator goes on caching; only its segments come from `cudaMallocManaged`, for
+    requests of all threads. What is touched moves to the card, and back to the host when others
+    need the room: slow, but it runs. Made for taking a profile of a model that does not fit.
+    Tensors that exist already stay where they are, those made inside stay valid afterwards.
+    Captured graphs keep pools of their own.
 
     Args:
-        framework: whose memory: "torch" (default) or "cupy".
-        device: "cuda", "cuda:1", or a `torch.device`; by default the current one. With CuPy the
-            one whose memory is told about: its allocator is that of all devices.
+        device: "cuda", "cuda:1", or a `torch.device`; by default the current one.
+        framework: only "torch"; CuPy has unified memory itself.
 
     Raises:
         OptionError: when an option cannot be used.
-        AdapterError: when the framework or a device is missing, or the device has no concurrent
-            access to unified memory (Windows, WSL, cards before Pascal).
+        AdapterError: when PyTorch or a device is missing, or the device has no concurrent access to
+            unified memory (Windows, WSL, cards before Pascal).
         SessionError: when it is in use already.
 
     Example:
@@ -152,16 +186,15 @@ def managed(*, framework: str = "torch", device: object = None) -> Iterator[Mana
         >>> memory.oversubscription  # doctest: +SKIP
         1.28
     """
-    made = make_managed(framework, device)
-    key = f"{framework}/{made.card.device}"
-    if key in _active:
-        raise SessionError(
-            f"{framework} uses unified memory on {made.card.device} already; leave that block first"
-        )
+    check_managed(framework)
+    made = make_managed(device)
+    name = made.card.device
+    if name in _active:
+        raise SessionError(f"unified memory is in use on {name} already; leave that block first")
     made.open()
-    _active[key] = made
+    _active[name] = made
     try:
         yield made
     finally:
-        del _active[key]
+        del _active[name]
         made.close()

@@ -1,57 +1,43 @@
-"""A framework whose requests are in unified memory, its arenas included: `memory="managed"`.
+"""PyTorch with all requests in unified memory, arenas included: `memory="managed"`.
 
 session ──▶ UnifiedAdapter ──▶ the framework's adapter ──▶ a pool of unified memory
                 └─ at the end of each iteration: what the next one needs first is prefetched
 """
 
-from collections.abc import Callable
-
 from pgmo.allocator.adapters.adapter import Adapter, Memory
 from pgmo.allocator.adapters.managed_hints import Hints
-from pgmo.allocator.managed.context import Managed, in_use, make_managed
+from pgmo.allocator.adapters.torch_cuda import TorchCuda
+from pgmo.allocator.managed.context import Managed, in_use
 from pgmo.allocator.managed.prefetch import Moves, moves
-from pgmo.allocator.managed.pressure import Pressure
 from pgmo.allocator.plans.layout import extents
 from pgmo.packing.plan import Plan
 
 
-class UnifiedAdapter:
+class UnifiedAdapter(Adapter):
     """An adapter that keeps what it serves, and what it takes, in unified memory.
 
     Args:
-        adapter: the framework's adapter.
+        adapter: PyTorch's adapter of the device.
         managed: its unified memory; not in use yet, unless the program uses it itself.
-
-    Example:
-        >>> adapter = UnifiedAdapter(torch_cuda(0), make_managed())  # doctest: +SKIP
     """
 
-    pages = False
-    seat = 0
-
-    def __init__(self, adapter: Adapter, managed: Managed) -> None:
+    def __init__(self, adapter: TorchCuda, managed: Managed) -> None:
         self._adapter = adapter
         self.name = adapter.name
         self.version = adapter.version
         self.device = adapter.device
         self.alignment = adapter.alignment
         self.engine = adapter.engine
-        self._given = in_use(adapter.name, adapter.device)
+        self._given = in_use(adapter.device)
         self.managed = self._given or managed
-        self.pressure = Pressure(self.managed.card)
-        self.hints = Hints(managed.pool.index)
+        self.hints = Hints(adapter.index)
         self._arenas: dict[int, tuple[int, int]] = {}  # of each stream: address and bytes
         self._moves: tuple[Plan, Moves] | None = None
 
     @property
     def note(self) -> str:
-        """What the framework's adapter has to say."""
-        return self._adapter.note
-
-    @property
-    def steps_aside(self) -> str:
-        """Return "": unified memory was asked for."""
-        return ""
+        """Notes of the framework's adapter, and why the driver is told nothing."""
+        return "; ".join(filter(None, (self._adapter.note, self.hints.note)))
 
     def choose_pages(self, wanted: bool, limit: int) -> None:
         """Unified memory comes in blocks."""
@@ -104,34 +90,18 @@ class UnifiedAdapter:
     def empty_cache(self, *, pages: bool = False) -> None:
         """Gives back what is cached, so that recording and replay never hold both."""
         self._arenas.clear()
-        self.managed.pool.renew()
+        self.managed.renew()
         self._adapter.empty_cache()
 
-    def spare_memory(self, on: bool) -> None:
-        """As the framework does."""
-        self._adapter.spare_memory(on)
-
     def advise(self, text: str) -> None:
-        """What to say besides, when memory runs out."""
+        """Set the text that out-of-memory errors add."""
         self._adapter.advise(text)
 
-    def baseline(self) -> None:
-        """Return None: unified memory is the host's as well."""
-
-    def peak(self) -> int:
-        """The most bytes of unified memory that were held so far."""
-        return self.managed.peak
-
-    def after_replay(self, plan: Plan) -> str:
-        """Prefetches for the next iteration, which follows the plan.
-
-        Returns:
-            What there is to say; "" mostly.
-        """
+    def after_replay(self, plan: Plan) -> None:
+        """Prefetches for the next iteration, which follows the plan."""
         known = self._moves is not None and self._moves[0] is plan
         if not (known and self._fits):  # else all of it is there since the first time
             self.prefetch(plan)
-        return self.pressure.after_replay(self.managed.lap())
 
     def prefetch(self, plan: Plan) -> None:
         """Moves what an iteration needs first to the device, and what it does not to the host."""
@@ -150,21 +120,3 @@ class UnifiedAdapter:
 def _within(ranges: tuple[tuple[int, int], ...], low: int, high: int) -> list[tuple[int, int]]:
     cut = [(max(begin, low), min(end, high)) for begin, end in ranges]
     return [(begin, end) for begin, end in cut if begin < end]
-
-
-def unified(find: Callable[[], Adapter], framework: str, device: object) -> UnifiedAdapter:
-    """The adapter of a device over unified memory.
-
-    Args:
-        find: the adapter.
-        framework: "torch" or "cupy".
-        device: the device's name, or None.
-
-    Raises:
-        OptionError, AdapterError: as `pgmo.managed`.
-
-    Example:
-        >>> unified(torch_cuda, "torch", "cuda").device  # doctest: +SKIP
-        'cuda:0'
-    """
-    return UnifiedAdapter(find(), make_managed(framework, device))

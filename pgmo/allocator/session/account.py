@@ -1,11 +1,13 @@
-"""What a session can tell at any moment: what it has done, evidence for a verdict, a recording."""
+"""What a session can say at any moment: what it has done, with a verdict, and a recording."""
+
+from dataclasses import replace
 
 from pgmo.allocator.plans.plan_set import PlanSet
 from pgmo.allocator.session.recorder import Recorder
 from pgmo.allocator.session.state import SessionState
-from pgmo.allocator.session.statistics import Summary
 from pgmo.allocator.session.statistics_collector import StatisticsCollector
-from pgmo.allocator.session.verdict.evidence import Evidence
+from pgmo.allocator.session.verdict.judge import judge
+from pgmo.allocator.session.verdict.summary import Summary
 from pgmo.profiler.iterations.linear_profile import linear_profile
 from pgmo.profiler.profile import Profile
 
@@ -18,10 +20,6 @@ class Account:
         collector: has counted.
         recorder: has the tags of what was recorded.
         plans: those that serve.
-
-    Example:
-        >>> lifecycle.account.summary().iterations  # doctest: +SKIP
-        12
     """
 
     def __init__(
@@ -36,23 +34,19 @@ class Account:
         self._recorder = recorder
         self._plans = plans
 
-    def summary(self) -> Summary:
-        """What has been done so far."""
+    def summary(self, *, with_verdict: bool = False) -> Summary:
+        """Return what has been done so far; before the session's end, if with a verdict."""
         state = self._state
         notes = tuple(note for note in (*state.notes, state.adapter.note) if note)
-        return self._collector.summary(
+        summary = self._collector.summary(
             state.plan, len(self._plans), state.replans, notes, state.waits
         )
-
-    def evidence(self) -> Evidence:
-        """Return what a verdict is based on, as things stand; to be called before the end."""
-        state = self._state
-        return Evidence(
-            summary=self.summary(),
-            baseline=state.adapter.baseline(),
-            gave_up=state.gave_up,
-            recorded_only=state.options.record_only,
-        )
+        if not with_verdict:
+            return summary
+        why = state.gave_up
+        if not why and state.options.record_only:
+            why = "the session was opened with record_only"
+        return replace(summary, verdict=judge(summary, state.adapter.baseline(), why))
 
     def recording(self) -> Profile | None:
         """What has been recorded since recording began, up to this moment, as a line."""

@@ -14,17 +14,18 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from types import TracebackType
-from typing import Any, ParamSpec, Self, TypeVar
+from typing import Any, NoReturn, ParamSpec, Self, TypeVar
 
 from pgmo.allocator.adapters.adapter import Adapter
 from pgmo.allocator.adapters.cupy_through_torch import allocates_through_torch
-from pgmo.allocator.optimized import Optimized
-from pgmo.allocator.session.options import FRAMEWORKS, Options
+from pgmo.allocator.adapters.frameworks import FRAMEWORKS
+from pgmo.allocator.session.optimized import Optimized
+from pgmo.allocator.session.options import Options
 from pgmo.allocator.session.session import Session
-from pgmo.allocator.session.statistics import Phase, Summary
+from pgmo.allocator.session.statistics import Phase
 from pgmo.allocator.session.threads.boundary import exclusive
 from pgmo.allocator.session.verdict.notebook import summary_html
-from pgmo.allocator.sleeping.released import Released, State
+from pgmo.allocator.session.verdict.summary import Summary
 from pgmo.errors import OptionError, SessionError
 from pgmo.profiler.tagging.cupy_module import imported_cupy
 
@@ -51,7 +52,7 @@ class JointSummary:
 
     def _repr_html_(self) -> str:
         """What a notebook shows."""
-        shown = (summary_html(one, title=f"pgmo, {name}") for name, one in self.parts.items())
+        shown = (summary_html(str(one), title=f"pgmo, {name}") for name, one in self.parts.items())
         return "".join(shown)
 
     def __str__(self) -> str:
@@ -128,57 +129,12 @@ class JointSession:
                 stack.enter_context(session.pause())
             yield
 
-    def release(self, *, state: State | None = None, of: object = None) -> Released:
-        """Gives memory of all back between two iterations; see `Session.release`.
-
-        Args:
-            state: what becomes of state that sleeps, which is PyTorch's.
-            of: what sleeps.
-
-        Returns:
-            What all of them have given back together.
-
-        Raises:
-            OptionError, SessionError: as `Session.release` does.
-        """
-        with exclusive():
-            released = [
-                session.release(state=state, of=of) if name == "torch" else session.release()
-                for name, session in self._running_by_name().items()
-            ]
-        return Released(
-            card=sum(one.card for one in released),
-            host=sum(one.host for one in released),
-            awake=sum(one.awake for one in released),
-            number=next((one.number for one in released if one.number), 0),
-        )
-
-    def resume(self, released: Released | None = None) -> None:
-        """Puts back what `release` has put to sleep; see `Session.resume`.
-
-        Raises:
-            SessionError: as `Session.resume` does.
-        """
-        for session in self._sessions.values():
-            session.resume(released)
-
-    @contextmanager
-    def stage(self, name: str, *, asleep: object = None, state: State = "host") -> Iterator[None]:
-        """A stage of a loop of all; see `Session.stage`.
-
-        Args:
-            name: of the stage.
-            asleep: what it does not use, which is PyTorch's.
-            state: what becomes of the contents of that.
-
-        Raises:
-            OptionError, SessionError: as `Session.stage` does.
-        """
-        with ExitStack() as stack:
-            for framework, session in self._running_by_name().items():
-                own = asleep if framework == "torch" else None
-                stack.enter_context(session.stage(name, asleep=own, state=state))
-            yield
+    def __getattr__(self, name: str) -> NoReturn:
+        if name in ("release", "resume", "stage"):
+            raise AttributeError(
+                f"{name}() is for the session of one framework: call session['torch'].{name}()"
+            )
+        raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
 
     def summary(self) -> JointSummary:
         """What has been done so far; printable."""
@@ -225,11 +181,8 @@ class JointSession:
 
     def _running(self) -> list[Session]:
         """Those that are open; all when none is, so that each says what is wrong."""
-        return list(self._running_by_name().values())
-
-    def _running_by_name(self) -> dict[str, Session]:
-        still = {name: one for name, one in self._sessions.items() if one.phase is not Phase.CLOSED}
-        return still or self._sessions
+        sessions = list(self._sessions.values())
+        return [one for one in sessions if one.phase is not Phase.CLOSED] or sessions
 
 
 def joint_session(

@@ -25,11 +25,11 @@ import numpy as np
 
 from pgmo.allocator import tuning
 from pgmo.allocator.adapters.adapter import Adapter
-from pgmo.allocator.plans.installer import Installer
 from pgmo.allocator.plans.plan_set import PlannedProfile
 from pgmo.allocator.plans.store import prepare_directory
 from pgmo.allocator.session import advice
 from pgmo.allocator.session.account import Account
+from pgmo.allocator.session.installer import Installer
 from pgmo.allocator.session.learning.backoff import Backoff
 from pgmo.allocator.session.learning.divergence import DivergenceCounter
 from pgmo.allocator.session.learning.first_iteration import FirstIteration

@@ -10,29 +10,37 @@ import weakref
 from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 from pgmo.allocator.adapters.adapter import Adapter
+from pgmo.allocator.adapters.find import cuda_adapter
 from pgmo.allocator.session.lifecycle import Lifecycle
 from pgmo.allocator.session.options import Options
 from pgmo.allocator.session.threads import process_turns
 from pgmo.allocator.session.threads.boundary import exclusive, uninterrupted, when_free
-from pgmo.allocator.session.threads.card_seat import CardSeat
-from pgmo.allocator.session.threads.card_turns import CardTurns
+from pgmo.allocator.session.threads.card_turns import CardSeat, CardTurns
 from pgmo.allocator.session.threads.process_turns import ProcessTurns
 from pgmo.allocator.session.threads.turns import Turns
 from pgmo.allocator.sleeping.sleeping import Sleeping
-from pgmo.allocator.sleeping.stages import Stages
 from pgmo.errors import AdapterError, SessionError
+from pgmo.profiler.profile import Profile
 
-if TYPE_CHECKING:
-    from pgmo.allocator.session.session import Session
-    from pgmo.profiler.profile import Profile
+
+class Owner(Protocol):
+    """The object that a program holds: a `Session`."""
+
+    shares_card: bool
+
+    def close(self) -> None:
+        """Returns to the framework's own allocator."""
+
+    def leave_to_parent(self) -> None:
+        """Leaves the engine alone, in a forked child."""
 
 
 @dataclass(eq=False)
 class OpenSession:
-    """What there is beneath the object that the program holds.
+    """Parts of an open session, apart from the object that the program holds.
 
     Args:
         lifecycle: what it does at boundaries.
@@ -45,18 +53,16 @@ class OpenSession:
     """
 
     lifecycle: Lifecycle
-    session: "weakref.ref[Session]"
+    session: "weakref.ref[Owner]"
     give_way: Callable[[], object] | None = None
     seat: CardSeat | None = None
     among: ProcessTurns | None = None
     process: int = field(default_factory=os.getpid)
     sleeping: Sleeping = field(init=False)
-    stages: Stages = field(init=False)
 
     def __post_init__(self) -> None:
-        self.sleeping = Sleeping(self.lifecycle.state)
-        collector = self.lifecycle.collector
-        self.stages = Stages(self.sleeping, lambda: collector.iterations)
+        state = self.lifecycle.state
+        self.sleeping = Sleeping(state.adapter, state.warn)
 
     @property
     def turns(self) -> Turns:
@@ -67,6 +73,34 @@ class OpenSession:
     def adapter(self) -> Adapter:
         """Whose allocator it lies under."""
         return self.lifecycle.state.adapter
+
+    def take_turn(self) -> bool:
+        """Waits for the turns on a device that several sessions or processes share.
+
+        Returns:
+            False when that of the sessions could not be had.
+
+        Raises:
+            SessionError: when the calling thread has the turn of another session.
+        """
+        taken = True
+        if self.seat is not None and self.seat.shared and not self.seat.held:
+            taken = self.seat.take()
+        if self.among is not None:
+            self.among.take(self)
+        return taken
+
+    def give_turn(self, *, whole: bool = True, keeps_seat: bool = False) -> None:
+        """Ends the turns that the calling thread has. Twice is fine.
+
+        Args:
+            whole: whether the iteration ended as iterations do.
+            keeps_seat: whether that among the sessions of this process goes on.
+        """
+        if self.among is not None:
+            self.among.give(self, whole=whole)
+        if self.seat is not None and not keeps_seat:
+            self.seat.give()
 
 
 Key = tuple[str, str, int]
@@ -93,13 +127,13 @@ def any_open(device: str = "") -> bool:
     return any(f"{one}:".startswith(f"{device}:" if device else "") for _, one, _ in _open)
 
 
-def open_profiles() -> "list[Profile]":
+def open_profiles() -> list[Profile]:
     """What the open sessions have recorded last; those that have recorded nothing are left out."""
     found = (one.lifecycle.state.profile for one in _open.values())
     return [one for one in found if one is not None]
 
 
-def begin(session: "Session", adapter: Adapter, options: Options) -> OpenSession:
+def begin(session: Owner, adapter: Adapter, options: Options) -> OpenSession:
     """Puts a session under the framework's allocator.
 
     Raises:
@@ -125,7 +159,9 @@ def begin(session: "Session", adapter: Adapter, options: Options) -> OpenSession
             _open[_key(adapter)] = opened
             if session.shares_card:
                 opened.seat = _seat_of(opened)
-                opened.among = process_turns.join(opened)
+                opened.among = process_turns.join(
+                    opened, adapter, opened.sleeping.give_back, lifecycle.state.warn
+                )
             finalizer = weakref.finalize(session, when_free, lambda: _end_lost(opened))
             finalizer.atexit = False  # the process ends anyway, and the driver may be gone
         except BaseException:
@@ -151,13 +187,11 @@ def _leave_to_parent(adapter: Adapter) -> None:
             steps.callback(opened.lifecycle.stop)
 
 
-def _beside(other: OpenSession, session: "Session", adapter: Adapter, options: Options) -> Adapter:
+def _beside(other: OpenSession, session: Owner, adapter: Adapter, options: Options) -> Adapter:
     """The adapter of one more session on a device."""
-    from pgmo.allocator.adapters.torch_cuda import TorchCuda
-
-    first = other.adapter
+    first, wanted = cuda_adapter(other.adapter), cuda_adapter(adapter)
     can = other.seat is not None and session.shares_card and options.pages is not False
-    if can and isinstance(first, TorchCuda) and isinstance(adapter, TorchCuda):
+    if can and first is not None and wanted is not None:
         return first.another()
     raise SessionError(
         f"a session for {adapter.name} on {adapter.device} is open already: sessions cannot be "
@@ -168,12 +202,8 @@ def _beside(other: OpenSession, session: "Session", adapter: Adapter, options: O
 
 def _seat_of(opened: OpenSession) -> CardSeat | None:
     """A place on the device, where it has pages that sessions can share."""
-    adapter = opened.adapter
-    if not adapter.pages:
-        return None
-    from pgmo.allocator.adapters.torch_cuda import TorchCuda
-
-    if not isinstance(adapter, TorchCuda):
+    adapter = cuda_adapter(opened.adapter) if opened.adapter.pages else None
+    if adapter is None:
         return None
     turns = _card_turns.setdefault(adapter.device, CardTurns())
     state = opened.lifecycle.state
@@ -225,7 +255,7 @@ def _uninstall(adapter: Adapter) -> str:
 
 def _leave_processes(opened: OpenSession) -> None:
     if opened.among is not None:
-        process_turns.leave(opened, opened.among)
+        process_turns.leave(opened, opened.adapter.device, opened.among)
         opened.among = None
 
 

@@ -1,11 +1,11 @@
 """What `pgmo.optimize` can be told."""
 
 import os
-import re
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from pgmo.allocator.adapters.frameworks import check_framework, check_managed
 from pgmo.errors import OptionError
 
 # What is only needed for options that are given is imported then: `pgmo run` checks its own before
@@ -15,27 +15,7 @@ if TYPE_CHECKING:
     from pgmo.packing.planning_options import PlanningOptions
     from pgmo.profiler.profile import Profile
 
-FRAMEWORKS = ("torch", "cupy")
 MEMORIES = ("device", "managed")
-
-_DEVICE = re.compile(r"None|cpu|cuda(:\d+)?")
-
-
-def check_framework(framework: str, device: object) -> None:
-    """Checks whose memory is meant.
-
-    Raises:
-        OptionError: when there is no such framework, or no device of that name.
-
-    Example:
-        >>> check_framework("torch", "cuda:0")
-    """
-    if not _DEVICE.fullmatch(str(device)):
-        raise OptionError(f"device={device!r} is not supported; use 'cpu', 'cuda' or 'cuda:0'")
-    if framework not in FRAMEWORKS:
-        raise OptionError(f"framework={framework!r} is not one of {', '.join(FRAMEWORKS)}")
-    if framework == "cupy" and str(device) == "cpu":
-        raise OptionError("device='cpu': CuPy's arrays are on CUDA devices; use 'cuda'")
 
 
 @dataclass(frozen=True, eq=False)
@@ -110,6 +90,8 @@ class Options:
     def _check_memory(self) -> None:
         if self.memory not in MEMORIES:
             raise OptionError(f"memory={self.memory!r} is not one of {', '.join(MEMORIES)}")
+        if self.memory == "managed":
+            check_managed(self.framework)
         if self.memory == "managed" and str(self.device) == "cpu":
             raise OptionError(
                 "memory='managed': unified memory is for CUDA devices, not for device='cpu'"

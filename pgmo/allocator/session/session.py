@@ -17,13 +17,11 @@ from types import TracebackType
 from typing import TYPE_CHECKING, ParamSpec, Self, TypeVar, cast
 
 from pgmo.allocator.adapters.adapter import Adapter
-from pgmo.allocator.optimized import Optimized
 from pgmo.allocator.session import open_sessions
-from pgmo.allocator.session.giving import Giving
-from pgmo.allocator.session.open_sessions import OpenSession
+from pgmo.allocator.session.device_sharing import DeviceSharing
+from pgmo.allocator.session.optimized import Optimized
 from pgmo.allocator.session.options import Options
 from pgmo.allocator.session.statistics import Phase
-from pgmo.allocator.session.telling import Telling
 from pgmo.allocator.session.threads.boundary import exclusive, uninterrupted
 from pgmo.allocator.session.threads.call_turns import CallTurns
 from pgmo.errors import SessionError
@@ -45,10 +43,11 @@ def active_session(find: Callable[[], Adapter]) -> "Session | None":
     if not open_sessions.any_open():
         return None
     opened = open_sessions.find_open(find())
-    return opened.session() if opened is not None else None
+    found = opened.session() if opened is not None else None
+    return found if isinstance(found, Session) else None
 
 
-class Session(Giving, Telling):
+class Session(DeviceSharing):
     """A running optimization; made by `pgmo.optimize`.
 
     Attributes:
@@ -66,7 +65,6 @@ class Session(Giving, Telling):
         self._options = options
         self._find_adapter = adapter
         super().__init__()
-        self._opened: OpenSession | None = None
         self._closed_by: threading.Thread | None = None
         self._busy = self._to_be_closed = False
         self._process = 0
@@ -112,17 +110,18 @@ class Session(Giving, Telling):
             SessionError: when the session is not open, or the calling thread is in a pause or in
                 `iteration()`.
         """
-        seat = self._seat
-        if seat is not None and seat.shared:
-            self._step_in_turn(seat)
-            return
-        if not self._pass_step():
+        seat = self._opened.seat if self._opened is not None else None
+        shared = seat is not None and seat.shared
+        if shared or not self._pass_step():
             with exclusive():
-                if self._is_open("step()") and self._known.turns.ends_iteration():
+                if not self._is_open("step()"):
+                    return
+                counted = seat is None or not shared or seat.held
+                if counted and self._known.turns.ends_iteration():
                     self._end_iteration(complete=True)
-        if self._among is not None:
-            self._give_turn_of_process()
-            self._take_turn_of_process()
+        if shared or self._known.among is not None:  # others have theirs before the next one
+            self._known.give_turn()
+            self._take_turn()
 
     @contextmanager
     def pause(self) -> Iterator[None]:
@@ -133,7 +132,7 @@ class Session(Giving, Telling):
         Raises:
             SessionError: when the session is not open.
         """
-        token, seat = None, self._seat
+        token, seat = None, self._opened.seat if self._opened is not None else None
         held = seat is not None and seat.held
         try:
             with exclusive():
@@ -173,7 +172,7 @@ class Session(Giving, Telling):
     # --- opening and closing --------------------------------------------------------------------
 
     def __enter__(self) -> Self:
-        if self._lifecycle is not None:
+        if self._opened is not None:
             raise SessionError(
                 "this session was used before; call pgmo.optimize() again for another one"
             )
@@ -181,14 +180,15 @@ class Session(Giving, Telling):
         if self._options.memory == "managed":
             self._unified = cast("UnifiedAdapter", adapter)
         opened = open_sessions.begin(self, adapter, self._options)
-        self._opened, self._lifecycle = opened, opened.lifecycle
+        self._opened = opened
         self._process = os.getpid()
         self._open = True
         if self._unified is None:  # which has to do something after each
             self._pass_step = opened.adapter.engine.pass_step
         try:
             # What comes before the first step is of its iteration.
-            self._take_turn_of_process(opening=True)
+            if opened.among is not None:
+                opened.among.take(opened, opening=True)
         except BaseException:  # Ctrl-C
             self.close()
             raise
@@ -217,8 +217,7 @@ class Session(Giving, Telling):
             self._pass_step = _never
             self._closed_by = threading.current_thread()
             lifecycle = self._known.lifecycle
-            self._evidence = lifecycle.account.evidence()
-            self._summary = self._with_memory(self._evidence.summary)
+            self._last = self._summary(with_verdict=True)
             said = open_sessions.end(self._known)
         if said:
             warn_user(said)
@@ -239,12 +238,6 @@ class Session(Giving, Telling):
         return Optimized(self, function)
 
     # --- parts ----------------------------------------------------------------------------------
-
-    @property
-    def _known(self) -> OpenSession:
-        """What there is of it, once it was opened."""
-        assert self._opened is not None
-        return self._opened
 
     @property
     def _is_forked(self) -> bool:
@@ -279,8 +272,9 @@ class Session(Giving, Telling):
         try:
             self._busy = True
             known.lifecycle.end_iteration(known.turns.whole() and complete)
-            if self._unified is not None:
-                self._after_unified(self._unified)
+            state = known.lifecycle.state
+            if self._unified is not None and state.phase is Phase.REPLAY and state.plan is not None:
+                self._unified.after_replay(state.plan)
         finally:
             self._busy = False
             if self._to_be_closed:
@@ -290,15 +284,6 @@ class Session(Giving, Telling):
         with exclusive():
             if self._open and not self._is_forked:
                 self._end_iteration(complete)
-
-    def _after_unified(self, adapter: "UnifiedAdapter") -> None:
-        """Prepares the next iteration's memory, where it is unified."""
-        state = self._known.lifecycle.state
-        plan = state.plan if state.phase is Phase.REPLAY else None
-        if plan is not None and (text := adapter.after_replay(plan)):
-            state.warn(text)
-        if adapter.hints.note and adapter.hints.note not in state.notes:
-            state.notes.append(adapter.hints.note)
 
 
 def _never() -> bool:

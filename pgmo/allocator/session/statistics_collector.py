@@ -1,6 +1,7 @@
 """Turns the engine's counters into statistics per iteration and a summary."""
 
 from collections import Counter, deque
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from itertools import islice, repeat
 
@@ -12,8 +13,8 @@ from pgmo.allocator.session.statistics import (
     MISS_REASONS,
     IterationStatistics,
     Phase,
-    Summary,
 )
+from pgmo.allocator.session.verdict.summary import Summary
 from pgmo.allocator.tuning import WORTHWHILE_SHARE
 from pgmo.locks import new_reentrant_lock
 from pgmo.packing.plan import Plan
@@ -168,20 +169,6 @@ class StatisticsCollector:
             for reason, missed in statistics.misses.items():
                 self._misses[reason] += times * missed
 
-    def _driver_calls(self) -> dict[str, float]:
-        """Of the last iterations, in the middle, by kind."""
-        last = [one.driver_calls for one in islice(reversed(self._history), _LAST)]
-        from statistics import median  # and decimal numbers, which need not be there in the loop
-
-        return {call: median(calls[call] for calls in last) for call in DRIVER_CALLS if last}
-
-    def _in_the_middle(self, name: str) -> float:
-        """A count of the last iterations."""
-        last = [getattr(one, name) for one in islice(reversed(self._history), _LAST)]
-        from statistics import median
-
-        return float(median(last)) if last else 0.0
-
     def counters(self) -> dict[str, int]:
         """The engine's counters since the session began, and its levels now."""
         return {
@@ -201,7 +188,7 @@ class StatisticsCollector:
         self, plan: Plan | None, plans: int, replans: int, notes: tuple[str, ...], waits: str
     ) -> Summary:
         now = self._engine.statistics()
-        totals = self._totals
+        totals, recent = self._totals, list(islice(reversed(self._history), _LAST))
         return Summary(
             iterations=totals["iterations"],
             recorded=totals["recorded"],
@@ -220,7 +207,11 @@ class StatisticsCollector:
             replans=replans,
             peak_slot_bytes=max(now["peak_slot_bytes"], self._peaks["peak_slot_bytes"]),
             peak_fallback_bytes=max(now["peak_fallback_bytes"], self._peaks["peak_fallback_bytes"]),
-            driver_calls=self._driver_calls(),
+            driver_calls={
+                call: _median(one.driver_calls[call] for one in recent)
+                for call in DRIVER_CALLS
+                if recent
+            },
             pages=now["peak_pages_held"],
             waited=totals["waited"],
             waits=waits,
@@ -231,9 +222,16 @@ class StatisticsCollector:
             served_while_recording=totals["served_while_recording"],
             since=self._since,
             ordered_load=plan.ordered_load if plan else None,
-            hand_overs=self._in_the_middle("hand_overs"),
-            waits_added=self._in_the_middle("waits_added"),
+            hand_overs=_median(one.hand_overs for one in recent),
+            waits_added=_median(one.waits_added for one in recent),
         )
+
+
+def _median(counts: Iterable[int]) -> float:
+    """Return the median; 0 where nothing was counted."""
+    from statistics import median  # and decimal numbers, which need not be there in the loop
+
+    return float(median([*counts] or [0]))
 
 
 def _statistics(phase: Phase, plan: int, change: dict[str, int]) -> IterationStatistics:

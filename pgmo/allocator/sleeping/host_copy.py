@@ -16,10 +16,6 @@ class HostCopy:
     Args:
         adapter: of their device.
         runs: address and bytes of each.
-
-    Example:
-        >>> copy = HostCopy(torch_cuda(0), [(address, 2 << 20)])  # doctest: +SKIP
-        >>> copy.put_back([(address, 2 << 20)])  # doctest: +SKIP
     """
 
     def __init__(self, adapter: "TorchCuda", runs: Iterable[tuple[int, int]]) -> None:

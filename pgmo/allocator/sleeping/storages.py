@@ -48,10 +48,6 @@ def storages(objects: object, index: int) -> dict[int, int]:
 
     Raises:
         OptionError: when something else is among them.
-
-    Example:
-        >>> storages([model, optimizer], 0)  # doctest: +SKIP
-        {140021893586944: 2097152}
     """
     found: dict[int, int] = {}
     for tensor in _tensors(objects):

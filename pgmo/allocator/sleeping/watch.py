@@ -17,13 +17,6 @@ class Watch:
     Args:
         objects: optimizers and modules, among others.
         advice: what to do, as the end of a sentence.
-
-    Example:
-        >>> watch = Watch([optimizer], "call session.resume()")  # doctest: +SKIP
-        >>> optimizer.step()  # doctest: +SKIP
-        Traceback (most recent call last):
-        SessionError: the state of this AdamW sleeps: call session.resume()
-        >>> watch.end()  # doctest: +SKIP
     """
 
     def __init__(self, objects: object, advice: str) -> None:

@@ -10,9 +10,10 @@ from collections import defaultdict
 from collections.abc import Callable, Sequence
 
 from pgmo import _core
-from pgmo.allocator.adapters.adapter import Memory
+from pgmo.allocator.adapters.adapter import Adapter, Memory
 from pgmo.allocator.session.options import Options
 from pgmo.allocator.session.session import Session
+from pgmo.errors import AdapterError
 
 LAYERS = [4096, 1 << 16, 1 << 14, 1 << 18, 512, 1 << 16]
 """Sizes of the activations of the usual `Loop`."""
@@ -43,7 +44,7 @@ class Oracle:
         return len(self._starts)
 
 
-class SimulatedAdapter:
+class SimulatedAdapter(Adapter):
     """Stands where an adapter does.
 
     Attributes:
@@ -52,13 +53,9 @@ class SimulatedAdapter:
     """
 
     name = "simulated"
-    note = ""
     version = "1"
     device = "cpu"
     alignment = 64
-    pages = False
-    seat = 0
-    steps_aside = ""
 
     def __init__(self) -> None:
         self.engine = _core.Engine()
@@ -70,12 +67,6 @@ class SimulatedAdapter:
         self._give_back = ctypes.CFUNCTYPE(None, ctypes.c_void_p)(self.returned.append)
         self._streams = {0}  # those that were used
         self._next = 1 << 20
-
-    def choose_pages(self, wanted, limit):
-        pass
-
-    def baseline(self):
-        return None
 
     def install(self) -> None:
         self.installed = True
@@ -91,6 +82,9 @@ class SimulatedAdapter:
 
     def take_arena(self, size: int, stream: int) -> Memory | None:
         return self._take(size, self.arenas[stream]) if stream in self._streams else None
+
+    def take_spill(self, size: int) -> Memory:
+        raise AdapterError("there is nowhere to spill to")
 
     def advise(self, text: str) -> None:
         self.advice = text

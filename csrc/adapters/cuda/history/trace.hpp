@@ -13,7 +13,7 @@
 //
 // The class has dozens of methods that nobody calls by way of a trace; they are generated, for
 // their set differs between versions: torch_trace_methods.inc, see
-// pgmo/allocator/build/trace_methods.py.
+// pgmo/allocator/build/forwarders.py.
 
 #pragma once
 

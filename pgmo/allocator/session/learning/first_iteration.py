@@ -5,10 +5,10 @@ from collections.abc import Sequence
 import numpy as np
 
 from pgmo.allocator import tuning
-from pgmo.allocator.plans.installer import Installer
 from pgmo.allocator.plans.loop_planning import for_opening, make_plan
 from pgmo.allocator.plans.plan_set import PlannedProfile
 from pgmo.allocator.session import advice
+from pgmo.allocator.session.installer import Installer
 from pgmo.allocator.session.state import SessionState
 from pgmo.allocator.session.statistics import IterationStatistics, Phase
 from pgmo.errors import AdapterError, PlanError

@@ -6,16 +6,16 @@ from pathlib import Path
 import numpy as np
 
 from pgmo.allocator.plans.conversions import requests_of
-from pgmo.allocator.plans.initial_plan import load_given
+from pgmo.allocator.plans.directory import PlanDirectory
 from pgmo.allocator.plans.plan_set import PlannedProfile
 from pgmo.allocator.plans.store import find_profile
-from pgmo.allocator.ranks.directory import PlanDirectory
-from pgmo.allocator.ranks.world import world
+from pgmo.allocator.session.learning.initial_plan import load_given
 from pgmo.allocator.session.state import SessionState
 from pgmo.packing.plan import Plan
 from pgmo.profiler.iterations.request_pairs import UNPAIRED
 from pgmo.profiler.iterations.step_finder import compare
 from pgmo.profiler.recording import Iteration
+from pgmo.world import world
 
 FITS = 0.9
 """Minimum share of an iteration's requests in a plan that this rank did not save. A plan of FSDP's

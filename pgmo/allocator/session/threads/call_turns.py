@@ -38,9 +38,6 @@ class CallTurns(Turns):
         end: ends an iteration; it is told whether the call was complete.
         paused: others' pauses of the engine; None: there are none.
 
-    Attributes:
-        beside: calls that stood beside so far.
-
     Example:
         >>> turns = CallTurns(_core.Engine(), print, lambda complete: print("ended"))
         >>> leave = turns.enter()
@@ -62,10 +59,8 @@ class CallTurns(Turns):
         self._lock = new_lock()
         self._counted_thread: int | None = None
         self._aside: dict[int, int | None] = {}  # threads in calls that stand beside
-        self._held = 0  # pauses
         self._process = os.getpid()
         self._closed = self._told = False
-        self.beside = 0
         self._paused.begin(self)
 
     def enter(self) -> Callable[[bool], None] | None:
@@ -81,13 +76,12 @@ class CallTurns(Turns):
         with self._lock:
             if self._closed or self._counted_thread == me or me in self._aside:
                 return None
-            if self._counted_thread is None and not self._held:
+            if self._counted_thread is None and not self._pauses:
                 self._counted_thread = me
                 self._paused.end(self)
                 return self._leave
-            first = not (self._held or self._told)
+            first = not (self._pauses or self._told)
             self._told = self._told or first
-            self.beside += 1
             self._aside[me] = native = threading.get_native_id()
             self._engine.delegate_thread(native, True)
         if first:
@@ -149,14 +143,12 @@ class CallTurns(Turns):
         token = object()
         with self._lock:
             self._pauses[token] = threading.current_thread()
-            self._held = len(self._pauses)
         return token
 
     def resume(self, token: object) -> None:
         """The pause has ended."""
         with self._lock:
             self._pauses.pop(token, None)
-            self._held = len(self._pauses)
 
     def close(self) -> None:
         """Leaves nothing behind in the engine; calls that run go on without."""

@@ -1,36 +1,42 @@
 """What this process has of a card, and how what idles of it goes back; for its turns."""
 
 import os
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from pgmo import _core
+from pgmo.allocator.adapters.adapter import Adapter
+from pgmo.allocator.adapters.find import cuda_adapter
 from pgmo.share.client import Holder, Sizes
 
 if TYPE_CHECKING:
     from pgmo.allocator.adapters.torch_cuda import TorchCuda
-    from pgmo.allocator.session.open_sessions import OpenSession
 
 _MEMORY = "/proc/meminfo"
 
 
-def card_memory(opened: "OpenSession") -> tuple[Holder, str, int] | None:
+def card_memory(
+    adapter: Adapter, give_back: Callable[[], object]
+) -> tuple[Holder, str, int] | None:
     """The holder of a session's device, the device's name on this machine, and its bytes.
 
     None for frameworks that take no turns with other processes: CuPy, and unified memory, whose
     arenas are blocks that go back when the session ends.
-    """
-    adapter = opened.adapter
-    if adapter.device == "cpu":
-        return HostMemory(opened), "cpu", _meminfo("MemTotal")
-    from pgmo.allocator.adapters.torch_cuda import TorchCuda
 
-    if not isinstance(adapter, TorchCuda):
+    Args:
+        adapter: of the session.
+        give_back: gives back what idles in its arenas.
+    """
+    if adapter.device == "cpu":
+        return HostMemory(adapter, give_back), "cpu", _meminfo("MemTotal")
+    cuda = cuda_adapter(adapter)
+    if cuda is None:
         return None
     import torch
 
-    about = torch.cuda.get_device_properties(adapter.index)
-    key = str(getattr(about, "uuid", "") or f"cuda:{adapter.index}")
-    return CudaMemory(adapter), key, int(about.total_memory)
+    about = torch.cuda.get_device_properties(cuda.index)
+    key = str(getattr(about, "uuid", "") or f"cuda:{cuda.index}")
+    return CudaMemory(cuda), key, int(about.total_memory)
 
 
 class CudaMemory:
@@ -38,10 +44,6 @@ class CudaMemory:
 
     Args:
         adapter: of the device; of any session on it.
-
-    Example:
-        >>> CudaMemory(torch_cuda(0)).sizes().idle  # doctest: +SKIP
-        0
     """
 
     def __init__(self, adapter: "TorchCuda") -> None:
@@ -80,15 +82,13 @@ class HostMemory:
     """The CPU's: arenas, whose memory the system takes while nobody is served.
 
     Args:
-        opened: the session.
-
-    Example:
-        >>> HostMemory(opened).sizes().held  # doctest: +SKIP
-        1048576
+        adapter: of the session.
+        give_back: gives arenas back.
     """
 
-    def __init__(self, opened: "OpenSession") -> None:
-        self._opened = opened
+    def __init__(self, adapter: Adapter, give_back: Callable[[], object]) -> None:
+        self._engine = adapter.engine
+        self._give_back = give_back
         self._given = False
 
     def begin(self) -> None:
@@ -97,13 +97,13 @@ class HostMemory:
 
     def sizes(self) -> Sizes:
         """The arenas; of the rest nobody knows how long it stays. None of it goes between turns."""
-        arenas = int(self._opened.adapter.engine.statistics()["arena_bytes"])
+        arenas = int(self._engine.statistics()["arena_bytes"])
         return Sizes(0 if self._given else arenas, 0, _meminfo("MemAvailable"))
 
     def give_back(self, *, between_turns: bool) -> None:
         """Arenas' memory goes back at the end of a turn; between two the loop may do anything."""
         if not between_turns:
-            self._opened.sleeping.give_back()
+            self._give_back()
             self._given = True
 
 

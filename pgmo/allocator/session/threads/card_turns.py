@@ -17,82 +17,112 @@ import time
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import TYPE_CHECKING
 
+from pgmo import _core
 from pgmo.allocator import tuning
+from pgmo.allocator.session.threads.pauses import Pauses
 from pgmo.errors import SessionError
 
+if TYPE_CHECKING:
+    from pgmo.allocator.adapters.torch_cuda import TorchCuda
 
-class Seat(Protocol):
-    """A session's place among those on its device."""
-
-    def running(self) -> threading.Thread | None:
-        """The thread that is inside of an iteration of it, begun when it was alone."""
-
-    def begin(self, *, after_others: bool) -> None:
-        """It has the turn; `after_others`: another one had it last."""
-
-    def end(self) -> None:
-        """It has it no more."""
+PASSED_OVER = (
+    "another session has had the turn on this device for {:.0f} s; iterations go on without a "
+    "plan, from pages, until it gives the turn back: end its iterations, or close it"
+)
 
 
 @dataclass(eq=False)
 class CardTurns:
-    """Whose turn it is on one device. Any thread may call anything.
+    """Whose turn it is on one device; for its seats.
 
     Args:
         deadline: seconds that anybody waits.
-        clock: seconds.
-
-    Example:
-        >>> turns = CardTurns()
-        >>> turns.join(seat)  # doctest: +SKIP
-        >>> turns.take(seat)  # doctest: +SKIP
-        True
     """
 
     deadline: float = tuning.TURN_DEADLINE
-    clock: Callable[[], float] = time.monotonic
-    _changed: threading.Condition = field(default_factory=threading.Condition)
-    _seats: list[Seat] = field(default_factory=list)
-    _waiting: deque[object] = field(default_factory=deque)
-    _holder: Seat | None = None
-    _thread: threading.Thread | None = None
-    _last: Seat | None = None
+    changed: threading.Condition = field(default_factory=threading.Condition)
+    seats: list["CardSeat"] = field(default_factory=list)
+    waiting: deque[object] = field(default_factory=deque)
+    holder: "CardSeat | None" = None
+    thread: threading.Thread | None = None
+    last: "CardSeat | None" = None
 
-    def join(self, seat: Seat) -> None:
-        """One more session; those that have no turn are paused from now on."""
-        with self._changed:
-            self._seats.append(seat)
-            if len(self._seats) > 1:
-                for one in self._seats:
-                    inside = one.running()
-                    if self._holder is None and inside is not None:
-                        self._holder, self._thread, self._last = one, inside, one
-                    elif one is not self._holder:
-                        one.end()
 
-    def leave(self, seat: Seat) -> None:
-        """A session has been closed."""
-        with self._changed:
-            if seat in self._seats:
-                self._seats.remove(seat)
-            if self._holder is seat:
-                self._holder = self._thread = None
-            if self._last is seat:
-                self._last = None
-            self._changed.notify_all()
+class CardSeat:
+    """The place of one session among those on its device, which has pages. For any thread.
+
+    Args:
+        adapter: the session's.
+        turns: those of the device.
+        running: the thread that is inside of an iteration of the session.
+        warn: called with a note when a turn was waited for in vain.
+        paused: the pauses of the session's engine.
+        after_others: called when the turn begins and another session had the last one.
+
+    Attributes:
+        broken: whether an iteration was cut by the arrival of another session.
+    """
+
+    def __init__(
+        self,
+        adapter: "TorchCuda",
+        turns: CardTurns,
+        running: Callable[[], threading.Thread | None],
+        warn: Callable[[str], object],
+        paused: Pauses,
+        after_others: Callable[[], object] = lambda: None,
+    ) -> None:
+        self._adapter = adapter
+        self._turns = turns
+        self._running = running
+        self._warn = warn
+        self._pauses, self._paused = paused, False
+        self._after_others = after_others
+        self._alone = True  # so far
+        self.broken = False
+        self._join()
+
+    def _join(self) -> None:
+        """Sessions that have no turn are paused from now on, if there are several."""
+        turns = self._turns
+        with turns.changed:
+            turns.seats.append(self)
+            if len(turns.seats) == 1:
+                return
+            for one in turns.seats:
+                inside = one._running()
+                if turns.holder is None and inside is not None:
+                    turns.holder, turns.thread, turns.last = one, inside, one
+                elif one is not turns.holder:
+                    one.end()
+
+    def leave(self) -> None:
+        """The session has been closed."""
+        turns = self._turns
+        with turns.changed:
+            if self in turns.seats:
+                turns.seats.remove(self)
+            if turns.holder is self:
+                turns.holder = turns.thread = None
+            if turns.last is self:
+                turns.last = None
+            turns.changed.notify_all()
+        self._pauses.end(self)
 
     @property
     def shared(self) -> bool:
-        """Whether there are several sessions."""
-        return len(self._seats) > 1
+        """Whether there are other sessions on the device, or have been."""
+        self._alone = self._alone and len(self._turns.seats) <= 1
+        return not self._alone
 
-    def holds(self, seat: Seat) -> bool:
-        """Whether it is this session's turn, on the calling thread."""
-        return self._holder is seat and self._thread is threading.current_thread()
+    @property
+    def held(self) -> bool:
+        """Whether the calling thread has this session's turn."""
+        return self._turns.holder is self and self._turns.thread is threading.current_thread()
 
-    def take(self, seat: Seat) -> bool:
+    def take(self) -> bool:
         """Waits for the turn.
 
         Returns:
@@ -101,43 +131,65 @@ class CardTurns:
         Raises:
             SessionError: when the calling thread has the turn of another session.
         """
+        turns = self._turns
         me, ticket = threading.current_thread(), object()
-        with self._changed:
-            if self._thread is me and self._holder is not None:
+        with turns.changed:
+            if turns.thread is me and turns.holder is not None:
                 raise SessionError(
                     "an iteration of another session on this device goes on in this thread; where "
                     "sessions take turns, put session.iteration() around each iteration, one "
                     "after the other, instead of session.step() behind it"
                 )
-            self._waiting.append(ticket)
-            until = self.clock() + self.deadline
+            turns.waiting.append(ticket)
+            until = time.monotonic() + turns.deadline
             try:
-                while not self._is_free(ticket):
-                    rest = until - self.clock()
-                    if rest <= 0:
-                        return False
-                    self._changed.wait(min(rest, tuning.TURN_LOOK))
+                while not self._is_free(ticket) and (rest := until - time.monotonic()) > 0:
+                    turns.changed.wait(min(rest, tuning.TURN_LOOK))
+                taken = self._is_free(ticket)
             finally:
-                self._waiting.remove(ticket)
-                self._changed.notify_all()
-            self._holder, self._thread = seat, me
-            after_others, self._last = self._last is not seat, seat
-            seat.begin(after_others=after_others)
-        return True
+                turns.waiting.remove(ticket)
+                turns.changed.notify_all()
+            if taken:
+                turns.holder, turns.thread = self, me
+                after_others, turns.last = turns.last is not self, self
+                self.begin(after_others=after_others)
+        if not taken:
+            self._warn(PASSED_OVER.format(turns.deadline))
+        return taken
 
-    def give(self, seat: Seat) -> None:
-        """The turn is over, if it was this session's on this thread."""
-        with self._changed:
-            if not self.holds(seat):
+    def give(self) -> None:
+        """Ends the turn, if the calling thread has it."""
+        turns = self._turns
+        with turns.changed:
+            if not self.held:
                 return
-            if len(self._seats) > 1:
-                seat.end()
-            self._holder = self._thread = None
-            self._changed.notify_all()
+            if len(turns.seats) > 1:
+                self.end()
+            turns.holder = turns.thread = None
+            turns.changed.notify_all()
 
     def _is_free(self, ticket: object) -> bool:
-        if self._thread is not None and not self._thread.is_alive():
-            if self._holder is not None:
-                self._holder.end()
-            self._holder = self._thread = None
-        return self._holder is None and self._waiting[0] is ticket
+        turns = self._turns
+        if turns.thread is not None and not turns.thread.is_alive():
+            if turns.holder is not None:
+                turns.holder.end()
+            turns.holder = turns.thread = None
+        return turns.holder is None and turns.waiting[0] is ticket
+
+    def begin(self, *, after_others: bool) -> None:
+        """It has the turn: what idles in the arenas of others is its own."""
+        if after_others:
+            _core.forget_peak(self._adapter.space)
+            self._adapter.take_turn()
+            self._after_others()
+        self._pauses.end(self)
+        self._paused = False
+
+    def end(self) -> None:
+        """It has it no more, or has none yet."""
+        if self._paused:
+            return
+        began = bool(self._adapter.engine.threads())
+        self.broken = began and not self.held
+        self._paused = True
+        self._pauses.begin(self)

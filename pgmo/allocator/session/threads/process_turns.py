@@ -13,18 +13,15 @@ import sys
 import threading
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-from pgmo.allocator.ranks.world import world
+from pgmo.allocator.adapters.adapter import Adapter
 from pgmo.allocator.session.threads.card_memory import card_memory
 from pgmo.errors import ShareError
 from pgmo.locks import new_lock
 from pgmo.share.address import PRIORITY, VARIABLE
 from pgmo.share.client import Answer, Card, Client, Holder
 from pgmo.share.protocol import MOST_PRIORITY
-
-if TYPE_CHECKING:
-    from pgmo.allocator.session.open_sessions import OpenSession
+from pgmo.world import world
 
 PASSED_OVER = (
     "another process has had the turn on this card for too long; iterations go on without one, in "
@@ -43,10 +40,6 @@ class ProcessTurns:
     Args:
         client: asks the broker.
         told: gets a sentence when a turn was waited for in vain.
-
-    Example:
-        >>> turns.take(session)  # doctest: +SKIP
-        >>> turns.give(session)  # doctest: +SKIP
     """
 
     def __init__(self, client: Client, told: Callable[[str], object]) -> None:
@@ -103,40 +96,48 @@ class ProcessTurns:
 
 
 _turns: dict[str, tuple[ProcessTurns, set[object]]] = {}
-"""By device: the turns, and who uses them."""
+"""By device: the turns, and the sessions that use them."""
 
 
-def join(opened: "OpenSession") -> ProcessTurns | None:
-    """The turns of a session's device; None where nobody shares it.
+def join(
+    session: object,
+    adapter: Adapter,
+    give_back: Callable[[], object],
+    warn: Callable[[str], object],
+) -> ProcessTurns | None:
+    """Return the turns of a session's device; None where nobody shares it.
 
     Where `PGMO_SHARE` names no broker, nothing is done and nothing is looked for.
+
+    Args:
+        session: identifies it, up to `leave`.
+        adapter: of the session.
+        give_back: gives back what idles in its arenas.
+        warn: called with notes for the session's summary.
     """
     path = os.environ.get(VARIABLE, "")
     if not path:
         return None
-    state = opened.lifecycle.state
     if world() is not None:
-        state.warn(SEVERAL_RANKS)
+        warn(SEVERAL_RANKS)
         return None
-    device = state.adapter.device
-    if device not in _turns:
-        found = card_memory(opened)
+    if adapter.device not in _turns:
+        found = card_memory(adapter, give_back)
         if found is None:
             return None
         holder, key, total = found
-        client = _client(Path(path), key, total, holder, state.warn)
-        _turns[device] = ProcessTurns(client, state.warn), set()
-    turns, users = _turns[device]
-    users.add(opened)
+        client = _client(Path(path), key, total, holder, warn)
+        _turns[adapter.device] = ProcessTurns(client, warn), set()
+    turns, users = _turns[adapter.device]
+    users.add(session)
     return turns
 
 
-def leave(opened: "OpenSession", turns: ProcessTurns) -> None:
+def leave(session: object, device: str, turns: ProcessTurns) -> None:
     """A session has been closed. Twice is fine."""
-    turns.leave(opened)
-    device = opened.adapter.device
+    turns.leave(session)
     known, users = _turns.get(device, (None, set()))
-    users.discard(opened)
+    users.discard(session)
     if known is turns and not users:
         del _turns[device]
         turns.close()

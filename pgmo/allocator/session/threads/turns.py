@@ -57,7 +57,6 @@ class Turns:
         self._apart = False  # whether a thread has paused while another one went on
         self._whole = True
         self._train_together = False
-        self._threads = 1  # of the last iteration
         self._passing: threading.Thread | None = None  # whose steps the engine may end by itself
 
     # --- iterations -----------------------------------------------------------------------------
@@ -86,7 +85,7 @@ class Turns:
     def leave_iteration(self, thread: threading.Thread) -> bool:
         """That thread has left `iteration()`; whether it was the session's."""
         self._inside.discard(thread)
-        return thread is self._owner and self._counted()
+        return thread is self._owner
 
     def ends_iteration(self) -> bool:
         """The calling thread has ended one by `step()`; whether it was the session's.
@@ -99,7 +98,7 @@ class Turns:
             if self._passing is not me:
                 self._passing = me
                 self._engine.let_steps_pass(me.native_id or 0)
-            return self._counted()
+            return True
         self._look_at_steps()
         me = self._caller("end")
         if me in self._inside:
@@ -113,9 +112,9 @@ class Turns:
         elif self._owner in self._inside:
             self._stand_beside(me)
             return False
-        elif not self._takes_over(self._owner, me):
-            return False
-        return self._counted()
+        else:
+            return self._takes_over(self._owner, me)
+        return True
 
     def running(self) -> threading.Thread | None:
         """The thread whose `iteration()` is counted, while it is inside of it."""
@@ -131,11 +130,6 @@ class Turns:
         """Whether no other thread has ended an iteration lately, and none is delegated."""
         others = self._calls or self._inside or self._beside
         return not (others or self._pauses or self._delegated)
-
-    @property
-    def threads(self) -> int:
-        """Of Python's, those that have requested memory in the last iteration."""
-        return self._threads
 
     def whole(self) -> bool:
         """Whether all of the iteration that was counted last has been seen."""
@@ -185,22 +179,6 @@ class Turns:
         if not self._train_together:
             self._train_together = True
             self._warn(BESIDE)
-
-    def _counted(self) -> bool:
-        active = self._engine.threads()
-        if len(active) > 1:
-            enough = tuning.THREAD_SHARE * sum(count for *_, count in active)
-            # Autograd's threads are dummies at the most, where a hook has asked for the thread.
-            pythons = {
-                thread.native_id
-                for thread in threading.enumerate()
-                if not isinstance(thread, threading._DummyThread)
-            }
-            together = sum(thread in pythons and count >= enough for thread, *_, count in active)
-            self._threads = together
-        else:
-            self._threads = 1
-        return True
 
     def _caller(self, what: str) -> threading.Thread:
         self._forget_ended()

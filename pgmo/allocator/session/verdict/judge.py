@@ -6,11 +6,9 @@ plain PyTorch would run out     "7.60 GiB, where plain PyTorch would have had no
 no model                        the peak of live bytes, and what was taken for them
 """
 
-from dataclasses import replace
-
 from pgmo.allocator.adapters.baseline import Baseline
-from pgmo.allocator.session.verdict.evidence import Evidence
-from pgmo.allocator.session.verdict.relations import contradictions, disagreements
+from pgmo.allocator.session.verdict.relations import contradictions
+from pgmo.allocator.session.verdict.summary import Summary
 from pgmo.allocator.session.verdict.verdict import Verdict, compared
 from pgmo.units import format_bytes
 
@@ -18,41 +16,39 @@ _FEW = 4
 """Iterations that a plan may need: the first, two that agree, and one that shows late frees."""
 
 
-def judge(evidence: Evidence) -> Verdict:
+def judge(summary: Summary, baseline: Baseline | None = None, delegates: str = "") -> Verdict:
     """Return the verdict as things stand.
 
+    Args:
+        summary: the session's counters.
+        baseline: the device's figures since the model began; None where there is no model.
+        delegates: why the session serves nothing; "" where it may.
+
     Example:
-        >>> from pgmo.allocator.session.statistics import Summary
-        >>> print(judge(Evidence(Summary(2, 2, 0))))
+        >>> print(judge(Summary(2, 2, 0)))
         no block was served from a slot
     """
-    summary, baseline = evidence.summary, evidence.baseline
-    reason = _why_no_slots(evidence)
-    wrong = disagreements(summary)
-    if baseline is None:
-        sentence, taken, live = _of_slots(evidence)
-        facts = Verdict(sentence, reason=reason, wrong=wrong, taken=taken, live=live)
-        return replace(facts, since=summary.since)
-    return judge_device(baseline, reason=reason, since=summary.since, wrong=wrong)
+    reason = delegates or _why_no_slots(summary)
+    if baseline is not None:
+        return judge_device(baseline, reason=reason, since=summary.since)
+    sentence, taken, live = _of_slots(summary)
+    return Verdict(sentence, reason=reason, taken=taken, live=live, since=summary.since)
 
 
-def judge_device(
-    baseline: Baseline, *, reason: str = "", since: int = 0, wrong: tuple[str, ...] = ()
-) -> Verdict:
+def judge_device(baseline: Baseline, *, reason: str = "", since: int = 0) -> Verdict:
     """Return the verdict on a device, for all of the process since the model began.
 
     Args:
         baseline: the figures of the device.
         reason: why no slot has served; "" where one has.
         since: the first iteration that slots served, counted from 1; 0 for none.
-        wrong: relations that are violated elsewhere.
 
     Example:
         >>> figures = Baseline(99, 99, 50, 50, 76, 76, 200, 9, retries=0, failures=0, broken=0)
         >>> print(judge_device(figures))
         76 B instead of 99 B (23 % less)
     """
-    wrong = (*contradictions(baseline), *wrong)
+    wrong = contradictions(baseline)
     taken, live, plain = baseline.peak_taken, baseline.peak_live, baseline.peak_reserved
     basis = (
         f"counted: {format_bytes(taken)} of the card at most, for {format_bytes(live)} of live "
@@ -77,9 +73,8 @@ def judge_device(
     return Verdict(sentence, basis, reason, wrong, taken=taken, plain=plain, live=live, since=since)
 
 
-def _of_slots(evidence: Evidence) -> tuple[str, int, int]:
+def _of_slots(summary: Summary) -> tuple[str, int, int]:
     """Facts of a session without a model: the sentence, bytes of the arena, peak of its blocks."""
-    summary = evidence.summary
     live = summary.peak_slot_bytes
     if not summary.run_bytes_hit or not live:
         return "no block was served from a slot", 0, 0
@@ -92,13 +87,8 @@ def _of_slots(evidence: Evidence) -> tuple[str, int, int]:
     )
 
 
-def _why_no_slots(evidence: Evidence) -> str:
+def _why_no_slots(summary: Summary) -> str:
     """Return why no slot has served, or "" where one has, or where a plan waits and says so."""
-    summary = evidence.summary
-    if evidence.gave_up:
-        return evidence.gave_up
-    if evidence.recorded_only:
-        return "the session was opened with record_only"
     if summary.run_bytes_hit or summary.waits or not summary.iterations:
         return ""
     if summary.plans:

@@ -1,12 +1,9 @@
-"""What notebooks show of sessions: the verdict, two bars, and the lines of the summary.
+"""What notebooks show of sessions: the verdict, and the lines of the summary.
 
 Text and lines have the colour of the text around them, so that it can be read in any theme.
 """
 
 from html import escape
-
-from pgmo.allocator.session.statistics import Summary
-from pgmo.units import format_bytes
 
 _MOST = 40
 """Lines that are shown."""
@@ -15,19 +12,19 @@ _LONGEST = 300
 """Characters of a line."""
 
 
-def summary_html(summary: Summary, *, title: str = "pgmo", state: str = "") -> str:
-    """A summary as a small fragment of HTML, without a script.
+def summary_html(text: str, *, title: str = "pgmo", state: str = "") -> str:
+    """Return a summary as a small fragment of HTML, without a script.
 
     Args:
-        summary: with a verdict or without.
+        text: of the summary.
         title: whose it is.
         state: what the session does at the moment; "" for nothing that has to be said.
 
     Example:
-        >>> summary_html(Summary(0, 0, 0)).count("<div")
+        >>> summary_html("pgmo: no iteration was seen").count("<div")
         1
     """
-    first, *lines = str(summary).splitlines()
+    first, *lines = text.splitlines()
     sentence = first.removeprefix("pgmo: ")
     told = f' <span style="opacity:.65">({escape(state)})</span>' if state else ""
     rows = "".join(_row(line) for line in lines[:_MOST])
@@ -41,24 +38,7 @@ def summary_html(summary: Summary, *, title: str = "pgmo", state: str = "") -> s
     )
     return (
         '<div style="max-width:60em;line-height:1.4"><p style="margin:.3em 0">'
-        f"<b>{escape(title)}</b>{told}: {escape(_cut(sentence))}</p>{_bars(summary)}{details}</div>"
-    )
-
-
-def _bars(summary: Summary) -> str:
-    """What was needed beside what plain PyTorch would have reserved, where both are known."""
-    verdict = summary.verdict
-    if verdict is None or not verdict.taken or not verdict.plain:
-        return ""
-    most = max(verdict.taken, verdict.plain)
-    return "".join(
-        '<p style="margin:2px 0;font-size:85%"><span style="display:inline-block;'
-        f"height:.8em;width:{100 * size / most * 0.55:.1f}%;background:currentColor;"
-        f'opacity:{opacity};vertical-align:middle"></span> {escape(text)}</p>'
-        for size, opacity, text in (
-            (verdict.taken, 0.75, f"{format_bytes(verdict.taken)} with pgmo, counted"),
-            (verdict.plain, 0.3, f"{format_bytes(verdict.plain)} with plain PyTorch, modelled"),
-        )
+        f"<b>{escape(title)}</b>{told}: {escape(_cut(sentence))}</p>{details}</div>"
     )
 
 

@@ -7,7 +7,6 @@ nothing, and tests fail on it.
 from collections.abc import Iterator
 
 from pgmo.allocator.adapters.baseline import Baseline
-from pgmo.allocator.session.statistics import Summary
 from pgmo.units import format_bytes
 
 
@@ -23,18 +22,6 @@ def contradictions(baseline: Baseline) -> tuple[str, ...]:
         ('taken 11 B, but the card has 10 B',)
     """
     return tuple(_of_device(baseline))
-
-
-def disagreements(summary: Summary) -> tuple[str, ...]:
-    """Return the relations that the counters of a session violate, each as a clause.
-
-    Example:
-        >>> disagreements(Summary(iterations=3, recorded=3, replayed=0))
-        ()
-        >>> disagreements(Summary(iterations=3, recorded=3, replayed=1))
-        ('3 iterations, of which 3 were recorded and 1 replayed',)
-    """
-    return tuple(_of_session(summary))
 
 
 def _of_device(one: Baseline) -> Iterator[str]:
@@ -53,19 +40,3 @@ def _of_device(one: Baseline) -> Iterator[str]:
     if not one.slept:
         yield from above("live", one.peak_live, "taken", one.peak_taken)
     yield from above("taken now", one.taken, "at most", one.peak_taken)
-
-
-def _of_session(one: Summary) -> Iterator[str]:
-    phases = one.recorded + one.replayed + one.waited + one.uncounted
-    if phases != one.iterations:
-        yield (
-            f"{one.iterations} iterations, of which {one.recorded} were recorded and "
-            f"{one.replayed + one.waited + one.uncounted} replayed"
-        )
-    if one.run_bytes_hit > one.run_bytes:
-        yield (
-            f"{format_bytes(one.run_bytes_hit)} from slots, of "
-            f"{format_bytes(one.run_bytes)} requested"
-        )
-    if one.since and not one.replayed and not one.served_while_recording:
-        yield f"slots served from iteration {one.since} on, and none served an iteration"

@@ -10,7 +10,6 @@ from pathlib import Path
 
 import pytest
 
-from pgmo.allocator.build import adapter_cache
 from pgmo.allocator.build import compile as compiling
 from pgmo.allocator.build.compile import AdapterSource, adapter_path, compiled_adapter
 from pgmo.files import cache_folder
@@ -202,7 +201,7 @@ def test_what_root_has_compiled_serves_everybody():
     os.seteuid(SOMEBODY)  # pytest's own folders are closed to others
     try:
         cache_folder._check_owner(folder, "the folder")
-        os.close(adapter_cache.open_library(folder, path.name))
+        os.close(cache_folder.open_file(folder, path.name)[0])
     finally:
         os.seteuid(0)
         os.close(folder)

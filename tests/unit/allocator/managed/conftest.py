@@ -1,25 +1,15 @@
-import importlib
-
 import pytest
 
+from pgmo.allocator.adapters import managed_hints
 from tests.unit.allocator.conftest import cupy
-from tests.unit.allocator.managed import driver as fake
+from tests.unit.allocator.managed.driver import Driver
 
 __all__ = ["cupy", "driver"]
 
 
 @pytest.fixture
 def driver(monkeypatch):
-    """The module and what it was told; `driver(12)` is that of an older version."""
-
-    def use(version=13):
-        module, told = fake.make(version)
-        real = importlib.import_module
-        monkeypatch.setattr(
-            importlib,
-            "import_module",
-            lambda name: module if name == "cuda.bindings.driver" else real(name),
-        )
-        return module, told
-
-    return use
+    """The driver to which advice is given."""
+    made = Driver()
+    monkeypatch.setattr(managed_hints, "driver", lambda: made)
+    return made

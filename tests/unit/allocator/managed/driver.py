@@ -1,56 +1,32 @@
-"""A driver to which hints are given, in the place of `cuda.bindings.driver`."""
+"""A driver that notes the advice it is given, in the place of `libcuda.so.1`."""
 
-import enum
-import types
-
-
-class Result(enum.IntEnum):
-    CUDA_SUCCESS = 0
-    CUDA_ERROR_INVALID_VALUE = 1
+from pgmo.allocator.adapters.managed_hints import _HOST, _PREFERRED_LOCATION
 
 
-class LocationType(enum.IntEnum):
-    CU_MEM_LOCATION_TYPE_DEVICE = 1
-    CU_MEM_LOCATION_TYPE_HOST = 2
+class Driver:
+    """Functions by name.
 
+    Attributes:
+        result: of all of them.
+        told: what they were called with.
+    """
 
-class Advice(enum.IntEnum):
-    CU_MEM_ADVISE_SET_PREFERRED_LOCATION = 3
-    CU_MEM_ADVISE_SET_ACCESSED_BY = 5
+    def __init__(self):
+        self.result = 0
+        self.told = []
 
+    def __getitem__(self, name):
+        return {"cuMemAdvise": self.advise, "cuMemPrefetchAsync": self.prefetch}[name]
 
-class Location:
-    type = id = None
+    def advise(self, address, size, advice, place):
+        what = "prefer" if advice == _PREFERRED_LOCATION else "read by"
+        return self.note(what, address, size, place)
 
+    def prefetch(self, address, size, place, stream):
+        assert stream.value is None
+        return self.note("prefetch", address, size, place)
 
-def make(version=13):
-    """The module, and the list of what it is told."""
-    told = []
-    module = types.ModuleType("cuda.bindings.driver")
-    module.result = Result.CUDA_SUCCESS
-
-    def where(location):
-        kind = location.type is LocationType.CU_MEM_LOCATION_TYPE_DEVICE
-        return f"device {location.id}" if kind else "host"
-
-    def advise(address, size, advice, location):
-        what = "prefer" if advice is Advice.CU_MEM_ADVISE_SET_PREFERRED_LOCATION else "read by"
-        told.append((what, address, size, where(location)))
-        return (module.result,)
-
-    def prefetch(address, size, location, flags, stream):
-        assert flags == stream == 0
-        told.append(("prefetch", address, size, where(location)))
-        return (module.result,)
-
-    def old(*arguments):
-        raise AssertionError("the form without a location")
-
-    module.CUmemLocation, module.CUmemLocationType = Location, LocationType
-    module.CUmem_advise = Advice
-    if version == 13:
-        module.cuMemAdvise, module.cuMemPrefetchAsync = advise, prefetch
-    else:
-        module.cuMemAdvise = module.cuMemPrefetchAsync = old
-        module.cuMemAdvise_v2, module.cuMemPrefetchAsync_v2 = advise, prefetch
-    return module, told
+    def note(self, what, address, size, place):
+        where = "host" if place == _HOST else f"device {place}"
+        self.told.append((what, address.value, size.value, where))
+        return self.result

@@ -36,11 +36,10 @@ def small_profiles(draw):
 
 
 @settings(max_examples=80, deadline=None)
-@given(small_profiles(), st.integers(0, 300), st.integers(0, 30))
-def test_as_much_as_there_is_room_for_in_the_order_of_need(profile, room, tick):
+@given(small_profiles(), st.integers(0, 300))
+def test_as_much_as_there_is_room_for_in_the_order_of_need(profile, room):
     made = plan(profile, alignment=1, effort="fast")
-    tick %= max(1, made.ticks)
-    due = moves(made, room, tick)
+    due = moves(made, room, page=1)
     there, back = bytes_of(due.to_device), bytes_of(due.to_host)
     assert len(there) == sum(end - begin for begin, end in due.to_device) <= room
     assert len(back) == sum(end - begin for begin, end in due.to_host)
@@ -49,7 +48,7 @@ def test_as_much_as_there_is_room_for_in_the_order_of_need(profile, room, tick):
         byte
         for row, begin, end in slots(made)
         for byte in range(begin, end)
-        if 0 < (tick - made.start[row]) % made.ticks < made.end[row] - made.start[row]
+        if 0 < -made.start[row] % made.ticks < made.end[row] - made.start[row]
     }
     assert back == alive - there
     if room >= made.arena:
@@ -67,23 +66,27 @@ def made_by_hand():
 def test_births_and_ends_tell_when_a_slot_is_needed():
     made = made_by_hand()
     at = {row: (begin, end) for row, begin, end in slots(made)}
-    assert moves(made, 10).to_device == (at[0],)
-    assert moves(made, 10).to_host == (at[3],)  # alive, until tick 3
-    assert bytes_of(moves(made, 20).to_device) == bytes_of((at[0], at[1]))
-    assert moves(made, 10, tick=2).to_device == (at[0],)  # ends at 3
-    assert moves(made, 5).to_device == ()
+    assert moves(made, 10, page=10).to_device == (at[0],)
+    assert moves(made, 10, page=10).to_host == (at[3],)  # alive, until tick 3
+    assert bytes_of(moves(made, 20, page=10).to_device) == bytes_of((at[0], at[1]))
+    assert moves(made, 5, page=10).to_device == ()
 
 
-def test_ranges_that_touch_become_one_and_come_when_the_first_of_them_is_needed():
+def test_pages_that_touch_become_one_range():
     made = made_by_hand()
-    assert len(moves(made, made.arena).to_device) == 1
-    assert moves(made, made.arena).to_host == ()
-    assert "to the device in 1 ranges" in repr(moves(made, made.arena))
+    everything = moves(made, made.arena, page=10)
+    assert everything.to_device == ((0, made.arena),)
+    assert everything.to_host == ()
+
+
+def test_a_page_moves_as_a_whole():
+    made = made_by_hand()
+    assert moves(made, 2 * made.arena, page=16).to_device == ((0, 48),)
 
 
 def test_nothing_is_planned():
     profile = Profile.from_columns(size=[8], start=[0], end=[-1], ticks=1)
-    empty = moves(plan(profile, alignment=1), 100)
+    empty = moves(plan(profile, alignment=1), 100, page=1)
     assert empty.to_device == empty.to_host == ()
 
 
@@ -97,6 +100,6 @@ def test_many_slots():
         ticks=5000,
     )
     made = plan(profile, alignment=1, effort="fast")
-    due = moves(made, made.arena // 2)
+    due = moves(made, made.arena // 2, page=64)
     there = sum(end - begin for begin, end in due.to_device)
     assert 0.45 * made.arena < there <= made.arena // 2

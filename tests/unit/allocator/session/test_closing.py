@@ -4,6 +4,7 @@ import gc
 import os
 import signal
 import threading
+from types import SimpleNamespace
 
 import pytest
 
@@ -247,39 +248,36 @@ def test_a_signals_handler_that_closes_the_session_amid_a_step(adapter, monkeypa
     assert works(adapter)
 
 
-class _Sleeper:
-    """Three groups sleep; the card has room for two of them, or is broken."""
-
-    def __init__(self, error):
-        self.everything, self._error = ["small", "large", "late"], error
-
-    def wake(self, sleep):
-        if sleep == "large":
-            raise self._error
-        self.everything.remove(sleep)
-
-
 @pytest.mark.parametrize(
     "error", [SessionError("too little"), AdapterError("refused"), RuntimeError("illegal access")]
 )
 def test_what_cannot_wake_keeps_nobody_from_closing(adapter, error):
     session = open_session(adapter).__enter__()
     run(Loop(adapter, LAYERS), session, 6)
-    session._known.sleeping._sleeper = sleeper = _Sleeper(error)
-    sleeper.asleep = 0
+    sleeping = session._known.sleeping
+    small, large, late = [SimpleNamespace(number=number, of_stage=False) for number in (1, 2, 3)]
+    sleeping._sleeps = [small, large, late]
+
+    def wake(sleep):
+        """The card has room for two of them, or is broken."""
+        if sleep is large:
+            raise error
+        sleeping._sleeps.remove(sleep)
+
+    sleeping.wake = wake
     with pytest.warns(UserWarning, match=f"while state slept: {error}"):
         session.close()
-    assert sleeper.everything == ["large"]
+    assert sleeping._sleeps == [large]
     assert session.phase == "closed"
     assert not adapter.installed
-    sleeper.wake = sleeper.everything.remove
+    sleeping.wake = sleeping._sleeps.remove
     session.resume()
-    assert sleeper.everything == []
+    assert sleeping._sleeps == []
     assert works(adapter)
 
 
 def test_a_broken_card_keeps_nobody_from_closing(adapter, monkeypatch):
-    def broken(_opened, _turns):
+    def broken(_opened, _device, _turns):
         raise RuntimeError("CUDA error")
 
     session = open_session(adapter).__enter__()
@@ -300,7 +298,7 @@ def test_a_session_that_could_not_begin_leaves_no_seat_behind(adapter, monkeypat
         def leave(self):
             self.left = True
 
-    def broken(_opened):
+    def broken(*_arguments):
         raise RuntimeError("CUDA error")
 
     seat = Seat()

@@ -6,7 +6,8 @@ from contextlib import contextmanager, redirect_stderr, redirect_stdout
 
 import pytest
 
-from pgmo.allocator.session.statistics import IterationStatistics, Phase, Summary
+from pgmo.allocator.session.statistics import IterationStatistics, Phase
+from pgmo.allocator.session.verdict.summary import Summary
 from pgmo.cli.terminal.run_line import RunLine, describe
 
 

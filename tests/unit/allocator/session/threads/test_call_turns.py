@@ -106,7 +106,6 @@ def test_a_call_at_the_same_time_stands_beside(bench, other):
     assert other(bench.requests)
     other(leave, True)
     assert bench.ended == [True, True]
-    assert bench.turns.beside == 1
 
 
 def test_a_call_that_outlasts_the_counted_one_stays_beside(bench, other):

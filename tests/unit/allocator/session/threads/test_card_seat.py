@@ -1,8 +1,7 @@
 """Seats of sessions whose loops also pause."""
 
 from pgmo import _core
-from pgmo.allocator.session.threads.card_seat import CardSeat
-from pgmo.allocator.session.threads.card_turns import CardTurns
+from pgmo.allocator.session.threads.card_turns import CardSeat, CardTurns
 from pgmo.allocator.session.threads.pauses import Pauses
 from pgmo.allocator.session.threads.turns import Turns
 

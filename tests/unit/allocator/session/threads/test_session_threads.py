@@ -9,7 +9,7 @@ import pytest
 
 import pgmo
 from pgmo.allocator import optimize
-from pgmo.allocator.optimized import Optimized
+from pgmo.allocator.session.optimized import Optimized
 from pgmo.allocator.session.threads.turns import BESIDE
 from pgmo.errors import SessionError
 from tests.unit.allocator.simulated import LAYERS, Loop, open_session, run

@@ -289,17 +289,3 @@ def test_nothing_is_left_behind(bench):
     bench.engine.pause()  # of a later session
     bench.a(bench.turns.resume, token)
     assert not bench.a.request()
-
-
-def test_threads_that_request_memory_are_counted(bench):
-    bench.a.request(8)
-    bench.step(bench.a)
-    assert bench.turns.threads == 1
-    bench.a.request(8)
-    bench.b.request(8)
-    bench.step(bench.a)
-    assert bench.turns.threads == 2
-    bench.a.request(80)
-    bench.b.request(1)  # too little to matter
-    bench.step(bench.a)
-    assert bench.turns.threads == 1

@@ -8,7 +8,8 @@ import pytest
 
 from pgmo.allocator.adapters.baseline import Baseline
 from pgmo.allocator.session import statistics
-from pgmo.allocator.session.statistics import MISS_ADVICE, MISS_REASONS, Summary
+from pgmo.allocator.session.statistics import MISS_ADVICE, MISS_REASONS
+from pgmo.allocator.session.verdict.summary import Summary
 from pgmo.errors import SessionError
 from tests.unit.allocator.simulated import Loop, open_session, run
 

@@ -5,11 +5,10 @@ from pathlib import Path
 
 import numpy as np
 
+from pgmo.allocator.plans.directory import PlanDirectory
 from pgmo.allocator.plans.loop_planning import make_plan
 from pgmo.allocator.plans.plan_set import PlannedProfile, PlanSet
 from pgmo.allocator.plans.store import save
-from pgmo.allocator.ranks.directory import PlanDirectory
-from pgmo.allocator.ranks.world import World, world
 from pgmo.allocator.session import advice
 from pgmo.allocator.session.recorder import Recorder
 from pgmo.allocator.session.state import SessionState
@@ -18,6 +17,7 @@ from pgmo.allocator.session.threads.boundary import uninterrupted
 from pgmo.errors import AdapterError, FileError
 from pgmo.profiler.profile import MAX_SIZE, Profile
 from pgmo.units import format_bytes
+from pgmo.world import World, world
 
 
 class Installer:

@@ -6,12 +6,12 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from pgmo.allocator.plans import store
+from pgmo.allocator.plans.directory import PlanDirectory
 from pgmo.allocator.plans.plan_set import PlannedProfile
-from pgmo.allocator.ranks.directory import PlanDirectory
-from pgmo.allocator.ranks.world import World
 from pgmo.packing.plan import Plan
 from pgmo.packing.planner import plan
 from pgmo.profiler.profile import Profile
+from pgmo.world import World
 
 
 def planned(size=64, requests=2):

@@ -169,32 +169,21 @@ def test_in_a_forked_child_they_do_nothing(adapter):
         assert len(session.history) == 6
 
 
-class _Sleeper:
-    """Is interrupted while it copies."""
+def test_what_sleeps_for_a_stage_wakes_where_it_was_interrupted(adapter):
+    asleep = []
 
-    asleep = 0
-
-    def __init__(self):
-        self.everything = []
-
-    def put_to_sleep(self, objects, state):
-        self.everything.append(objects)
+    def put_to_sleep(objects, _state, *, of_stage):
+        assert of_stage
+        asleep.append(objects)
         os.kill(os.getpid(), signal.SIGINT)
         return objects, Released(host=1, number=1)
 
-    def wake(self, sleep):
-        self.everything.remove(sleep)
-
-    def hand_over(self):
-        pass
-
-
-def test_what_sleeps_for_a_stage_wakes_where_it_was_interrupted(adapter):
     with open_session(adapter) as session:
         iterate(Loop(adapter, LAYERS), session, 2)
-        session._known.sleeping._sleeper = sleeper = _Sleeper()
+        sleeping = session._known.sleeping
+        sleeping.put_to_sleep, sleeping.wake = put_to_sleep, asleep.remove
         with pytest.raises(KeyboardInterrupt):
             with session.stage("rollout", asleep=["state"]):
                 pytest.fail("the stage had begun")
-        assert sleeper.everything == []
+        assert asleep == []
         iterate(Loop(adapter, LAYERS), session, 1)

@@ -1,39 +1,42 @@
-"""The part of `Session` that shares a card: sleep, stages, and turns with other sessions."""
+"""The part of `Session` that shares a device: sleep, stages, and turns with other sessions."""
 
 import threading
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
 
+from pgmo.allocator.session.open_sessions import OpenSession
+from pgmo.allocator.session.report import SessionReport
 from pgmo.allocator.session.threads.boundary import exclusive, uninterrupted
-from pgmo.allocator.session.threads.card_seat import CardSeat
-from pgmo.allocator.session.threads.process_turns import ProcessTurns
 from pgmo.allocator.sleeping.released import Released, State
 from pgmo.errors import SessionError
 
-if TYPE_CHECKING:
-    from pgmo.allocator.session.open_sessions import OpenSession
 
-
-class Giving(ABC):
+class DeviceSharing(SessionReport):
     """Sleep, waking, stages and turns; see `Session`."""
 
-    _opened: "OpenSession | None"
-    _open: bool
-
     @property
-    @abstractmethod
-    def _known(self) -> "OpenSession":
-        """What there is of it, once it was opened."""
+    def _known(self) -> OpenSession:
+        """Its parts, once it was opened."""
+        assert self._opened is not None
+        return self._opened
 
     @abstractmethod
     def _is_open(self, call: str) -> bool:
         """Whether a call has something to do."""
 
+    @property
+    @abstractmethod
+    def _is_forked(self) -> bool:
+        """Whether this is a forked child."""
+
     @abstractmethod
     def step(self) -> None:
         """Ends an iteration."""
+
+    @abstractmethod
+    def _end_iteration(self, complete: bool) -> None:
+        """Does what is to be done at a boundary, exclusively."""
 
     def release(self, *, state: State | None = None, of: object = None) -> Released:
         """Gives memory back between two iterations, until it is needed again.
@@ -131,30 +134,28 @@ class Giving(ABC):
             ...         train(part)
             ...         session.step()
         """
-        stay = None
+        entered, sleep, released = False, None, Released()
         try:
             with exclusive(), uninterrupted():  # a Ctrl-C while it copies is raised at the end
                 if self._is_open("stage()"):
                     self._require_no_iteration("stage()", sleeps=asleep is not None)
-                    stay = self._known.stages.enter(name, asleep, state)
-            yield stay.released if stay is not None else Released()
-            if stay is None:
-                return
-            if self._is_open("stage()") and self._known.stages.nothing_ended(stay):
+                    entered = True
+                    sleeping, ended = self._known.sleeping, self._iterations
+                    if asleep is not None:
+                        sleep, released = sleeping.put_to_sleep(asleep, state, of_stage=True)
+                    sleeping.hand_over()
+            yield released
+            if entered and self._is_open("stage()") and self._iterations == ended:
                 self.step()
         finally:
-            if stay is not None:
+            if entered:
                 with exclusive(), uninterrupted():
-                    self._known.stages.leave(stay)
+                    self._known.sleeping.wake(sleep)
+                    self._known.sleeping.hand_over()
 
     @property
-    @abstractmethod
-    def _is_forked(self) -> bool:
-        """Whether this is a forked child."""
-
-    @abstractmethod
-    def _end_iteration(self, complete: bool) -> None:
-        """Does what is to be done at a boundary, exclusively."""
+    def _iterations(self) -> int:
+        return self._known.lifecycle.collector.iterations
 
     def _require_no_iteration(self, call: str, *, sleeps: bool) -> None:
         inside = self._known.turns.running()
@@ -169,75 +170,29 @@ class Giving(ABC):
                 "it would give back; call it between two iterations"
             )
 
-    # --- turns on a device that several sessions share --------------------------------------------
-
-    @property
-    def _seat(self) -> CardSeat | None:
-        return self._opened.seat if self._opened is not None else None
+    # --- turns on a device that several sessions or processes share -------------------------------
 
     @contextmanager
     def _turn(self, wanted: bool) -> Iterator[bool]:
-        """The turn on a device that several sessions share; False inside: it could not be had."""
-        seat = self._seat
+        """The turn of one iteration; False inside: it could not be had."""
         if not wanted or self._is_forked:
             yield wanted
             return
-        if seat is None or seat.held:
-            with self._turn_of_process():
-                yield wanted
-            return
-        try:
-            taken = not seat.shared or self._take_turn(seat)
-            with self._turn_of_process():
-                yield taken
-        finally:
-            seat.give()
-
-    # --- and on one that several processes share --------------------------------------------------
-
-    @property
-    def _among(self) -> ProcessTurns | None:
-        return self._opened.among if self._opened is not None else None
-
-    @contextmanager
-    def _turn_of_process(self) -> Iterator[None]:
-        self._take_turn_of_process()
+        seat = self._known.seat
+        keeps_seat = seat is not None and seat.held
         whole = False
         try:
-            yield
+            yield self._take_turn()
             whole = True
         finally:
-            self._give_turn_of_process(whole=whole)
+            self._known.give_turn(whole=whole, keeps_seat=keeps_seat)
 
-    def _take_turn_of_process(self, *, opening: bool = False) -> None:
-        if self._among is not None:
-            self._among.take(self._opened, opening=opening)
-
-    def _give_turn_of_process(self, *, whole: bool = True) -> None:
-        if self._among is not None:
-            self._among.give(self._opened, whole=whole)
-
-    # --- turns at steps ---------------------------------------------------------------------------
-
-    def _take_turn(self, seat: CardSeat) -> bool:
-        taken = seat.take()
-        if taken and seat.broken:
+    def _take_turn(self) -> bool:
+        """Waits for the turn; an iteration that another session's arrival has cut ends now."""
+        taken, seat = self._known.take_turn(), self._known.seat
+        if taken and seat is not None and seat.broken:
             seat.broken = False
             with exclusive():
                 if self._open:
                     self._end_iteration(complete=False)
         return taken
-
-    def _step_in_turn(self, seat: CardSeat) -> None:
-        """Ends an iteration, and lets others have theirs before the next one begins."""
-        with exclusive():
-            if not self._is_open("step()"):
-                return
-            held = seat.held
-            if held and self._known.turns.ends_iteration():
-                self._end_iteration(complete=True)
-        self._give_turn_of_process()
-        if held:
-            seat.give()
-        self._take_turn(seat)
-        self._take_turn_of_process()

@@ -1,11 +1,12 @@
-"""The part of `Session` that tells: what it is at, what it has done, and what that was worth."""
+"""What a session says of itself: what it does, what it has done, and what that was worth."""
 
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pgmo.allocator.session.statistics import IterationStatistics, Phase, Summary
+from pgmo.allocator.session.statistics import IterationStatistics, Phase
 from pgmo.allocator.session.threads.boundary import exclusive
+from pgmo.allocator.session.verdict.summary import Summary
 from pgmo.display import NotebookFrame, formatter
 from pgmo.errors import SessionError
 from pgmo.packing.plan import Plan
@@ -14,18 +15,21 @@ from pgmo.profiler.profile import Profile
 if TYPE_CHECKING:
     from pgmo.allocator.managed.unified import UnifiedAdapter
     from pgmo.allocator.session.lifecycle import Lifecycle
-    from pgmo.allocator.session.verdict.evidence import Evidence
+    from pgmo.allocator.session.open_sessions import OpenSession
 
 
-class Telling:
+class SessionReport:
     """Phase, profile, plan, statistics, summary and report; see `Session`."""
 
     def __init__(self) -> None:
         self._open = False
-        self._lifecycle: Lifecycle | None = None  # until it is opened
-        self._summary: Summary | None = None
-        self._evidence: Evidence | None = None  # once it is closed
+        self._opened: OpenSession | None = None  # stays when it is closed
+        self._last: Summary | None = None  # once it is closed
         self._unified: UnifiedAdapter | None = None
+
+    @property
+    def _lifecycle(self) -> "Lifecycle | None":
+        return self._opened.lifecycle if self._opened is not None else None
 
     def summary(self) -> Summary:
         """Return what has been done so far, with a verdict on it; printable.
@@ -33,15 +37,23 @@ class Telling:
         The verdict compares what the process took of the device with what plain PyTorch would have
         reserved for the same requests, by a model that runs along. `counted()` leaves it out.
         """
-        from pgmo.allocator.session.verdict.judge import judge
+        with exclusive():  # no boundary changes the plans meanwhile
+            return self._last or self._summary(with_verdict=True)
 
-        evidence = self._evidence
-        if evidence is None:
-            if self._lifecycle is None:
-                return Summary(iterations=0, recorded=0, replayed=0)
-            with exclusive():  # no boundary changes the plans meanwhile
-                evidence = self._evidence or self._lifecycle.account.evidence()
-        return replace(self.counted(), verdict=judge(evidence))
+    def counted(self) -> Summary:
+        """The summary without a verdict: what has been counted so far, at once."""
+        if self._last is not None:
+            return replace(self._last, verdict=None)
+        return self._summary(with_verdict=False)
+
+    def _summary(self, *, with_verdict: bool) -> Summary:
+        if self._lifecycle is None:
+            return Summary(iterations=0, recorded=0, replayed=0)
+        summary = self._lifecycle.account.summary(with_verdict=with_verdict)
+        if self._unified is None:
+            return summary
+        managed = self._unified.managed
+        return replace(summary, managed=managed.peak, card_room=managed.card.free)
 
     def _repr_html_(self) -> str:
         """What a notebook shows."""
@@ -49,15 +61,7 @@ class Telling:
 
         title = f"pgmo session on {self.device}" if self.device else "pgmo session"
         state = str(self.phase) if self._lifecycle else "not opened"
-        return summary_html(self.summary(), title=title, state=state)
-
-    def counted(self) -> Summary:
-        """The summary without a verdict: what has been counted so far, at once."""
-        if self._summary is not None:
-            return self._summary
-        if self._lifecycle is None:
-            return Summary(iterations=0, recorded=0, replayed=0)
-        return self._with_memory(self._lifecycle.account.summary())
+        return summary_html(str(self.summary()), title=title, state=state)
 
     def report(self, *, height: int = 900) -> NotebookFrame:
         """The report of the iteration that is replayed, as one page that begins with the verdict.
@@ -135,10 +139,3 @@ class Telling:
     def saved(self) -> tuple[Path, ...]:
         """The files that `save=` has written."""
         return self._lifecycle.state.saved if self._lifecycle else ()
-
-    def _with_memory(self, summary: Summary) -> Summary:
-        if self._unified is None:
-            return summary
-        return replace(
-            summary, managed=self._unified.peak(), card_room=self._unified.managed.card.free
-        )

@@ -19,10 +19,10 @@ from pathlib import Path
 
 from pgmo.allocator.plans import store
 from pgmo.allocator.plans.plan_set import PlannedProfile, check_replayable
-from pgmo.allocator.ranks.world import World
 from pgmo.errors import FileError, PlanError
 from pgmo.files.replacement import replace_file
 from pgmo.packing.plan import Plan
+from pgmo.world import World
 
 _DIGITS = 8  # of a digest, in file names
 _LONGEST_NAME = 1024  # bytes that are read of a file that names a plan

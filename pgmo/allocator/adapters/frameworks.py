@@ -1,0 +1,42 @@
+"""The frameworks and devices that a session may name."""
+
+import re
+
+from pgmo.errors import OptionError
+
+FRAMEWORKS = ("torch", "cupy")
+
+_DEVICE = re.compile(r"None|cpu|cuda(:\d+)?")
+
+
+def check_framework(framework: str, device: object) -> None:
+    """Checks whose memory is meant.
+
+    Raises:
+        OptionError: when there is no such framework, or no device of that name.
+
+    Example:
+        >>> check_framework("torch", "cuda:0")
+    """
+    if not _DEVICE.fullmatch(str(device)):
+        raise OptionError(f"device={device!r} is not supported; use 'cpu', 'cuda' or 'cuda:0'")
+    if framework not in FRAMEWORKS:
+        raise OptionError(f"framework={framework!r} is not one of {', '.join(FRAMEWORKS)}")
+    if framework == "cupy" and str(device) == "cpu":
+        raise OptionError("device='cpu': CuPy's arrays are on CUDA devices; use 'cuda'")
+
+
+def check_managed(framework: str) -> None:
+    """Checks that unified memory is asked for PyTorch.
+
+    Raises:
+        OptionError: for CuPy, which has unified memory itself.
+
+    Example:
+        >>> check_managed("torch")
+    """
+    if framework == "cupy":
+        raise OptionError(
+            "unified memory for framework='cupy' was removed; use CuPy's own: cupy.cuda."
+            "set_allocator(cupy.cuda.MemoryPool(cupy.cuda.malloc_managed).malloc)"
+        )

@@ -1,0 +1,92 @@
+"""pgmo as an allocator for `torch.cuda.memory.change_current_allocator`."""
+
+import ctypes
+import importlib.util
+import sysconfig
+from contextlib import suppress
+from functools import cache
+from importlib.machinery import ExtensionFileLoader
+from pathlib import Path
+from typing import Any
+
+from pgmo import _core
+from pgmo.allocator.adapters.optimizer_state import tell_of_states
+from pgmo.allocator.adapters.torch_cuda import adapter_library, expect_lasting, pages_wanted
+from pgmo.allocator.adapters.torch_cuda_source import imported_torch, pybind_abi, source_of
+from pgmo.allocator.build.compile import AdapterSource, compiled_adapter
+from pgmo.allocator.build.prebuilt import find_prebuilt
+from pgmo.errors import AdapterError
+
+_MODULE = "pgmo_torch_cuda_module"
+
+
+def torch_allocator() -> Any:
+    """The same adapter, for `torch.cuda.memory.change_current_allocator`.
+
+    That is torch's own way to exchange its allocator, and works only before CUDA is used. It is not
+    needed for `pgmo.optimize`, which installs the adapter at any time; sessions then find it there.
+    Until a session is open, everything is passed on to torch's own allocator.
+
+    Returns:
+        An object whose `allocator()` is a `torch._C._cuda_CUDAAllocator`.
+
+    Raises:
+        AdapterError: when torch, a compiler, or the headers of CUDA or Python are missing.
+
+    Example:
+        >>> torch.cuda.memory.change_current_allocator(pgmo.torch_allocator())  # doctest: +SKIP
+    """
+    torch = imported_torch()
+    library = adapter_library()
+    if pages_wanted():
+        library.call("pgmo_know_pages", ctypes.c_void_p(_core.pages_api()), 1)
+        tell_of_states(expect_lasting)
+    made = _wrapper().wrap(library.address("pgmo_adapter"))
+
+    class PgmoAllocator(torch.cuda.memory._CUDAAllocator):  # type: ignore[misc, name-defined]
+        """pgmo over torch's own allocator."""
+
+        def __init__(self) -> None:
+            self._allocator = made
+
+    return PgmoAllocator()
+
+
+@cache
+def _wrapper() -> Any:
+    """The small Python module that knows torch's type of allocators."""
+    source = module_source()
+    ready = find_prebuilt(source)
+    if ready is not None:
+        with suppress(ImportError):  # the system's libraries are too old for it
+            return _imported(ready)
+    include = sysconfig.get_path("include")
+    if not Path(include, "Python.h").exists():
+        raise AdapterError(
+            f"pgmo.torch_allocator() needs Python's own headers, which are not in {include}; "
+            "install them (Debian, Ubuntu: apt install python3-dev), or use pgmo.optimize(), which "
+            "does without"
+        )
+    with compiled_adapter(source) as path:
+        return _imported(path)
+
+
+def module_source() -> AdapterSource:
+    """How to compile the small Python module.
+
+    Raises:
+        AdapterError: when torch or CUDA's headers are missing, or torch's are not understood.
+    """
+    flags = pybind_abi(imported_torch()._C)
+    python = f"python {sysconfig.get_config_var('SOABI')}"
+    include = ("-isystem", sysconfig.get_path("include"))
+    return source_of(_MODULE, *flags, *include, "-lc10", "-lc10_cuda", abi=(*flags, python))
+
+
+def _imported(path: Path) -> Any:
+    loader = ExtensionFileLoader(_MODULE, str(path))
+    spec = importlib.util.spec_from_file_location(_MODULE, str(path), loader=loader)
+    assert spec is not None
+    module = importlib.util.module_from_spec(spec)
+    loader.exec_module(module)
+    return module

@@ -1,0 +1,197 @@
+"""The summary of a session: its counters in sum, and the verdict."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from pgmo.allocator.session.statistics import MISS_ADVICE, MISS_REASONS
+from pgmo.allocator.session.verdict.verdict import Verdict, percent
+from pgmo.units import format_bytes
+
+
+@dataclass(frozen=True)
+class Summary:
+    """What a session did. `str` gives the text that people read.
+
+    `arena` are the bytes that the plan needs: those of pages, where arenas of several streams share
+    some. `ordered_load` is the least that these can be where streams hand memory over only as the
+    program orders them itself; None where that is not known. `hand_overs` are pages that went from
+    one stream to another in one of the last iterations, `waits_added` the waits that the program
+    does not imply (medians). `spilled` are the bytes of the arena that are in unified memory, on
+    the host; `managed` the most bytes of unified memory that were held, `card_room` those that the
+    card had free before. `pages` are the most bytes of pages that were held, `driver_calls` how
+    often the driver's virtual memory was called in one of the last iterations (medians), by kind.
+    `waited` iterations were served by pages alone, while a plan was there; `waits` says why, as
+    long as it does. `run_bytes` are the bytes asked for in all iterations but the `uncounted` ones,
+    which ran without pgmo, `run_bytes_hit` those from slots; `since` is the first iteration that
+    slots served, counted from 1, or 0. `served_while_recording` counts the recorded iterations
+    in which slots served as well. `verdict` compares the run with plain PyTorch.
+
+    Example:
+        >>> print(Summary(iterations=0, recorded=0, replayed=0))
+        pgmo: no iteration was seen; call session.step() at the end of each.
+    """
+
+    iterations: int
+    recorded: int
+    replayed: int
+    requests: int = 0
+    hits: int = 0
+    bytes_requested: int = 0
+    bytes_hit: int = 0
+    misses: Mapping[str, int] = field(default_factory=dict)
+    blocks: int = 0
+    arena: int = 0
+    max_load: int = 0
+    solver: str = ""
+    plans: int = 0
+    replans: int = 0
+    peak_slot_bytes: int = 0
+    peak_fallback_bytes: int = 0
+    spilled: int = 0
+    managed: int = 0
+    card_room: int = 0
+    pages: int = 0
+    driver_calls: Mapping[str, float] = field(default_factory=dict)
+    waited: int = 0
+    waits: str = ""
+    notes: tuple[str, ...] = ()
+    run_bytes: int = 0
+    run_bytes_hit: int = 0
+    uncounted: int = 0
+    served_while_recording: int = 0
+    since: int = 0
+    ordered_load: int | None = None
+    hand_overs: float = 0
+    waits_added: float = 0
+    verdict: Verdict | None = None
+
+    @property
+    def run_share(self) -> float:
+        """Share of the bytes of all iterations that were counted, which came from slots."""
+        return self.run_bytes_hit / self.run_bytes if self.run_bytes else 0.0
+
+    @property
+    def hit_rate(self) -> float:
+        """Share of the requests of replayed iterations that were served from slots."""
+        return self.hits / self.requests if self.requests else 0.0
+
+    @property
+    def hit_bytes_rate(self) -> float:
+        """Share of the bytes of replayed iterations that were served from slots."""
+        return self.bytes_hit / self.bytes_requested if self.bytes_requested else 0.0
+
+    @property
+    def oversubscription(self) -> float:
+        """Unified memory against the card's room: above 1, pages had to move over the bus."""
+        return self.managed / self.card_room if self.card_room else 0.0
+
+    @property
+    def gap(self) -> float:
+        """How far the arena is above the max load, which no plan can be below."""
+        return self.arena / self.max_load - 1 if self.max_load else 0.0
+
+    @property
+    def ordered_gap(self) -> float:
+        """How far the arena is above what streams need at least, as the program orders them."""
+        return self.arena / self.ordered_load - 1 if self.ordered_load else 0.0
+
+    def _repr_html_(self) -> str:
+        """What a notebook shows."""
+        from pgmo.allocator.session.verdict.notebook import summary_html
+
+        return summary_html(str(self))
+
+    def __str__(self) -> str:
+        if not self.iterations:
+            return "pgmo: no iteration was seen; call session.step() at the end of each."
+        counted = self._iterations_by_phase()
+        if self.verdict is None:
+            lines = [f"pgmo: {counted}"]
+        else:
+            lines = [f"pgmo: {self.verdict}"]
+            if self.verdict.basis:
+                lines.append(f"  figures    {self.verdict.basis}")
+            lines.extend(
+                f"  error      figures contradict each other ({one}): please report this"
+                for one in self.verdict.wrong
+            )
+            lines.append(f"  run        {counted}")
+            lines.extend(self._run_from_slots())
+            if self.verdict.reason:
+                lines.append(f"  plan       none: {self.verdict.reason}")
+        if self.waits:
+            lines.append(f"  plan       none serves: {self.waits}")
+        if self.plans and self.blocks:
+            plans = "one plan" if self.plans == 1 else f"{self.plans} plans"
+            lines.append(
+                f"  arena      {format_bytes(self.arena)} for {self.blocks} blocks, "
+                f"{self.gap:.2%} above the max load of {format_bytes(self.max_load)} "
+                f"({self.solver}; {plans})"
+            )
+        if self.ordered_load:
+            lines.append(
+                f"  streams    {self.ordered_gap:.2%} above {format_bytes(self.ordered_load)}, the "
+                "least as the program orders them; in one of the last iterations "
+                f"{self.hand_overs:g} pages handed over, {self.waits_added:g} waits added"
+            )
+        if self.requests:
+            lines.append(
+                f"  replay     {self.hit_rate:.2%} of {self.requests} requests and "
+                f"{self.hit_bytes_rate:.3%} of {format_bytes(self.bytes_requested)} from slots"
+            )
+            lines.extend(
+                f"  misses     {count} {MISS_REASONS[reason]}; {MISS_ADVICE[reason]}"
+                for reason, count in self.misses.items()
+                if count
+            )
+            lines.append(
+                f"  peak       {format_bytes(self.peak_slot_bytes)} in slots, "
+                f"{format_bytes(self.peak_fallback_bytes)} outside the plan"
+            )
+        if self.spilled:
+            lines.append(
+                f"  spilled    {format_bytes(self.spilled)} of the arena are in unified memory, on "
+                "the host"
+            )
+        if self.pages:
+            calls = [f"{count:g} {call}" for call, count in self.driver_calls.items() if count]
+            lines.append(
+                f"  pages      {format_bytes(self.pages)} of the card at most; driver calls in one "
+                f"of the last iterations: {', '.join(calls) or 'none'}"
+            )
+        if self.managed:
+            lines.append(
+                f"  unified    {format_bytes(self.managed)} at most, {self.oversubscription:.2f} "
+                f"times the {format_bytes(self.card_room)} that the card had free"
+            )
+        lines.extend(f"  note       {note}" for note in self.notes)
+        return "\n".join(lines)
+
+    def _iterations_by_phase(self) -> str:
+        served = self.served_while_recording
+        recorded = f"{self.recorded} recorded"
+        if served:
+            of_them = (
+                "slots served all of them"
+                if served == self.recorded
+                else (f"slots served {served} of them")
+            )
+            recorded += f" ({of_them})"
+        parts = [f"{self.iterations} iterations", recorded, f"{self.replayed} replayed"]
+        if self.waited:
+            parts.append(f"{self.waited} without a plan or a recording")
+        if self.uncounted:
+            parts.append(f"{self.uncounted} without pgmo")
+        return ", ".join(parts)
+
+    def _run_from_slots(self) -> list[str]:
+        """Return the share of all bytes that came from slots, as a line."""
+        if not self.run_bytes:
+            return []
+        counted = self.iterations - self.uncounted - self.waited
+        of = f"all {counted}" if counted == self.iterations else f"the {counted} counted"
+        since = f", from iteration {self.since} on" if self.since else ""
+        return [
+            f"  run        {percent(self.run_share)} of the {format_bytes(self.run_bytes)} that "
+            f"{of} iterations asked for came from slots{since}"
+        ]
