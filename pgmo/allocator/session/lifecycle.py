@@ -22,7 +22,7 @@ import os
 
 import numpy as np
 
-from pgmo.allocator import tuning
+from pgmo.allocator import heuristics
 from pgmo.allocator.adapters.adapter import Adapter
 from pgmo.allocator.plans.installer import Installer
 from pgmo.allocator.plans.plan_set import PlannedProfile
@@ -74,8 +74,10 @@ class Lifecycle:
         self._given = GivenPlans(self.state, adapter.alignment)
         self._has_given = False  # plans that neither serve nor were refused
         self._rule = InstallationRule(self.state)
-        self._backoff = Backoff(tuning.SHORTEST_BACKOFF, tuning.LONGEST_BACKOFF)
-        self._growth = Backoff(1, tuning.LONGEST_GROWTH)
+        self._backoff = Backoff(
+            heuristics.current.shortest_backoff, heuristics.current.longest_backoff
+        )
+        self._growth = Backoff(1, heuristics.current.longest_growth)
         self._divergence = DivergenceCounter(options.patience, options.max_record_iterations)
         self._usual = self._to_record = options.max_record_iterations
         self._served = 0  # bytes from slots since recording began
@@ -207,10 +209,14 @@ class Lifecycle:
         known = self._plans.all
         # A long recording is looked at once, as each iteration is compared with each other one.
         early = known or self._to_record > self._options.max_record_iterations
-        if self._recorder.iterations <= tuning.FOLLOWERS or (early and not last):
+        if self._recorder.iterations <= heuristics.current.followers or (early and not last):
             return
         iterations = split(self._engine.events())
-        steady = [one for one in find_all(iterations) if last or one.followers >= tuning.FOLLOWERS]
+        steady = [
+            one
+            for one in find_all(iterations)
+            if last or one.followers >= heuristics.current.followers
+        ]
         new = [one for one in steady if not is_planned(known, iterations[one.reference])]
         if new:
             self._plan(iterations, new)
@@ -228,7 +234,7 @@ class Lifecycle:
 
     def _stay_or_back_off(self, reason: str) -> None:
         """Go on with the plans there are, if they serve most of what the program requests."""
-        worthwhile = self._served >= tuning.WORTHWHILE_SHARE * self._requested
+        worthwhile = self._served >= heuristics.current.worthwhile_share * self._requested
         if len(self._plans) and (worthwhile or self._needs_any_plan):
             self._recorder.stop()
             self.state.phase = Phase.REPLAY
@@ -292,7 +298,9 @@ class Lifecycle:
         repetition = recorded.repetition
         objection = self._rule.objection(plans, repetition)
         if repetition == "none":  # structures in turn: each has to come twice
-            self._usual = max(self._usual, min(2 * self._usual, tuning.LONGEST_RECORDING))
+            self._usual = max(
+                self._usual, min(2 * self._usual, heuristics.current.longest_recording)
+            )
         if not objection:
             self._replay(plans, shown)
             self._installer.save()
@@ -363,10 +371,10 @@ class Lifecycle:
             return False
         self._growth.forget()
         served = statistics.planned_bytes_rate
-        if self.state.plan is not None and served < tuning.GOOD_SHARE:
+        if self.state.plan is not None and served < advice.GOOD_SHARE:
             text = advice.while_replaying(self.state.plan, self.state.profile, statistics)
             self._adapter.advise(text)
-        if known and served >= tuning.WORTHWHILE_SHARE:
+        if known and served >= heuristics.current.worthwhile_share:
             return True
         to_record = self._divergence.departed(self.collector.iterations)
         if not to_record:

@@ -20,7 +20,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from pgmo.allocator import tuning
+from pgmo.allocator import heuristics
 from pgmo.allocator.plans.plan_set import PlannedProfile
 from pgmo.allocator.session.state import SessionState
 from pgmo.packing.plan import UNPLANNED, Plan
@@ -28,7 +28,7 @@ from pgmo.profiler.iterations.iteration_kinds import Kind
 from pgmo.profiler.profile import NEVER
 
 PAGE = 2 << 20
-"""Bytes of a page: `page` in csrc/pages/tuning.hpp."""
+"""Bytes of a page: `page` in csrc/pages/device.hpp."""
 
 
 class InstallationRule:
@@ -70,7 +70,7 @@ class InstallationRule:
         """
         self.excess += _moved(calls)
         self.passed(1)
-        most = tuning.MOST_EXCESS * PlannedProfile.largest(plans) / PAGE
+        most = heuristics.current.most_excess * PlannedProfile.largest(plans) / PAGE
         return not self._is_wanted and self.excess > most
 
     def remove(self) -> None:
@@ -99,7 +99,7 @@ class InstallationRule:
             return ""
         pages = PlannedProfile.largest(plans) // PAGE
         exact = repetition == "exact"
-        paid = self.moved >= tuning.PRICE * (pages << self.removed)
+        paid = self.moved >= heuristics.current.price * (pages << self.removed)
         if not paid and (not exact or self.removed):
             return (
                 f"its arena has {pages:,} pages, and without it only {self.moved:,} were mapped "
@@ -107,7 +107,7 @@ class InstallationRule:
             )
         missing = self._missing_pages(plans)
         # A session that takes turns with another one has its arena where the other's is idle.
-        has_room = missing <= tuning.ROOM_PAGES or self._state.adapter.seat != 0
+        has_room = missing <= heuristics.current.room_pages or self._state.adapter.seat != 0
         if not has_room and not (exact and paid):
             return (
                 f"beside what lives, its arena would take {missing:,} pages more than the program "
@@ -127,7 +127,7 @@ class InstallationRule:
         plan = max((one.plan for one in plans), key=lambda plan: plan.arena)
         with_plan = now["pages_occupied"] + (_pages_of(plan) - _freed_pages(plan)) * PAGE
         held = now["peak_pages_held"]
-        spare = int(tuning.ROOM_SHARE * held) // PAGE * PAGE
+        spare = int(heuristics.current.room_share * held) // PAGE * PAGE
         return int(-(-(with_plan - held - spare) // PAGE))
 
 

@@ -19,8 +19,13 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from pgmo.allocator import tuning
 from pgmo.errors import SessionError
+
+TURN_DEADLINE = 60.0
+"""Seconds that a session waits for its turn on a device that it shares with others."""
+
+TURN_LOOK = 1.0
+"""Seconds after which it checks whether the thread that has the turn still lives."""
 
 
 class Seat(Protocol):
@@ -51,7 +56,7 @@ class CardTurns:
         True
     """
 
-    deadline: float = tuning.TURN_DEADLINE
+    deadline: float = TURN_DEADLINE
     clock: Callable[[], float] = time.monotonic
     _changed: threading.Condition = field(default_factory=threading.Condition)
     _seats: list[Seat] = field(default_factory=list)
@@ -116,7 +121,7 @@ class CardTurns:
                     rest = until - self.clock()
                     if rest <= 0:
                         return False
-                    self._changed.wait(min(rest, tuning.TURN_LOOK))
+                    self._changed.wait(min(rest, TURN_LOOK))
             finally:
                 self._waiting.remove(ticket)
                 self._changed.notify_all()

@@ -17,7 +17,7 @@ from collections import Counter
 from collections.abc import Callable
 
 from pgmo import _core
-from pgmo.allocator import tuning
+from pgmo.allocator import heuristics
 from pgmo.allocator.session.threads.pauses import Pauses
 from pgmo.errors import SessionError
 
@@ -155,7 +155,7 @@ class Turns:
             if not self._has_waited(me):
                 return False  # its iterations are those of another device
             self._follow(me)
-        elif theirs[1] > mine[0] or theirs[2] > tuning.TAIL_SHARE * mine[2]:
+        elif theirs[1] > mine[0] or theirs[2] > heuristics.current.tail_share * mine[2]:
             self._stand_beside(me)
             return False
         else:
@@ -163,7 +163,7 @@ class Turns:
         return True
 
     def _has_waited(self, me: threading.Thread) -> bool:
-        return self._calls[me] >= tuning.TURN_PATIENCE
+        return self._calls[me] >= heuristics.current.turn_patience
 
     def _follow(self, me: threading.Thread) -> None:
         self._owner = me
@@ -189,7 +189,7 @@ class Turns:
     def _counted(self) -> bool:
         active = self._engine.threads()
         if len(active) > 1:
-            enough = tuning.THREAD_SHARE * sum(count for *_, count in active)
+            enough = heuristics.current.thread_share * sum(count for *_, count in active)
             # Autograd's threads are dummies at the most, where a hook has asked for the thread.
             pythons = {
                 thread.native_id
