@@ -20,7 +20,7 @@ TRAINED = """
 from pgmo.allocator import heuristics
 from workloads import Shape, create
 
-# Else so small a program has no room beside its weights
+# Else so small a program has no room beside its weights.
 heuristics.use(heuristics.Heuristics(room_share=1))
 
 workload = create("gpt", Shape(batch=4, small=True))

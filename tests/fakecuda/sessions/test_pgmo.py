@@ -13,7 +13,7 @@ import json, pgmo, torch
 from pgmo.allocator import heuristics
 from workloads import Shape, create
 
-# Else so small a program waits for room beside its weights
+# Else so small a program waits for room beside its weights.
 heuristics.use(heuristics.Heuristics(room_share=1))
 workload = create("gpt", Shape(batch=4, small=True))
 def tensors():

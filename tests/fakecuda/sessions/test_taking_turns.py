@@ -15,7 +15,7 @@ torch.cuda.memory.change_current_allocator(pgmo.torch_allocator())
 from pgmo.allocator import heuristics
 from workloads import Shape, create
 
-# Else so small a program waits for room beside its weights
+# Else so small a program waits for room beside its weights.
 heuristics.use(heuristics.Heuristics(room_share=1))
 BATCHES = (16, 8, 12, 4)
 def build(count):
