@@ -187,14 +187,9 @@ Packed pack(const Sequence& sequence, const Frees& frees) {
   return packed;
 }
 
-// The arena is packed simply, above what lives at once: a page for each of its places.
-pages::Tuning roomy() {
-  return {.slack = 1000};
-}
-
 struct Replay {
   FreeDevice device;
-  pages::Space space{device, roomy()};
+  pages::Space space{device};
   Engine engine;
   const pgmo_engine_api* api = engine_api();
   pgmo_engine* handle = reinterpret_cast<pgmo_engine*>(&engine);
@@ -209,6 +204,8 @@ struct Replay {
                    .offset = packed.offset[row],
                    .alternate = kUnplanned};
     }
+    // The arena is packed simply, above what lives at once: a page for each of its places.
+    if (paged) space.deallocate(space.allocate(packed.arena, kStream), kStream);
     // Nobody writes to the blocks, so the arena needs no memory behind it.
     engine.attach_arena(paged
                             ? engine.reserve_arena(space, packed.arena, kStream)

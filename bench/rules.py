@@ -8,11 +8,11 @@ the loops are those of `never_worse.py`.
     python bench/rules.py --python .venv-fakecuda/bin/python --without price
     python bench/rules.py --table
 
-One rule at a time is switched off, by a value of its number under which it does nothing
-(`switches/`), in a copy of pgmo whose native numbers are read from the environment. Every run is a
-process of its own, on a card of 141 GiB, without a saved plan. Figures are the peak of the card
-over that of expandable segments, and the driver's calls per iteration in the last third of them.
-Each row has them beside those of the same loop and seed with everything on.
+One rule at a time is switched off, by a value of its heuristic under which it does nothing
+(`switches/`). Every run is a process of its own, on a card of 141 GiB, without a saved plan.
+Figures are the peak of the card over that of expandable segments, and the driver's calls per
+iteration in the last third of them. Each row has them beside those of the same loop and seed with
+everything on.
 
 On most loops plans wait (`price`), so that no rule of matching has anything to do: `--without`
 takes rules from both sides, to see the others at work. The result is written loop by loop, and what
@@ -30,7 +30,7 @@ from typing import Any
 
 from _machine import add_common_options, result_path, write_result
 from loops import NAMES
-from switches import RULES, tree
+from switches import RULES
 from switches.job import RuleJob
 from switches.table import tables
 from workloads.columns import calls
@@ -49,12 +49,11 @@ QUICK_RULES = ("stale", "far", "price")
 EVERYTHING = "everything on"
 
 
-def measure(stub: Stub, switched: Stub, case: RuleJob, rules: Iterable[str]) -> Iterator[Row]:
+def measure(stub: Stub, case: RuleJob, rules: Iterable[str]) -> Iterator[Row]:
     """One row for everything on, then one per rule.
 
     Args:
-        stub: for PyTorch's own allocator.
-        switched: with a pgmo whose rules can be switched.
+        stub: where it runs.
         case: a loop and a seed; what it switches off is off throughout.
         rules: their names.
     """
@@ -62,11 +61,11 @@ def measure(stub: Stub, switched: Stub, case: RuleJob, rules: Iterable[str]) -> 
     if "skipped" in expandable:
         yield expandable
         return
-    usual = run(switched, case, EVERYTHING)
+    usual = run(stub, case, EVERYTHING)
     compare(usual, usual, expandable)
     yield usual
     for rule in rules:
-        row = run(switched, replace(case, off=case.off | RULES[rule].off), rule)
+        row = run(stub, replace(case, off=case.off | RULES[rule].off), rule)
         compare(row, usual, expandable)
         yield row
 
@@ -121,7 +120,6 @@ def parse() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n\n")[0])
     parser.add_argument("--python", default=sys.executable, help="one with the CUDA torch")
     parser.add_argument("--stub", type=Path, default=ROOT / "build/fakecuda")
-    parser.add_argument("--copy", type=Path, default=ROOT / "build/rules", help="of pgmo")
     parser.add_argument("--loops", nargs="+", choices=NAMES)
     parser.add_argument("--rules", nargs="+", choices=list(RULES))
     parser.add_argument("--without", nargs="+", choices=list(RULES), default=[])
@@ -142,8 +140,6 @@ def main() -> None:
         return
     quick = arguments.quick
     stub = Stub.build(arguments.python, arguments.stub.resolve())
-    copy = tree.build(arguments.python, ROOT, arguments.copy.resolve())
-    switched = Stub(arguments.python, stub.out, copy)
     usual_loops = [name for name in NAMES if name not in LEFT_OUT]
     loops = arguments.loops or (QUICK_LOOPS if quick else usual_loops)
     rules = arguments.rules or (QUICK_RULES if quick else list(RULES))
@@ -159,7 +155,7 @@ def main() -> None:
 
     def rows_of(case: RuleJob) -> list[Row]:
         found = []
-        for row in measure(stub, switched, case, asked):
+        for row in measure(stub, case, asked):
             print(progress(row), file=sys.stderr, flush=True)
             found.append(row | {"iterations": iterations, "without": arguments.without})
         return found

@@ -1,8 +1,7 @@
-"""The rules that `rules.py` switches off: values of their numbers under which they do nothing.
+"""The rules that `rules.py` switches off: values of heuristics under which they do nothing.
 
-What decides in Python is in pgmo/allocator/tuning.py, the engine's numbers are in
-csrc/engine/tuning.hpp, and those of pages in csrc/pages/tuning.hpp. What is only about threads,
-saved plans or tracing is not among them: no loop here has it.
+Their names are those in pgmo/allocator/heuristics.py. What is only about threads, saved plans,
+tracing or the CPU is not among them: no loop here has it.
 """
 
 from dataclasses import dataclass, field
@@ -20,7 +19,7 @@ class Rule:
     Args:
         part: of `PARTS`.
         what: it does, when it is on.
-        off: the values without it, by the name of the number.
+        off: the values without it, by the name of the heuristic.
     """
 
     part: str
@@ -29,45 +28,32 @@ class Rule:
 
 
 RULES = {
-    # csrc/pages/tuning.hpp
-    "small_window": Rule("pages", "small blocks have a window of their own", {"small": 0}),
-    "waste": Rule("pages", "slots that waste pages are refused after a departure", {"waste": 1}),
-    "stale": Rule("pages", "mappings stay when their page is used elsewhere", {"most_stale": 0}),
-    # csrc/engine/tuning.hpp
-    "departing": Rule(
-        "matching", "slots need mapped pages after a departure", {"kDepartingShare": 2}
+    "small_window": Rule("pages", "small blocks have a window of their own", {"small_block": 1}),
+    "waste": Rule(
+        "pages", "slots that waste pages are refused after a departure", {"slot_waste": 1}
     ),
-    "followed": Rule("matching", "and until two iterations follow their plans", {"kFollowed": 0}),
-    "prefix": Rule("matching", "first requests choose among plans", {"kPrefix": 0}),
-    "near": Rule("matching", "a request is looked for a little ahead", {"kNearWindow": 0}),
-    "open": Rule("matching", "and still less far where sizes are open", {"kOpenWindow": 0}),
-    "far": Rule("matching", "a branch that was skipped is looked for far ahead", {"kFarWindow": 0}),
-    "candidates": Rule("matching", "by several places there", {"kMostCandidates": 1}),
-    "small_change": Rule(
-        "matching", "small requests do not tell that larger ones were left out", {"kSmallChange": 0}
+    "stale": Rule(
+        "pages", "mappings stay when their page is used elsewhere", {"stale_mappings": 0}
     ),
-    "numbers": Rule("matching", "a number is no tensor at another size", {"kNumber": 0}),
-    "ratio": Rule("matching", "sizes of one iteration share a factor", {"kRatioTolerance": -1}),
-    "any_ratio": Rule("matching", "any factor will do", {"kRatioTolerance": INFINITE}),
-    "contradictions": Rule(
-        "matching", "two contradictions begin a micro-batch", {"kContradictions": NEVER}
+    "few_pages": Rule("pages", "a few pages are created that a plan lacks", {"few_pages": 0}),
+    "patience": Rule("pages", "not before it has lacked them a few times", {"missing_patience": 0}),
+    "arrangements": Rule(
+        "pages", "pages are arranged as plans share them", {"most_arrangements": 0}
     ),
-    "skipped": Rule(
-        "matching", "requests that were passed over may come late", {"kMostSkipped": 1}
-    ),
-    # pgmo/allocator/tuning.py
-    "followers": Rule("recording", "two more iterations are recorded", {"FOLLOWERS": 0}),
-    "backoff": Rule("recording", "ever more rarely where nothing repeats", {"LONGEST_BACKOFF": 4}),
-    "longest": Rule("recording", "longer for structures in turn", {"LONGEST_RECORDING": 0}),
-    "price": Rule("plans", "plans for varying lengths wait until they pay", {"PRICE": 0}),
-    "room": Rule("plans", "and until they have room", {"ROOM_PAGES": NEVER}),
-    "excess": Rule("plans", "they go where they cost more", {"MOST_EXCESS": INFINITE}),
-    "union": Rule("plans", "one plan for all lengths of a program", {"UNION_REQUESTS": 0}),
+    "departing": Rule("pages", "slots need mapped pages after a departure", {"departing_share": 2}),
+    "followed": Rule("pages", "and until two iterations follow their plans", {"followed": 0}),
+    "followers": Rule("recording", "two more iterations are recorded", {"followers": 0}),
+    "backoff": Rule("recording", "ever more rarely where nothing repeats", {"longest_backoff": 4}),
+    "longest": Rule("recording", "longer for structures in turn", {"longest_recording": 0}),
+    "price": Rule("plans", "plans for varying lengths wait until they pay", {"price": 0}),
+    "room": Rule("plans", "and until they have room", {"room_pages": NEVER}),
+    "excess": Rule("plans", "they go where they cost more", {"most_excess": INFINITE}),
+    "union": Rule("plans", "one plan for all lengths of a program", {"union_requests": 0}),
     "union_limits": Rule(
         "plans",
         "unless they have too little in common",
-        {"UNION_REQUESTS": INFINITE, "UNION_LOAD": INFINITE},
+        {"union_requests": INFINITE, "union_load": INFINITE},
     ),
-    "worthwhile": Rule("plans", "plans that serve too little go", {"WORTHWHILE_SHARE": 0}),
+    "worthwhile": Rule("plans", "plans that serve too little go", {"worthwhile_share": 0}),
 }
 """By name, in the order of the parts."""

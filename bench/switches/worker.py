@@ -1,24 +1,18 @@
 """Runs the jobs of `rules.py`, each in a process of its own. See `loops/worker.py`."""
 
-from pathlib import Path
 from typing import Any
 
 from loops import worker
 from workloads.worker import serve
 
-from switches import tree
 from switches.job import RuleJob
 
 
 def run(job: RuleJob) -> dict[str, Any]:
-    """What `loops.worker` reports."""
-    from pgmo.allocator import tuning
+    """Run the loop with the job's heuristics; returns what `loops.worker` reports."""
+    from pgmo.allocator import heuristics
 
-    if job.off and not tree.is_copy(Path(tuning.__file__).parents[2]):
-        raise RuntimeError("this pgmo reads no numbers from the environment")
-    for name, value in job.off.items():
-        if hasattr(tuning, name):
-            setattr(tuning, name, value)
+    heuristics.use(heuristics.Heuristics(**job.off))
     return worker.run(job)
 
 

@@ -43,12 +43,10 @@ class Stub:
     Args:
         python: its path.
         out: where the stub runtime is.
-        package: the folder that has pgmo.
     """
 
     python: str
     out: Path
-    package: Path = ROOT
     _workers: threading.local = field(default_factory=threading.local)
 
     @classmethod
@@ -114,11 +112,11 @@ class Stub:
 
     def _start(self, job: AnyJob, module: str) -> "subprocess.Popen[str]":
         """A worker ends when its standard input does, at the latest with this process."""
-        paths = os.pathsep.join([str(ROOT / "bench"), str(self.package)])
+        paths = os.pathsep.join([str(ROOT / "bench"), str(ROOT)])
         python = os.path.abspath(shutil.which(self.python) or self.python)
         return subprocess.Popen(
             [str(self.out / "run"), python, "-m", module],
-            cwd=self.package,  # it comes first on the path
+            cwd=ROOT,  # it comes first on the path
             env={**os.environ, **job.environment, "PYTHONPATH": paths},
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,

@@ -11,6 +11,7 @@ void bind_packing(pybind11::module_& module);
 void bind_baseline(pybind11::module_& module);
 void bind_block(pybind11::module_& module);
 void bind_engine(pybind11::module_& module);
+void bind_heuristics(pybind11::module_& module);
 void bind_pages(pybind11::module_& module);
 void bind_recompute(pybind11::module_& module);
 

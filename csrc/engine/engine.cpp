@@ -108,7 +108,7 @@ bool Engine::release(void* pointer) noexcept {
     blocks_.freed(address, ours);
   }
   vacate(address, vacated);
-  if (untold >= tuning::kLooked) [[unlikely]]
+  if (untold != 0 && untold >= heuristics_.small_block) [[unlikely]]
     look_at(address, untold);
   return ours;
 }

@@ -41,6 +41,7 @@
 #include "engine/spinlock.hpp"
 #include "engine/statistics.hpp"
 #include "forks.hpp"
+#include "heuristics.hpp"
 #include "pages/space.hpp"
 
 namespace pgmo {
@@ -59,7 +60,7 @@ class Engine final : private pages::RangeOwner {
  public:
   using PlanId = std::uint32_t;
 
-  Engine() = default;
+  explicit Engine(const Heuristics& heuristics = process_heuristics) : heuristics_(heuristics) {}
   ~Engine() override = default;
   Engine(const Engine&) = delete;
   Engine& operator=(const Engine&) = delete;
@@ -239,6 +240,7 @@ class Engine final : private pages::RangeOwner {
   void vacate(std::uintptr_t address, const Vacated& vacated) noexcept;
   bool occupy(std::uintptr_t address, Bytes bytes, pages::PlannedRange& range,
               std::uint64_t generation, pages::Thrift thrift) noexcept;
+  bool is_much(std::uint64_t part, std::uint64_t whole) const noexcept;
   bool departs() const noexcept;
   pages::Thrift thrift() const noexcept;
   void judge_iteration() noexcept;
@@ -293,6 +295,8 @@ class Engine final : private pages::RangeOwner {
   void check_plans(const Arenas& arenas) const;
   void check_slots(const ReplayPlan& plan, const Arenas& arenas) const;
 
+  const Heuristics heuristics_;
+
   std::atomic<std::uint32_t> mode_{0};
   std::optional<std::uint32_t> mode_when_paused_;
   Spinlock lock_;
@@ -334,7 +338,7 @@ class Engine final : private pages::RangeOwner {
   Level slots_;
   std::uint64_t paged_slots_ = 0;       // that ever were in planned ranges
   std::uint64_t paged_slot_bytes_ = 0;  // summed over these, rounded
-  Lending lending_;
+  Lending lending_{heuristics_};
   std::vector<pages::Extent> returning_;  // idle ranges that are late blocks meanwhile
   Bytes least_sparse_ = 0;  // of blocks of which less than half was touched; 0: none yet
   Bytes most_dense_ = 0;    // of those of which more was

@@ -95,16 +95,4 @@ constexpr std::size_t kMostGrown = std::size_t{1} << 20;
 // Of an iteration: times that its plan is made larger. More are for sizes that follow no law.
 constexpr int kMostStretches = 3;
 
-// --- pages ---
-
-// Of an iteration's bytes, those without a slot: from which on it departs from its plan.
-constexpr double kDepartingShare = 1.0 / 16;
-
-// Iterations in a row that follow their plan, until pages are mapped for it: where they take turns
-// with others, pages would go back and forth.
-constexpr int kFollowed = 2;
-
-// Blocks of so many bytes are worth a look at how much of them was touched.
-inline constexpr Bytes kLooked = Bytes{1} << 20;
-
 }  // namespace pgmo::tuning

@@ -19,7 +19,7 @@ namespace pgmo::pages {
 
 Address Space::allocate(Bytes bytes, Stream stream) noexcept {
   if (bytes < 0 || bytes > kMostBytes || stream >= kMostStreams || device_.lost()) return 0;
-  const Bytes size = rounded(std::max<Bytes>(bytes, 1), tuning_.granularity);
+  const Bytes size = rounded(std::max<Bytes>(bytes, 1), properties_.granularity);
   try {
     const Address address = allocate_here(size, stream);
     return address != 0 ? address : allocate_anywhere(size, stream);
@@ -114,7 +114,7 @@ Address Space::allocate_anywhere(Bytes bytes, Stream stream) {
 }
 
 std::unique_ptr<Space::Addresses>& Space::addresses_of(Stream stream, Bytes bytes) noexcept {
-  const Kind kind = lasting_ ? kLasting : bytes < tuning_.small ? kSmall : kLarge;
+  const Kind kind = lasting_ ? kLasting : bytes < heuristics_.small_block ? kSmall : kLarge;
   return windows_[stream][kind];
 }
 
@@ -125,7 +125,7 @@ Address Space::choose(const Addresses& addresses, Bytes bytes, int tries,
   const Reservation* newest = addresses.newest;
   if (newest == nullptr) return 0;
   const Address untouched =
-      newest->base + newest->places.size() * static_cast<std::size_t>(tuning_.page);
+      newest->base + newest->places.size() * static_cast<std::size_t>(properties_.page);
   return addresses.window.find_within(bytes, untouched,
                                       newest->base + static_cast<Address>(newest->bytes));
 }
@@ -189,7 +189,7 @@ bool Space::deallocate(Address address, std::optional<Stream> freed_on) noexcept
     stream = freed_on.value_or(block.stream);
     const Marks marks = pool_.clocks().now(block.users | Marks::bit(stream));
     pool_.leave(places_under({address, block.bytes}), marks);
-    record = pool_.clocks().freed(stream, block.bytes) >= tuning_.freed_per_event;
+    record = pool_.clocks().freed(stream, block.bytes) >= heuristics_.freed_per_event;
     died({address, block.bytes});
   }
   if (record && !device_.capturing()) (void)pool_.clocks().record(stream);

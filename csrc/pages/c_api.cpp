@@ -48,8 +48,8 @@ class AdapterDevice final : public Device {
 
 // The pages of a device with what they stand on. Never destroyed: tensors outlive everything.
 struct Opened {
-  Opened(const pgmo_pages_device& table, const Tuning& tuning)
-      : device(table), space(device, tuning) {}
+  Opened(const pgmo_pages_device& table, const DeviceProperties& properties)
+      : device(table), space(device, properties) {}
 
   AdapterDevice device;
   Space space;
@@ -62,11 +62,11 @@ Address address_of(const void* pointer) {
 static_assert(kMostStreams == PGMO_MOST_STREAMS);
 
 pgmo_space* open(const pgmo_pages_device* table, std::uint64_t page, int aliases) {
-  Tuning tuning;
-  tuning.page = static_cast<Bytes>(page);
-  tuning.aliases = aliases != 0;
+  DeviceProperties properties;
+  properties.page = static_cast<Bytes>(page);
+  properties.aliases = aliases != 0;
   try {
-    return reinterpret_cast<pgmo_space*>(&(new Opened(*table, tuning))->space);
+    return reinterpret_cast<pgmo_space*>(&(new Opened(*table, properties))->space);
   } catch (const std::bad_alloc&) {
     return nullptr;
   }

@@ -12,6 +12,7 @@
 
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 
 #include "types.hpp"
@@ -30,6 +31,24 @@ static_assert(kMostStreams <= 64, "sets of streams are words with one bit each")
 struct Extent {
   Address address;
   Bytes bytes;
+};
+
+// What the device and the framework above it prescribe.
+struct DeviceProperties {
+  // The smallest unit that the driver maps. Larger ones cost one to five percent of memory.
+  Bytes page = Bytes{2} << 20;
+
+  // Alignment of a block's address: what every framework promises its users.
+  Bytes granularity = 512;
+
+  // Addresses that a window reserves at a time, more than any card has.
+  Bytes span = Bytes{256} << 30;
+
+  // Maximum number of pages; 139 GiB are 71,168 of 2 MiB.
+  std::size_t most_pages = std::size_t{1} << 17;
+
+  // Whether a page may be mapped at a second address while it is still mapped at a first one.
+  bool aliases = true;
 };
 
 class Device {

@@ -59,9 +59,9 @@ void Space::add_page(std::vector<Extent>& runs, Address address) const {
   const bool follows =
       !runs.empty() && runs.back().address + static_cast<Address>(runs.back().bytes) == address;
   if (follows) {
-    runs.back().bytes += tuning_.page;
+    runs.back().bytes += properties_.page;
   } else {
-    runs.push_back({address, tuning_.page});
+    runs.push_back({address, properties_.page});
   }
 }
 

@@ -7,8 +7,11 @@
 
 namespace pgmo::pages {
 
-Space::Space(Device& device, const Tuning& tuning)
-    : device_(device), tuning_(tuning), pool_(device_, tuning) {
+Space::Space(Device& device, const DeviceProperties& properties, const Heuristics& heuristics)
+    : device_(device),
+      properties_(properties),
+      heuristics_(heuristics),
+      pool_(device_, properties, heuristics_) {
   pool_.ask_before_growing(*this);
 }
 
@@ -16,13 +19,14 @@ Space::Space(Device& device, const Tuning& tuning)
 
 // `work` is held. A page is left out behind each reservation: blocks never lie across two.
 bool Space::grow(Addresses& addresses, Bytes bytes) {
-  const Bytes size = std::max(tuning_.span, rounded(bytes, tuning_.page) + tuning_.page);
+  const Bytes size =
+      std::max(properties_.span, rounded(bytes, properties_.page) + properties_.page);
   const Address base = device_.reserve(size);
   if (base == 0) return false;
   const std::lock_guard guard(pool_.state());
   const auto [added, is_new] =
       reservations_.emplace(base, Reservation{base, size, {}, addresses.stream});
-  addresses.window.add({base, size - tuning_.page});
+  addresses.window.add({base, size - properties_.page});
   addresses.newest = &added->second;
   return is_new;
 }
@@ -30,7 +34,7 @@ bool Space::grow(Addresses& addresses, Bytes bytes) {
 // Throws std::bad_alloc where no block has been before.
 Places Space::places_under(Extent range) {
   Reservation& reservation = *reservation_at(range.address);
-  const auto page = static_cast<Address>(tuning_.page);
+  const auto page = static_cast<Address>(properties_.page);
   const Address from = range.address - reservation.base;
   const std::size_t first = from / page;
   const std::size_t last = (from + static_cast<Address>(range.bytes) - 1) / page;
@@ -52,7 +56,7 @@ Reservation* Space::reservation_at(Address address) noexcept {
 std::optional<Places> Space::known_places(Extent range) noexcept {
   Reservation* reservation = reservation_at(range.address);
   if (reservation == nullptr || range.bytes <= 0) return std::nullopt;
-  const auto page = static_cast<Address>(tuning_.page);
+  const auto page = static_cast<Address>(properties_.page);
   const Address last = range.address + static_cast<Address>(range.bytes) - 1;
   if ((last - reservation->base) / page >= reservation->places.size()) return std::nullopt;
   return places_under(range);
@@ -114,7 +118,7 @@ void Space::grant_again() noexcept {
       }
       if (end == first) continue;
       (void)device_.grant(reservation.places[first].address,
-                          static_cast<Bytes>(end - first) * tuning_.page);
+                          static_cast<Bytes>(end - first) * properties_.page);
     }
   }
 }

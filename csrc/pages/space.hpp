@@ -25,11 +25,11 @@
 #include <vector>
 
 #include "forks.hpp"
+#include "heuristics.hpp"
 #include "pages/device.hpp"
 #include "pages/own_device.hpp"
 #include "pages/planned/planned_range.hpp"
 #include "pages/pool/pool.hpp"
-#include "pages/tuning.hpp"
 #include "pages/window.hpp"
 
 namespace pgmo::pages {
@@ -37,7 +37,8 @@ namespace pgmo::pages {
 // All functions may be called from several threads.
 class Space final : private Uncounted {
  public:
-  explicit Space(Device& device, const Tuning& tuning = {});
+  explicit Space(Device& device, const DeviceProperties& properties = {},
+                 const Heuristics& heuristics = process_heuristics);
   ~Space() override = default;
   Space(const Space&) = delete;
   Space& operator=(const Space&) = delete;
@@ -190,7 +191,7 @@ class Space final : private Uncounted {
   // No more pages than that; what idles beyond it goes back.
   void limit(Bytes bytes) noexcept;
 
-  Bytes page() const noexcept { return tuning_.page; }
+  Bytes page() const noexcept { return properties_.page; }
   Statistics statistics() noexcept;
   void reset_peaks() noexcept;
   void reset_statistics() noexcept;  // peaks and calls of the device
@@ -213,20 +214,18 @@ class Space final : private Uncounted {
     std::optional<Stream> stream = std::nullopt;  // of a window
   };
 
-  static constexpr int kPatience = 3;           // arrangements without a page more
-  static constexpr int kMostArrangements = 64;  // where nothing was missed
-  static constexpr std::size_t kSpare = 100;    // of so many pages one more is a few
-  static constexpr int kLacking = 2;            // iterations in a row until a range gets these
-  static constexpr int kLongestRest = 6;        // of a range, as a power of two iterations
   static constexpr int kMostTries = 4;
   static constexpr std::size_t kMostPlaces = 32;
   static constexpr Bytes kMostBytes = Bytes{1} << 46;
 
   Bytes rounded(Bytes bytes, Bytes unit) const noexcept { return (bytes + unit - 1) / unit * unit; }
+  std::size_t few_of(std::size_t pages) const noexcept {
+    return static_cast<std::size_t>(heuristics_.few_pages * static_cast<double>(pages));
+  }
   bool grow(Addresses& addresses, Bytes bytes);
   template <typename Visit>
   void runs_in(const Reservation& reservation, Extent range, Visit&& visit) const {
-    const auto page = static_cast<Address>(tuning_.page);
+    const auto page = static_cast<Address>(properties_.page);
     const Address end = range.address + static_cast<Address>(range.bytes);
     Extent run{};
     for (std::size_t at = (range.address - reservation.base) / page;
@@ -237,7 +236,7 @@ class Space final : private Uncounted {
         if (run.bytes != 0) visit(run);
         run = {place.address, 0};
       }
-      if (here) run.bytes += tuning_.page;
+      if (here) run.bytes += properties_.page;
     }
     if (run.bytes != 0) visit(run);
   }
@@ -283,7 +282,8 @@ class Space final : private Uncounted {
   bool hold(PlannedRange& range, Places places, bool complete);
 
   OwnDevice device_;
-  const Tuning tuning_;
+  const DeviceProperties properties_;
+  const Heuristics heuristics_;
   Pool pool_;
 
   // Guarded by the pool's `state`; ranges and reservations change under `work`, too.

@@ -1,13 +1,11 @@
-"""Every number that `bench/rules.py` switches is one of pgmo's, and the copy can be built of it."""
+"""`bench/rules.py` switches heuristics of pgmo, and its table shows what each of them is worth."""
 
-import re
+from dataclasses import fields
 
 import pytest
 
-from pgmo.allocator import tuning
+from pgmo.allocator.heuristics import Heuristics
 from tests.bench.scripts import BENCH
-
-ROOT = BENCH.parent
 
 
 @pytest.fixture(autouse=True)
@@ -15,31 +13,30 @@ def _path(monkeypatch):
     monkeypatch.syspath_prepend(str(BENCH))
 
 
-def test_every_rule_has_numbers_that_exist():
-    from switches import PARTS, RULES, tree
+def test_every_rule_changes_heuristics():
+    from switches import PARTS, RULES
 
-    native = tree.numbers(ROOT)
+    defaults = {field.name: field.default for field in fields(Heuristics)}
     for name, rule in RULES.items():
         assert rule.part in PARTS, name
         assert rule.off, name
-        for number, value in rule.off.items():
-            usual = getattr(tuning, number, None)
-            assert number in native or usual is not None, number
-            assert usual != value, number
+        for heuristic, value in rule.off.items():
+            assert defaults[heuristic] != value, name
 
 
-def test_native_numbers_are_read_from_the_environment():
-    """And arrays keep their length."""
-    from switches import tree
+def test_native_ones_take_the_values():
+    from switches import RULES
 
-    for header in tree.HEADERS:
-        text = tree.switched(ROOT / header, ROOT).decode()
-        names = re.findall(r'switched<[\w:]+>\("PGMO_TUNING_(\w+)", ', text)
-        assert set(names) <= tree.numbers(ROOT)
-        assert text.count('#include "switched.hpp"') == 1
-        assert len(names) > 5
-    text = tree.switched(ROOT / "csrc/engine/engine.hpp", ROOT).decode()
-    assert "std::array<RequestKey, tuning::kPrefixUsual> prefix_" in text
+    from pgmo import _core
+    from pgmo.allocator import heuristics
+
+    try:
+        for rule in RULES.values():
+            heuristics.use(Heuristics(**rule.off))
+            for name in heuristics.NATIVE:
+                assert getattr(_core.used_heuristics(), name) == getattr(heuristics.current, name)
+    finally:
+        heuristics.use(Heuristics())
 
 
 def test_rules_that_make_nothing_worse_are_found():
@@ -47,12 +44,12 @@ def test_rules_that_make_nothing_worse_are_found():
 
     usual = {"usual_calls": 10.0, "out_of_memory": False, "loop": "t5", "without": []}
     rows = [
-        {**usual, "rule": "near", "over_usual": 1.0, "calls": 10.0},
-        {**usual, "rule": "far", "over_usual": 1.02, "calls": 4.0},
+        {**usual, "rule": "waste", "over_usual": 1.0, "calls": 10.0},
+        {**usual, "rule": "stale", "over_usual": 1.02, "calls": 4.0},
         {**usual, "rule": "union", "over_usual": 0.9, "calls": 10.0},
-        {**usual, "rule": "open", "over_usual": 1.0, "calls": 30.0},
+        {**usual, "rule": "price", "over_usual": 1.0, "calls": 30.0},
     ]
-    assert worthless(rows) == ["near", "union"]
+    assert worthless(rows) == ["waste", "union"]
     table = tables({"rows": rows})
     assert "| +2.0% t5 | +2.0% t5 | 10 to 4 t5 | 10 to 4 t5 |" in table
     assert "| = | = | 10 to 30 t5 | 10 to 30 t5 |" in table

@@ -120,7 +120,7 @@ void Engine::look_at(std::uintptr_t address, Bytes bytes) noexcept {
 void Engine::count_sparse() noexcept {
   Bytes from = kNever;
   if (least_sparse_ > most_dense_) {
-    const auto dense = static_cast<double>(std::max(most_dense_, tuning::kLooked));
+    const auto dense = static_cast<double>(std::max(most_dense_, heuristics_.small_block));
     from = static_cast<Bytes>(std::sqrt(dense * static_cast<double>(least_sparse_)));
   }
   if (from == slots_.sparse_from) return;

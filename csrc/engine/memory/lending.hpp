@@ -15,12 +15,16 @@
 
 #include <algorithm>
 
+#include "heuristics.hpp"
 #include "types.hpp"
 
 namespace pgmo {
 
 class Lending {
  public:
+  // The heuristics outlive it.
+  explicit Lending(const Heuristics& heuristics) noexcept : heuristics_(heuristics) {}
+
   // Off where memory is none of the process's own private memory.
   void set(bool on) noexcept { on_ = on; }
   bool on() const noexcept { return on_; }
@@ -39,8 +43,8 @@ class Lending {
   bool overfull(Bytes foreign) const noexcept {
     if (!on_) [[likely]]
       return false;
-    return known_ && sweeps_ < kMostSweeps &&
-           std::min(highest_, touched_) + foreign > needed_ + std::max(kSlack, needed_ / kSpread);
+    return known_ && sweeps_ < heuristics_.lending_sweeps &&
+           std::min(highest_, touched_) + foreign > needed_ + spare(heuristics_.lending_spread);
   }
 
   // The framework has served a request; whether pages are to be lent for it.
@@ -48,7 +52,8 @@ class Lending {
     if (!on_) [[likely]]
       return false;
     needed_ = std::max(needed_, slots + foreign);
-    return foreign >= again_at_ && std::min(highest_, touched_) + foreign > needed_ + kSlack;
+    return foreign >= again_at_ &&
+           std::min(highest_, touched_) + foreign > needed_ + heuristics_.lending_slack;
   }
 
   // All pages in which nothing lives have gone back. It costs something each time, so the next time
@@ -59,7 +64,7 @@ class Lending {
     put_off(foreign);
   }
 
-  void put_off(Bytes foreign) noexcept { again_at_ = foreign + std::max(kSlack, needed_ / kTimes); }
+  void put_off(Bytes foreign) noexcept { again_at_ = foreign + spare(heuristics_.lending_step); }
 
   void end_iteration() noexcept {
     again_at_ = 0;
@@ -77,13 +82,12 @@ class Lending {
   void exchanged() noexcept { highest_ = touched_ = 0; }
 
  private:
-  static constexpr Bytes kSlack = Bytes{2} << 20;
-  static constexpr Bytes kTimes = 16;
-  // With a sixteenth the sweeps of an iteration are used up before its peak, where there are
-  // thousands of requests: trl's GRPO took 4 MiB more.
-  static constexpr Bytes kSpread = 8;
-  static constexpr int kMostSweeps = 8;
+  Bytes spare(double share) const noexcept {
+    return std::max(heuristics_.lending_slack,
+                    static_cast<Bytes>(share * static_cast<double>(needed_)));
+  }
 
+  const Heuristics& heuristics_;
   bool on_ = false;
   bool known_ = false;  // an iteration has ended since what is needed was last counted anew
   int sweeps_ = 0;      // in this iteration

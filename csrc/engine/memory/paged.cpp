@@ -20,14 +20,6 @@ namespace pgmo {
 
 using Guard = std::lock_guard<Spinlock>;
 
-namespace {
-
-bool is_much(std::uint64_t part, std::uint64_t whole) {
-  return static_cast<double>(part) > tuning::kDepartingShare * static_cast<double>(whole);
-}
-
-}  // namespace
-
 void Engine::use_pages(pages::Space& space) {
   const Guard guard(lock_);
   space_.store(&space);
@@ -109,6 +101,10 @@ pages::Thrift Engine::thrift() const noexcept {
   return stretched_ > 0 ? pages::Thrift::kPages : pages::Thrift::kNone;
 }
 
+bool Engine::is_much(std::uint64_t part, std::uint64_t whole) const noexcept {
+  return static_cast<double>(part) > heuristics_.departing_share * static_cast<double>(whole);
+}
+
 bool Engine::departs() const noexcept {
   const std::uint64_t asked = here_.counters.requested_bytes - asked_before_;
   const std::uint64_t matched = here_.counters.matched_bytes() - matched_before_;
@@ -116,7 +112,7 @@ bool Engine::departs() const noexcept {
 }
 
 void Engine::judge_iteration() noexcept {
-  departed_ = departs() ? tuning::kFollowed : std::max(0, departed_ - 1);
+  departed_ = departs() ? heuristics_.followed : std::max(0, departed_ - 1);
   const std::uint64_t asked = here_.counters.requested_bytes - asked_before_;
   const std::uint64_t matched = here_.counters.matched_bytes() - matched_before_;
   followed_ = !is_much(asked - std::min(asked, matched + refused_), asked);

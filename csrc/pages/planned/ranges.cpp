@@ -5,6 +5,7 @@
 //     surrender           others need pages: the owner lists what lives, the rest idles
 
 #include <algorithm>
+#include <bit>
 #include <memory>
 #include <new>
 #include <optional>
@@ -19,7 +20,7 @@ namespace pgmo::pages {
 
 PlannedRange* Space::reserve_range(Bytes bytes, Stream stream, RangeOwner& owner) noexcept {
   if (bytes <= 0 || bytes > kMostBytes || stream >= kMostStreams) return nullptr;
-  const Bytes size = rounded(bytes, tuning_.page);
+  const Bytes size = rounded(bytes, properties_.page);
   try {
     const std::lock_guard working(pool_.work());
     Extent where{0, size};
@@ -106,10 +107,11 @@ std::size_t Space::unused(Places places, std::uint32_t blocks) noexcept {
 // Whether a slot would occupy more pages than its bytes need, in a range whose slots do so already:
 // in a window such a block shares the pages at its ends with its neighbours.
 bool Space::wasteful(const PlannedRange& range, Extent slot, std::size_t more) const noexcept {
-  if (more <= static_cast<std::size_t>(slot.bytes / tuning_.page)) return false;
+  if (more <= static_cast<std::size_t>(slot.bytes / properties_.page)) return false;
   const Bytes bytes = range.used_bytes_ + slot.bytes;
   const auto pages = static_cast<Bytes>(range.used_pages_ + more);
-  return pages * tuning_.page > bytes + bytes / tuning_.waste + 4 * tuning_.page;
+  const auto waste = static_cast<Bytes>(heuristics_.slot_waste * static_cast<double>(bytes));
+  return pages * properties_.page > bytes + waste + 4 * properties_.page;
 }
 
 bool Space::occupy_with_pages(PlannedRange& range, Extent slot, std::uint64_t generation) {
@@ -212,37 +214,38 @@ void Space::arrange(const RangeOwner& owner, bool followed) noexcept {
   }
   if (missed == 0) {
     pool_.nothing_missed(followed);
-  } else if (followed && plan->second.more && arrangements_ > kPatience &&
-             arrangements_ < kMostArrangements) {
+  } else if (followed && plan->second.more && arrangements_ > heuristics_.missing_patience &&
+             arrangements_ < heuristics_.most_arrangements) {
     pool_.missed_slots(missed);
   } else {
     pool_.missed_for_good();
   }
   {
     const std::lock_guard guard(pool_.state());
-    if (pool_.take_strayed() && ++strays_ <= kMostArrangements) arranged_ = false;
+    if (pool_.take_strayed() && ++strays_ <= heuristics_.most_arrangements) arranged_ = false;
     if (arranged_ || plan->second.pages.empty()) return;
     arranged_ = true;
   }
   try {
     const auto& [pages, more] = plan->second;
-    const std::size_t few = pages.size() / kSpare;
+    const std::size_t few = few_of(pages.size());
     Pool::Growth growth;
-    if (++arrangements_ >= kPatience) {
+    if (++arrangements_ >= heuristics_.missing_patience) {
       growth = more ? Pool::Growth{pages.size(), *more} : Pool::Growth{few, few};
     }
-    const auto in_use = strays_ >= kPatience ? Pool::InUse::kRests : Pool::InUse::kStays;
+    const auto in_use =
+        strays_ >= heuristics_.missing_patience ? Pool::InUse::kRests : Pool::InUse::kStays;
     const bool complete = pool_.arrange(pages, growth, in_use);
     const std::lock_guard guard(pool_.state());
-    if (!complete && more && arrangements_ < kMostArrangements) arranged_ = false;
+    if (!complete && more && arrangements_ < heuristics_.most_arrangements) arranged_ = false;
   } catch (const std::bad_alloc&) {
     // Pages come when they are needed.
   }
 }
 
 Place& Space::place_in(const Twin& twin) {
-  const auto offset = static_cast<Address>(twin.page) * static_cast<Address>(tuning_.page);
-  return places_under({twin.range->where().address + offset, tuning_.page})[0];
+  const auto offset = static_cast<Address>(twin.page) * static_cast<Address>(properties_.page);
+  return places_under({twin.range->where().address + offset, properties_.page})[0];
 }
 
 // `state` is held.
@@ -292,8 +295,8 @@ bool Space::surrender(PlannedRange& range) noexcept {
   } catch (const std::bad_alloc&) {
     return false;
   }
-  range.hasty_ =
-      iterations_ <= range.settled_at_ + 1 ? std::min(range.hasty_ + 1, kLongestRest) : 0;
+  const int most_hasty = std::bit_width(static_cast<unsigned>(heuristics_.most_arrangements)) - 1;
+  range.hasty_ = iterations_ <= range.settled_at_ + 1 ? std::min(range.hasty_ + 1, most_hasty) : 0;
   range.rests_ = range.hasty_ > 1 ? 1 << range.hasty_ : 0;
   const std::lock_guard guard(pool_.state());
   for (const Extent& slot : living_) pool_.count(places_under(slot));

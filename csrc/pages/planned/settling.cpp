@@ -99,14 +99,14 @@ std::vector<Places> Space::by_completeness(const std::vector<Extent>& extents,
 bool Space::may_create(PlannedRange& range, const std::vector<Places>& runs, std::size_t complete,
                        bool followed) noexcept {
   range.unsettled_ = followed ? range.unsettled_ + 1 : 0;
-  if (range.unsettled_ < kLacking) return false;
+  if (range.unsettled_ < heuristics_.missing_patience) return false;
   std::size_t pages = 0;
   std::size_t missing = 0;
   for (std::size_t at = 0; at < runs.size(); ++at) {
     pages += runs[at].size();
     if (at >= complete) missing += runs[at].size();
   }
-  const std::size_t few = std::max<std::size_t>(1, pages / kSpare);
+  const std::size_t few = std::max<std::size_t>(1, few_of(pages));
   const std::lock_guard guard(pool_.state());
   return missing <= few && pool_.has_room(missing, few);
 }
@@ -126,7 +126,7 @@ bool Space::hold(PlannedRange& range, Places places, bool complete) {
 
 // Whole pages, each in one extent only.
 void Space::widen_to_pages(std::vector<Extent>& extents) const {
-  const auto page = static_cast<Address>(tuning_.page);
+  const auto page = static_cast<Address>(properties_.page);
   std::size_t kept = 0;
   for (const Extent& one : extents) {
     const Address begin = one.address / page * page;

@@ -15,7 +15,7 @@ using Step = Place::Step;
 
 bool Pool::arrange(const std::vector<std::vector<Place*>>& plan, const Growth& growth,
                    InUse in_use) {
-  if (!tuning_.aliases) return true;
+  if (!properties_.aliases) return true;
   clocks_.catch_up();
   std::size_t most = 0;
   for (const auto& places : plan) most += places.size();
@@ -55,7 +55,7 @@ bool Pool::arrange(const std::vector<std::vector<Place*>>& plan, const Growth& g
   needs_.swap(wanted_);
   if (!all) {
     for (Need& one : wanted_) {
-      if (one.mapped) device_.unmap(one.place->address, tuning_.page);
+      if (one.mapped) device_.unmap(one.place->address, properties_.page);
       one.mapped = false;
     }
   }
@@ -158,10 +158,10 @@ void Pool::add_mapping(Place& place, Page& page) noexcept {
 // --- who is refused for whom ---------------------------------------------------------------------
 
 void Pool::missed_slots(std::size_t pages) noexcept {
-  if (!tuning_.aliases) return;
+  if (!properties_.aliases) return;
   const std::lock_guard guard(state_);
   if (held_before_ == 0) held_before_ = held_;
-  tries_ = kMostTries;
+  tries_ = heuristics_.most_arrangements;
   beyond_ = pages;
   lately_ = occupied_;
 }

@@ -31,7 +31,7 @@ void Pool::unmap(std::span<Place* const> places) noexcept {
     const Address begin = places[first]->address;
     Address end = begin;
     for (; last < places.size() && places[last]->address == end; ++last) {
-      end += static_cast<Address>(tuning_.page);
+      end += static_cast<Address>(properties_.page);
     }
     device_.unmap(begin, static_cast<Bytes>(end - begin));
   }
@@ -53,7 +53,7 @@ bool Pool::map() noexcept {
     const Address begin = needs_[first].place->address;
     Address end = begin;
     for (; last < needs_.size() && needs_[last].place->address == end; ++last) {
-      end += static_cast<Address>(tuning_.page);
+      end += static_cast<Address>(properties_.page);
     }
     all = device_.grant(begin, static_cast<Bytes>(end - begin));
     if (!all) break;
@@ -68,7 +68,7 @@ bool Pool::map() noexcept {
 void Pool::link(Place& place, Page& page) noexcept {
   PGMO_ASSERT(place.page == nullptr && place.another == nullptr);
   if (page.untouched) touch(page);
-  if (place.step == Step::kAsleep) meter_.asleep_change(-tuning_.page);
+  if (place.step == Step::kAsleep) meter_.asleep_change(-properties_.page);
   place.page = &page;
   place.another = page.places;
   page.places = &place;
@@ -80,16 +80,16 @@ void Pool::touch(Page& page) noexcept {
   page.untouched = false;
   --untouched_;
   ++numbers_.creates;
-  const Bytes touched = static_cast<Bytes>(held_ - untouched_) * tuning_.page;
+  const Bytes touched = static_cast<Bytes>(held_ - untouched_) * properties_.page;
   numbers_.peak_held = std::max(numbers_.peak_held, touched);
-  meter_.pages_change(tuning_.page);
-  device_.took(tuning_.page);
+  meter_.pages_change(properties_.page);
+  device_.took(properties_.page);
 }
 
 void Pool::unlink(Place& place) noexcept {
   PGMO_ASSERT(place.page != nullptr);
   Page& page = *place.page;
-  if (place.step == Step::kAsleep) meter_.asleep_change(tuning_.page);
+  if (place.step == Step::kAsleep) meter_.asleep_change(properties_.page);
   if (page.home == &place) {
     page.home = nullptr;
   } else {
@@ -155,7 +155,7 @@ void Pool::abandon_needs() noexcept {
   std::uint64_t unmaps = 0;
   for (const Need& need : needs_) {
     if (!need.mapped) continue;
-    device_.unmap(need.place->address, tuning_.page);
+    device_.unmap(need.place->address, properties_.page);
     ++unmaps;
   }
   const bool refused = std::exchange(refused_, false);
@@ -189,7 +189,7 @@ void Pool::sweep() noexcept {
     const std::lock_guard guard(state_);
     std::size_t looks = 0;
     for (Place* place = stale_.first(); place != nullptr && looks < 4 * kMostSwept; ++looks) {
-      if (count == kMostSwept || stale_.size() <= tuning_.most_stale + count) break;
+      if (count == kMostSwept || stale_.size() <= heuristics_.stale_mappings + count) break;
       Place& one = *place;
       place = place->next;
       if (!clocks_.completed(one.marks)) continue;

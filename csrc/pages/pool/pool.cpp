@@ -152,7 +152,7 @@ void Pool::note_peak() noexcept {
   highest_ = std::max(highest_, occupied_);
   lately_ = std::max(lately_, occupied_);
   numbers_.peak_occupied =
-      std::max(numbers_.peak_occupied, static_cast<Bytes>(occupied_) * tuning_.page);
+      std::max(numbers_.peak_occupied, static_cast<Bytes>(occupied_) * properties_.page);
 }
 
 // --- a request that finds something missing ------------------------------------------------------
@@ -172,7 +172,7 @@ bool Pool::admit(Places places, Stream stream, std::vector<Extent>& blocked, Wai
   for (std::size_t at = 0; at < places.size(); ++at) {
     Place& place = places[at];
     if (place.step == Step::kAsleep) {
-      blocked.push_back({place.address, tuning_.page});
+      blocked.push_back({place.address, properties_.page});
       all = false;
     } else if (adopt(place)) {
       const Marks others = place.page->marks.elsewhere(stream);
@@ -180,7 +180,7 @@ bool Pool::admit(Places places, Stream stream, std::vector<Extent>& blocked, Wai
       if (elsewhere && !clocks_.completed(others)) {
         drop(place);
         place.step = Step::kBlocked;
-        blocked.push_back({place.address, tuning_.page});
+        blocked.push_back({place.address, properties_.page});
         all = false;
         continue;
       }
@@ -193,7 +193,7 @@ bool Pool::admit(Places places, Stream stream, std::vector<Extent>& blocked, Wai
       if (place.page != nullptr) places_.push_back(&place);
     } else {
       place.step = Step::kBlocked;
-      blocked.push_back({place.address, tuning_.page});
+      blocked.push_back({place.address, properties_.page});
       all = false;
     }
   }
@@ -248,9 +248,9 @@ bool Pool::provide(Places places, Stream stream, std::size_t beyond) noexcept {
 
 Statistics Pool::statistics() const noexcept {
   Statistics now = numbers_;
-  now.held = static_cast<Bytes>(held_) * tuning_.page;
-  now.untouched = static_cast<Bytes>(untouched_) * tuning_.page;
-  now.occupied = static_cast<Bytes>(occupied_) * tuning_.page;
+  now.held = static_cast<Bytes>(held_) * properties_.page;
+  now.untouched = static_cast<Bytes>(untouched_) * properties_.page;
+  now.occupied = static_cast<Bytes>(occupied_) * properties_.page;
   now.stale = stale_.size();
   now.events = clocks_.events() - events_before_;
   now.waits = clocks_.waits() - waits_before_;
@@ -268,8 +268,8 @@ void Pool::reset_statistics() noexcept {
 
 void Pool::reset_peaks() noexcept {
   meter_.reset_peak();
-  numbers_.peak_held = static_cast<Bytes>(held_ - untouched_) * tuning_.page;
-  if (exact_) numbers_.peak_occupied = static_cast<Bytes>(occupied_) * tuning_.page;
+  numbers_.peak_held = static_cast<Bytes>(held_ - untouched_) * properties_.page;
+  if (exact_) numbers_.peak_occupied = static_cast<Bytes>(occupied_) * properties_.page;
 }
 
 }  // namespace pgmo::pages

@@ -30,13 +30,13 @@
 #include <utility>
 #include <vector>
 
+#include "heuristics.hpp"
 #include "pages/device.hpp"
 #include "pages/meter.hpp"
 #include "pages/pool/clocks.hpp"
 #include "pages/pool/list.hpp"
 #include "pages/pool/page.hpp"
 #include "pages/statistics.hpp"
-#include "pages/tuning.hpp"
 
 namespace pgmo::pages {
 
@@ -52,7 +52,9 @@ class Uncounted {
 
 class Pool {
  public:
-  Pool(Device& device, const Tuning& tuning) : device_(device), tuning_(tuning) {}
+  // The heuristics outlive the pool.
+  Pool(Device& device, const DeviceProperties& properties, const Heuristics& heuristics)
+      : device_(device), properties_(properties), heuristics_(heuristics) {}
 
   std::mutex& work() noexcept { return work_; }
   std::mutex& state() noexcept { return state_; }
@@ -125,7 +127,7 @@ class Pool {
 
   // Whether so many pages can be created without more than `beyond` above the highest occupancy.
   bool has_room(std::size_t pages, std::size_t beyond) const noexcept {
-    return held_ + pages <= std::min({highest_ + beyond, limit_, tuning_.most_pages});
+    return held_ + pages <= std::min({highest_ + beyond, limit_, properties_.most_pages});
   }
 
   // --- `work` is held, `state` is not ------------------------------------------------------------
@@ -254,10 +256,10 @@ class Pool {
 
   static constexpr std::size_t kMostLooks = 4096;
   static constexpr std::size_t kMostSwept = 64;
-  static constexpr int kMostTries = 64;
 
   Device& device_;
-  const Tuning tuning_;
+  const DeviceProperties properties_;
+  const Heuristics& heuristics_;
   std::mutex work_;
   std::mutex state_;
   Clocks clocks_{device_, state_};

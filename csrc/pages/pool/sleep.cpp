@@ -54,7 +54,7 @@ Bytes Pool::fall_asleep(Sleep sleep) noexcept {
     }
     if (page == nullptr) break;
     release(*page);
-    released += tuning_.page;
+    released += properties_.page;
   }
   return released;
 }
@@ -84,7 +84,7 @@ void Pool::leave_sleeping(Place& place, const Marks& marks) noexcept {
     --place.blocks;  // the page is gone, or on its way
   }
   if (place.blocks > 0) return;
-  if (page == nullptr) meter_.asleep_change(-tuning_.page);
+  if (page == nullptr) meter_.asleep_change(-properties_.page);
   place.step = Step::kNone;
   asleep_.erase(place.address);
 }

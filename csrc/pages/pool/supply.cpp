@@ -18,15 +18,14 @@ using Step = Place::Step;
 // --- whose pages ---------------------------------------------------------------------------------
 
 std::size_t Pool::target() const noexcept {
-  const std::size_t most = exact_ ? std::max(highest_, occupied_) : highest_;
-  return most + (most * tuning_.slack + 999) / 1000 + beyond_;
+  return (exact_ ? std::max(highest_, occupied_) : highest_) + beyond_;
 }
 
 // Whether `find_pages` would find so many without a wait, and no more would be occupied than ever
 // were: a page whose rest is left alone for a while must not cost one for good.
 bool Pool::spares(std::size_t count, Stream stream) const noexcept {
   if (exact_ && occupied_ + count > highest_) return false;
-  const std::size_t most = std::min({target(), limit_, tuning_.most_pages});
+  const std::size_t most = std::min({target(), limit_, properties_.most_pages});
   std::size_t found = free_.size() + (most > held_ ? most - held_ : 0);
   std::size_t looks = 0;
   for (const Page* page = idle_.first(); page != nullptr && found < count; page = page->next) {
@@ -129,7 +128,7 @@ void Pool::use_idle(Stream stream, std::size_t most) noexcept {
 }
 
 bool Pool::may_use(const Page& page, Stream stream, bool behind_events) const noexcept {
-  if (!tuning_.aliases) return clocks_.completed(page.marks);
+  if (!properties_.aliases) return clocks_.completed(page.marks);
   return behind_events || clocks_.completed(page.marks.elsewhere(stream));
 }
 
@@ -141,7 +140,7 @@ void Pool::use(Page& page, Stream stream) noexcept {
   if (!clocks_.completed(others)) waits_.add(others);
   ++numbers_.taken;
   numbers_.lends += !clocks_.completed(page.marks);
-  if (!tuning_.aliases) {
+  if (!properties_.aliases) {
     page.home->step = Step::kLosesPage;
     places_.push_back(page.home);
   }
@@ -152,7 +151,7 @@ Page* Pool::create() noexcept {
   Page* page = nullptr;
   {
     const std::lock_guard guard(state_);
-    if (held_ >= limit_ || held_ >= tuning_.most_pages) return nullptr;
+    if (held_ >= limit_ || held_ >= properties_.most_pages) return nullptr;
     try {
       if (gone_.empty()) gone_.push_back(pages_.emplace_back());
     } catch (const std::bad_alloc&) {
@@ -195,7 +194,7 @@ Bytes Pool::give_back(Bytes bytes) noexcept {
       continue;
     }
     release(*page);
-    released += tuning_.page;
+    released += properties_.page;
   }
   return released;
 }
@@ -216,7 +215,7 @@ Page* Pool::idle_and_completed(bool claimed) noexcept {
 void Pool::release(Page& page) noexcept {
   std::uint64_t unmaps = 0;
   for (const Place* place = page.places; place != nullptr; place = place->another, ++unmaps) {
-    device_.unmap(place->address, tuning_.page);
+    device_.unmap(place->address, properties_.page);
   }
   {
     const std::lock_guard guard(state_);
@@ -235,15 +234,15 @@ void Pool::release(Page& page) noexcept {
     return;
   }
   ++numbers_.releases;
-  meter_.pages_change(-tuning_.page);
-  device_.took(-tuning_.page);
+  meter_.pages_change(-properties_.page);
+  device_.took(-properties_.page);
   PGMO_ASSERT_EXPENSIVE(consistent());
 }
 
 Bytes Pool::limit(Bytes bytes) noexcept {
   const std::lock_guard guard(state_);
-  limit_ = static_cast<std::size_t>(std::max<Bytes>(bytes, 0) / tuning_.page);
-  return held_ > limit_ ? static_cast<Bytes>(held_ - limit_) * tuning_.page : 0;
+  limit_ = static_cast<std::size_t>(std::max<Bytes>(bytes, 0) / properties_.page);
+  return held_ > limit_ ? static_cast<Bytes>(held_ - limit_) * properties_.page : 0;
 }
 
 }  // namespace pgmo::pages

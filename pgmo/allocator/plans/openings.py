@@ -13,7 +13,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from pgmo.allocator import tuning
+from pgmo.allocator import heuristics
 from pgmo.allocator.plans.conversions import requests_of
 from pgmo.packing.plan import UNPLANNED, Plan
 from pgmo.profiler.iterations.request_pairs import UNPAIRED, align
@@ -50,9 +50,9 @@ def _with_births(recorded: Plan, steady: Plan) -> Plan | None:
     others = np.flatnonzero(~born)
     rows = align(requests_of(steady), _part(requests_of(recorded), others))
     paired = rows != UNPAIRED
-    few = np.count_nonzero(paired) < tuning.ALIKE_SHARE * min(len(others), len(steady))
+    few = np.count_nonzero(paired) < heuristics.current.alike_share * min(len(others), len(steady))
     alike = _alike(steady, rows[paired], recorded.size[others[paired]])
-    if few or alike < tuning.EQUAL_SHARE * np.count_nonzero(paired):
+    if few or alike < heuristics.current.equal_share * np.count_nonzero(paired):
         return None
     # Each birth comes before the first request behind it that the steady plan has, too.
     before = np.full(len(recorded) + 1, len(steady))
@@ -61,7 +61,7 @@ def _with_births(recorded: Plan, steady: Plan) -> Plan | None:
     # What else only the first iteration asks for is known, too, but has no slot. Where much is
     # left over, it was a longer sequence, and that is what is left.
     once = born.copy()
-    if np.count_nonzero(~paired) <= (1 - tuning.ALIKE_SHARE) * len(others):
+    if np.count_nonzero(~paired) <= (1 - heuristics.current.alike_share) * len(others):
         once[others[~paired]] = True
     births = np.flatnonzero(once)
     place = before[births]

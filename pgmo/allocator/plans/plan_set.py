@@ -13,7 +13,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from pgmo.allocator import tuning
+from pgmo.allocator import heuristics
 from pgmo.allocator.adapters.adapter import Adapter, Memory
 from pgmo.allocator.plans.layout import Layout
 from pgmo.columns import numbered
@@ -112,7 +112,10 @@ class PlanSet:
         if not self._engine.has_arena or not self._layout.covers(needed):
             return True
         # What a smaller plan leaves of addresses alone is nobody's loss.
-        return not self._adapter.pages and needed.size < tuning.SHRINK_SHARE * self._layout.size
+        return (
+            not self._adapter.pages
+            and needed.size < heuristics.current.shrink_share * self._layout.size
+        )
 
     def install(self, plans: list[PlannedProfile]) -> None:
         """Replays these plans from now on.

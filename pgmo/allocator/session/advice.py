@@ -12,6 +12,10 @@ from pgmo.units import format_bytes
 
 _MOST_BLOCKS = 10
 
+GOOD_SHARE = 0.999
+"""Share of an iteration's bytes from slots below which the misses are explained when memory runs
+out."""
+
 
 def while_recording(*, pages: bool) -> str:
     """For a session that has no plan yet.

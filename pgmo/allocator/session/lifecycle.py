@@ -23,7 +23,7 @@ from collections import deque
 
 import numpy as np
 
-from pgmo.allocator import tuning
+from pgmo.allocator import heuristics
 from pgmo.allocator.adapters.adapter import Adapter
 from pgmo.allocator.plans.plan_set import PlannedProfile
 from pgmo.allocator.plans.store import prepare_directory
@@ -80,14 +80,16 @@ class Lifecycle:
         self._given = GivenPlans(self.state, adapter.alignment)
         self._has_given = False  # plans that neither serve nor were refused
         self._rule = InstallationRule(self.state)
-        self._backoff = Backoff(tuning.SHORTEST_BACKOFF, tuning.LONGEST_BACKOFF)
-        self._growth = Backoff(1, tuning.LONGEST_GROWTH)
+        self._backoff = Backoff(
+            heuristics.current.shortest_backoff, heuristics.current.longest_backoff
+        )
+        self._growth = Backoff(1, heuristics.current.longest_growth)
         self._divergence = DivergenceCounter(options.patience, options.max_record_iterations)
         self._usual = self._to_record = options.max_record_iterations
         self._served = 0  # bytes from slots since recording began
         self._requested = 0
         # Requests and their bytes in the latest recorded iterations.
-        self._latest: deque[tuple[int, int]] = deque(maxlen=tuning.FOLLOWERS + 1)
+        self._latest: deque[tuple[int, int]] = deque(maxlen=heuristics.current.followers + 1)
         self.account = Account(self.state, self.collector, self._recorder, self._plans)
         self._process = os.getpid()
 
@@ -247,7 +249,7 @@ class Lifecycle:
         if not found and last and not unpaid:
             found = find_all(iterations)  # at several lengths, or in turn
         new = [one for one in found if not is_planned(known, iterations[one.reference])]
-        if new and (last or new[0].followers >= tuning.FOLLOWERS):
+        if new and (last or new[0].followers >= heuristics.current.followers):
             self._plan(iterations, new)
         elif last and not known and self._needs_any_plan:
             self._plan_anyway(iterations)
@@ -262,7 +264,7 @@ class Lifecycle:
 
     def _stay_or_back_off(self, reason: str) -> None:
         """Go on with the plans there are, if they serve most of what the program requests."""
-        worthwhile = self._served >= tuning.WORTHWHILE_SHARE * self._requested
+        worthwhile = self._served >= heuristics.current.worthwhile_share * self._requested
         if len(self._plans) and (worthwhile or self._needs_any_plan):
             self._recorder.stop()
             self.state.phase = Phase.REPLAY
@@ -333,7 +335,9 @@ class Lifecycle:
         recorded = Recorded(iterations, useful, known)
         if not self._rule.is_wanted and not recorded.all_found:
             # Structures in turn: each has to come twice.
-            self._usual = max(self._usual, min(2 * self._usual, tuning.LONGEST_RECORDING))
+            self._usual = max(
+                self._usual, min(2 * self._usual, heuristics.current.longest_recording)
+            )
             self._stay_or_back_off("some of its iterations do not repeat")
             return
         plans, shown = recorded.plans(self.state.planning, self._keeps_gaps)
@@ -413,10 +417,10 @@ class Lifecycle:
             return False
         self._growth.forget()
         served = statistics.planned_bytes_rate
-        if self.state.plan is not None and served < tuning.GOOD_SHARE:
+        if self.state.plan is not None and served < advice.GOOD_SHARE:
             text = advice.while_replaying(self.state.plan, self.state.profile, statistics)
             self._adapter.advise(text)
-        if known and served >= tuning.WORTHWHILE_SHARE:
+        if known and served >= heuristics.current.worthwhile_share:
             return True
         to_record = self._divergence.departed(self.collector.iterations)
         if not to_record:

@@ -4,7 +4,7 @@ from contextlib import ExitStack
 from functools import partial
 
 from pgmo import _core
-from pgmo.allocator import tuning
+from pgmo.allocator import heuristics
 from pgmo.allocator.session import advice
 from pgmo.allocator.session.state import SessionState
 from pgmo.allocator.session.statistics import Phase
@@ -61,7 +61,7 @@ class Recorder:
         """Count an iteration that has been recorded."""
         self.iterations += 1
         if self._tagged:
-            self._tags_from = self._began + tuning.LONGEST_BACKOFF
+            self._tags_from = self._began + heuristics.current.longest_backoff
         self._tagging.close()
         self._start_tags()
 
@@ -101,7 +101,7 @@ class Recorder:
         wanted = self._state.options.tags and recording and by_torch and dynamo.hidden()
         # One that compiles is not watched to its end, and is unlike those that follow.
         again = self._tagger is not None and self._tagger.compiled
-        due = self._tagged < tuning.MOST_TAGGED if again else not self._tagged
+        due = self._tagged < heuristics.current.most_tagged if again else not self._tagged
         if wanted and due and self.iterations >= int(self._first_is_needed):
             self._tagged += 1
             # An operator of another thread may outlast a tagger, and its tag with it.

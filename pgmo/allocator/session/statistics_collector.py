@@ -8,6 +8,7 @@ from itertools import islice, repeat
 import numpy as np
 
 from pgmo import _core
+from pgmo.allocator import heuristics
 from pgmo.allocator.session.statistics import (
     DRIVER_CALLS,
     MISS_REASONS,
@@ -15,7 +16,6 @@ from pgmo.allocator.session.statistics import (
     Phase,
 )
 from pgmo.allocator.session.verdict.summary import Summary
-from pgmo.allocator.tuning import WORTHWHILE_SHARE
 from pgmo.locks import new_reentrant_lock
 from pgmo.packing.plan import Plan
 
@@ -150,7 +150,8 @@ class StatisticsCollector:
         self._before = now
         self._history.extend(repeat(statistics, min(times, _HISTORY)))
         phase, totals = statistics.phase, self._totals
-        if not self._since and statistics.bytes_hit > WORTHWHILE_SHARE * statistics.bytes_requested:
+        worthwhile = heuristics.current.worthwhile_share * statistics.bytes_requested
+        if not self._since and statistics.bytes_hit > worthwhile:
             self._since = totals["iterations"] + 1
         totals["iterations"] += times
         recorded = phase is Phase.RECORD

@@ -17,10 +17,11 @@ cupy.cuda.set_allocator(pgmo.cupy_torch_allocator())
 """
 
 TRAINED = """
-from pgmo.allocator import tuning
+from pgmo.allocator import heuristics
 from workloads import Shape, create
 
-tuning.ROOM_SHARE = 1  # else so small a program has no room beside its weights
+# Else so small a program has no room beside its weights.
+heuristics.use(heuristics.Heuristics(room_share=1))
 
 workload = create("gpt", Shape(batch=4, small=True))
 side = torch.cuda.Stream()

@@ -8,8 +8,9 @@ BEGIN = """
 import json, pgmo, torch
 from torch import nn
 from pgmo.rehearsal.control import driver_calls, violations
-from pgmo.allocator import tuning
-tuning.ROOM_SHARE = 1  # plans serve, though they may take a page more than windows would
+from pgmo.allocator import heuristics
+# Plans serve, though they may take a page more than windows would.
+heuristics.use(heuristics.Heuristics(room_share=1))
 torch.cuda.memory.change_current_allocator(pgmo.torch_allocator())
 make = nn.Linear
 def network():

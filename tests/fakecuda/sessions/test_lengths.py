@@ -6,9 +6,9 @@ from tests.fakecuda.programs import ROOT, run_program
 
 BEGIN = '''
 import json, pgmo, torch
-from pgmo.allocator import tuning
+from pgmo.allocator import heuristics
 from pgmo.rehearsal.control import driver_calls, violations
-tuning.PRICE = 0.0  # plans serve at once
+heuristics.use(heuristics.Heuristics(price=0))  # plans serve at once
 torch.cuda.memory.change_current_allocator(pgmo.torch_allocator())
 def block(size):
     return torch.empty(size, dtype=torch.uint8, device="cuda")

@@ -10,10 +10,11 @@ PATHS = os.pathsep.join([str(ROOT / "bench"), str(ROOT)])
 
 MOVED = """
 import json, pgmo, torch
-from pgmo.allocator import tuning
+from pgmo.allocator import heuristics
 from workloads import Shape, create
 
-tuning.ROOM_SHARE = 1  # else so small a program waits for room beside its weights
+# Else so small a program waits for room beside its weights.
+heuristics.use(heuristics.Heuristics(room_share=1))
 workload = create("gpt", Shape(batch=4, small=True))
 def tensors():
     states = (s for state in workload.optimize.state.values() for s in state.values())

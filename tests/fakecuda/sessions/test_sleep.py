@@ -11,8 +11,9 @@ from tests.fakecuda.pages.block_program import BEGIN, MIB, ROOT, run_program
 NETWORK = (
     BEGIN
     + """
-from pgmo.allocator import tuning
-tuning.ROOM_SHARE = 1  # else so small a program has no room beside its weights
+from pgmo.allocator import heuristics
+# Else so small a program has no room beside its weights.
+heuristics.use(heuristics.Heuristics(room_share=1))
 layers = torch.nn.ModuleList(torch.nn.Linear(1024, 1024, device="cuda") for _ in range(8))
 optimizer = torch.optim.Adam(layers.parameters())
 

@@ -12,10 +12,11 @@ TRAININGS = """
 import contextlib, json, threading, pgmo, torch
 from pgmo.rehearsal.control import driver_calls, peak, used, violations
 torch.cuda.memory.change_current_allocator(pgmo.torch_allocator())
-from pgmo.allocator import tuning
+from pgmo.allocator import heuristics
 from workloads import Shape, create
 
-tuning.ROOM_SHARE = 1  # else so small a program waits for room beside its weights
+# Else so small a program waits for room beside its weights.
+heuristics.use(heuristics.Heuristics(room_share=1))
 BATCHES = (16, 8, 12, 4)
 def build(count):
     return [create("gpt", Shape(batch=batch, small=True)) for batch in BATCHES[:count]]

@@ -103,11 +103,11 @@ class Attack {
   Attack(std::uint64_t seed, std::uint64_t forks) : seed_(seed), forks_(forks) {
     // Pages first or the engine first: the order of locks must not depend on it.
     if (seed_ % 2 == 0) {
-      space_.emplace(driver_, tuning_for(device_));
+      space_.emplace(driver_, properties_of(device_), heuristics_for(device_));
       engine_.emplace();
     } else {
       engine_.emplace();
-      space_.emplace(driver_, tuning_for(device_));
+      space_.emplace(driver_, properties_of(device_), heuristics_for(device_));
     }
   }
 

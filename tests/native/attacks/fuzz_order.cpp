@@ -62,7 +62,7 @@ class Episode {
         wildness_(random_.chance(0.5) ? 0 : static_cast<double>(random_.between(1, 30)) / 100),
         device_(static_cast<std::size_t>(random_.between(0, 3)),
                 static_cast<std::size_t>(follows() ? kAnyCard : random_.between(20, 120))),
-        space_(device_, tuning()) {
+        space_{device_, properties(), heuristics()} {
     engine_.use_pages(space_);
     std::array<std::uint64_t, kOrderedStreams> numbers{};
     for (pages::Stream stream = 0; stream < kOrderedStreams; ++stream) {
@@ -126,12 +126,14 @@ class Episode {
   bool follows() const { return wildness_ == 0; }
   bool departs(double share) { return wildness_ > 0 && random_.chance(wildness_ * share); }
 
-  pages::Tuning tuning() {
-    pages::Tuning chosen;
-    chosen.page = OrderedProgram::kPage;
-    chosen.aliases = follows() || random_.chance(0.8);
-    chosen.freed_per_event = chosen.page * random_.between(1, 100);
-    if (!follows()) chosen.most_stale = static_cast<std::size_t>(random_.between(0, 100));
+  pages::DeviceProperties properties() {
+    return {.page = OrderedProgram::kPage, .aliases = follows() || random_.chance(0.8)};
+  }
+
+  Heuristics heuristics() {
+    Heuristics chosen;
+    chosen.freed_per_event = OrderedProgram::kPage * random_.between(1, 100);
+    if (!follows()) chosen.stale_mappings = static_cast<std::size_t>(random_.between(0, 100));
     return chosen;
   }
 

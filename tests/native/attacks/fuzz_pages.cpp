@@ -45,8 +45,8 @@ class Episode {
         most_events_(most_events),
         card_(static_cast<std::size_t>(random_.between(40, 600))),
         device_(card_),
-        tuning_(any_tuning(random_, device_)),
-        space_(device_, tuning_),
+        properties_(any_properties(random_, device_)),
+        space_(device_, properties_, random_heuristics(random_, device_)),
         oracle_(device_),
         sleepers_(space_, device_, oracle_),
         streams_(random_, device_, static_cast<Stream>(random_.between(1, 4))) {
@@ -87,7 +87,7 @@ class Episode {
     } else if (dice < 978) {
       give_back();
     } else if (dice < 982) {
-      space_.limit(random_.between(0, static_cast<Bytes>(card_)) * tuning_.page);
+      space_.limit(random_.between(0, static_cast<Bytes>(card_)) * properties_.page);
     } else if (dice < 988) {
       space_.limit(Bytes{1} << 40);
       space_.expect_lasting(random_.chance(0.3));
@@ -118,14 +118,14 @@ class Episode {
   }
 
   void request() {
-    const Bytes bytes = any_size(random_, tuning_.page);
+    const Bytes bytes = any_size(random_, properties_.page);
     const Stream stream = streams_.any();
     const Address address = space_.allocate(bytes, stream);
     if (address == 0) {
       ++seen_.refused;
       return;
     }
-    require(address % static_cast<Address>(tuning_.granularity) == 0, "a block is not aligned");
+    require(address % static_cast<Address>(properties_.granularity) == 0, "a block is not aligned");
     require(space_.bytes_of(address) >= bytes, "a block is too small");
     ++seen_.blocks;
     born({{address, space_.bytes_of(address)}, stream, next_pattern_++}, nullptr);
@@ -134,7 +134,7 @@ class Episode {
   void take_slot() {
     PretendedPlan& plan = *random_.pick(plans_);
     Extent slot{};
-    const Bytes bytes = (any_size(random_, tuning_.page) + 63) / 64 * 64;
+    const Bytes bytes = (any_size(random_, properties_.page) + 63) / 64 * 64;
     if (!plan.take(random_, bytes, slot)) return;
     ++seen_.slots;
     seen_.uncounted_slots += plan.fully_mapped();
@@ -208,11 +208,11 @@ class Episode {
 
   void give_back() {
     const auto before = device_.pages_created();
-    const Bytes released = space_.give_back(random_.between(1, 100) * tuning_.page);
+    const Bytes released = space_.give_back(random_.between(1, 100) * properties_.page);
     require_equal(static_cast<std::uint64_t>(released),
-                  (before - device_.pages_created()) * static_cast<std::uint64_t>(tuning_.page),
+                  (before - device_.pages_created()) * static_cast<std::uint64_t>(properties_.page),
                   "bytes given back");
-    seen_.given_back += static_cast<std::uint64_t>(released / tuning_.page);
+    seen_.given_back += static_cast<std::uint64_t>(released / properties_.page);
   }
 
   void compare() {
@@ -222,7 +222,8 @@ class Episode {
     }
     const Statistics now = space_.statistics();
     require_equal(static_cast<std::uint64_t>(now.held),
-                  device_.pages_created() * static_cast<std::uint64_t>(tuning_.page), "bytes held");
+                  device_.pages_created() * static_cast<std::uint64_t>(properties_.page),
+                  "bytes held");
     require(now.occupied >= oracle_.occupied(), "fewer pages occupied than there are");
     const bool exact = std::none_of(plans_.begin(), plans_.end(),
                                     [](const auto& plan) { return plan->fully_mapped(); });
@@ -243,7 +244,7 @@ class Episode {
   }
 
   void add_plan() {
-    auto plan = std::make_shared<PretendedPlan>(space_, random_.between(1, 150) * tuning_.page,
+    auto plan = std::make_shared<PretendedPlan>(space_, random_.between(1, 150) * properties_.page,
                                                 streams_.any());
     if (plan->reserved()) plans_.push_back(std::move(plan));
   }
@@ -272,7 +273,7 @@ class Episode {
   std::uint64_t most_events_;
   std::size_t card_;
   FakeDevice device_;
-  pages::Tuning tuning_;
+  pages::DeviceProperties properties_;
   Space space_;
   PhysicalOracle oracle_;
   Sleepers sleepers_;

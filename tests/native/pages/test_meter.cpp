@@ -99,7 +99,7 @@ TEST(a_peak_begins_anew_with_what_is_there) {
 
 TEST(a_request_that_fails_changes_no_statistic) {
   PagesFixture f(10);
-  Space space(f.device, f.tuning);
+  Space space(f.device, f.properties, f.heuristics);
   const Address kept = space.allocate(f.pages(3), 0);
   const Reading before(space);
   CHECK_EQ(space.allocate(f.pages(20), 0), 0u);
@@ -114,7 +114,7 @@ TEST(a_request_that_fails_changes_no_statistic) {
 
 TEST(a_slot_that_is_refused_changes_no_statistic) {
   PagesFixture f(10);
-  Space space(f.device, f.tuning);
+  Space space(f.device, f.properties, f.heuristics);
   Engine engine;
   const Bytes slots = 3;
   const Bytes page = f.pages(1);
@@ -141,7 +141,7 @@ TEST(a_slot_that_is_refused_changes_no_statistic) {
 
 TEST(what_sleeps_is_not_counted_until_it_wakes) {
   PagesFixture f(10);
-  Space space(f.device, f.tuning);
+  Space space(f.device, f.properties, f.heuristics);
   const Address a = space.allocate(f.pages(3), 0);
   const Address b = space.allocate(f.pages(2), 0);
   std::vector<pages::Extent> runs;

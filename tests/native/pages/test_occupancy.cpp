@@ -21,8 +21,7 @@ using pages::Statistics;
 TEST(a_program_of_any_length_needs_three_percent_more_than_what_lives) {
   for (const std::uint64_t seed : {1u, 2u, 3u}) {
     PagesFixture f(6000);
-    f.tuning.slack = 20;
-    Space space(f.device, f.tuning);
+    Space space(f.device, f.properties, f.heuristics);
     Random random(seed);
     const Bytes scale = (Bytes{2} << 20) / f.device.page();
     constexpr int kLayers = 16;

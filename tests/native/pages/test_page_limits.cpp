@@ -12,12 +12,10 @@ using namespace pgmo;
 using namespace pgmo::test;
 using pages::Address;
 using pages::Space;
-using pages::Tuning;
 
 TEST(a_full_card_takes_what_idles_and_refuses_the_rest) {
   PagesFixture f(10);
-  f.tuning.slack = 1000;
-  Space space(f.device, f.tuning);
+  Space space(f.device, f.properties, f.heuristics);
   const Address a = space.allocate(f.pages(5), 0);
   space.allocate(f.pages(5), 0);
   CHECK_EQ(space.allocate(f.pages(1), 0), 0u);
@@ -30,7 +28,7 @@ TEST(a_full_card_takes_what_idles_and_refuses_the_rest) {
 
 TEST(a_device_that_refuses_leaves_nothing_behind) {
   PagesFixture f;
-  Space space(f.device, f.tuning);
+  Space space(f.device, f.properties, f.heuristics);
   f.device.refuse_reserve = true;
   CHECK_EQ(space.allocate(f.pages(3), 0), 0u);
   f.device.refuse_reserve = false;
@@ -47,7 +45,7 @@ TEST(a_device_that_refuses_leaves_nothing_behind) {
 
 TEST(pages_that_the_device_refuses_to_map_go_back_to_it) {
   PagesFixture f;
-  Space space(f.device, f.tuning);
+  Space space(f.device, f.properties, f.heuristics);
   const Address a = space.allocate(f.pages(3), 0);
   for (const bool grant : {false, true}) {
     (grant ? f.device.refuse_grant : f.device.refuse_map) = true;
@@ -67,7 +65,7 @@ TEST(pages_that_the_device_refuses_to_map_go_back_to_it) {
 
 TEST(idle_pages_go_back_when_nothing_uses_them) {
   PagesFixture f;
-  Space space(f.device, f.tuning);
+  Space space(f.device, f.properties, f.heuristics);
   const Address a = space.allocate(f.pages(4), 0);
   const Address b = space.allocate(f.pages(4), 0);
   f.device.fill(0, {a, 512}, 1);
@@ -82,7 +80,7 @@ TEST(idle_pages_go_back_when_nothing_uses_them) {
 
 TEST(beyond_its_limit_nothing_is_held) {
   PagesFixture f;
-  Space space(f.device, f.tuning);
+  Space space(f.device, f.properties, f.heuristics);
   const Address a = space.allocate(f.pages(6), 0);
   space.deallocate(a, 0);
   space.give_back(0);  // records
@@ -94,11 +92,11 @@ TEST(beyond_its_limit_nothing_is_held) {
 }
 
 TEST(pages_of_the_largest_card_are_not_too_many) {
-  const Tuning tuning;
-  CHECK(static_cast<Bytes>(tuning.most_pages) >= (Bytes{139} << 30) / tuning.page);
+  const pages::DeviceProperties properties;
+  CHECK(static_cast<Bytes>(properties.most_pages) >= (Bytes{139} << 30) / properties.page);
   PagesFixture f;
-  f.tuning.most_pages = 7;
-  Space space(f.device, f.tuning);
+  f.properties.most_pages = 7;
+  Space space(f.device, f.properties, f.heuristics);
   CHECK(space.allocate(f.pages(7), 0) != 0);
   CHECK_EQ(space.allocate(f.pages(1), 0), 0u);
 }
@@ -107,9 +105,7 @@ TEST(exhausted_host_memory_loses_nothing) {
   int after = 0;
   for (bool failed = true; failed; ++after) {  // until each allocation has failed once
     PretendedDevice device;
-    Tuning tuning;
-    tuning.slack = 0;
-    Space space(device, tuning);
+    Space space(device);
     Owner owner;
     std::vector<Address> blocks;
     blocks.reserve(100);

@@ -14,7 +14,7 @@ using pages::Statistics;
 
 TEST(a_page_that_work_still_uses_is_lent_in_the_order_of_its_stream) {
   PagesFixture f(4);
-  Space space(f.device, f.tuning);
+  Space space(f.device, f.properties, f.heuristics);
   const Address a = space.allocate(f.pages(1), 0);
   const Address b = space.allocate(f.pages(1), 0);
   const Address c = space.allocate(f.pages(1), 0);
@@ -36,7 +36,7 @@ TEST(a_page_that_work_still_uses_is_lent_in_the_order_of_its_stream) {
 
 TEST(another_stream_waits_for_the_last_user) {
   PagesFixture f(2);
-  Space space(f.device, f.tuning);
+  Space space(f.device, f.properties, f.heuristics);
   const Address a = space.allocate(f.pages(2), 0);
   f.device.fill(0, {a, f.pages(2)}, 1);
   f.device.check(0, {a, f.pages(2)}, 1);
@@ -52,8 +52,9 @@ TEST(another_stream_waits_for_the_last_user) {
 
 TEST(nobody_waits_for_others_where_there_are_other_pages) {
   PagesFixture f;
-  f.tuning.slack = 1000;  // as many pages again as are used
-  Space space(f.device, f.tuning);
+  Space space(f.device, f.properties, f.heuristics);
+  space.deallocate(space.allocate(f.pages(2), 0), 0);
+  f.device.synchronize();
   const Address a = space.allocate(100, 0);
   f.device.fill(0, {a, 512}, 1);
   f.device.order(0, 3);
@@ -71,8 +72,10 @@ TEST(nobody_waits_for_others_where_there_are_other_pages) {
 
 TEST(who_would_occupy_more_pages_than_ever_waits_for_others) {
   PagesFixture f;
-  f.tuning.slack = 1000;
-  Space space(f.device, f.tuning);
+  Space space(f.device, f.properties, f.heuristics);
+  space.deallocate(space.allocate(f.pages(2), 0), 0);
+  f.device.synchronize();
+  space.forget_peak();
   for (int time = 0; time < 7; ++time) {  // eight blocks fill a page
     const Address gone = space.allocate(100, 0);
     CHECK(space.allocate(100, 0) != 0);  // keeps the page for good
@@ -88,7 +91,7 @@ TEST(who_would_occupy_more_pages_than_ever_waits_for_others) {
 
 TEST(who_follows_a_block_that_others_use_waits_for_them) {
   PagesFixture f;
-  Space space(f.device, f.tuning);
+  Space space(f.device, f.properties, f.heuristics);
   const Address a = space.allocate(100, 0);
   const Address beside = space.allocate(100, 0);
   CHECK_EQ(f.device.page_at(a), f.device.page_at(beside));
@@ -111,8 +114,8 @@ TEST(who_follows_a_block_that_others_use_waits_for_them) {
 
 TEST(without_aliases_a_page_is_taken_once_its_last_use_is_completed) {
   PagesFixture f(4);
-  f.tuning.aliases = false;
-  Space space(f.device, f.tuning);
+  f.properties.aliases = false;
+  Space space(f.device, f.properties, f.heuristics);
   const Address a = space.allocate(f.pages(2), 0);
   space.allocate(f.pages(2), 0);
   f.device.fill(0, {a, 512}, 1);

@@ -19,7 +19,9 @@ constexpr pages::Stream kPagesStream = 0;
 // One stream; each slot is as large as a page.
 struct Paged {
   explicit Paged(std::size_t card)
-      : device(card), space(device, tuning_for(device)), page(device.page()) {}
+      : device(card),
+        space(device, properties_of(device), heuristics_for(device)),
+        page(device.page()) {}
   ~Paged() { engine.detach_arena(); }
 
   void serve(Bytes slots) {

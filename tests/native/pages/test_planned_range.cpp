@@ -14,7 +14,7 @@ using pages::Thrift;
 
 TEST(a_plan_asks_for_pages_where_slots_are_and_then_for_nothing) {
   PagesFixture f;
-  Space space(f.device, f.tuning);
+  Space space(f.device, f.properties, f.heuristics);
   Owner owner;
   PlannedRange* range = space.reserve_range(f.pages(8), 0, owner);
   CHECK(range != nullptr);
@@ -53,9 +53,7 @@ TEST(a_plan_asks_for_pages_where_slots_are_and_then_for_nothing) {
 // each takes so many pages from an end: there are never as many occupied as the plan has.
 struct LargerThanItsLoad {
   explicit LargerThanItsLoad(Bytes slot_pages)
-      : slot(slot_pages * tuning.page),
-        space(device, tuning),
-        range(space.reserve_range(8 * tuning.page, 0, owner)) {}
+      : slot(slot_pages * space.page()), range(space.reserve_range(8 * space.page(), 0, owner)) {}
 
   bool settles_after_an_iteration(bool followed = true) {
     const Extent where = range->where();
@@ -67,13 +65,12 @@ struct LargerThanItsLoad {
     }
     return space.settle(*range, {where}, followed);
   }
-  Bytes held() { return space.statistics().held / tuning.page; }
+  Bytes held() { return space.statistics().held / space.page(); }
 
   PretendedDevice device;
-  pages::Tuning tuning;
-  Bytes slot;
   Owner owner;
-  Space space;
+  Space space{device, {}, {.missing_patience = 2}};
+  Bytes slot;
   PlannedRange* range;
 };
 
@@ -91,7 +88,7 @@ TEST(a_page_that_a_plan_lacks_in_each_iteration_is_created) {
   CHECK_EQ(plan.space.statistics().maps, maps);
 
   // Somebody else lives on one of them from now on: one more is occupied, and one more is there.
-  const Address block = plan.space.allocate(plan.tuning.page, 0);
+  const Address block = plan.space.allocate(plan.space.page(), 0);
   CHECK(block != 0);
   CHECK(!plan.range->fully_mapped());
   for (int iteration = 0; iteration < 8; ++iteration) (void)plan.settles_after_an_iteration();
@@ -107,7 +104,7 @@ TEST(a_plan_that_lacks_many_pages_gets_none) {
 
 TEST(a_slot_whose_page_is_lent_and_still_in_use_is_refused) {
   PagesFixture f;
-  Space space(f.device, f.tuning);
+  Space space(f.device, f.properties, f.heuristics);
   Owner owner;
   PlannedRange* range = space.reserve_range(f.pages(2), 0, owner);
   const Extent slot{range->where().address, f.pages(2)};
@@ -125,7 +122,7 @@ TEST(a_slot_whose_page_is_lent_and_still_in_use_is_refused) {
 
 TEST(who_is_frugal_wastes_no_pages) {
   PagesFixture f;
-  Space space(f.device, f.tuning);
+  Space space(f.device, f.properties, f.heuristics);
   Owner owner;
   PlannedRange* range = space.reserve_range(f.pages(30), 0, owner);
   const Address base = range->where().address;
@@ -145,7 +142,7 @@ TEST(who_is_frugal_wastes_no_pages) {
 
 TEST(who_is_frugal_makes_no_calls) {
   PagesFixture f;
-  Space space(f.device, f.tuning);
+  Space space(f.device, f.properties, f.heuristics);
   Owner owner;
   PlannedRange* range = space.reserve_range(f.pages(4), 0, owner);
   const Extent slot{range->where().address, f.pages(2)};
@@ -158,7 +155,7 @@ TEST(who_is_frugal_makes_no_calls) {
 
 TEST(what_was_needed_while_slots_were_refused_goes_back) {
   PagesFixture f;
-  Space space(f.device, f.tuning);
+  Space space(f.device, f.properties, f.heuristics);
   Owner owner;
   PlannedRange* range = space.reserve_range(f.pages(2), 0, owner);
   const Extent slot{range->where().address, f.pages(2)};

@@ -58,7 +58,7 @@ struct Interrupted final : pages::Device {
 
 TEST(pages_go_and_come_back_under_the_same_addresses) {
   PagesFixture f(4);
-  Space space(f.device, f.tuning);
+  Space space(f.device, f.properties, f.heuristics);
   const Address a = space.allocate(f.pages(3), 0);
   std::vector<Extent> runs;
   const Sleep sleep = put_to_sleep(space, {{a, f.pages(3)}}, runs);
@@ -82,7 +82,7 @@ TEST(pages_go_and_come_back_under_the_same_addresses) {
 
 TEST(a_page_with_other_blocks_stays) {
   PagesFixture f;
-  Space space(f.device, f.tuning);
+  Space space(f.device, f.properties, f.heuristics);
   const Address a = space.allocate(f.pages(1) + f.pages(1) / 2, 0);
   const Address b = space.allocate(f.pages(1) / 2 + 512, 0);  // from the second page on
   CHECK_EQ(b, a + static_cast<Address>(f.pages(1) + f.pages(1) / 2));
@@ -96,7 +96,7 @@ TEST(a_page_with_other_blocks_stays) {
 
 TEST(nobody_comes_to_live_where_others_sleep) {
   PagesFixture f;
-  Space space(f.device, f.tuning);
+  Space space(f.device, f.properties, f.heuristics);
   const Address a = space.allocate(f.pages(1) / 2 + 512, 0);
   std::vector<Extent> runs;
   const Sleep sleep = put_to_sleep(space, {{a, 0}}, runs);
@@ -108,7 +108,7 @@ TEST(nobody_comes_to_live_where_others_sleep) {
 
 TEST(who_dies_asleep_does_not_wake) {
   PagesFixture f;
-  Space space(f.device, f.tuning);
+  Space space(f.device, f.properties, f.heuristics);
   const Address a = space.allocate(f.pages(2), 0);
   const Address b = space.allocate(f.pages(2), 0);
   std::vector<Extent> runs;
@@ -124,7 +124,7 @@ TEST(who_dies_asleep_does_not_wake) {
 TEST(who_dies_while_its_page_goes_leaves_nothing_behind) {
   PagesFixture f;
   Interrupted device(f.device);
-  Space space(device, f.tuning);
+  Space space(device, f.properties, f.heuristics);
   const Address a = space.allocate(f.pages(2), 0);
   std::vector<Extent> runs;
   const Sleep sleep = space.lie_down(std::vector<Extent>{{a, 0}}, runs);
@@ -142,7 +142,7 @@ TEST(who_dies_while_its_page_goes_leaves_nothing_behind) {
 
 TEST(who_dies_lying_down_leaves_its_place_to_others) {
   PagesFixture f;
-  Space space(f.device, f.tuning);
+  Space space(f.device, f.properties, f.heuristics);
   const Address a = space.allocate(f.pages(1), 0);
   std::vector<Extent> runs;
   const Sleep sleep = space.lie_down(std::vector<Extent>{{a, 0}}, runs);
@@ -156,8 +156,8 @@ TEST(who_dies_lying_down_leaves_its_place_to_others) {
 
 TEST(who_comes_to_live_where_another_lay_down_and_died_keeps_its_page) {
   PagesFixture f;
-  f.tuning.aliases = false;
-  Space space(f.device, f.tuning);
+  f.properties.aliases = false;
+  Space space(f.device, f.properties, f.heuristics);
   const Address a = space.allocate(f.pages(1), 0);
   std::vector<Extent> runs;
   const Sleep sleep = space.lie_down(std::vector<Extent>{{a, 0}}, runs);
@@ -174,7 +174,7 @@ TEST(who_comes_to_live_where_another_lay_down_and_died_keeps_its_page) {
 
 TEST(who_dies_waking_leaves_its_place_once_contents_are_back) {
   PagesFixture f(3);
-  Space space(f.device, f.tuning);
+  Space space(f.device, f.properties, f.heuristics);
   const Address a = space.allocate(f.pages(2), 0);
   std::vector<Extent> runs;
   const Sleep sleep = put_to_sleep(space, {{a, 0}}, runs);
@@ -197,7 +197,7 @@ TEST(who_dies_waking_leaves_its_place_once_contents_are_back) {
 
 TEST(who_wakes_and_gets_up_goes_on_as_before) {
   PagesFixture f;
-  Space space(f.device, f.tuning);
+  Space space(f.device, f.properties, f.heuristics);
   const Address a = space.allocate(f.pages(1) / 2, 0);
   std::vector<Extent> runs;
   const Sleep sleep = put_to_sleep(space, {{a, 0}}, runs);
@@ -213,7 +213,7 @@ TEST(who_wakes_and_gets_up_goes_on_as_before) {
 
 TEST(who_gets_up_has_lost_nothing) {
   PagesFixture f;
-  Space space(f.device, f.tuning);
+  Space space(f.device, f.properties, f.heuristics);
   const Address a = space.allocate(f.pages(2), 0);
   const auto page = f.device.page_at(a);
   std::vector<Extent> runs;
@@ -227,7 +227,7 @@ TEST(who_gets_up_has_lost_nothing) {
 
 TEST(what_another_process_has_does_not_sleep) {
   PagesFixture f;
-  Space space(f.device, f.tuning);
+  Space space(f.device, f.properties, f.heuristics);
   const Address a = space.allocate(f.pages(1), 0);
   std::vector<pages::Handle> shared;
   CHECK_EQ(space.share({a, f.pages(1)}, shared), a);
@@ -239,7 +239,7 @@ TEST(what_another_process_has_does_not_sleep) {
 
 TEST(what_a_graph_knows_sleeps_and_stays_where_it_is) {
   PagesFixture f;
-  Space space(f.device, f.tuning);
+  Space space(f.device, f.properties, f.heuristics);
   const Address a = space.allocate(f.pages(1), 0);
   CHECK(space.pin({a, f.pages(1)}));
   std::vector<Extent> runs;
@@ -251,7 +251,7 @@ TEST(what_a_graph_knows_sleeps_and_stays_where_it_is) {
 
 TEST(the_highest_occupancy_can_be_forgotten) {
   PagesFixture f;
-  Space space(f.device, f.tuning);
+  Space space(f.device, f.properties, f.heuristics);
   const Address a = space.allocate(f.pages(8), 0);
   space.deallocate(a, 0);
   space.give_back(f.pages(8));  // records what has to be completed

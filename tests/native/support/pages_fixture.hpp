@@ -11,21 +11,21 @@
 
 namespace pgmo::test {
 
-// Pages are created only where none idle.
-inline pages::Tuning tuning_for(const FakeDevice& device) {
-  pages::Tuning tuning;
-  tuning.page = device.page();
-  tuning.small = device.page() / 2;
-  tuning.span = device.page() * 4000;
-  return tuning;
+inline pages::DeviceProperties properties_of(const FakeDevice& device) {
+  return {.page = device.page(), .span = device.page() * 4000};
+}
+
+inline Heuristics heuristics_for(const FakeDevice& device) {
+  return {.small_block = device.page() / 2};
 }
 
 struct PagesFixture {
-  explicit PagesFixture(std::size_t card = 1000) : device(card), tuning(tuning_for(device)) {}
+  explicit PagesFixture(std::size_t card = 1000) : device(card) {}
   Bytes pages(Bytes count) const { return count * device.page(); }
 
   FakeDevice device;
-  pages::Tuning tuning;
+  pages::DeviceProperties properties = properties_of(device);
+  Heuristics heuristics = heuristics_for(device);
 };
 
 // A range of a plan in which what the test says is living.

@@ -4,7 +4,7 @@ iteration   a a a b a a a b | a a a b a a a b a a      a: planned, b: not
 departures        1       2   └── recorded: b twice, and what it leaves is freed
 """
 
-from pgmo.allocator import tuning
+from pgmo.allocator import heuristics
 
 
 class DivergenceCounter:
@@ -43,5 +43,5 @@ class DivergenceCounter:
             return 0
         self._departures = 0
         self._patience *= 2
-        wanted = 2 * interval + tuning.FOLLOWERS + 1
-        return max(self._shortest, min(wanted, tuning.LONGEST_RECORDING))
+        wanted = 2 * interval + heuristics.current.followers + 1
+        return max(self._shortest, min(wanted, heuristics.current.longest_recording))

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from pgmo.allocator import tuning
+from pgmo.allocator import heuristics
 from pgmo.allocator.plans.loop_planning import for_opening, make_plan
 from pgmo.allocator.plans.plan_set import PlannedProfile
 from pgmo.allocator.session import advice
@@ -70,7 +70,7 @@ class FirstIteration:
         gone on from a checkpoint, so that no state was born; later iterations teach the rest.
         """
         self.running = False
-        return statistics.known_rate >= tuning.SAME_PROGRAM_SHARE
+        return statistics.known_rate >= heuristics.current.same_program_share
 
     def note(
         self,

@@ -20,14 +20,14 @@ caching", Algorithmica 3, 1988, section 2).
 
 import numpy as np
 
-from pgmo.allocator import tuning
+from pgmo.allocator import heuristics
 from pgmo.allocator.plans.plan_set import PlannedProfile
 from pgmo.allocator.session.state import SessionState
 from pgmo.packing.plan import UNPLANNED, Plan
 from pgmo.profiler.profile import NEVER
 
 PAGE = 2 << 20
-"""Bytes of a page: `page` in csrc/pages/tuning.hpp."""
+"""Bytes of a page: what the driver maps at once on each device of today."""
 
 
 class InstallationRule:
@@ -74,7 +74,7 @@ class InstallationRule:
         """
         self.excess += moved
         self.passed(1)
-        most = tuning.MOST_EXCESS * PlannedProfile.largest(plans) / PAGE
+        most = heuristics.current.most_excess * PlannedProfile.largest(plans) / PAGE
         return not self.is_wanted and self.excess > most
 
     def remove(self) -> None:
@@ -113,7 +113,7 @@ class InstallationRule:
             return unpaid
         missing = self._missing_pages(plans)
         # A session that takes turns with another one has its arena where the other's is idle.
-        has_room = missing <= tuning.ROOM_PAGES or self._state.adapter.seat != 0
+        has_room = missing <= heuristics.current.room_pages or self._state.adapter.seat != 0
         if not has_room and not (repeats and self._is_paid):
             return (
                 f"beside what lives, its arena would take {missing:,} pages more than the program "
@@ -126,7 +126,7 @@ class InstallationRule:
         """Whether windows have moved as many pages as are free between two iterations."""
         now = self._engine.statistics()
         free = max(PAGE, now["peak_pages_held"] - now["pages_occupied"])
-        return self.moved * PAGE >= tuning.PRICE * (free << self.removed)
+        return self.moved * PAGE >= heuristics.current.price * (free << self.removed)
 
     @property
     def is_wanted(self) -> bool:
@@ -140,7 +140,7 @@ class InstallationRule:
         plan = max((one.plan for one in plans), key=lambda plan: plan.arena)
         with_plan = now["pages_occupied"] + (_pages_of(plan) - _freed_pages(plan)) * PAGE
         held = now["peak_pages_held"]
-        spare = int(tuning.ROOM_SHARE * held) // PAGE * PAGE
+        spare = int(heuristics.current.room_share * held) // PAGE * PAGE
         return int(-(-(with_plan - held - spare) // PAGE))
 
 

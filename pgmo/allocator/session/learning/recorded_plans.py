@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from pgmo.allocator import tuning
+from pgmo.allocator import heuristics
 from pgmo.allocator.plans.conversions import requests_of
 from pgmo.allocator.plans.loop_planning import make_plan
 from pgmo.allocator.plans.plan_set import PlannedProfile
@@ -179,10 +179,10 @@ def united(known: Structure, one: Structure) -> Structure | None:
     if not _is_known_by_length(known.profile.size, size, rows):
         return None
     both = unite(known.profile, one.profile, rows)
-    if len(both) > tuning.UNION_REQUESTS * min(len(known.profile), len(one.profile)):
+    if len(both) > heuristics.current.union_requests * min(len(known.profile), len(one.profile)):
         return None
     load = max(known.load or known.profile.max_load(), one.profile.max_load())
-    if both.max_load() > tuning.UNION_LOAD * load:
+    if both.max_load() > heuristics.current.union_load * load:
         return None
     before = known.family
     if before is None:
@@ -211,7 +211,7 @@ def _is_known_by_length(
     before, after = known[rows[paired]], size[paired]
     differs = before != after
     before, after = before[differs], after[differs]
-    far = np.maximum(before, after) > tuning.FAR_APART * np.minimum(before, after)
+    far = np.maximum(before, after) > heuristics.current.far_apart * np.minimum(before, after)
     return 2 * int(far.sum()) <= len(far)
 
 

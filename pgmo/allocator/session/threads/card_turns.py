@@ -20,9 +20,14 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from pgmo import _core
-from pgmo.allocator import tuning
 from pgmo.allocator.session.threads.pauses import Pauses
 from pgmo.errors import SessionError
+
+TURN_DEADLINE = 60.0
+"""Seconds that a session waits for its turn on a device that it shares with others."""
+
+TURN_LOOK = 1.0
+"""Seconds after which it checks whether the thread that has the turn still lives."""
 
 if TYPE_CHECKING:
     from pgmo.allocator.adapters.torch_cuda import TorchCuda
@@ -41,7 +46,7 @@ class CardTurns:
         deadline: seconds that anybody waits.
     """
 
-    deadline: float = tuning.TURN_DEADLINE
+    deadline: float = TURN_DEADLINE
     changed: threading.Condition = field(default_factory=threading.Condition)
     seats: list["CardSeat"] = field(default_factory=list)
     waiting: deque[object] = field(default_factory=deque)
@@ -144,7 +149,7 @@ class CardSeat:
             until = time.monotonic() + turns.deadline
             try:
                 while not self._is_free(ticket) and (rest := until - time.monotonic()) > 0:
-                    turns.changed.wait(min(rest, tuning.TURN_LOOK))
+                    turns.changed.wait(min(rest, TURN_LOOK))
                 taken = self._is_free(ticket)
             finally:
                 turns.waiting.remove(ticket)

@@ -17,7 +17,7 @@ from collections import Counter
 from collections.abc import Callable
 
 from pgmo import _core
-from pgmo.allocator import tuning
+from pgmo.allocator import heuristics
 from pgmo.allocator.session.threads.pauses import Pauses
 from pgmo.errors import SessionError
 
@@ -149,7 +149,7 @@ class Turns:
             if not self._has_waited(me):
                 return False  # its iterations are those of another device
             self._follow(me)
-        elif theirs[1] > mine[0] or theirs[2] > tuning.TAIL_SHARE * mine[2]:
+        elif theirs[1] > mine[0] or theirs[2] > heuristics.current.tail_share * mine[2]:
             self._stand_beside(me)
             return False
         else:
@@ -157,7 +157,7 @@ class Turns:
         return True
 
     def _has_waited(self, me: threading.Thread) -> bool:
-        return self._calls[me] >= tuning.TURN_PATIENCE
+        return self._calls[me] >= heuristics.current.turn_patience
 
     def _follow(self, me: threading.Thread) -> None:
         self._owner = me

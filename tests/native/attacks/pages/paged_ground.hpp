@@ -63,7 +63,10 @@ struct PagedSeen {
 class PagedGround {
  public:
   PagedGround(Random& random, std::size_t card)
-      : device_(card), space_(device_, random_tuning(random, device_)), oracle_(device_) {}
+      : device_(card),
+        // In braces, so that they are drawn in this order.
+        space_{device_, random_properties(random, device_), random_heuristics(random, device_)},
+        oracle_(device_) {}
 
   ~PagedGround() { engine_.detach_arena(); }
 

@@ -15,14 +15,23 @@
 
 namespace pgmo::test {
 
-inline pages::Tuning random_tuning(Random& random, const FakeDevice& device) {
-  const Bytes page = device.page();
-  pages::Tuning tuning = tuning_for(device);
-  tuning.slack = static_cast<std::size_t>(random.between(0, 1) * 20);
-  tuning.aliases = random.chance(0.8);
-  tuning.most_stale = static_cast<std::size_t>(random.chance(0.5) ? 0 : random.between(1, 400));
-  tuning.freed_per_event = page * random.between(1, 100);
-  return tuning;
+inline pages::DeviceProperties random_properties(Random& random, const FakeDevice& device) {
+  pages::DeviceProperties properties = properties_of(device);
+  properties.aliases = random.chance(0.8);
+  return properties;
+}
+
+inline Heuristics random_heuristics(Random& random, const FakeDevice& device) {
+  Heuristics heuristics = heuristics_for(device);
+  if (random.chance(0.2)) heuristics.small_block = 1;
+  if (random.chance(0.2)) heuristics.slot_waste = 1;
+  heuristics.stale_mappings =
+      static_cast<std::size_t>(random.chance(0.5) ? 0 : random.between(1, 400));
+  heuristics.freed_per_event = device.page() * random.between(1, 100);
+  heuristics.missing_patience = static_cast<int>(random.between(0, 4));
+  if (random.chance(0.2)) heuristics.few_pages = 0;
+  if (random.chance(0.2)) heuristics.most_arrangements = static_cast<int>(random.between(0, 8));
+  return heuristics;
 }
 
 // Streams that do their work at a speed of their own; one of them may be held.

@@ -25,10 +25,10 @@ class Crowd {
         seed_(seed),
         events_(events),
         device_(600),
-        tuning_(any_tuning(random_, device_)),
-        space_(device_, tuning_),
+        properties_(any_properties(random_, device_)),
+        space_(device_, properties_, random_heuristics(random_, device_)),
         oracle_(device_),
-        plan_(space_, 60 * tuning_.page, 0) {}
+        plan_(space_, 60 * properties_.page, 0) {}
 
   void run() {
     std::vector<std::thread> threads;
@@ -52,7 +52,7 @@ class Crowd {
     std::vector<std::pair<Held, bool>> living;
     for (std::uint64_t event = 0; event < events_ / kThreads; ++event) {
       if (random.chance(living.size() > 20 ? 0.3 : 0.55)) {
-        const Bytes bytes = (any_size(random, tuning_.page) + 63) / 64 * 64;
+        const Bytes bytes = (any_size(random, properties_.page) + 63) / 64 * 64;
         Held held{{0, bytes}, stream, number << 48 | event};
         const bool slot = random.chance(0.3);
         if (slot) {
@@ -70,7 +70,7 @@ class Crowd {
         living.pop_back();
       }
       if (random.chance(0.02)) plan_.settle();
-      if (random.chance(0.01)) space_.give_back(random.between(1, 30) * tuning_.page);
+      if (random.chance(0.01)) space_.give_back(random.between(1, 30) * properties_.page);
       device_.run(3, [&] { return static_cast<pages::Stream>(random.between(0, 1)); });
     }
     for (const auto& one : living) free(one);
@@ -91,7 +91,7 @@ class Crowd {
   std::uint64_t seed_;
   std::uint64_t events_;
   FakeDevice device_;
-  pages::Tuning tuning_;
+  pages::DeviceProperties properties_;
   pages::Space space_;
   PhysicalOracle oracle_;
   PretendedPlan plan_;

@@ -19,13 +19,11 @@ struct Held {
   std::uint64_t users = 0;
 };
 
-inline pages::Tuning any_tuning(Random& random, const FakeDevice& device) {
-  const Bytes granularity = random.chance(0.5) ? 512 : 64;
-  const Bytes span = device.page() * random.between(2, 4000);
-  pages::Tuning tuning = random_tuning(random, device);
-  tuning.granularity = granularity;
-  tuning.span = span;
-  return tuning;
+inline pages::DeviceProperties any_properties(Random& random, const FakeDevice& device) {
+  pages::DeviceProperties properties = random_properties(random, device);
+  properties.granularity = random.chance(0.5) ? 512 : 64;
+  properties.span = device.page() * random.between(2, 4000);
+  return properties;
 }
 
 inline Bytes any_size(Random& random, Bytes page) {

@@ -6,9 +6,11 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from pgmo import _core
+from pgmo.allocator import heuristics
 from pgmo.allocator.session.threads.turns import BESIDE, Turns
-from pgmo.allocator.tuning import TURN_PATIENCE
 from pgmo.errors import SessionError
+
+PATIENCE = heuristics.Heuristics().turn_patience
 
 
 class Worker:
@@ -135,8 +137,8 @@ def test_a_thread_that_ends_is_succeeded(bench):
 def test_a_thread_that_stops_training_is_succeeded(bench):
     bench.mingle()
     bench.step(bench.a)
-    counted = [bench.step(bench.b) for _ in range(TURN_PATIENCE)]
-    assert counted == [False] * (TURN_PATIENCE - 1) + [True]
+    counted = [bench.step(bench.b) for _ in range(PATIENCE)]
+    assert counted == [False] * (PATIENCE - 1) + [True]
     assert bench.b.request()
 
 
@@ -153,7 +155,7 @@ def test_a_thread_that_only_ends_iterations_is_followed_when_no_other_does(bench
     bench.a.request(8)
     bench.step(bench.a)
     bench.a.request(8)
-    assert [bench.step(bench.b) for _ in range(TURN_PATIENCE)][-1]
+    assert [bench.step(bench.b) for _ in range(PATIENCE)][-1]
 
 
 def test_iterations_that_overlap(bench):

@@ -1,0 +1,35 @@
+// The heuristics of the native parts, for pgmo/allocator/heuristics.py.
+
+#include "heuristics.hpp"
+
+#include "bindings/module.hpp"
+
+namespace py = pybind11;
+
+namespace pgmo {
+
+void bind_heuristics(py::module_& module) {
+  py::class_<Heuristics>(module, "Heuristics",
+                         "The heuristics of the native parts. Fields are those of the same name in "
+                         "pgmo.allocator.heuristics.")
+      .def(py::init<>(), "Creates the defaults.")
+      .def_readwrite("small_block", &Heuristics::small_block)
+      .def_readwrite("slot_waste", &Heuristics::slot_waste)
+      .def_readwrite("stale_mappings", &Heuristics::stale_mappings)
+      .def_readwrite("freed_per_event", &Heuristics::freed_per_event)
+      .def_readwrite("missing_patience", &Heuristics::missing_patience)
+      .def_readwrite("few_pages", &Heuristics::few_pages)
+      .def_readwrite("most_arrangements", &Heuristics::most_arrangements)
+      .def_readwrite("departing_share", &Heuristics::departing_share)
+      .def_readwrite("followed", &Heuristics::followed)
+      .def_readwrite("lending_slack", &Heuristics::lending_slack)
+      .def_readwrite("lending_step", &Heuristics::lending_step)
+      .def_readwrite("lending_spread", &Heuristics::lending_spread)
+      .def_readwrite("lending_sweeps", &Heuristics::lending_sweeps);
+  module.def(
+      "use_heuristics", [](const Heuristics& chosen) { process_heuristics = chosen; },
+      py::arg("chosen"), "Engines and spaces that are made from now on have these.");
+  module.def("used_heuristics", [] { return process_heuristics; }, "Those that were set last.");
+}
+
+}  // namespace pgmo

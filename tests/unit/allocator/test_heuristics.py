@@ -1,0 +1,78 @@
+"""Heuristics are one struct: the same in Python and C++, documented, and switched at run time."""
+
+import ast
+import inspect
+import re
+from dataclasses import fields
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+
+from pgmo import _core
+from pgmo.allocator import heuristics
+from pgmo.allocator.heuristics import NATIVE, Heuristics
+
+HEADER = Path(__file__).parents[3] / "csrc/heuristics.hpp"
+MOST = 40
+DOCUMENTED = r"[A-Z].+\. Unit: [^.]+\. Reason: .+\."
+
+DEFAULTS = {field.name: field.default for field in fields(Heuristics)}
+
+
+@pytest.fixture(autouse=True)
+def _defaults():
+    yield
+    heuristics.use(Heuristics())
+
+
+def documentation():
+    """The docstring of each field in Python, on one line."""
+    (definition,) = ast.parse(inspect.getsource(Heuristics)).body
+    body = definition.body
+    return {
+        field.target.id: " ".join(ast.literal_eval(after.value).split())
+        for field, after in pairwise(body)
+        if isinstance(field, ast.AnnAssign) and isinstance(after, ast.Expr)
+    }
+
+
+def native_documentation():
+    """The comment above each member in C++, on one line."""
+    struct = HEADER.read_text().partition("struct Heuristics {")[2].partition("\n};")[0]
+    members = re.findall(r"((?:  // .*\n)+)  \S+ (\w+) = .+;", struct)
+    return {name: " ".join(comment.replace("//", "").split()) for comment, name in members}
+
+
+def test_native_defaults_are_those_of_python():
+    native = _core.Heuristics()
+    assert NATIVE
+    assert {name: getattr(native, name) for name in NATIVE} == {
+        name: DEFAULTS[name] for name in NATIVE
+    }
+
+
+def test_each_has_a_unit_and_a_reason():
+    found = documentation()
+    assert list(found) == list(DEFAULTS)
+    for name, text in found.items():
+        assert re.fullmatch(DOCUMENTED, text), name
+
+
+def test_native_ones_are_documented_in_the_same_words():
+    found = documentation()
+    assert native_documentation() == {name: found[name] for name in NATIVE}
+
+
+def test_there_are_no_more_of_them():
+    assert len(DEFAULTS) <= MOST
+
+
+def test_they_are_switched_at_run_time():
+    heuristics.use(Heuristics(price=0, small_block=1))
+    assert heuristics.current.price == 0
+    assert _core.used_heuristics().small_block == 1
+    assert _core.used_heuristics().slot_waste == DEFAULTS["slot_waste"]
+    heuristics.use(Heuristics())
+    assert heuristics.current.price == DEFAULTS["price"]
+    assert _core.used_heuristics().small_block == DEFAULTS["small_block"]
