@@ -10,6 +10,7 @@ PYBIND11_MODULE(_core, module) {
   pgmo::bind_baseline(module);
   pgmo::bind_block(module);
   pgmo::bind_engine(module);
+  pgmo::bind_cupy_allocator(module);
   pgmo::bind_pages(module);
   pgmo::bind_recompute(module);
 }

@@ -16,13 +16,7 @@ from typing import Any
 from pgmo import _core
 from pgmo.allocator.adapters.adapter import Memory
 from pgmo.allocator.adapters.card import CONCURRENT_MANAGED_ACCESS, Card
-from pgmo.allocator.adapters.cupy_allocator import (
-    CupyAllocator,
-    Route,
-    StreamNumbers,
-    exchange,
-    is_out_of_memory,
-)
+from pgmo.allocator.adapters.cupy_allocator import exchange, is_out_of_memory, wrap
 from pgmo.allocator.adapters.managed_hints import Hints
 from pgmo.errors import AdapterError
 from pgmo.locks import new_lock
@@ -80,14 +74,9 @@ class Cupy:
         self.device = f"cuda:{index}"
         self.version = str(cupy.__version__)
         self._cuda = cupy.cuda
-        self._allocator: CupyAllocator | None = None
-        # Arrays may outlive every Python object here, and their blocks are the engine's.
+        self._allocator: _core.CupyAllocator | None = None
         self.engine = _core.Engine()
-        self.engine.keep_forever()
-        self._route = Route(self.engine, self._streams())
-
-    def _streams(self) -> StreamNumbers:
-        return StreamNumbers(self._cuda.runtime.streamIsCapturing)
+        self._route = _core.CupyRoute(self.engine)
 
     @property
     def steps_aside(self) -> str:
@@ -104,15 +93,14 @@ class Cupy:
         """
         with _installing:
             current = self._cuda.get_allocator()
-            if isinstance(current, CupyAllocator):
+            if isinstance(current, _core.CupyAllocator):
                 allocator = current
             else:
-                allocator = CupyAllocator(self._cuda, current)
+                allocator = wrap(self._cuda, current)
                 exchange(self._cuda, allocator)
             if self._allocator is not allocator:
                 self._detach()
-                # A new process, or a new session, begins to count anew.
-                self._route.streams = self._streams()
+                self._route.forget_streams()  # a new process, or a new session
                 self._allocator = allocator
             allocator.attach(self.index, self._route)
 
@@ -146,7 +134,7 @@ class Cupy:
         Raises:
             AdapterError: when the allocator beneath has not so much memory.
         """
-        handle = self._route.streams.handle(stream)
+        handle = self._route.handle(stream)
         if handle is None:
             return None
         with self._cuda.Device(self.index), self._stream_of(handle):
@@ -260,7 +248,7 @@ def cupy_adapter(index: int | None = None) -> Cupy:
         return _adapters[index]
 
 
-def cupy_allocator() -> CupyAllocator:
+def cupy_allocator() -> _core.CupyAllocator:
     """An allocator for `cupy.cuda.set_allocator`, over the one that is current.
 
     `pgmo.optimize(framework="cupy")` needs no such call: it installs the same allocator and takes
@@ -278,6 +266,6 @@ def cupy_allocator() -> CupyAllocator:
     """
     cuda = imported_cupy().cuda
     current = cuda.get_allocator()
-    allocator = current if isinstance(current, CupyAllocator) else CupyAllocator(cuda, current)
+    allocator = current if isinstance(current, _core.CupyAllocator) else wrap(cuda, current)
     allocator.stays = True
     return allocator

@@ -2,9 +2,10 @@
 
 from typing import Any
 
+from pgmo import _core
 from pgmo.allocator.adapters.card import Card
 from pgmo.allocator.adapters.cupy import cupy_adapter, cupy_card
-from pgmo.allocator.adapters.cupy_allocator import CupyAllocator, exchange
+from pgmo.allocator.adapters.cupy_allocator import exchange
 
 
 class CupyManaged:
@@ -41,7 +42,7 @@ class CupyManaged:
         """Puts the pool in the place of the current allocator, or beneath ours."""
         self._pool = self._cuda.MemoryPool(self._cuda.malloc_managed)
         current = self._cuda.get_allocator()
-        if isinstance(current, CupyAllocator):
+        if isinstance(current, _core.CupyAllocator):
             self._before, current.upstream = current.upstream, self._pool.malloc
         else:
             self._before = current
@@ -51,7 +52,7 @@ class CupyManaged:
         """Puts back what was there, unless somebody has put another one in its place."""
         self.held()
         current = self._cuda.get_allocator()
-        if isinstance(current, CupyAllocator) and current.upstream == self._pool.malloc:
+        if isinstance(current, _core.CupyAllocator) and current.upstream == self._pool.malloc:
             current.upstream = self._before
         elif current == self._pool.malloc:
             exchange(self._cuda, self._before)
