@@ -4,12 +4,8 @@
 // beneath: only `make_room` is Python, and it is called when the allocator beneath has failed.
 // Everything here is guarded by the GIL.
 
-#include "bindings/block.hpp"
-#include "bindings/module.hpp"
-
-// After Python.h, which they need.
+#include <dlfcn.h>
 #include <pybind11/stl.h>
-#include <structmember.h>
 
 #include <algorithm>
 #include <array>
@@ -20,10 +16,50 @@
 #include <utility>
 #include <vector>
 
+#include "bindings/block.hpp"
+#include "bindings/module.hpp"
+
 namespace py = pybind11;
 
 namespace pgmo {
 namespace {
+
+// CUDA's handles of default streams, besides 0: the legacy one, and the one of each thread, which
+// is a different stream in each.
+constexpr std::intptr_t kLegacy = 1;
+constexpr std::intptr_t kPerThread = 2;
+
+PyObject* ptr_name = nullptr;
+PyObject* zero = nullptr;
+
+py::object checked(PyObject* made) {
+  if (made == nullptr) throw py::error_already_set();
+  return py::reinterpret_steal<py::object>(made);
+}
+
+py::object call_with(const py::object& callable, const py::object& argument) {
+  return checked(PyObject_CallOneArg(callable.ptr(), argument.ptr()));
+}
+
+std::intptr_t integer(const py::object& object) {
+  const std::intptr_t value = PyLong_AsSsize_t(object.ptr());
+  if (value == -1 && PyErr_Occurred() != nullptr) throw py::error_already_set();
+  return value;
+}
+
+py::object ptr_of(const py::object& holder) {
+  return checked(PyObject_GetAttr(holder.ptr(), ptr_name));
+}
+
+// `cuStreamIsCapturing`; null without CUDA. CuPy's function releases the GIL to call it, which
+// takes most of an array's time.
+using QueryCapture = int (*)(void* stream, int* status);
+
+QueryCapture find_query(const py::object& runtime) {
+  if (!py::getattr(runtime, "is_hip", py::bool_(true)).equal(py::bool_(false))) return nullptr;
+  void* const driver = dlopen("libcuda.so.1", RTLD_LAZY);
+  return driver ? reinterpret_cast<QueryCapture>(dlsym(driver, "cuStreamIsCapturing")) : nullptr;
+}
 
 // Where the requests of one device go while a session is open. Never destroyed: arrays may outlive
 // every Python object of ours, and their blocks are the engine's.
@@ -60,238 +96,215 @@ class CupyRoute {
   std::ptrdiff_t known_ = 1;  // number 0 is the default stream
 };
 
-// CUDA's handles of default streams: the legacy one, which 0 is as well, and the one of each
-// thread, which is a different stream in each.
-constexpr std::intptr_t kLegacy = 1;
-constexpr std::intptr_t kPerThread = 2;
-
-struct Allocator {
-  PyObject_HEAD vectorcallfunc call;
-  bool stays;
-  py::object upstream;
-  py::object make_room;
-  py::object get_device;
-  py::object get_stream;
-  py::object is_capturing;
-  py::object memory_type;
-  py::object pointer_type;
-  std::vector<CupyRoute*> routes;  // by device; null where requests are passed on
-
-  std::array<py::object*, 7> references() {
-    return {&upstream,     &make_room,   &get_device,  &get_stream,
-            &is_capturing, &memory_type, &pointer_type};
-  }
-
-  CupyRoute* route(std::size_t device) const {
-    return device < routes.size() ? routes[device] : nullptr;
-  }
-};
-
-PyTypeObject* allocator_type = nullptr;
-
-class AllocatorObject : public py::object {
+// Makes objects of a type. The tuple of their arguments is used again, as long as nobody keeps it.
+template <std::size_t kCount>
+class Constructor {
  public:
-  PYBIND11_OBJECT(AllocatorObject, py::object, is_one)
+  explicit Constructor(py::object type) : type(std::move(type)) {}
+
+  py::object operator()(const std::array<PyObject*, kCount>& arguments) {
+    py::object tuple = std::exchange(tuple_, py::object());  // a call amid this one makes another
+    if (!tuple) tuple = checked(PyTuple_New(kCount));
+    fill(tuple, arguments);
+    py::object made = checked(PyObject_Call(type.ptr(), tuple.ptr(), nullptr));
+    if (tuple.ref_count() == 1) {
+      std::array<PyObject*, kCount> nothing;
+      nothing.fill(Py_None);
+      fill(tuple, nothing);
+      tuple_ = std::move(tuple);
+    }
+    return made;
+  }
+
+  py::object type;
 
  private:
-  static bool is_one(PyObject* object) { return Py_TYPE(object) == allocator_type; }
-};
-
-PyObject* ptr_name = nullptr;
-PyObject* zero = nullptr;
-
-Allocator& allocator_of(const py::handle& object) {
-  return *reinterpret_cast<Allocator*>(object.ptr());
-}
-
-py::object checked(PyObject* made) {
-  if (made == nullptr) throw py::error_already_set();
-  return py::reinterpret_steal<py::object>(made);
-}
-
-template <std::size_t kCount>
-py::object call_with(const py::object& callable, const std::array<PyObject*, kCount>& arguments) {
-  return checked(PyObject_Vectorcall(callable.ptr(), arguments.data(), kCount, nullptr));
-}
-
-py::object ptr_of(const py::object& holder) {
-  return checked(PyObject_GetAttr(holder.ptr(), ptr_name));
-}
-
-std::intptr_t value_of(const py::object& ptr) {
-  const std::intptr_t value = PyLong_AsSsize_t(ptr.ptr());
-  if (value == -1 && PyErr_Occurred() != nullptr) throw py::error_already_set();
-  return value;
-}
-
-// The number of the current stream; none where nothing may be served: while its work is captured,
-// as a graph keeps the addresses; on the per-thread default stream; and with too many streams.
-std::optional<std::uint64_t> current_stream(Allocator& self, CupyRoute& route,
-                                            const py::object& device) {
-  const py::object ptr = ptr_of(call_with<1>(self.get_stream, {device.ptr()}));
-  const std::intptr_t handle = value_of(ptr);
-  if (handle <= kLegacy) return 0;
-  if (handle == kPerThread) return std::nullopt;
-  if (call_with<1>(self.is_capturing, {ptr.ptr()}).cast<bool>()) return std::nullopt;
-  return route.number(handle);
-}
-
-// A `cupy.cuda.MemoryPointer` to a block that its owner frees.
-py::object point_to(Allocator& self, const void* address, PyObject* size, const py::object& device,
-                    const py::object& block) {
-  const py::object ptr = checked(PyLong_FromVoidPtr(const_cast<void*>(address)));
-  const py::object memory =
-      call_with<4>(self.memory_type, {ptr.ptr(), size, block.ptr(), device.ptr()});
-  return call_with<2>(self.pointer_type, {memory.ptr(), zero});
-}
-
-// Asks the allocator beneath, again for as long as `make_room` finds memory for it.
-py::object ask(Allocator& self, CupyRoute& route, PyObject* size) {
-  while (true) {
-    const py::object upstream = self.upstream;  // may be replaced meanwhile
-    try {
-      return call_with<1>(upstream, {size});
-    } catch (py::error_already_set& error) {
-      const bool again =
-          self.make_room(py::cast(&route, py::return_value_policy::reference), error.value())
-              .cast<bool>();
-      if (!again) throw;
+  static void fill(const py::object& tuple, const std::array<PyObject*, kCount>& items) {
+    for (std::size_t at = 0; at < kCount; ++at) {
+      PyObject* const before = PyTuple_GET_ITEM(tuple.ptr(), at);
+      PyTuple_SET_ITEM(tuple.ptr(), at, Py_NewRef(items[at]));
+      Py_XDECREF(before);
     }
   }
-}
 
-py::object serve(Allocator& self, CupyRoute& route, PyObject* size, std::size_t bytes,
-                 std::uint64_t stream, const py::object& device) {
-  Engine& engine = *route.engine();
-  if (void* slot = engine.allocate(bytes, stream)) [[likely]] {
-    return point_to(self, slot, size, device, make_block(engine, slot, py::object()));
+  py::object tuple_;
+};
+
+class CupyAllocator {
+ public:
+  CupyAllocator(const py::object& cuda, const py::object& beneath, const py::object& make_room)
+      : upstream(beneath),
+        make_room_(make_room),
+        get_device_(cuda.attr("runtime").attr("getDevice")),
+        get_stream_(cuda.attr("get_current_stream")),
+        default_stream_(cuda.attr("Stream").attr("null")),
+        is_capturing_(cuda.attr("runtime").attr("streamIsCapturing")),
+        query_capture_(find_query(cuda.attr("runtime"))),
+        make_memory_(cuda.attr("UnownedMemory")),
+        make_pointer_(cuda.attr("MemoryPointer")) {}
+
+  bool serves() const { return !routes_.empty(); }
+
+  void attach(std::size_t device, CupyRoute* route) {
+    if (device >= routes_.size()) routes_.resize(device + 1, nullptr);
+    routes_[device] = route;
   }
-  py::object memory = ask(self, route, size);
-  void* address = reinterpret_cast<void*>(value_of(ptr_of(memory)));
-  if (!engine.adopt(address, bytes, stream)) return memory;
-  const py::object block = make_block(engine, address, memory);
-  const py::object given = memory.attr("mem").attr("size");
-  return point_to(self, address, given.ptr(), device, block);
+
+  void detach(std::size_t device) {
+    if (device < routes_.size()) routes_[device] = nullptr;
+    while (!routes_.empty() && routes_.back() == nullptr) routes_.pop_back();
+  }
+
+  // Returns nothing where the request is to be passed on.
+  py::object allocate(PyObject* size, std::size_t bytes) {
+    const py::object device = checked(PyObject_CallNoArgs(get_device_.ptr()));
+    const auto index = static_cast<std::size_t>(integer(device));
+    CupyRoute* const route = index < routes_.size() ? routes_[index] : nullptr;
+    if (route == nullptr) return {};
+    const std::optional<std::uint64_t> stream = current_stream(*route, device);
+    if (!stream) return {};
+    Engine& engine = *route->engine();
+    if (void* slot = engine.allocate(bytes, *stream)) [[likely]] {
+      return point_to(slot, size, make_block(engine, slot, py::object()), device);
+    }
+    py::object memory = ask(*route, size);
+    void* address = reinterpret_cast<void*>(integer(ptr_of(memory)));
+    if (!engine.adopt(address, bytes, *stream)) return memory;
+    const py::object block = make_block(engine, address, memory);
+    return point_to(address, py::object(memory.attr("mem").attr("size")).ptr(), block, device);
+  }
+
+  // What a cycle may go through.
+  std::array<py::object*, 8> references() {
+    return {&upstream,        &make_room_,    &get_device_,       &get_stream_,
+            &default_stream_, &is_capturing_, &make_memory_.type, &make_pointer_.type};
+  }
+
+  py::object upstream;
+  bool stays = false;
+
+ private:
+  // The number of the stream; none where nothing may be served: while its work is captured, as a
+  // graph keeps the addresses; on the per-thread default stream; and with too many streams.
+  std::optional<std::uint64_t> current_stream(CupyRoute& route, const py::object& device) {
+    const py::object stream = call_with(get_stream_, device);
+    if (stream.is(default_stream_)) [[likely]]
+      return 0;
+    const py::object ptr = ptr_of(stream);
+    const std::intptr_t handle = integer(ptr);
+    if (handle <= kLegacy) return 0;
+    if (handle == kPerThread || is_capturing(ptr, handle)) return std::nullopt;
+    return route.number(handle);
+  }
+
+  // CuPy is asked whenever the answer is not a plain no: it has the errors.
+  bool is_capturing(const py::object& ptr, std::intptr_t handle) {
+    int status = 0;
+    const bool is_plain_no = query_capture_ != nullptr &&
+                             query_capture_(reinterpret_cast<void*>(handle), &status) == 0 &&
+                             status == 0;
+    return !is_plain_no && call_with(is_capturing_, ptr).cast<bool>();
+  }
+
+  // A `cupy.cuda.MemoryPointer` to a block.
+  py::object point_to(void* address, PyObject* size, const py::object& block,
+                      const py::object& device) {
+    const py::object ptr = checked(PyLong_FromVoidPtr(address));
+    const py::object memory = make_memory_({ptr.ptr(), size, block.ptr(), device.ptr()});
+    return make_pointer_({memory.ptr(), zero});
+  }
+
+  // Asks the allocator beneath, again for as long as `make_room` finds memory for it.
+  py::object ask(CupyRoute& route, PyObject* size) {
+    while (true) {
+      const py::object beneath = upstream;  // may be replaced meanwhile
+      try {
+        return checked(PyObject_CallOneArg(beneath.ptr(), size));
+      } catch (py::error_already_set& error) {
+        const py::object at = py::cast(&route, py::return_value_policy::reference);
+        if (!make_room_(at, error.value()).cast<bool>()) throw;
+      }
+    }
+  }
+
+  py::object make_room_;
+  py::object get_device_;
+  py::object get_stream_;
+  py::object default_stream_;
+  py::object is_capturing_;
+  QueryCapture query_capture_;
+  Constructor<4> make_memory_;
+  Constructor<2> make_pointer_;
+  std::vector<CupyRoute*> routes_;  // by device; null where requests are passed on
+};
+
+// --- as a Python object -------------------------------------------------------------------------
+
+// Null while it is being made.
+CupyAllocator* allocator_of(PyObject* self) {
+  return static_cast<CupyAllocator*>(
+      reinterpret_cast<py::detail::instance*>(self)->simple_value_holder[0]);
 }
 
-PyObject* call(PyObject* object, PyObject* const* arguments, std::size_t flags,
+PyObject* call(PyObject* self, PyObject* const* arguments, std::size_t flags,
                PyObject* names) noexcept {
-  Allocator& self = allocator_of(object);
-  const auto pass_on = [&] {
-    const py::object upstream = self.upstream;  // may be replaced meanwhile
-    return PyObject_Vectorcall(upstream.ptr(), arguments, flags, names);
-  };
-  if (self.routes.empty() || PyVectorcall_NARGS(flags) != 1 || names != nullptr) return pass_on();
-  PyObject* const size = arguments[0];
-  const Py_ssize_t bytes = PyNumber_AsSsize_t(size, nullptr);
-  if (bytes <= 0) {
-    PyErr_Clear();  // what is no size is an error of the allocator beneath
-    return pass_on();
+  CupyAllocator& allocator = *allocator_of(self);
+  if (allocator.serves() && PyVectorcall_NARGS(flags) == 1 && names == nullptr) {
+    const Py_ssize_t bytes = PyNumber_AsSsize_t(arguments[0], nullptr);
+    if (bytes <= 0) PyErr_Clear();  // what is no size is an error of the allocator beneath
+    try {
+      py::object memory;
+      if (bytes > 0) memory = allocator.allocate(arguments[0], static_cast<std::size_t>(bytes));
+      if (memory) return memory.release().ptr();
+    } catch (py::error_already_set& error) {
+      error.restore();
+      return nullptr;
+    } catch (const std::exception& error) {
+      PyErr_SetString(PyExc_RuntimeError, error.what());
+      return nullptr;
+    }
   }
-  try {
-    const py::object device = checked(PyObject_CallNoArgs(self.get_device.ptr()));
-    CupyRoute* const route = self.route(PyLong_AsSize_t(device.ptr()));
-    if (route == nullptr) return pass_on();
-    const std::optional<std::uint64_t> stream = current_stream(self, *route, device);
-    if (!stream) return pass_on();
-    return serve(self, *route, size, static_cast<std::size_t>(bytes), *stream, device)
-        .release()
-        .ptr();
-  } catch (py::error_already_set& error) {
-    error.restore();
-  } catch (const std::exception& error) {
-    PyErr_SetString(PyExc_RuntimeError, error.what());
+  const py::object beneath = allocator.upstream;  // may be replaced meanwhile
+  return PyObject_Vectorcall(beneath.ptr(), arguments, flags, names);
+}
+
+PyObject* make_instance(PyTypeObject* type, Py_ssize_t items) {
+  PyObject* made = PyType_GenericAlloc(type, items);
+  if (made != nullptr) {
+    char* const place = reinterpret_cast<char*>(made) + type->tp_vectorcall_offset;
+    *reinterpret_cast<vectorcallfunc*>(place) = &call;
   }
-  return nullptr;
-}
-
-int traverse(PyObject* object, visitproc visit, void* arg) {
-  Py_VISIT(Py_TYPE(object));
-  for (const py::object* one : allocator_of(object).references()) Py_VISIT(one->ptr());
-  return 0;
-}
-
-int clear(PyObject* object) {
-  for (py::object* one : allocator_of(object).references()) *one = py::none();
-  return 0;
-}
-
-void destroy(PyObject* object) {
-  PyObject_GC_UnTrack(object);
-  Allocator& self = allocator_of(object);
-  for (py::object* one : self.references()) one->~object();
-  self.routes.~vector();
-  PyTypeObject* type = Py_TYPE(object);
-  type->tp_free(object);
-  Py_DECREF(type);
-}
-
-PyTypeObject* make_type() {
-  static PyMemberDef members[] = {
-      {"__vectorcalloffset__", T_PYSSIZET, offsetof(Allocator, call), READONLY, nullptr},
-      {nullptr, 0, 0, 0, nullptr}};
-  static PyType_Slot slots[] = {
-      {Py_tp_dealloc, reinterpret_cast<void*>(&destroy)},
-      {Py_tp_traverse, reinterpret_cast<void*>(&traverse)},
-      {Py_tp_clear, reinterpret_cast<void*>(&clear)},
-      {Py_tp_call, reinterpret_cast<void*>(&PyVectorcall_Call)},
-      {Py_tp_members, members},
-      {Py_tp_doc, const_cast<char*>("An allocator for `cupy.cuda.set_allocator`.")},
-      {0, nullptr}};
-  static PyType_Spec spec = {"pgmo._core.CupyAllocator", sizeof(Allocator), 0,
-                             Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_HAVE_VECTORCALL |
-                                 Py_TPFLAGS_DISALLOW_INSTANTIATION,
-                             slots};
-  return reinterpret_cast<PyTypeObject*>(checked(PyType_FromSpec(&spec)).release().ptr());
-}
-
-AllocatorObject make_allocator(const py::object& cuda, const py::object& upstream,
-                               const py::object& make_room) {
-  const AllocatorObject made(checked(allocator_type->tp_alloc(allocator_type, 0)));
-  Allocator& self = allocator_of(made);
-  for (py::object* one : self.references()) new (one) py::object();
-  new (&self.routes) std::vector<CupyRoute*>();
-  self.call = &call;
-  self.upstream = upstream;
-  self.make_room = make_room;
-  self.get_device = cuda.attr("runtime").attr("getDevice");
-  self.get_stream = cuda.attr("get_current_stream");
-  self.is_capturing = cuda.attr("runtime").attr("streamIsCapturing");
-  self.memory_type = cuda.attr("UnownedMemory");
-  self.pointer_type = cuda.attr("MemoryPointer");
   return made;
 }
 
-void attach(const AllocatorObject& allocator, std::size_t device, CupyRoute& route) {
-  std::vector<CupyRoute*>& routes = allocator_of(allocator).routes;
-  if (device >= routes.size()) routes.resize(device + 1, nullptr);
-  routes[device] = &route;
+int traverse(PyObject* self, visitproc visit, void* arg) {
+  Py_VISIT(Py_TYPE(self));
+  CupyAllocator* const allocator = allocator_of(self);
+  if (allocator == nullptr) return 0;
+  for (const py::object* one : allocator->references()) Py_VISIT(one->ptr());
+  return 0;
 }
 
-void detach(const AllocatorObject& allocator, std::size_t device) {
-  std::vector<CupyRoute*>& routes = allocator_of(allocator).routes;
-  if (device < routes.size()) routes[device] = nullptr;
-  while (!routes.empty() && routes.back() == nullptr) routes.pop_back();
+int clear(PyObject* self) {
+  for (py::object* one : allocator_of(self)->references()) *one = py::none();
+  return 0;
 }
 
-template <typename Function, typename... Extra>
-py::cpp_function method(const char* name, Function&& function, const Extra&... extra) {
-  const py::handle type = reinterpret_cast<PyObject*>(allocator_type);
-  return {std::forward<Function>(function), py::name(name), py::is_method(type), extra...};
+// Calls without a tuple of arguments, which pybind11 does not provide, and garbage collection.
+void set_up(PyHeapTypeObject* heap_type) {
+  PyTypeObject& type = heap_type->ht_type;
+  type.tp_vectorcall_offset = type.tp_basicsize;
+  type.tp_basicsize += static_cast<Py_ssize_t>(sizeof(vectorcallfunc));
+  type.tp_flags |= Py_TPFLAGS_HAVE_VECTORCALL | Py_TPFLAGS_HAVE_GC;
+  type.tp_call = &PyVectorcall_Call;
+  type.tp_alloc = &make_instance;
+  type.tp_traverse = &traverse;
+  type.tp_clear = &clear;
 }
 
 }  // namespace
-}  // namespace pgmo
-
-template <>
-struct pybind11::detail::handle_type_name<pgmo::AllocatorObject> {
-  static constexpr auto name = const_name("CupyAllocator");
-};
-
-namespace pgmo {
 
 void bind_cupy_allocator(py::module_& module) {
-  allocator_type = make_type();
   ptr_name = checked(PyUnicode_InternFromString("ptr")).release().ptr();
   zero = checked(PyLong_FromLong(0)).release().ptr();
 
@@ -305,39 +318,21 @@ void bind_cupy_allocator(py::module_& module) {
            "The handle of a stream that has been used; None for others.")
       .def("forget_streams", &CupyRoute::forget_streams, "Numbers the streams anew.");
 
-  py::object type = py::reinterpret_borrow<py::object>(reinterpret_cast<PyObject*>(allocator_type));
-  const py::object property = py::module_::import("builtins").attr("property");
-  type.attr("attach") = method("attach", &attach, py::arg("device"), py::arg("route"),
-                               "Sends a device's requests to a route.");
-  type.attr("detach") = method("detach", &detach, py::arg("device"),
-                               "Passes a device's requests on to the allocator beneath again.");
-  type.attr("upstream") = property(
-      method(
-          "upstream", [](const AllocatorObject& self) { return allocator_of(self).upstream; },
-          "The allocator beneath."),
-      method(
-          "upstream",
-          [](const AllocatorObject& self, const py::object& upstream) {
-            allocator_of(self).upstream = upstream;
-          },
-          py::arg("upstream")));
-  type.attr("stays") = property(
-      method(
-          "stays", [](const AllocatorObject& self) { return allocator_of(self).stays; },
-          "Whether the program has installed it, so that sessions leave it there."),
-      method(
-          "stays",
-          [](const AllocatorObject& self, bool stays) { allocator_of(self).stays = stays; },
-          py::arg("stays")));
-  type.attr("serves") = property(method(
-      "serves", [](const AllocatorObject& self) { return !allocator_of(self).routes.empty(); },
-      "Whether the requests of any device go to a route."));
-  module.attr("CupyAllocator") = type;
-  module.def("make_cupy_allocator", &make_allocator, py::arg("cuda"), py::arg("upstream"),
-             py::arg("make_room"),
-             "An allocator for `cupy.cuda.set_allocator`. `cuda` is the module `cupy.cuda`.\n"
-             "`make_room` is called with the route and the error of the allocator beneath; it\n"
-             "returns whether that is to be asked again.");
+  py::class_<CupyAllocator>(module, "CupyAllocator", py::is_final(), py::custom_type_setup(&set_up),
+                            "An allocator for `cupy.cuda.set_allocator`.")
+      .def(py::init<py::object, py::object, py::object>(), py::arg("cuda"), py::arg("upstream"),
+           py::arg("make_room"),
+           "`cuda` is the module `cupy.cuda`, `upstream` the allocator beneath. `make_room` is\n"
+           "called with the route and the error of that, and returns whether to ask it again.")
+      .def_readwrite("upstream", &CupyAllocator::upstream)
+      .def_readwrite("stays", &CupyAllocator::stays,
+                     "Whether the program has installed it, so that sessions leave it there.")
+      .def_property_readonly("serves", &CupyAllocator::serves,
+                             "Whether the requests of any device go to a route.")
+      .def("attach", &CupyAllocator::attach, py::arg("device"), py::arg("route").none(false),
+           "Sends a device's requests to a route.")
+      .def("detach", &CupyAllocator::detach, py::arg("device"),
+           "Passes a device's requests on to the allocator beneath again.");
 }
 
 }  // namespace pgmo

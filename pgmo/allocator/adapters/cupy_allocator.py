@@ -56,7 +56,7 @@ def wrap(cuda: Any, upstream: Callable[[int], Any]) -> _core.CupyAllocator:
     Example:
         >>> wrap(cupy.cuda, cupy.cuda.get_allocator())  # doctest: +SKIP
     """
-    return _core.make_cupy_allocator(cuda, upstream, _makes_room)
+    return _core.CupyAllocator(cuda, upstream, _makes_room)
 
 
 def _makes_room(route: _core.CupyRoute, error: BaseException) -> bool:
