@@ -51,8 +51,8 @@ py::object ptr_of(const py::object& holder) {
   return checked(PyObject_GetAttr(holder.ptr(), ptr_name));
 }
 
-// `cuStreamIsCapturing`; null without CUDA. CuPy's function releases the GIL to call it, which
-// takes most of an array's time.
+// `cuStreamIsCapturing`; null without CUDA. CuPy's own function releases the GIL for the query,
+// which takes longer than the query.
 using QueryCapture = int (*)(void* stream, int* status);
 
 QueryCapture find_query(const py::object& runtime) {
@@ -100,13 +100,13 @@ class CupyRoute {
 template <std::size_t kCount>
 class Constructor {
  public:
-  explicit Constructor(py::object type) : type(std::move(type)) {}
+  explicit Constructor(py::object type) : type_(std::move(type)) {}
 
   py::object operator()(const std::array<PyObject*, kCount>& arguments) {
     py::object tuple = std::exchange(tuple_, py::object());  // a call amid this one makes another
     if (!tuple) tuple = checked(PyTuple_New(kCount));
     fill(tuple, arguments);
-    py::object made = checked(PyObject_Call(type.ptr(), tuple.ptr(), nullptr));
+    py::object made = checked(PyObject_Call(type_.ptr(), tuple.ptr(), nullptr));
     if (tuple.ref_count() == 1) {
       std::array<PyObject*, kCount> nothing;
       nothing.fill(Py_None);
@@ -115,8 +115,6 @@ class Constructor {
     }
     return made;
   }
-
-  py::object type;
 
  private:
   static void fill(const py::object& tuple, const std::array<PyObject*, kCount>& items) {
@@ -127,6 +125,7 @@ class Constructor {
     }
   }
 
+  py::object type_;
   py::object tuple_;
 };
 
@@ -155,8 +154,14 @@ class CupyAllocator {
     while (!routes_.empty() && routes_.back() == nullptr) routes_.pop_back();
   }
 
-  // Returns nothing where the request is to be passed on.
-  py::object allocate(PyObject* size, std::size_t bytes) {
+  // Returns a `cupy.cuda.MemoryPointer`, and nothing where the request is to be passed on.
+  py::object allocate(PyObject* size) {
+    const Py_ssize_t signed_bytes = PyNumber_AsSsize_t(size, nullptr);
+    if (signed_bytes <= 0) {
+      PyErr_Clear();  // what is no size is an error of the allocator beneath
+      return {};
+    }
+    const auto bytes = static_cast<std::size_t>(signed_bytes);
     const py::object device = checked(PyObject_CallNoArgs(get_device_.ptr()));
     const auto index = static_cast<std::size_t>(integer(device));
     CupyRoute* const route = index < routes_.size() ? routes_[index] : nullptr;
@@ -172,12 +177,6 @@ class CupyAllocator {
     if (!engine.adopt(address, bytes, *stream)) return memory;
     const py::object block = make_block(engine, address, memory);
     return point_to(address, py::object(memory.attr("mem").attr("size")).ptr(), block, device);
-  }
-
-  // What a cycle may go through.
-  std::array<py::object*, 8> references() {
-    return {&upstream,        &make_room_,    &get_device_,       &get_stream_,
-            &default_stream_, &is_capturing_, &make_memory_.type, &make_pointer_.type};
   }
 
   py::object upstream;
@@ -203,7 +202,7 @@ class CupyAllocator {
     const bool is_plain_no = query_capture_ != nullptr &&
                              query_capture_(reinterpret_cast<void*>(handle), &status) == 0 &&
                              status == 0;
-    return !is_plain_no && call_with(is_capturing_, ptr).cast<bool>();
+    return !is_plain_no && py::bool_(call_with(is_capturing_, ptr));
   }
 
   // A `cupy.cuda.MemoryPointer` to a block.
@@ -222,7 +221,7 @@ class CupyAllocator {
         return checked(PyObject_CallOneArg(beneath.ptr(), size));
       } catch (py::error_already_set& error) {
         const py::object at = py::cast(&route, py::return_value_policy::reference);
-        if (!make_room_(at, error.value()).cast<bool>()) throw;
+        if (!py::bool_(make_room_(at, error.value()))) throw;
       }
     }
   }
@@ -249,23 +248,19 @@ CupyAllocator* allocator_of(PyObject* self) {
 PyObject* call(PyObject* self, PyObject* const* arguments, std::size_t flags,
                PyObject* names) noexcept {
   CupyAllocator& allocator = *allocator_of(self);
-  if (allocator.serves() && PyVectorcall_NARGS(flags) == 1 && names == nullptr) {
-    const Py_ssize_t bytes = PyNumber_AsSsize_t(arguments[0], nullptr);
-    if (bytes <= 0) PyErr_Clear();  // what is no size is an error of the allocator beneath
-    try {
-      py::object memory;
-      if (bytes > 0) memory = allocator.allocate(arguments[0], static_cast<std::size_t>(bytes));
+  try {
+    if (allocator.serves() && PyVectorcall_NARGS(flags) == 1 && names == nullptr) {
+      py::object memory = allocator.allocate(arguments[0]);
       if (memory) return memory.release().ptr();
-    } catch (py::error_already_set& error) {
-      error.restore();
-      return nullptr;
-    } catch (const std::exception& error) {
-      PyErr_SetString(PyExc_RuntimeError, error.what());
-      return nullptr;
     }
+    const py::object beneath = allocator.upstream;  // may be replaced meanwhile
+    return PyObject_Vectorcall(beneath.ptr(), arguments, flags, names);
+  } catch (py::error_already_set& error) {
+    error.restore();
+  } catch (const std::exception& error) {
+    PyErr_SetString(PyExc_RuntimeError, error.what());
   }
-  const py::object beneath = allocator.upstream;  // may be replaced meanwhile
-  return PyObject_Vectorcall(beneath.ptr(), arguments, flags, names);
+  return nullptr;
 }
 
 PyObject* make_instance(PyTypeObject* type, Py_ssize_t items) {
@@ -277,16 +272,15 @@ PyObject* make_instance(PyTypeObject* type, Py_ssize_t items) {
   return made;
 }
 
+// A program's allocator may refer to ours; CuPy's functions and types do not.
 int traverse(PyObject* self, visitproc visit, void* arg) {
   Py_VISIT(Py_TYPE(self));
-  CupyAllocator* const allocator = allocator_of(self);
-  if (allocator == nullptr) return 0;
-  for (const py::object* one : allocator->references()) Py_VISIT(one->ptr());
+  if (CupyAllocator* const allocator = allocator_of(self)) Py_VISIT(allocator->upstream.ptr());
   return 0;
 }
 
 int clear(PyObject* self) {
-  for (py::object* one : allocator_of(self)->references()) *one = py::none();
+  allocator_of(self)->upstream = py::none();
   return 0;
 }
 

@@ -16,7 +16,7 @@ from typing import Any
 from pgmo import _core
 from pgmo.allocator.adapters.adapter import Memory
 from pgmo.allocator.adapters.card import CONCURRENT_MANAGED_ACCESS, Card
-from pgmo.allocator.adapters.cupy_allocator import exchange, is_out_of_memory, wrap
+from pgmo.allocator.adapters.cupy_allocator import current_or_over_it, exchange, is_out_of_memory
 from pgmo.allocator.adapters.managed_hints import Hints
 from pgmo.errors import AdapterError
 from pgmo.locks import new_lock
@@ -92,11 +92,8 @@ class Cupy:
         Inside of `cupy.cuda.using_allocator` that is the one of this thread, and so is ours.
         """
         with _installing:
-            current = self._cuda.get_allocator()
-            if isinstance(current, _core.CupyAllocator):
-                allocator = current
-            else:
-                allocator = wrap(self._cuda, current)
+            allocator = current_or_over_it(self._cuda)
+            if self._cuda.get_allocator() is not allocator:
                 exchange(self._cuda, allocator)
             if self._allocator is not allocator:
                 self._detach()
@@ -264,8 +261,6 @@ def cupy_allocator() -> _core.CupyAllocator:
     Example:
         >>> cupy.cuda.set_allocator(pgmo.cupy_allocator())  # doctest: +SKIP
     """
-    cuda = imported_cupy().cuda
-    current = cuda.get_allocator()
-    allocator = current if isinstance(current, _core.CupyAllocator) else wrap(cuda, current)
+    allocator = current_or_over_it(imported_cupy().cuda)
     allocator.stays = True
     return allocator

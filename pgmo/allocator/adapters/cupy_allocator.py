@@ -46,23 +46,33 @@ def exchange(cuda: Any, allocator: Callable[[int], Any]) -> None:
         memory._set_thread_local_allocator(allocator)
 
 
-def wrap(cuda: Any, upstream: Callable[[int], Any]) -> _core.CupyAllocator:
-    """Return an allocator that passes on to another one what no session asks for.
+def current_or_over_it(cuda: Any) -> _core.CupyAllocator:
+    """Return CuPy's current allocator if it is one of ours, and else one of ours over it.
 
     Args:
         cuda: the module `cupy.cuda`.
-        upstream: the other one.
 
     Example:
-        >>> wrap(cupy.cuda, cupy.cuda.get_allocator())  # doctest: +SKIP
+        >>> current_or_over_it(cupy.cuda).upstream  # doctest: +SKIP
     """
-    return _core.CupyAllocator(cuda, upstream, _makes_room)
+    current = cuda.get_allocator()
+    if isinstance(current, _core.CupyAllocator):
+        return current
+    return _core.CupyAllocator(cuda, current, makes_room)
 
 
-def _makes_room(route: _core.CupyRoute, error: BaseException) -> bool:
+def makes_room(route: _core.CupyRoute, error: BaseException) -> bool:
     """Whether an arena could be given back for a request that failed.
 
     Otherwise an error that says that memory has run out gets a note: what is held here.
+
+    Args:
+        route: of the request.
+        error: what the allocator beneath has raised.
+
+    Example:
+        >>> makes_room(_core.CupyRoute(_core.Engine()), ValueError())
+        False
     """
     if not is_out_of_memory(error):
         return False

@@ -11,12 +11,16 @@ import pytest
 
 import pgmo
 from pgmo import _core
-from pgmo.allocator.adapters.cupy_allocator import wrap
+from pgmo.allocator.adapters.cupy_allocator import makes_room
 from tests.unit.allocator.simulated import Oracle
 from tests.unit.fake_cupy import alloc
 
 OURS = str(Path(pgmo.__file__).parent)
 SIZES = (1000, 3000, 500_000)
+
+
+def wrap(cuda, upstream):
+    return _core.CupyAllocator(cuda, upstream, makes_room)
 
 
 def iterate(cupy, session, times):
