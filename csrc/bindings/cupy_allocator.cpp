@@ -96,7 +96,8 @@ class CupyRoute {
   std::ptrdiff_t known_ = 1;  // number 0 is the default stream
 };
 
-// Makes objects of a type. The tuple of their arguments is used again, as long as nobody keeps it.
+// Constructs objects of a type. The tuple of their arguments is used again unless somebody keeps
+// it: on Python 3.12 a new one would take a tenth of an array's time.
 template <std::size_t kCount>
 class Constructor {
  public:
