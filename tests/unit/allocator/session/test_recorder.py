@@ -42,7 +42,7 @@ def tagged(monkeypatch):
 
 def iterations_without_repetition(adapter, times):
     chance = random.Random(1)
-    with open_session(adapter) as session:
+    with open_session(adapter, tags=True) as session:
         for _ in range(times):
             with session.iteration():
                 for _ in range(chance.randint(5, 50)):
