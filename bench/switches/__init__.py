@@ -48,11 +48,11 @@ RULES = {
     "price": Rule("plans", "plans for varying lengths wait until they pay", {"price": 0}),
     "room": Rule("plans", "and until they have room", {"room_pages": NEVER}),
     "excess": Rule("plans", "they go where they cost more", {"most_excess": INFINITE}),
-    "union": Rule("plans", "one plan for all lengths of a program", {"union_requests": 0}),
+    "union": Rule("plans", "one plan for all lengths of a program", {"union_load": 0}),
     "union_limits": Rule(
         "plans",
-        "unless they have too little in common",
-        {"union_requests": INFINITE, "union_load": INFINITE},
+        "unless too much of it is never alive together",
+        {"union_load": INFINITE},
     ),
     "worthwhile": Rule("plans", "plans that serve too little go", {"worthwhile_share": 0}),
 }

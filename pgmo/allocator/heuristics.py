@@ -79,12 +79,6 @@ class Heuristics:
 
     # --- plans for several lengths ---
 
-    union_requests: float = 1.25
-    """Maximum number of requests of a plan for several lengths.
-
-    Unit: multiple of the smallest member's. Reason: beyond it they have too little in common.
-    """
-
     union_load: float = 1.02
     """Maximum load of a plan for several lengths.
 

@@ -173,8 +173,6 @@ def united(planned: PlannedProfile, one: Structure) -> Structure | None:
     if not _is_known_by_length(known.size, one.requests.size, rows):
         return None
     both = unite(known, one.profile, rows)
-    if len(both) > heuristics.current.union_requests * min(len(known), len(one.profile)):
-        return None
     load = max(planned.load or known.max_load(), one.profile.max_load())
     if both.max_load() > heuristics.current.union_load * load:
         return None
