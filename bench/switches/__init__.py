@@ -7,7 +7,6 @@ tracing or the CPU is not among them: no loop here has it.
 from dataclasses import dataclass, field
 
 INFINITE = float("inf")
-NEVER = 1 << 30
 
 PARTS = ("pages", "matching", "recording", "plans")
 
@@ -46,7 +45,7 @@ RULES = {
     "backoff": Rule("recording", "ever more rarely where nothing repeats", {"longest_backoff": 4}),
     "longest": Rule("recording", "longer for structures in turn", {"longest_recording": 0}),
     "price": Rule("plans", "plans for varying lengths wait until they pay", {"price": 0}),
-    "room": Rule("plans", "and until they have room", {"room_pages": NEVER}),
+    "room": Rule("plans", "and until they have room", {"room_share": 1}),
     "excess": Rule("plans", "they go where they cost more", {"most_excess": INFINITE}),
     "union": Rule("plans", "one plan for all lengths of a program", {"union_load": 0}),
     "union_limits": Rule(

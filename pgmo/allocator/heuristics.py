@@ -65,9 +65,11 @@ class Heuristics:
     """
 
     alike_share: float = 0.8
-    """Minimum share of requests that a first and a steady iteration of one program have in common.
+    """Minimum share of requests that two iterations of one program have in common: a first and a
+    steady one, or one and the plan that another rank has saved.
 
-    Unit: share of the shorter one's requests. Reason: other programs have less in common.
+    Unit: share of the shorter one's requests. Reason: a plan of FSDP's in a world of another size
+    has three quarters of them, the next run of a program 0.97 and more.
     """
 
     equal_share: float = 1 / 3
@@ -75,6 +77,14 @@ class Heuristics:
 
     Unit: share of the requests in common. Reason: gradients and temporaries of the optimizer have
     equal sizes at any length.
+    """
+
+    # --- plans ---
+
+    search_gap: float = 0.005
+    """Gap between the arenas of several streams and their loads from which on a packer searches.
+
+    Unit: share of the loads. Reason: each arena ends amid a page, and their order takes its share.
     """
 
     # --- plans for several lengths ---
@@ -95,16 +105,10 @@ class Heuristics:
     # --- installation ---
 
     room_share: float = 0.003
-    """Maximum number of pages that a plan may add.
+    """Maximum number of pages that a plan may add, rounded up.
 
-    Unit: share of the most that windows held. Reason: no program is to need more memory with a
-    plan.
-    """
-
-    room_pages: int = 1
-    """Pages that any plan may add.
-
-    Unit: pages. Reason: a request costs a tenth of what it does in a window.
+    Unit: share of the most that windows held. Reason: a request costs a tenth of what it does in a
+    window, and no program is to need more memory with a plan.
     """
 
     price: float = 1.0
