@@ -8,12 +8,23 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 
 #include "types.hpp"
 
 namespace pgmo {
 
 struct Heuristics {
+  // --- which request of a plan one is ---
+
+  // First requests of an iteration that choose among several plans.
+  // Unit: requests. Reason: structures that begin alike for longer are told apart as they go on.
+  std::uint32_t first_requests = 16;
+
+  // Maximum number of times in an iteration that its plan is made larger.
+  // Unit: times. Reason: more are for sizes that follow no law.
+  int most_stretches = 3;
+
   // --- pages ---
 
   // Requests below it lie in windows of their own. How much of a block the program touches is

@@ -12,9 +12,6 @@ namespace pgmo::tuning {
 
 // --- which plan an iteration follows ---
 
-// Its first requests tell: structures that begin alike for longer are told apart as they go on.
-constexpr std::uint32_t kPrefix = 16;
-
 // Of a prefix, for a request of exactly the planned size.
 constexpr int kFullScore = 8;
 
@@ -91,8 +88,5 @@ constexpr std::size_t kMostSkipped = 16;
 
 // Requests larger than planned that are remembered: the plan is made anew long before.
 constexpr std::size_t kMostGrown = std::size_t{1} << 20;
-
-// Of an iteration: times that its plan is made larger. More are for sizes that follow no law.
-constexpr int kMostStretches = 3;
 
 }  // namespace pgmo::tuning

@@ -50,7 +50,8 @@ class Heuristics:
     """
 
     longest_backoff: int = 256
-    """Maximum number of iterations between two such recordings.
+    """Maximum number of iterations between two such recordings, or between two plans of a program
+    whose sizes keep growing.
 
     Unit: iterations. Reason: a program that begins to repeat later is still found.
     """
@@ -125,12 +126,6 @@ class Heuristics:
 
     # --- replay ---
 
-    longest_growth: int = 64
-    """Maximum number of iterations between two plans of a program whose sizes keep growing.
-
-    Unit: iterations. Reason: a plan that is too small moves pages in each iteration.
-    """
-
     worthwhile_share: float = 0.6
     """Minimum share of bytes that plans serve of a program that has departed from them, to be kept.
 
@@ -165,6 +160,20 @@ class Heuristics:
 
     Unit: share of the iteration's requests. Reason: a helper that copies a batch is no second
     program.
+    """
+
+    # --- which request of a plan one is ---
+
+    first_requests: int = 16
+    """First requests of an iteration that choose among several plans.
+
+    Unit: requests. Reason: structures that begin alike for longer are told apart as they go on.
+    """
+
+    most_stretches: int = 3
+    """Maximum number of times in an iteration that its plan is made larger.
+
+    Unit: times. Reason: more are for sizes that follow no law.
     """
 
     # --- pages ---
