@@ -331,7 +331,7 @@ class Engine final : private pages::RangeOwner {
   std::uint64_t refused_ = 0;                  // bytes of slots without pages, in this one
   std::uint64_t asked_before_ = 0;             // bytes, before this iteration
   std::uint64_t matched_before_ = 0;           // of these, those that came as planned
-  Surroundings here_;
+  Surroundings here_{heuristics_};
   Passing passing_;
   ThreadId passing_thread_ = 0;
 
