@@ -39,22 +39,8 @@ RULES = {
     ),
     "followed": Rule("matching", "and until two iterations follow their plans", {"kFollowed": 0}),
     "prefix": Rule("matching", "first requests choose among plans", {"kPrefix": 0}),
-    "near": Rule("matching", "a request is looked for a little ahead", {"kNearWindow": 0}),
-    "open": Rule("matching", "and still less far where sizes are open", {"kOpenWindow": 0}),
-    "far": Rule("matching", "a branch that was skipped is looked for far ahead", {"kFarWindow": 0}),
-    "candidates": Rule("matching", "by several places there", {"kMostCandidates": 1}),
-    "small_change": Rule(
-        "matching", "small requests do not tell that larger ones were left out", {"kSmallChange": 0}
-    ),
+    "look_ahead": Rule("matching", "a request is looked for around the cursor", {"kLookAhead": 0}),
     "numbers": Rule("matching", "a number is no tensor at another size", {"kNumber": 0}),
-    "ratio": Rule("matching", "sizes of one iteration share a factor", {"kRatioTolerance": -1}),
-    "any_ratio": Rule("matching", "any factor will do", {"kRatioTolerance": INFINITE}),
-    "contradictions": Rule(
-        "matching", "two contradictions begin a micro-batch", {"kContradictions": NEVER}
-    ),
-    "skipped": Rule(
-        "matching", "requests that were passed over may come late", {"kMostSkipped": 1}
-    ),
     # pgmo/allocator/tuning.py
     "followers": Rule("recording", "two more iterations are recorded", {"FOLLOWERS": 0}),
     "backoff": Rule("recording", "ever more rarely where nothing repeats", {"LONGEST_BACKOFF": 4}),

@@ -45,8 +45,7 @@ UNION_LOAD = 1.02
 blocks that are never alive together."""
 
 FAR_APART = 16
-"""Ratio of two sizes of one request from which on replay does not recognise it at another length:
-`kShrinks` of the engine's."""
+"""Ratio of two sizes of one request from which on it is not one request at two lengths."""
 
 # --- installation ---
 
