@@ -4,7 +4,7 @@ Needs no GPU: the real CUDA build of PyTorch runs on the stub CUDA runtime of pg
 the loops are those of `never_worse.py`.
 
     python bench/rules.py --python .venv-fakecuda/bin/python
-    python bench/rules.py --python .venv-fakecuda/bin/python --loops t5 whisper --rules far price
+    python bench/rules.py --python .venv-fakecuda/bin/python --loops t5 --rules look_ahead price
     python bench/rules.py --python .venv-fakecuda/bin/python --without price
     python bench/rules.py --table
 
@@ -45,7 +45,7 @@ LEFT_OUT = ("decoding", "rollouts", "trainer_callback")
 """By default: two take minutes in each run, and one is the same as another."""
 
 QUICK_LOOPS = ("graph_batches",)
-QUICK_RULES = ("stale", "far", "price")
+QUICK_RULES = ("stale", "look_ahead", "price")
 EVERYTHING = "everything on"
 
 

@@ -8,12 +8,37 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 
 #include "types.hpp"
 
 namespace pgmo {
 
 struct Heuristics {
+  // --- which request of a plan one is ---
+
+  // First requests of an iteration that choose among several plans.
+  // Unit: requests. Reason: structures that begin alike for longer are told apart as they go on.
+  std::uint32_t first_requests = 16;
+
+  // Requests ahead of the cursor, and behind it, in which one that is not expected is searched.
+  // Unit: requests, each of which a miss costs a comparison. Reason: on other people's loops 24 and
+  // 32 served most bytes; from 40 on more requests were taken for those of another layer than
+  // found.
+  std::uint32_t look_ahead = 32;
+
+  // Size below which a request is not taken for a larger one at another length.
+  // Unit: bytes. Reason: a number that is logged is none of the tensors that a plan has there.
+  Bytes smallest_tensor = 512;
+
+  // Maximum size of a varying request, while no length as large was planned.
+  // Unit: multiple of its planned size. Reason: with 2 or 16 fewer bytes were served.
+  Bytes most_growth = 4;
+
+  // Maximum number of times in an iteration that its plan is made larger.
+  // Unit: times. Reason: more are for sizes that follow no law.
+  int most_stretches = 3;
+
   // --- pages ---
 
   // Requests below it lie in windows of their own. How much of a block the program touches is

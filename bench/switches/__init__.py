@@ -7,7 +7,6 @@ tracing or the CPU is not among them: no loop here has it.
 from dataclasses import dataclass, field
 
 INFINITE = float("inf")
-NEVER = 1 << 30
 
 PARTS = ("pages", "matching", "recording", "plans")
 
@@ -42,17 +41,22 @@ RULES = {
     ),
     "departing": Rule("pages", "slots need mapped pages after a departure", {"departing_share": 2}),
     "followed": Rule("pages", "and until two iterations follow their plans", {"followed": 0}),
+    "prefix": Rule("matching", "first requests choose among plans", {"first_requests": 0}),
+    "look_ahead": Rule("matching", "a request is looked for around the cursor", {"look_ahead": 0}),
+    "numbers": Rule("matching", "a number is no tensor at another size", {"smallest_tensor": 0}),
+    "growth": Rule("matching", "a request may be larger than planned", {"most_growth": 1}),
+    "stretches": Rule("matching", "and its plan grows as it comes", {"most_stretches": 0}),
     "followers": Rule("recording", "two more iterations are recorded", {"followers": 0}),
     "backoff": Rule("recording", "ever more rarely where nothing repeats", {"longest_backoff": 4}),
     "longest": Rule("recording", "longer for structures in turn", {"longest_recording": 0}),
     "price": Rule("plans", "plans for varying lengths wait until they pay", {"price": 0}),
-    "room": Rule("plans", "and until they have room", {"room_pages": NEVER}),
+    "room": Rule("plans", "and until they have room", {"room_share": 1}),
     "excess": Rule("plans", "they go where they cost more", {"most_excess": INFINITE}),
-    "union": Rule("plans", "one plan for all lengths of a program", {"union_requests": 0}),
+    "union": Rule("plans", "one plan for all lengths of a program", {"union_load": 0}),
     "union_limits": Rule(
         "plans",
-        "unless they have too little in common",
-        {"union_requests": INFINITE, "union_load": INFINITE},
+        "unless too much of it is never alive together",
+        {"union_load": INFINITE},
     ),
     "worthwhile": Rule("plans", "plans that serve too little go", {"worthwhile_share": 0}),
 }

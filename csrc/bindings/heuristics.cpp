@@ -13,6 +13,11 @@ void bind_heuristics(py::module_& module) {
                          "The heuristics of the native parts. Fields are those of the same name in "
                          "pgmo.allocator.heuristics.")
       .def(py::init<>(), "Creates the defaults.")
+      .def_readwrite("first_requests", &Heuristics::first_requests)
+      .def_readwrite("look_ahead", &Heuristics::look_ahead)
+      .def_readwrite("smallest_tensor", &Heuristics::smallest_tensor)
+      .def_readwrite("most_growth", &Heuristics::most_growth)
+      .def_readwrite("most_stretches", &Heuristics::most_stretches)
       .def_readwrite("small_block", &Heuristics::small_block)
       .def_readwrite("slot_waste", &Heuristics::slot_waste)
       .def_readwrite("stale_mappings", &Heuristics::stale_mappings)

@@ -179,7 +179,7 @@ void Engine::start_serving() {
       throw std::logic_error("serving needs a plan and an arena");
     }
     requests_so_far_ = 0;
-    stretches_left_ = tuning::kMostStretches;
+    stretches_left_ = heuristics_.most_stretches;
     set(PGMO_SERVING, true);
   }
   share_pages();
@@ -234,7 +234,7 @@ void Engine::close_iteration() {
   threads_.end_iteration();
   lending_.end_iteration();
   requests_so_far_ = 0;
-  stretches_left_ = tuning::kMostStretches;
+  stretches_left_ = heuristics_.most_stretches;
   if (replayer_ == nullptr) return;
   replayer_->end_iteration();
   ++here_.counters.iterations;

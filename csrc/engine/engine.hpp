@@ -17,7 +17,6 @@
 #pragma once
 
 #include <algorithm>
-#include <array>
 #include <atomic>
 #include <cstdint>
 #include <deque>
@@ -60,7 +59,8 @@ class Engine final : private pages::RangeOwner {
  public:
   using PlanId = std::uint32_t;
 
-  explicit Engine(const Heuristics& heuristics = process_heuristics) : heuristics_(heuristics) {}
+  explicit Engine(const Heuristics& heuristics = process_heuristics)
+      : heuristics_(heuristics), prefix_(heuristics.first_requests) {}
   ~Engine() override = default;
   Engine(const Engine&) = delete;
   Engine& operator=(const Engine&) = delete;
@@ -311,8 +311,8 @@ class Engine final : private pages::RangeOwner {
   PlanId selected_ = 0;
   std::vector<PlanId> successors_;  // the plan that followed each plan the last time
   PlanId previous_ = 0;             // that the last iteration has followed to its end
-  std::array<RequestKey, tuning::kPrefix> prefix_{};
-  std::uint32_t requests_so_far_ = 0;  // in this iteration; counted up to tuning::kPrefix
+  std::vector<RequestKey> prefix_;
+  std::uint32_t requests_so_far_ = 0;  // in this iteration; counted up to `first_requests`
   std::uint64_t plans_changed_ = 0;    // how often, arenas counted in
   Bytes planned_pages_ = 0;            // of several streams
   Bytes planned_pages_least_ = 0;
@@ -331,7 +331,7 @@ class Engine final : private pages::RangeOwner {
   std::uint64_t refused_ = 0;                  // bytes of slots without pages, in this one
   std::uint64_t asked_before_ = 0;             // bytes, before this iteration
   std::uint64_t matched_before_ = 0;           // of these, those that came as planned
-  Surroundings here_;
+  Surroundings here_{heuristics_};
   Passing passing_;
   ThreadId passing_thread_ = 0;
 

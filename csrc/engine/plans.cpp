@@ -130,7 +130,7 @@ void Engine::choose_plan(RequestKey key) {
   const int enough = 0;
   // At the very first request nothing has been served from the predicted one, so a change costs
   // nothing; later, what it has served is late for the other.
-  const int margin = requests_so_far_ == 1 ? 0 : tuning::kFullScore - 1;
+  const int margin = requests_so_far_ == 1 ? 0 : Replayer::kFullScore - 1;
   int best = own < 0 ? enough - 1 : own + margin;
   PlanId choice = selected_;
   for (PlanId plan = 0; plan < plans_.size(); ++plan) {

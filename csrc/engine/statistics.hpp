@@ -32,9 +32,7 @@ struct Counters {
   std::uint64_t retracted_bytes = 0;   // of slots that were found, and could not be used
   std::uint64_t persistent_bytes = 0;  // of requests that the plan leaves out
   std::uint64_t skipped = 0;           // planned requests that did not come
-  std::uint64_t jumps = 0;             // resynchronisations further ahead
-  std::uint64_t returns = 0;           // that took back such jumps
-  std::uint64_t repeats = 0;           // back to a part that has come before
+  std::uint64_t jumps = 0;             // to anchors
   std::uint64_t late = 0;              // blocks that became late
   std::uint64_t takeovers = 0;         // plans that took over in the middle of an iteration
   std::uint64_t iterations = 0;

@@ -70,14 +70,13 @@ ReplayPlan::ReplayPlan(std::span<const PlannedRequest> requests, Bytes arena_byt
     }
     slots_.push_back(slot);
     ends_by_slot_[row] = request.end;
-    if (!request.varying) fixed_.push_back({key, static_cast<SlotIndex>(row)});
   }
   classify(requests);
-  count_landmarks();
+  index_anchors();
+  index_sizes();
   // A sentinel behind the last request matches nothing: no request has a key of all ones.
   slots_.insert(slots_.end(), kSentinels, {.key = ~RequestKey{0}, .place = kNowhere});
   slots_.insert(slots_.end(), second_slots.begin(), second_slots.end());
-  std::sort(fixed_.begin(), fixed_.end());
   index_ends(requests);
   covered_ = union_of_slots();
 }
@@ -122,27 +121,31 @@ void ReplayPlan::classify(std::span<const PlannedRequest> requests) {
   }
 }
 
-// Called while there is a slot for each request and none besides.
-void ReplayPlan::count_landmarks() {
-  std::vector<Bytes> sizes;
-  sizes.reserve(slots_.size());
-  double sum = 0;
-  for (const Slot& slot : slots_) {
-    sizes.push_back(key_bytes(slot.key));
-    sum += static_cast<double>(sizes.back());
+void ReplayPlan::index_anchors() {
+  std::vector<Anchor> pairs;
+  for (SlotIndex request = 1; request < requests_; ++request) {
+    if (varying(request - 1) || varying(request)) continue;
+    pairs.push_back({slots_[request - 1].key, slots_[request].key, request});
   }
-  std::sort(sizes.begin(), sizes.end());
-  double small = 0;
-  std::size_t first = 0;  // that is no small change
-  while (first < sizes.size() &&
-         (small += static_cast<double>(sizes[first])) <= tuning::kSmallChange * sum) {
-    ++first;
+  std::sort(pairs.begin(), pairs.end());
+  for (std::size_t at = 0; at < pairs.size(); ++at) {
+    const auto is_alike = [&](const Anchor& other) {
+      return other.is_pair(pairs[at].previous, pairs[at].key);
+    };
+    if (at > 0 && is_alike(pairs[at - 1])) continue;
+    if (at + 1 < pairs.size() && is_alike(pairs[at + 1])) continue;
+    anchors_.push_back(pairs[at]);
   }
-  if (first < sizes.size()) least_landmark_ = sizes[first];
-  landmarks_before_.reserve(slots_.size() + 1);
-  landmarks_before_.push_back(0);
-  for (const Slot& slot : slots_) {
-    landmarks_before_.push_back(landmarks_before_.back() + is_large(key_bytes(slot.key)));
+}
+
+void ReplayPlan::index_sizes() {
+  as_large_.assign(requests_, requests_);
+  for (SlotIndex request = requests_; request-- > 0;) {
+    SlotIndex next = request + 1;
+    while (next < requests_ && key_bytes(slots_[next].key) < key_bytes(slots_[request].key)) {
+      next = as_large_[next];
+    }
+    as_large_[request] = next;
   }
 }
 
@@ -180,10 +183,10 @@ std::vector<Range> ReplayPlan::union_of_slots() const {
   return joined;
 }
 
-std::optional<SlotIndex> ReplayPlan::next_exact(RequestKey key, SlotIndex from) const noexcept {
-  const auto found = std::lower_bound(fixed_.begin(), fixed_.end(), Occurrence{key, from});
-  if (found == fixed_.end() || found->key != key) return std::nullopt;
-  return found->request;
+SlotIndex ReplayPlan::anchor(RequestKey previous, RequestKey key) const noexcept {
+  const auto found = std::lower_bound(anchors_.begin(), anchors_.end(), Anchor{previous, key, 0});
+  const bool is_there = found != anchors_.end() && found->is_pair(previous, key);
+  return is_there ? found->request : kNoSlot;
 }
 
 }  // namespace pgmo

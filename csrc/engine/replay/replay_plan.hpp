@@ -18,17 +18,17 @@
 #pragma once
 
 #include <cstdint>
-#include <optional>
 #include <span>
 #include <vector>
 
-#include "engine/tuning.hpp"
 #include "types.hpp"
 
 namespace pgmo {
 
 // A request's size and stream in one word, so that matching is one comparison.
 using RequestKey = std::uint64_t;
+
+constexpr RequestKey kNoKey = 0;  // of no request: each has some bytes
 
 constexpr int kStreamShift = 48;  // sizes below 256 TiB
 constexpr Bytes kLargestRequest = (Bytes{1} << kStreamShift) - 1;
@@ -108,15 +108,6 @@ class ReplayPlan {
 
   Tick end_of(SlotIndex index) const noexcept { return ends_by_slot_[index]; }
 
-  // Whether a tick of this iteration, or the last one before it (-1), is within the lifetime of the
-  // block of a slot, in this iteration or from the one before.
-  bool lives_at(SlotIndex index, Tick tick) const noexcept {
-    const SlotIndex request = request_of(index);
-    const Tick end = end_of(request);
-    return (static_cast<Tick>(request) <= tick && tick < end) ||
-           tick + static_cast<Tick>(requests_) < end;
-  }
-
   // Planned ends in the order of ticks; closed by an entry whose tick is never reached.
   struct End {
     std::uint32_t tick;
@@ -147,19 +138,12 @@ class ReplayPlan {
   // What all its slots cover, sorted and disjoint.
   std::span<const Range> covered() const noexcept { return covered_; }
 
-  // For resynchronisation: requests of a fixed size, after some ordinal.
-  std::optional<SlotIndex> next_exact(RequestKey key, SlotIndex from) const noexcept;
+  // The next request that is as large as this one, at least; or as many as there are requests.
+  SlotIndex next_as_large(SlotIndex request) const noexcept { return as_large_[request]; }
 
-  // Whether a request is more than small change, so that it tells where the program is.
-  bool landmark(SlotIndex request) const noexcept {
-    return landmarks_before_[request + 1] != landmarks_before_[request];
-  }
-  // Whether so many bytes are.
-  bool is_large(Bytes bytes) const noexcept { return bytes >= least_landmark_; }
-  // How many such there are from `from` on, before `until`.
-  std::uint32_t landmarks_within(SlotIndex from, SlotIndex until) const noexcept {
-    return landmarks_before_[until] - landmarks_before_[from];
-  }
+  // The request that has this key and follows one of another, both of fixed sizes; kNoSlot where
+  // there is none, or several.
+  SlotIndex anchor(RequestKey previous, RequestKey key) const noexcept;
 
  private:
   static constexpr std::uint32_t kNowhere = ~std::uint32_t{0};
@@ -168,10 +152,14 @@ class ReplayPlan {
   static constexpr std::size_t kSentinels = 16;
   static_assert(kSentinels > kAhead, "the slot that is fetched ahead of the last one is there");
 
-  struct Occurrence {
+  struct Anchor {
+    RequestKey previous;
     RequestKey key;
-    SlotIndex request;
-    auto operator<=>(const Occurrence&) const = default;
+    SlotIndex request;  // the second one
+    bool is_pair(RequestKey first, RequestKey second) const noexcept {
+      return previous == first && key == second;
+    }
+    auto operator<=>(const Anchor&) const = default;
   };
 
   std::uint32_t find_place(Offset offset) const noexcept {
@@ -187,7 +175,8 @@ class ReplayPlan {
   std::vector<Range> union_of_slots() const;
   void index_ends(std::span<const PlannedRequest> requests);
   void classify(std::span<const PlannedRequest> requests);
-  void count_landmarks();
+  void index_anchors();
+  void index_sizes();
 
   std::uint32_t requests_;
   Bytes arena_bytes_;
@@ -201,9 +190,8 @@ class ReplayPlan {
   std::vector<Place> places_;
   int place_shift_;
   std::uint32_t place_mask_;
-  std::vector<Occurrence> fixed_;  // sorted
-  std::vector<std::uint32_t> landmarks_before_;
-  Bytes least_landmark_ = 0;
+  std::vector<Anchor> anchors_;      // sorted
+  std::vector<SlotIndex> as_large_;  // by request: the next one of so many bytes
   std::vector<Range> covered_;
 };
 

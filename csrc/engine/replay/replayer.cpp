@@ -76,9 +76,8 @@ void Replayer::rewind() noexcept {
   end_ = plan_.ends();
   skipped_count_ = 0;
   sizes_.forget();
-  jumps_.forget();
   outgrown_ = false;
-  missed_count_ = 0;
+  missed_ = kNoKey;
   answered_before_ = counters_.answered();
 }
 
@@ -91,7 +90,7 @@ int Replayer::prefix_score(std::span<const RequestKey> keys) const noexcept {
   Bytes score = 0;
   for (SlotIndex at = 0; at < keys.size(); ++at) {
     if (!fits(at, keys[at])) return -1;
-    score += tuning::kFullScore * key_bytes(keys[at]) / key_bytes(plan_.slot(at).key);
+    score += kFullScore * key_bytes(keys[at]) / key_bytes(plan_.slot(at).key);
   }
   return static_cast<int>(score);
 }
@@ -102,8 +101,8 @@ int Replayer::growth_score(std::span<const RequestKey> keys) const noexcept {
   for (SlotIndex at = 0; at < keys.size(); ++at) {
     const Bytes bytes = key_bytes(keys[at]);
     const Bytes planned = key_bytes(plan_.slot(at).key);
-    if (!fits(at, keys[at]) && !sizes_.may_have_grown(at, keys[at])) return -1;
-    score += tuning::kFullScore * std::min(bytes, planned) / std::max(bytes, planned);
+    if (!fits(at, keys[at]) && !may_vary_to(at, keys[at])) return -1;
+    score += kFullScore * std::min(bytes, planned) / std::max(bytes, planned);
   }
   return static_cast<int>(score);
 }
@@ -117,7 +116,7 @@ bool Replayer::fits(SlotIndex request, RequestKey key) const noexcept {
 }
 
 Offset Replayer::serve_at(SlotIndex request, RequestKey key) noexcept {
-  missed_count_ = 0;
+  missed_ = kNoKey;
   if (!plan_.planned(request)) [[unlikely]]
     return miss(Miss::kPersistent, key);
   if (surroundings_.nowhere(key_stream(key))) [[unlikely]]
@@ -148,11 +147,7 @@ Offset Replayer::serve_at(SlotIndex request, RequestKey key) noexcept {
 
 Offset Replayer::miss(Miss reason, RequestKey key) noexcept {
   if (reason != Miss::kTooLarge) too_large_ = kNoSlot;
-  if (reason == Miss::kUnknown) {
-    std::copy_backward(missed_.begin(), missed_.end() - 1, missed_.end());
-    missed_.front() = key;
-    ++missed_count_;
-  }
+  missed_ = reason == Miss::kUnknown ? key : kNoKey;
   counters_.missed(reason, key_bytes(key));
   return kUnplanned;
 }
@@ -185,37 +180,14 @@ void Replayer::make_late(Place& place, Tick tick) {
 // Puts the cursor behind `request`; those in between were skipped.
 Replayer::Match Replayer::advance_to(SlotIndex request) {
   pass(request);
-  const SlotIndex recent =
-      request -
-      std::min<SlotIndex>(request - cursor_, static_cast<SlotIndex>(tuning::kMostSkipped));
+  const SlotIndex recent = request - std::min(request - cursor_, heuristics_.look_ahead);
   for (SlotIndex at = recent; at < request; ++at) remember_skipped(at);
   cursor_ = request + 1;
   return {request};
 }
 
-// As if the requests since then had not come; those of their blocks that live are late, where they
-// would not live then by plan. What has become late in between stays so.
-void Replayer::go_back(const FarJumps::Origin& to) {
-  plan_.for_each_living([&](Place& place) {
-    if (place.bytes <= 0 || plan_.lives_at(place.living, to.now)) return;
-    late_.insert(place.offset, place.bytes);
-    place.bytes = -place.bytes;
-  });
-  skipped_count_ = 0;  // they are ahead again
-  cursor_ = to.cursor;
-  now_ = to.now;
-  end_ = to.end;
-}
-
-// As it would be if this request, which is behind, were expected.
-FarJumps::Origin Replayer::before(SlotIndex request) const noexcept {
-  const ReplayPlan::End* end = plan_.ends();
-  while (end->tick < request) ++end;
-  return {request, static_cast<Tick>(request) - 1, end};
-}
-
 void Replayer::remember_skipped(SlotIndex request) noexcept {
-  if (skipped_count_ == tuning::kMostSkipped) {
+  if (skipped_count_ == heuristics_.look_ahead) {
     std::copy(skipped_.begin() + 1, skipped_.end(), skipped_.begin());
     --skipped_count_;
   }

@@ -14,36 +14,37 @@
 //     where the cursor moves). Two slots whose lifetimes share a tick do not overlap: that is what
 //     the plan guarantees. Late blocks are compared one by one.
 //
-// Matching, when the request under the cursor is not of its planned size, in this order:
-//   1. the one under the cursor, if it is known to have this size today, or may have it by a ratio
-//      that others have changed by;
-//   2. a request skipped shortly before that comes now (two threads changed places);
-//   3. the nearest that is known to have this size within some requests (some were left out);
-//   4. of those, the nearest that may have it by a known ratio;
-//   5. further ahead, if the previous miss fits the request before it: a single size proves
-//      nothing, and a wrong long jump loses all in between until it is taken back (far_jumps.hpp);
-//   6. behind, if as many as are no chance have been missed in a row and lie there one by one: a
-//      part of the program comes once more;
-//   7. the one under the cursor, if nothing is known of its size;
-//   8. else a miss; the cursor stays.
+// Matching, when the request does not have the key under the cursor, in this order:
+//
+//     ┌────┬────┬────┬────┬────┬────┬────┬────┬── ─ ─ ──┬────┬────┐
+//     │skip│    │    │    │    │    │    │    │         │anchor   │
+//     └────┴────┴────┴────┴────┴────┴────┴────┴── ─ ─ ──┴────┴────┘
+//      └─ window ─┘cursor└──── window ───────┘
+//
+//   1. the nearest in the window ahead that has this size today and is no smaller than those that
+//      it passes over;
+//   2. one in the window behind that was passed over, and has this size today;
+//   3. if the previous request missed: both of them in a row, in the window ahead, or further ahead
+//      as an anchor, which is a pair of fixed sizes that the plan has once;
+//   4. the varying one under the cursor, if its size is not known today, or if two in a row
+//      contradict what is known;
+//   5. else a miss; the cursor stays.
 //
 //     replayer   slots, lateness, and where the iteration stands    sizes_today   what varies
-//     matching   which request of the plan one is                   far_jumps     doubtful matches
+//     matching   which request of the plan one is
 
 #pragma once
 
-#include <array>
 #include <memory>
 #include <span>
 #include <utility>
 #include <vector>
 
-#include "engine/replay/far_jumps.hpp"
 #include "engine/replay/late_set.hpp"
 #include "engine/replay/replay_plan.hpp"
 #include "engine/replay/sizes_today.hpp"
 #include "engine/statistics.hpp"
-#include "engine/tuning.hpp"
+#include "heuristics.hpp"
 
 namespace pgmo {
 
@@ -54,8 +55,9 @@ struct Grown {
 
 // What all plans of an engine share.
 struct Surroundings {
-  LateSet late;
-  Counters counters;
+  const Heuristics& heuristics = process_heuristics;
+  LateSet late{};
+  Counters counters{};
   std::uint64_t without_arena = 0;  // see Arenas::without
 
   bool nowhere(std::uint32_t stream_index) const noexcept {
@@ -67,15 +69,17 @@ struct Surroundings {
 
 class Replayer {
  public:
-  static_assert(tuning::kMostReasons <= tuning::kMostMissed);
-  static_assert(tuning::kRepeated <= tuning::kMostMissed && tuning::kRepeated > 0);
+  // Score of a prefix for each request of exactly the planned size.
+  static constexpr int kFullScore = 8;
 
   Replayer(ReplayPlan plan, Surroundings& surroundings)
       : plan_(std::move(plan)),
         late_(surroundings.late),
         counters_(surroundings.counters),
         surroundings_(surroundings),
+        heuristics_(surroundings.heuristics),
         end_(plan_.ends()),
+        skipped_(heuristics_.look_ahead),
         sizes_(plan_) {}
   Replayer(const Replayer&) = delete;
   Replayer& operator=(const Replayer&) = delete;
@@ -131,7 +135,7 @@ class Replayer {
   // Whether the request under the cursor is this one.
   bool expects(RequestKey key) const noexcept;
 
-  // How well an iteration's first requests fill the slots that they would have: tuning::kFullScore
+  // How well an iteration's first requests fill the slots that they would have: kFullScore
   // for each of exactly the planned size, less for smaller ones; -1 when one does not fit.
   int prefix_score(std::span<const RequestKey> keys) const noexcept;
 
@@ -155,6 +159,9 @@ class Replayer {
   std::vector<Grown> take_grown() { return std::exchange(grown_, {}); }
 
  private:
+  // Requests larger than planned that are kept until `take_grown`: a plan is made anew long before.
+  static constexpr std::size_t kMostGrown = std::size_t{1} << 20;
+
   struct Match {
     SlotIndex request = kNoSlot;
     Miss reason = Miss::kUnknown;  // when there is none
@@ -162,19 +169,14 @@ class Replayer {
 
   // Which request of the plan one is (matching.cpp).
   Match resynchronise(RequestKey key);
-  Match expected_again(RequestKey key);
-  SlotIndex find_skipped(RequestKey key);
-  SlotIndex find_known(RequestKey key, SlotIndex window) const noexcept;
-  SlotIndex find_alike(RequestKey key, SlotIndex window) const noexcept;
-  SlotIndex find_open(RequestKey key) const noexcept;
-  SlotIndex find_far(RequestKey key) const noexcept;
-  SlotIndex find_behind(RequestKey key) const noexcept;
-  bool follows_missed(SlotIndex request) const noexcept;
-  SlotIndex behind_missed(RequestKey key) noexcept;
-  bool tells(SlotIndex request, std::uint32_t left_out) const noexcept;
-  void leave_small_change(RequestKey key);
+  SlotIndex find_past_smaller(RequestKey key) const noexcept;
+  SlotIndex take_skipped(RequestKey key) noexcept;
+  SlotIndex find_second(RequestKey key) noexcept;
+  Match match_unknown_size(RequestKey key);
+  void begin_other_length() noexcept;
+  SlotIndex window_end() const noexcept;
+  bool may_vary_to(SlotIndex request, RequestKey key) const noexcept;
   Match take(SlotIndex request, RequestKey key);
-  Match too_large(SlotIndex request, RequestKey key);
 
   // Where the iteration stands (replayer.cpp).
   bool fits(SlotIndex request, RequestKey key) const noexcept;
@@ -183,8 +185,6 @@ class Replayer {
   void pass(SlotIndex tick);
   void make_late(Place& place, Tick tick);
   Match advance_to(SlotIndex request);
-  FarJumps::Origin before(SlotIndex request) const noexcept;
-  void go_back(const FarJumps::Origin& to);
   void remember_skipped(SlotIndex request) noexcept;
   void rewind() noexcept;
 
@@ -192,16 +192,14 @@ class Replayer {
   LateSet& late_;
   Counters& counters_;
   Surroundings& surroundings_;
+  const Heuristics& heuristics_;
   SlotIndex cursor_ = 0;
   Tick now_ = -1;
   const ReplayPlan::End* end_;
-  std::array<RequestKey, tuning::kMostMissed>
-      missed_{};                  // that the plan did not know, newest first
-  std::size_t missed_count_ = 0;  // in a row, the previous request included
-  std::array<SlotIndex, tuning::kMostSkipped> skipped_{};
+  RequestKey missed_ = kNoKey;      // the previous request, if the plan did not know it
+  std::vector<SlotIndex> skipped_;  // the last ones that were passed over
   std::size_t skipped_count_ = 0;
   SizesToday sizes_;
-  FarJumps jumps_;
   std::shared_ptr<const std::vector<PlannedRequest>> rows_;  // none: it stays as large as it is
   SlotIndex too_large_ = kNoSlot;
   bool outgrown_ = false;

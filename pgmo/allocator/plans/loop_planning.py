@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from pgmo.allocator import heuristics
 from pgmo.allocator.plans.layout import extents
 from pgmo.packing.plan import UNPLANNED, Plan
 from pgmo.packing.planner import plan_profile
@@ -11,9 +12,6 @@ from pgmo.packing.planning_options import PlanningOptions
 from pgmo.profiler.profile import Profile
 from pgmo.units import format_bytes
 from pgmo.user_warnings import warn_user
-
-FAR = 0.005
-"""Share by which arenas of several streams may be above their loads, before there is a search."""
 
 SEARCH_SECONDS = 1.0
 """Of a search amid training, at most. It ends when nothing is left to gain."""
@@ -80,7 +78,7 @@ def _is_worth_a_search(made: Plan, options: PlanningOptions) -> bool:
     if (options.solver, options.effort) != ("auto", "fast") or len(np.unique(made.stream)) < 2:
         return False
     arenas = sum(high - low for low, high in extents(made).values())
-    return arenas > (1 + FAR) * _loads(made)
+    return arenas > (1 + heuristics.current.search_gap) * _loads(made)
 
 
 def _loads(made: Plan) -> int:

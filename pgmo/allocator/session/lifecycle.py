@@ -83,7 +83,7 @@ class Lifecycle:
         self._backoff = Backoff(
             heuristics.current.shortest_backoff, heuristics.current.longest_backoff
         )
-        self._growth = Backoff(1, heuristics.current.longest_growth)
+        self._growth = Backoff(1, heuristics.current.longest_backoff)
         self._divergence = DivergenceCounter(options.patience, options.max_record_iterations)
         self._usual = self._to_record = options.max_record_iterations
         self._served = 0  # bytes from slots since recording began

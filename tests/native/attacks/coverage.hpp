@@ -25,16 +25,13 @@ struct Coverage {
     }
     counters.late += one.counters.late;
     counters.jumps += one.counters.jumps;
-    counters.returns += one.counters.returns;
-    counters.repeats += one.counters.repeats;
     counters.takeovers += one.counters.takeovers;
   }
 
   bool complete() const {
     bool all = counters.hits > counters.requests / 10;
     for (const std::uint64_t reason : counters.misses) all = all && reason > 0;
-    for (const std::uint64_t count : {counters.late, counters.jumps, counters.returns,
-                                      counters.repeats, counters.takeovers, yields}) {
+    for (const std::uint64_t count : {counters.late, counters.jumps, counters.takeovers, yields}) {
       all = all && count > 0;
     }
     return all;
@@ -52,8 +49,6 @@ struct Coverage {
     std::printf("\n");
     print("blocks late", counters.late);
     print("jumps", counters.jumps);
-    print("taken back", counters.returns);
-    print("repeats", counters.repeats);
     print("takeovers", counters.takeovers);
     print("yields", yields);
     std::printf("\n");

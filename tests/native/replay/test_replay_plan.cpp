@@ -97,11 +97,28 @@ TEST(finds_places_among_many) {
   }
 }
 
-TEST(looks_requests_up_by_size) {
-  const ReplayPlan plan = plan_of(
-      {slot(5, 1, 0), varying(5, 2, 10), slot(5, 3, 20), slot(7, 4, 30), varying(9, 5, 40)});
-  CHECK_EQ(plan.next_exact(make_key(5, 0), 1).value(), 2u);
-  CHECK(!plan.next_exact(make_key(5, 0), 3));
+TEST(anchors_are_pairs_of_fixed_sizes_that_come_once) {
+  const ReplayPlan plan = plan_of({slot(5, 1, 0), slot(7, 2, 10), slot(5, 3, 20), slot(7, 4, 30),
+                                   slot(6, 5, 40), varying(9, 6, 50), slot(8, 7, 60)});
+  const auto anchor = [&](Bytes first, Bytes second) {
+    return plan.anchor(make_key(first, 0), make_key(second, 0));
+  };
+  CHECK_EQ(anchor(7, 6), 4u);
+  CHECK_EQ(anchor(7, 5), 2u);
+  CHECK_EQ(anchor(5, 7), kNoSlot);  // twice
+  CHECK_EQ(anchor(6, 9), kNoSlot);
+  CHECK_EQ(anchor(9, 8), kNoSlot);
+  CHECK_EQ(anchor(6, 5), kNoSlot);
+}
+
+TEST(the_next_request_that_is_as_large_is_known) {
+  const ReplayPlan plan =
+      plan_of({slot(5, 1, 0), slot(3, 2, 10), slot(4, 3, 20), slot(4, 4, 30), slot(5, 5, 40)});
+  CHECK_EQ(plan.next_as_large(0), 4u);
+  CHECK_EQ(plan.next_as_large(1), 2u);
+  CHECK_EQ(plan.next_as_large(2), 3u);
+  CHECK_EQ(plan.next_as_large(3), 4u);
+  CHECK_EQ(plan.next_as_large(4), 5u);
 }
 
 TEST(requests_of_one_family_and_size_are_of_one_class) {

@@ -1,4 +1,4 @@
-// The order of requests: what is left out, what is skipped, and jumps to what comes far behind.
+// The order of requests: what is left out, what is skipped, and anchors further ahead.
 
 #include <vector>
 
@@ -65,76 +65,73 @@ TEST(a_skipped_request_whose_lifetime_is_over_is_not_served) {
   CHECK_EQ(f.serve(10), kUnplanned);
 }
 
-TEST(a_single_common_size_does_not_cause_a_far_jump) {
-  std::vector<Bytes> sizes(40, 10);
-  for (std::size_t row = 20; row < 40; row += 3) sizes[row] = 77;  // common, and far away
-  ReplayerFixture f(disjoint(sizes));
-  CHECK_EQ(f.serve(77), kUnplanned);
-  CHECK_EQ(f.serve(10), 0);
+TEST(a_smaller_request_alone_does_not_tell_that_a_larger_one_was_left_out) {
+  ReplayerFixture f(disjoint({50, 60, 8, 50, 8}));
+  CHECK_EQ(f.serve(8), kUnplanned);
+  CHECK_EQ(f.serve(50), 0);
+  CHECK_EQ(f.serve(60), 1000);
+  CHECK_EQ(f.serve(8), 2000);
+}
+
+TEST(two_in_a_row_do) {
+  ReplayerFixture f(disjoint({50, 8, 7, 50}));
+  CHECK_EQ(f.serve(8), kUnplanned);
+  CHECK_EQ(f.serve(7), 2000);
+  CHECK_EQ(f.serve(50), 3000);
   CHECK_EQ(f.counters.jumps, 0u);
 }
 
-TEST(a_single_rare_size_does_not_cause_a_far_jump_either) {
-  std::vector<Bytes> sizes(40, 10);
-  sizes[30] = 77;
+TEST(beyond_the_window_one_request_leads_nowhere) {
+  std::vector<Bytes> sizes(kDefaults.look_ahead + 2, 10);
+  sizes[kDefaults.look_ahead] = 77;
   ReplayerFixture f(disjoint(sizes));
   CHECK_EQ(f.serve(77), kUnplanned);
-  CHECK_EQ(f.serve(10), 0);
-  CHECK_EQ(f.counters.jumps, 0u);
+  sizes[kDefaults.look_ahead - 1] = 77;
+  ReplayerFixture nearer(disjoint(sizes));
+  CHECK_EQ(nearer.serve(77), static_cast<Offset>(1000 * (kDefaults.look_ahead - 1)));
 }
 
-TEST(two_requests_in_a_row_cause_a_far_jump) {
-  std::vector<Bytes> sizes(60, 10);
-  for (const std::size_t row : {20u, 40u, 50u}) sizes[row] = 77;
-  for (const std::size_t row : {25u, 41u, 55u}) sizes[row] = 88;
+TEST(an_anchor_leads_further_ahead) {
+  std::vector<Bytes> sizes(200, 10);
+  for (const std::size_t row : {100u, 140u, 150u}) sizes[row] = 77;
+  for (const std::size_t row : {125u, 141u, 155u}) sizes[row] = 88;
   ReplayerFixture f(disjoint(sizes));
   CHECK_EQ(f.serve(77), kUnplanned);
-  CHECK_EQ(f.serve(88), 41'000);
+  CHECK_EQ(f.serve(88), 141'000);
   CHECK_EQ(f.counters.jumps, 1u);
 }
 
-// Numbers that a program copies now and then are in its plans as well, among its tensors.
-TEST(small_change_does_not_tell_that_tensors_were_left_out) {
-  ReplayerFixture f(disjoint({50'000, 60'000, 8, 50'000, 8}));
-  CHECK_EQ(f.serve(8), kUnplanned);
-  CHECK_EQ(f.serve(50'000), 0);
-  CHECK_EQ(f.serve(60'000), 1000);
-  CHECK_EQ(f.serve(8), 2000);
-  CHECK_EQ(f.counters.hits, 3u);
-}
-
-// One may be a workspace that is not always needed. If it comes after all, it is not lost.
-TEST(small_change_tells_that_one_tensor_was_left_out) {
-  ReplayerFixture f({slot(50'000, 3, 0), slot(8, 3, 60'000), slot(60'000, 3, 70'000)});
-  CHECK_EQ(f.serve(8), 60'000);
-  CHECK_EQ(f.serve(50'000), 0);
-  CHECK_EQ(f.serve(60'000), 70'000);
-}
-
-TEST(two_of_it_in_a_row_do_not_tell_that_either) {
-  std::vector<Bytes> sizes(40, 50'000);
-  sizes[30] = sizes[31] = 8;
+TEST(a_pair_that_the_plan_has_twice_is_no_anchor) {
+  std::vector<Bytes> sizes(200, 10);
+  for (const std::size_t row : {100u, 140u}) sizes[row] = 77;
+  for (const std::size_t row : {101u, 141u}) sizes[row] = 88;
   ReplayerFixture f(disjoint(sizes));
-  CHECK_EQ(f.serve(8), kUnplanned);
-  CHECK_EQ(f.serve(8), kUnplanned);
-  CHECK_EQ(f.serve(50'000), 0);
-  CHECK_EQ(f.counters.jumps, 0u);
+  CHECK_EQ(f.serve(77), kUnplanned);
+  CHECK_EQ(f.serve(88), kUnplanned);
+  CHECK_EQ(f.serve(10), 0);
 }
 
-TEST(small_change_behind_a_tensor_that_came_finds_its_place) {
-  std::vector<Bytes> sizes(40, 50'000);
-  sizes[30] = 60'000;
-  sizes[31] = 8;
+TEST(no_anchor_leads_back) {
+  std::vector<Bytes> sizes(100, 10);
+  sizes[10] = 77;
+  sizes[11] = 88;
   ReplayerFixture f(disjoint(sizes));
-  CHECK_EQ(f.serve(60'000), kUnplanned);
-  CHECK_EQ(f.serve(8), 31'000);
+  for (const Bytes bytes : sizes) f.serve(bytes);
+  f.replayer.release(10'000);
+  f.replayer.release(11'000);
+  CHECK_EQ(f.serve(77), kUnplanned);
+  CHECK_EQ(f.serve(88), kUnplanned);
 }
 
-TEST(small_change_among_its_like_is_looked_for_ahead) {
-  ReplayerFixture f(disjoint({50'000, 4, 8, 12, 50'000}));
-  CHECK_EQ(f.serve(50'000), 0);
-  CHECK_EQ(f.serve(12), 3000);
-  CHECK_EQ(f.serve(50'000), 4000);
+TEST(what_was_skipped_is_served_within_the_window_only) {
+  std::vector<Bytes> sizes(3 * kDefaults.look_ahead, 10);
+  sizes[0] = 9;
+  sizes[1] = 8;
+  ReplayerFixture f(disjoint(sizes));
+  CHECK_EQ(f.serve(10), 2000);
+  CHECK_EQ(f.serve(8), 1000);
+  for (SlotIndex row = 3; row < 2 * kDefaults.look_ahead; ++row) f.serve(10);
+  CHECK_EQ(f.serve(9), kUnplanned);
 }
 
 TEST(a_persistent_request_misses_and_is_passed) {
@@ -174,14 +171,14 @@ TEST(prefixes_are_scored_by_how_well_they_fill_their_slots) {
   const std::vector<RequestKey> smaller = {make_key(10, 0), make_key(50, 0)};
   const std::vector<RequestKey> larger = {make_key(10, 0), make_key(101, 0)};
   const std::vector<RequestKey> longer(4, make_key(10, 0));
-  CHECK_EQ(f.replayer.prefix_score(exact), 2 * tuning::kFullScore);
-  CHECK_EQ(f.replayer.prefix_score(smaller), tuning::kFullScore + tuning::kFullScore / 2);
+  CHECK_EQ(f.replayer.prefix_score(exact), 2 * Replayer::kFullScore);
+  CHECK_EQ(f.replayer.prefix_score(smaller), Replayer::kFullScore + Replayer::kFullScore / 2);
   CHECK_EQ(f.replayer.prefix_score(larger), -1);
   CHECK_EQ(f.replayer.prefix_score(longer), -1);
   const std::vector<RequestKey> twice = {make_key(10, 0), make_key(200, 0)};
   const std::vector<RequestKey> elsewhere = {make_key(10, 0), make_key(1000, 0)};
   CHECK_EQ(f.replayer.growth_score(smaller), f.replayer.prefix_score(smaller));
-  CHECK_EQ(f.replayer.growth_score(twice), tuning::kFullScore + tuning::kFullScore / 2);
+  CHECK_EQ(f.replayer.growth_score(twice), Replayer::kFullScore + Replayer::kFullScore / 2);
   CHECK_EQ(f.replayer.growth_score(elsewhere), -1);
   CHECK_EQ(f.replayer.growth_score(longer), -1);
 }

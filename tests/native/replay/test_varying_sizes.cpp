@@ -11,8 +11,8 @@ using namespace pgmo::test;
 
 TEST(a_number_is_no_tensor_at_another_size) {
   ReplayerFixture f({varying(100'000, 2, 0), slot(30'000, 2, 200'000)});
-  CHECK_EQ(f.serve(8), kUnplanned);
-  CHECK_EQ(f.serve(50'000), 0);
+  CHECK_EQ(f.serve(kDefaults.smallest_tensor - 1), kUnplanned);
+  CHECK_EQ(f.serve(kDefaults.smallest_tensor), 0);
   CHECK_EQ(f.serve(30'000), 200'000);
 }
 
@@ -43,14 +43,9 @@ TEST(a_larger_request_of_another_stream_is_not_noted) {
   CHECK_EQ(f.serve(80), 0);  // the cursor stayed
 }
 
-TEST(a_varying_request_that_was_left_out_gives_way_to_the_fixed_one_behind) {
-  ReplayerFixture f({varying(100, 2, 0), slot(30, 2, 1000)});
-  CHECK_EQ(f.serve(30), 1000);
-}
-
-TEST(an_unknown_size_finds_the_next_varying_slot) {
-  ReplayerFixture f({slot(10, 2, 0), varying(100, 2, 1000)});
-  CHECK_EQ(f.serve(70), 1000);
+TEST(a_varying_request_that_was_left_out_is_passed_over_by_a_larger_one) {
+  ReplayerFixture f({varying(100, 2, 0), slot(300, 2, 1000)});
+  CHECK_EQ(f.serve(300), 1000);
 }
 
 // Three layers of two varying requests each, and a number in between.
@@ -71,23 +66,6 @@ TEST(requests_of_a_class_are_alike_in_an_iteration) {
   CHECK_EQ(f.serve(120), 2000);  // not by half, as the other one
   CHECK_EQ(f.serve(120), 5000);  // so the first one of this layer was left out, and the number
   CHECK_EQ(f.serve(50), 6000);
-}
-
-TEST(sizes_change_by_few_ratios) {
-  std::vector<PlannedRequest> rows = layers(10);
-  rows.insert(rows.begin() + 2, varying(300, 9, 20'000));  // not in each iteration
-  ReplayerFixture f(rows);
-  f.serve(25);
-  f.serve(8);
-  CHECK_EQ(f.serve(100), 2000);  // a quarter of 400, and no third of 300
-}
-
-TEST(what_grows_with_the_square_of_the_length_is_known_by_its_ratio) {
-  ReplayerFixture f({varying(72'000, 4, 0), varying(144'000, 4, 100'000),
-                     varying(72'000, 4, 300'000), slot(8, 4, 400'000)});
-  CHECK_EQ(f.serve(6'000), 0);        // a twelfth
-  CHECK_EQ(f.serve(1'000), 100'000);  // and its square, though so little may be anything
-  CHECK_EQ(f.serve(6'000), 300'000);
 }
 
 TEST(a_request_that_no_plan_knows_moves_nothing) {
@@ -133,12 +111,31 @@ TEST(an_iteration_that_outgrows_its_plan_says_so) {
   CHECK(!f.replayer.outgrown());
 }
 
-TEST(where_few_vary_one_that_is_far_away_is_not_taken_for_it) {
-  std::vector<PlannedRequest> rows = disjoint(std::vector<Bytes>(40, 10));
-  rows.push_back(varying(100, 41, 50'000));
+// Two in a row contradict what is known; the first of them was the one under the cursor.
+TEST(a_micro_batch_of_another_length_loses_no_place) {
+  std::vector<PlannedRequest> rows;
+  for (int row = 0; row < 5; ++row) rows.push_back(varying(800, 5, 1000 * row));
   ReplayerFixture f(rows);
-  CHECK_EQ(f.serve(70), kUnplanned);
-  CHECK_EQ(f.serve(10), 0);
+  CHECK_EQ(f.serve(600), 0);
+  CHECK_EQ(f.serve(600), 1000);
+  CHECK_EQ(f.serve(700), kUnplanned);
+  CHECK_EQ(f.serve(700), 3000);
+  CHECK_EQ(f.serve(700), 4000);
+}
+
+TEST(what_grows_with_the_square_has_its_slot_at_a_tenth_of_the_length) {
+  ReplayerFixture f({varying(200'000, 3, 0), varying(400'000, 3, 200'000), slot(30, 3, 600'000)});
+  CHECK_EQ(f.serve(2'000), 0);
+  CHECK_EQ(f.serve(40'000), 200'000);
+  CHECK_EQ(f.serve(30), 600'000);
+}
+
+TEST(an_earlier_request_that_was_too_large_is_forgotten) {
+  ReplayerFixture f({varying(100, 2, 0), varying(200, 2, 1000)});
+  CHECK_EQ(f.serve(101), kUnplanned);
+  CHECK_EQ(f.replayer.too_large(), SlotIndex{0});
+  CHECK_EQ(f.serve(90'000), kUnplanned);
+  CHECK_EQ(f.replayer.too_large(), kNoSlot);
 }
 
 int main(int argc, char** argv) {

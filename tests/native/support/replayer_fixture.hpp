@@ -11,6 +11,8 @@
 
 namespace pgmo::test {
 
+inline constexpr Heuristics kDefaults;
+
 struct ReplayerFixture {
   Surroundings surroundings;
   LateSet& late = surroundings.late;

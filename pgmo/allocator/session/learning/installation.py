@@ -113,7 +113,7 @@ class InstallationRule:
             return unpaid
         missing = self._missing_pages(plans)
         # A session that takes turns with another one has its arena where the other's is idle.
-        has_room = missing <= heuristics.current.room_pages or self._state.adapter.seat != 0
+        has_room = missing <= self._spare_pages() or self._state.adapter.seat != 0
         if not has_room and not (repeats and self._is_paid):
             return (
                 f"beside what lives, its arena would take {missing:,} pages more than the program "
@@ -139,9 +139,12 @@ class InstallationRule:
         now = self._engine.statistics()
         plan = max((one.plan for one in plans), key=lambda plan: plan.arena)
         with_plan = now["pages_occupied"] + (_pages_of(plan) - _freed_pages(plan)) * PAGE
-        held = now["peak_pages_held"]
-        spare = int(heuristics.current.room_share * held) // PAGE * PAGE
-        return int(-(-(with_plan - held - spare) // PAGE))
+        return int(-(-(with_plan - now["peak_pages_held"]) // PAGE))
+
+    def _spare_pages(self) -> int:
+        """Return how many pages a plan may add."""
+        held = self._engine.statistics()["peak_pages_held"]
+        return -(-int(heuristics.current.room_share * held) // PAGE)
 
 
 def _pages_of(plan: Plan) -> int:

@@ -179,8 +179,6 @@ def united(known: Structure, one: Structure) -> Structure | None:
     if not _is_known_by_length(known.profile.size, size, rows):
         return None
     both = unite(known.profile, one.profile, rows)
-    if len(both) > heuristics.current.union_requests * min(len(known.profile), len(one.profile)):
-        return None
     load = max(known.load or known.profile.max_load(), one.profile.max_load())
     if both.max_load() > heuristics.current.union_load * load:
         return None

@@ -110,11 +110,12 @@ def test_a_loaded_plan_grows_without_its_profile():
 
 
 def test_another_structure_gets_a_plan_of_its_own():
-    first = planned(4)
-    plans, number = merged([first], structure(5, more=MORE))
+    """Together more would be alive than ever is."""
+    first, more = planned(10), MORE[:3]
+    plans, number = merged([first], structure(5, more=more))
     assert (number, len(plans)) == (1, 2)
     assert plans[0] is first
-    assert plans[1].plan.size.tolist() == recorded(5, more=MORE).size.tolist()
+    assert plans[1].plan.size.tolist() == recorded(5, more=more).size.tolist()
 
 
 def test_a_union_of_which_all_is_used_on_several_streams_gives_way_to_the_newer_one():
