@@ -27,9 +27,10 @@ struct Heuristics {
   // found.
   std::uint32_t look_ahead = 32;
 
-  // Size below which a request is not taken for a larger one at another length.
-  // Unit: bytes. Reason: a number that is logged is none of the tensors that a plan has there.
-  Bytes smallest_tensor = 512;
+  // Ratio by which a varying request may be smaller than planned, while its size is not known.
+  // Unit: ratio. Reason: what grows with the square of a length has this one at a sixteenth of it.
+  // A number that is logged is smaller still than the tensors that a plan has there.
+  Bytes most_shrinkage = 256;
 
   // Maximum size of a varying request, while no length as large was planned.
   // Unit: multiple of its planned size. Reason: with 2 or 16 fewer bytes were served.

@@ -15,7 +15,7 @@ void bind_heuristics(py::module_& module) {
       .def(py::init<>(), "Creates the defaults.")
       .def_readwrite("first_requests", &Heuristics::first_requests)
       .def_readwrite("look_ahead", &Heuristics::look_ahead)
-      .def_readwrite("smallest_tensor", &Heuristics::smallest_tensor)
+      .def_readwrite("most_shrinkage", &Heuristics::most_shrinkage)
       .def_readwrite("most_growth", &Heuristics::most_growth)
       .def_readwrite("most_stretches", &Heuristics::most_stretches)
       .def_readwrite("small_block", &Heuristics::small_block)

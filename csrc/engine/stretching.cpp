@@ -21,6 +21,8 @@ using Guard = std::lock_guard<Spinlock>;
 Engine::Outgrown Engine::outgrown_by(RequestKey key) noexcept {
   const SlotIndex request = replayer_->too_large();
   if (request == kNoSlot || replayer_->rows() == nullptr) return {};
+  // Small blocks cost little in windows, and their number and sizes may follow no length.
+  if (key_bytes(key) < heuristics_.small_block) return {};
   if (stretching_ || settling_ > 0 || stretches_left_ == 0) return {};
   if (key_bytes(key) <= (*replayer_->rows())[request].bytes) return {};
   stretching_ = true;

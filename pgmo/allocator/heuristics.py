@@ -177,10 +177,11 @@ class Heuristics:
     32 served most bytes; from 40 on more requests were taken for those of another layer than found.
     """
 
-    smallest_tensor: int = 512
-    """Size below which a request is not taken for a larger one at another length.
+    most_shrinkage: int = 256
+    """Ratio by which a varying request may be smaller than planned, while its size is not known.
 
-    Unit: bytes. Reason: a number that is logged is none of the tensors that a plan has there.
+    Unit: ratio. Reason: what grows with the square of a length has this one at a sixteenth of it. A
+    number that is logged is smaller still than the tensors that a plan has there.
     """
 
     most_growth: int = 4

@@ -19,7 +19,9 @@ Replayer::Match Replayer::resynchronise(RequestKey key) {
 
 // One request may pass over smaller ones: in windows they cost little.
 SlotIndex Replayer::find_past_smaller(RequestKey key) const noexcept {
-  const SlotIndex until = window_end();
+  // Where the next one may have this size for all that is known, only few were left out.
+  const bool open = may_vary_to(cursor_, key) && sizes_.is_open(cursor_);
+  const SlotIndex until = open ? std::min(plan_.requests(), cursor_ + 4) : window_end();
   SlotIndex request = cursor_;
   while (request < until && !sizes_.is_known(request, key)) request = plan_.next_as_large(request);
   return request < until ? request : kNoSlot;
@@ -60,6 +62,9 @@ SlotIndex Replayer::find_second(RequestKey key) noexcept {
 // contradict it.
 Replayer::Match Replayer::match_unknown_size(RequestKey key) {
   if (!may_vary_to(cursor_, key)) return {kNoSlot, Miss::kUnknown};
+  // What is known of the next one counts more than what may be of this one.
+  const SlotIndex next = cursor_ + 1;
+  if (next < plan_.requests() && sizes_.is_known(next, key)) return take(next, key);
   if (sizes_.is_open(cursor_)) return take(cursor_, key);
   if (missed_ == kNoKey) return {kNoSlot, Miss::kUnknown};
   if (may_vary_to(cursor_, missed_) && may_vary_to(cursor_ + 1, key)) {
@@ -87,9 +92,8 @@ bool Replayer::may_vary_to(SlotIndex request, RequestKey key) const noexcept {
   if (key_stream(own) != key_stream(key)) return false;
   const Bytes planned = key_bytes(own);
   const Bytes bytes = key_bytes(key);
-  const bool is_number =
-      bytes < heuristics_.smallest_tensor && planned >= heuristics_.smallest_tensor;
-  return !is_number && bytes <= heuristics_.most_growth * planned;
+  return bytes >= planned / heuristics_.most_shrinkage &&
+         bytes <= planned * heuristics_.most_growth;
 }
 
 // It is this request; whether there is room for it is another question.

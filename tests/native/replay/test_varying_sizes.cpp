@@ -11,8 +11,8 @@ using namespace pgmo::test;
 
 TEST(a_number_is_no_tensor_at_another_size) {
   ReplayerFixture f({varying(100'000, 2, 0), slot(30'000, 2, 200'000)});
-  CHECK_EQ(f.serve(kDefaults.smallest_tensor - 1), kUnplanned);
-  CHECK_EQ(f.serve(kDefaults.smallest_tensor), 0);
+  CHECK_EQ(f.serve(100'000 / kDefaults.most_shrinkage - 1), kUnplanned);
+  CHECK_EQ(f.serve(100'000 / kDefaults.most_shrinkage), 0);
   CHECK_EQ(f.serve(30'000), 200'000);
 }
 

@@ -252,7 +252,7 @@ def test_model_changed_in_the_middle_of_an_iteration(adapter):
         run(loop, session, 6)
         loop.layers[2:4] = [12_345, 54_321, 99_999]
         run(loop, session, 10)
-    assert session.history[7].hit_rate > 0.6  # learned at once, but for the gradients
+    assert session.history[7].hit_rate > 0.5  # what comes as before is found
     assert session.history[-1].hit_rate == 1
 
 
