@@ -19,7 +19,7 @@ from pgmo.allocator.session.threads.card_memory import card_memory
 from pgmo.errors import ShareError
 from pgmo.locks import new_lock
 from pgmo.share.address import PRIORITY, VARIABLE
-from pgmo.share.client import Answer, Card, Client, Holder
+from pgmo.share.client import Client, MemoryHolder, Registration, TurnAnswer
 from pgmo.share.protocol import MOST_PRIORITY
 from pgmo.world import world
 
@@ -62,7 +62,7 @@ class ProcessTurns:
         with self._asking:
             with self._guard:
                 self._inside = {one for one in self._inside if one[1] is None or one[1].is_alive()}
-            if self._client.take() is Answer.PASS:
+            if self._client.take() is TurnAnswer.PASS:
                 self._told(PASSED_OVER)
             with self._guard:
                 self._inside.add((session, None if opening else threading.current_thread()))
@@ -144,11 +144,11 @@ def leave(session: object, device: str, turns: ProcessTurns) -> None:
 
 
 def _client(
-    address: Path, key: str, total: int, holder: Holder, told: Callable[[str], object]
+    address: Path, key: str, total: int, holder: MemoryHolder, told: Callable[[str], object]
 ) -> Client:
     name = os.path.basename(sys.argv[0]) if sys.argv and sys.argv[0] else "python"
-    card = Card(key, total, name, _priority(told))
-    return Client(address, card, holder, told)
+    registration = Registration(key, total, name, _priority(told))
+    return Client(address, registration, holder, told)
 
 
 def _priority(told: Callable[[str], object]) -> int:

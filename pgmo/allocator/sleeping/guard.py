@@ -11,7 +11,7 @@ from pgmo.allocator.sleeping.storages import listed
 from pgmo.errors import SessionError
 
 
-class Watch:
+class SleepGuard:
     """Refuses steps of optimizers and calls of modules, as long as it is on.
 
     Args:
