@@ -18,7 +18,7 @@ namespace py = pybind11;
 namespace pgmo {
 namespace {
 
-struct Block {
+struct BlockObject {
   PyObject_HEAD std::shared_ptr<Engine> engine;
   std::uintptr_t address;
   PyObject* memory;  // what the framework has provided; null for slots
@@ -28,7 +28,7 @@ struct Block {
 bool ended = false;
 
 void destroy(PyObject* self) {
-  Block* block = reinterpret_cast<Block*>(self);
+  BlockObject* block = reinterpret_cast<BlockObject*>(self);
   // An arena that goes back with its last block calls Python code, perhaps while an exception makes
   // its way up through the program.
   const py::error_scope pending;
@@ -43,14 +43,14 @@ void destroy(PyObject* self) {
 
 PyTypeObject* make_type() {
   static PyMemberDef members[] = {
-      {"address", T_ULONGLONG, offsetof(Block, address), READONLY, "Where the block is."},
+      {"address", T_ULONGLONG, offsetof(BlockObject, address), READONLY, "Where the block is."},
       {nullptr, 0, 0, 0, nullptr}};
   static PyType_Slot slots[] = {
       {Py_tp_dealloc, reinterpret_cast<void*>(&destroy)},
       {Py_tp_members, members},
       {Py_tp_doc, const_cast<char*>("Owns one block; its end releases the block.")},
       {0, nullptr}};
-  static PyType_Spec spec = {"pgmo._core.Block", sizeof(Block), 0,
+  static PyType_Spec spec = {"pgmo._core.Block", sizeof(BlockObject), 0,
                              Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION, slots};
   PyObject* type = PyType_FromSpec(&spec);
   if (type == nullptr) throw py::error_already_set();
@@ -69,7 +69,7 @@ py::object make_block(const std::shared_ptr<Engine>& engine, void* address,
     (void)engine->release(address);
     throw error;
   }
-  Block* block = reinterpret_cast<Block*>(made);
+  BlockObject* block = reinterpret_cast<BlockObject*>(made);
   new (&block->engine) std::shared_ptr<Engine>(engine);
   block->address = reinterpret_cast<std::uintptr_t>(address);
   block->memory = memory.inc_ref().ptr();
