@@ -12,6 +12,7 @@ TYPES = {
     r"typing\.SupportsInt \| typing\.SupportsIndex": "int",
     r"typing\.SupportsFloat \| typing\.SupportsIndex": "float",
     r"typing\.Annotated\[numpy\.typing\.ArrayLike, (numpy\.\w+)\]": r"numpy.typing.NDArray[\1]",
+    r"\*args, \*\*kwargs\):": "*args: typing.Any, **kwargs: typing.Any) -> typing.Any:",
 }
 """What pybind11 would take, and what pgmo hands over: nothing is converted on the way."""
 

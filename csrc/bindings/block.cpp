@@ -5,10 +5,6 @@
 
 #include "bindings/block.hpp"
 
-#include <structmember.h>
-
-#include <cstdint>
-#include <new>
 #include <utility>
 
 #include "bindings/module.hpp"
@@ -19,8 +15,8 @@ namespace pgmo {
 namespace {
 
 struct BlockObject {
-  PyObject_HEAD std::shared_ptr<Engine> engine;
-  std::uintptr_t address;
+  PyObject_HEAD Engine* engine;
+  void* address;
   PyObject* memory;  // what the framework has provided; null for slots
 };
 
@@ -33,22 +29,17 @@ void destroy(PyObject* self) {
   // its way up through the program.
   const py::error_scope pending;
   // First, so that the engine hears of the end before the framework uses the memory again.
-  if (!ended) (void)block->engine->release(reinterpret_cast<void*>(block->address));
+  if (!ended) (void)block->engine->release(block->address);
   Py_XDECREF(block->memory);
-  block->engine.~shared_ptr();
   PyTypeObject* type = Py_TYPE(self);
   type->tp_free(self);
   Py_DECREF(type);
 }
 
 PyTypeObject* make_type() {
-  static PyMemberDef members[] = {
-      {"address", T_ULONGLONG, offsetof(BlockObject, address), READONLY, "Where the block is."},
-      {nullptr, 0, 0, 0, nullptr}};
   static PyType_Slot slots[] = {
       {Py_tp_dealloc, reinterpret_cast<void*>(&destroy)},
-      {Py_tp_members, members},
-      {Py_tp_doc, const_cast<char*>("Owns one block; its end releases the block.")},
+      {Py_tp_doc, const_cast<char*>("Owner of one block; its destruction releases the block.")},
       {0, nullptr}};
   static PyType_Spec spec = {"pgmo._core.Block", sizeof(BlockObject), 0,
                              Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION, slots};
@@ -61,25 +52,22 @@ PyTypeObject* block_type = nullptr;
 
 }  // namespace
 
-py::object make_block(const std::shared_ptr<Engine>& engine, void* address,
-                      const py::object& memory) {
+py::object make_block(Engine& engine, void* address, const py::object& memory) {
   PyObject* made = block_type->tp_alloc(block_type, 0);
   if (made == nullptr) {
     const py::error_already_set error;
-    (void)engine->release(address);
+    (void)engine.release(address);
     throw error;
   }
   BlockObject* block = reinterpret_cast<BlockObject*>(made);
-  new (&block->engine) std::shared_ptr<Engine>(engine);
-  block->address = reinterpret_cast<std::uintptr_t>(address);
+  block->engine = &engine;
+  block->address = address;
   block->memory = memory.inc_ref().ptr();
   return py::reinterpret_steal<py::object>(made);
 }
 
 void bind_block(py::module_& module) {
   block_type = make_type();
-  module.attr("Block") =
-      py::reinterpret_borrow<py::object>(reinterpret_cast<PyObject*>(block_type));
   module.def(
       "end_blocks", [](bool on) { ended = on; }, py::arg("on") = true,
       "From now on blocks end without being released: the interpreter is ending.");

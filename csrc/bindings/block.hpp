@@ -4,14 +4,12 @@
 
 #include <pybind11/pybind11.h>
 
-#include <memory>
-
 #include "engine/engine.hpp"
 
 namespace pgmo {
 
-// An object whose end releases the block, and then lets go of `memory`, which may be empty.
-pybind11::object make_block(const std::shared_ptr<Engine>& engine, void* address,
-                            const pybind11::object& memory);
+// Return an object that releases the block when it is destroyed, and `memory`, which may be empty,
+// afterwards. The engine is never destroyed.
+pybind11::object make_block(Engine& engine, void* address, const pybind11::object& memory);
 
 }  // namespace pgmo

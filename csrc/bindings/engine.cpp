@@ -6,7 +6,6 @@
 
 #include <optional>
 
-#include "bindings/block.hpp"
 #include "bindings/module.hpp"
 #include "pages/c_api.hpp"
 
@@ -374,29 +373,7 @@ void bind_engine(py::module_& module) {
           [](Engine& engine, std::uintptr_t pointer) {
             return engine.release(reinterpret_cast<void*>(pointer));
           },
-          py::arg("pointer"), "True: it was a slot. False: hand it to the framework.")
-      .def(
-          "allocate_block",
-          [](const std::shared_ptr<Engine>& engine, std::size_t bytes,
-             std::uint64_t stream) -> py::object {
-            void* address = engine->allocate(bytes, stream);
-            if (address == nullptr) return py::none();
-            return make_block(engine, address, py::object());
-          },
-          py::arg("bytes"), py::arg("stream"),
-          "A slot as an object, the end of which frees it, or None: ask the framework.")
-      .def(
-          "adopt_block",
-          [](const std::shared_ptr<Engine>& engine, std::uintptr_t pointer, std::size_t bytes,
-             std::uint64_t stream, const py::object& memory) -> py::object {
-            void* address = reinterpret_cast<void*>(pointer);
-            if (!engine->adopt(address, bytes, stream)) return py::none();
-            return make_block(engine, address, memory);
-          },
-          py::arg("pointer"), py::arg("bytes"), py::arg("stream"), py::arg("memory"),
-          "An object, the end of which releases a block that the framework provided, and then "
-          "lets\n"
-          "go of `memory`. None: the engine need not hear of it.");
+          py::arg("pointer"), "True: it was a slot. False: hand it to the framework.");
 }
 
 }  // namespace pgmo

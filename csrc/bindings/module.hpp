@@ -10,6 +10,7 @@ void bind_alignment(pybind11::module_& module);
 void bind_packing(pybind11::module_& module);
 void bind_baseline(pybind11::module_& module);
 void bind_block(pybind11::module_& module);
+void bind_cupy_allocator(pybind11::module_& module);
 void bind_engine(pybind11::module_& module);
 void bind_heuristics(pybind11::module_& module);
 void bind_pages(pybind11::module_& module);

@@ -9,6 +9,7 @@ from tests.integration import running
 
 STUB = (
     "caching_model",
+    "cupy_allocator",
     "estimates",
     "fakecuda_card",
     "fakecuda_extrapolation",

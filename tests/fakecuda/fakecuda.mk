@@ -15,12 +15,12 @@ FAKECUDA_PARALLEL ?= --numprocesses logical --maxprocesses 4 --dist worksteal
 
 # PyPI's wheels of torch for Linux are CUDA builds. The environment keeps itself out of git.
 $(FAKECUDA_VENV)/bin/python:
-	@echo "Installs the CUDA build of torch $(FAKECUDA_TORCH) in $(FAKECUDA_VENV): several gigabytes"
+	@echo "Installs the CUDA build of torch $(FAKECUDA_TORCH), and CuPy, in $(FAKECUDA_VENV): several gigabytes"
 	$(PYTHON) -m venv $(FAKECUDA_VENV)
 	@echo '*' > $(FAKECUDA_VENV)/.gitignore
 	$(FAKECUDA_VENV)/bin/python -m pip install --quiet --upgrade pip
 	PIP_CONSTRAINT= $(FAKECUDA_VENV)/bin/python -m pip install --quiet --editable '.[dev]' \
-	  torch==$(FAKECUDA_TORCH) || { rm -rf $(FAKECUDA_VENV); exit 1; }
+	  torch==$(FAKECUDA_TORCH) 'cupy-cuda13x>=14' || { rm -rf $(FAKECUDA_VENV); exit 1; }
 
 .PHONY: fakecuda
 fakecuda: $(FAKECUDA_PYTHON)
@@ -41,6 +41,7 @@ ESTIMATES_PYTHON ?= $(PYTHON)
 .PHONY: bench-fakecuda
 bench-fakecuda: fakecuda  ## measure device memory on the CUDA build of PyTorch, without a GPU
 	$(FAKECUDA_PYTHON) bench/fakecuda_memory.py --stub $(FAKECUDA_OUT)
+	$(FAKECUDA_PYTHON) bench/cupy_allocator.py --stub $(FAKECUDA_OUT)
 	$(FAKECUDA_PYTHON) bench/fakecuda_extrapolation.py --stub $(FAKECUDA_OUT)
 	$(FAKECUDA_PYTHON) bench/fakecuda_recompute.py --stub $(FAKECUDA_OUT)
 	$(FAKECUDA_PYTHON) bench/fakecuda_card.py --stub $(FAKECUDA_OUT)

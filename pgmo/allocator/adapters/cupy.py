@@ -16,13 +16,7 @@ from typing import Any
 from pgmo import _core
 from pgmo.allocator.adapters.adapter import Adapter, Memory
 from pgmo.allocator.adapters.card import CONCURRENT_MANAGED_ACCESS, Card
-from pgmo.allocator.adapters.cupy_allocator import (
-    CupyAllocator,
-    Route,
-    StreamNumbers,
-    exchange,
-    is_out_of_memory,
-)
+from pgmo.allocator.adapters.cupy_allocator import current_or_over_it, exchange, is_out_of_memory
 from pgmo.allocator.adapters.managed_hints import Hints
 from pgmo.errors import AdapterError
 from pgmo.locks import new_lock
@@ -69,10 +63,7 @@ class Cupy(Adapter):
     """
 
     name = "cupy"
-    note = ""
     alignment = ALIGNMENT
-    pages = False
-    seat = 0
 
     def __init__(self, index: int) -> None:
         cupy = imported_cupy()
@@ -80,22 +71,9 @@ class Cupy(Adapter):
         self.device = f"cuda:{index}"
         self.version = str(cupy.__version__)
         self._cuda = cupy.cuda
-        self._allocator: CupyAllocator | None = None
-        # Arrays may outlive every Python object here, and their blocks are the engine's.
+        self._allocator: _core.CupyAllocator | None = None
         self.engine = _core.Engine()
-        self.engine.keep_forever()
-        self._route = Route(self.engine, self._streams())
-
-    def _streams(self) -> StreamNumbers:
-        return StreamNumbers(self._cuda.runtime.streamIsCapturing)
-
-    @property
-    def steps_aside(self) -> str:
-        """Return "": an arena suits this allocator."""
-        return ""
-
-    def choose_pages(self, wanted: bool, limit: int) -> None:
-        """The framework has no pages of ours."""
+        self._route = _core.CupyRoute(self.engine)
 
     def install(self) -> None:
         """Wraps CuPy's current allocator; nothing happens if that is ours already.
@@ -103,16 +81,12 @@ class Cupy(Adapter):
         Inside of `cupy.cuda.using_allocator` that is the one of this thread, and so is ours.
         """
         with _installing:
-            current = self._cuda.get_allocator()
-            if isinstance(current, CupyAllocator):
-                allocator = current
-            else:
-                allocator = CupyAllocator(self._cuda, current)
+            allocator = current_or_over_it(self._cuda)
+            if self._cuda.get_allocator() is not allocator:
                 exchange(self._cuda, allocator)
             if self._allocator is not allocator:
                 self._detach()
-                # A new process, or a new session, begins to count anew.
-                self._route.streams = self._streams()
+                self._route.forget_streams()  # a new process, or a new session
                 self._allocator = allocator
             allocator.attach(self.index, self._route)
 
@@ -146,7 +120,7 @@ class Cupy(Adapter):
         Raises:
             AdapterError: when the allocator beneath has not so much memory.
         """
-        handle = self._route.streams.handle(stream)
+        handle = self._route.handle(stream)
         if handle is None:
             return None
         with self._cuda.Device(self.index), self._stream_of(handle):
@@ -209,15 +183,9 @@ class Cupy(Adapter):
             with self._cuda.Device(self.index):
                 free()
 
-    def spare_memory(self, on: bool) -> None:
-        """Nothing to do: CuPy's pools have no such choice."""
-
     def advise(self, text: str) -> None:
         """Set the text that out-of-memory errors add, as a note (PEP 678)."""
         self._route.advice = text
-
-    def baseline(self) -> None:
-        """Return None: CuPy's pool is not modelled."""
 
 
 def cupy_card(cuda: Any, index: int) -> Card:
@@ -260,7 +228,7 @@ def cupy_adapter(index: int | None = None) -> Cupy:
         return _adapters[index]
 
 
-def cupy_allocator() -> CupyAllocator:
+def cupy_allocator() -> _core.CupyAllocator:
     """An allocator for `cupy.cuda.set_allocator`, over the one that is current.
 
     `pgmo.optimize(framework="cupy")` needs no such call: it installs the same allocator and takes
@@ -276,8 +244,6 @@ def cupy_allocator() -> CupyAllocator:
     Example:
         >>> cupy.cuda.set_allocator(pgmo.cupy_allocator())  # doctest: +SKIP
     """
-    cuda = imported_cupy().cuda
-    current = cuda.get_allocator()
-    allocator = current if isinstance(current, CupyAllocator) else CupyAllocator(cuda, current)
+    allocator = current_or_over_it(imported_cupy().cuda)
     allocator.stays = True
     return allocator

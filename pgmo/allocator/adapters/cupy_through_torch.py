@@ -12,7 +12,8 @@ import atexit
 from collections.abc import Callable
 from typing import Any
 
-from pgmo.allocator.adapters.cupy_allocator import LEGACY, PER_THREAD, CupyAllocator
+from pgmo import _core
+from pgmo.allocator.adapters.cupy_allocator import LEGACY, PER_THREAD
 from pgmo.allocator.adapters.torch_cuda_source import torch_with_cuda
 from pgmo.errors import AdapterError
 from pgmo.profiler.tagging.cupy_module import imported_cupy
@@ -110,6 +111,6 @@ def allocates_through_torch(cuda: Any) -> bool:
         False
     """
     current = cuda.get_allocator()
-    while isinstance(current, CupyAllocator):
+    while isinstance(current, _core.CupyAllocator):
         current = current.upstream
     return any(getattr(current, "__self__", None) is one for one in _made)

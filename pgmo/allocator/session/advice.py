@@ -16,6 +16,11 @@ GOOD_SHARE = 0.999
 """Share of an iteration's bytes from slots below which the misses are explained when memory runs
 out."""
 
+_GO_FURTHER = (
+    "To go further: a smaller batch, or pgmo.recompute. `pgmo fit --what-if` says by how much each "
+    "way helps."
+)
+
 
 def while_recording(*, pages: bool) -> str:
     """For a session that has no plan yet.
@@ -30,9 +35,7 @@ def while_recording(*, pages: bool) -> str:
     if pages:
         return (
             "pgmo is still recording, and pages serve the program meanwhile, so a plan would need "
-            "hardly less.\n"
-            "To go further: a smaller batch, or pgmo.recompute. `pgmo fit --what-if` says by how "
-            "much each way helps."
+            f"hardly less.\n{_GO_FURTHER}"
         )
     return (
         "pgmo is still recording: until it has a plan, memory is as fragmented as without it.\n"
@@ -53,11 +56,7 @@ def without_plan(reason: str, *, pages: bool) -> str:
         'pgmo has no plan for this program: its iterations do not repeat. Pages serve it.'
     """
     serves = "Pages serve" if pages else "The framework's own allocator serves"
-    return (
-        f"pgmo has no plan for this program: {reason}. {serves} it.\n"
-        "To go further: a smaller batch, or pgmo.recompute. `pgmo fit --what-if` says by how much "
-        "each way helps."
-    )
+    return f"pgmo has no plan for this program: {reason}. {serves} it.\n{_GO_FURTHER}"
 
 
 def while_replaying(

@@ -10,22 +10,22 @@ from weakref import WeakSet
 from pgmo.allocator.sleeping.storages import listed
 from pgmo.errors import SessionError
 
+_ADVICE = ": call session.resume() before, or leave the phase in which it sleeps"
+
 
 class SleepGuard:
     """Refuses steps of optimizers and calls of modules, as long as it is on.
 
     Args:
         objects: optimizers and modules, among others.
-        advice: what to do, as the end of a sentence.
     """
 
-    def __init__(self, objects: object, advice: str) -> None:
+    def __init__(self, objects: object) -> None:
         import torch
         from torch.nn.modules.module import register_module_forward_pre_hook
         from torch.optim.optimizer import register_optimizer_step_pre_hook
         from torch.utils.weak import WeakIdKeyDictionary
 
-        self._advice = advice
         self._sleeping: WeakSet[Any] = WeakSet()
         self._tensors = WeakIdKeyDictionary()  # parameters among them
         self._handles: list[Any] = []
@@ -45,14 +45,14 @@ class SleepGuard:
     def _refuse_step(self, optimizer: Any, args: Any, kwargs: Any) -> None:
         del args, kwargs  # the frame of an error would hold them
         if optimizer in self._sleeping:
-            raise SessionError(f"the state of this {type(optimizer).__name__} sleeps{self._advice}")
+            raise SessionError(f"the state of this {type(optimizer).__name__} sleeps{_ADVICE}")
         if any(one in self._tensors for group in optimizer.param_groups for one in group["params"]):
-            raise SessionError(f"parameters of this {type(optimizer).__name__} sleep{self._advice}")
+            raise SessionError(f"parameters of this {type(optimizer).__name__} sleep{_ADVICE}")
 
     def _refuse_call(self, module: Any, args: Any) -> None:
         del args
         if module in self._sleeping:
-            raise SessionError(f"the memory of this {type(module).__name__} sleeps{self._advice}")
+            raise SessionError(f"the memory of this {type(module).__name__} sleeps{_ADVICE}")
 
     def end(self) -> None:
         """They may be used again."""

@@ -3,23 +3,9 @@
 from dataclasses import dataclass
 from typing import Literal
 
-from pgmo.errors import OptionError
 from pgmo.units import format_bytes
 
 State = Literal["host", "drop"]
-
-
-def check_state(state: object) -> None:
-    """Checks what was said of the contents of what sleeps.
-
-    Raises:
-        OptionError: when that is nothing that can be done with them.
-
-    Example:
-        >>> check_state("host")
-    """
-    if state not in ("host", "drop"):
-        raise OptionError(f"state={state!r} is neither 'host' nor 'drop'")
 
 
 @dataclass(frozen=True)

@@ -21,17 +21,15 @@ from pgmo.allocator.adapters.find import cuda_adapter
 from pgmo.allocator.adapters.optimizer_state import stepped
 from pgmo.allocator.sleeping.guard import SleepGuard
 from pgmo.allocator.sleeping.host_copy import HostCopy
-from pgmo.allocator.sleeping.released import Released, State, check_state
+from pgmo.allocator.sleeping.released import Released, State
 from pgmo.allocator.sleeping.storages import bytes_within, listed, storages
-from pgmo.errors import PgmoError, SessionError
+from pgmo.errors import OptionError, PgmoError, SessionError
 from pgmo.units import format_bytes
 
 NO_PAGES = (
     "no state sleeps here: that takes pages of a CUDA device, which this session does not have; "
     "arenas alone are given back"
 )
-
-_ADVICE = ": call session.resume() before, or leave the phase in which it sleeps"
 
 
 @dataclass(eq=False)
@@ -103,7 +101,8 @@ class Sleeping:
             OptionError: when something else is among the objects.
             SessionError: while a graph is captured, when nothing can sleep.
         """
-        check_state(state)
+        if state not in ("host", "drop"):
+            raise OptionError(f"state={state!r} is neither 'host' nor 'drop'")
         cuda = self._cuda
         if cuda is None:
             if objects is not None and self._adapter.name == "torch":
@@ -119,7 +118,7 @@ class Sleeping:
         try:
             copy = HostCopy(cuda, runs) if state == "host" else None
             cuda.synchronize()
-            guard = SleepGuard(objects, _ADVICE)
+            guard = SleepGuard(objects)
         except BaseException:
             _core.get_up(cuda.space, number)
             raise

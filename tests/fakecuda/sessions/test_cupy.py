@@ -1,4 +1,4 @@
-"""CuPy beside the CUDA build of PyTorch. CuPy itself is replaced: it does not run on the stub."""
+"""CuPy beside the CUDA build of PyTorch. CuPy is replaced."""
 
 import os
 

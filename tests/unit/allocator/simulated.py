@@ -126,8 +126,8 @@ class SimulatedAdapter(Adapter):
 
 
 def open_session(adapter: SimulatedAdapter, **options: object) -> Session:
-    """A session over a simulated framework; tags need torch, so they are off."""
-    return Session(Options(tags=False, **options), lambda: adapter)  # type: ignore[arg-type]
+    """A session over a simulated framework; tags need torch, so they are off by default."""
+    return Session(Options(**{"tags": False, **options}), lambda: adapter)  # type: ignore[arg-type]
 
 
 class Loop:

@@ -12,14 +12,14 @@ import os
 import sys
 import threading
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
 from pgmo.allocator.adapters.adapter import Adapter
 from pgmo.allocator.session.threads.card_memory import card_memory
-from pgmo.errors import ShareError
 from pgmo.locks import new_lock
 from pgmo.share.address import PRIORITY, VARIABLE
-from pgmo.share.client import Client, MemoryHolder, Registration, TurnAnswer
+from pgmo.share.client import Client, Registration, TurnAnswer
 from pgmo.share.protocol import MOST_PRIORITY
 from pgmo.world import world
 
@@ -126,7 +126,9 @@ def join(
         if found is None:
             return None
         holder, key, total = found
-        client = _client(Path(path), key, total, holder, warn)
+        name = os.path.basename(sys.argv[0]) if sys.argv and sys.argv[0] else "python"
+        registration = Registration(key, total, name, _priority(warn))
+        client = Client(Path(path), registration, holder, warn)
         _turns[adapter.device] = ProcessTurns(client, warn), set()
     turns, users = _turns[adapter.device]
     users.add(session)
@@ -143,21 +145,10 @@ def leave(session: object, device: str, turns: ProcessTurns) -> None:
         turns.close()
 
 
-def _client(
-    address: Path, key: str, total: int, holder: MemoryHolder, told: Callable[[str], object]
-) -> Client:
-    name = os.path.basename(sys.argv[0]) if sys.argv and sys.argv[0] else "python"
-    registration = Registration(key, total, name, _priority(told))
-    return Client(address, registration, holder, told)
-
-
-def _priority(told: Callable[[str], object]) -> int:
+def _priority(warn: Callable[[str], object]) -> int:
     text = os.environ.get(PRIORITY, "0")
-    try:
-        value = int(text)
-        if abs(value) > MOST_PRIORITY:
-            raise ShareError
-    except (ValueError, ShareError):
-        told(f"{PRIORITY}={text}: give a whole number from -{MOST_PRIORITY} to {MOST_PRIORITY}")
-        return 0
-    return value
+    with suppress(ValueError):
+        if abs(int(text)) <= MOST_PRIORITY:
+            return int(text)
+    warn(f"{PRIORITY}={text}: give a whole number from -{MOST_PRIORITY} to {MOST_PRIORITY}")
+    return 0

@@ -5,8 +5,8 @@ import sys
 import pytest
 
 import pgmo
+from pgmo import _core
 from pgmo.allocator.adapters import cupy as adapter
-from pgmo.allocator.adapters.cupy_allocator import CupyAllocator
 from pgmo.errors import AdapterError, OptionError
 from tests.unit import fake_cupy
 from tests.unit.allocator.cupy_program import Program
@@ -83,7 +83,7 @@ def test_an_allocator_on_top_stays_and_ours_passes_on(cupy):
 
             cupy.cuda.set_allocator(on_top)
     assert cupy.cuda.get_allocator() is on_top
-    assert isinstance(inner, CupyAllocator)
+    assert isinstance(inner, _core.CupyAllocator)
     assert type(alloc(cupy, 100).mem).__name__ == "PooledMemory"
     loop.finish()
     with pgmo.optimize(framework="cupy") as session:  # the old one in the chain does nothing

@@ -3,7 +3,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pgmo.profiler.iterations.step_finder import best_effort, compare, find_all, find_steady
+from pgmo.profiler.iterations.step_finder import (
+    best_effort,
+    compare,
+    find_all,
+    find_repeated,
+    find_steady,
+)
 from pgmo.profiler.recording import make_events, split
 
 
@@ -95,6 +101,24 @@ def test_structures_that_take_turns():
     assert find_steady(iterations[:2]) is None
     assert sorted(find_steady(iterations[:3]).rows) == [0, 2]
     assert [sorted(steady.rows) for steady in find_all(iterations)] == [[1, 3], [0, 2]]
+
+
+@pytest.mark.parametrize(
+    ("turns", "members"),
+    [
+        ("baaa", [1, 2, 3]),
+        ("abaaa", None),  # in turn
+        ("aaab", None),
+        ("bba", None),
+        ("abbb", [1, 2, 3]),
+        ("", None),
+    ],
+)
+def test_what_all_iterations_repeat_from_one_of_them_on(turns, members):
+    networks = {"a": [8, 4], "b": [8, 4, 99]}
+    found = find_repeated(_iterations(*(networks[turn] for turn in turns)))
+    assert [sorted(one.rows) for one in found] == ([members] if members else [])
+    assert all(one.kind == "exact" for one in found)
 
 
 def test_every_length_is_another():

@@ -1,0 +1,61 @@
+"""Which iterations are recorded with tags."""
+
+import random
+from types import TracebackType
+
+import pytest
+
+from pgmo.allocator import heuristics
+from pgmo.allocator.session import recorder
+from tests.unit.allocator.simulated import open_session
+
+
+class CountingTagger:
+    """Counts the iterations that are tagged."""
+
+    tags = ()
+    compiled = False
+    entered = 0
+
+    def __init__(self, *_: object) -> None:
+        pass
+
+    def __enter__(self) -> "CountingTagger":
+        CountingTagger.entered += 1
+        return self
+
+    def __exit__(
+        self,
+        _kind: type[BaseException] | None,
+        _error: BaseException | None,
+        _trace: TracebackType | None,
+    ) -> None:
+        pass
+
+
+@pytest.fixture
+def tagged(monkeypatch):
+    monkeypatch.setattr(recorder, "Tagger", CountingTagger)
+    monkeypatch.setattr(CountingTagger, "entered", 0)
+    return lambda: CountingTagger.entered
+
+
+def iterations_without_repetition(adapter, times):
+    chance = random.Random(1)
+    with open_session(adapter, tags=True) as session:
+        for _ in range(times):
+            with session.iteration():
+                for _ in range(chance.randint(5, 50)):
+                    adapter.free(adapter.request(64 * chance.randint(1, 10_000)))
+        return session.summary().recorded
+
+
+def test_one_iteration_is_tagged_however_often_a_program_is_recorded(adapter, tagged):
+    assert iterations_without_repetition(adapter, 60) > 10
+    assert tagged() == 1
+
+
+def test_another_one_is_tagged_after_many_iterations(adapter, tagged, monkeypatch):
+    monkeypatch.setattr(heuristics, "current", heuristics.Heuristics(longest_backoff=16))
+    iterations_without_repetition(adapter, 60)
+    assert 1 < tagged() <= 4
