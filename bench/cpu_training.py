@@ -23,7 +23,7 @@ from typing import Any
 from _machine import Seconds, add_common_options, write_result
 
 from pgmo.demo.agreement import Agreement, agreement
-from pgmo.demo.job import Job, Outcome
+from pgmo.demo.job import Outcome, TrainingJob
 from pgmo.demo.launch import launch, worker_environment
 from pgmo.demo.network import NAMES
 from pgmo.units import format_bytes
@@ -49,9 +49,9 @@ class Contender:
     name: str
     preload: str = ""
 
-    def job(self, network: str, iterations: int, folder: str) -> Job:
+    def job(self, network: str, iterations: int, folder: str) -> TrainingJob:
         """What its worker is asked to do."""
-        job = Job(network, "default", iterations)
+        job = TrainingJob(network, "default", iterations)
         if self.name == "pgmo":
             return replace(job, mode="pgmo", save_as=f"{folder}/{network}")
         if self.name == "pgmo_saved_plan":
@@ -108,7 +108,7 @@ def measure(
         for player in schedule(players, repetitions):
             outcome = player.run(network, iterations, folder)
             outcomes[player.name].append(outcome)
-            step = statistics.median(outcome.seconds[Job(network, "default").steady_from :])
+            step = statistics.median(outcome.seconds[TrainingJob(network, "default").steady_from :])
             print(
                 f"{network:8}{player.name:16}{step * 1000:8.1f} ms  {format_bytes(outcome.rss)}",
                 file=sys.stderr,
@@ -119,7 +119,7 @@ def measure(
 def agree(network: str, outcomes: dict[str, list[Outcome]], iterations: int) -> Agreement:
     """Compare the bits of all runs; on a difference the first contender trains once more."""
     runs = [run for repeated in outcomes.values() for run in repeated]
-    again = Job(network, "default", iterations)
+    again = TrainingJob(network, "default", iterations)
     plain, *others = (run.results for run in runs)
     return agreement(plain, others, lambda: launch(again).results)
 
@@ -128,7 +128,7 @@ def summarise(
     network: str, outcomes: dict[str, list[Outcome]], agreed: Agreement
 ) -> list[dict[str, Any]]:
     """One row per contender: medians over repetitions, and ratios against each other one."""
-    steady = Job(network, "default").steady_from
+    steady = TrainingJob(network, "default").steady_from
     steps = {
         name: Seconds.of([statistics.median(run.seconds[steady:]) for run in runs])
         for name, runs in outcomes.items()
@@ -188,7 +188,8 @@ def main() -> None:
     if arguments.quick:
         arguments.network = arguments.network or ["lstm"]
         arguments.allocator = arguments.allocator or ["glibc", *OURS]
-        arguments.repetitions, arguments.iterations = 1, Job("lstm", "default").steady_from + 1
+        arguments.repetitions = 1
+        arguments.iterations = TrainingJob("lstm", "default").steady_from + 1
     wanted = arguments.allocator or list(names)
     if "pgmo_saved_plan" in wanted and "pgmo" not in wanted:
         parser.error("pgmo_saved_plan needs the plan that pgmo saves: add --allocator pgmo")

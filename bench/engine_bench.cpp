@@ -74,7 +74,7 @@ Sequence training_step(std::uint32_t blocks, std::uint32_t bytes) {
 }
 
 // A device whose calls cost nothing and always succeed: addresses and pages are numbers.
-class FreeDevice final : public pages::Device {
+class FreeDevice final : public pages::DeviceDriver {
  public:
   pages::Address reserve(Bytes bytes) noexcept override {
     const pages::Address address = next_address_;

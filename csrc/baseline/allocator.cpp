@@ -31,7 +31,7 @@ Bytes rounded(Bytes size, const Settings& settings) noexcept {
   return round_up(size, (Bytes{1} << (bits - 1)) / steps);
 }
 
-CachingAllocator::CachingAllocator(const Settings& settings, const Card& card)
+CachingAllocator::CachingAllocator(const Settings& settings, const CardMemory& card)
     : settings_(settings), card_(card), next_address_(kFirstAddress) {}
 
 void CachingAllocator::set_fraction(double fraction) noexcept {
@@ -54,7 +54,7 @@ void CachingAllocator::set_private(Bytes bytes) {
 
 Block* CachingAllocator::allocate(Bytes size, std::uint64_t stream) {
   size = rounded(size, settings_);
-  Pool& pool = pool_of(stream, size <= kSmallSize);
+  BlockPool& pool = pool_of(stream, size <= kSmallSize);
   Block* block = cached(pool, size);
   if (block == nullptr) {
     if (keep_ != kUnlimited) collect_garbage();
@@ -119,7 +119,7 @@ void CachingAllocator::empty_cache() {
 
 std::vector<Block*> CachingAllocator::add_segment(std::uint64_t stream, bool small, bool expandable,
                                                   const std::vector<Piece>& pieces) {
-  Pool& pool = pool_of(stream, small);
+  BlockPool& pool = pool_of(stream, small);
   Bytes size = 0;
   for (const Piece& piece : pieces) size += piece.size;
   Block* last = nullptr;
@@ -153,7 +153,7 @@ std::vector<Block*> CachingAllocator::add_segment(std::uint64_t stream, bool sma
   return blocks;
 }
 
-Pool& CachingAllocator::pool_of(std::uint64_t stream, bool small) {
+BlockPool& CachingAllocator::pool_of(std::uint64_t stream, bool small) {
   if (last_pool_ < pools_.size() && pools_[last_pool_]->stream == stream) {
     return *pools_[last_pool_ + (small ? 0 : 1)];
   }
@@ -161,15 +161,15 @@ Pool& CachingAllocator::pool_of(std::uint64_t stream, bool small) {
     if (pools_[last_pool_]->stream == stream) return *pools_[last_pool_ + (small ? 0 : 1)];
   }
   pools_.reserve(pools_.size() + 2);
-  auto small_one = std::make_unique<Pool>(stream, true);
-  auto large_one = std::make_unique<Pool>(stream, false);
+  auto small_one = std::make_unique<BlockPool>(stream, true);
+  auto large_one = std::make_unique<BlockPool>(stream, false);
   pools_.push_back(std::move(small_one));
   pools_.push_back(std::move(large_one));
   return *pools_[last_pool_ + (small ? 0 : 1)];
 }
 
 // The best fit, taken out of the pool.
-Block* CachingAllocator::cached(Pool& pool, Bytes size) noexcept {
+Block* CachingAllocator::cached(BlockPool& pool, Bytes size) noexcept {
   if (keep_ != kUnlimited) ++searches_[pool.small ? 1 : 0];
   Block* block = pool.free.at_least(size);
   if (block == nullptr) return nullptr;
@@ -189,7 +189,7 @@ Block* CachingAllocator::cached(Pool& pool, Bytes size) noexcept {
 }
 
 // Memory of the driver's; the block is in no pool.
-Block* CachingAllocator::from_driver(Pool& pool, Bytes size) {
+Block* CachingAllocator::from_driver(BlockPool& pool, Bytes size) {
   Bytes segment = kSmallSegment;
   if (size > kSmallSize) {
     segment = size < kOwnSegment ? settings_.large_segment_size : round_up(size, kRoundLarge);
@@ -210,7 +210,7 @@ void CachingAllocator::release(Block* block) noexcept {
 }
 
 // Gives back one cached block that is large enough, or several of the largest.
-bool CachingAllocator::release_oversize(Pool& pool, Bytes size) noexcept {
+bool CachingAllocator::release_oversize(BlockPool& pool, Bytes size) noexcept {
   const Bytes wanted = std::max(size, settings_.max_split_size);
   if (Block* const block = pool.free.at_least(wanted)) {
     release(block);
@@ -304,7 +304,8 @@ void CachingAllocator::took(Bytes size) noexcept {
   peak_reserved_ = std::max(peak_reserved_, reserved());
 }
 
-Block* CachingAllocator::new_block(Pool& pool, Bytes address, Bytes size, AddressSpace* space) {
+Block* CachingAllocator::new_block(BlockPool& pool, Bytes address, Bytes size,
+                                   AddressSpace* space) {
   Block* const block = store_.make();
   block->pool = &pool;
   block->address = address;

@@ -26,7 +26,7 @@ Bytes rounded(Bytes size, const Settings& settings) noexcept;
 
 class CachingAllocator {
  public:
-  CachingAllocator(const Settings& settings, const Card& card);
+  CachingAllocator(const Settings& settings, const CardMemory& card);
 
   // The share of the card that the program allows itself; below 0: no limit.
   void set_fraction(double fraction) noexcept;
@@ -72,16 +72,16 @@ class CachingAllocator {
   }
 
  private:
-  Pool& pool_of(std::uint64_t stream, bool small);
-  Block* cached(Pool& pool, Bytes size) noexcept;
-  Block* from_driver(Pool& pool, Bytes size);
-  Block* grow(Pool& pool, Bytes size);
-  Block* room_in(Pool& pool, Bytes size);
-  Block* reserve(Pool& pool);
+  BlockPool& pool_of(std::uint64_t stream, bool small);
+  Block* cached(BlockPool& pool, Bytes size) noexcept;
+  Block* from_driver(BlockPool& pool, Bytes size);
+  Block* grow(BlockPool& pool, Bytes size);
+  Block* room_in(BlockPool& pool, Bytes size);
+  Block* reserve(BlockPool& pool);
   bool map(Block* block, Bytes size);
   void unmap(Block* block);
   void release(Block* block) noexcept;
-  bool release_oversize(Pool& pool, Bytes size) noexcept;
+  bool release_oversize(BlockPool& pool, Bytes size) noexcept;
   void collect_garbage();
   void split(Block* block, Bytes size);
   void keep_free(Block* block) noexcept;
@@ -89,13 +89,13 @@ class CachingAllocator {
   void forget(Block* block) noexcept;
   void took(Bytes size) noexcept;
   bool has_room(Bytes size, Bytes most) const noexcept { return reserved() + size <= most; }
-  Block* new_block(Pool& pool, Bytes address, Bytes size, AddressSpace* space = nullptr);
+  Block* new_block(BlockPool& pool, Bytes address, Bytes size, AddressSpace* space = nullptr);
   Bytes next_address(Bytes size) noexcept;
 
   const Settings settings_;
-  const Card card_;
+  const CardMemory card_;
   BlockStore store_;
-  std::vector<std::unique_ptr<Pool>> pools_;  // of a stream two, the small one first
+  std::vector<std::unique_ptr<BlockPool>> pools_;  // of a stream two, the small one first
   std::size_t last_pool_ = 0;
   std::unordered_map<AddressSpace*, std::unique_ptr<AddressSpace>> spaces_;
   std::unordered_map<std::uint64_t, Block*> postponed_;

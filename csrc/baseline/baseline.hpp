@@ -34,7 +34,7 @@ struct Figures {
 
 class Baseline {
  public:
-  Baseline(const Settings& settings, const Card& card) : model_(settings, card) {}
+  Baseline(const Settings& settings, const CardMemory& card) : model_(settings, card) {}
 
   void set_fraction(double fraction) noexcept;
 

@@ -16,7 +16,7 @@
 
 namespace pgmo::baseline {
 
-class Pool;
+class BlockPool;
 
 // A range that is reserved for an expandable segment; memory is mapped into it page by page.
 struct AddressSpace {
@@ -29,7 +29,7 @@ struct Block {
   Bytes address = 0;
   Bytes size = 0;
   std::int64_t born = 0;  // the pool's search counter when it was freed: its age
-  Pool* pool = nullptr;
+  BlockPool* pool = nullptr;
   Block* preceding = nullptr;
   Block* following = nullptr;
   Block* left = nullptr;  // in the pool's tree of free blocks

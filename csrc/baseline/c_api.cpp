@@ -12,8 +12,8 @@ namespace pgmo::baseline {
 namespace {
 
 // The model of a device. Never destroyed: tensors outlive everything.
-struct Opened {
-  Opened(const Settings& settings, const Card& its_card)
+struct OpenedModel {
+  OpenedModel(const Settings& settings, const CardMemory& its_card)
       : model(settings, its_card),
         card(its_card.total),
         fork_lock(
@@ -27,7 +27,7 @@ struct Opened {
 };
 
 Baseline& at(pgmo_baseline* handle) noexcept {
-  return reinterpret_cast<Opened*>(handle)->model;
+  return reinterpret_cast<OpenedModel*>(handle)->model;
 }
 
 Settings settings_of(const pgmo_baseline_settings& given) {
@@ -47,7 +47,7 @@ pgmo_baseline* open(const pgmo_baseline_settings* settings, std::int64_t capacit
                     std::int64_t card) {
   try {
     return reinterpret_cast<pgmo_baseline*>(
-        new Opened(settings_of(*settings), Card{capacity, card}));
+        new OpenedModel(settings_of(*settings), CardMemory{capacity, card}));
   } catch (const std::bad_alloc&) {
     return nullptr;
   }
@@ -74,7 +74,7 @@ void fill_figures(pgmo_baseline* handle, pgmo_baseline_figures* out) {
           .peak_live = now.peak_live,
           .taken = now.taken,
           .peak_taken = now.peak_taken,
-          .card = reinterpret_cast<Opened*>(handle)->card,
+          .card = reinterpret_cast<OpenedModel*>(handle)->card,
           .requests = now.requests,
           .retries = now.retries,
           .failures = now.failures,

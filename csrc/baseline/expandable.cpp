@@ -14,7 +14,7 @@ constexpr Bytes kUnboundedSpace = Bytes{1} << 46;
 }  // namespace
 
 // Maps as much memory as is missing for a request, at the lowest address that has room.
-Block* CachingAllocator::grow(Pool& pool, Bytes size) {
+Block* CachingAllocator::grow(BlockPool& pool, Bytes size) {
   Block* block = room_in(pool, size);
   if (!block->mapped && !map(block, std::min(block->size, size))) return nullptr;
   while (block->size < size) {
@@ -30,7 +30,7 @@ Block* CachingAllocator::grow(Pool& pool, Bytes size) {
 }
 
 // The first of neighbouring blocks, free or unmapped, that have room for a request.
-Block* CachingAllocator::room_in(Pool& pool, Bytes size) {
+Block* CachingAllocator::room_in(BlockPool& pool, Bytes size) {
   for (Block* block : pool.unmapped) {
     Block* const before = block->preceding;
     if (before != nullptr && !before->busy) block = before;
@@ -45,7 +45,7 @@ Block* CachingAllocator::room_in(Pool& pool, Bytes size) {
 }
 
 // Reserves addresses for an expandable segment.
-Block* CachingAllocator::reserve(Pool& pool) {
+Block* CachingAllocator::reserve(BlockPool& pool) {
   const Bytes page = pool.small ? kSmallSegment : settings_.large_segment_size;
   const Bytes wanted = card_.total == 0 ? kUnboundedSpace : card_.total + card_.total / 8;
   const Bytes size = round_up(wanted, page);
@@ -60,7 +60,7 @@ Block* CachingAllocator::reserve(Pool& pool) {
 // Maps memory at the beginning of an unmapped block; merges it and keeps it as free. False: the
 // card has not so much.
 bool CachingAllocator::map(Block* block, Bytes size) {
-  Pool& pool = *block->pool;
+  BlockPool& pool = *block->pool;
   size = round_up(size, block->space->page);
   if (!has_room(size, card_.capacity)) return false;
   pool.unmapped.erase(block);
@@ -80,7 +80,7 @@ bool CachingAllocator::map(Block* block, Bytes size) {
 
 // Unmaps the whole pages of a free block.
 void CachingAllocator::unmap(Block* block) {
-  Pool& pool = *block->pool;
+  BlockPool& pool = *block->pool;
   AddressSpace* const space = block->space;
   const Bytes end = block->address + block->size;
   const Bytes first = space->address + round_up(block->address - space->address, space->page);

@@ -16,9 +16,9 @@ struct ByAddress {
   }
 };
 
-class Pool {
+class BlockPool {
  public:
-  Pool(std::uint64_t its_stream, bool is_small) : stream(its_stream), small(is_small) {}
+  BlockPool(std::uint64_t its_stream, bool is_small) : stream(its_stream), small(is_small) {}
 
   // Every free block, in the order of size and address.
   template <typename Visit>

@@ -28,7 +28,7 @@ struct Settings {
 };
 
 // What the card gives.
-struct Card {
+struct CardMemory {
   Bytes capacity = kUnlimited;  // bytes that the allocator can use
   Bytes total = 0;              // bytes of the whole card; 0: not known
 };

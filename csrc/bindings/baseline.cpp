@@ -21,7 +21,7 @@ namespace pgmo {
 namespace {
 
 using baseline::Block;
-using baseline::Pool;
+using baseline::BlockPool;
 
 // Blocks have numbers in Python, in the order of their requests.
 class ModelledAllocator {
@@ -54,7 +54,7 @@ class ModelledAllocator {
   // Of every free block its size, address, stream, and whether its pool is the small one.
   std::vector<std::tuple<Bytes, Bytes, std::uint64_t, bool>> free_blocks() const {
     std::vector<std::tuple<Bytes, Bytes, std::uint64_t, bool>> all;
-    model_.for_each_pool([&](const Pool& pool) {
+    model_.for_each_pool([&](const BlockPool& pool) {
       pool.for_each_free([&](const Block* block) {
         all.emplace_back(block->size, block->address, pool.stream, pool.small);
       });

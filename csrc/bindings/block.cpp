@@ -14,7 +14,7 @@ namespace py = pybind11;
 namespace pgmo {
 namespace {
 
-struct Block {
+struct BlockObject {
   PyObject_HEAD Engine* engine;
   void* address;
   PyObject* memory;  // what the framework has provided; null for slots
@@ -24,7 +24,7 @@ struct Block {
 bool ended = false;
 
 void destroy(PyObject* self) {
-  Block* block = reinterpret_cast<Block*>(self);
+  BlockObject* block = reinterpret_cast<BlockObject*>(self);
   // An arena that goes back with its last block calls Python code, perhaps while an exception makes
   // its way up through the program.
   const py::error_scope pending;
@@ -41,7 +41,7 @@ PyTypeObject* make_type() {
       {Py_tp_dealloc, reinterpret_cast<void*>(&destroy)},
       {Py_tp_doc, const_cast<char*>("Owner of one block; its destruction releases the block.")},
       {0, nullptr}};
-  static PyType_Spec spec = {"pgmo._core.Block", sizeof(Block), 0,
+  static PyType_Spec spec = {"pgmo._core.Block", sizeof(BlockObject), 0,
                              Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION, slots};
   PyObject* type = PyType_FromSpec(&spec);
   if (type == nullptr) throw py::error_already_set();
@@ -59,7 +59,7 @@ py::object make_block(Engine& engine, void* address, const py::object& memory) {
     (void)engine.release(address);
     throw error;
   }
-  Block* block = reinterpret_cast<Block*>(made);
+  BlockObject* block = reinterpret_cast<BlockObject*>(made);
   block->engine = &engine;
   block->address = address;
   block->memory = memory.inc_ref().ptr();

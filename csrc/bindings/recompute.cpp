@@ -95,7 +95,7 @@ recompute::Offloaded read_offloaded(const recompute::Replay& replay, const Indic
 
 std::pair<Bytes, double> evaluate_reruns(recompute::Replay& replay, const Places& places,
                                          const Indices& offloaded) {
-  const recompute::Outcome outcome =
+  const recompute::Evaluation outcome =
       replay.evaluate(read_reruns(replay, places), read_offloaded(replay, offloaded));
   return {outcome.peak, outcome.cost};
 }
@@ -108,7 +108,7 @@ recompute::Choice read_choice(const recompute::Step& step, const Column<std::uin
 }
 
 std::pair<Bytes, double> evaluate(recompute::Step& step, const Column<std::uint8_t>& choice) {
-  const recompute::Outcome outcome = step.evaluate(read_choice(step, choice));
+  const recompute::Evaluation outcome = step.evaluate(read_choice(step, choice));
   return {outcome.peak, outcome.cost};
 }
 

@@ -221,7 +221,7 @@ void Engine::end_iteration() {
   share_pages();
   arrange_pages();
   settle_ranges();
-  const pages::Statistics of_pages = pages_statistics();
+  const pages::PageStatistics of_pages = pages_statistics();
   const Guard guard(lock_);
   if (blocks_.recorder.active()) blocks_.recorder.step();
   close_iteration();
@@ -272,7 +272,7 @@ bool Engine::pass_iteration() {
   if (pages::Space* const space = space_.load(); space != nullptr && space->has_to_give_back()) {
     return false;
   }
-  const pages::Statistics of_pages = pages_statistics();
+  const pages::PageStatistics of_pages = pages_statistics();
   const Guard guard(lock_);
   if (!may_pass()) return false;
   Statistics then = reading(of_pages);

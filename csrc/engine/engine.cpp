@@ -157,19 +157,19 @@ Bytes Engine::size_of(const void* pointer) noexcept {
 }
 
 Statistics Engine::statistics() noexcept {
-  const pages::Statistics of_pages = pages_statistics();
+  const pages::PageStatistics of_pages = pages_statistics();
   const Guard guard(lock_);
   return reading(of_pages);
 }
 
 // Without the lock.
-pages::Statistics Engine::pages_statistics() noexcept {
+pages::PageStatistics Engine::pages_statistics() noexcept {
   pages::Space* const space = space_.load();
-  return space != nullptr ? space->statistics() : pages::Statistics{};
+  return space != nullptr ? space->statistics() : pages::PageStatistics{};
 }
 
 // The lock is held.
-Statistics Engine::reading(const pages::Statistics& of_pages) const noexcept {
+Statistics Engine::reading(const pages::PageStatistics& of_pages) const noexcept {
   return {.counters = here_.counters,
           .slots = slots_,
           .fallback = blocks_.foreign,

@@ -203,8 +203,8 @@ class Engine final : private pages::RangeOwner {
   void choose_plan(RequestKey key);
   PlanId nearest_plan(std::span<const RequestKey> seen) const noexcept;
   void switch_to(PlanId plan);
-  pages::Statistics pages_statistics() noexcept;
-  Statistics reading(const pages::Statistics& of_pages) const noexcept;
+  pages::PageStatistics pages_statistics() noexcept;
+  Statistics reading(const pages::PageStatistics& of_pages) const noexcept;
   bool may_pass() const noexcept;
   void close_iteration();
   // What a slot has left behind that is to be told without the lock.

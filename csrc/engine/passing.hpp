@@ -132,7 +132,7 @@ class Passing {
 
   static Counted counted_in(const Statistics& now) noexcept {
     const Counters& own = now.counters;
-    const pages::Statistics& pages = now.pages;
+    const pages::PageStatistics& pages = now.pages;
     const auto& misses = own.misses;
     static_assert(static_cast<int>(Miss::kCount) == 6);
     return std::array{own.requests,

@@ -106,7 +106,7 @@ struct Statistics {
   Bytes arena_bytes = 0;
   Bytes planned_pages = 0;        // of the arenas of several streams, which share some
   Bytes planned_pages_least = 0;  // the most of them that live at once
-  pages::Statistics pages;        // all zero where there are none
+  pages::PageStatistics pages;    // all zero where there are none
   std::uint64_t paged_slots = 0;  // that ever were in arenas with pages
   std::uint64_t paged_slot_bytes = 0;
   std::uint64_t recorded_requests = 0;

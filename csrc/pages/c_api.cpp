@@ -13,7 +13,7 @@ namespace pgmo::pages {
 namespace {
 
 // The device of an adapter's table.
-class AdapterDevice final : public Device {
+class AdapterDevice final : public DeviceDriver {
  public:
   explicit AdapterDevice(const pgmo_pages_device& table) : calls_(table) {}
 
@@ -47,8 +47,8 @@ class AdapterDevice final : public Device {
 };
 
 // The pages of a device with what they stand on. Never destroyed: tensors outlive everything.
-struct Opened {
-  Opened(const pgmo_pages_device& table, const DeviceProperties& properties)
+struct OpenedSpace {
+  OpenedSpace(const pgmo_pages_device& table, const DeviceProperties& properties)
       : device(table), space(device, properties) {}
 
   AdapterDevice device;
@@ -66,14 +66,14 @@ pgmo_space* open(const pgmo_pages_device* table, std::uint64_t page, int aliases
   properties.page = static_cast<Bytes>(page);
   properties.aliases = aliases != 0;
   try {
-    return reinterpret_cast<pgmo_space*>(&(new Opened(*table, properties))->space);
+    return reinterpret_cast<pgmo_space*>(&(new OpenedSpace(*table, properties))->space);
   } catch (const std::bad_alloc&) {
     return nullptr;
   }
 }
 
 void fill_statistics(pgmo_space* handle, pgmo_pages_statistics* out) {
-  const Statistics now = space_of(handle)->statistics();
+  const PageStatistics now = space_of(handle)->statistics();
   const Meter& meter = space_of(handle)->meter();
   const auto bytes = [](Bytes value) { return static_cast<std::uint64_t>(value); };
   const auto usage = [&](const Usage& of) {

@@ -51,9 +51,9 @@ struct DeviceProperties {
   bool aliases = true;
 };
 
-class Device {
+class DeviceDriver {
  public:
-  virtual ~Device() = default;
+  virtual ~DeviceDriver() = default;
 
   // Addresses that begin at a multiple of a page's size; 0: refused. They are never given back.
   virtual Address reserve(Bytes bytes) noexcept = 0;

@@ -8,9 +8,9 @@
 
 namespace pgmo::pages {
 
-class OwnDevice final : public Device {
+class OwnDevice final : public DeviceDriver {
  public:
-  explicit OwnDevice(Device& device) noexcept : device_(device) {}
+  explicit OwnDevice(DeviceDriver& device) noexcept : device_(device) {}
 
   // In a forked child: the driver belongs to the parent from now on.
   void lose() noexcept { lost_.store(true, std::memory_order_relaxed); }
@@ -44,7 +44,7 @@ class OwnDevice final : public Device {
   bool capturing() noexcept override { return lost() || device_.capturing(); }
 
  private:
-  Device& device_;
+  DeviceDriver& device_;
   std::atomic<bool> lost_{false};
 };
 

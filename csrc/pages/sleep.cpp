@@ -29,7 +29,7 @@ Sleep Space::lie_down(std::span<const Extent> blocks, std::vector<Extent>& runs)
 
 void Space::lie_down(std::span<const Extent> blocks, Sleep sleep, std::vector<Extent>& runs) {
   const std::lock_guard guard(pool_.state());
-  std::map<Address, std::pair<Place*, std::uint32_t>> touched;
+  std::map<Address, std::pair<PagePlace*, std::uint32_t>> touched;
   for (const Extent& block : blocks) {
     const auto places = places_of_block(block);
     for (std::size_t at = 0; places && at < places->size(); ++at) {

@@ -7,7 +7,7 @@
 
 namespace pgmo::pages {
 
-Space::Space(Device& device, const DeviceProperties& properties, const Heuristics& heuristics)
+Space::Space(DeviceDriver& device, const DeviceProperties& properties, const Heuristics& heuristics)
     : device_(device),
       properties_(properties),
       heuristics_(heuristics),
@@ -136,9 +136,9 @@ void Space::ordered(Clocks::Ordered what, std::uint32_t stream, std::uint64_t ev
   pool_.clocks().ordered(what, stream, event);
 }
 
-Statistics Space::statistics() noexcept {
+PageStatistics Space::statistics() noexcept {
   const std::lock_guard guard(pool_.state());
-  Statistics now = pool_.statistics();
+  PageStatistics now = pool_.statistics();
   now.live = window_bytes_;
   now.peak_live = pool_.meter().peak().bytes;
   now.allocations = allocations_;

@@ -37,7 +37,7 @@ namespace pgmo::pages {
 // All functions may be called from several threads.
 class Space final : private Uncounted {
  public:
-  explicit Space(Device& device, const DeviceProperties& properties = {},
+  explicit Space(DeviceDriver& device, const DeviceProperties& properties = {},
                  const Heuristics& heuristics = process_heuristics);
   ~Space() override = default;
   Space(const Space&) = delete;
@@ -192,7 +192,7 @@ class Space final : private Uncounted {
   void limit(Bytes bytes) noexcept;
 
   Bytes page() const noexcept { return properties_.page; }
-  Statistics statistics() noexcept;
+  PageStatistics statistics() noexcept;
   void reset_peaks() noexcept;
   void reset_statistics() noexcept;  // peaks and calls of the device
   Meter& meter() noexcept { return pool_.meter(); }
@@ -200,7 +200,7 @@ class Space final : private Uncounted {
  private:
   struct Block {
     Bytes bytes;
-    Window* window;
+    PageWindow* window;
     std::uint64_t users;  // streams, one bit each
     Stream stream;
   };
@@ -209,7 +209,7 @@ class Space final : private Uncounted {
 
   // A window, and what was reserved for it last.
   struct Addresses {
-    Window window;
+    PageWindow window;
     Reservation* newest = nullptr;
     std::optional<Stream> stream = std::nullopt;  // of a window
   };
@@ -230,7 +230,7 @@ class Space final : private Uncounted {
     Extent run{};
     for (std::size_t at = (range.address - reservation.base) / page;
          at < reservation.places.size() && reservation.places[at].address < end; ++at) {
-      const Place& place = reservation.places[at];
+      const PagePlace& place = reservation.places[at];
       const bool here = place.page != nullptr && place.page->home == &place;
       if (!here || run.bytes == 0) {
         if (run.bytes != 0) visit(run);
@@ -264,7 +264,7 @@ class Space final : private Uncounted {
   bool deallocate(Address address, std::optional<Stream> stream) noexcept;
 
   // planned/ranges.cpp
-  Place& place_in(const Twin& twin);
+  PagePlace& place_in(const Twin& twin);
   void forget_plan(const RangeOwner& owner) noexcept;
   static bool rests(Places places) noexcept;
   static bool waits_only(Places places) noexcept;
@@ -292,7 +292,7 @@ class Space final : private Uncounted {
   Addresses planned_;
   std::map<Address, std::unique_ptr<PlannedRange>> ranges_;
   struct SharingPlan {
-    std::vector<std::vector<Place*>> pages;
+    std::vector<std::vector<PagePlace*>> pages;
     std::optional<std::size_t> more;
   };
   std::map<const RangeOwner*, SharingPlan> plans_;  // under `work`, too

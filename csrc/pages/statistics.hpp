@@ -8,7 +8,7 @@
 
 namespace pgmo::pages {
 
-struct Statistics {
+struct PageStatistics {
   // Now. What nobody counts (see planned/planned_range.hpp) is occupied as a whole.
   Bytes held = 0;           // pages of the device
   Bytes untouched = 0;      // of these, never mapped: the request failed that created them

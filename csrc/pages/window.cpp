@@ -13,17 +13,17 @@ Address end_of(Extent range) noexcept {
 
 }  // namespace
 
-void Window::add(Extent range) {
+void PageWindow::add(Extent range) {
   Gap gap = make();
   put(std::move(gap), range);
 }
 
-Address Window::find(Bytes bytes) const noexcept {
+Address PageWindow::find(Bytes bytes) const noexcept {
   const auto best = by_size_.lower_bound({bytes, 0});
   return best == by_size_.end() ? 0 : best->second;
 }
 
-std::size_t Window::find_others(Bytes bytes, std::span<Address> found) const noexcept {
+std::size_t PageWindow::find_others(Bytes bytes, std::span<Address> found) const noexcept {
   auto gap = by_size_.lower_bound({bytes, 0});
   if (gap != by_size_.end()) ++gap;
   std::size_t count = 0;
@@ -31,7 +31,7 @@ std::size_t Window::find_others(Bytes bytes, std::span<Address> found) const noe
   return count;
 }
 
-Address Window::find_outside(Bytes bytes, std::span<const Extent> ranges) const noexcept {
+Address PageWindow::find_outside(Bytes bytes, std::span<const Extent> ranges) const noexcept {
   auto gap = by_size_.lower_bound({bytes, 0});
   for (int looks = 0; gap != by_size_.end() && looks < kMostLooks; ++gap, ++looks) {
     Address from = gap->second;
@@ -46,7 +46,7 @@ Address Window::find_outside(Bytes bytes, std::span<const Extent> ranges) const 
   return 0;
 }
 
-Address Window::find_within(Bytes bytes, Address begin, Address end) const noexcept {
+Address PageWindow::find_within(Bytes bytes, Address begin, Address end) const noexcept {
   auto gap = by_address_.upper_bound(begin);
   if (gap != by_address_.begin()) --gap;
   for (; gap != by_address_.end() && gap->first < end; ++gap) {
@@ -57,7 +57,7 @@ Address Window::find_within(Bytes bytes, Address begin, Address end) const noexc
   return 0;
 }
 
-void Window::take(Extent range) {
+void PageWindow::take(Extent range) {
   // At most two gaps are left of one, and one is needed when the range comes back.
   while (spares_.size() < taken_ + 2) {
     Gap gap = make();
@@ -77,7 +77,7 @@ void Window::take(Extent range) {
   PGMO_ASSERT_EXPENSIVE(consistent());
 }
 
-void Window::give(Extent range) noexcept {
+void PageWindow::give(Extent range) noexcept {
   PGMO_ASSERT(taken_ > 0);
   --taken_;
   auto after = by_address_.lower_bound(range.address);
@@ -98,7 +98,7 @@ void Window::give(Extent range) noexcept {
   PGMO_ASSERT_EXPENSIVE(consistent());
 }
 
-Window::Gap Window::make() {
+PageWindow::Gap PageWindow::make() {
   ByAddress one;
   one.emplace(Address{0}, Bytes{0});
   BySize other;
@@ -106,12 +106,12 @@ Window::Gap Window::make() {
   return {one.extract(one.begin()), other.extract(other.begin())};
 }
 
-Window::Gap Window::pull(ByAddress::iterator gap) noexcept {
+PageWindow::Gap PageWindow::pull(ByAddress::iterator gap) noexcept {
   BySize::node_type size = by_size_.extract({gap->second, gap->first});
   return {by_address_.extract(gap), std::move(size)};
 }
 
-void Window::put(Gap gap, Extent range) noexcept {
+void PageWindow::put(Gap gap, Extent range) noexcept {
   gap.place.key() = range.address;
   gap.place.mapped() = range.bytes;
   gap.size.value() = {range.bytes, range.address};
@@ -119,7 +119,7 @@ void Window::put(Gap gap, Extent range) noexcept {
   by_size_.insert(std::move(gap.size));
 }
 
-Window::Gap Window::spare() noexcept {
+PageWindow::Gap PageWindow::spare() noexcept {
   PGMO_ASSERT(!spares_.empty());
   Gap gap = std::move(spares_.back());
   spares_.pop_back();
@@ -128,7 +128,7 @@ Window::Gap Window::spare() noexcept {
 
 // Gaps do not overlap, each is known by its size, too, and there are enough to give back all that
 // is taken.
-bool Window::consistent() const noexcept {
+bool PageWindow::consistent() const noexcept {
   Address end = 0;
   for (const auto& [address, bytes] : by_address_) {
     if (bytes <= 0 || address < end || by_size_.count({bytes, address}) == 0) return false;

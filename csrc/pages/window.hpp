@@ -20,7 +20,7 @@
 
 namespace pgmo::pages {
 
-class Window {
+class PageWindow {
  public:
   // Throws std::bad_alloc. What is added twice in a row is not joined: leave a hole behind.
   void add(Extent range);

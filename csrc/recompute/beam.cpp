@@ -13,7 +13,7 @@ using Word = std::uint64_t;
 // What the bytes of a budget weigh beside a forward pass's cost: a third of the beam goes by each.
 constexpr double kWeights[] = {0.3, 1, 3};
 
-struct Rerun {
+struct TrailEntry {
   std::int64_t later;  // the one before it on the way, which runs later; -1: none
   Index moment, operation;
 };
@@ -159,7 +159,7 @@ class Beam {
   Reruns reruns(const State& state) const {
     Reruns found(at(replay_.operations_));
     for (std::int64_t i = state.last; i >= 0; i = trail_[static_cast<std::size_t>(i)].later) {
-      const Rerun& one = trail_[static_cast<std::size_t>(i)];
+      const TrailEntry& one = trail_[static_cast<std::size_t>(i)];
       found[at(one.moment)].push_back(one.operation);
     }
     for (std::vector<Index>& row : found) std::sort(row.begin(), row.end());
@@ -172,7 +172,7 @@ class Beam {
   const std::size_t width_, words_;
   std::vector<Word> bits_;
   std::vector<State> states_;
-  std::vector<Rerun> trail_;
+  std::vector<TrailEntry> trail_;
   std::vector<std::uint64_t> hashes_;
   double whole_ = 0;
 };

@@ -98,14 +98,14 @@ void Replay::set_homes(const std::vector<Index>& homes) {
   homes_ = homes;
 }
 
-Outcome Replay::evaluate(const Reruns& reruns, const Offloaded& offloaded, Bytes level,
-                         std::vector<std::pair<Index, Index>>* unread) {
+Evaluation Replay::evaluate(const Reruns& reruns, const Offloaded& offloaded, Bytes level,
+                            std::vector<std::pair<Index, Index>>* unread) {
   std::fill(needed_.begin(), needed_.end(), std::uint8_t{0});
   std::fill(fetched_.begin(), fetched_.end(), std::uint8_t{0});
   ran_.clear();
   const bool sends = !offloaded.empty();
   bool fetches = false;
-  Outcome outcome{0, 0, 0};
+  Evaluation outcome{0, 0, 0};
   Bytes living = 0;  // of what is read after the step that is looked at
   const auto need = [&](Index value) {
     if (needed_[at(value)] != 0) return;

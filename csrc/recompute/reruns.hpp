@@ -66,8 +66,8 @@ class Replay {
   // The excess is counted from `level`. `unread` gets the reruns that are not run, if it is given.
   // `offloaded` is empty where nothing is. Not safe to call from two threads on one object: it uses
   // its scratch.
-  Outcome evaluate(const Reruns& reruns, const Offloaded& offloaded, Bytes level = 0,
-                   std::vector<std::pair<Index, Index>>* unread = nullptr);
+  Evaluation evaluate(const Reruns& reruns, const Offloaded& offloaded, Bytes level = 0,
+                      std::vector<std::pair<Index, Index>>* unread = nullptr);
 
  private:
   friend class Beam;  // goes the way of `evaluate` with many sets of needed values at once
@@ -98,7 +98,7 @@ class Replay {
 struct Wider {
   Reruns reruns;
   Offloaded offloaded;
-  Outcome outcome;
+  Evaluation outcome;
   std::int64_t evaluations;
   std::vector<Found> trace;  // each improvement
 };

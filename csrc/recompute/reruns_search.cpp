@@ -21,16 +21,17 @@ constexpr double kLeastPrice = 0.05, kMostPrice = 50, kPriceStep = 1.003;
 constexpr Index kFar = 6;               // moments by which a rerun is shifted at most
 constexpr std::size_t kMostAdded = 64;  // operations that one move adds
 
-struct Place {
+// An operation, and the moment of the step before which it runs again.
+struct Rerun {
   Index moment, operation;
 };
 constexpr Index kMode = -1;  // the moment of a change of whether an operation is offloaded
 
-class Walk {
+class RerunAnnealing {
  public:
-  Walk(Replay& replay, const std::vector<std::uint8_t>& movable, const Reruns& start,
-       const Offloaded& offloaded, Bytes budget, Bytes enough, double most,
-       std::int64_t evaluations, std::uint64_t seed, const std::function<bool()>& stop)
+  RerunAnnealing(Replay& replay, const std::vector<std::uint8_t>& movable, const Reruns& start,
+                 const Offloaded& offloaded, Bytes budget, Bytes enough, double most,
+                 std::int64_t evaluations, std::uint64_t seed, const std::function<bool()>& stop)
       : replay_(replay),
         movable_(movable),
         budget_(budget),
@@ -69,14 +70,14 @@ class Walk {
   // Led by the peak alone, whatever is enough: a peak that was found once is found again.
   Bytes level(Bytes peak) const { return peak - peak / margin_; }
 
-  double energy(const Outcome& outcome) const {
+  double energy(const Evaluation& outcome) const {
     const double overhead = outcome.cost / whole_;
     const double peak = static_cast<double>(outcome.peak) / scale_;
     if (budget_ != kLeast) return overhead + price_ * std::max(0.0, peak - 1);
     return peak + kArea * static_cast<double>(outcome.excess) / scale_ + 1e-3 * overhead;
   }
 
-  Outcome judge() {
+  Evaluation judge() {
     unread_.clear();
     return replay_.evaluate(now_, offloaded_, level_, &unread_);
   }
@@ -105,7 +106,7 @@ class Walk {
   }
 
   void step(double temperature) {
-    const Outcome then = judge();
+    const Evaluation then = judge();
     if (++answer_.evaluations % kAsk == 0 && stop_()) stopped_ = true;
     if (budget_ != kLeast) {
       price_ *= current_.peak > budget_ ? kPriceStep : 1 / kPriceStep;
@@ -165,7 +166,7 @@ class Walk {
 
   // Before a step, what it reads is computed again, and perhaps what that reads.
   void add() {
-    const Place step = steps_[random_.below(size(steps_))];
+    const Rerun step = steps_[random_.below(size(steps_))];
     if (is_fetch(step)) return;
     const double further = kFurther[random_.below(4)];
     std::vector<Index> open;
@@ -203,7 +204,7 @@ class Walk {
     const Index one = able_[random_.below(static_cast<std::uint32_t>(able_.size()))];
     const bool before = is_offloaded(one);
     if (!before || movable_[at(one)] == 0 || random_.below(2) == 0) {
-      for (const Place& place : again_) {
+      for (const Rerun& place : again_) {
         if (place.operation == one) change(place);
       }
     }
@@ -221,7 +222,7 @@ class Walk {
     Index found = -1;
     std::uint32_t count = 0;
     const Lists& reads = replay_.reads();
-    for (const Place& step : steps_) {
+    for (const Rerun& step : steps_) {
       if (step.moment < (any ? until : replay_.forward()) || is_fetch(step)) continue;
       const std::size_t row = at(step.operation);
       for (Index i = reads.begin[row]; i < reads.begin[row + 1]; ++i) {
@@ -245,9 +246,9 @@ class Walk {
     change({moment, operation});
   }
 
-  void shift(Place from) {
+  void shift(Rerun from) {
     const Index by = 1 + static_cast<Index>(random_.below(kFar));
-    Place to{random_.below(2) != 0 ? from.moment + by : from.moment - by, from.operation};
+    Rerun to{random_.below(2) != 0 ? from.moment + by : from.moment - by, from.operation};
     to.moment = std::clamp(to.moment, from.operation + 1, replay_.operations() - 1);
     if (to.moment == from.moment || !replay_.is_at_home(to.moment, to.operation)) return;
     change(from);
@@ -256,7 +257,7 @@ class Walk {
 
   // Of one moment: all, or those from one operation on, or up to it.
   void remove_several() {
-    const Place place = again_[random_.below(size(again_))];
+    const Rerun place = again_[random_.below(size(again_))];
     const std::uint32_t which = random_.below(3);
     const std::vector<Index> all = now_[at(place.moment)];
     for (const Index operation : all) {
@@ -266,12 +267,12 @@ class Walk {
   }
 
   void shift_all() {
-    const Place place = again_[random_.below(size(again_))];
+    const Rerun place = again_[random_.below(size(again_))];
     const Index by = 1 + static_cast<Index>(random_.below(kFar));
     const bool later = random_.below(2) != 0;
     const std::vector<Index> all = now_[at(place.moment)];
     for (const Index operation : all) {
-      Place to{later ? place.moment + by : place.moment - by, operation};
+      Rerun to{later ? place.moment + by : place.moment - by, operation};
       to.moment = std::clamp(to.moment, operation + 1, replay_.operations() - 1);
       if (to.moment == place.moment || !replay_.is_at_home(to.moment, operation)) continue;
       change({place.moment, operation});
@@ -279,17 +280,17 @@ class Walk {
     }
   }
 
-  bool has(Place place) const {
+  bool has(Rerun place) const {
     const std::vector<Index>& row = now_[at(place.moment)];
     return std::binary_search(row.begin(), row.end(), place.operation);
   }
   bool is_offloaded(Index operation) const {
     return !offloaded_.empty() && offloaded_[at(operation)] != 0;
   }
-  bool is_fetch(Place step) const {
+  bool is_fetch(Rerun step) const {
     return step.moment != step.operation && is_offloaded(step.operation);
   }
-  void toggle(Place place) {
+  void toggle(Rerun place) {
     if (place.moment == kMode) {
       offloaded_[at(place.operation)] ^= 1;
       return;
@@ -302,11 +303,11 @@ class Walk {
       row.insert(found, place.operation);
     }
   }
-  void change(Place place) {
+  void change(Rerun place) {
     toggle(place);
     changed_.push_back(place);
   }
-  static std::uint32_t size(const std::vector<Place>& places) {
+  static std::uint32_t size(const std::vector<Rerun>& places) {
     return static_cast<std::uint32_t>(places.size());
   }
 
@@ -323,9 +324,9 @@ class Walk {
   Reruns now_;
   Offloaded offloaded_;      // empty where nothing can be
   std::vector<Index> able_;  // the operations that can be
-  Outcome current_{};
+  Evaluation current_{};
   Wider answer_;
-  std::vector<Place> steps_, again_, changed_;
+  std::vector<Rerun> steps_, again_, changed_;
   std::vector<std::pair<Index, Index>> unread_;
   Bytes level_ = 0, margin_ = 50;
   double whole_ = 0, scale_ = 1;
@@ -339,7 +340,8 @@ Wider search_reruns(Replay& replay, const std::vector<std::uint8_t>& movable, co
                     const Offloaded& offloaded, Bytes budget, Bytes enough, double most,
                     std::int64_t evaluations, std::uint64_t seed,
                     const std::function<bool()>& stop) {
-  return Walk(replay, movable, start, offloaded, budget, enough, most, evaluations, seed, stop)
+  return RerunAnnealing(replay, movable, start, offloaded, budget, enough, most, evaluations, seed,
+                        stop)
       .run();
 }
 

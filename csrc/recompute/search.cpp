@@ -21,11 +21,11 @@ constexpr std::int64_t kAsk = 256;   // evaluations from one look for a stop to 
 constexpr std::uint32_t kNear = 24;  // candidates within which a swap looks
 constexpr double kLeastPrice = 0.05, kMostPrice = 50, kPriceStep = 1.003;
 
-class Walk {
+class ChoiceAnnealing {
  public:
-  Walk(Step& step, const std::vector<Index>& candidates, const Choice& start, Bytes budget,
-       std::int64_t evaluations, std::uint64_t seed, const std::function<bool()>& stop,
-       std::uint32_t period)
+  ChoiceAnnealing(Step& step, const std::vector<Index>& candidates, const Choice& start,
+                  Bytes budget, std::int64_t evaluations, std::uint64_t seed,
+                  const std::function<bool()>& stop, std::uint32_t period)
       : step_(step),
         candidates_(candidates),
         budget_(budget),
@@ -59,15 +59,15 @@ class Walk {
  private:
   Bytes level() const { return answer_.outcome.peak - answer_.outcome.peak / kMargin; }
 
-  double energy(const Outcome& outcome) const {
+  double energy(const Evaluation& outcome) const {
     const double overhead = outcome.cost / whole_;
     const double peak = static_cast<double>(outcome.peak) / scale_;
     if (budget_ != kLeast) return overhead + price_ * std::max(0.0, peak - 1);
     return peak + kArea * static_cast<double>(outcome.excess) / scale_ + 1e-3 * overhead;
   }
 
-  Outcome evaluate() {
-    const Outcome outcome = step_.evaluate(choice_, level());
+  Evaluation evaluate() {
+    const Evaluation outcome = step_.evaluate(choice_, level());
     ++answer_.evaluations;
     if (better(outcome, answer_.outcome, budget_)) {
       answer_.choice = choice_;
@@ -82,7 +82,7 @@ class Walk {
 
   void anneal(std::int64_t until, double hot) {
     choice_ = answer_.choice;
-    Outcome now = answer_.outcome;
+    Evaluation now = answer_.outcome;
     const std::int64_t from = answer_.evaluations;
     double temperature = hot;
     const double length = static_cast<double>(std::max<std::int64_t>(until - from, 1));
@@ -92,7 +92,7 @@ class Walk {
       flipped_.clear();
       propose();
       if (flipped_.empty()) continue;
-      const Outcome then = evaluate();
+      const Evaluation then = evaluate();
       if (budget_ != kLeast) {
         price_ *= now.peak > budget_ ? kPriceStep : 1 / kPriceStep;
         price_ = std::clamp(price_, kLeastPrice, kMostPrice);
@@ -189,7 +189,7 @@ class Walk {
 
 }  // namespace
 
-bool better(const Outcome& one, const Outcome& other, Bytes budget) {
+bool better(const Evaluation& one, const Evaluation& other, Bytes budget) {
   const bool fits = one.peak <= budget, other_fits = other.peak <= budget;
   if (fits != other_fits) return fits;
   if (fits) return one.cost != other.cost ? one.cost < other.cost : one.peak < other.peak;
@@ -199,7 +199,7 @@ bool better(const Outcome& one, const Outcome& other, Bytes budget) {
 Answer search(Step& step, const std::vector<Index>& candidates, const Choice& start, Bytes budget,
               std::int64_t evaluations, std::uint64_t seed, const std::function<bool()>& stop,
               std::uint32_t period) {
-  return Walk(step, candidates, start, budget, evaluations, seed, stop, period).run();
+  return ChoiceAnnealing(step, candidates, start, budget, evaluations, seed, stop, period).run();
 }
 
 }  // namespace pgmo::recompute

@@ -29,19 +29,19 @@ constexpr Bytes kLeast = -1;
 
 struct Found {
   std::int64_t evaluations;  // until then
-  Outcome outcome;
+  Evaluation outcome;
 };
 
 struct Answer {
   Choice choice;
-  Outcome outcome;
+  Evaluation outcome;
   std::int64_t evaluations;
   std::vector<Found> trace;  // each improvement
 };
 
 // Whether one outcome is better: within the budget before above it; within, the cheaper one, then
 // the lower peak; above, the lower peak, then the cheaper one.
-bool better(const Outcome& one, const Outcome& other, Bytes budget);
+bool better(const Evaluation& one, const Evaluation& other, Bytes budget);
 
 // The best choice found, never worse than `start`, within `evaluations`, or until `stop()` says so,
 // which is asked every few hundred. The same for the same seed unless stopped. `period` is the

@@ -129,7 +129,7 @@ Step::Step(const Columns& columns)
   change_.resize(at(forward_) + 1);
 }
 
-Outcome Step::evaluate(const Choice& choice, Bytes level) {
+Evaluation Step::evaluate(const Choice& choice, Bytes level) {
   outcome_ = {0, 0, 0};
   level_ = level;
   find_moments(choice);

@@ -47,7 +47,7 @@ struct Columns {
 // Throws std::invalid_argument when an index is out of range.
 void check(const Columns& columns);
 
-struct Outcome {
+struct Evaluation {
   Bytes peak;
   double cost;   // of what runs twice
   Bytes excess;  // above a level, summed over the steps
@@ -65,7 +65,7 @@ class Step {
 
   // The excess is counted from `level`. Not safe to call from two threads on one object: it uses
   // its scratch.
-  Outcome evaluate(const Choice& choice, Bytes level = 0);
+  Evaluation evaluate(const Choice& choice, Bytes level = 0);
 
  private:
   void find_moments(const Choice& choice);
@@ -104,7 +104,7 @@ class Step {
   std::vector<std::uint8_t> forgotten_;  // of each value
   Bytes kept_ = 0;
   Bytes level_ = 0;
-  Outcome outcome_{};
+  Evaluation outcome_{};
 };
 
 }  // namespace pgmo::recompute

@@ -55,7 +55,7 @@ uint64_t began(uint64_t pid) {
   return state == 'Z' || state == 'X' ? 0 : ticks;
 }
 
-struct Shared {
+struct SharedTable {
   pid_t owner = 0;
   int file = -1;
   Table* table = nullptr;
@@ -68,7 +68,7 @@ struct Shared {
   std::abort();
 }
 
-void take_row(Shared& shared) {
+void take_row(SharedTable& shared) {
   flock(shared.file, LOCK_EX);
   for (Row& row : shared.table->rows) {
     if (row.pid != 0 && began(row.pid) == row.began) continue;
@@ -83,10 +83,10 @@ void take_row(Shared& shared) {
 }
 
 // Opened anew in a forked child: a lock would be its parent's.
-Shared* opened() {
+SharedTable* opened() {
   static const char* const path = std::getenv("FAKECUDA_SHARED");
   if (path == nullptr || *path == '\0') return nullptr;
-  static Shared shared;
+  static SharedTable shared;
   if (shared.owner == getpid()) return &shared;
   const bool forked = shared.owner != 0;
   shared.own = nullptr;
@@ -104,7 +104,7 @@ Shared* opened() {
   return &shared;
 }
 
-size_t of_others(const Shared& shared, size_t device) {
+size_t of_others(const SharedTable& shared, size_t device) {
   size_t sum = 0;
   for (const Row& row : shared.table->rows) {
     if (&row == shared.own || row.pid == 0 || row.used[device] == 0) continue;
@@ -116,7 +116,7 @@ size_t of_others(const Shared& shared, size_t device) {
 }  // namespace
 
 CardLock::CardLock() {
-  if (const Shared* shared = opened()) flock(file_ = shared->file, LOCK_EX);
+  if (const SharedTable* shared = opened()) flock(file_ = shared->file, LOCK_EX);
 }
 
 CardLock::~CardLock() {
@@ -124,12 +124,12 @@ CardLock::~CardLock() {
 }
 
 size_t used_by_others(int device) {
-  const Shared* shared = opened();
+  const SharedTable* shared = opened();
   return shared ? of_others(*shared, static_cast<size_t>(device)) : 0;
 }
 
 void tell_others(int device, size_t used) {
-  Shared* shared = opened();
+  SharedTable* shared = opened();
   if (shared == nullptr) return;
   const auto at = static_cast<size_t>(device);
   shared->own->used[at] = used - std::min(used, shared->before[at]);
@@ -138,7 +138,7 @@ void tell_others(int device, size_t used) {
 }
 
 size_t peak_of_all(int device, bool reset) {
-  Shared* shared = opened();
+  SharedTable* shared = opened();
   if (shared == nullptr) return 0;
   const auto at = static_cast<size_t>(device);
   const CardLock lock;

@@ -8,7 +8,7 @@
 namespace fakecuda {
 namespace {
 
-struct Event {
+struct CudaEvent {
   int device;
   Waits waits = {};
   Clock after = {};
@@ -20,8 +20,8 @@ Stream* new_stream(int device, int priority) {
   return new Stream{device, priority, ++next};
 }
 
-Event& find_event(cudaEvent_t handle) {
-  return *reinterpret_cast<Event*>(handle);
+CudaEvent& find_event(cudaEvent_t handle) {
+  return *reinterpret_cast<CudaEvent*>(handle);
 }
 
 bool ignores_waits = false;
@@ -151,7 +151,7 @@ cudaError_t cudaDeviceSynchronize() {
 cudaError_t cudaStreamWaitEvent(cudaStream_t handle, cudaEvent_t event, unsigned) {
   const Guard guard(everything());
   Stream& stream = find_stream(handle);
-  Event& awaited = find_event(event);
+  CudaEvent& awaited = find_event(event);
   if (ignores_waits) return cudaSuccess;
   inherit(stream.waits, awaited.waits);
   if (!finished(awaited.waits)) come_after(stream.after, awaited.after);
@@ -177,7 +177,7 @@ cudaError_t cudaStreamAddCallback(cudaStream_t stream, cudaStreamCallback_t func
 
 cudaError_t cudaEventCreateWithFlags(cudaEvent_t* event, unsigned) {
   use_context(current_device());
-  *event = reinterpret_cast<cudaEvent_t>(new Event{current_device()});
+  *event = reinterpret_cast<cudaEvent_t>(new CudaEvent{current_device()});
   return cudaSuccess;
 }
 
@@ -194,7 +194,7 @@ cudaError_t cudaEventDestroy(cudaEvent_t event) {
 cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t handle) {
   const Guard guard(everything());
   Stream& stream = find_stream(handle);
-  Event& recorded = find_event(event);
+  CudaEvent& recorded = find_event(event);
   if (recorded.device != stream.device) return fail(cudaErrorInvalidResourceHandle);
   idle(stream);
   recorded.waits = stream.waits;

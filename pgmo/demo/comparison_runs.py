@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from pgmo.demo.agreement import Agreement, agreement
-from pgmo.demo.job import Job, Lengths, Outcome
+from pgmo.demo.job import Lengths, Outcome, TrainingJob
 from pgmo.demo.launch import launch
 from pgmo.demo.network import TITLES
 from pgmo.errors import FileError, OptionError
@@ -136,7 +136,7 @@ def compare(
     observer = observer or ComparisonObserver()
     stem = saved_stem(network, folder, lengths)
     plan = f"{stem}.pgmoplan"
-    default = Job(network, "default", iterations, seed, lengths, threads=threads)
+    default = TrainingJob(network, "default", iterations, seed, lengths, threads=threads)
     jobs = {
         "default allocator": default,
         "pgmo": replace(default, mode="pgmo", save_as=str(stem)),
@@ -145,7 +145,7 @@ def compare(
     _make_folder(stem.parent)
     number = 0
 
-    def train(title: str, job: Job) -> Outcome:
+    def train(title: str, job: TrainingJob) -> Outcome:
         nonlocal number
         observer.run(number, title)
         number += 1
@@ -157,7 +157,9 @@ def compare(
 
 
 def settle(
-    outcomes: Sequence[Outcome], jobs: Sequence[Job], train: Callable[[Job], Outcome]
+    outcomes: Sequence[Outcome],
+    jobs: Sequence[TrainingJob],
+    train: Callable[[TrainingJob], Outcome],
 ) -> Agreement:
     """Compare the bits of all runs, and train again until a difference has an explanation.
 
@@ -193,7 +195,7 @@ def _make_folder(folder: Path) -> None:
 
 
 def combine(
-    job: Job,
+    job: TrainingJob,
     stem: Path,
     default: Outcome,
     replayed: Outcome,

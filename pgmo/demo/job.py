@@ -16,8 +16,8 @@ the longest one (iteration 10) and the plan made again for it.
 
 
 @dataclass(frozen=True)
-class Job:
-    """What a worker is asked to do.
+class TrainingJob:
+    """One training run that a worker is asked for.
 
     Args:
         network: name of the network.
@@ -30,7 +30,8 @@ class Job:
         threads: threads for torch; 0 leaves torch's own choice.
 
     Example:
-        >>> Job.from_json(Job("gpt", "default").to_json()) == Job("gpt", "default")
+        >>> job = TrainingJob("gpt", "default")
+        >>> TrainingJob.from_json(job.to_json()) == job
         True
     """
 
@@ -53,7 +54,7 @@ class Job:
         return json.dumps(asdict(self))
 
     @classmethod
-    def from_json(cls, text: str) -> "Job":
+    def from_json(cls, text: str) -> "TrainingJob":
         """Reads what `to_json` wrote."""
         return cls(**json.loads(text))
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pgmo.demo
-from pgmo.demo.job import Job, Outcome
+from pgmo.demo.job import Outcome, TrainingJob
 from pgmo.errors import PgmoError
 
 _LAST_LINES = 12
@@ -30,7 +30,7 @@ class WorkerError(PgmoError):
 
 
 def launch(
-    job: Job,
+    job: TrainingJob,
     *,
     on_step: Callable[[int], None] | None = None,
     on_message: Callable[[str], None] | None = None,
@@ -48,7 +48,7 @@ def launch(
         WorkerError: when the process fails; the message has its last words.
 
     Example:
-        >>> outcome = launch(Job("lstm", "default", iterations=10))  # doctest: +SKIP
+        >>> outcome = launch(TrainingJob("lstm", "default", iterations=10))  # doctest: +SKIP
         >>> len(outcome.losses)  # doctest: +SKIP
         10
     """

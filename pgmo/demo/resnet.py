@@ -11,7 +11,7 @@ _BATCH = 32
 _IMAGE = 48
 
 
-class Block(nn.Module):
+class ResidualBlock(nn.Module):
     """Two 3x3 convolutions and a shortcut around them."""
 
     def __init__(self, inputs: int, outputs: int, stride: int) -> None:
@@ -46,7 +46,7 @@ class ResNet(nn.Module):
         for stage in range(3):
             outputs = width << stage
             for block in range(blocks):
-                layers.append(Block(inputs, outputs, 2 if stage and not block else 1))
+                layers.append(ResidualBlock(inputs, outputs, 2 if stage and not block else 1))
                 inputs = outputs
         self.stages = nn.Sequential(*layers)
         self.head = nn.Linear(inputs, _CLASSES)

@@ -15,7 +15,7 @@ import time
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from pgmo.demo.job import Job, Outcome, PlanOutcome
+from pgmo.demo.job import Outcome, PlanOutcome, TrainingJob
 from pgmo.demo.lengths import varying_lengths
 from pgmo.demo.memory import page_faults, peak_resident, reset_peak_resident
 from pgmo.demo.network import Network, create
@@ -32,7 +32,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Runs the job given as JSON in the first argument; returns the exit code."""
     (text,) = sys.argv[1:] if arguments is None else arguments
     try:
-        outcome = run(Job.from_json(text))
+        outcome = run(TrainingJob.from_json(text))
     except PgmoError as error:
         _tell(error=str(error))
         return 1
@@ -40,7 +40,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return 0
 
 
-def run(job: Job) -> Outcome:
+def run(job: TrainingJob) -> Outcome:
     """Trains as the job says and measures.
 
     Raises:
@@ -88,7 +88,7 @@ def digest(model: "nn.Module") -> str:
     return total.hexdigest()
 
 
-def _lengths(network: Network, job: Job) -> list[int | None]:
+def _lengths(network: Network, job: TrainingJob) -> list[int | None]:
     if job.lengths == "fixed":
         return [None] * job.iterations
     if network.lengths is None:
@@ -99,7 +99,7 @@ def _lengths(network: Network, job: Job) -> list[int | None]:
 
 
 def _train(
-    network: Network, lengths: list[int | None], job: Job, session: "Session | None"
+    network: Network, lengths: list[int | None], job: TrainingJob, session: "Session | None"
 ) -> dict[str, Any]:
     """Returns what an outcome says about each step, and the peaks of memory."""
     seconds: list[float] = []

@@ -15,7 +15,7 @@ from pgmo.fit.law import PYTORCH, Law
 from pgmo.fit.need import WAYS, Way
 from pgmo.fit.what_if.alternatives import alternatives
 from pgmo.fit.what_if.on_cards import on_cards, work_at
-from pgmo.fit.what_if.timing import Measured, forecast
+from pgmo.fit.what_if.timing import TimedStep, forecast
 from pgmo.report.findings.attribution import Holder, find_peak
 
 POINTS = 12
@@ -48,7 +48,7 @@ class Question:
     cards: tuple[Card, ...] | None = None
     steps: float | None = None
     samples: float | None = None
-    measured: Measured | None = None
+    measured: TimedStep | None = None
     prove: bool = True
     most: int = MOST
 

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from pgmo.fit.need import Need
 
 
-class Package(CallablePackage):
+class FitPackage(CallablePackage):
     """The type of the module `pgmo.fit`."""
 
     _calls = ("pgmo.fit.call", "fit")
@@ -28,5 +28,5 @@ class Package(CallablePackage):
 
 
 package = sys.modules["pgmo.fit"]
-package.__class__ = Package
-fit = cast("Package", package)
+package.__class__ = FitPackage
+fit = cast("FitPackage", package)

@@ -115,7 +115,7 @@ def recompute(
         Memory-Efficient Backpropagation" (2019), arXiv 1905.11722, for the problem; the search and
         the schedule that it is measured on are described in docs/design.md, section 9.
     """
-    options = Options(
+    options = RecomputeOptions(
         budget,
         counts,
         costs,
@@ -134,8 +134,8 @@ def recompute(
 
 
 @dataclass(frozen=True)
-class Options:
-    """What `recompute` is told beside the model and its call; it says what each means."""
+class RecomputeOptions:
+    """Options of `recompute`, which documents each of them."""
 
     budget: int | float | str | None = "min"
     counts: Literal["step", "all"] = "step"
@@ -152,7 +152,7 @@ class Options:
 
 
 def planned(
-    model: M, call: Call | None, options: Options, shapes: Shapes
+    model: M, call: Call | None, options: RecomputeOptions, shapes: Shapes
 ) -> tuple[M, RecomputePlan]:
     """What `recompute` does.
 

@@ -12,7 +12,7 @@ import torch
 from torch import nn
 
 from pgmo.errors import BudgetError, OptionError
-from pgmo.recompute.apply import Options, call_of, planned
+from pgmo.recompute.apply import RecomputeOptions, call_of, planned
 from pgmo.recompute.outcome import RecomputePlan
 from pgmo.recompute.planners.shapes import Shapes
 
@@ -54,13 +54,15 @@ def largest(
         raise OptionError(f"start is {start}; a batch has one sample or more")
     if options.get("card") is None:
         raise OptionError('give a card, such as card="RTX 4090" or card="16GiB"')
-    search = _Search(model, inputs, Options(**options))
+    search = _Search(model, inputs, RecomputeOptions(**options))
     batch = search.run(start)
     return batch, *search.best(batch)
 
 
 class _Search:
-    def __init__(self, model: M, inputs: Callable[[int], object], options: Options) -> None:
+    def __init__(
+        self, model: M, inputs: Callable[[int], object], options: RecomputeOptions
+    ) -> None:
         self._model, self._inputs, self._options = model, inputs, options
         self._shapes = Shapes()  # what was found for one batch is tried on the next
         self._found: dict[int, tuple[Any, RecomputePlan]] = {}
@@ -97,7 +99,7 @@ class _Search:
             return known
         return min(own, known, key=lambda one: one[1].overhead)
 
-    def _plan(self, batch: int, options: Options) -> tuple[Any, RecomputePlan]:
+    def _plan(self, batch: int, options: RecomputeOptions) -> tuple[Any, RecomputePlan]:
         return planned(self._model, call_of(self._inputs(batch)), options, self._shapes)
 
     def _fits(self, batch: int) -> bool:

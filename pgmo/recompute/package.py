@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from pgmo.recompute.runtime.without_graph.region import forget
 
 
-class Package(CallablePackage):
+class RecomputePackage(CallablePackage):
     """The type of the module `pgmo.recompute`; its names need torch."""
 
     _calls = ("pgmo.recompute.apply", "recompute")
@@ -33,5 +33,5 @@ class Package(CallablePackage):
 
 
 package = sys.modules["pgmo.recompute"]
-package.__class__ = Package
-recompute = cast("Package", package)
+package.__class__ = RecomputePackage
+recompute = cast("RecomputePackage", package)

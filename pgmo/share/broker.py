@@ -27,7 +27,7 @@ from pgmo.share.log import Log
 from pgmo.share.member import Member
 from pgmo.share.processes import ProcessWatch
 from pgmo.share.protocol import Lines, Message, encode
-from pgmo.share.schedule import Record, Rules, Schedule
+from pgmo.share.schedule import Record, Rules, TurnSchedule
 
 _PIECE = 1 << 16
 _PAUSE = 1.0
@@ -73,7 +73,7 @@ class Broker:
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._address, self._rules, self._linger, self._clock = address, rules, linger, clock
-        self._cards: dict[str, Schedule] = {}
+        self._cards: dict[str, TurnSchedule] = {}
         self._connections: dict[int, _Connection] = {}
         self._next = 1
         self._paused_until: float | None = None
@@ -282,7 +282,7 @@ class Broker:
         else:
             self._replace_connection(known, connection, card)
         connection.card = card
-        schedule = self._cards.setdefault(card, Schedule(card, self._rules))
+        schedule = self._cards.setdefault(card, TurnSchedule(card, self._rules))
         if known is None:
             records = schedule.join(member, total, free)
         else:
@@ -365,7 +365,7 @@ class Broker:
 
     # --- what is told ---------------------------------------------------------------------------
 
-    def _carry_out(self, schedule: Schedule, records: Iterable[Record]) -> None:
+    def _carry_out(self, schedule: TurnSchedule, records: Iterable[Record]) -> None:
         unreachable = []
         for record in records:
             self._note(record)

@@ -31,8 +31,8 @@ RETRY, LONGEST_RETRY = 1.0, 60.0
 """Seconds after which a broker that was not there is looked for again; twice as many each time."""
 
 
-class Answer(Enum):
-    """How a question for a turn was answered."""
+class TurnAnswer(Enum):
+    """Answer to a request for a turn."""
 
     TURN = "turn"
     PASS = "pass"  # it would have taken too long
@@ -63,8 +63,8 @@ class Sizes:
         return self.held - self.idle
 
 
-class Holder(Protocol):
-    """Whoever has memory of the card; called by one thread at a time, whichever it is."""
+class MemoryHolder(Protocol):
+    """Owner of a process's memory on a card; one thread at a time calls it."""
 
     def begin(self) -> None:
         """An iteration begins, with a turn or without."""
@@ -77,8 +77,8 @@ class Holder(Protocol):
 
 
 @dataclass(frozen=True)
-class Card:
-    """A card, and who asks for it.
+class Registration:
+    """What a client registers with the broker: a card, and the program that asks for it.
 
     Args:
         key: names it for all processes of the machine.
@@ -87,7 +87,7 @@ class Card:
         priority: doubles the share of the card with each step.
 
     Example:
-        >>> Card("GPU-1", 1 << 30, "train.py").priority
+        >>> Registration("GPU-1", 1 << 30, "train.py").priority
         0
     """
 
@@ -102,32 +102,32 @@ class Client:
 
     Args:
         address: of the broker.
-        card: the card.
+        registration: the card, and the name under which the program asks for it.
         holder: has the memory.
         told: gets a sentence when a broker was found, or is gone.
         clock: seconds.
 
     Example:
-        >>> client = Client(Path("/no/such/broker"), Card("GPU-1", 1 << 30, "train.py"), holder)
-        ... # doctest: +SKIP
+        >>> registration = Registration("GPU-1", 1 << 30, "train.py")
+        >>> client = Client(Path("/no/such/broker"), registration, holder)  # doctest: +SKIP
         >>> client.take()  # doctest: +SKIP
-        <Answer.ALONE: 'alone'>
+        <TurnAnswer.ALONE: 'alone'>
     """
 
     def __init__(
         self,
         address: Path,
-        card: Card,
-        holder: Holder,
+        registration: Registration,
+        holder: MemoryHolder,
         told: Callable[[str], object] = lambda _text: None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._address, self._card, self._holder = address, card, holder
+        self._address, self._registration, self._holder = address, registration, holder
         self._told, self._clock = told, clock
         self._changed = threading.Condition(threading.RLock())
         self._socket: socket.socket | None = None
         self._patience = 0.0
-        self._answer: Answer | None = None
+        self._answer: TurnAnswer | None = None
         self._waiting = self._passed = False
         self._held = False
         self._crowded = False
@@ -147,16 +147,16 @@ class Client:
         """Whether this process has the turn."""
         return self._held
 
-    def take(self) -> Answer:
+    def take(self) -> TurnAnswer:
         """Waits for the turn, for as long as the broker has promised at most."""
         if os.getpid() != self._process:
-            return Answer.ALONE
+            return TurnAnswer.ALONE
         with self._changed:
             if self._held:
-                return Answer.TURN
+                return TurnAnswer.TURN
             if not self._connect():
                 self._holder.begin()
-                return Answer.ALONE
+                return TurnAnswer.ALONE
             self._answer, self._waiting, self._passed = None, True, False
             try:
                 self._send("ask", {})
@@ -166,11 +166,11 @@ class Client:
                 self._refuse_turn()
                 raise
             self._waiting = False
-            if self._answer is Answer.TURN:
+            if self._answer is TurnAnswer.TURN:
                 self._held = True
-            self._passed = self._answer is Answer.PASS
+            self._passed = self._answer is TurnAnswer.PASS
             self._holder.begin()
-            return self._answer or Answer.ALONE
+            return self._answer or TurnAnswer.ALONE
 
     def _await_answer(self) -> None:
         until = self._clock() + self._patience + GRACE
@@ -212,7 +212,7 @@ class Client:
 
     def _refuse_turn(self) -> None:
         """Nobody waits for it any more. One that comes nevertheless is given back."""
-        if self._answer is Answer.TURN:
+        if self._answer is TurnAnswer.TURN:
             self._answer = None
             self._report("give")
         else:
@@ -247,13 +247,13 @@ class Client:
         return True
 
     def _hello(self) -> Message:
-        sizes, card = self._holder.sizes(), self._card
+        sizes, registration = self._holder.sizes(), self._registration
         return {
             "version": VERSION,
-            "card": card.key,
-            "name": card.name,
-            "priority": card.priority,
-            "total": card.total,
+            "card": registration.key,
+            "name": registration.name,
+            "priority": registration.priority,
+            "total": registration.total,
             "free": sizes.free,
             "held": sizes.held,
             "idle": sizes.idle,
@@ -284,18 +284,18 @@ class Client:
         kind = message["kind"]
         if kind == "turn":
             if self._waiting:
-                self._answer = Answer.TURN
+                self._answer = TurnAnswer.TURN
             else:  # nobody waits for it any more
                 self._report("give")
         elif kind == "pass":
-            self._answer = Answer.PASS
+            self._answer = TurnAnswer.PASS
         elif kind == "crowded":
             self._crowded = bool(message.get("crowded"))
         self._changed.notify_all()
 
     def _give_back_between_turns(self) -> None:
         """What idles goes back, if others need it and no turn has begun."""
-        if self._crowded and not self._held and self._answer is not Answer.TURN:
+        if self._crowded and not self._held and self._answer is not TurnAnswer.TURN:
             if self._holder.sizes().idle:
                 self._holder.give_back(between_turns=True)
             self._report("released")

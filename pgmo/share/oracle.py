@@ -44,8 +44,8 @@ class _Client:
 
 
 @dataclass
-class Verdict:
-    """What a log shows.
+class LogSummary:
+    """Summary of a log.
 
     Args:
         turns: that were given.
@@ -55,7 +55,7 @@ class Verdict:
         wrong: what was not right, a sentence each.
 
     Example:
-        >>> Verdict().wrong
+        >>> LogSummary().wrong
         []
     """
 
@@ -85,21 +85,21 @@ class Oracle:
         self._foreign: dict[str, int] = {}
         self._patience = float("inf")
         self._last = 0
-        self.verdict = Verdict()
+        self.summary = LogSummary()
 
-    def read(self, records: Iterable[Record]) -> Verdict:
+    def read(self, records: Iterable[Record]) -> LogSummary:
         """All lines; what they show."""
         for record in records:
             self._line(record)
-        return self.verdict
+        return self.summary
 
     def _wrong(self, record: Record, text: str) -> None:
-        self.verdict.wrong.append(f"line {record['n']}: {text}")
+        self.summary.wrong.append(f"line {record['n']}: {text}")
 
     def _line(self, record: Record) -> None:
         event = record["event"]
         if event == "begin":
-            self.verdict.brokers += 1
+            self.summary.brokers += 1
             self._clients, self._last = {}, record["n"]
             self._patience = record["patience"]
             return
@@ -149,11 +149,11 @@ class Oracle:
             if client.asked is None:
                 self._wrong(record, f"client {record['client']} had not asked")
             elif event == "pass":
-                self.verdict.passed += 1
+                self.summary.passed += 1
                 self._in_time(record, record["client"], client)
             client.asked = None
         elif event in ("leave", "gone"):
-            self.verdict.ends += event == "gone"
+            self.summary.ends += event == "gone"
             del self._clients[record["client"]]
         elif event == "lost":
             client.lost, client.asked = True, None
@@ -176,7 +176,7 @@ class Oracle:
 
     def _turn(self, record: Record, client: _Client) -> None:
         number = record["client"]
-        self.verdict.turns += 1
+        self.summary.turns += 1
         if client.asked is None or client.began is not None or client.lost:
             self._wrong(record, f"client {number} was given a turn that it could not use")
         self._in_time(record, record["client"], client)
@@ -212,7 +212,7 @@ class Oracle:
         client.asked = None if record.get("client") != number else client.asked
 
 
-def check(path: Path, *, slack: float = 1.0) -> Verdict:
+def check(path: Path, *, slack: float = 1.0) -> LogSummary:
     """Reads a broker's log from a file.
 
     Args:

@@ -47,8 +47,8 @@ class Rules:
 
 
 @dataclass(eq=False)
-class Schedule:
-    """The processes on one card.
+class TurnSchedule:
+    """Schedule of turns among the processes on one card.
 
     Each method is something that happens, and returns what is to be noted and told, in order.
 
@@ -57,7 +57,7 @@ class Schedule:
         rules: how it is shared.
 
     Example:
-        >>> schedule = Schedule("GPU-1", Rules())
+        >>> schedule = TurnSchedule("GPU-1", Rules())
         >>> one = Member(1, 4711, "train.py", 0, held=0, idle=0, joined=0.0)
         >>> records = [*schedule.join(one, total=1 << 30, free=1 << 30), *schedule.ask(1, 0.0)]
         >>> [record["event"] for record in records]

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from pgmo.demo import worker
-from pgmo.demo.job import Job, PlanOutcome
+from pgmo.demo.job import PlanOutcome, TrainingJob
 from pgmo.demo.lengths import LONGEST_AT, varying_lengths
 from pgmo.demo.network import NAMES, VARYING_NAMES, create
 from tests.same_bits import assert_same_bits
@@ -18,7 +18,7 @@ VARYING = [
 ]
 
 
-def trained_both_ways(job: Job) -> PlanOutcome:
+def trained_both_ways(job: TrainingJob) -> PlanOutcome:
     """Train with PyTorch's allocator and with pgmo, and compare the bits of losses and weights."""
     plain, replayed = worker.run(job), worker.run(replace(job, mode="pgmo"))
     assert_same_bits(plain.results, replayed.results, lambda: worker.run(job).results)
@@ -32,7 +32,7 @@ NETWORKS = [pytest.param(name, marks=() if name in OFTEN else pytest.mark.slow) 
 
 @pytest.mark.parametrize("network", NETWORKS)
 def test_a_network_trains_the_same_out_of_an_arena_of_the_least_size(network):
-    planned = trained_both_ways(Job(network, "default", iterations=6))
+    planned = trained_both_ways(TrainingJob(network, "default", iterations=6))
     assert planned.phases.count("replay") >= 2
     assert planned.hit_rate >= 0.99
     assert planned.hit_bytes_rate >= 0.999
@@ -44,7 +44,7 @@ def test_a_network_trains_the_same_out_of_an_arena_of_the_least_size(network):
 @pytest.mark.parametrize("network", VARYING)
 def test_changing_lengths_are_planned_again_at_a_new_longest_at_most(network):
     count = LONGEST_AT + 4
-    planned = trained_both_ways(Job(network, "default", count, 0, "varying"))
+    planned = trained_both_ways(TrainingJob(network, "default", count, 0, "varying"))
     lengths = varying_lengths(*create(network, seed=0).lengths, count, seed=0)
     first = planned.phases.index("replay")
     assert first < LONGEST_AT

@@ -98,9 +98,9 @@ def test_top_shows_who_has_the_card(tmp_path):
     holds = """
 import sys
 from pathlib import Path
-from pgmo.share.client import Card, Client
+from pgmo.share.client import Client, Registration
 from tests.unit.share.test_broker import Memory
-client = Client(Path(sys.argv[1]), Card("GPU-1", 1000, "train.py"), Memory())
+client = Client(Path(sys.argv[1]), Registration("GPU-1", 1000, "train.py"), Memory())
 client.take()
 print("has it", flush=True)
 input()

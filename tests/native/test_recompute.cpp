@@ -53,7 +53,7 @@ Columns random_columns(Dice& dice, Index forward, Index backward) {
 }
 
 // The steps in order, then at each of them what was written before and is read from here on.
-Outcome replay(const Columns& columns, const Choice& choice) {
+Evaluation replay(const Columns& columns, const Choice& choice) {
   const auto lost = [&](Index value) {
     const Index producer = columns.producer[at(value)];
     return producer >= 0 && producer < columns.forward && choice[at(producer)] != 0 &&
@@ -136,7 +136,7 @@ TEST(an_evaluation_is_a_replay) {
     Step step(columns);
     for (int i = 0; i < 3; ++i) {
       const Choice choice = random_choice(dice, columns.forward);
-      const Outcome found = step.evaluate(choice), wanted = replay(columns, choice);
+      const Evaluation found = step.evaluate(choice), wanted = replay(columns, choice);
       CHECK_EQ(found.peak, wanted.peak);
       CHECK_EQ(found.cost, wanted.cost);
       twice += wanted.cost > 0;
@@ -154,9 +154,9 @@ TEST(a_search_keeps_what_it_says_and_stops_when_told) {
     for (Index i = 0; i < columns.forward; ++i) candidates.push_back(i);
     const Choice nothing(at(columns.forward), 0);
     const auto never = [] { return false; };
-    const Outcome start = step.evaluate(nothing);
+    const Evaluation start = step.evaluate(nothing);
     const Answer least = search(step, candidates, nothing, kLeast, 3000, seed, never);
-    const Outcome check = step.evaluate(least.choice);
+    const Evaluation check = step.evaluate(least.choice);
     CHECK_EQ(check.peak, least.outcome.peak);
     CHECK_EQ(check.cost, least.outcome.cost);
     CHECK(least.outcome.peak <= start.peak);

@@ -36,9 +36,10 @@ std::uintptr_t page_bytes() noexcept {
 }
 
 // Goes through idle addresses in their order and collects whole pages, up to so many bytes.
-class Sweep {
+class IdlePageScan {
  public:
-  Sweep(std::uintptr_t from, std::vector<pages::Extent>& found) : from_(from), found_(found) {}
+  IdlePageScan(std::uintptr_t from, std::vector<pages::Extent>& found)
+      : from_(from), found_(found) {}
 
   // Throws std::bad_alloc.
   void idle(std::uintptr_t begin, std::uintptr_t end) {
@@ -186,15 +187,15 @@ bool Engine::hold_idle(bool serving, std::uintptr_t& from) {
   std::ranges::sort(living, {}, &pages::Extent::address);
   std::ranges::sort(idle, {}, [](const pgmo_arena& arena) { return address_of(arena.base); });
   std::vector<pages::Extent> found;
-  Sweep sweep(from, found);
+  IdlePageScan scan(from, found);
   for (const pgmo_arena& arena : idle) {
     std::uintptr_t idle_from = address_of(arena.base);
     for (const pages::Extent& block : living) {
       if (!contains(arena, block.address)) continue;
-      sweep.idle(idle_from, block.address);
+      scan.idle(idle_from, block.address);
       idle_from = block.address + static_cast<std::uintptr_t>(block.bytes);
     }
-    sweep.idle(idle_from, address_of(arena.base) + arena.bytes);
+    scan.idle(idle_from, address_of(arena.base) + arena.bytes);
   }
   std::size_t held = 0;
   try {
@@ -206,8 +207,8 @@ bool Engine::hold_idle(bool serving, std::uintptr_t& from) {
     throw;
   }
   returning_ = std::move(found);
-  from = sweep.from();
-  return sweep.stopped();
+  from = scan.from();
+  return scan.stopped();
 }
 
 // Adds the arenas that nothing holds any more.

@@ -31,9 +31,9 @@ constexpr std::array<Weights, 10> kGood{{
 }};
 
 // splitmix64: the standard distributions are not the same everywhere.
-class Random {
+class SplitMix64 {
  public:
-  Random(std::uint64_t seed, std::uint64_t index)
+  SplitMix64(std::uint64_t seed, std::uint64_t index)
       : state_((seed + 1) * 0x2545f4914f6cdd1du + index * 0xd1342543de82ef95u) {}
 
   double uniform() {
@@ -47,7 +47,7 @@ class Random {
   std::uint64_t state_;
 };
 
-Weights draw(Random& random) {
+Weights draw(SplitMix64& random) {
   Weights weights{1.5 * random.uniform(), 1.5 * random.uniform(), 0, 0, random.uniform() < 0.5};
   const double kind = random.uniform();
   if (kind < 0.25) weights.load = kFirst;
@@ -65,7 +65,7 @@ SearchOrder search_order(const Window& window, std::uint64_t seed, std::uint64_t
       load[s % window.sections] += window.size[i];
     }
   }
-  Random random(seed, index);
+  SplitMix64 random(seed, index);
   const Weights weights = index < kGood.size() ? kGood[index] : draw(random);
   const bool by_load = weights.load == kFirst;
   std::vector<double> key(window.block.size());
@@ -89,7 +89,7 @@ SearchOrder search_order(const Window& window, std::uint64_t seed, std::uint64_t
 }
 
 SearchOrder similar_order(const SearchOrder& order, std::uint64_t seed, std::uint64_t index) {
-  Random random(seed, ~index);
+  SplitMix64 random(seed, ~index);
   const double root = random.uniform();
   const double reach = root * root * static_cast<double>(order.blocks.size()) / 3;
   std::vector<double> key(order.blocks.size());

@@ -13,11 +13,11 @@ constexpr std::uint64_t kAsk = 4096;  // steps from one question whether to stop
 
 }  // namespace
 
-bool Skyline::HeapEntry::operator<(const HeapEntry& other) const {
+bool SkylinePacker::HeapEntry::operator<(const HeapEntry& other) const {
   return std::tie(other.height, other.begin) < std::tie(height, begin);  // the largest is on top
 }
 
-Skyline::Skyline(const Ring& ring, Stop stopped)
+SkylinePacker::SkylinePacker(const Ring& ring, Stop stopped)
     : ring_(ring),
       stopped_(std::move(stopped)),
       index_(ring),
@@ -25,7 +25,7 @@ Skyline::Skyline(const Ring& ring, Stop stopped)
       length_(ring.ranks + (ring.circular ? 0 : 1)),
       offsets_(ring.size.size(), kUnplanned) {}
 
-void Skyline::start(const std::vector<BlockId>& preference) {
+void SkylinePacker::start(const std::vector<BlockId>& preference) {
   index_.fill(preference);
   std::fill(offsets_.begin(), offsets_.end(), kUnplanned);
   lines_.clear();
@@ -40,7 +40,7 @@ void Skyline::start(const std::vector<BlockId>& preference) {
   push(0);
 }
 
-bool Skyline::fill(const std::vector<BlockId>& preference) {
+bool SkylinePacker::fill(const std::vector<BlockId>& preference) {
   if (preference.empty()) return true;
   start(preference);
   for (std::size_t left = preference.size(); left > 0;) {
@@ -63,7 +63,7 @@ bool Skyline::fill(const std::vector<BlockId>& preference) {
   return true;
 }
 
-Rank Skyline::best_on(const Line& line) const {
+Rank SkylinePacker::best_on(const Line& line) const {
   if (line.width == length_) return index_.best_within(0, 2 * length_);  // the whole circle
   const Rank end = line.begin + line.width;
   const Rank before = index_.best_within(line.begin, end);
@@ -72,7 +72,7 @@ Rank Skyline::best_on(const Line& line) const {
 }
 
 // Puts the block on the line and cuts the line into what is left of it, it, and what is right.
-void Skyline::put(std::int32_t index, BlockId block) {
+void SkylinePacker::put(std::int32_t index, BlockId block) {
   const Line line = lines_[index];
   offsets_[block] = line.height;
   const Rank width = ring_.end[block] - ring_.begin[block];
@@ -102,14 +102,14 @@ void Skyline::put(std::int32_t index, BlockId block) {
 }
 
 // No unplaced block fits the line: raises it to the lower of its neighbours.
-void Skyline::lift(std::int32_t index) {
+void SkylinePacker::lift(std::int32_t index) {
   Line& line = lines_[index];
   line.height = std::min(lines_[line.left].height, lines_[line.right].height);
   merge_equal(index);
 }
 
 // Joins the line with neighbours of its height.
-void Skyline::merge_equal(std::int32_t index) {
+void SkylinePacker::merge_equal(std::int32_t index) {
   bool merged = false;
   for (std::int32_t left = lines_[index].left;
        left != index && lines_[left].height == lines_[index].height; left = lines_[index].left) {
@@ -128,13 +128,13 @@ void Skyline::merge_equal(std::int32_t index) {
   if (merged) push(index);
 }
 
-void Skyline::absorb(std::int32_t index, std::int32_t gone) {
+void SkylinePacker::absorb(std::int32_t index, std::int32_t gone) {
   lines_[index].width += lines_[gone].width;
   ++lines_[gone].version;
   free_.push_back(gone);
 }
 
-std::int32_t Skyline::add() {
+std::int32_t SkylinePacker::add() {
   if (free_.empty()) {
     lines_.push_back({});
     return static_cast<std::int32_t>(lines_.size()) - 1;
@@ -144,7 +144,8 @@ std::int32_t Skyline::add() {
   return index;
 }
 
-void Skyline::set(std::int32_t index, Rank begin, Rank width, Offset height, std::int32_t left) {
+void SkylinePacker::set(std::int32_t index, Rank begin, Rank width, Offset height,
+                        std::int32_t left) {
   Line& line = lines_[index];
   line.begin = begin;
   line.width = width;
@@ -152,12 +153,12 @@ void Skyline::set(std::int32_t index, Rank begin, Rank width, Offset height, std
   link(left, index);
 }
 
-void Skyline::link(std::int32_t left, std::int32_t right) {
+void SkylinePacker::link(std::int32_t left, std::int32_t right) {
   lines_[left].right = right;
   lines_[right].left = left;
 }
 
-void Skyline::push(std::int32_t index) {
+void SkylinePacker::push(std::int32_t index) {
   Line& line = lines_[index];
   ++line.version;
   heap_.push_back({line.height, line.begin, index, line.version});
@@ -165,7 +166,7 @@ void Skyline::push(std::int32_t index) {
 }
 
 Offsets fill_skyline(const Ring& ring, const Stop& stop, const std::vector<BlockId>& preference) {
-  Skyline skyline(ring, stop);
+  SkylinePacker skyline(ring, stop);
   skyline.fill(preference);
   return skyline.offsets();
 }

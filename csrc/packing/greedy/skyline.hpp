@@ -20,10 +20,10 @@
 namespace pgmo::packing {
 
 // One skyline for many attempts at the same ring, which it refers to.
-class Skyline {
+class SkylinePacker {
  public:
   // `stopped` is asked now and then whether to drop everything.
-  explicit Skyline(const Ring& ring, Stop stopped = {});
+  explicit SkylinePacker(const Ring& ring, Stop stopped = {});
 
   // Places the blocks, preferring them in the given order (each block once, the best first).
   // False when it was stopped.

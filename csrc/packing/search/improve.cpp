@@ -23,7 +23,7 @@ namespace {
 constexpr std::string_view kSource = "search";
 
 // One window with the best packing of it, in units.
-struct Place {
+struct PackedWindow {
   const Window* window;
   Offsets offsets;
   Offset height;
@@ -41,21 +41,23 @@ Improvement improve(const Ring& ring, const Offsets& incumbent, Monitor& monitor
   if (ring.blocks() < 2 || best.arena <= bound) return best;
 
   const Reduction reduction = reduce(ring, bound);
-  std::vector<Place> places;
+  std::vector<PackedWindow> places;
   for (const Window& window : reduction.windows) {
     Offsets offsets = push_down(window, incumbent);
     const Offset height = height_of(window, offsets);
     places.push_back({&window, std::move(offsets), height, nullptr});
   }
-  const auto assembled = [&](const Place* other, const Offsets& offsets) {
+  const auto assembled = [&](const PackedWindow* other, const Offsets& offsets) {
     std::vector<const Offsets*> parts;
-    for (const Place& place : places) parts.push_back(&place == other ? &offsets : &place.offsets);
+    for (const PackedWindow& place : places) {
+      parts.push_back(&place == other ? &offsets : &place.offsets);
+    }
     return assemble(ring, reduction, parts);
   };
   while (true) {
-    const auto highest =
-        std::max_element(places.begin(), places.end(),
-                         [](const Place& a, const Place& b) { return a.arena() < b.arena(); });
+    const auto highest = std::max_element(
+        places.begin(), places.end(),
+        [](const PackedWindow& a, const PackedWindow& b) { return a.arena() < b.arena(); });
     const Bytes needed = std::max(reduction.arena, highest == places.end() ? 0 : highest->arena());
     if (needed < best.arena) {
       best.offsets = assembled(nullptr, {});
@@ -63,7 +65,7 @@ Improvement improve(const Ring& ring, const Offsets& incumbent, Monitor& monitor
       monitor.offer(best.offsets, best.arena, kSource);
     }
     if (best.arena <= bound || highest == places.end() || monitor.stopped()) break;
-    Place& place = *highest;
+    PackedWindow& place = *highest;
     const Window& window = *place.window;
     if (place.rounds == nullptr) {
       place.rounds = std::make_unique<Rounds>(

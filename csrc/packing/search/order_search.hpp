@@ -57,7 +57,7 @@ class OrderSearch {
   void sort_by_key(float power);
 
   const Ring& ring_;
-  Skyline skyline_;
+  SkylinePacker skyline_;
   Random random_;
   std::vector<float> log_lifetime_, log_size_;
   std::vector<float> learned_, tried_;

@@ -26,7 +26,7 @@ Bytes unit_of(const Ring& ring) {
 // One thread's share.
 class Searcher {
  public:
-  Searcher(Shared& shared, const Offsets& incumbent, Bytes arena, std::uint64_t seed)
+  Searcher(SearchContext& shared, const Offsets& incumbent, Bytes arena, std::uint64_t seed)
       : shared_(shared),
         orders_(shared.ring, seed, [&shared] { return shared.stopped(); }),
         ejection_(shared.ring, shared.meetings, shared.unit, seed + 1) {
@@ -99,7 +99,7 @@ class Searcher {
     }
   }
 
-  Shared& shared_;
+  SearchContext& shared_;
   OrderSearch orders_;
   Ejection ejection_;
   Offsets best_;

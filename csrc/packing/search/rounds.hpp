@@ -25,7 +25,7 @@ namespace pgmo::packing {
 class Searcher;
 
 // What the searchers of one ring have in common.
-struct Shared {
+struct SearchContext {
   const Ring& ring;
   const Meetings& meetings;
   const Monitor& monitor;
@@ -60,7 +60,7 @@ class Rounds {
  private:
   const Ring ring_;
   const Meetings meetings_;
-  Shared shared_;
+  SearchContext shared_;
   std::vector<std::unique_ptr<Searcher>> searchers_;
   Offsets best_;
   Bytes arena_;

@@ -90,7 +90,7 @@ bool Space::rests(Places places) noexcept {
 bool Space::waits_only(Places places) noexcept {
   bool shared = false;
   for (std::size_t at = 0; at < places.size(); ++at) {
-    const Place& place = places[at];
+    const PagePlace& place = places[at];
     if (!place.has_page()) return false;
     shared = shared || place.twin != nullptr;
   }
@@ -171,9 +171,9 @@ void Space::share(const RangeOwner& owner, const std::vector<SharedPage>& pages,
     if (range->fully_mapped() && !surrender(*range)) return;
   }
   const std::lock_guard guard(pool_.state());
-  std::vector<std::vector<Place*>> plan;
+  std::vector<std::vector<PagePlace*>> plan;
   for (const SharedPage& page : pages) {
-    std::vector<Place*> places;
+    std::vector<PagePlace*> places;
     // Those that share nothing keep their own, or others would be promised them.
     for (const Twin& twin : page) places.push_back(&place_in(twin));
     // Where all streams run side by side, so that none do, arenas would take each other's.
@@ -182,7 +182,7 @@ void Space::share(const RangeOwner& owner, const std::vector<SharedPage>& pages,
   plans_[&owner].pages.swap(plan);
   plans_[&owner].more = more;
   for (const auto& places : plan) {
-    for (Place* const place : places) {
+    for (PagePlace* const place : places) {
       place->twin = nullptr;
       place->due = nullptr;
       place->rests = false;
@@ -243,7 +243,7 @@ void Space::arrange(const RangeOwner& owner, bool followed) noexcept {
   }
 }
 
-Place& Space::place_in(const Twin& twin) {
+PagePlace& Space::place_in(const Twin& twin) {
   const auto offset = static_cast<Address>(twin.page) * static_cast<Address>(properties_.page);
   return places_under({twin.range->where().address + offset, properties_.page})[0];
 }
@@ -253,7 +253,7 @@ void Space::forget_plan(const RangeOwner& owner) noexcept {
   const auto plan = plans_.find(&owner);
   if (plan == plans_.end()) return;
   for (const auto& places : plan->second.pages) {
-    for (Place* const place : places) {
+    for (PagePlace* const place : places) {
       place->twin = nullptr;
       place->due = nullptr;
       place->rests = false;

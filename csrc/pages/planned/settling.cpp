@@ -69,14 +69,14 @@ std::vector<Places> Space::by_completeness(const std::vector<Extent>& extents,
     for (const Extent& extent : extents) {
       const Places places = places_under(extent);
       for (std::size_t at = 0; at < places.size(); ++at) {
-        const Place& place = places[at];
+        const PagePlace& place = places[at];
         if (!place.has_page() || place.stale() == at_home || place.page->looked == look) continue;
         place.page->looked = look;
         place.page->found = &place;
       }
     }
   }
-  const auto has = [&](const Place& place) {
+  const auto has = [&](const PagePlace& place) {
     return place.page != nullptr && place.page->looked == look && place.page->found == &place;
   };
   std::vector<Places> all;

@@ -9,11 +9,11 @@ namespace pgmo::pages {
 namespace {
 
 using State = Page::State;
-using Step = Place::Step;
+using Step = PagePlace::Step;
 
 }  // namespace
 
-bool Pool::arrange(const std::vector<std::vector<Place*>>& plan, const Growth& growth,
+bool Pool::arrange(const std::vector<std::vector<PagePlace*>>& plan, const Growth& growth,
                    InUse in_use) {
   if (!properties_.aliases) return true;
   clocks_.catch_up();
@@ -34,7 +34,7 @@ bool Pool::arrange(const std::vector<std::vector<Place*>>& plan, const Growth& g
     const std::lock_guard guard(state_);
     for (std::size_t at = 0; at < plan.size(); ++at) {
       complete = complete && pages[at] != nullptr;
-      for (Place* const place : plan[at]) {
+      for (PagePlace* const place : plan[at]) {
         place->due = pages[at];
         place->rests = false;
         if (pages[at] == nullptr || place->page == pages[at] || want(*place, *pages[at])) continue;
@@ -43,7 +43,7 @@ bool Pool::arrange(const std::vector<std::vector<Place*>>& plan, const Growth& g
       }
     }
   }
-  const auto by_address = [](const Place* one, const Place* other) {
+  const auto by_address = [](const PagePlace* one, const PagePlace* other) {
     return one->address < other->address;
   };
   std::sort(places_.begin(), places_.end(), by_address);
@@ -60,7 +60,7 @@ bool Pool::arrange(const std::vector<std::vector<Place*>>& plan, const Growth& g
     }
   }
   const std::lock_guard guard(state_);
-  for (Place* const place : places_) clear(*place);
+  for (PagePlace* const place : places_) clear(*place);
   for (const Need& one : wanted_) {
     one.place->step = Step::kNone;
     if (!one.mapped) continue;
@@ -73,13 +73,13 @@ bool Pool::arrange(const std::vector<std::vector<Place*>>& plan, const Growth& g
 // For each entry the page that somebody lives on there, who cannot be moved, or did a moment ago:
 // what is mapped at such an address stays. Else the one that it was to have before, or that one of
 // its places has, or one that idles elsewhere.
-void Pool::claim_pages(const std::vector<std::vector<Place*>>& plan,
+void Pool::claim_pages(const std::vector<std::vector<PagePlace*>>& plan,
                        std::vector<Page*>& pages) noexcept {
   ++arrangement_;
   enum class Claim : std::uint8_t { kLivesThere, kStays, kAgain, kIsThere };
   for (const Claim claim : {Claim::kLivesThere, Claim::kStays, Claim::kAgain, Claim::kIsThere}) {
     for (std::size_t at = 0; at < plan.size(); ++at) {
-      for (const Place* const place : plan[at]) {
+      for (const PagePlace* const place : plan[at]) {
         if (claim == Claim::kLivesThere && place->blocks == 0) continue;
         if (claim == Claim::kStays && clocks_.completed(place->marks)) continue;
         Page* const page = claim == Claim::kAgain ? place->due : place->page;
@@ -121,9 +121,9 @@ void Pool::create_for(std::vector<Page*>& pages, const Growth& growth) noexcept 
 }
 
 // Whether nobody lives on it who is not in the plan.
-bool Pool::belongs(const Page& page, const Place& place) noexcept {
+bool Pool::belongs(const Page& page, const PagePlace& place) noexcept {
   if (page.state != State::kUsed) return page.state == State::kIdle;
-  const Place* at = &place;
+  const PagePlace* at = &place;
   do {
     if (page.home == at) return true;
     at = at->twin;
@@ -133,7 +133,7 @@ bool Pool::belongs(const Page& page, const Place& place) noexcept {
 
 // A mapping of this page here. False: somebody lives here, or did so a moment ago; it may change
 // when it is used next, see `adopt`.
-bool Pool::want(Place& place, Page& page) noexcept {
+bool Pool::want(PagePlace& place, Page& page) noexcept {
   if (place.blocks > 0 || place.step != Step::kNone) return false;
   if (place.page != nullptr) {
     if (!clocks_.completed(place.marks)) return false;
@@ -144,7 +144,7 @@ bool Pool::want(Place& place, Page& page) noexcept {
   return true;
 }
 
-void Pool::add_mapping(Place& place, Page& page) noexcept {
+void Pool::add_mapping(PagePlace& place, Page& page) noexcept {
   link(place, page);
   if (page.state != State::kFree) {
     stale_.push_back(place);

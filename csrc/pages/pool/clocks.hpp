@@ -62,7 +62,7 @@ class LatestUses {
 class Clocks {
  public:
   // The lock that guards what is known here, but never a call of the device.
-  Clocks(Device& device, std::mutex& state) : device_(device), state_(state) {}
+  Clocks(DeviceDriver& device, std::mutex& state) : device_(device), state_(state) {}
 
   // --- the lock is held --------------------------------------------------------------------------
 
@@ -126,7 +126,7 @@ class Clocks {
   template <typename Visit>
   static void for_each(std::uint64_t streams, Visit&& visit);
 
-  Device& device_;
+  DeviceDriver& device_;
   std::mutex& state_;
   std::array<Line, kMostStreams> lines_;
   std::uint64_t seen_ = 0;  // streams that have a mark

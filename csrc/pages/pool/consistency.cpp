@@ -10,7 +10,7 @@ namespace {
 // Its mappings are its own, and its home is one of them.
 bool has_its_places(const Page& page) noexcept {
   bool home = page.home == nullptr;
-  for (const Place* place = page.places; place != nullptr; place = place->another) {
+  for (const PagePlace* place = page.places; place != nullptr; place = place->another) {
     if (place->page != &page) return false;
     home = home || place == page.home;
   }
@@ -24,7 +24,7 @@ bool is_what_it_says(const Page& page) noexcept {
       return page.home == nullptr && page.places == nullptr;
     case Page::State::kIdle:  // its home may be about to get another one
       return page.home != nullptr &&
-             (page.home->blocks == 0 || page.home->step == Place::Step::kGetsPage);
+             (page.home->blocks == 0 || page.home->step == PagePlace::Step::kGetsPage);
     case Page::State::kUsed:
       return page.home != nullptr && page.home->blocks > 0;
     case Page::State::kMoving:

@@ -11,21 +11,21 @@ namespace pgmo::pages {
 namespace {
 
 using State = Page::State;
-using Step = Place::Step;
+using Step = PagePlace::Step;
 
 }  // namespace
 
 void Pool::clear_places() noexcept {
   unmap(places_);
   const std::lock_guard guard(state_);
-  for (Place* place : places_) {
+  for (PagePlace* place : places_) {
     clear(*place);
     if (place->step == Step::kLosesPage) place->step = Step::kNone;
   }
 }
 
 // The lock is not held.
-void Pool::unmap(std::span<Place* const> places) noexcept {
+void Pool::unmap(std::span<PagePlace* const> places) noexcept {
   std::uint64_t calls = 0;
   for (std::size_t first = 0, last = 0; first < places.size(); first = last, ++calls) {
     const Address begin = places[first]->address;
@@ -65,7 +65,7 @@ bool Pool::map() noexcept {
   return all;
 }
 
-void Pool::link(Place& place, Page& page) noexcept {
+void Pool::link(PagePlace& place, Page& page) noexcept {
   PGMO_ASSERT(place.page == nullptr && place.another == nullptr);
   if (page.untouched) touch(page);
   if (place.step == Step::kAsleep) meter_.asleep_change(-properties_.page);
@@ -86,7 +86,7 @@ void Pool::touch(Page& page) noexcept {
   device_.took(properties_.page);
 }
 
-void Pool::unlink(Place& place) noexcept {
+void Pool::unlink(PagePlace& place) noexcept {
   PGMO_ASSERT(place.page != nullptr);
   Page& page = *place.page;
   if (place.step == Step::kAsleep) meter_.asleep_change(properties_.page);
@@ -95,7 +95,7 @@ void Pool::unlink(Place& place) noexcept {
   } else {
     stale_.remove(place);
   }
-  Place** at = &page.places;
+  PagePlace** at = &page.places;
   while (*at != &place) at = &(*at)->another;
   *at = place.another;
   place.another = nullptr;
@@ -103,7 +103,7 @@ void Pool::unlink(Place& place) noexcept {
 }
 
 // The same for a place where a page may idle: it has its home elsewhere then, or is free.
-void Pool::clear(Place& place) noexcept {
+void Pool::clear(PagePlace& place) noexcept {
   Page& page = *place.page;
   unlink(place);
   if (page.state != State::kIdle || page.home != nullptr) return;
@@ -130,7 +130,7 @@ void Pool::commit(Places places, Stream stream) noexcept {
     need.place->step = Step::kNone;
   }
   for (std::size_t at = 0; at < places.size(); ++at) {
-    Place& place = places[at];
+    PagePlace& place = places[at];
     if (place.step != Step::kAwaitsOthers) continue;
     place.step = Step::kNone;
     ++numbers_.hand_overs;
@@ -162,7 +162,7 @@ void Pool::abandon_needs() noexcept {
   {
     const std::lock_guard guard(state_);
     numbers_.unmaps += unmaps;
-    for (Place* place : places_) {
+    for (PagePlace* place : places_) {
       if (place->step == Step::kLosesPage) place->step = Step::kNone;
     }
     occupied_ -= needs_.size();
@@ -183,14 +183,14 @@ void Pool::abandon_needs() noexcept {
 
 // Mappings that are in nobody's way go when there are too many.
 void Pool::sweep() noexcept {
-  std::array<Place*, kMostSwept> swept{};
+  std::array<PagePlace*, kMostSwept> swept{};
   std::size_t count = 0;
   {
     const std::lock_guard guard(state_);
     std::size_t looks = 0;
-    for (Place* place = stale_.first(); place != nullptr && looks < 4 * kMostSwept; ++looks) {
+    for (PagePlace* place = stale_.first(); place != nullptr && looks < 4 * kMostSwept; ++looks) {
       if (count == kMostSwept || stale_.size() <= heuristics_.stale_mappings + count) break;
-      Place& one = *place;
+      PagePlace& one = *place;
       place = place->next;
       if (!clocks_.completed(one.marks)) continue;
       one.step = Step::kLosesPage;
@@ -198,10 +198,10 @@ void Pool::sweep() noexcept {
     }
   }
   if (count == 0) return;
-  const std::span<Place* const> places(swept.data(), count);
+  const std::span<PagePlace* const> places(swept.data(), count);
   unmap(places);
   const std::lock_guard guard(state_);
-  for (Place* place : places) {
+  for (PagePlace* place : places) {
     unlink(*place);
     place->step = Step::kNone;
   }

@@ -26,7 +26,7 @@ namespace pgmo::pages {
 
 struct Page;
 
-struct Place {
+struct PagePlace {
   // What a thread does here without holding the lock: everybody else keeps away.
   enum class Step : std::uint8_t {
     kNone,
@@ -37,7 +37,7 @@ struct Place {
     kAsleep,   // or about to be: see sleep.cpp
   };
 
-  explicit Place(Address where) : address(where) {}
+  explicit PagePlace(Address where) : address(where) {}
 
   bool stale() const noexcept;
 
@@ -45,18 +45,18 @@ struct Place {
   bool has_page() const noexcept;
 
   Address address;
-  Page* page = nullptr;      // that is mapped here
-  Place* another = nullptr;  // mapping of the page
-  Page* due = nullptr;       // that is to be here, by plan
-  Place* twin = nullptr;     // round a ring of places that are to have one page, by plan
-  Marks marks;               // the last uses through these addresses, for unmapping
-  std::uint32_t blocks = 0;  // that touch this place, what holds it for good counted in
+  Page* page = nullptr;          // that is mapped here
+  PagePlace* another = nullptr;  // mapping of the page
+  Page* due = nullptr;           // that is to be here, by plan
+  PagePlace* twin = nullptr;     // round a ring of places that are to have one page, by plan
+  Marks marks;                   // the last uses through these addresses, for unmapping
+  std::uint32_t blocks = 0;      // that touch this place, what holds it for good counted in
   Step step = Step::kNone;
   bool pinned = false;
-  bool rests = false;     // until it can have the page that is due
-  bool shared = false;    // another process may have its page, as long as a block lives here
-  Place* prev = nullptr;  // in the list of stale ones
-  Place* next = nullptr;
+  bool rests = false;         // until it can have the page that is due
+  bool shared = false;        // another process may have its page, as long as a block lives here
+  PagePlace* prev = nullptr;  // in the list of stale ones
+  PagePlace* next = nullptr;
 };
 
 struct Page {
@@ -64,22 +64,22 @@ struct Page {
 
   Handle handle = 0;
   State state = State::kGone;
-  Place* home = nullptr;         // where blocks lie, or did last
-  Place* places = nullptr;       // all mappings, through `another`
-  Marks marks;                   // the last uses, wherever
-  bool untouched = true;         // not mapped for any block yet
-  std::uint64_t claimed = 0;     // number of the arrangement that has a use for it
-  std::uint64_t looked = 0;      // number of the look that found it
-  const Place* found = nullptr;  // by that, for this place
-  Page* prev = nullptr;          // in the list of free or of idle ones
+  PagePlace* home = nullptr;         // where blocks lie, or did last
+  PagePlace* places = nullptr;       // all mappings, through `another`
+  Marks marks;                       // the last uses, wherever
+  bool untouched = true;             // not mapped for any block yet
+  std::uint64_t claimed = 0;         // number of the arrangement that has a use for it
+  std::uint64_t looked = 0;          // number of the look that found it
+  const PagePlace* found = nullptr;  // by that, for this place
+  Page* prev = nullptr;              // in the list of free or of idle ones
   Page* next = nullptr;
 };
 
-inline bool Place::stale() const noexcept {
+inline bool PagePlace::stale() const noexcept {
   return page != nullptr && page->home != this;
 }
 
-inline bool Place::has_page() const noexcept {
+inline bool PagePlace::has_page() const noexcept {
   return page != nullptr && (!stale() || page->state == Page::State::kIdle);
 }
 
@@ -87,7 +87,7 @@ inline bool Place::has_page() const noexcept {
 struct Reservation {
   Address base;
   Bytes bytes;
-  std::deque<Place> places;
+  std::deque<PagePlace> places;
   std::optional<Stream> stream = std::nullopt;  // of a window
 };
 
@@ -98,7 +98,7 @@ class Places {
       : reservation_(&reservation), first_(first), count_(count) {}
 
   std::size_t size() const noexcept { return count_; }
-  Place& operator[](std::size_t at) const noexcept { return reservation_->places[first_ + at]; }
+  PagePlace& operator[](std::size_t at) const noexcept { return reservation_->places[first_ + at]; }
 
   Places part(std::size_t first, std::size_t count) const noexcept {
     return {*reservation_, first_ + first, count};

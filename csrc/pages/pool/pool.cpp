@@ -13,7 +13,7 @@ namespace pgmo::pages {
 namespace {
 
 using State = Page::State;
-using Step = Place::Step;
+using Step = PagePlace::Step;
 
 }  // namespace
 
@@ -23,7 +23,7 @@ bool Pool::enter(Places places, Stream stream) noexcept {
   clocks_.given(stream);
   std::size_t done = 0;
   for (; done < places.size(); ++done) {
-    Place& place = places[done];
+    PagePlace& place = places[done];
     if (place.page == nullptr || !place.page->marks.elsewhere(stream).empty()) break;
     if (!adopt(place)) break;
   }
@@ -37,7 +37,7 @@ bool Pool::enter(Places places, Stream stream) noexcept {
 
 void Pool::leave(Places places, const Marks& marks) noexcept {
   for (std::size_t at = 0; at < places.size(); ++at) {
-    Place& place = places[at];
+    PagePlace& place = places[at];
     place.marks.add(marks);
     if (place.step != Step::kAsleep) {
       place.page->marks.add(marks);
@@ -49,7 +49,7 @@ void Pool::leave(Places places, const Marks& marks) noexcept {
 }
 
 // A block more at a place, with the page that is mapped there.
-bool Pool::adopt(Place& place) noexcept {
+bool Pool::adopt(PagePlace& place) noexcept {
   Page* page = place.page;
   if (page == nullptr || place.step != Step::kNone || page->state == State::kMoving) return false;
   if (place.due != page && misplaced(place)) [[unlikely]]
@@ -73,13 +73,13 @@ bool Pool::adopt(Place& place) noexcept {
 }
 
 // Whether the page that a plan has for this place could take over from the one that is here.
-bool Pool::misplaced(const Place& place) const noexcept {
+bool Pool::misplaced(const PagePlace& place) const noexcept {
   return place.due != nullptr && place.blocks == 0 && place.page->state == State::kIdle &&
          (place.due->state == State::kIdle || place.due->state == State::kFree) &&
          clocks_.completed(place.marks);
 }
 
-void Pool::drop(Place& place) noexcept {
+void Pool::drop(PagePlace& place) noexcept {
   PGMO_ASSERT(place.blocks > 0 && place.page != nullptr && place.page->home == &place);
   PGMO_ASSERT(place.page->state == State::kUsed);
   if (--place.blocks > 0) return;
@@ -96,7 +96,7 @@ void Pool::become_idle(Page& page) noexcept {
 
 bool Pool::live(Places places) noexcept {
   for (std::size_t at = 0; at < places.size(); ++at) {
-    const Place& place = places[at];
+    const PagePlace& place = places[at];
     if (place.blocks == 0 || place.page == nullptr || place.step != Step::kNone) return false;
   }
   return true;
@@ -111,7 +111,7 @@ bool Pool::share(Places places) noexcept {
 bool Pool::pin(Places places) noexcept {
   if (!live(places)) return false;
   for (std::size_t at = 0; at < places.size(); ++at) {
-    Place& place = places[at];
+    PagePlace& place = places[at];
     if (!place.pinned) ++place.blocks;
     place.pinned = true;
   }
@@ -170,7 +170,7 @@ bool Pool::admit(Places places, Stream stream, std::vector<Extent>& blocked, Wai
   const bool elsewhere = waits == Waits::kRatherElsewhere && would_wait(places, stream) &&
                          spares(places.size(), stream);
   for (std::size_t at = 0; at < places.size(); ++at) {
-    Place& place = places[at];
+    PagePlace& place = places[at];
     if (place.step == Step::kAsleep) {
       blocked.push_back({place.address, properties_.page});
       all = false;
@@ -214,7 +214,7 @@ void Pool::dismiss(Places places) noexcept {
   needs_.clear();
 }
 
-void Pool::undo(Place& place) noexcept {
+void Pool::undo(PagePlace& place) noexcept {
   const Step step = place.step;
   if (step == Step::kAsleep) return;
   place.step = Step::kNone;
@@ -246,8 +246,8 @@ bool Pool::provide(Places places, Stream stream, std::size_t beyond) noexcept {
 
 // --- numbers -------------------------------------------------------------------------------------
 
-Statistics Pool::statistics() const noexcept {
-  Statistics now = numbers_;
+PageStatistics Pool::statistics() const noexcept {
+  PageStatistics now = numbers_;
   now.held = static_cast<Bytes>(held_) * properties_.page;
   now.untouched = static_cast<Bytes>(untouched_) * properties_.page;
   now.occupied = static_cast<Bytes>(occupied_) * properties_.page;

@@ -53,7 +53,7 @@ class Uncounted {
 class Pool {
  public:
   // The heuristics outlive the pool.
-  Pool(Device& device, const DeviceProperties& properties, const Heuristics& heuristics)
+  Pool(DeviceDriver& device, const DeviceProperties& properties, const Heuristics& heuristics)
       : device_(device), properties_(properties), heuristics_(heuristics) {}
 
   std::mutex& work() noexcept { return work_; }
@@ -88,7 +88,7 @@ class Pool {
 
   // So many blocks at this place are all that live there: their page may go once it is asleep.
   // False: others do, or another process has it. Throws std::bad_alloc.
-  bool lie_down(Place& place, std::uint32_t blocks, Sleep sleep);
+  bool lie_down(PagePlace& place, std::uint32_t blocks, Sleep sleep);
 
   // Whether a block came to live on another page than its plan has there, since this was asked
   // last. Two places may have each other's page, and each is used whenever the other could change.
@@ -107,7 +107,7 @@ class Pool {
   void let_go(Places places, const Marks& marks) noexcept;
   void ceased_to_hold() noexcept;
 
-  Statistics statistics() const noexcept;
+  PageStatistics statistics() const noexcept;
   void reset_peaks() noexcept;
   void reset_statistics() noexcept;
 
@@ -152,7 +152,8 @@ class Pool {
   // Where a program submits whole iterations ahead of the device, what is used in each of them is
   // never found completed. Such places rest, that is, serve nobody, until it is.
   enum class InUse : std::uint8_t { kStays, kRests };
-  bool arrange(const std::vector<std::vector<Place*>>& plan, const Growth& growth, InUse in_use);
+  bool arrange(const std::vector<std::vector<PagePlace*>>& plan, const Growth& growth,
+               InUse in_use);
 
   // Slots have been refused that needed so many pages, iteration after iteration: what was
   // requested instead lay on the pages of other slots, which were refused for that. Until
@@ -192,31 +193,31 @@ class Pool {
 
  private:
   struct Need {
-    Place* place;
+    PagePlace* place;
     Page* page = nullptr;
     bool mapped = false;
   };
 
   void note_peak() noexcept;
-  bool adopt(Place& place) noexcept;
-  bool misplaced(const Place& place) const noexcept;
-  void drop(Place& place) noexcept;
+  bool adopt(PagePlace& place) noexcept;
+  bool misplaced(const PagePlace& place) const noexcept;
+  void drop(PagePlace& place) noexcept;
   void become_idle(Page& page) noexcept;
-  void undo(Place& place) noexcept;
+  void undo(PagePlace& place) noexcept;
   bool would_wait(Places places, Stream stream) const noexcept;
 
   // sleep.cpp
-  void leave_sleeping(Place& place, const Marks& marks) noexcept;
+  void leave_sleeping(PagePlace& place, const Marks& marks) noexcept;
   Page* next_to_sleep(Sleep sleep, Address& from) noexcept;
   bool wake_with_pages() noexcept;
 
   // arrangement.cpp
-  void claim_pages(const std::vector<std::vector<Place*>>& plan,
+  void claim_pages(const std::vector<std::vector<PagePlace*>>& plan,
                    std::vector<Page*>& pages) noexcept;
   void create_for(std::vector<Page*>& pages, const Growth& growth) noexcept;
-  static bool belongs(const Page& page, const Place& place) noexcept;
-  bool want(Place& place, Page& page) noexcept;
-  void add_mapping(Place& place, Page& page) noexcept;
+  static bool belongs(const Page& page, const PagePlace& place) noexcept;
+  bool want(PagePlace& place, Page& page) noexcept;
+  void add_mapping(PagePlace& place, Page& page) noexcept;
 
   // supply.cpp
   std::size_t target() const noexcept;
@@ -245,11 +246,11 @@ class Pool {
   // Whether blocks live at all of them, and no thread works on one.
   static bool live(Places places) noexcept;
 
-  void unmap(std::span<Place* const> places) noexcept;
-  void link(Place& place, Page& page) noexcept;
+  void unmap(std::span<PagePlace* const> places) noexcept;
+  void link(PagePlace& place, Page& page) noexcept;
   void touch(Page& page) noexcept;
-  void unlink(Place& place) noexcept;
-  void clear(Place& place) noexcept;
+  void unlink(PagePlace& place) noexcept;
+  void clear(PagePlace& place) noexcept;
 
   // Far more than the blocks that touch a place.
   static constexpr std::uint32_t kHold = 1u << 20;
@@ -257,7 +258,7 @@ class Pool {
   static constexpr std::size_t kMostLooks = 4096;
   static constexpr std::size_t kMostSwept = 64;
 
-  Device& device_;
+  DeviceDriver& device_;
   const DeviceProperties properties_;
   const Heuristics& heuristics_;
   std::mutex work_;
@@ -267,9 +268,9 @@ class Pool {
 
   std::deque<Page> pages_;
   List<Page> free_;
-  List<Page> idle_;    // the one that has idled longest first
-  List<Page> gone_;    // records without a page
-  List<Place> stale_;  // likewise
+  List<Page> idle_;        // the one that has idled longest first
+  List<Page> gone_;        // records without a page
+  List<PagePlace> stale_;  // likewise
   std::size_t held_ = 0;
   std::size_t untouched_ = 0;  // of these, pages that were never mapped
   std::size_t occupied_ = 0;
@@ -283,14 +284,14 @@ class Pool {
   std::size_t held_before_ = 0;  // without those
   std::size_t lately_ = 0;       // the highest of `occupied_` in this iteration
   int tries_ = 0;                // left to give those back
-  Statistics numbers_;
+  PageStatistics numbers_;
   Meter meter_;
   std::uint64_t events_before_ = 0;
   std::uint64_t waits_before_ = 0;
   std::uint64_t added_before_ = 0;
 
   struct Sleeping {
-    Place* place;
+    PagePlace* place;
     Sleep sleep;
     bool wakes =
         false;  // its page is there, and its contents may not be: one block more is counted
@@ -301,9 +302,9 @@ class Pool {
 
   // Of the request that is worked on.
   std::vector<Need> needs_;
-  std::vector<Place*> places_;  // to be unmapped
-  std::size_t found_ = 0;       // needs that have a page
-  bool refused_ = false;        // the device would not map them, or give access
+  std::vector<PagePlace*> places_;  // to be unmapped
+  std::size_t found_ = 0;           // needs that have a page
+  bool refused_ = false;            // the device would not map them, or give access
   LatestUses waits_;
 };
 

@@ -16,11 +16,11 @@ namespace pgmo::pages {
 namespace {
 
 using State = Page::State;
-using Step = Place::Step;
+using Step = PagePlace::Step;
 
 }  // namespace
 
-bool Pool::lie_down(Place& place, std::uint32_t blocks, Sleep sleep) {
+bool Pool::lie_down(PagePlace& place, std::uint32_t blocks, Sleep sleep) {
   const Page* const page = place.page;
   if (page == nullptr || page->home != &place || page->state != State::kUsed) return false;
   if (place.step != Step::kNone || place.shared) return false;
@@ -33,7 +33,7 @@ bool Pool::lie_down(Place& place, std::uint32_t blocks, Sleep sleep) {
 void Pool::get_up(Sleep sleep) noexcept {
   const std::lock_guard guard(state_);
   for (auto at = asleep_.begin(); at != asleep_.end();) {
-    Place& place = *at->second.place;
+    PagePlace& place = *at->second.place;
     if (at->second.sleep != sleep || place.page == nullptr) {
       ++at;
       continue;
@@ -75,7 +75,7 @@ Page* Pool::next_to_sleep(Sleep sleep, Address& from) noexcept {
 
 // A block has gone from a place that is asleep, about to be, or waking: on another thread it may
 // die at any moment. `state` is held.
-void Pool::leave_sleeping(Place& place, const Marks& marks) noexcept {
+void Pool::leave_sleeping(PagePlace& place, const Marks& marks) noexcept {
   Page* const page = place.page;
   if (page != nullptr && page->state == State::kUsed) {  // it has only lain down, or wakes
     page->marks.add(marks);
@@ -115,7 +115,7 @@ bool Pool::wake(Sleep sleep, std::vector<Address>& places) {
   }
   const std::lock_guard guard(state_);
   for (const Need& need : needs_) {
-    Place& place = *need.place;
+    PagePlace& place = *need.place;
     Page& page = *need.page;
     if (page.home != nullptr) stale_.push_back(*page.home);
     const Marks last = place.marks;

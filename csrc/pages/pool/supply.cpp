@@ -11,7 +11,7 @@ namespace pgmo::pages {
 namespace {
 
 using State = Page::State;
-using Step = Place::Step;
+using Step = PagePlace::Step;
 
 }  // namespace
 
@@ -82,7 +82,7 @@ bool Pool::surrender() noexcept {
 // hands without a call of the device.
 void Pool::use_twins(Stream stream) noexcept {
   for (std::size_t at = found_; at < needs_.size(); ++at) {
-    const Place& place = *needs_[at].place;
+    const PagePlace& place = *needs_[at].place;
     const auto take = [&](Page* page) {
       if (page == nullptr) return false;
       if (page->state == State::kIdle && may_use(*page, stream, true)) {
@@ -96,7 +96,7 @@ void Pool::use_twins(Stream stream) noexcept {
       return true;
     };
     bool taken = take(place.due);
-    for (const Place* twin = place.twin; !taken && twin != nullptr && twin != &place;
+    for (const PagePlace* twin = place.twin; !taken && twin != nullptr && twin != &place;
          twin = twin->twin) {
       taken = take(twin->page);
     }
@@ -214,7 +214,7 @@ Page* Pool::idle_and_completed(bool claimed) noexcept {
 // A moving page, whose mappings are nobody else's business.
 void Pool::release(Page& page) noexcept {
   std::uint64_t unmaps = 0;
-  for (const Place* place = page.places; place != nullptr; place = place->another, ++unmaps) {
+  for (const PagePlace* place = page.places; place != nullptr; place = place->another, ++unmaps) {
     device_.unmap(place->address, properties_.page);
   }
   {

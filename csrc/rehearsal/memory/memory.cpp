@@ -20,7 +20,7 @@ namespace {
 
 constexpr int kMostDevices = 64;
 
-struct Range {
+struct Allocation {
   size_t bytes;
   cudaMemoryType type;
   int device;
@@ -32,8 +32,8 @@ size_t from_environment(const char* name, size_t otherwise) {
 }
 
 // Never destroyed, like the lock.
-std::map<uintptr_t, Range>& ranges() {
-  static auto* map = new std::map<uintptr_t, Range>;
+std::map<uintptr_t, Allocation>& ranges() {
+  static auto* map = new std::map<uintptr_t, Allocation>;
   return *map;
 }
 
@@ -52,7 +52,7 @@ void note_peak(int device) {
 }
 
 // The range that contains an address, or null.
-const std::pair<const uintptr_t, Range>* find_range(const void* address) {
+const std::pair<const uintptr_t, Allocation>* find_range(const void* address) {
   const auto at = reinterpret_cast<uintptr_t>(address);
   auto next = ranges().upper_bound(at);
   if (next == ranges().begin()) return nullptr;
@@ -101,7 +101,7 @@ cudaError_t give_back(void* address) {
   auto found = ranges().find(reinterpret_cast<uintptr_t>(address));
   if (found == ranges().end() || found->second.type == cudaMemoryTypeHost || is_mapped(address))
     return fail(cudaErrorInvalidValue);
-  const Range range = found->second;
+  const Allocation range = found->second;
   ranges().erase(found);
   unmap_pages(address, range.bytes);
   if (range.type == cudaMemoryTypeDevice) refund(range.device, range.bytes);

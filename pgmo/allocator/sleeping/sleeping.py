@@ -19,10 +19,10 @@ from pgmo import _core
 from pgmo.allocator.adapters.adapter import Adapter
 from pgmo.allocator.adapters.find import cuda_adapter
 from pgmo.allocator.adapters.optimizer_state import stepped
+from pgmo.allocator.sleeping.guard import SleepGuard
 from pgmo.allocator.sleeping.host_copy import HostCopy
 from pgmo.allocator.sleeping.released import Released, State
 from pgmo.allocator.sleeping.storages import bytes_within, listed, storages
-from pgmo.allocator.sleeping.watch import Watch
 from pgmo.errors import OptionError, PgmoError, SessionError
 from pgmo.units import format_bytes
 
@@ -39,14 +39,14 @@ class Sleep:
     Args:
         number: of the sleep, among those of the device.
         copy: their contents; None where these are dropped.
-        watch: refuses their use.
+        guard: refuses their use.
         size: bytes that sleep.
         of_stage: whether the end of a stage wakes them, and not `resume`.
     """
 
     number: int
     copy: HostCopy | None
-    watch: Watch
+    guard: SleepGuard
     size: int
     of_stage: bool
 
@@ -118,13 +118,13 @@ class Sleeping:
         try:
             copy = HostCopy(cuda, runs) if state == "host" else None
             cuda.synchronize()
-            watch = Watch(objects)
+            guard = SleepGuard(objects)
         except BaseException:
             _core.get_up(cuda.space, number)
             raise
         cuda.note_sleep()
         released = _core.fall_asleep(cuda.space, number)
-        sleep = Sleep(number, copy, watch, released, of_stage)
+        sleep = Sleep(number, copy, guard, released, of_stage)
         self._sleeps.append(sleep)
         host = copy.size if copy is not None else 0
         awake = sum(meant.values()) - bytes_within(meant, runs)
@@ -159,7 +159,7 @@ class Sleeping:
             sleep.copy.put_back(runs)
             cuda.synchronize()
         _core.get_up(cuda.space, sleep.number)  # a block that died meanwhile leaves its place
-        sleep.watch.end()
+        sleep.guard.end()
         self._sleeps.remove(sleep)
 
     def resume(self, released: Released | None = None) -> None:

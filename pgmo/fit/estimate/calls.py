@@ -15,7 +15,7 @@ from pgmo.fit.estimate.shares import say_share
 _CARD = torch.device("cuda", 0)
 
 
-class Calls(TorchFunctionMode):
+class CardFunctionMode(TorchFunctionMode):
     """Names the card by its number, and runs attention as a card would.
 
     C++ completes "cuda" to the current device, which it asks a guard for that does not know.
@@ -89,12 +89,12 @@ def own_attention(capability: tuple[int, int]) -> Iterator[None]:
         yield
 
 
-_RULES: dict[Any, Callable[[Calls, Any, Any, Any], Any]] = {
-    torch.Tensor.to: Calls._to,
-    torch.Tensor.cuda: Calls._cuda,
-    torch.Tensor.pin_memory: Calls._pinned,
-    torch._C._nn.one_hot: Calls._one_hot,
-    torch._C._nn.scaled_dot_product_attention: Calls._attention,
+_RULES: dict[Any, Callable[[CardFunctionMode, Any, Any, Any], Any]] = {
+    torch.Tensor.to: CardFunctionMode._to,
+    torch.Tensor.cuda: CardFunctionMode._cuda,
+    torch.Tensor.pin_memory: CardFunctionMode._pinned,
+    torch._C._nn.one_hot: CardFunctionMode._one_hot,
+    torch._C._nn.scaled_dot_product_attention: CardFunctionMode._attention,
 }
 
 

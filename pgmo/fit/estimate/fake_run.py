@@ -9,7 +9,7 @@ import torch
 
 from pgmo.cards import Card
 from pgmo.errors import AdapterError
-from pgmo.fit.estimate.calls import Calls, own_attention
+from pgmo.fit.estimate.calls import CardFunctionMode, own_attention
 from pgmo.fit.estimate.card_calls import pretended
 from pgmo.fit.estimate.device_guard import ensure_guard
 from pgmo.fit.estimate.fake_card import FakeCard
@@ -83,7 +83,7 @@ class FakeRun:
             undo.enter_context(_recurrence_noted(self._mode.assumed))
             undo.enter_context(self._tagger)
             undo.enter_context(self._mode)
-            undo.enter_context(Calls(self._mode, self.card.capability))
+            undo.enter_context(CardFunctionMode(self._mode, self.card.capability))
             self._undo = undo.pop_all()
         return self
 

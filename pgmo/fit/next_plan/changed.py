@@ -2,7 +2,7 @@
 
 import sys
 
-from pgmo.fit.observer.changes import Change
+from pgmo.fit.observer.changes import ScriptChange
 from pgmo.imports import after_import
 from pgmo.runner.program import Program
 
@@ -14,7 +14,7 @@ def main(change: str, command: list[str]) -> None:
         change: see `pgmo.fit.observer.changes`.
         command: a script and its arguments, or "-m", a module and its arguments.
     """
-    after_import("torch.optim", Change(change).attach)
+    after_import("torch.optim", ScriptChange(change).attach)
     Program.of(command).run_and_leave()
 
 

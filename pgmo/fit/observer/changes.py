@@ -9,8 +9,8 @@ from collections.abc import Iterator
 from typing import Any
 
 
-class Change:
-    """Made when the outermost module is called for the first time.
+class ScriptChange:
+    """Change of a script, made when its outermost module is called for the first time.
 
     Args:
         text: one of the above.

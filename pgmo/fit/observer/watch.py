@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from pgmo.fit.observer.changes import Change
+from pgmo.fit.observer.changes import ScriptChange
 from pgmo.rehearsal.child.memory import times_out
 
 HISTORY = 3
@@ -38,7 +38,7 @@ class Watch:
         self._evidence, self._snapshot = Path(spec["evidence"]), Path(spec["snapshot"])
         self._steady = Path(spec["steady"])
         change = spec.get("change")
-        self._change = Change(change) if change else None
+        self._change = ScriptChange(change) if change else None
         self._first: int | None = None  # of the optimizer whose steps count
         self._steps = 0
         self._calls = 0  # of all optimizers: one mark in the history each

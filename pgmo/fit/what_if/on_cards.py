@@ -8,7 +8,7 @@ from pgmo.cards import Card, all_cards
 from pgmo.fit.largest import largest_value
 from pgmo.fit.law import Law
 from pgmo.fit.what_if.arithmetic import Model, curves_of, peak, sharded
-from pgmo.fit.what_if.timing import Forecast, Measured, forecast, scaled
+from pgmo.fit.what_if.timing import Forecast, TimedStep, forecast, scaled
 from pgmo.rehearsal.environment import context_bytes
 
 RANKS = (2, 4, 8)
@@ -56,7 +56,7 @@ def on_cards(
     cards: Sequence[Card] | None = None,
     samples: float | None = None,
     steps: float | None = None,
-    measured: Measured | None = None,
+    measured: TimedStep | None = None,
 ) -> list[CardRow]:
     """A row for each card, in the order of the list.
 

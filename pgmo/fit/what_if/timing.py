@@ -27,8 +27,8 @@ _UNITS = (
 
 
 @dataclass(frozen=True)
-class Measured:
-    """A step that somebody has timed.
+class TimedStep:
+    """Measured time of an optimizer step on a card.
 
     Attributes:
         seconds: of one optimizer step.
@@ -98,7 +98,7 @@ def forecast(
     card: Card,
     *,
     steps: float | None = None,
-    measured: Measured | None = None,
+    measured: TimedStep | None = None,
     reference: Sequence[Sequence[Any]] | None = None,
 ) -> Forecast | None:
     """Time on a card; None where nothing can be said.

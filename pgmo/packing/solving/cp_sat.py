@@ -38,8 +38,8 @@ Report = Callable[[float, int, int], None]
 
 
 @dataclass(frozen=True, eq=False)
-class Answer:
-    """What a solver has come to.
+class Solution:
+    """Packing that CP-SAT has found, with its bound.
 
     Args:
         offset: bytes, shape (m,).
@@ -121,7 +121,7 @@ def solve(
     threads: int = 1,
     seed: int = 0,
     report: Report | None = None,
-) -> Answer:
+) -> Solution:
     """Improves a packing until none smaller exists, or the time is over.
 
     Runs are repeatable only as far as they end before the time limit: CP-SAT's workers exchange
@@ -149,7 +149,7 @@ def solve(
     require()
     check(problem)
     if not len(problem):
-        return Answer(offset, 0, 0, False)
+        return Solution(offset, 0, 0, False)
     return _Run(problem, offset, bound).solve(time_limit, threads, seed, report)
 
 
@@ -167,7 +167,7 @@ class _Run:
         self._answers: queue.SimpleQueue[tuple[float, NDArray[np.int64] | None, int]]
         self._answers = queue.SimpleQueue()
 
-    def solve(self, time_limit: float, threads: int, seed: int, report: Report | None) -> Answer:
+    def solve(self, time_limit: float, threads: int, seed: int, report: Report | None) -> Solution:
         from ortools.sat.python import cp_model
 
         begin = time.perf_counter()
@@ -175,7 +175,7 @@ class _Run:
         arena = self._arena(offset)
         built = self._model(arena, begin + time_limit)
         if built is None:
-            return Answer(offset, arena, min(arena, bound * self._unit), False)
+            return Solution(offset, arena, min(arena, bound * self._unit), False)
         model, places = built
         solver = cp_model.CpSolver()
         left = time_limit - (time.perf_counter() - begin)
@@ -242,7 +242,7 @@ class _Run:
         elif status in (cp_model.MODEL_INVALID, cp_model.INFEASIBLE):
             why = model.validate() or "no packing is as small as the one it was given"
             raise RuntimeError(f"CP-SAT refuses the model of {len(self._size)} blocks: {why}")
-        return Answer(offset, arena, min(arena, bound * self._unit), interrupted)
+        return Solution(offset, arena, min(arena, bound * self._unit), interrupted)
 
     def _arena(self, offset: NDArray[np.int64]) -> int:
         return int((offset + self._bytes).max())

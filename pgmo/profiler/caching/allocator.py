@@ -9,7 +9,7 @@ and observed. Left out are private pools (CUDA graphs, `MemPool`) and memory of 
 """
 
 from pgmo.errors import OptionError
-from pgmo.profiler.caching.pools import AddressSpace, Block, Pool
+from pgmo.profiler.caching.pools import AddressSpace, Block, BlockPool
 from pgmo.profiler.caching.settings import INTERVALS, MIB, AllocatorSettings
 from pgmo.units import format_bytes
 
@@ -105,7 +105,7 @@ class CachingAllocator:
         rounding = self.settings.max_non_split_rounding
         self._rounding = rounding or self.settings.large_segment_size
         self._expandable = self.settings.expandable_segments
-        self._pools: dict[tuple[int, bool], Pool] = {}
+        self._pools: dict[tuple[int, bool], BlockPool] = {}
         self._searches = {True: 0, False: 0}
         self._pending: dict[int, Block] = {}
 
@@ -172,23 +172,23 @@ class CachingAllocator:
                     elif block.whole:
                         self.release(block)
 
-    def pool(self, stream: int, small: bool) -> Pool:
+    def pool(self, stream: int, small: bool) -> BlockPool:
         """The pool of a stream."""
         found = self._pools.get((stream, small))
         if found is None:
-            found = self._pools[stream, small] = Pool(stream, small)
+            found = self._pools[stream, small] = BlockPool(stream, small)
         return found
 
-    def pools(self) -> list[Pool]:
+    def pools(self) -> list[BlockPool]:
         """All pools."""
         return list(self._pools.values())
 
-    def add_segment(self, pool: Pool, size: int) -> Block:
+    def add_segment(self, pool: BlockPool, size: int) -> Block:
         """Takes a segment from the driver; its one block is free, but not in the pool yet."""
         self.reserved += size
         return Block(pool, self._address(size), size)
 
-    def _reserve(self, pool: Pool) -> Block:
+    def _reserve(self, pool: BlockPool) -> Block:
         """Reserves address space for an expandable segment of the pool."""
         page = SMALL_SEGMENT if pool.small else self.settings.large_segment_size
         size = -(-self._space // page) * page
@@ -208,7 +208,7 @@ class CachingAllocator:
         self.reserved -= block.size
         block.pool.remove(block)
 
-    def _cached(self, pool: Pool, size: int) -> Block | None:
+    def _cached(self, pool: BlockPool, size: int) -> Block | None:
         """Takes the best fit out of the pool."""
         if self._keep is not None:
             self._searches[pool.small] += 1
@@ -235,7 +235,7 @@ class CachingAllocator:
         del free[index]
         return block
 
-    def _new(self, pool: Pool, size: int) -> Block | None:
+    def _new(self, pool: BlockPool, size: int) -> Block | None:
         """Takes memory from the driver; the block is in no pool."""
         if size <= SMALL_SIZE:
             segment = SMALL_SEGMENT
@@ -251,7 +251,7 @@ class CachingAllocator:
             return None
         return self.add_segment(pool, segment)
 
-    def _grow(self, pool: Pool, size: int) -> Block | None:
+    def _grow(self, pool: BlockPool, size: int) -> Block | None:
         """Maps as much memory as is missing for a request, at the lowest address that has room."""
         block = self._room(pool, size)
         if not block.mapped and not self.map(block, min(block.size, size)):
@@ -264,7 +264,7 @@ class CachingAllocator:
         pool.remove(block)
         return block
 
-    def _room(self, pool: Pool, size: int) -> Block:
+    def _room(self, pool: BlockPool, size: int) -> Block:
         """The first of neighbouring blocks, free or unmapped, that have room for a request."""
         for _, block in pool.unmapped:
             before = block.preceding
@@ -352,7 +352,7 @@ class CachingAllocator:
         else:
             block.pool.remove_unmapped(block)
 
-    def _release_oversize(self, pool: Pool, size: int) -> bool:
+    def _release_oversize(self, pool: BlockPool, size: int) -> bool:
         """Gives back one cached block that is large enough, or several of the largest."""
         wanted = max(size, self._max_split)
         index = pool.at_least(wanted)

@@ -46,7 +46,7 @@ class Block:
 
     def __init__(
         self,
-        pool: "Pool",
+        pool: "BlockPool",
         address: int,
         size: int,
         space: AddressSpace | None = None,
@@ -79,7 +79,7 @@ class Block:
 Key = tuple[int, int, Block]
 
 
-class Pool:
+class BlockPool:
     """The free blocks of one stream, for requests up to 1 MiB (`small`) or above.
 
     `free` is sorted by size, then address: the first one that is large enough is the best fit.

@@ -22,8 +22,8 @@ _REQUESTS_NOTHING = ("assert_size_stride", "assert_alignment", "get_raw_stream",
 _OPERATORS = "torch.ops."
 
 
-class Kernel(NamedTuple):
-    """What a block of generated code is for: its name, and the line that runs it."""
+class GeneratedKernel(NamedTuple):
+    """Kernel that a block of generated code is for: its name, and the line that runs it."""
 
     name: str
     line: int
@@ -39,7 +39,7 @@ class MarkedCode:
         marked: the same with them.
     """
 
-    kernels: tuple[Kernel, ...]
+    kernels: tuple[GeneratedKernel, ...]
     plain: dict[str, CodeType]
     marked: dict[str, CodeType]
 
@@ -63,11 +63,11 @@ def mark(source: str, path: str) -> MarkedCode:
     Example:
         >>> made = mark("def call(a): b = extern_kernels.mm(a, a); return b", "made.py")
         >>> made.kernels, list(made.marked)
-        ((Kernel(name='extern_kernels.mm', line=1),), ['call'])
+        ((GeneratedKernel(name='extern_kernels.mm', line=1),), ['call'])
     """
     plain = compile(source, path, "exec", dont_inherit=True)
     tree = ast.parse(source, path)
-    kernels: list[Kernel] = []
+    kernels: list[GeneratedKernel] = []
     names = set()
     for node in ast.walk(tree):
         if isinstance(node, ast.FunctionDef) and runs_kernels(node.name):
@@ -100,7 +100,7 @@ def _codes(code: CodeType, names: set[str]) -> dict[str, CodeType]:
 # --- what is about which kernel ------------------------------------------------------------------
 
 
-def _mark_function(function: ast.FunctionDef, kernels: list[Kernel]) -> None:
+def _mark_function(function: ast.FunctionDef, kernels: list[GeneratedKernel]) -> None:
     about = _about(function)
 
     def with_marks(body: list[ast.stmt]) -> list[ast.stmt]:
@@ -120,23 +120,23 @@ def _mark_function(function: ast.FunctionDef, kernels: list[Kernel]) -> None:
     function.body = [_call("begin", first), ast.copy_location(watched, first)]
 
 
-def _about(function: ast.FunctionDef) -> dict[ast.stmt, Kernel]:
+def _about(function: ast.FunctionDef) -> dict[ast.stmt, GeneratedKernel]:
     """The kernel of each statement that may request memory."""
     statements = list(_in_order(function.body))
     own = {name.arg for name in function.args.args}
     own |= {name for statement in statements for name in _names(statement, ast.Store)}
-    found: dict[ast.stmt, Kernel] = {}
-    uses: dict[str, Kernel] = {}  # name of a buffer -> the next kernel that has it
+    found: dict[ast.stmt, GeneratedKernel] = {}
+    uses: dict[str, GeneratedKernel] = {}  # name of a buffer -> the next kernel that has it
     for statement in reversed(statements):
         called = _called(statement)
         if called and called.rpartition(".")[2].startswith(_ALLOCATES):
             for name in _names(statement, ast.Store):
-                kernel = uses.pop(name, Kernel(called, statement.lineno))
+                kernel = uses.pop(name, GeneratedKernel(called, statement.lineno))
                 if name.startswith(_POOL):
-                    kernel = Kernel(name, kernel.line)
+                    kernel = GeneratedKernel(name, kernel.line)
                 found[statement] = kernel
         elif called and called.partition(".")[0] not in own and called not in _REQUESTS_NOTHING:
-            kernel = found[statement] = Kernel(_operator(called), statement.lineno)
+            kernel = found[statement] = GeneratedKernel(_operator(called), statement.lineno)
             uses.update(dict.fromkeys(_names(statement, ast.Load), kernel))
         elif isinstance(statement, ast.Assign):  # another name of the same memory
             nexts = [uses.pop(name) for name in _names(statement, ast.Store) if name in uses]
@@ -145,7 +145,7 @@ def _about(function: ast.FunctionDef) -> dict[ast.stmt, Kernel]:
     return found
 
 
-def _line(kernel: Kernel) -> int:
+def _line(kernel: GeneratedKernel) -> int:
     return kernel.line
 
 

@@ -4,8 +4,8 @@ Inductor leaves a graph as a module of Python, whose function `call` requests bu
 kernels one by one. Compiled code has no operators to watch, and must not be watched from within: a
 mode or a hook there would be part of what is compiled. But that function is ordinary Python, which
 no compiler looks at any more. So as long as somebody listens it has another code object, of the
-same statements with calls of `Marks` between them (see `generated_code`), and afterwards its own
-again. In all other iterations there is nothing that could cost anything.
+same statements with calls of `KernelMarks` between them (see `generated_code`), and afterwards its
+own again. In all other iterations there is nothing that could cost anything.
 
     call.__code__:    plain    marked    plain    plain ...
                                listened
@@ -24,7 +24,13 @@ from typing import NamedTuple, Protocol
 from pgmo.locks import new_reentrant_lock
 from pgmo.profiler.importers.frames import Frame, Labels
 from pgmo.profiler.tagging import dynamo
-from pgmo.profiler.tagging.generated_code import MARKS, Kernel, MarkedCode, mark, runs_kernels
+from pgmo.profiler.tagging.generated_code import (
+    MARKS,
+    GeneratedKernel,
+    MarkedCode,
+    mark,
+    runs_kernels,
+)
 
 _CODE_CACHE = "torch._inductor.codecache"
 
@@ -43,8 +49,8 @@ class KernelOrigin(NamedTuple):
     stack: tuple[str, ...] = ()
 
 
-class Listener(Protocol):
-    """Whoever wants to know. Called on the thread that runs the kernels; must not raise."""
+class KernelListener(Protocol):
+    """Callbacks around generated kernels, on the thread that runs them. They must not raise."""
 
     def kernels_begin(self) -> None:
         """A function that runs kernels has been called."""
@@ -56,12 +62,12 @@ class Listener(Protocol):
         """The function is left."""
 
 
-_listeners: list[Listener] = []
+_listeners: list[KernelListener] = []
 _lock = new_reentrant_lock()
 _marked: list[tuple[FunctionType, CodeType, CodeType]] = []  # with its own code, and ours
 
 
-def listen(listener: Listener) -> Callable[[], None]:
+def listen(listener: KernelListener) -> Callable[[], None]:
     """Tells the listener from now on of what has been compiled so far.
 
     Returns:
@@ -92,8 +98,8 @@ def listen(listener: Listener) -> Callable[[], None]:
     return leave
 
 
-class Marks:
-    """What marked code calls. It stays in the module, since a call may outlast its listeners."""
+class KernelMarks:
+    """Callbacks of marked code. They stay in the module: a call may outlast its listeners."""
 
     def __init__(self, origins: tuple[KernelOrigin, ...]) -> None:
         self._origins = origins
@@ -127,7 +133,7 @@ def _mark_module(module: ModuleType) -> None:
     if made is None:
         return
     if MARKS not in vars(module):
-        setattr(module, MARKS, Marks(tuple(_origin(path, kernel) for kernel in made.kernels)))
+        setattr(module, MARKS, KernelMarks(tuple(_origin(path, kernel) for kernel in made.kernels)))
     for function in functions:
         name, code = function.__code__.co_qualname, function.__code__
         if name in made.plain and code == made.plain[name]:
@@ -154,7 +160,7 @@ def _marked_code(path: str) -> MarkedCode | None:
     return None
 
 
-def _origin(path: str, kernel: Kernel) -> KernelOrigin:
+def _origin(path: str, kernel: GeneratedKernel) -> KernelOrigin:
     """Inductor keeps, for profilers, the lines of Python that each line of its code is made of."""
     cache = sys.modules[_CODE_CACHE].PyCodeCache
     try:

@@ -190,7 +190,7 @@ def _mode_class() -> Any:
             del args, kwargs
             raise
 
-    class Mode(TorchDispatchMode):
+    class OperatorDispatchMode(TorchDispatchMode):
         # Else torch refuses to run flex_attention, cond and their like beneath us.
         supports_higher_order_operators = True
 
@@ -205,5 +205,5 @@ def _mode_class() -> Any:
     # Not in the class: torch wraps what it finds there in a call that imports TorchDynamo, which
     # takes seconds and 60 MiB in programs that compile nothing. It is there to keep Dynamo out of
     # the function, which `dynamo.skip` does where there is a Dynamo.
-    Mode.__torch_dispatch__ = dispatch  # type: ignore[method-assign]
-    return Mode
+    OperatorDispatchMode.__torch_dispatch__ = dispatch  # type: ignore[method-assign]
+    return OperatorDispatchMode

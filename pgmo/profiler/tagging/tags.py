@@ -150,19 +150,19 @@ class Tagger(AbstractContextManager["Tagger"]):
     # --- kernels of inductor --------------------------------------------------------------------
 
     def kernels_begin(self) -> None:
-        """Notes whose kernels these are; see `inductor.Listener`."""
+        """Notes whose kernels these are; see `inductor.KernelListener`."""
         module, phase = self._where()
         self._thread.running.append((module, _not_other(phase)))
 
     def kernel(self, origin: "KernelOrigin") -> None:
-        """Says which kernel the next request is for; see `inductor.Listener`."""
+        """Says which kernel the next request is for; see `inductor.KernelListener`."""
         if self._thread.running:  # else the call began before this was told of any
             module, phase = self._thread.running[-1]
             tag = Tag(module, origin.name, phase, origin.file, origin.stack)
             self._set_tag(self._number(tag))
 
     def kernels_end(self) -> None:
-        """Goes back to what the thread was doing; see `inductor.Listener`."""
+        """Goes back to what the thread was doing; see `inductor.KernelListener`."""
         if self._thread.running:
             self._thread.running.pop()
         self._set_tag(self._left.number)

@@ -19,7 +19,7 @@ from pgmo.recompute.capture.compat import Spec, flatten, hook_numbers, traced_gr
 from pgmo.recompute.capture.joint_graph import MODULE
 from pgmo.recompute.capture.objects import opened
 from pgmo.recompute.capture.rehearse import rehearse
-from pgmo.recompute.capture.repeated.blocks import Blocks
+from pgmo.recompute.capture.repeated.blocks import RepeatedBlocks
 from pgmo.recompute.frozen.guard import Guard
 from pgmo.recompute.frozen.modes import modes
 from pgmo.recompute.frozen.reads import OPTIONS, is_of_torch
@@ -66,7 +66,7 @@ class FlatModule(nn.Module):
         self._places = places(leaves)
         self.result: tuple[list[Any], Spec] | None = None
         self.guard = Guard(module)
-        self.blocks = Blocks(module, _is_plain)
+        self.blocks = RepeatedBlocks(module, _is_plain)
         self._ties = _ties(module)
         self.observed: list[Observation] = []
         self.differentiable: tuple[bool, ...] = ()

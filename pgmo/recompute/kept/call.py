@@ -22,9 +22,9 @@ from pgmo.recompute.capture.compat import (
 from pgmo.recompute.capture.flat import distinct
 from pgmo.recompute.kept import store
 from pgmo.recompute.kept.descriptors import load_spec, places, save_spec
-from pgmo.recompute.kept.function import Function, Layout
+from pgmo.recompute.kept.function import Function, StepSignature
 from pgmo.recompute.kept.plan_data import plan_data, planned_step
-from pgmo.recompute.kept.program import Program, argument, valued, written
+from pgmo.recompute.kept.program import SerializedProgram, argument, valued, written
 from pgmo.recompute.kept.reads import described, restored
 from pgmo.recompute.kept.surroundings import check_files, files, key
 from pgmo.recompute.kept.unfit import UnfitError
@@ -63,10 +63,11 @@ class KeptCall:
     ) -> None:
         self._guard = restored(data["reads"], module)
         self._module, self._data, self._pending = module, data, pending
-        layout = Layout.of_data(data["layout"])
-        forward, narrow = Program.of_data(data["forward"]), Program.of_data(data["backward"])
+        signature = StepSignature.of_data(data["layout"])
+        forward = SerializedProgram.of_data(data["forward"])
+        narrow = SerializedProgram.of_data(data["backward"])
         host = Host(int(data["host"]))
-        self._function = Function(module, layout, forward, narrow, self._whole, host)
+        self._function = Function(module, signature, forward, narrow, self._whole, host)
         self._spec = load_spec(data["results"]["spec"])
         self._leaves = [valued(one, {}) for one in data["results"]["leaves"]]
         self._places = data["results"]["places"]
@@ -74,9 +75,11 @@ class KeptCall:
         self.devices = frozenset(one.device for one in given)
         self.measured: int | None = data["measured"]
 
-    def _whole(self) -> Program:
+    def _whole(self) -> SerializedProgram:
         """The backward pass for all gradients, as text until somebody needs it."""
-        return Program.of_data(json.loads(self._data["whole"] or "null") or self._data["backward"])
+        return SerializedProgram.of_data(
+            json.loads(self._data["whole"] or "null") or self._data["backward"]
+        )
 
     @cached_property
     def planned(self) -> PlannedStep:
@@ -200,7 +203,7 @@ def _data(module: nn.Module, call: CapturedCall) -> dict[str, Any]:
     guard = call.guard
     return {
         **programs,
-        "layout": _layout(step, forward, whole, narrow, len(tensors)).as_data(),
+        "layout": _signature(step, forward, whole, narrow, len(tensors)).as_data(),
         "results": {
             "leaves": [argument(one, {}) for one in leaves],
             "spec": save_spec(spec),
@@ -220,13 +223,13 @@ def _text(data: Any) -> str:
     return json.dumps(data, separators=(",", ":"))
 
 
-def _layout(
+def _signature(
     step: "StepCompiler",
     forward: fx.GraphModule,
     whole: fx.GraphModule,
     narrow: fx.GraphModule | None,
     returned: int,
-) -> Layout:
+) -> StepSignature:
     found = places(forward, whole)
     if found is None:
         raise UnfitError(
@@ -242,7 +245,7 @@ def _layout(
     reads = None
     if narrow is not None:
         reads = [names.index(one.name) for one in narrow.graph.find_nodes(op="placeholder")]
-    return Layout(inputs, writes, outputs, tangents, expected, reads)
+    return StepSignature(inputs, writes, outputs, tangents, expected, reads)
 
 
 def _refuse_aliases(forward: fx.GraphModule, outputs: int) -> None:

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor, nn
 
 from pgmo.recompute.capture.compat import boxes_gradients
-from pgmo.recompute.kept.program import Compiled, Program, nodes
+from pgmo.recompute.kept.program import Compiled, SerializedProgram, nodes
 from pgmo.recompute.kept.unfit import UnfitError
 from pgmo.recompute.runtime.offload.host import Host
 
@@ -22,8 +22,8 @@ Place = tuple[str, str | int]
 
 
 @dataclass(frozen=True)
-class Layout:
-    """What goes in and comes out of a step.
+class StepSignature:
+    """Inputs and outputs of a captured step.
 
     Args:
         inputs: ("parameter", name), ("buffer", name), or ("given", number of the call's tensor).
@@ -48,7 +48,7 @@ class Layout:
         return list(parts)
 
     @classmethod
-    def of_data(cls, data: Any) -> "Layout":
+    def of_data(cls, data: Any) -> "StepSignature":
         """From `as_data`."""
         inputs, writes, outputs, tangents, expected, reads = data
         places = [(str(kind), one) for kind, one in inputs]
@@ -60,7 +60,7 @@ class Function:
 
     Args:
         model: whose parameters and buffers it uses.
-        layout: of the step.
+        signature: of the step.
         forward: its forward pass.
         narrow: its backward pass for the expected gradients.
         whole: gives its backward pass for all gradients.
@@ -76,15 +76,15 @@ class Function:
     def __init__(
         self,
         model: nn.Module,
-        layout: Layout,
-        forward: Program,
-        narrow: Program,
-        whole: Callable[[], Program],
+        signature: StepSignature,
+        forward: SerializedProgram,
+        narrow: SerializedProgram,
+        whole: Callable[[], SerializedProgram],
         host: Host,
     ) -> None:
-        self._layout, self._host = layout, host
-        self._inputs = [_owner(model, place) for place in layout.inputs]
-        self._written = [_owner(model, ("buffer", name)) for name in layout.writes]
+        self._signature, self._host = signature, host
+        self._inputs = [_owner(model, place) for place in signature.inputs]
+        self._written = [_owner(model, ("buffer", name)) for name in signature.writes]
         self._forward, self._narrow = Compiled(forward, host), Compiled(narrow, host)
         self._find_whole = whole
         self.surprised = False
@@ -110,11 +110,11 @@ class Function:
     def forward(self, ctx: Any, inputs: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
         """The forward pass below autograd."""
         results = self._forward.run(list(inputs))
-        count = len(self._written) + self._layout.outputs
+        count = len(self._written) + self._signature.outputs
         outputs, saved = results[:count], results[count:]
         del results
         ctx.save_for_backward(*saved)
-        trained = {number + len(self._written) for number, _, _ in self._layout.tangents}
+        trained = {number + len(self._written) for number, _, _ in self._signature.tangents}
         ctx.mark_non_differentiable(*(one for i, one in enumerate(outputs) if i not in trained))
         ctx.set_materialize_grads(False)
         return tuple(outputs)
@@ -125,16 +125,16 @@ class Function:
         ctx.maybe_clear_saved_tensors()
         first = len(self._written)
         tangents: list[Tensor | None] = []
-        for number, _, strides in self._layout.tangents:
+        for number, _, strides in self._signature.tangents:
             tangents.append(_laid_out(gradients[number + first], strides))
         gradients.clear()
         came = [index for index, one in enumerate(tangents) if one is not None]
         with torch._C._DisableAutocast():
-            if came == self._layout.expected:
+            if came == self._signature.expected:
                 given += tangents
                 tangents.clear()
-                if self._layout.reads is not None:
-                    given[:] = [given[place] for place in self._layout.reads]
+                if self._signature.reads is not None:
+                    given[:] = [given[place] for place in self._signature.reads]
                 return tuple(self._narrow.run(given))
             return self._surprise(given, tangents)
 
@@ -146,7 +146,7 @@ class Function:
         device = next((one.device for one in tangents if one is not None), device)
         kind = next(one.dtype for one in tangents if one is not None)
         absent = set()
-        for index, (_, shape, strides) in enumerate(self._layout.tangents):
+        for index, (_, shape, strides) in enumerate(self._signature.tangents):
             one = tangents[index]
             if one is None:
                 absent.add(saved + index)
@@ -157,7 +157,7 @@ class Function:
         return tuple(one if wanted else None for one, wanted in zip(results, comes, strict=True))
 
 
-def _depends(program: Program, first: int, absent: set[int]) -> list[bool]:
+def _depends(program: SerializedProgram, first: int, absent: set[int]) -> list[bool]:
     """Whether each result depends on a gradient that comes, or on none at all."""
     on: dict[int, set[int]] = {one: {one} for one in range(first, program.inputs)}
     for index, step in enumerate(program.steps):

@@ -36,8 +36,8 @@ _CONSTANT = 1 << 16
 
 
 @dataclass(frozen=True)
-class Program:
-    """Operators in order.
+class SerializedProgram:
+    """Sequence of operators that can be stored as JSON.
 
     Args:
         inputs: number of tensors that it is given.
@@ -62,12 +62,12 @@ class Program:
         }
 
     @classmethod
-    def of_data(cls, data: Any) -> "Program":
+    def of_data(cls, data: Any) -> "SerializedProgram":
         """From `as_data`."""
         return cls(int(data["inputs"]), data["steps"], data["results"], data["origins"])
 
 
-def written(module: fx.GraphModule) -> Program:
+def written(module: fx.GraphModule) -> SerializedProgram:
     """The program of a graph module.
 
     Raises:
@@ -96,7 +96,7 @@ def written(module: fx.GraphModule) -> Program:
         else:
             raise UnfitError(f"a graph with {node.op}")
         number[node] = len(number)
-    return Program(len(places), steps, results, [list(one) for one in origins])
+    return SerializedProgram(len(places), steps, results, [list(one) for one in origins])
 
 
 def _name(target: Any) -> str:
@@ -167,7 +167,7 @@ class Compiled:
         UnfitError: it names what is not there.
     """
 
-    def __init__(self, program: Program, host: Host) -> None:
+    def __init__(self, program: SerializedProgram, host: Host) -> None:
         self._program = program
         self._functions = [_function(step, host) for step in program.steps]
         self._run = _compiled(program, self._functions)
@@ -278,7 +278,7 @@ def _reads(step: Any) -> list[int]:
     return [each for one in (*step[1], *step[2].values()) for each in nodes(one)]
 
 
-def _last_uses(program: Program) -> dict[int, list[int]]:
+def _last_uses(program: SerializedProgram) -> dict[int, list[int]]:
     """What is not needed any more after each step; before the first of them, under -1."""
     last = dict.fromkeys(range(program.inputs), -1)
     for index, step in enumerate(program.steps):
@@ -295,7 +295,9 @@ def _last_uses(program: Program) -> dict[int, list[int]]:
     return frees
 
 
-def _compiled(program: Program, functions: Sequence[Callable[..., Any]]) -> Callable[..., Any]:
+def _compiled(
+    program: SerializedProgram, functions: Sequence[Callable[..., Any]]
+) -> Callable[..., Any]:
     """Python code of names that are numbered here, and of nothing that was read."""
     names: dict[str, Any] = {}
     known: dict[Any, str] = {}

@@ -18,10 +18,10 @@ from pgmo.recompute.parts.answers import Answers
 from pgmo.recompute.parts.decided import Decided, structure
 from pgmo.recompute.parts.keeping import MadePart, Part, look_between, planner_of, write
 from pgmo.recompute.parts.measure import StepMeasure
-from pgmo.recompute.parts.probe import Known, Probe, part_settings
+from pgmo.recompute.parts.probe import KnownSubmodules, Probe, part_settings
 from pgmo.recompute.parts.run import Arguments
 from pgmo.recompute.parts.together import together
-from pgmo.recompute.parts.trace import Trace
+from pgmo.recompute.parts.trace import StepTrace
 from pgmo.recompute.planners.evaluator import Choice, Evaluator
 from pgmo.recompute.planners.graph import Graph
 from pgmo.recompute.planners.schedule import simulate
@@ -83,7 +83,7 @@ class DividedCall:
         self._parts: dict[tuple[nn.Module, int], MadePart] = {}
         self._way: list[tuple[nn.Module, int]] = []  # calls of parts that were planned for
         self._made: dict[object, MadePart] = {}
-        self._known = Known()
+        self._known = KnownSubmodules()
         self._plans = self._runs = self._written = 0
         self._stale, self.was_kept = False, kept is not None
         self._measured: int | None = None
@@ -146,7 +146,7 @@ class DividedCall:
         self._answered = [self._paths[one] for one in modules]
         self._answers = Answers(modules, self._answer)
 
-    def _decide(self, trace: Trace) -> None:
+    def _decide(self, trace: StepTrace) -> None:
         """Plans for the whole step, and makes the parts that run."""
         settings = self._settings
         finest = [one.captured for one in trace.calls]

@@ -37,8 +37,8 @@ from pgmo.recompute.frozen.values import Observing
 from pgmo.recompute.parts.answers import Answers
 from pgmo.recompute.parts.layouts import are_taken
 from pgmo.recompute.parts.order import Edges, sums
-from pgmo.recompute.parts.run import Arguments, Run
-from pgmo.recompute.parts.trace import Trace, regions
+from pgmo.recompute.parts.run import Arguments, ProbeRun
+from pgmo.recompute.parts.trace import StepTrace, regions
 from pgmo.recompute.runtime.call import CapturedCall, NothingToPlanError, reason_of
 from pgmo.recompute.runtime.decide import Settings
 from pgmo.recompute.runtime.pending import Pending
@@ -51,8 +51,8 @@ State = Literal["part", "open", "eager"]
 
 
 @dataclass(eq=False)
-class Known:
-    """What is known of a model's submodules.
+class KnownSubmodules:
+    """States of a model's submodules, as far as they are known.
 
     Attributes:
         states: of those that were called.
@@ -84,7 +84,7 @@ class Probe:
     """
 
     def __init__(
-        self, model: nn.Module, arguments: Arguments, settings: Settings, known: Known
+        self, model: nn.Module, arguments: Arguments, settings: Settings, known: KnownSubmodules
     ) -> None:
         if any(isinstance(one, torch.jit.ScriptModule) for one in model.modules()):
             raise GraphError("modules of TorchScript cannot run with copies of what they have")
@@ -95,11 +95,11 @@ class Probe:
         self._twins = {
             id(one): nn.Parameter(one.detach(), one.requires_grad) for one in model.parameters()
         }
-        self._run: Run | None = None
+        self._run: ProbeRun | None = None
         self.guard = Guard(model) if settings.keep else None
         self._reads: Reads | None = None
 
-    def find(self) -> Trace:
+    def find(self) -> StepTrace:
         """Finds parts, until all that were found can be; nothing is measured.
 
         Raises:
@@ -116,7 +116,7 @@ class Probe:
                 self._known.reasons[self._paths[module]] = reason
         raise GraphError("the model takes another way each time that it runs")
 
-    def measure(self) -> Trace:
+    def measure(self) -> StepTrace:
         """Measures what lies between the parts that were found.
 
         Raises:
@@ -126,7 +126,7 @@ class Probe:
         can = self._settings.measure and can_measure(device)
         return self._step(Meter(device) if can else None).trace
 
-    def _differentiate(self, run: Run) -> bool:
+    def _differentiate(self, run: ProbeRun) -> bool:
         """Notes which results of parts have gradients; whether a part has to be captured anew."""
         came = dict(run.trace.backward)
         again = False
@@ -140,10 +140,10 @@ class Probe:
                 self._known.differentiated[key] = came[number]
         return again
 
-    def _step(self, meter: Meter | None) -> Run:
+    def _step(self, meter: Meter | None) -> ProbeRun:
         tensors = distinct(self._leaves)
         devices = {one.device for one in (*tensors, *self._model.parameters())}
-        run = self._run = Run(meter)
+        run = self._run = ProbeRun(meter)
         try:
             with ExitStack() as stack:
                 stack.enter_context(
@@ -165,7 +165,7 @@ class Probe:
         run.trace.regions = regions([] if meter is None else meter.changes, count)
         return run
 
-    def _forward_and_backward(self, run: Run, copies: list[Tensor]) -> None:
+    def _forward_and_backward(self, run: ProbeRun, copies: list[Tensor]) -> None:
         leaves = list(self._leaves)
         for place, number in places(leaves).items():
             leaves[place] = copies[number]
@@ -192,7 +192,7 @@ class Probe:
                 )
 
     @contextmanager
-    def _looking(self, run: Run) -> Iterator[None]:
+    def _looking(self, run: ProbeRun) -> Iterator[None]:
         """Inside, what code between the parts reads is noted, if somebody wants to know."""
         if self.guard is None or run.meter is not None:
             yield
@@ -201,13 +201,13 @@ class Probe:
             yield
         self._reads = None
 
-    def _protected(self, run: Run) -> AbstractContextManager[object]:
+    def _protected(self, run: ProbeRun) -> AbstractContextManager[object]:
         """Inside, parameters are not written, or not before that is known; it costs some time."""
         if run.meter is not None:
             return nullcontext()
         return Observing([*self._model.parameters()])
 
-    def _object(self, run: Run, results: list[Tensor]) -> None:
+    def _object(self, run: ProbeRun, results: list[Tensor]) -> None:
         """Looks which of the parts would not compute what the model computes."""
         for module, tensor, version in run.versions:
             if version_of(tensor) != version:
@@ -263,7 +263,7 @@ class Probe:
         return nullcontext() if self._reads is None else self._reads.pausing()
 
     def _record(
-        self, module: nn.Module, run: Run, arguments: Arguments
+        self, module: nn.Module, run: ProbeRun, arguments: Arguments
     ) -> tuple[State, CapturedCall | None]:
         """Captures a call, unless it was before."""
         known = self._known

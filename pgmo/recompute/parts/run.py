@@ -18,18 +18,18 @@ from pgmo.recompute.capture.flat import PLAIN, distinct
 from pgmo.recompute.capture.objects import opened
 from pgmo.recompute.capture.taking.meter import Meter
 from pgmo.recompute.parts.layouts import Layout, layout, strides_of_gradients
-from pgmo.recompute.parts.trace import Life, PartCall, Trace
+from pgmo.recompute.parts.trace import Life, PartCall, StepTrace
 from pgmo.recompute.runtime.call import CapturedCall
 
 Arguments = tuple[tuple[Any, ...], dict[str, Any]]
 
 
-class Run:
-    """One step under way."""
+class ProbeRun:
+    """One step of a probe, while it runs."""
 
     def __init__(self, meter: Meter | None) -> None:
         self.meter, self.hooks = meter, saving_hooks()
-        self.trace = Trace()
+        self.trace = StepTrace()
         self.given: set[int] = set()
         self.objections: dict[nn.Module, str] = {}
         self.versions: list[tuple[nn.Module, Tensor, int]] = []
@@ -162,7 +162,7 @@ class _Part(torch.autograd.Function):
 
     @staticmethod
     def forward(
-        ctx: Any, run: Run, number: int, forward: _Forwarded, anchor: Tensor, *given: Tensor
+        ctx: Any, run: ProbeRun, number: int, forward: _Forwarded, anchor: Tensor, *given: Tensor
     ) -> Any:
         made = forward()
         ctx.run, ctx.number, ctx.wanted = run, number, forward.differentiable

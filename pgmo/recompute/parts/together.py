@@ -14,7 +14,7 @@ from torch import fx
 from pgmo.recompute.capture.compat import boxes_gradients, flatten, is_tangent
 from pgmo.recompute.capture.joint_graph import Captured
 from pgmo.recompute.parts.decided import Decision
-from pgmo.recompute.parts.trace import Life, PartCall, Region, Trace
+from pgmo.recompute.parts.trace import Life, PartCall, Region, StepTrace
 from pgmo.recompute.planners.evaluator import Choice
 from pgmo.recompute.planners.graph import NOT_CAPTURED, Graph, Operation, Value
 
@@ -57,7 +57,7 @@ class Together:
         )
 
 
-def together(trace: Trace, steps: Sequence[tuple[Captured, Graph]]) -> Together:
+def together(trace: StepTrace, steps: Sequence[tuple[Captured, Graph]]) -> Together:
     """The graph of a step.
 
     Args:

@@ -71,8 +71,8 @@ class PartCall:
 
 
 @dataclass(eq=False)
-class Trace:
-    """One step.
+class StepTrace:
+    """Trace of one step of a model in parts.
 
     Args:
         calls: of parts, in the order of the forward pass.

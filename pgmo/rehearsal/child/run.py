@@ -29,7 +29,7 @@ _FILES = {".pgmoprof": "profile", ".pgmoplan": "plan"}
 
 def main(spec_path: str) -> int:
     """Rehearses what the spec says; returns the script's exit code."""
-    run = Run(json.loads(Path(spec_path).read_text()))
+    run = ScriptRun(json.loads(Path(spec_path).read_text()))
     run.prepare()
     done = run.program.run(None)
     run.end(done.code, done.error)
@@ -42,7 +42,7 @@ def main(spec_path: str) -> int:
     return code
 
 
-class Run:
+class ScriptRun:
     """One run of a script.
 
     Args:

@@ -7,13 +7,13 @@ from torch.multiprocessing.reductions import StorageWeakRef
 _HOST = torch.device("cpu")
 
 
-class Known:
+class KnownStorages:
     """Storages whose values are known, by their addresses, for as long as they live.
 
     Memory that is freed and given out again, by whomever, is not known any more.
 
     Example:
-        >>> known, one = Known(), torch.ones(1)
+        >>> known, one = KnownStorages(), torch.ones(1)
         >>> known.add(one)
         >>> one in known, torch.zeros(1) in known
         (True, False)

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 import torch
 from torch import Tensor
 
-from pgmo.rehearsal.values.known import Known, on_host, whole
+from pgmo.rehearsal.values.known import KnownStorages, on_host, whole
 
 MOST = 1 << 21
 """Elements that are made up or computed at most; reading more of them is left to chance."""
@@ -37,7 +37,7 @@ class MadeUp:
         sizes: how often a size depended on values that were made up, by operator and line.
     """
 
-    def __init__(self, known: Known) -> None:
+    def __init__(self, known: KnownStorages) -> None:
         self._known = known
         self._generator = torch.Generator().manual_seed(_SEED)
         self._readings = 0

@@ -13,7 +13,7 @@ from pgmo.error_frames import clear_frames, clears_frames
 from pgmo.imports import after_import
 from pgmo.profiler.tagging import dynamo, operator_mode
 from pgmo.rehearsal.values.backward import keep_backward_plain
-from pgmo.rehearsal.values.known import Known, covers, on_host, readable
+from pgmo.rehearsal.values.known import KnownStorages, covers, on_host, readable
 from pgmo.rehearsal.values.made_up import MadeUp
 from pgmo.rehearsal.values.operators import on_card, operator
 from pgmo.rehearsal.values.printing import print_from_host
@@ -36,7 +36,7 @@ class Values:
     """
 
     def __init__(self) -> None:
-        self.known = Known()
+        self.known = KnownStorages()
         self.made_up = MadeUp(self.known)
         self._mode: Any = None
         self._replay = Replay(self.known, self.made_up)
@@ -89,7 +89,7 @@ class Values:
 
         values, plain = self, Tensor.__torch_dispatch__
 
-        class Mode(TorchDispatchMode):  # type: ignore[no-untyped-call]
+        class ValueDispatchMode(TorchDispatchMode):  # type: ignore[no-untyped-call]
             supports_higher_order_operators = True
 
             @classmethod
@@ -105,9 +105,9 @@ class Values:
             return values.around(func, args, kwargs or {})
 
         # Outside of the class, as in `operator_mode`: torch would import TorchDynamo for it.
-        Mode.__torch_dispatch__ = clears_frames(dispatch)  # type: ignore[method-assign, arg-type]
-        after_import("torch._dynamo.eval_frame", lambda: _hide_from_dynamo(Mode))
-        return Mode()  # type: ignore[no-untyped-call]
+        ValueDispatchMode.__torch_dispatch__ = clears_frames(dispatch)  # type: ignore[method-assign, arg-type]
+        after_import("torch._dynamo.eval_frame", lambda: _hide_from_dynamo(ValueDispatchMode))
+        return ValueDispatchMode()  # type: ignore[no-untyped-call]
 
     def around(self, func: Any, args: Any, kwargs: Any) -> Any:
         """Runs an operator."""

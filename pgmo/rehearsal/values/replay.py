@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from pgmo.rehearsal.values.known import Known, address_of, covers, on_host, readable
+from pgmo.rehearsal.values.known import KnownStorages, address_of, covers, on_host, readable
 from pgmo.rehearsal.values.made_up import MOST, MadeUp
 from pgmo.rehearsal.values.operators import Operator, on_card
 
@@ -25,7 +25,7 @@ class Replay:
         made_up: makes up what is missing.
     """
 
-    def __init__(self, known: Known, made_up: MadeUp) -> None:
+    def __init__(self, known: KnownStorages, made_up: MadeUp) -> None:
         self._known = known
         self._made_up = made_up
 

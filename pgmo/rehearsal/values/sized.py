@@ -12,7 +12,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from pgmo.rehearsal.values.known import Known, on_host
+from pgmo.rehearsal.values.known import KnownStorages, on_host
 from pgmo.rehearsal.values.made_up import MOST, MadeUp, share_of
 from pgmo.rehearsal.values.operators import on_card
 
@@ -30,7 +30,7 @@ class Sized:
         run: runs any operator, and sees to what it writes.
     """
 
-    def __init__(self, known: Known, made_up: MadeUp, run: Run) -> None:
+    def __init__(self, known: KnownStorages, made_up: MadeUp, run: Run) -> None:
         self._known = known
         self._made_up = made_up
         self._run = run

@@ -63,7 +63,7 @@ struct Adapter {
 };
 
 // Takes a lock of the adapter's in each call, and has a driver in the parent only.
-class Driver final : public pages::Device {
+class Driver final : public pages::DeviceDriver {
  public:
   using Address = pages::Address;
 

@@ -84,7 +84,7 @@ class Episode {
       for (int turn = 0; turn < kTurns; ++turn) iterate();
     }
     while (!living_.empty()) free(living_.begin());
-    const pages::Statistics pages = space_.statistics();
+    const pages::PageStatistics pages = space_.statistics();
     seen_.hand_overs += pages.hand_overs;
     seen_.arranged += pages.arranged;
     seen_.waits += device_.waits;

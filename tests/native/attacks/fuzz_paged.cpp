@@ -97,7 +97,7 @@ class Episode {
     }
     ground_.device().fail_one_in = 0;
     while (!living_.empty()) free_first();
-    const pages::Statistics all = ground_.space().statistics();
+    const pages::PageStatistics all = ground_.space().statistics();
     seen_.surrenders += all.surrenders;
     seen_.arranged += all.arranged;
     seen_.hand_overs += all.hand_overs;

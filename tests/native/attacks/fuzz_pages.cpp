@@ -33,8 +33,8 @@ namespace {
 
 using pages::Address;
 using pages::Extent;
+using pages::PageStatistics;
 using pages::Space;
-using pages::Statistics;
 using pages::Stream;
 
 class Episode {
@@ -220,7 +220,7 @@ class Episode {
     for (const auto& [address, page] : pinned_) {
       require(device_.page_at(address) == page, "a page that is pinned has gone");
     }
-    const Statistics now = space_.statistics();
+    const PageStatistics now = space_.statistics();
     require_equal(static_cast<std::uint64_t>(now.held),
                   device_.pages_created() * static_cast<std::uint64_t>(properties_.page),
                   "bytes held");

@@ -29,7 +29,7 @@ struct Reading {
   explicit Reading(Space& space)
       : all(space.statistics()), now(space.meter().now()), peak(space.meter().peak()) {}
 
-  pages::Statistics all;
+  pages::PageStatistics all;
   Usage now, peak;
 };
 

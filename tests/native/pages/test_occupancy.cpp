@@ -13,8 +13,8 @@
 using namespace pgmo;
 using namespace pgmo::test;
 using pages::Address;
+using pages::PageStatistics;
 using pages::Space;
-using pages::Statistics;
 
 // Training with checkpoints at lengths that vary: sizes of a Llama of a billion parameters, scaled
 // as pages are. Weights, gradients and state live on; activations come and go.
@@ -72,7 +72,7 @@ TEST(a_program_of_any_length_needs_three_percent_more_than_what_lives) {
       }
       for (Address block : gradients) space.deallocate(block, 0);
     }
-    const Statistics now = space.statistics();
+    const PageStatistics now = space.statistics();
     CHECK(static_cast<double>(now.peak_occupied) <= 1.01 * static_cast<double>(now.peak_live));
     std::printf("  seed %llu: live / pages %.4f, %llu maps, %llu requests that map\n",
                 static_cast<unsigned long long>(seed),

@@ -9,8 +9,8 @@
 using namespace pgmo;
 using namespace pgmo::test;
 using pages::Address;
+using pages::PageStatistics;
 using pages::Space;
-using pages::Statistics;
 
 TEST(a_page_that_work_still_uses_is_lent_in_the_order_of_its_stream) {
   PagesFixture f(4);
@@ -27,7 +27,7 @@ TEST(a_page_that_work_still_uses_is_lent_in_the_order_of_its_stream) {
   CHECK(d != 0);
   CHECK(b != 0);
   f.device.fill(0, {d, f.pages(3)}, 2);
-  const Statistics now = space.statistics();
+  const PageStatistics now = space.statistics();
   CHECK_EQ(now.lends, 1u);
   CHECK_EQ(now.unmaps + now.waits, 0u);
   CHECK_EQ(now.stale, 1u);

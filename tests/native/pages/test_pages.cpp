@@ -11,8 +11,8 @@
 using namespace pgmo;
 using namespace pgmo::test;
 using pages::Address;
+using pages::PageStatistics;
 using pages::Space;
-using pages::Statistics;
 
 TEST(a_program_that_repeats_makes_no_calls) {
   PagesFixture f;
@@ -27,7 +27,7 @@ TEST(a_program_that_repeats_makes_no_calls) {
       space.reset_statistics();
     }
   }
-  const Statistics now = space.statistics();
+  const PageStatistics now = space.statistics();
   CHECK_EQ(now.maps + now.creates + now.unmaps + now.waits + now.events, 0u);
   CHECK_EQ(now.live, 0);
 }
@@ -45,7 +45,7 @@ TEST(a_program_that_repeats_keeps_its_aliases) {
     for (std::size_t at = 1; at < 10; at += 2) space.deallocate(few[at], 0);
     if (iteration == 1) space.reset_statistics();
   }
-  const Statistics now = space.statistics();
+  const PageStatistics now = space.statistics();
   CHECK_EQ(now.held, f.pages(20));
   CHECK_EQ(now.maps, 0u);
 }

@@ -24,7 +24,7 @@ Sleep put_to_sleep(Space& space, const std::vector<Extent>& blocks, std::vector<
 }
 
 // A device amid whose calls something happens, as on another thread.
-struct Interrupted final : pages::Device {
+struct Interrupted final : pages::DeviceDriver {
   explicit Interrupted(FakeDevice& beneath) : beneath_(beneath) {}
 
   Address reserve(Bytes bytes) noexcept override { return beneath_.reserve(bytes); }

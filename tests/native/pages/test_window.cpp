@@ -13,13 +13,13 @@ using namespace pgmo;
 using namespace pgmo::test;
 using pages::Address;
 using pages::Extent;
-using pages::Window;
+using pages::PageWindow;
 
 TEST(a_window_finds_what_fits_best_and_joins_what_touches) {
   Random random(1);
   constexpr Bytes kWhole = 400;
   for (int round = 0; round < 40; ++round) {
-    Window window;
+    PageWindow window;
     window.add({1000, kWhole});
     std::vector<bool> taken(kWhole);
     std::map<Address, Bytes> living;
@@ -56,7 +56,7 @@ TEST(a_window_finds_what_fits_best_and_joins_what_touches) {
 }
 
 TEST(what_is_blocked_is_avoided) {
-  Window window;
+  PageWindow window;
   window.add({1000, 100});
   const std::vector<Extent> blocked = {{1000, 10}, {1030, 10}};
   CHECK_EQ(window.find_outside(20, blocked), 1010u);

@@ -23,7 +23,7 @@
 
 namespace pgmo::test {
 
-class FakeDevice final : public pages::Device {
+class FakeDevice final : public pages::DeviceDriver {
  public:
   using Address = pages::Address;
   using Event = pages::Event;

@@ -38,7 +38,7 @@ struct Owner final : pages::RangeOwner {
 };
 
 // Hands out numbers, and needs no memory for it.
-struct PretendedDevice final : pages::Device {
+struct PretendedDevice final : pages::DeviceDriver {
   using Address = pages::Address;
 
   Address reserve(Bytes bytes) noexcept override {

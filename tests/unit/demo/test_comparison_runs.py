@@ -5,7 +5,7 @@ import pytest
 
 from pgmo.demo.agreement import Agreement
 from pgmo.demo.comparison_runs import combine, compare, saved_stem, settle
-from pgmo.demo.job import Job, Outcome, PlanOutcome
+from pgmo.demo.job import Outcome, PlanOutcome, TrainingJob
 from pgmo.errors import OptionError
 
 PLANNED = PlanOutcome(3, 100, 110, 0.1, "best_fit", 1, ("record", "replay"), 0.5, 0.75, "text")
@@ -18,7 +18,7 @@ def outcome(second: float, planned: PlanOutcome | None = PLANNED) -> Outcome:
 
 
 def combined(default: Outcome, replayed: Outcome, saved: Outcome):
-    job = Job("gpt", "default", 10)
+    job = TrainingJob("gpt", "default", 10)
     agreed = Agreement.IDENTICAL
     return combine(job, Path("out/gpt"), default, replayed, saved, agreed=agreed)
 
@@ -30,14 +30,18 @@ def test_step_times_are_medians_of_the_steady_iterations():
     assert row.faults_pgmo == 2
 
 
-JOBS = [Job("lstm", "default"), Job("lstm", "pgmo", save_as="x"), Job("lstm", "pgmo", plan="x")]
+JOBS = [
+    TrainingJob("lstm", "default"),
+    TrainingJob("lstm", "pgmo", save_as="x"),
+    TrainingJob("lstm", "pgmo", plan="x"),
+]
 
 
-def settled(results: str, again: str, threads: int = 2) -> tuple[Agreement, list[Job]]:
+def settled(results: str, again: str, threads: int = 2) -> tuple[Agreement, list[TrainingJob]]:
     """Settle runs that end with one letter each; `again` are those of the repeated runs."""
-    trained: list[Job] = []
+    trained: list[TrainingJob] = []
 
-    def train(job: Job) -> Outcome:
+    def train(job: TrainingJob) -> Outcome:
         trained.append(job)
         return replace(outcome(1), digest=again[len(trained) - 1])
 

@@ -3,7 +3,7 @@ from dataclasses import asdict
 
 import pytest
 
-from pgmo.demo.job import Job, Outcome, PlanOutcome
+from pgmo.demo.job import Outcome, PlanOutcome, TrainingJob
 from pgmo.demo.lengths import LONGEST_AT
 
 PLANNED = PlanOutcome(3, 100, 110, 0.1, "best_fit", 1, ("record", "replay"), 0.5, None, "text")
@@ -11,8 +11,8 @@ OUTCOME = Outcome((0.1, 0.2), ("0x1p+0", "0x1p-1"), "ab", 9, None, (7, 8), 2, "2
 
 
 def test_a_job_survives_its_way_to_the_worker():
-    job = Job("gpt", "pgmo", 12, 3, "varying", plan="a b.pgmoplan", save_as="é", threads=2)
-    assert Job.from_json(job.to_json()) == job
+    job = TrainingJob("gpt", "pgmo", 12, 3, "varying", plan="a b.pgmoplan", save_as="é", threads=2)
+    assert TrainingJob.from_json(job.to_json()) == job
 
 
 @pytest.mark.parametrize("planned", [None, PLANNED])
@@ -22,4 +22,4 @@ def test_an_outcome_survives_its_way_back(planned):
 
 
 def test_the_steady_part_begins_after_the_longest_length():
-    assert Job("gpt", "pgmo", lengths="varying").steady_from > LONGEST_AT
+    assert TrainingJob("gpt", "pgmo", lengths="varying").steady_from > LONGEST_AT

@@ -1,6 +1,6 @@
 import pytest
 
-from pgmo.demo.job import Job
+from pgmo.demo.job import TrainingJob
 from pgmo.demo.launch import WorkerError, launch, worker_environment
 
 pytest.importorskip("torch")
@@ -8,7 +8,7 @@ pytest.importorskip("torch")
 
 def test_a_job_runs_in_a_process_of_its_own_and_says_how_far_it_is():
     steps: list[int] = []
-    outcome = launch(Job("lstm", "default", iterations=3, threads=1), on_step=steps.append)
+    outcome = launch(TrainingJob("lstm", "default", iterations=3, threads=1), on_step=steps.append)
     assert steps == [1, 2, 3]
     assert len(outcome.losses) == 3
     assert all(float.fromhex(loss) > 0 for loss in outcome.losses)
@@ -18,14 +18,14 @@ def test_a_job_runs_in_a_process_of_its_own_and_says_how_far_it_is():
 
 def test_an_explained_failure_is_passed_on():
     with pytest.raises(WorkerError, match=r"training 'vgg' .* failed: there is no demo network"):
-        launch(Job("vgg", "default"))
+        launch(TrainingJob("vgg", "default"))
 
 
 def test_the_last_words_of_a_crash_are_passed_on():
     messages: list[str] = []
     with pytest.raises(WorkerError, match=r"exit status 1 .*last words:\n(.*\n)*.*sabotage"):
         launch(
-            Job("lstm", "default"),
+            TrainingJob("lstm", "default"),
             environment={"PYTHONWARNINGS": "error", "PYTHONSTARTUP": "", "PYTHONHOME": "/sabotage"},
             on_message=messages.append,
         )
@@ -33,7 +33,9 @@ def test_the_last_words_of_a_crash_are_passed_on():
 
 
 def test_the_environment_reaches_the_process():
-    outcome = launch(Job("lstm", "default", iterations=1), environment={"OMP_NUM_THREADS": "1"})
+    outcome = launch(
+        TrainingJob("lstm", "default", iterations=1), environment={"OMP_NUM_THREADS": "1"}
+    )
     assert outcome.threads == 1
 
 

@@ -4,7 +4,7 @@ from types import SimpleNamespace
 import pytest
 
 from pgmo.demo import worker
-from pgmo.demo.job import Job
+from pgmo.demo.job import TrainingJob
 from pgmo.demo.network import create
 from pgmo.errors import OptionError
 
@@ -52,23 +52,23 @@ def test_the_digest_sees_every_weight_and_buffer():
 
 
 def test_the_same_job_gives_the_same_losses_and_weights(capsys):
-    job = Job("lstm", "default", iterations=3, seed=5, lengths="varying")
+    job = TrainingJob("lstm", "default", iterations=3, seed=5, lengths="varying")
     one, other = worker.run(job), worker.run(job)
     assert (one.losses, one.digest) == (other.losses, other.digest)
     assert len(one.seconds) == len(one.faults) == 3
     assert one.planned is None
     steps = [json.loads(line)["step"] for line in capsys.readouterr().out.splitlines()]
     assert steps == [1, 2, 3, 1, 2, 3]
-    assert worker.run(Job("lstm", "default", 3, 6, "varying")).losses != one.losses
+    assert worker.run(TrainingJob("lstm", "default", 3, 6, "varying")).losses != one.losses
 
 
 def test_lengths_cannot_vary_without_a_sequence():
     with pytest.raises(OptionError, match="'unet' has no sequence"):
-        worker.run(Job("unet", "default", 3, lengths="varying"))
+        worker.run(TrainingJob("unet", "default", 3, lengths="varying"))
 
 
 def test_an_explained_error_is_told_as_json(capsys):
-    assert worker.main([Job("vgg", "default").to_json()]) == 1
+    assert worker.main([TrainingJob("vgg", "default").to_json()]) == 1
     assert "no demo network 'vgg'" in json.loads(capsys.readouterr().out)["error"]
 
 
@@ -80,5 +80,5 @@ def test_the_number_of_threads_is_set_in_any_case(asked, threads, monkeypatch):
     calls = []
     monkeypatch.setattr(torch, "set_num_threads", calls.append)
     with pytest.raises(OptionError):
-        worker.run(Job("nothing", "default", threads=asked))
+        worker.run(TrainingJob("nothing", "default", threads=asked))
     assert calls == [threads]

@@ -6,7 +6,7 @@ import pytest
 
 from pgmo.cards import find
 from pgmo.errors import OptionError
-from pgmo.fit.what_if.timing import Measured
+from pgmo.fit.what_if.timing import TimedStep
 from tests.unit.fit.answers import answer
 from tests.unit.fit.loops import trial_and_error
 
@@ -59,7 +59,7 @@ def test_a_card_that_is_too_small_needs_company(monkeypatch: pytest.MonkeyPatch)
 
 def test_a_measured_step_turns_a_bound_into_a_forecast(monkeypatch: pytest.MonkeyPatch) -> None:
     bound = answer(monkeypatch, value=4, steps=100).forecast
-    told = answer(monkeypatch, value=4, steps=100, measured=Measured(60.0, find("L4"))).forecast
+    told = answer(monkeypatch, value=4, steps=100, measured=TimedStep(60.0, find("L4"))).forecast
     assert bound is not None
     assert told is not None
     assert told.total == pytest.approx(6000)

@@ -2,7 +2,7 @@
 
 import pytest
 
-from pgmo.fit.observer.changes import Change, checkpoint_blocks
+from pgmo.fit.observer.changes import ScriptChange, checkpoint_blocks
 
 torch = pytest.importorskip("torch")
 
@@ -48,7 +48,7 @@ def test_a_model_that_has_a_switch_is_told(name: str) -> None:
 
 
 def test_the_outermost_call_is_changed_once() -> None:
-    change = Change("checkpoint")
+    change = ScriptChange("checkpoint")
     model = torch.nn.Sequential(Block(), Block())
     change._enter(model, ())
     change._enter(model[0], ())

@@ -4,7 +4,7 @@ import pytest
 
 from pgmo.cards import Card, find
 from pgmo.errors import OptionError
-from pgmo.fit.what_if.timing import Measured, bound, forecast, in_words, rate, scaled
+from pgmo.fit.what_if.timing import TimedStep, bound, forecast, in_words, rate, scaled
 
 SLOW = Card("slow", 1, 1, (8, 0), 1, bandwidth=1e9, flops={"float32": 1e12})
 FAST = Card("fast", 1, 1, (8, 0), 1, bandwidth=1e10, flops={"float32": 2e12, "float16": 4e12})
@@ -27,7 +27,7 @@ def test_a_measured_step_says_how_far_above_the_bound_a_script_is() -> None:
     assert plain is not None
     assert (plain.step, plain.total) == (pytest.approx(0.7), pytest.approx(7))
     assert plain.words.startswith("at least")
-    measured = forecast(WORK, FAST, steps=10, measured=Measured(6.0, SLOW))
+    measured = forecast(WORK, FAST, steps=10, measured=TimedStep(6.0, SLOW))
     assert measured is not None
     assert measured.step == pytest.approx(1.4)
     assert measured.words.startswith("about")
@@ -35,7 +35,7 @@ def test_a_measured_step_says_how_far_above_the_bound_a_script_is() -> None:
 
 def test_a_step_faster_than_its_card_is_refused() -> None:
     with pytest.raises(OptionError, match="less than slow allows"):
-        forecast(WORK, FAST, measured=Measured(0.1, SLOW))
+        forecast(WORK, FAST, measured=TimedStep(0.1, SLOW))
 
 
 def test_nothing_is_said_of_a_card_that_is_only_a_size() -> None:

@@ -3,7 +3,7 @@
 import threading
 import time
 
-from pgmo.share.client import Card, Client, Sizes
+from pgmo.share.client import Client, Registration, Sizes
 from pgmo.share.meeting import status
 
 TOTAL = 1000
@@ -30,7 +30,9 @@ class Memory:
 
 def client(address, memory=None, **fields):
     told = []
-    made = Client(address, Card("GPU-1", TOTAL, "test", **fields), memory or Memory(), told.append)
+    made = Client(
+        address, Registration("GPU-1", TOTAL, "test", **fields), memory or Memory(), told.append
+    )
     made.told = told
     return made
 

@@ -25,7 +25,7 @@ from pathlib import Path
 
 from pgmo.share import client as clients
 from pgmo.share.broker import Broker
-from pgmo.share.client import Answer, Card, Client, Sizes
+from pgmo.share.client import Client, Registration, Sizes, TurnAnswer
 from pgmo.share.meeting import status
 from pgmo.share.oracle import check
 from pgmo.share.schedule import Rules
@@ -128,17 +128,19 @@ def be_client(folder, seats, seat):
     while not pages.take(LASTING - pages.sizes().held):
         time.sleep(0.001)  # of who was here before
     pages.stay()
-    client = Client(folder / "socket" / "share", Card("card", PAGES, f"client {seat}"), pages)
+    client = Client(
+        folder / "socket" / "share", Registration("card", PAGES, f"client {seat}"), pages
+    )
     while True:
         answer = client.take()
-        seats.state(seat, IN_TURN if answer is Answer.TURN else WITHOUT)
+        seats.state(seat, IN_TURN if answer is TurnAnswer.TURN else WITHOUT)
         excuse = seats.excuse  # it may have gone when the pages have been counted
         whole = pages.take(NEED - (pages.sizes().held - LASTING))
-        if not whole and answer is Answer.TURN and not (excuse or seats.excuse):
+        if not whole and answer is TurnAnswer.TURN and not (excuse or seats.excuse):
             text = f"{os.getpid()} has {pages.sizes()} in a turn, beside {pages.others()}\n"
             (folder / "wrong").open("a").write(text)
         time.sleep(random.uniform(0, 0.004))
-        if answer is not Answer.TURN:
+        if answer is not TurnAnswer.TURN:
             pages.give_back(between_turns=False)
         client.give(whole=whole)
         # What it kept for itself, as it was alone, no broker knows before it meets the next one.
@@ -259,10 +261,10 @@ def run(folder, kills, seed):
     wrong += killer.lost_pages()
     if (folder / "wrong").exists():
         wrong += (folder / "wrong").read_text().splitlines()
-    verdict = check(folder / "log", slack=10.0)
-    return {**killer.counted, "turns": verdict.turns, "passed": verdict.passed}, [
+    summary = check(folder / "log", slack=10.0)
+    return {**killer.counted, "turns": summary.turns, "passed": summary.passed}, [
         *wrong,
-        *verdict.wrong,
+        *summary.wrong,
     ]
 
 

@@ -6,7 +6,7 @@ import random
 
 from pgmo.share.member import Member
 from pgmo.share.oracle import Oracle
-from pgmo.share.schedule import Rules, Schedule
+from pgmo.share.schedule import Rules, TurnSchedule
 
 MIB = 1 << 20
 TOTAL = 1000 * MIB
@@ -21,7 +21,7 @@ class World:
         harm: the share of turns in which a program hangs, dies, or leaves.
     """
 
-    def __init__(self, seed, rules, harm=0.0, make=Schedule):
+    def __init__(self, seed, rules, harm=0.0, make=TurnSchedule):
         self.random = random.Random(seed)
         self.rules, self.harm = rules, harm
         self.schedule = make("GPU-1", rules)
@@ -57,7 +57,7 @@ class World:
             if program is not None:
                 program.told(record)
 
-    def verdict(self):
+    def summary(self):
         return Oracle().read(self.log)
 
 
@@ -156,7 +156,7 @@ class Program:
         self.world.tell(self.world.schedule.leave(self.number, self.world.now))
 
 
-def busy_world(seed, make=Schedule):
+def busy_world(seed, make=TurnSchedule):
     """Many programs of any size that come and end in any way."""
     chance = random.Random(seed)
     rules = Rules(

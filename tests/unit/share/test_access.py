@@ -11,7 +11,7 @@ import pytest
 from pgmo.errors import ShareError
 from pgmo.share.address import default_address, prepare_folder
 from pgmo.share.broker import Broker
-from pgmo.share.client import Answer
+from pgmo.share.client import TurnAnswer
 from pgmo.share.meeting import connect, meet, status
 from pgmo.share.protocol import LIMIT, encode
 from pgmo.share.schedule import Rules
@@ -70,7 +70,7 @@ def test_another_user_is_refused(serve, address):
     assert "another user's" in asked()
     address.parent.chmod(0o700)
     one = client(address)
-    assert one.take() is Answer.TURN
+    assert one.take() is TurnAnswer.TURN
     one.close()
 
 
@@ -80,7 +80,7 @@ def test_another_users_broker_is_none(address):
     os.chown(address.parent, 65534, 65534)
     address.touch()
     alone = client(address)
-    assert alone.take() is Answer.ALONE
+    assert alone.take() is TurnAnswer.ALONE
     assert "is not a folder of yours" in alone.told[0]
     with pytest.raises(ShareError, match="not a folder of yours"):
         listens(address)
@@ -121,13 +121,13 @@ def test_the_socket_of_a_killed_broker_is_in_nobodys_way(serve, address):
 def test_what_is_no_message_ends_that_connection_alone(serve, address, data):
     serve()
     one = client(address)
-    assert one.take() is Answer.TURN
+    assert one.take() is TurnAnswer.TURN
     with connect(address) as met:
         met.sendall(data)
         while met.recv(1 << 16):
             pass
     one.give()
-    assert one.take() is Answer.TURN
+    assert one.take() is TurnAnswer.TURN
     one.close()
 
 

@@ -11,7 +11,7 @@ import pytest
 
 from pgmo.share.address import prepare_folder
 from pgmo.share.broker import Broker
-from pgmo.share.client import Answer
+from pgmo.share.client import TurnAnswer
 from pgmo.share.meeting import status
 from pgmo.share.protocol import LIMIT, VERSION, Lines, encode
 from pgmo.share.schedule import Rules
@@ -21,8 +21,8 @@ from tests.unit.share.ground import TOTAL, Memory, client, shown, wait_for
 def test_turns_go_round(serve, address):
     serve()
     one, other = client(address), client(address)
-    assert one.take() is Answer.TURN
-    assert one.take() is Answer.TURN  # it has it
+    assert one.take() is TurnAnswer.TURN
+    assert one.take() is TurnAnswer.TURN  # it has it
     taken = threading.Event()
     thread = threading.Thread(target=lambda: (other.take(), taken.set()))
     thread.start()
@@ -45,7 +45,7 @@ def test_who_was_alone_gives_back_what_idles_when_another_comes(serve, address):
     one.take()
     one.give()
     assert memory.idle == 700
-    assert other.take() is Answer.TURN
+    assert other.take() is TurnAnswer.TURN
     assert memory.given.wait(30)
     assert memory.idle == 0
     other.close()
@@ -56,11 +56,11 @@ def test_what_idles_with_who_comes_late_goes_back_as_well(serve, address):
     memory = Memory()
     one, other = client(address, memory), client(address)
     one._clock = lambda: 0.0
-    assert one.take() is Answer.ALONE
+    assert one.take() is TurnAnswer.ALONE
     memory.begin()
     one.give()
     serve()
-    assert other.take() is Answer.TURN
+    assert other.take() is TurnAnswer.TURN
     one._clock = lambda: 100.0
     thread = threading.Thread(target=one.take)
     thread.start()
@@ -95,7 +95,7 @@ def test_who_is_told_with_the_welcome_that_the_card_is_crowded_heeds_it(address)
         memory = Memory()
         memory.begin()
         one = client(address, memory)
-        assert one.take() is Answer.PASS
+        assert one.take() is TurnAnswer.PASS
         one.close()
         thread.join()
     assert [one["kind"] for one in heard] == ["released", "ask"]
@@ -104,7 +104,7 @@ def test_who_is_told_with_the_welcome_that_the_card_is_crowded_heeds_it(address)
 
 def test_without_a_broker_everybody_goes_on(address):
     alone = client(address)
-    assert alone.take() is Answer.ALONE
+    assert alone.take() is TurnAnswer.ALONE
     alone.give()
     alone.close()
     assert alone.told == []
@@ -113,7 +113,7 @@ def test_without_a_broker_everybody_goes_on(address):
 def test_an_iteration_that_nobody_knows_of_begins_as_well(address):
     memory = Memory()
     one = client(address, memory)
-    assert one.take() is Answer.ALONE
+    assert one.take() is TurnAnswer.ALONE
     assert memory.idle == memory.need
 
 
@@ -128,14 +128,14 @@ def test_a_broker_that_ends_is_noticed_and_its_successor_found(serve, address):
     wait_for(lambda: "waits" in [m["state"] for m in status(address)["cards"][0]["members"]])
     serve.end()
     thread.join()
-    assert waiting == [Answer.ALONE]
+    assert waiting == [TurnAnswer.ALONE]
     wait_for(lambda: not one.connected)
     one.give()
-    assert one.take() is Answer.ALONE
+    assert one.take() is TurnAnswer.ALONE
     assert "goes on alone" in one.told[0]
     serve()
     one._clock = lambda: 100.0
-    assert one.take() is Answer.TURN
+    assert one.take() is TurnAnswer.TURN
     one.close()
     other.close()
 
@@ -154,20 +154,20 @@ def test_who_leaves_keeps_nothing_that_idles(serve, address):
 def test_who_waits_too_long_goes_on_without(serve, address):
     serve(Rules(total=TOTAL, deadline=60.0, patience=0.1))
     one, other = client(address), client(address)
-    assert one.take() is Answer.TURN
-    assert other.take() is Answer.PASS
+    assert one.take() is TurnAnswer.TURN
+    assert other.take() is TurnAnswer.PASS
     other.give()
     one.close()
-    assert other.take() is Answer.TURN
+    assert other.take() is TurnAnswer.TURN
     other.close()
 
 
 HOLD = """
 import os, sys, time
 from pathlib import Path
-from pgmo.share.client import Card, Client
+from pgmo.share.client import Client, Registration
 from tests.unit.share.test_broker import Memory
-client = Client(Path(sys.argv[1]), Card("GPU-1", 1000, "holder"), Memory())
+client = Client(Path(sys.argv[1]), Registration("GPU-1", 1000, "holder"), Memory())
 client.take()
 if "fork" in sys.argv and os.fork() == 0:
     time.sleep(60)
@@ -194,7 +194,7 @@ def test_who_is_killed_gives_its_turn_back(serve, address, words):
     other = client(address)
     process.kill()
     process.wait()
-    assert other.take() is Answer.TURN
+    assert other.take() is TurnAnswer.TURN
     other.close()
     os.killpg(process.pid, signal.SIGKILL) if words else None  # its child has the socket, too
     process.stdout.close()
@@ -240,7 +240,7 @@ def test_who_is_stopped_is_passed_over_after_the_deadline(serve, address):
     process = holder(address)
     os.kill(process.pid, signal.SIGSTOP)
     other = client(address)
-    assert other.take() is Answer.TURN
+    assert other.take() is TurnAnswer.TURN
     assert shown(address)[process.pid] == "overdue"
     process.kill()
     process.wait()

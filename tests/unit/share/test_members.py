@@ -8,7 +8,7 @@ from pgmo.share.meeting import meet, status
 from pgmo.share.member import Member
 from pgmo.share.oracle import Oracle
 from pgmo.share.protocol import VERSION, encode
-from pgmo.share.schedule import Rules, Schedule
+from pgmo.share.schedule import Rules, TurnSchedule
 from tests.unit.share.ground import TOTAL, client, wait_for
 
 HELLO = {"version": VERSION, "card": "GPU-1", "name": "test", "held": 600, "idle": 0}
@@ -95,7 +95,7 @@ def joined(number, pid, **fields):
 
 
 def test_a_member_keeps_its_debt_and_needs_but_not_its_turn():
-    schedule = Schedule("GPU-1", Rules())
+    schedule = TurnSchedule("GPU-1", Rules())
     records = schedule.join(joined(1, 4711), 1000, 900)
     records += schedule.ask(1, 0.0)
     records += schedule.give(1, 5.0, held=100, idle=0, need=300, free=900)
@@ -114,7 +114,7 @@ def test_a_member_keeps_its_debt_and_needs_but_not_its_turn():
 
 
 def test_who_connects_again_is_told_anew_that_the_card_is_crowded():
-    schedule = Schedule("GPU-1", Rules())
+    schedule = TurnSchedule("GPU-1", Rules())
     records = schedule.join(joined(1, 4711, held=600), 1000, 400)
     records += schedule.join(joined(2, 4712, held=400), 1000, 0)
     told = [one["to"] for one in records if one["event"] == "crowded"]
@@ -125,13 +125,13 @@ def test_who_connects_again_is_told_anew_that_the_card_is_crowded():
 
 
 def test_processes_of_other_namespaces_are_not_taken_for_one():
-    schedule = Schedule("GPU-1", Rules())
+    schedule = TurnSchedule("GPU-1", Rules())
     schedule.join(joined(1, 0), 1000, 900)
     assert schedule.number_of(0) is None
 
 
 def test_the_oracle_notices_who_comes_back_without_having_been_lost():
-    schedule = Schedule("GPU-1", Rules())
+    schedule = TurnSchedule("GPU-1", Rules())
     records = schedule.join(joined(1, 4711), 1000, 900)
     records += schedule.rejoin(1, joined(2, 4711), 1000, 900)
     begin = {"event": "begin", "pid": 1, "patience": 60.0}

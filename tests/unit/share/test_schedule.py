@@ -4,7 +4,7 @@ import pytest
 
 from pgmo.share.member import Member
 from pgmo.share.oracle import Oracle
-from pgmo.share.schedule import Rules, Schedule
+from pgmo.share.schedule import Rules, TurnSchedule
 from tests.unit.share.simulated import MIB, TOTAL, Program, World, busy_world
 
 
@@ -12,8 +12,8 @@ def run(*programs, until=100.0, rules=None):
     world = World(0, rules or Rules())
     made = [Program(world, **fields) for fields in programs]
     world.run(until)
-    verdict = world.verdict()
-    assert verdict.wrong == []
+    summary = world.summary()
+    assert summary.wrong == []
     return world, made
 
 
@@ -66,7 +66,7 @@ def test_who_was_alone_gives_back_what_idles_when_another_comes():
     world.run(60.0)
     assert one.idle == 0
     assert other.turns >= 8
-    assert world.verdict().wrong == []
+    assert world.summary().wrong == []
 
 
 def test_time_is_shared_and_not_turns():
@@ -91,7 +91,7 @@ def test_who_hangs_is_passed_over_and_keeps_what_it_has():
     assert (late["client"], late["t"]) == (hung.number, pytest.approx(10.0, abs=1.0))
     shown = {one["pid"]: one["state"] for one in world.schedule.status(world.now)["members"]}
     assert shown[hung.number] == "overdue"
-    assert world.verdict().wrong == []
+    assert world.summary().wrong == []
 
 
 def test_who_does_not_give_back_what_idles_is_waited_for_until_the_deadline():
@@ -104,7 +104,7 @@ def test_who_does_not_give_back_what_idles_is_waited_for_until_the_deadline():
     assert other.turns == 0
     world.run(30.0)
     assert other.turns >= 5
-    assert world.verdict().wrong == []
+    assert world.summary().wrong == []
 
 
 def test_nobody_waits_longer_than_promised():
@@ -119,7 +119,7 @@ def test_nobody_waits_longer_than_promised():
 
 
 def test_who_dies_gives_its_turn_back_when_its_memory_is_gone():
-    schedule = Schedule("GPU-1", Rules())
+    schedule = TurnSchedule("GPU-1", Rules())
     for number in (1, 2):
         schedule.join(Member(number, number, "p", 0, 600 * MIB, 0, 0.0), TOTAL, 0)
     schedule.ask(1, 0.0)
@@ -130,7 +130,7 @@ def test_who_dies_gives_its_turn_back_when_its_memory_is_gone():
 
 
 def test_who_is_lost_and_does_not_end_is_waited_for_until_the_deadline():
-    schedule = Schedule("GPU-1", Rules(deadline=10.0))
+    schedule = TurnSchedule("GPU-1", Rules(deadline=10.0))
     for number in (1, 2):
         schedule.join(Member(number, number, "p", 0, 600 * MIB, 0, 0.0), TOTAL, 0)
     schedule.ask(1, 0.0)
@@ -141,7 +141,7 @@ def test_who_is_lost_and_does_not_end_is_waited_for_until_the_deadline():
 
 
 def test_a_turn_that_was_squeezed_does_not_make_a_need_smaller():
-    schedule = Schedule("GPU-1", Rules(deadline=10.0))
+    schedule = TurnSchedule("GPU-1", Rules(deadline=10.0))
     for number in (1, 2):
         schedule.join(Member(number, number, "p", 0, 100 * MIB, 0, 0.0), TOTAL, 900 * MIB)
         schedule.ask(number, 0.0)
@@ -155,7 +155,7 @@ def test_a_turn_that_was_squeezed_does_not_make_a_need_smaller():
 
 
 def test_who_is_behind_one_that_goes_on_without_has_its_turn_at_once():
-    schedule = Schedule("GPU-1", Rules(deadline=1000.0, patience=50.0))
+    schedule = TurnSchedule("GPU-1", Rules(deadline=1000.0, patience=50.0))
     needs = {1: 500 * MIB, 2: 700 * MIB, 3: 100 * MIB}
     for number, need in needs.items():
         schedule.join(Member(number, number, "p", 0, 0, 0, 0.0), TOTAL, TOTAL)
@@ -170,7 +170,7 @@ def test_who_is_behind_one_that_goes_on_without_has_its_turn_at_once():
 
 
 def test_others_memory_counts():
-    schedule = Schedule("GPU-1", Rules())
+    schedule = TurnSchedule("GPU-1", Rules())
     schedule.join(Member(1, 1, "p", 0, 100 * MIB, 0, 0.0), TOTAL, free=300 * MIB)
     assert schedule.foreign == 600 * MIB
     schedule.join(Member(2, 2, "p", 0, 50 * MIB, 0, 0.0), TOTAL, free=250 * MIB)
@@ -183,9 +183,9 @@ def test_others_memory_counts():
 @pytest.mark.parametrize("seed", range(40))
 def test_whatever_happens_the_oracle_has_nothing_to_say(seed):
     world = busy_world(seed)
-    verdict = world.verdict()
-    assert verdict.wrong == []
-    assert verdict.turns > 20
+    summary = world.summary()
+    assert summary.wrong == []
+    assert summary.turns > 20
 
 
 def _forgets_overdue_pages(schedule):
@@ -225,11 +225,11 @@ def _gives_two_turns(schedule):
 )
 def test_the_oracle_notices(mutate):
     def make(card, rules):
-        schedule = Schedule(card, rules)
+        schedule = TurnSchedule(card, rules)
         mutate(schedule)
         return schedule
 
-    assert any(busy_world(seed, make).verdict().wrong for seed in range(40))
+    assert any(busy_world(seed, make).summary().wrong for seed in range(40))
 
 
 def test_the_oracle_misses_no_line():

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from pgmo import _core
 from pgmo.allocator.adapters.adapter import Adapter
 from pgmo.allocator.adapters.find import cuda_adapter
-from pgmo.share.client import Holder, Sizes
+from pgmo.share.client import MemoryHolder, Sizes
 
 if TYPE_CHECKING:
     from pgmo.allocator.adapters.torch_cuda import TorchCuda
@@ -17,7 +17,7 @@ _MEMORY = "/proc/meminfo"
 
 def card_memory(
     adapter: Adapter, give_back: Callable[[], object]
-) -> tuple[Holder, str, int] | None:
+) -> tuple[MemoryHolder, str, int] | None:
     """The holder of a session's device, the device's name on this machine, and its bytes.
 
     None for frameworks that take no turns with other processes: CuPy, and unified memory, whose

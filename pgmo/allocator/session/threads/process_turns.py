@@ -19,7 +19,7 @@ from pgmo.allocator.adapters.adapter import Adapter
 from pgmo.allocator.session.threads.card_memory import card_memory
 from pgmo.locks import new_lock
 from pgmo.share.address import PRIORITY, VARIABLE
-from pgmo.share.client import Answer, Card, Client
+from pgmo.share.client import Client, Registration, TurnAnswer
 from pgmo.share.protocol import MOST_PRIORITY
 from pgmo.world import world
 
@@ -62,7 +62,7 @@ class ProcessTurns:
         with self._asking:
             with self._guard:
                 self._inside = {one for one in self._inside if one[1] is None or one[1].is_alive()}
-            if self._client.take() is Answer.PASS:
+            if self._client.take() is TurnAnswer.PASS:
                 self._told(PASSED_OVER)
             with self._guard:
                 self._inside.add((session, None if opening else threading.current_thread()))
@@ -127,7 +127,8 @@ def join(
             return None
         holder, key, total = found
         name = os.path.basename(sys.argv[0]) if sys.argv and sys.argv[0] else "python"
-        client = Client(Path(path), Card(key, total, name, _priority(warn)), holder, warn)
+        registration = Registration(key, total, name, _priority(warn))
+        client = Client(Path(path), registration, holder, warn)
         _turns[adapter.device] = ProcessTurns(client, warn), set()
     turns, users = _turns[adapter.device]
     users.add(session)

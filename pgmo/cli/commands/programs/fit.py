@@ -170,7 +170,7 @@ def _job(arguments: argparse.Namespace) -> "Job":
 def _question(arguments: argparse.Namespace) -> "Question":
     from pgmo.cards import find
     from pgmo.fit.ask import Question
-    from pgmo.fit.what_if.timing import Measured
+    from pgmo.fit.what_if.timing import TimedStep
 
     try:
         values = [int(one) for one in (arguments.learn or "").split(",") if arguments.learn]
@@ -182,7 +182,7 @@ def _question(arguments: argparse.Namespace) -> "Question":
     if arguments.measured:
         seconds, _, card = arguments.measured.partition("@")
         try:
-            measured = Measured(float(seconds), find(card))
+            measured = TimedStep(float(seconds), find(card))
         except ValueError as error:
             raise OptionError(
                 f'--measured "{arguments.measured}" is not as in "0.41@RTX 3090": {error}'

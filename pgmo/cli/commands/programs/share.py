@@ -157,16 +157,16 @@ def _check(path: "Path", *, as_json: bool) -> int:
     from pgmo.cli.terminal.output import print_json
     from pgmo.share.oracle import check
 
-    verdict = check(path)
+    summary = check(path)
     if as_json:
-        print_json(asdict(verdict))
+        print_json(asdict(summary))
     else:
         print(
-            f"{verdict.brokers} brokers, {verdict.turns:,} turns, {verdict.passed:,} passed over, "
-            f"{verdict.ends:,} processes gone without a word"
+            f"{summary.brokers} brokers, {summary.turns:,} turns, {summary.passed:,} passed over, "
+            f"{summary.ends:,} processes gone without a word"
         )
-        print("\n".join(verdict.wrong) or "nothing was wrong")
-    return 3 if verdict.wrong else 0
+        print("\n".join(summary.wrong) or "nothing was wrong")
+    return 3 if summary.wrong else 0
 
 
 def _rules(arguments: argparse.Namespace) -> "Rules":

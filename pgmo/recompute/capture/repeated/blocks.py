@@ -48,7 +48,7 @@ class _Kind:
     template: Template = field(default_factory=Template)
 
 
-class Blocks:
+class RepeatedBlocks:
     """The repeated blocks of a model, for the time that its call is captured.
 
     Args:

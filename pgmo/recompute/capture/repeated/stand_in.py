@@ -46,7 +46,7 @@ _calls: list[StandIn] = []
 def call(one: StandIn, given: list[Tensor]) -> tuple[Tensor, ...]:
     """The results of a block, which computes nothing."""
     _calls.append(one)
-    results: tuple[Tensor, ...] = Block.apply(  # type: ignore[no-untyped-call]
+    results: tuple[Tensor, ...] = StandInFunction.apply(  # type: ignore[no-untyped-call]
         len(_calls) - 1, *given
     )
     return results
@@ -57,7 +57,7 @@ def stand_in(number: int) -> StandIn:
     return _calls[number]
 
 
-class Block(torch.autograd.Function):
+class StandInFunction(torch.autograd.Function):
     """The operator with its derivative."""
 
     stands_in = True

@@ -41,14 +41,14 @@ class Signature:
         return self is other or (isinstance(other, Signature) and self.parts == other.parts)
 
 
-_known: dict[Signature, "Measured"] = {}
+_known: dict[Signature, "OperatorMeasurement"] = {}
 
 _REPEATS = 2  # in the first run libraries make what they keep, as cuBLAS its workspace
 
 
 @dataclass(frozen=True, slots=True)
-class Measured:
-    """Of one operator: what it was seen to take.
+class OperatorMeasurement:
+    """Memory and time that one operator was measured to take.
 
     Args:
         workspace: bytes that it takes and returns.
@@ -107,7 +107,7 @@ def correct(node: fx.Node, bytes_: int) -> bool:
     found = _known.get(key)
     if found is not None and found.workspace >= bytes_:
         return False
-    _known[key] = replace(found or Measured(0, None), workspace=bytes_)
+    _known[key] = replace(found or OperatorMeasurement(0, None), workspace=bytes_)
     return bytes_ > 0
 
 
@@ -167,7 +167,9 @@ def _run_all(todo: dict[Signature, fx.Node], device: torch.device, measuring: Me
             peak, holds = runs[-1].peak, max(0, runs[-1].net - written(node))
             seconds = min(run.seconds for run in runs)
             real = _known[key].workspace if key in _known else 0  # what a step was seen to take
-            _known[key] = Measured(max(real, peak - written(node) - holds), seconds, holds)
+            _known[key] = OperatorMeasurement(
+                max(real, peak - written(node) - holds), seconds, holds
+            )
             count += 1
     return count
 

@@ -18,7 +18,7 @@ from torch import Tensor
 
 from pgmo.locks import new_lock
 from pgmo.recompute.capture.compat import Runner
-from pgmo.recompute.runtime.offload.pinned import Pool
+from pgmo.recompute.runtime.offload.pinned import PinnedBufferPool
 
 _GRAIN = 512  # bytes that places of values are multiples of
 
@@ -49,7 +49,7 @@ class Host:
     def __init__(self, size: int = 0) -> None:
         self.size = size
         self._places: dict[str, int] = {}
-        self._pool: Pool | None = None
+        self._pool: PinnedBufferPool | None = None
         self._flying: dict[tuple[int, int], tuple[torch.cuda.Event, Tensor]] = {}
 
     def place(self, name: str, size: int) -> int:
@@ -66,7 +66,7 @@ class Host:
             device: whose values wait there.
         """
         if self._pool is None:
-            self._pool = Pool(self.size, device.type == "cuda", _finish)
+            self._pool = PinnedBufferPool(self.size, device.type == "cuda", _finish)
         return self._pool.lend()
 
     def guarded(self, run: Runner) -> Runner:

@@ -23,7 +23,7 @@ _NO_RESERVE = 0x4000  # of Linux: pages count when they are pinned or written, n
 _FLAGS = mmap.MAP_SHARED | mmap.MAP_ANONYMOUS | (_NO_RESERVE if sys.platform == "linux" else 0)
 
 
-class Pool:
+class PinnedBufferPool:
     """Buffers of one size; a new one is made when all are lent.
 
     Args:

@@ -17,7 +17,7 @@
 
 namespace pgmo::test {
 
-class LaggingDevice final : public pages::Device {
+class LaggingDevice final : public pages::DeviceDriver {
  public:
   LaggingDevice(std::size_t lag, std::size_t card) : lag_(lag), card_(card) {}
 

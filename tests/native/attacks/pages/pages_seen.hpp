@@ -12,7 +12,7 @@
 namespace pgmo::test {
 
 struct Seen {
-  pages::Statistics sum;
+  pages::PageStatistics sum;
   std::uint64_t blocks = 0;
   std::uint64_t slots = 0;
   std::uint64_t uncounted_slots = 0;
@@ -23,7 +23,7 @@ struct Seen {
   std::uint64_t woken = 0;
   int most_mappings = 0;
 
-  void add(const pages::Statistics& more, int mappings) {
+  void add(const pages::PageStatistics& more, int mappings) {
     most_mappings = std::max(most_mappings, mappings);
     sum.maps += more.maps;
     sum.unmaps += more.unmaps;

@@ -8,7 +8,7 @@ import pytest
 from pgmo.errors import OptionError
 from pgmo.profiler.caching.allocator import MIB, CachingAllocator, OutOfMemoryError
 from pgmo.profiler.caching.model import AllocatorSettings, simulate_trace
-from pgmo.profiler.caching.pools import Block, Pool
+from pgmo.profiler.caching.pools import Block, BlockPool
 from pgmo.profiler.trace import Event, Trace
 from tests.unit.profiler.caching.request_sequences import Program, steps
 
@@ -22,7 +22,7 @@ class Recorder(CachingAllocator):
         super().__init__(settings, capacity, card=8192 * MIB)
         self.rows: list[Row] = []
 
-    def add_segment(self, pool: Pool, size: int) -> Block:
+    def add_segment(self, pool: BlockPool, size: int) -> Block:
         block = super().add_segment(pool, size)
         self.rows.append((Event.SEGMENT_ALLOC, block.address, size, pool.stream))
         return block

@@ -5,7 +5,7 @@ import torch
 from torch import fx
 
 from pgmo.profiler.tagging import origin
-from pgmo.recompute.kept.program import Compiled, Program, written
+from pgmo.recompute.kept.program import Compiled, SerializedProgram, written
 from pgmo.recompute.kept.unfit import UnfitError
 from pgmo.recompute.runtime.announce import ORIGIN
 from pgmo.recompute.runtime.offload.host import Host
@@ -14,7 +14,7 @@ aten = torch.ops.aten
 
 
 def program(steps, results, inputs=1):
-    return Program(inputs, steps, results, [["", "forward"]])
+    return SerializedProgram(inputs, steps, results, [["", "forward"]])
 
 
 def test_a_graph_becomes_data_and_a_function_that_does_the_same():
@@ -32,7 +32,7 @@ def test_a_graph_becomes_data_and_a_function_that_does_the_same():
     scaled = graph.call_function(aten.mul.Tensor, (lowest, constant))
     graph.output((scaled, None, [first]))
     module = fx.GraphModule({"scale": torch.tensor([2.0, float("nan")])}, graph)
-    again = Program.of_data(written(module).as_data())
+    again = SerializedProgram.of_data(written(module).as_data())
     value = torch.arange(12.0).reshape(3, 4)
     given = [value]
     scaled, nothing, (first,) = Compiled(again, Host()).run(given)

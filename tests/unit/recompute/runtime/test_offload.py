@@ -16,7 +16,7 @@ from pgmo.recompute.planners.offload.transfers import Transfers  # noqa: E402
 from pgmo.recompute.planners.schedule import is_at_home, simulate  # noqa: E402
 from pgmo.recompute.runtime import decide  # noqa: E402
 from pgmo.recompute.runtime.offload import host as hosts  # noqa: E402
-from pgmo.recompute.runtime.offload.pinned import Pool  # noqa: E402
+from pgmo.recompute.runtime.offload.pinned import PinnedBufferPool  # noqa: E402
 from tests.unit.recompute.runtime.networks import Skips  # noqa: E402
 
 
@@ -149,14 +149,14 @@ def test_a_backward_pass_may_run_twice_with_other_calls_between():
 
 def test_memory_is_lent_again_whether_or_not_a_backward_pass_comes(offloading, monkeypatch):
     _, model = offloading
-    lend, places = Pool.lend, []
+    lend, places = PinnedBufferPool.lend, []
 
     def noted(self):
         lent = lend(self)
         places.append(lent.data_ptr())
         return lent
 
-    monkeypatch.setattr(Pool, "lend", noted)
+    monkeypatch.setattr(PinnedBufferPool, "lend", noted)
     for backward in 3 * (True, False):
         outcome(model, ROWS, backward=backward)
         gc.collect()
@@ -165,7 +165,7 @@ def test_memory_is_lent_again_whether_or_not_a_backward_pass_comes(offloading, m
 
 
 def test_a_tensor_that_is_lent_is_nobody_elses():
-    pool = Pool(64, False, lambda: None)
+    pool = PinnedBufferPool(64, False, lambda: None)
     first = pool.lend()
     view = first[8:16].view(torch.int32)
     del first
@@ -177,7 +177,7 @@ def test_a_tensor_that_is_lent_is_nobody_elses():
 
 def test_memory_that_cannot_be_had_is_an_error_with_advice():
     with pytest.raises(pgmo.BudgetError, match=r"takes 4096 PiB of its memory.*no offload"):
-        Pool(1 << 62, False, lambda: None).lend()
+        PinnedBufferPool(1 << 62, False, lambda: None).lend()
 
 
 def test_a_value_whose_layout_is_not_the_captured_one_is_laid_out_as_captured():

@@ -4,7 +4,7 @@ import os
 import threading
 
 from pgmo.allocator.session.threads.process_turns import PASSED_OVER, ProcessTurns
-from pgmo.share.client import Answer
+from pgmo.share.client import TurnAnswer
 
 
 class Client:
@@ -16,10 +16,10 @@ class Client:
         self.held = False
 
     def take(self):
-        answer = self.answers.pop(0) if self.answers else Answer.TURN
+        answer = self.answers.pop(0) if self.answers else TurnAnswer.TURN
         if not self.held:
             self.told.append("take")
-        self.held = answer is Answer.TURN
+        self.held = answer is TurnAnswer.TURN
         return answer
 
     def give(self, *, whole=True):
@@ -81,7 +81,7 @@ def test_a_session_that_is_closed_keeps_no_turn():
 
 
 def test_who_is_passed_over_is_told():
-    turns, client, said = made(Answer.PASS)
+    turns, client, said = made(TurnAnswer.PASS)
     turns.take("session")
     assert said == [PASSED_OVER]
     turns.give("session", whole=False)

@@ -8,7 +8,7 @@ from pgmo.cli.commands.machine.demo import choose_networks
 from pgmo.cli.main import main
 from pgmo.demo.agreement import Agreement
 from pgmo.demo.comparison_runs import DemoComparison, combine
-from pgmo.demo.job import Job, Outcome, PlanOutcome
+from pgmo.demo.job import Outcome, PlanOutcome, TrainingJob
 from pgmo.demo.network import NAMES
 from pgmo.errors import OptionError
 from pgmo.packing.plan import Plan
@@ -30,7 +30,7 @@ def trained(monkeypatch):
         planned = PlanOutcome(7, 1000, 1010, 0.01, "best_fit", 1, ("replay",), 0.99999, 1.0, "")
         outcome = Outcome((0.2,) * 20, ("0x1p+0",) * 20, "ab", 2**20, None, (1,) * 20, 2, "2.13")
         pgmo = replace(outcome, seconds=(0.1,) * 20, planned=planned)
-        job, stem = Job(network, "default"), Path(folder, network)
+        job, stem = TrainingJob(network, "default"), Path(folder, network)
         return combine(job, stem, outcome, pgmo, pgmo, agreed=Agreement.IDENTICAL)
 
     monkeypatch.setattr("pgmo.cli.commands.machine.demo.compare", train)

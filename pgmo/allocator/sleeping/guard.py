@@ -13,7 +13,7 @@ from pgmo.errors import SessionError
 _ADVICE = ": call session.resume() before, or leave the phase in which it sleeps"
 
 
-class Watch:
+class SleepGuard:
     """Refuses steps of optimizers and calls of modules, as long as it is on.
 
     Args:
