@@ -43,7 +43,9 @@ RULES = {
     "followed": Rule("pages", "and until two iterations follow their plans", {"followed": 0}),
     "prefix": Rule("matching", "first requests choose among plans", {"first_requests": 0}),
     "look_ahead": Rule("matching", "a request is looked for around the cursor", {"look_ahead": 0}),
-    "numbers": Rule("matching", "a number is no tensor at another size", {"most_shrinkage": NEVER}),
+    "numbers": Rule(
+        "matching", "a number is no tensor at another size", {"most_shrinkage": 1 << 30}
+    ),
     "growth": Rule("matching", "a request may be larger than planned", {"most_growth": 1}),
     "stretches": Rule("matching", "and its plan grows as it comes", {"most_stretches": 0}),
     "followers": Rule("recording", "two more iterations are recorded", {"followers": 0}),

@@ -15,8 +15,8 @@ from typing import Any
 
 from pgmo import _core
 from pgmo.allocator.adapters.adapter import Adapter, Memory
-from pgmo.allocator.adapters.card import CONCURRENT_MANAGED_ACCESS, Card
 from pgmo.allocator.adapters.cupy_allocator import current_or_over_it, exchange, is_out_of_memory
+from pgmo.allocator.adapters.device_memory import CONCURRENT_MANAGED_ACCESS, DeviceMemory
 from pgmo.allocator.adapters.managed_hints import Hints
 from pgmo.errors import AdapterError
 from pgmo.locks import new_lock
@@ -188,7 +188,7 @@ class Cupy(Adapter):
         self._route.advice = text
 
 
-def cupy_card(cuda: Any, index: int) -> Card:
+def cupy_card(cuda: Any, index: int) -> DeviceMemory:
     """The memory of one of CuPy's devices.
 
     Args:
@@ -202,7 +202,9 @@ def cupy_card(cuda: Any, index: int) -> Card:
     with cuda.Device(index):
         free, total = cuda.runtime.memGetInfo()
     concurrent = cuda.runtime.deviceGetAttribute(CONCURRENT_MANAGED_ACCESS, index)
-    return Card(f"cuda:{index}", free=int(free), total=int(total), concurrent=bool(concurrent))
+    return DeviceMemory(
+        f"cuda:{index}", free=int(free), total=int(total), concurrent=bool(concurrent)
+    )
 
 
 _adapters: dict[int, Cupy] = {}

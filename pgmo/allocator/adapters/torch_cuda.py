@@ -10,7 +10,7 @@ import numpy as np
 from pgmo import _core
 from pgmo.allocator.adapters.adapter import Adapter, Memory
 from pgmo.allocator.adapters.baseline import Baseline, baseline_of, observe
-from pgmo.allocator.adapters.card import Card
+from pgmo.allocator.adapters.device_memory import DeviceMemory
 from pgmo.allocator.adapters.engines import new_engine
 from pgmo.allocator.adapters.managed_hints import Hints
 from pgmo.allocator.adapters.optimizer_state import tell_of_states
@@ -211,7 +211,7 @@ class TorchCuda(Adapter):
         Hints(self.index).keep_on_host(memory.base, memory.bytes)
         return memory
 
-    def card(self) -> Card:
+    def card(self) -> DeviceMemory:
         """The device's memory now.
 
         Raises:
@@ -219,7 +219,7 @@ class TorchCuda(Adapter):
         """
         out = (ctypes.c_uint64 * 3)()
         self.library.call("pgmo_card", self.index, out)
-        return Card(self.device, free=out[0], total=out[1], concurrent=bool(out[2]))
+        return DeviceMemory(self.device, free=out[0], total=out[1], concurrent=bool(out[2]))
 
     def empty_cache(self, *, pages: bool = False) -> None:
         """Returns cached memory to the driver, so that recording and replay never hold both."""

@@ -14,7 +14,7 @@ CONCURRENT_MANAGED_ACCESS = 89
 
 
 @dataclass(frozen=True)
-class Card:
+class DeviceMemory:
     """A device's memory, in bytes.
 
     Args:
@@ -25,7 +25,7 @@ class Card:
             only then do single pages move, and a block may be larger than the card.
 
     Example:
-        >>> Card("cuda:0", free=6, total=8, concurrent=True).oversubscription(9)
+        >>> DeviceMemory("cuda:0", free=6, total=8, concurrent=True).oversubscription(9)
         1.5
     """
 
