@@ -112,7 +112,7 @@ namespace {
 
 constexpr std::size_t kLarge = std::size_t{16} << 20;
 
-// An arena of a large slot and a small one, all of which was touched.
+// An arena of a small slot and a large one, all of which was touched.
 struct Touched : Fixture {
   std::uint8_t* memory = static_cast<std::uint8_t*>(
       ::mmap(nullptr, 2 * kLarge, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
@@ -120,23 +120,23 @@ struct Touched : Fixture {
   Touched() {
     CHECK(memory != MAP_FAILED);
     engine.attach_arena({memory, 2 * kLarge, [](void*) {}, nullptr});
-    add({slot(static_cast<Bytes>(kLarge), 2, 0),
-         slot(static_cast<Bytes>(kPage), 2, static_cast<Offset>(kLarge))},
+    add({slot(static_cast<Bytes>(kPage), 2, static_cast<Offset>(kLarge)),
+         slot(static_cast<Bytes>(kLarge), 2, 0)},
         2 * kLarge);
     engine.start_serving();
   }
   ~Touched() { ::munmap(memory, 2 * kLarge); }
 
-  // One iteration as planned; then one that begins otherwise, with so much of the framework's.
+  // One iteration as planned; then one that goes on otherwise, with so much of the framework's.
   void depart_with(std::size_t bytes) {
-    const std::uintptr_t large = allocate(kLarge);
     const std::uintptr_t small = allocate(kPage);
+    const std::uintptr_t large = allocate(kLarge);
     std::memset(memory, 0x5a, kLarge + kPage);
     release(large);
     release(small);
     engine.end_iteration();
-    CHECK_EQ(allocate(kLarge + 1), 0u);
     CHECK_EQ(allocate(kPage), base_of_small());
+    CHECK_EQ(allocate(kLarge + 1), 0u);
     CHECK(adopt(0x10000000u, bytes));
   }
   std::uintptr_t base_of_small() const { return reinterpret_cast<std::uintptr_t>(memory) + kLarge; }
