@@ -21,6 +21,7 @@ struct Paged {
   explicit Paged(std::size_t card)
       : device(card),
         space(device, properties_of(device), heuristics_for(device)),
+        engine(heuristics_for(device)),
         page(device.page()) {}
   ~Paged() { engine.detach_arena(); }
 

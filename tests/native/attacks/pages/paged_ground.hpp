@@ -66,7 +66,8 @@ class PagedGround {
       : device_(card),
         // In braces, so that they are drawn in this order.
         space_{device_, random_properties(random, device_), random_heuristics(random, device_)},
-        oracle_(device_) {}
+        oracle_(device_),
+        engine_(heuristics_for(device_)) {}
 
   ~PagedGround() { engine_.detach_arena(); }
 
