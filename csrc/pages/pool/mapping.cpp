@@ -102,15 +102,20 @@ void Pool::unlink(PagePlace& place) noexcept {
   place.page = nullptr;
 }
 
+// A page that has lost its home gets another one of the places where it is still mapped.
+void Pool::find_home(Page& page) noexcept {
+  if (page.home != nullptr || page.places == nullptr) return;
+  page.home = page.places;
+  stale_.remove(*page.home);
+}
+
 // The same for a place where a page may idle: it has its home elsewhere then, or is free.
 void Pool::clear(PagePlace& place) noexcept {
   Page& page = *place.page;
   unlink(place);
   if (page.state != State::kIdle || page.home != nullptr) return;
-  if (page.places != nullptr) {
-    page.home = page.places;
-    stale_.remove(*page.home);
-  } else {
+  find_home(page);
+  if (page.home == nullptr) {
     idle_.remove(page);
     page.state = State::kFree;
     free_.push_back(page);
@@ -168,6 +173,7 @@ void Pool::abandon_needs() noexcept {
     occupied_ -= needs_.size();
     for (const Need& need : needs_) {
       if (need.page == nullptr) continue;
+      find_home(*need.page);  // its old one has been cleared for another page
       if (need.page->home != nullptr) {
         become_idle(*need.page);
       } else if (!refused) {

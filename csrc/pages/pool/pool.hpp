@@ -250,6 +250,7 @@ class Pool {
   void link(PagePlace& place, Page& page) noexcept;
   void touch(Page& page) noexcept;
   void unlink(PagePlace& place) noexcept;
+  void find_home(Page& page) noexcept;
   void clear(PagePlace& place) noexcept;
 
   // Far more than the blocks that touch a place.
