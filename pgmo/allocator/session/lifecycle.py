@@ -226,36 +226,44 @@ class Lifecycle:
             self._installer.opening = None  # it is of another program
         if last and not self._requested:
             self._installer.give_up("the iterations allocate nothing on this device")
-        elif last or self._seems_to_repeat:
+        elif last or self._may_look_early:
             self._look(last)
 
     @property
-    def _seems_to_repeat(self) -> bool:
-        """Whether the latest iterations may all have made the same requests.
+    def _may_look_early(self) -> bool:
+        """Whether a recording may show enough before it has its full length.
 
-        Only while no plan serves, and in a recording of usual length: a longer one is for
-        structures that take turns.
+        With pages only where the latest iterations have made as many requests of as many bytes. It
+        shows too little while plans serve, or where it is long because structures take turns.
         """
         if len(self._plans) or self._to_record > self._options.max_record_iterations:
             return False
-        full = len(self._latest) == self._latest.maxlen
-        return full and len(set(self._latest)) == 1
+        if not self._adapter.pages:
+            return self._recorder.iterations > heuristics.current.followers
+        return len(self._latest) == self._latest.maxlen and len(set(self._latest)) == 1
 
     def _look(self, last: bool) -> None:
         """Look at a recording, which is the longest that there is going to be if it is `last`."""
         iterations, known = split(self._engine.events()), self._plans.all
-        found = find_repeated(iterations)
         unpaid = self._rule.unpaid()
-        if not found and last and not unpaid:
+        found = [] if self._saves_more else find_repeated(iterations)
+        if not found and (self._saves_more or not unpaid):
             found = find_all(iterations)  # at several lengths, or in turn
+        if not last:
+            found = [one for one in found if one.followers >= heuristics.current.followers]
         new = [one for one in found if not is_planned(known, iterations[one.reference])]
-        if new and (last or new[0].followers >= heuristics.current.followers):
+        if new:
             self._plan(iterations, new)
         elif last and not known and self._needs_any_plan:
             self._plan_anyway(iterations)
         elif last:
             repeats = found and not new
             self._stay_or_back_off("" if repeats else unpaid or "its iterations do not repeat")
+
+    @property
+    def _saves_more(self) -> bool:
+        """Whether the first iteration is saved, unless it is like the later ones."""
+        return self._options.save_directory is not None or self._options.record_only
 
     @property
     def _needs_any_plan(self) -> bool:
@@ -333,7 +341,7 @@ class Lifecycle:
             steady = useful[-1][1]
             self._first.note(iterations, steady, tags, self._meta_of(steady))
         recorded = Recorded(iterations, useful, known)
-        if not self._rule.is_wanted and not recorded.all_found:
+        if not (self._rule.is_wanted or recorded.repeats or recorded.all_found):
             # Structures in turn: each has to come twice.
             self._usual = max(
                 self._usual, min(2 * self._usual, heuristics.current.longest_recording)
