@@ -77,12 +77,12 @@ def _run(stub: Stub, case: Case, out: Path, report: Path | None = None) -> dict[
         "OMP_NUM_THREADS": "1",
         "HF_HUB_OFFLINE": "1",
         "TOKENIZERS_PARALLELISM": "false",
-        "PYTHONPATH": os.pathsep.join([str(ROOT / "bench"), str(stub.package)]),
+        "PYTHONPATH": os.pathsep.join([str(ROOT / "bench"), str(ROOT)]),
     }
     python = os.path.abspath(stub.python)
     done = subprocess.run(
         [str(stub.out / "run"), python, "-m", *pgmo, "verdicts.run", json.dumps(asdict(case)), out],
-        cwd=stub.package,
+        cwd=ROOT,
         env={**os.environ, **settings},
         capture_output=True,
         text=True,

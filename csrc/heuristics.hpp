@@ -22,10 +22,9 @@ struct Heuristics {
   std::uint32_t first_requests = 16;
 
   // Requests ahead of the cursor, and behind it, in which one that is not expected is searched.
-  // Unit: requests, each of which a miss costs a comparison. Reason: on other people's loops 24 and
-  // 32 served most bytes; from 40 on more requests were taken for those of another layer than
-  // found.
-  std::uint32_t look_ahead = 32;
+  // Unit: requests, each of which a miss costs a comparison. Reason: with more, a block that is new
+  // to the program and stays is more often given the slot of another one, which it holds then.
+  std::uint32_t look_ahead = 16;
 
   // Ratio by which a varying request may be smaller than planned, while its size is not known.
   // Unit: ratio. Reason: what grows with the square of a length has this one at a sixteenth of it.

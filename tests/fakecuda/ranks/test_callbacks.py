@@ -37,4 +37,4 @@ def test_fsdp_is_served(kind):
     told = json.loads(done.stdout.splitlines()[-1])
     assert told["device"] == "cuda:0"
     assert told["iterations"] == 14
-    assert told["phases"][-1] in ("replay", "backoff")
+    assert set(told["phases"]) <= {"record", "backoff", "replay"}

@@ -45,7 +45,9 @@ def test_a_plan_serves_the_first_request_of_the_real_run(run, tmp_path):
     (session,) = json.loads(counted.read_text())["sessions"]
     for one in session["iterations"]:
         assert one["phase"] == "replay"
-        assert set(one["misses"]) <= {"persistent"}  # the optimizer's state is born
+        # The optimizer's state is born, and a number of it may not be recognised.
+        assert set(one["misses"]) <= {"persistent", "unknown"}
+        assert one["misses"].get("unknown", 0) <= 1
     assert session["iterations"][1]["hits"] == session["iterations"][1]["requests"]
 
 
