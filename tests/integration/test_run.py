@@ -66,7 +66,9 @@ def test_a_transformers_script(tmp_path):
     pytest.importorskip("accelerate")
     session = plainly_and_under_pgmo(tmp_path, "with_transformers.py", 16, tmp_path)
     assert session["summary"]["iterations"] == 16
-    assert min(hit_rates(session, last=6)) >= 0.99
+    rates = hit_rates(session, last=6)
+    assert min(rates) >= 0.95  # at the end of an epoch other requests come
+    assert sorted(rates)[1] >= 0.99
 
 
 def test_a_loop_of_which_nothing_repeats_is_left_alone_and_told_so(tmp_path):

@@ -54,7 +54,7 @@ class Runtime:
         """Bytes of the card; or of one kind of memory, which for unified memory is on no card."""
         return sum(
             size
-            for on, size, of in self.living.values()
+            for on, size, of in list(self.living.values())  # threads change it
             if on == device and (of == kind if kind else of != "managed")
         )
 
