@@ -62,7 +62,7 @@ def current_or_over_it(cuda: Any) -> _core.CupyAllocator:
 
 
 def makes_room(route: _core.CupyRoute, error: BaseException) -> bool:
-    """Whether an arena could be given back for a request that failed.
+    """Return whether an arena could be given back for a request that failed.
 
     Otherwise an error that says that memory has run out gets a note: what is held here.
 
@@ -89,7 +89,7 @@ def makes_room(route: _core.CupyRoute, error: BaseException) -> bool:
 
 
 def is_out_of_memory(error: BaseException) -> bool:
-    """Whether that is what an allocator says, be it a pool, CUDA without one, or PyTorch.
+    """Return whether an error says that memory has run out, whichever allocator raised it.
 
     Example:
         >>> is_out_of_memory(MemoryError()), is_out_of_memory(RuntimeError())

@@ -101,7 +101,7 @@ def quick_request(torch: Any) -> Callable[[int, int, int], int]:
 
 
 def allocates_through_torch(cuda: Any) -> bool:
-    """Whether what CuPy requests on this thread goes to PyTorch's allocator now.
+    """Return whether what CuPy requests on this thread goes to PyTorch's allocator now.
 
     Args:
         cuda: the module `cupy.cuda`.

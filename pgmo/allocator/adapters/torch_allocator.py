@@ -72,7 +72,7 @@ def _wrapper() -> Any:
 
 
 def module_source() -> AdapterSource:
-    """How to compile the small Python module.
+    """Return how to compile the small Python module.
 
     Raises:
         AdapterError: when torch or CUDA's headers are missing, or torch's are not understood.

@@ -318,7 +318,7 @@ def adapter_library() -> AdapterLibrary:
 
 
 def pages_wanted() -> bool:
-    """Whether memory is served from pages: not where `PGMO_PAGES=0` forbids it."""
+    """Return whether memory is served from pages, which `PGMO_PAGES=0` forbids."""
     return os.environ.get("PGMO_PAGES", "1") != "0"
 
 

@@ -257,8 +257,8 @@ class Lifecycle:
         elif last and not known and self._needs_any_plan:
             self._plan_anyway(iterations)
         elif last:
-            repeats = found and not new
-            self._stay_or_back_off("" if repeats else unpaid or "its iterations do not repeat")
+            reason = unpaid or "its iterations do not repeat"
+            self._stay_or_back_off("its plans serve too little" if found else reason)
 
     @property
     def _saves_more(self) -> bool:
