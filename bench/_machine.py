@@ -96,6 +96,14 @@ def _script() -> str:
     return path.relative_to(root).as_posix() if path.is_relative_to(root) else path.name
 
 
+def _without_paths(arguments: list[str]) -> list[str]:
+    """The arguments without those that are about this machine only."""
+    kept = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
+    for names in (("--python",), ("--stub",), ("-o", "--output")):
+        kept.add_argument(*names)
+    return kept.parse_known_args(arguments)[1]
+
+
 def write_result(
     name: str, result: Mapping[str, Any], output: Path | None = None, *, quick: bool = False
 ) -> Path:
@@ -111,7 +119,7 @@ def write_result(
     header = {
         "benchmark": name,
         "date": datetime.now(UTC).isoformat(timespec="seconds"),
-        "command": " ".join(["python", _script(), *sys.argv[1:]]),
+        "command": " ".join(["python", _script(), *_without_paths(sys.argv[1:])]),
         "machine": asdict(Machine.here()),
         **({"quick": True} if quick else {}),
     }

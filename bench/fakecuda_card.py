@@ -25,7 +25,6 @@ from pathlib import Path
 from typing import Any
 
 from _machine import RESULTS, add_common_options, write_result
-from workloads.command import without_paths
 from workloads.launch import ROOT, Stub
 
 CARDS, QUICK_CARD = (16.0, 24.0, 40.0), 0.75
@@ -241,7 +240,6 @@ def main() -> None:
         print(table(json.loads(path.read_text())))
         return
     stub = Stub.build(arguments.python, arguments.stub.resolve())
-    sys.argv = [sys.argv[0], *without_paths(sys.argv[1:])]  # the result tells the command
     quick = arguments.quick
     rows, runs = [], []
     path = arguments.output or RESULTS / "fakecuda_card.json"

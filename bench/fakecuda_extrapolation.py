@@ -21,7 +21,6 @@ from pathlib import Path
 from typing import Any
 
 from _machine import add_common_options, write_result
-from workloads.command import without_paths
 from workloads.job import EXTRAPOLATED, Job, Outcome
 from workloads.launch import ROOT, Stub
 from workloads.search import largest
@@ -83,7 +82,6 @@ def main() -> None:
     )
     contenders = ["default"] if args.quick else ["default", "expandable", "pgmo"]
     rows = measure(stub, job, [*contenders, EXTRAPOLATED], search=not args.quick)
-    sys.argv = [sys.argv[0], *without_paths(sys.argv[1:])]  # the result tells the command
     about = {"card": job.card, "network": job.network, "recorded_at": job.recorded_at}
     result = {**about, "rows": rows}
     write_result("fakecuda_extrapolation", result, args.output, quick=args.quick)

@@ -29,7 +29,6 @@ from pathlib import Path
 from typing import Any
 
 from _machine import add_common_options, result_path, write_result
-from workloads.command import without_paths
 from workloads.job import CONTENDERS, SAVED_PLAN, Job
 from workloads.launch import ROOT, Stub
 from workloads.measuring import GIB, largest_batches, measure_case
@@ -113,7 +112,6 @@ def main() -> None:
             )
             batches = [row for part in found for row in part]
     torch = stub.run(Job("gpt", small=True, batch=1, iterations=1)).torch
-    sys.argv = [sys.argv[0], *without_paths(sys.argv[1:])]  # the result tells the command
     result = {"torch": torch, "rows": rows, "largest_batch": batches}
     write_result("fakecuda_memory", result, arguments.output, quick=quick)
     print(tables(result))

@@ -47,7 +47,6 @@ from ranks import NAMES, WORLDS
 from ranks.job import RankJob
 from ranks.table import table
 from workloads.columns import calls
-from workloads.command import without_paths
 from workloads.job import CONTENDERS, OURS
 from workloads.launch import ROOT, Stub, WorkerError
 
@@ -184,7 +183,6 @@ def main() -> None:
     contenders = arguments.contender or CONTENDERS
     path = result_path("fakecuda_ranks", arguments.output, quick=quick)
     rows = earlier(path) if arguments.keep else []
-    sys.argv = [sys.argv[0], *without_paths(sys.argv[1:])]  # the result tells the command
     with ThreadPoolExecutor(arguments.jobs) as pool:
         for part in pool.map(lambda case: measure(stub, case, contenders), cases):
             rows = replaced(rows, part)

@@ -22,7 +22,6 @@ from pathlib import Path
 from typing import Any
 
 from _machine import add_common_options, write_result
-from workloads.command import without_paths
 from workloads.launch import ROOT, Stub
 
 CARD, QUICK_CARD = 16 << 30, 1 << 29
@@ -74,7 +73,6 @@ def main() -> None:
     add_common_options(parser)
     arguments = parser.parse_args()
     stub = Stub.build(arguments.python, arguments.stub.resolve())
-    sys.argv = [sys.argv[0], *without_paths(sys.argv[1:])]  # the result tells the command
     quick = arguments.quick
     longest = 3600 if quick else arguments.longest  # a slow machine is no failure
     rows = []

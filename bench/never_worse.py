@@ -45,7 +45,6 @@ from loops.adversary import Program, search
 from loops.job import LoopJob, ProgramJob
 from loops.smallest import smallest_card, step_of
 from workloads.columns import calls
-from workloads.command import without_paths
 from workloads.costs import PER_ITERATION
 from workloads.job import CONTENDERS, OURS
 from workloads.launch import ROOT, Stub, WorkerError
@@ -248,7 +247,6 @@ def main() -> None:
             part = find_smallest if arguments.smallest else measure
             found = pool.map(lambda case: part(stub, case, contenders), cases)
             rows = [row for rows in found for row in rows]
-    sys.argv = [sys.argv[0], *without_paths(sys.argv[1:])]  # the result tells the command
     write_result(name, {"rows": rows}, arguments.output, quick=quick)
     print(TABLES[name](rows))
     if any("failed" in row for row in rows):

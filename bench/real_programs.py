@@ -34,7 +34,6 @@ from _machine import add_common_options, result_path, write_result
 from programs import NAMES, PROGRAMS
 from whole_runs import cpu, table
 from whole_runs.job import CONTENDERS, ENDLESS, WholeRun
-from workloads.command import without_paths
 from workloads.launch import ROOT, Stub, WorkerError
 
 from pgmo.demo.agreement import Agreement, agreement
@@ -173,7 +172,6 @@ def main() -> None:
     rows: list[dict[str, Any]] = []
     name = "real_programs_stub" if arguments.on_stub else "real_programs"
     result = {"rows": rows, **({} if arguments.on_stub else {"versions": versions()})}
-    sys.argv = [sys.argv[0], *without_paths(sys.argv[1:])]  # the result tells the command
     stub = Stub.build(arguments.python, arguments.stub.resolve()) if arguments.on_stub else None
     for program in programs:
         if stub is not None:

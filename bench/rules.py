@@ -34,7 +34,6 @@ from switches import RULES
 from switches.job import RuleJob
 from switches.table import tables
 from workloads.columns import calls
-from workloads.command import without_paths
 from workloads.job import OURS
 from workloads.launch import ROOT, Stub, WorkerError
 
@@ -160,7 +159,6 @@ def main() -> None:
             found.append(row | {"iterations": iterations, "without": arguments.without})
         return found
 
-    sys.argv = [sys.argv[0], *without_paths(sys.argv[1:])]  # the result tells the command
     path = result_path("rules", arguments.output, quick=quick)
     earlier = json.loads(path.read_text("utf-8"))["rows"] if path.exists() and not quick else []
     rows: list[Row] = earlier

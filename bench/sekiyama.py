@@ -31,7 +31,6 @@ from pathlib import Path
 from typing import Any
 
 from _machine import add_common_options, result_path, write_result
-from workloads.command import without_paths
 from workloads.job import CONTENDERS, Job
 from workloads.launch import ROOT, Stub
 from workloads.measuring import GIB, largest_batches, measure_case
@@ -93,7 +92,6 @@ def main() -> None:
         print(tables(json.loads(path.read_text("utf-8"))))
         return
     stub = Stub.build(arguments.python, arguments.stub.resolve())
-    sys.argv = [sys.argv[0], *without_paths(sys.argv[1:])]  # the result tells the command
     quick = arguments.quick
     path = result_path("sekiyama", arguments.output, quick=quick)
     result = json.loads(path.read_text("utf-8")) if path.exists() and not quick else {}

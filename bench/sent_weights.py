@@ -21,7 +21,6 @@ from pathlib import Path
 from typing import Any
 
 from _machine import add_common_options, result_path, write_result
-from workloads.command import without_paths
 from workloads.launch import ROOT, Stub
 
 STEPS, QUICK_STEPS = 100, 4
@@ -206,7 +205,6 @@ def main() -> None:
         print(table(json.loads(result_path("sent_weights", arguments.output).read_text())))
         return
     stub = Stub.build(arguments.python, arguments.stub.resolve())
-    sys.argv = [sys.argv[0], *without_paths(sys.argv[1:])]  # the result tells the command
     jobs = [(way, buffers, 0) for way in arguments.ways for buffers in BUFFERS]
     if "pgmo" in arguments.ways and not arguments.quick:
         # The stub has a descriptor of its own for each exported handle, which no driver has.

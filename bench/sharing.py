@@ -28,7 +28,6 @@ from typing import Any
 from _machine import add_common_options, result_path, write_result
 from shared import NAMES, PROCESSES, STAGES, processes
 from shared.job import CONTENDERS, SharedJob
-from workloads.command import without_paths
 from workloads.launch import ROOT, Stub, WorkerError
 
 Row = dict[str, Any]
@@ -146,7 +145,6 @@ def main() -> None:
     if any(case.program in PROCESSES for case in cases):
         # The pages of the larger training's arena.
         found["handing"] = processes.handing(stub, 100 if arguments.quick else 3159)
-    sys.argv = [sys.argv[0], *without_paths(sys.argv[1:])]  # the result tells the command
     write_result("sharing", found, arguments.output, quick=arguments.quick)
 
 

@@ -26,7 +26,6 @@ from typing import Any
 from _machine import add_common_options, result_path, write_result
 from programs import PROGRAMS
 from verdicts import TITLES, Case, all_cases, table
-from workloads.command import without_paths
 from workloads.launch import ROOT, Stub
 
 QUICK = ("llama_padded", "growing_splats")
@@ -125,7 +124,6 @@ def main() -> None:
     stub = Stub.build(arguments.python, arguments.stub.resolve())
     names = arguments.case or (QUICK if arguments.quick else None)
     cases = [one for one in all_cases(small=arguments.quick) if not names or one.name in names]
-    sys.argv = [sys.argv[0], *without_paths(sys.argv[1:])]  # the result tells the command
     rows: list[dict[str, Any]] = []
     path = result_path("verdict", arguments.output, quick=arguments.quick)
     if arguments.resume and path.exists():

@@ -16,7 +16,6 @@ HERE = Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
 sys.path[:0] = [str(HERE.parent), str(ROOT)]  # for _machine, and for pgmo when not installed
 from _machine import result_path, write_result  # noqa: E402
-from workloads.command import without_paths  # noqa: E402
 
 _EXPANDABLE = "expandable_segments:True"
 _PATIENT, _LEAST = 3600, 3
@@ -170,10 +169,8 @@ def write_gpu_result(
     name: str, result: dict[str, Any], output: Path | None, *, quick: bool = False
 ) -> Path:
     """Writes a result with the device's description, by default to bench/results/gpu."""
-    script = Path(sys.argv[0]).name
     header = {
         "map_seconds": map_seconds(output),
-        "command": " ".join(["python", f"bench/gpu/{script}", *without_paths(sys.argv[1:])]),
         "device": describe_device(),
     }
     return write_result(f"gpu/{name}", {**header, **result}, output, quick=quick)

@@ -27,7 +27,7 @@ PAGE = 2 << 20
 PAGES, QUICK_PAGES = (1000, 100, 0), (10, 0)
 """To map in a step; from the most on, so that holes of fewer pages lie in what larger ones left."""
 
-STEPS, QUICK_STEPS = 20, 4
+STEPS, QUICK_STEPS = 10, 4
 MOST_FENCES = 2000
 """Pages kept between holes: more of them mean that blocks are not placed as is expected here."""
 

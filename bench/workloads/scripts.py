@@ -9,8 +9,6 @@ from typing import Any
 
 from _machine import add_common_options, result_path, write_result
 
-from workloads.command import without_paths
-
 Result = dict[str, Any]
 
 _LOOK = "import sys; from importlib.util import find_spec; "
@@ -65,7 +63,6 @@ def run(
         return None
     require(arguments.python, libraries)
     result = measure()
-    sys.argv = [sys.argv[0], *without_paths(sys.argv[1:])]  # the result tells the command
     write_result(name, result, arguments.output, quick=arguments.quick)
     print(table(result))
     return result

@@ -33,6 +33,9 @@ test-fakecuda: fakecuda  ## run real training loops on the CUDA build of PyTorch
 	PYTHONPATH=. FAKECUDA_DEVICES=2 OMP_WAIT_POLICY=PASSIVE \
 	  $(FAKECUDA_OUT)/run $(FAKECUDA_PYTHON) -m pytest $(FAKECUDA_PARALLEL) \
 	  tests/fakecuda -m "not slow" $(FAKECUDA_ARGUMENTS)
+	PYTHONPATH=. OMP_WAIT_POLICY=PASSIVE \
+	  $(FAKECUDA_OUT)/run $(FAKECUDA_PYTHON) -m pytest $(FAKECUDA_PARALLEL) --dist loadfile \
+	  tests/gpu -m "not slow" $(FAKECUDA_ARGUMENTS)
 
 # Has a CPU build of torch, and the libraries of models that FAKECUDA_PYTHON has, too. Benchmarks say
 # which of them are missing, and what installs them.

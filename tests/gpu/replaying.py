@@ -38,11 +38,12 @@ def replaying() -> Iterator[Any]:
 def from_slot(session: Any, value: float = 1.0) -> torch.Tensor:
     """A tensor that lives in a slot of the arena.
 
-    Slots whose pages somebody else still uses are refused, so that it may take several turns.
+    Slots whose pages somebody else still uses are refused, so that it may take several iterations.
     """
     for _ in range(TURNS):
         before = session.statistics
-        tensor = turn(value)
+        with session.iteration():
+            tensor = turn(value)
         if session.statistics["hits"] == before["hits"] + 2:
             return tensor
         del tensor

@@ -16,7 +16,11 @@ from typing import Any, Protocol
 
 import torch
 
+from pgmo.allocator import heuristics
 from tests.gpu.device import STUB
+
+# Plans for programs as small as these may need some pages more than windows.
+heuristics.use(heuristics.Heuristics(room_share=1))
 
 ITERATIONS = 14
 """A session records four or five, so that most are replayed."""

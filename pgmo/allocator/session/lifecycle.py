@@ -158,7 +158,8 @@ class Lifecycle:
             return
         self._plans.end_iteration()
         self._installer.followed(plan, self.collector.iterations)
-        if not len(self._plans) and self.collector.iterations > 1:  # all is new in the first
+        if not len(self._plans) and not statistics.driver_calls.get("creates"):
+            # What moves while memory still grows says nothing of later iterations.
             self._rule.served_by_windows(statistics.pages_moved)
         if self._first.running:
             self._after_first(statistics)
