@@ -166,16 +166,18 @@ def measure_torch(repetitions: int) -> dict[str, Any]:
             empty(elements)
         return (time.thread_time() - begin) / requests
 
+    engine.start_serving()
+    engine.pause()
     own, idle, ours = [], [], []
     for _ in range(10 * repetitions):
         adapter.uninstall()
         own.append(iterate())
         adapter.install()
         idle.append(iterate())  # the adapter is there and delegates
-        engine.start_serving()
+        engine.resume()
         ours.append(iterate())
         engine.end_iteration()
-        engine.stop_serving()
+        engine.pause()
     default, bypass, served = Seconds.of(own), Seconds.of(idle), Seconds.of(ours)
     counted = engine.statistics()
     engine.remove_plans()

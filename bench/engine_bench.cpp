@@ -319,7 +319,7 @@ class Measurement {
   // buffers have yet to grow.
   void start_recording() {
     replay_ = std::make_unique<Replay>(sequence_, packed_, false);
-    replay_->engine.stop_serving();
+    replay_->engine.remove_plans();
     replay_->engine.start_recording();
     std::fill(memory_.begin(), memory_.end(), nullptr);
   }

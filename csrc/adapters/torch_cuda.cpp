@@ -182,14 +182,6 @@ int pgmo_limit_pages(int device, uint64_t bytes, char* message, size_t capacity)
   });
 }
 
-int pgmo_pages_statistics_of(int device, pgmo_pages_statistics* out) {
-  if (!adapter::is_known(device)) return 0;
-  pgmo_space* const space = adapter::devices()[device].pages();
-  if (space == nullptr) return 0;
-  adapter::pages_api->statistics(space, out);
-  return 1;
-}
-
 int pgmo_install(char* message, size_t capacity) {
   return guarded(message, capacity, [&] {
     adapter::TorchCudaAdapter* ours = adapter::current_adapter();

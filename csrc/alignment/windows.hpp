@@ -20,8 +20,6 @@
 
 namespace pgmo::alignment {
 
-inline constexpr std::int64_t kUnpaired = -1;
-
 // One iteration's requests; the columns are of one length.
 struct Requests {
   std::span<const std::int64_t> token;  // equal for equal sizes on one stream, in both iterations

@@ -203,7 +203,6 @@ void bind_engine(py::module_& module) {
           "Raises ValueError when a row is malformed or the arena is too small.")
       .def("select_plan", &Engine::select_plan, py::arg("plan"),
            "The next iteration starts with this plan.")
-      .def_property_readonly("selected_plan", &Engine::selected_plan)
       .def_property_readonly("ended_plan", &Engine::ended_plan,
                              "The plan that the last iteration followed to its end.")
       .def("remove_plans", &Engine::remove_plans, "Stops serving and forgets all plans.")
@@ -311,7 +310,6 @@ void bind_engine(py::module_& module) {
            "Stops serving; the arena is given back when its last block has died.")
       .def("trust_plans", &Engine::trust_plans)
       .def("start_serving", &Engine::start_serving)
-      .def("stop_serving", &Engine::stop_serving)
       .def("pause", &Engine::pause, "Delegates everything until `resume`.")
       .def("resume", &Engine::resume)
       .def("delegate_thread", &Engine::delegate_thread, py::arg("thread"), py::arg("on"),

@@ -11,14 +11,8 @@ Engine* engine_of(pgmo_engine* handle) {
 
 void fill_statistics(pgmo_engine* handle, pgmo_engine_statistics* out) {
   const Statistics all = engine_of(handle)->statistics();
-  *out = {.requests = all.counters.requests,
-          .hits = all.counters.hits,
-          .slot_bytes = all.counters.hit_bytes,
-          .fallback_bytes = all.fallback_bytes,
-          .live_slot_bytes = static_cast<std::uint64_t>(all.slots.live),
-          .peak_slot_bytes = static_cast<std::uint64_t>(all.slots.peak),
+  *out = {.live_slot_bytes = static_cast<std::uint64_t>(all.slots.live),
           .live_fallback_bytes = static_cast<std::uint64_t>(all.fallback.live),
-          .peak_fallback_bytes = static_cast<std::uint64_t>(all.fallback.peak),
           .arena_bytes = static_cast<std::uint64_t>(all.arena_bytes),
           .paged_slots = all.paged_slots,
           .paged_slot_bytes = all.paged_slot_bytes};

@@ -186,11 +186,6 @@ void Engine::start_serving() {
   arrange_pages();
 }
 
-void Engine::stop_serving() {
-  const Guard guard(lock_);
-  set(PGMO_SERVING, false);
-}
-
 void Engine::pause() {
   const Guard guard(lock_);
   if (!mode_when_paused_) mode_when_paused_ = mode_.exchange(0, std::memory_order_relaxed);

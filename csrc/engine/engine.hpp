@@ -82,7 +82,7 @@ class Engine final : private pages::RangeOwner {
   bool yield_idle() noexcept;
   Statistics statistics() noexcept;
 
-  // What the session calls. None of these may run inside an allocation.
+  // What the session calls, one at a time. None of these may run inside an allocation.
   void start_recording();
   void stop_recording();
 
@@ -103,7 +103,6 @@ class Engine final : private pages::RangeOwner {
   PlanId add_plan(std::vector<PlannedRequest> requests, std::span<const std::uint64_t> streams,
                   Bytes arena_bytes, Bytes alignment, std::vector<Tick> behind = {});
   void select_plan(PlanId plan);
-  PlanId selected_plan();
 
   // The plan that the last iteration followed to its end, and what has outgrown it since the last
   // call.
@@ -161,7 +160,6 @@ class Engine final : private pages::RangeOwner {
   // departed from.
   void trust_plans();
   void start_serving();
-  void stop_serving();
 
   // Everything is delegated until `resume`; frees of recorded blocks are still recorded.
   void pause();
@@ -251,6 +249,7 @@ class Engine final : private pages::RangeOwner {
   pages::PlannedRange* range_at(const void* base) const noexcept;
   void settle_ranges() noexcept;
   void unsettle_ranges();
+  bool counts_all_slots() const noexcept;
   void end_settling() noexcept;
   void share_pages() noexcept;
   void arrange_pages() noexcept;

@@ -26,7 +26,7 @@
 extern "C" {
 #endif
 
-#define PGMO_ENGINE_API_VERSION 8
+#define PGMO_ENGINE_API_VERSION 9
 
 typedef struct pgmo_engine pgmo_engine;
 
@@ -46,14 +46,8 @@ enum {
 };
 
 typedef struct pgmo_engine_statistics {
-  uint64_t requests;       /* seen while serving, zero-byte requests not counted */
-  uint64_t hits;           /* served from their slot */
-  uint64_t slot_bytes;     /* bytes served from slots, summed over requests */
-  uint64_t fallback_bytes; /* bytes handed to the framework, summed over requests */
   uint64_t live_slot_bytes;
-  uint64_t peak_slot_bytes;
-  uint64_t live_fallback_bytes;
-  uint64_t peak_fallback_bytes;
+  uint64_t live_fallback_bytes; /* blocks that the framework provided instead */
   uint64_t arena_bytes;      /* of all arenas held, those waiting for their last block included */
   uint64_t paged_slots;      /* that ever were in arenas with pages; refused ones are not counted */
   uint64_t paged_slot_bytes; /* summed over these, rounded */

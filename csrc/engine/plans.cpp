@@ -6,6 +6,7 @@
 #include <string>
 #include <utility>
 
+#include "checks.hpp"
 #include "engine/engine.hpp"
 
 namespace pgmo {
@@ -30,6 +31,7 @@ Engine::PlanId Engine::add_plan(std::vector<PlannedRequest> requests,
   if (std::any_of(requests.begin(), requests.end(), is_known)) replayer->keep(std::move(requests));
   unsettle_ranges();
   const Guard guard(lock_);
+  PGMO_ASSERT_INTERNAL(settling_ == 0 && counts_all_slots());
   check_slots(replayer->plan(), arenas_);
   const PlanId plan = static_cast<PlanId>(plans_.size());
   plans_.reserve(plan + 1);
@@ -47,11 +49,6 @@ void Engine::select_plan(PlanId plan) {
   const Guard guard(lock_);
   if (plan >= plans_.size()) throw std::invalid_argument("no such plan");
   if (plan != selected_) switch_to(plan);
-}
-
-Engine::PlanId Engine::selected_plan() {
-  const Guard guard(lock_);
-  return selected_;
 }
 
 void Engine::remove_plans() {

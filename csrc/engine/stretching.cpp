@@ -10,6 +10,7 @@
 #include <stdexcept>
 #include <utility>
 
+#include "checks.hpp"
 #include "engine/engine.hpp"
 #include "engine/replay/stretch.hpp"
 
@@ -63,6 +64,7 @@ Engine::Placed Engine::stretch(const Outgrown& outgrown, RequestKey key) noexcep
   } catch (const std::exception&) {
     return {};
   }
+  PGMO_ASSERT_INTERNAL(settling_ == 0 && counts_all_slots());
   replayer_->forget_living();
   std::swap(plans_[selected_], larger);
   replayer_ = plans_[selected_].get();

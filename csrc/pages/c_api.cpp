@@ -88,13 +88,7 @@ void fill_statistics(pgmo_space* handle, pgmo_pages_statistics* out) {
           .allocated_bytes = now.allocated,
           .allocations = now.allocations,
           .creates = now.creates,
-          .releases = now.releases,
-          .maps = now.maps,
-          .grants = now.grants,
-          .unmaps = now.unmaps,
-          .events = now.events,
-          .waits = now.waits,
-          .requests_that_map = now.requests_that_map};
+          .releases = now.releases};
 }
 
 std::uintptr_t share(pgmo_space* space, const void* block, std::uint64_t bytes,

@@ -20,7 +20,7 @@
 extern "C" {
 #endif
 
-#define PGMO_PAGES_API_VERSION 4
+#define PGMO_PAGES_API_VERSION 5
 
 /* Numbers of streams are below it. */
 #define PGMO_MOST_STREAMS 64
@@ -61,14 +61,8 @@ typedef struct pgmo_pages_statistics {
   uint64_t living_bytes;    /* of the same with what sleeps */
   uint64_t allocated_bytes; /* summed over all blocks of windows that ever were */
   uint64_t allocations;
-  uint64_t creates; /* calls of the driver since the last reset, by kind */
+  uint64_t creates; /* pages created and released, ever */
   uint64_t releases;
-  uint64_t maps;
-  uint64_t grants;
-  uint64_t unmaps;
-  uint64_t events;
-  uint64_t waits;
-  uint64_t requests_that_map; /* that made any of them */
 } pgmo_pages_statistics;
 
 /* Which locks of the adapter's: taken before all others, or after them. See csrc/forks.hpp. */

@@ -140,7 +140,6 @@ PageStatistics Space::statistics() noexcept {
   const std::lock_guard guard(pool_.state());
   PageStatistics now = pool_.statistics();
   now.live = window_bytes_;
-  now.peak_live = pool_.meter().peak().bytes;
   now.allocations = allocations_;
   now.allocated = allocated_bytes_;
   return now;
@@ -149,11 +148,6 @@ PageStatistics Space::statistics() noexcept {
 void Space::reset_peaks() noexcept {
   const std::lock_guard guard(pool_.state());
   pool_.reset_peaks();
-}
-
-void Space::reset_statistics() noexcept {
-  const std::lock_guard guard(pool_.state());
-  pool_.reset_statistics();
 }
 
 }  // namespace pgmo::pages

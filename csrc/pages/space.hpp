@@ -194,7 +194,6 @@ class Space final : private Uncounted {
   Bytes page() const noexcept { return properties_.page; }
   PageStatistics statistics() noexcept;
   void reset_peaks() noexcept;
-  void reset_statistics() noexcept;  // peaks and calls of the device
   Meter& meter() noexcept { return pool_.meter(); }
 
  private:

@@ -11,21 +11,17 @@ namespace pgmo::pages {
 struct PageStatistics {
   // Now. What nobody counts (see planned/planned_range.hpp) is occupied as a whole.
   Bytes held = 0;           // pages of the device
-  Bytes untouched = 0;      // of these, never mapped: the request failed that created them
   Bytes occupied = 0;       // of these, pages that a living block lies on
   Bytes live = 0;           // blocks outside of planned ranges
   std::uint64_t stale = 0;  // mappings of pages that are used elsewhere
 
-  // The highest since the last reset.
-  Bytes peak_held = 0;
-  Bytes peak_occupied = 0;  // known while all is counted
-  Bytes peak_live = 0;      // with the slots of planned ranges
+  Bytes peak_held = 0;  // since the last reset
 
   // Of windows, ever; a request that failed is not counted.
   std::uint64_t allocations = 0;
   std::uint64_t allocated = 0;  // bytes
 
-  // Calls of the device since the last reset, and what they were for.
+  // Calls of the device, ever, and what they were for.
   std::uint64_t creates = 0;
   std::uint64_t releases = 0;
   std::uint64_t maps = 0;

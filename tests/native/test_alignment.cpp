@@ -15,6 +15,8 @@ using namespace pgmo::alignment;
 
 namespace {
 
+constexpr std::int64_t kUnpaired = -1;  // in a row of pairs
+
 struct Iteration {
   std::vector<std::int64_t> token;
   std::vector<double> size;

@@ -22,7 +22,6 @@ LONG = {  # that the attack needs many events for, or threads that meet at the w
     ("engine", "slots_unaligned_in_their_arena"),
     ("pages", "sweeps_under_pending_work"),
     ("pages", "unmaps_under_pending_work"),
-    ("paged", "forgets_what_was_listed_and_refused"),
     ("order", "events_on_another_stream"),
     ("order", "no_event"),
     ("forks", "locks_are_taken_in_any_order"),

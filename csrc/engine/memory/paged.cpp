@@ -227,7 +227,14 @@ std::vector<pages::Extent> Engine::covered_in(const Arenas::Segment& segment) co
   return covered;
 }
 
-// Plans have come or gone: what was settled for those of before is counted.
+bool Engine::counts_all_slots() const noexcept {
+  return std::ranges::none_of(ranges_, [](const auto* range) { return range->fully_mapped(); });
+}
+
+// Counts the slots of all ranges again before a plan comes, whose slots they were not settled for.
+// The lock must not be held: the pages call `list_living`. No range is settled before the plan has
+// come: the session makes one call at a time, and `stretching_` keeps `settle_ranges` away from
+// what an allocation does.
 void Engine::unsettle_ranges() {
   pages::Space* const space = space_.load();
   if (space != nullptr && !space->unsettle(*this)) throw std::bad_alloc();

@@ -48,7 +48,6 @@ bool OrderSearch::attempt() {
   const std::uint64_t steps = skyline_.steps();
   if (!skyline_.fill(order_)) return false;
   work_ += 3 * order_.size() + 4 * (skyline_.steps() - steps);
-  ++attempts_;
   const Offsets& offsets = skyline_.offsets();
   const Bytes arena = arena_of(ring_, offsets);
   if (accepts(arena)) {

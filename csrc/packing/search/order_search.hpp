@@ -69,7 +69,7 @@ class OrderSearch {
   Bytes arena_ = kUnknown;            // of the best packing
   Bytes aspiration_ = kUnknown;
   Offsets best_;
-  std::uint64_t attempts_ = 0, work_ = 0;
+  std::uint64_t work_ = 0;
 
   static constexpr Bytes kUnknown = std::numeric_limits<Bytes>::max();
 };

@@ -171,7 +171,7 @@ void Pool::abandon_needs() noexcept {
       if (place->step == Step::kLosesPage) place->step = Step::kNone;
     }
     occupied_ -= needs_.size();
-    for (const Need& need : needs_) {
+    for (Need& need : needs_) {
       if (need.page == nullptr) continue;
       find_home(*need.page);  // its old one has been cleared for another page
       if (need.page->home != nullptr) {
@@ -179,11 +179,14 @@ void Pool::abandon_needs() noexcept {
       } else if (!refused) {
         need.page->state = State::kFree;
         free_.push_back(*need.page);
+      } else {
+        continue;
       }
+      need.page = nullptr;  // others may have it from now on
     }
   }
   for (const Need& need : needs_) {
-    if (need.page != nullptr && need.page->state == State::kMoving) release(*need.page);
+    if (need.page != nullptr) release(*need.page);
   }
 }
 

@@ -151,8 +151,6 @@ void Pool::note_peak() noexcept {
   if (!exact_) return;
   highest_ = std::max(highest_, occupied_);
   lately_ = std::max(lately_, occupied_);
-  numbers_.peak_occupied =
-      std::max(numbers_.peak_occupied, static_cast<Bytes>(occupied_) * properties_.page);
 }
 
 // --- a request that finds something missing ------------------------------------------------------
@@ -249,27 +247,17 @@ bool Pool::provide(Places places, Stream stream, std::size_t beyond) noexcept {
 PageStatistics Pool::statistics() const noexcept {
   PageStatistics now = numbers_;
   now.held = static_cast<Bytes>(held_) * properties_.page;
-  now.untouched = static_cast<Bytes>(untouched_) * properties_.page;
   now.occupied = static_cast<Bytes>(occupied_) * properties_.page;
   now.stale = stale_.size();
-  now.events = clocks_.events() - events_before_;
-  now.waits = clocks_.waits() - waits_before_;
-  now.waits_added = clocks_.added() - added_before_;
+  now.events = clocks_.events();
+  now.waits = clocks_.waits();
+  now.waits_added = clocks_.added();
   return now;
-}
-
-void Pool::reset_statistics() noexcept {
-  numbers_ = {};
-  events_before_ = clocks_.events();
-  waits_before_ = clocks_.waits();
-  added_before_ = clocks_.added();
-  reset_peaks();
 }
 
 void Pool::reset_peaks() noexcept {
   meter_.reset_peak();
   numbers_.peak_held = static_cast<Bytes>(held_ - untouched_) * properties_.page;
-  if (exact_) numbers_.peak_occupied = static_cast<Bytes>(occupied_) * properties_.page;
 }
 
 }  // namespace pgmo::pages

@@ -60,7 +60,6 @@ class Pool {
   std::mutex& state() noexcept { return state_; }
   Clocks& clocks() noexcept { return clocks_; }
   Meter& meter() noexcept { return meter_; }
-  const Meter& meter() const noexcept { return meter_; }
   void ask_before_growing(Uncounted& others) noexcept { uncounted_ = &others; }
 
   // --- `state` is held ---------------------------------------------------------------------------
@@ -109,7 +108,6 @@ class Pool {
 
   PageStatistics statistics() const noexcept;
   void reset_peaks() noexcept;
-  void reset_statistics() noexcept;
 
   // --- both are held -----------------------------------------------------------------------------
 
@@ -287,9 +285,6 @@ class Pool {
   int tries_ = 0;                // left to give those back
   PageStatistics numbers_;
   Meter meter_;
-  std::uint64_t events_before_ = 0;
-  std::uint64_t waits_before_ = 0;
-  std::uint64_t added_before_ = 0;
 
   struct Sleeping {
     PagePlace* place;

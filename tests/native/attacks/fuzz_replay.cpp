@@ -142,8 +142,6 @@ class Episode {
       case 3:
         return client_.record().compare(client_.engine());
       case 4:
-        if (client_.serving()) return client_.stop_serving();
-        [[fallthrough]];
       case 5:
         return serve();
       case 6:

@@ -32,7 +32,6 @@ class Session {
   Ground& ground() { return ground_; }
   const ExpectedRecord& record() const { return record_; }
   const std::vector<RandomPlan>& plans() const { return plans_; }  // by their numbers
-  bool serving() const { return serving_; }
   bool paused() const { return paused_; }
 
   // --- arenas ---
@@ -110,10 +109,6 @@ class Session {
   void start_serving() {
     engine_.start_serving();
     serving_ = true;
-  }
-  void stop_serving() {
-    engine_.stop_serving();
-    serving_ = false;
   }
   void pause() {
     engine_.pause();

@@ -189,13 +189,16 @@ struct Spread : Fixture {
   Spread() {
     CHECK(memory != MAP_FAILED);
     engine.attach_arena({memory, 2 * kLarge, [](void*) {}, nullptr});
+    engine.lend_idle(true);
+  }
+  ~Spread() { ::munmap(memory, 2 * kLarge); }
+
+  void serve() {
     add({slot(static_cast<Bytes>(kLarge), 1, 0),
          slot(static_cast<Bytes>(kLarge), 2, static_cast<Offset>(kLarge))},
         2 * kLarge);
-    engine.lend_idle(true);
     engine.start_serving();
   }
-  ~Spread() { ::munmap(memory, 2 * kLarge); }
 
   // The first slot is touched and freed before the second one is served.
   void run() {
@@ -216,6 +219,7 @@ struct Spread : Fixture {
 
 TEST(a_plan_that_spreads_over_more_than_is_needed_is_swept) {
   Spread f;
+  f.serve();
   f.run();
   CHECK_EQ(f.kept, 0x5a);  // nobody knows yet what is needed
   f.run();
@@ -224,6 +228,7 @@ TEST(a_plan_that_spreads_over_more_than_is_needed_is_swept) {
 
 TEST(a_plan_is_swept_a_few_times_in_an_iteration_at_most) {
   Spread f;
+  f.serve();
   f.run();  // shows what is needed
   f.engine.remove_plans();
   constexpr int kTurns = 20;
@@ -248,13 +253,12 @@ TEST(a_plan_is_swept_a_few_times_in_an_iteration_at_most) {
 
 TEST(blocks_that_are_hardly_touched_are_not_needed) {
   Spread f;
-  f.engine.stop_serving();
   f.engine.start_recording();
   free_block(f, kLarge, kLarge);
   free_block(f, 8 * kLarge, 0);  // as logits of a large vocabulary, of which little is used
   f.engine.end_iteration();
   f.engine.stop_recording();
-  f.engine.start_serving();
+  f.serve();
   f.run();
   f.run();
   CHECK_EQ(f.kept, 0);

@@ -13,7 +13,7 @@ TEST(adopted_blocks_are_accounted_until_they_are_released) {
   f.serve(kTwoSlots);
   CHECK(f.adopt(4096, 300));
   CHECK(f.adopt(8192, 50));
-  f.engine.stop_serving();
+  f.engine.remove_plans();
   CHECK(!f.release(4096));
   CHECK_EQ(f.engine.statistics().fallback.live, 50);
   CHECK_EQ(f.engine.statistics().fallback.peak, 350);

@@ -54,12 +54,12 @@ TEST(no_slot_is_served_where_pages_go_back) {
     CHECK_EQ(f.allocate(100), 0u);
     CHECK_EQ(f.missed(Miss::kLate), 1u);
     CHECK_EQ(f.engine.living().size(), 0u);
-    f.engine.stop_serving();
+    f.engine.pause();
     f.engine.end_iteration();
   };
   CHECK_EQ(f.engine.return_idle(), static_cast<Bytes>(kBytes));
   CHECK(!meanwhile);
-  f.engine.start_serving();
+  f.engine.resume();
   CHECK_EQ(f.allocate(100), address_of(mapped.memory));
   CHECK_EQ(f.engine.statistics().late_now, 0u);
 }
@@ -91,7 +91,7 @@ TEST(blocks_that_live_keep_their_pages) {
   f.engine.start_serving();
   const std::uintptr_t block = f.allocate(100);
   *reinterpret_cast<char*>(block) = 7;
-  f.engine.stop_serving();
+  f.engine.pause();
   meanwhile = [&] { f.engine.detach_arena(); };
   (void)f.engine.return_idle();
   CHECK(!meanwhile);
