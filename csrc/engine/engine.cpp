@@ -223,7 +223,7 @@ Engine::Placed Engine::place(RequestKey key, Offset offset) {
 }
 
 Offset Engine::find_slot(RequestKey key) {
-  if (requests_so_far_ < heuristics_.first_requests && plans_.size() > 1) [[unlikely]]
+  if (requests_so_far_ < heuristics_.look_ahead && plans_.size() > 1) [[unlikely]]
     choose_plan(key);
   return replayer_->serve(key);
 }

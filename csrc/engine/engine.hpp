@@ -60,7 +60,7 @@ class Engine final : private pages::RangeOwner {
   using PlanId = std::uint32_t;
 
   explicit Engine(const Heuristics& heuristics = process_heuristics)
-      : heuristics_(heuristics), prefix_(heuristics.first_requests) {}
+      : heuristics_(heuristics), prefix_(heuristics.look_ahead) {}
   ~Engine() override = default;
   Engine(const Engine&) = delete;
   Engine& operator=(const Engine&) = delete;
@@ -312,7 +312,7 @@ class Engine final : private pages::RangeOwner {
   std::vector<PlanId> successors_;  // the plan that followed each plan the last time
   PlanId previous_ = 0;             // that the last iteration has followed to its end
   std::vector<RequestKey> prefix_;
-  std::uint32_t requests_so_far_ = 0;  // in this iteration; counted up to `first_requests`
+  std::uint32_t requests_so_far_ = 0;  // in this iteration; counted up to `look_ahead`
   std::uint64_t plans_changed_ = 0;    // how often, arenas counted in
   Bytes planned_pages_ = 0;            // of several streams
   Bytes planned_pages_least_ = 0;

@@ -126,12 +126,10 @@ void Engine::choose_plan(RequestKey key) {
   prefix_[requests_so_far_++] = key;
   const std::span<const RequestKey> seen(prefix_.data(), requests_so_far_);
   const int own = replayer_->expects(key) ? replayer_->prefix_score(seen) : -1;
-  // A contradicted plan gives way to any other that fits: the arena is there for all of them.
-  const int enough = 0;
-  // At the very first request nothing has been served from the predicted one, so a change costs
+  // A contradicted plan gives way to any other that fits: the arena is there for all of them. At the very first request nothing has been served from the predicted one, so a change costs
   // nothing; later, what it has served is late for the other.
   const int margin = requests_so_far_ == 1 ? 0 : Replayer::kFullScore - 1;
-  int best = own < 0 ? enough - 1 : own + margin;
+  int best = own < 0 ? -1 : own + margin;
   PlanId choice = selected_;
   for (PlanId plan = 0; plan < plans_.size(); ++plan) {
     const int score = plan == selected_ ? -1 : plans_[plan]->prefix_score(seen);

@@ -220,7 +220,7 @@ class Space final : private Uncounted {
 
   Bytes rounded(Bytes bytes, Bytes unit) const noexcept { return (bytes + unit - 1) / unit * unit; }
   std::size_t few_of(std::size_t pages) const noexcept {
-    return static_cast<std::size_t>(heuristics_.few_pages * static_cast<double>(pages));
+    return static_cast<std::size_t>(heuristics_.spare_share * static_cast<double>(pages));
   }
   bool grow(Addresses& addresses, Bytes bytes);
   template <typename Visit>

@@ -112,7 +112,7 @@ bool Engine::departs() const noexcept {
 }
 
 void Engine::judge_iteration() noexcept {
-  departed_ = departs() ? heuristics_.followed : std::max(0, departed_ - 1);
+  departed_ = departs() ? heuristics_.confirmations : std::max(0, departed_ - 1);
   const std::uint64_t asked = here_.counters.requested_bytes - asked_before_;
   const std::uint64_t matched = here_.counters.matched_bytes() - matched_before_;
   followed_ = !is_much(asked - std::min(asked, matched + refused_), asked);

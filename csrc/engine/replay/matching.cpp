@@ -85,14 +85,16 @@ SlotIndex Replayer::window_end() const noexcept {
   return std::min(plan_.requests(), cursor_ + heuristics_.look_ahead);
 }
 
-// Whether a request may be this varying one at a size that is not known.
+// Whether a request may be this varying one at a size that is not known: with the square of a
+// length it shrinks by the square of the ratio of lengths.
 bool Replayer::may_vary_to(SlotIndex request, RequestKey key) const noexcept {
   if (request >= plan_.requests() || !plan_.varying(request)) return false;
   const RequestKey own = plan_.slot(request).key;
   if (key_stream(own) != key_stream(key)) return false;
   const Bytes planned = key_bytes(own);
   const Bytes bytes = key_bytes(key);
-  return bytes >= planned / heuristics_.most_shrinkage &&
+  const Bytes ratio = heuristics_.length_ratio;
+  return bytes >= planned / (ratio * ratio) &&
          bytes <= planned * heuristics_.most_growth;
 }
 

@@ -6,7 +6,7 @@
      │  │ └───────── iterations depart from their plans ────────┘  │
      │  │                                                          │
      │  └─ nothing repeats, or no plan pays ─▶ BACKOFF ◀───────────┘
-     └──── after 1, 2, 4 ... iterations ──────────┘     plans serve too little
+     └──── after a while, longer each time ───────┘     plans serve too little
 
     BYPASS: the session serves nothing any more.    A saved plan starts in REPLAY.
 
@@ -80,16 +80,15 @@ class Lifecycle:
         self._given = GivenPlans(self.state, adapter.alignment)
         self._has_given = False  # plans that neither serve nor were refused
         self._rule = InstallationRule(self.state)
-        self._backoff = Backoff(
-            heuristics.current.shortest_backoff, heuristics.current.longest_backoff
-        )
-        self._growth = Backoff(1, heuristics.current.longest_backoff)
+        longest = heuristics.current.longest_backoff
+        self._backoff = Backoff(options.max_record_iterations, longest)
+        self._growth = Backoff(1, longest)
         self._divergence = DivergenceCounter(options.patience, options.max_record_iterations)
         self._usual = self._to_record = options.max_record_iterations
         self._served = 0  # bytes from slots since recording began
         self._requested = 0
         # Requests and their bytes in the latest recorded iterations.
-        self._latest: deque[tuple[int, int]] = deque(maxlen=heuristics.current.followers + 1)
+        self._latest: deque[tuple[int, int]] = deque(maxlen=heuristics.current.confirmations + 1)
         self.account = Account(self.state, self.collector, self._recorder, self._plans)
         self._process = os.getpid()
 
@@ -239,7 +238,7 @@ class Lifecycle:
         if len(self._plans) or self._to_record > self._options.max_record_iterations:
             return False
         if not self._adapter.pages:
-            return self._recorder.iterations > heuristics.current.followers
+            return self._recorder.iterations > heuristics.current.confirmations
         return len(self._latest) == self._latest.maxlen and len(set(self._latest)) == 1
 
     def _look(self, last: bool) -> None:
@@ -250,7 +249,7 @@ class Lifecycle:
         if not found and (self._saves_more or not unpaid):
             found = find_all(iterations)  # at several lengths, or in turn
         if not last:
-            found = [one for one in found if one.followers >= heuristics.current.followers]
+            found = [one for one in found if one.followers >= heuristics.current.confirmations]
         new = [one for one in found if not is_planned(known, iterations[one.reference])]
         if new:
             self._plan(iterations, new)

@@ -12,6 +12,10 @@ from pgmo.profiler.tag import Tag
 from pgmo.profiler.tagging import dynamo
 from pgmo.profiler.tagging.tags import Tagger
 
+_MOST_TAGGED = 3
+"""Tagged iterations of one recording. Protects a program that compiles something in each; the usual
+one compiles in its first one or two."""
+
 
 class Recorder:
     """Recording as a phase of the session, in which nothing is learned before it ends.
@@ -101,7 +105,7 @@ class Recorder:
         wanted = self._state.options.tags and recording and by_torch and dynamo.hidden()
         # One that compiles is not watched to its end, and is unlike those that follow.
         again = self._tagger is not None and self._tagger.compiled
-        due = self._tagged < heuristics.current.most_tagged if again else not self._tagged
+        due = self._tagged < _MOST_TAGGED if again else not self._tagged
         if wanted and due and self.iterations >= int(self._first_is_needed):
             self._tagged += 1
             # An operator of another thread may outlast a tagger, and its tag with it.

@@ -117,7 +117,7 @@ with pgmo.optimize(device="cuda") as session:
         if at == 9:
             rule.excess = 10**6
             session._lifecycle._engine.let_pass(0, False, False)  # this one is looked at
-        if at == 14:  # windows move pages while the program is recorded again
+        if at == 15:  # windows move pages while the program is recorded again
             rule.moved = 10**6
         session.step()
 print(json.dumps([phases(session), violations(), rule.removed]))
@@ -125,9 +125,9 @@ print(json.dumps([phases(session), violations(), rule.removed]))
         PGMO_CHECK=check,
     )
     assert seen[5:10] == ["replay"] * 5
-    assert seen[10:14] == ["backoff"] * 4
-    assert seen[14:17] == ["record"] * 3
-    assert seen[17:] == ["replay"] * 7
+    assert seen[10:15] == ["backoff"] * 5
+    assert seen[15:18] == ["record"] * 3
+    assert seen[18:] == ["replay"] * 6
     assert wrong == 0
     assert removed == 1
 

@@ -69,7 +69,7 @@ struct LargerThanItsLoad {
 
   PretendedDevice device;
   Owner owner;
-  Space space{device, {}, {.missing_patience = 2}};
+  Space space{device, {}, {.confirmations = 1}};
   Bytes slot;
   PlannedRange* range;
 };

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import numpy as np
 
+from pgmo.allocator import heuristics
 from pgmo.allocator.plans.conversions import requests_of
 from pgmo.allocator.plans.directory import PlanDirectory
 from pgmo.allocator.plans.plan_set import PlannedProfile
@@ -16,10 +17,6 @@ from pgmo.profiler.iterations.request_pairs import UNPAIRED
 from pgmo.profiler.iterations.step_finder import compare
 from pgmo.profiler.recording import Iteration
 from pgmo.world import world
-
-FITS = 0.9
-"""Minimum share of an iteration's requests in a plan that this rank did not save. A plan of FSDP's
-in a world of another size has three quarters of them, the next run of a program 0.97 and more."""
 
 
 class GivenPlans:
@@ -73,7 +70,7 @@ class GivenPlans:
         if plan is not None:
             return compare(requests_of(plan), latest).kind != "none"
         path, best, share = self._best(latest)
-        if share < FITS:
+        if share < heuristics.current.alike_share:
             return False
         self._choose(path, best)
         self._state.notes.append(f"began with {path.name}: it has {share:.1%} of the requests")
@@ -86,7 +83,7 @@ class GivenPlans:
             share = self._best(latest)[-1]
             self._state.notes.append(
                 f"no plan in {self._folder} fits: the best of {len(self._candidates)} has "
-                f"{share:.1%} of the requests, and {FITS:.0%} "
+                f"{share:.1%} of the requests, and {heuristics.current.alike_share:.0%} "
                 "are needed; making a new one"
             )
             return

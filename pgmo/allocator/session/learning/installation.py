@@ -144,7 +144,7 @@ class InstallationRule:
     def _spare_pages(self) -> int:
         """Return how many pages a plan may add."""
         held = self._engine.statistics()["peak_pages_held"]
-        return -(-int(heuristics.current.room_share * held) // PAGE)
+        return -(-int(heuristics.current.spare_share * held) // PAGE)
 
 
 def _pages_of(plan: Plan) -> int:

@@ -209,7 +209,7 @@ def _is_known_by_length(
     before, after = known[rows[paired]], size[paired]
     differs = before != after
     before, after = before[differs], after[differs]
-    far = np.maximum(before, after) > heuristics.current.far_apart * np.minimum(before, after)
+    far = np.maximum(before, after) > heuristics.current.length_ratio * np.minimum(before, after)
     return 2 * int(far.sum()) <= len(far)
 
 
