@@ -28,6 +28,9 @@ class GivenPlans:
     Args:
         state: where the session stands.
         alignment: bytes, of what the device's allocator gives.
+
+    Attributes:
+        pending: whether there are plans that neither serve nor were refused.
     """
 
     def __init__(self, state: SessionState, alignment: int) -> None:
@@ -35,20 +38,22 @@ class GivenPlans:
         self._alignment = alignment
         self._folder = Path()
         self._candidates: list[tuple[Path, Plan]] = []
+        self.pending = False
 
-    def load(self) -> bool:
-        """Reads the plans; returns whether there are any.
+    def load(self) -> None:
+        """Read the plans.
 
         Raises:
             FileError, PlanError: when the plan or profile given cannot be read or replayed.
         """
         named = self._state.options.plan
         if isinstance(named, str | os.PathLike) and os.path.isdir(named):
-            return self._load_directory(Path(named))
+            self.pending = self._load_directory(Path(named))
+            return
         given = load_given(self._state.options, self._alignment)
         if given is not None:
             self._state.plan, self._state.profile = given
-        return given is not None
+        self.pending = given is not None
 
     @property
     def plans(self) -> list[PlannedProfile]:
@@ -65,7 +70,11 @@ class GivenPlans:
         return None if opening is None else PlannedProfile(opening, None)
 
     def fit(self, latest: Iteration) -> bool:
-        """Return whether they may serve, as an iteration has just followed them."""
+        """Return whether they serve from now on, as an iteration has just followed them."""
+        self.pending = not self._fit(latest)
+        return not self.pending
+
+    def _fit(self, latest: Iteration) -> bool:
         plan = self._state.plan
         if plan is not None:
             return compare(requests_of(plan), latest).kind != "none"
@@ -77,7 +86,8 @@ class GivenPlans:
         return True
 
     def refuse(self, latest: Iteration) -> None:
-        """Notes that none is this program's."""
+        """Note that none is this program's."""
+        self.pending = False
         plan = self._state.plan
         if plan is None:
             share = self._best(latest)[-1]
