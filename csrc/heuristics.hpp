@@ -31,19 +31,11 @@ struct Heuristics {
   // to the program and stays is more often given the slot of another one, which it holds then.
   std::uint32_t look_ahead = 16;
 
-  // Ratio of two lengths of one program. A varying request may be smaller than planned by its
-  // square, while its size is not known.
+  // Maximum ratio of two lengths of one program. While the size of a varying request is not known,
+  // it may be larger than planned by this ratio, and smaller by its square.
   // Unit: ratio. Reason: a prompt and a single token are different programs, and a number that is
   // logged is smaller still than the tensors that a plan has there.
   Bytes length_ratio = 16;
-
-  // Maximum size of a varying request, while no length as large was planned.
-  // Unit: multiple of its planned size. Reason: with 2 or 16 fewer bytes were served.
-  Bytes most_growth = 4;
-
-  // Maximum number of times in an iteration that its plan is made larger.
-  // Unit: times. Reason: more are for sizes that follow no law.
-  int most_stretches = 3;
 
   // --- pages ---
 

@@ -37,16 +37,13 @@ RULES = {
     "departing": Rule("pages", "slots need mapped pages after a departure", {"departing_share": 2}),
     "spare": Rule("pages", "plans, packers and slots waste little memory", {"spare_share": 1}),
     "look_ahead": Rule("matching", "requests tell which of a plan comes", {"look_ahead": 0}),
-    "ratio": Rule("matching", "a number is no tensor at another length", {"length_ratio": 1 << 15}),
-    "growth": Rule("matching", "a request may be larger than planned", {"most_growth": 1}),
-    "stretches": Rule("matching", "and its plan grows as it comes", {"most_stretches": 0}),
+    "lengths": Rule("matching", "a request may come at another length", {"length_ratio": 1}),
     "confirmations": Rule(
         "recording", "two more iterations confirm what one shows", {"confirmations": 0}
     ),
     "backoff": Rule("recording", "ever more rarely where nothing repeats", {"longest_backoff": 4}),
     "longest": Rule("recording", "longer for structures in turn", {"longest_recording": 0}),
     "price": Rule("plans", "plans for varying lengths wait until they pay", {"price": 0}),
-    "excess": Rule("plans", "they go where they cost more", {"most_excess": INFINITE}),
     "union": Rule("plans", "one plan for all lengths of a program", {"union_load": 0}),
     "union_limits": Rule(
         "plans",

@@ -16,8 +16,6 @@ void bind_heuristics(py::module_& module) {
       .def_readwrite("confirmations", &Heuristics::confirmations)
       .def_readwrite("look_ahead", &Heuristics::look_ahead)
       .def_readwrite("length_ratio", &Heuristics::length_ratio)
-      .def_readwrite("most_growth", &Heuristics::most_growth)
-      .def_readwrite("most_stretches", &Heuristics::most_stretches)
       .def_readwrite("spare_share", &Heuristics::spare_share)
       .def_readwrite("small_block", &Heuristics::small_block)
       .def_readwrite("stale_mappings", &Heuristics::stale_mappings)

@@ -39,6 +39,13 @@ class Heuristics:
     Unit: iterations. Reason: longer ones take time to compare.
     """
 
+    shortest_wait: int = 4
+    """Iterations until a program that does not repeat is recorded again, twice as many after each
+    further recording; or of another thread in a row, until the session follows that one.
+
+    Unit: iterations. Reason: a program may only be warming up, and a thread may end a few of them.
+    """
+
     longest_backoff: int = 256
     """Maximum number of iterations between two recordings of a program that does not repeat, or
     between two plans of one whose sizes keep growing.
@@ -86,12 +93,6 @@ class Heuristics:
     Unit: multiple of the plan's pages. Reason: to map a plan's pages costs as many calls.
     """
 
-    most_excess: float = 2
-    """Maximum number of pages that a plan may move beyond those that windows would have moved.
-
-    Unit: multiple of the plan's pages. Reason: its pages come to it once.
-    """
-
     worthwhile_share: float = 0.5
     """Minimum share of a program that plans serve, to be kept.
 
@@ -101,12 +102,6 @@ class Heuristics:
     """
 
     # --- threads ---
-
-    turn_patience: int = 4
-    """Iterations of another thread in a row, after which the session follows that one.
-
-    Unit: iterations. Reason: a thread may end a few iterations and go.
-    """
 
     tail_share: float = 1 / 8
     """Maximum number of a thread's requests after its step that count as its tail.
@@ -126,23 +121,11 @@ class Heuristics:
     """
 
     length_ratio: int = 16
-    """Ratio of two lengths of one program. A varying request may be smaller than planned by its
-    square, while its size is not known.
+    """Maximum ratio of two lengths of one program. While the size of a varying request is not
+    known, it may be larger than planned by this ratio, and smaller by its square.
 
     Unit: ratio. Reason: a prompt and a single token are different programs, and a number that is
     logged is smaller still than the tensors that a plan has there.
-    """
-
-    most_growth: int = 4
-    """Maximum size of a varying request, while no length as large was planned.
-
-    Unit: multiple of its planned size. Reason: with 2 or 16 fewer bytes were served.
-    """
-
-    most_stretches: int = 3
-    """Maximum number of times in an iteration that its plan is made larger.
-
-    Unit: times. Reason: more are for sizes that follow no law.
     """
 
     # --- pages ---

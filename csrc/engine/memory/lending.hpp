@@ -87,8 +87,8 @@ class Lending {
   static constexpr int kMostSweeps = 8;
 
   Bytes spare() const noexcept {
-    return std::max(heuristics_.small_block, static_cast<Bytes>(heuristics_.lending_share *
-                                                                static_cast<double>(needed_)));
+    return std::max(heuristics_.small_block,
+                    static_cast<Bytes>(heuristics_.lending_share * static_cast<double>(needed_)));
   }
 
   const Heuristics& heuristics_;

@@ -49,7 +49,7 @@ PlannedRange* Space::reserve_range(Bytes bytes, Stream stream, RangeOwner& owner
 }
 
 bool Space::occupy(PlannedRange& range, Extent slot, std::uint64_t generation,
-                   Thrift thrift) noexcept {
+                   bool thrifty) noexcept {
   if (device_.lost()) return false;
   try {
     {
@@ -61,13 +61,13 @@ bool Space::occupy(PlannedRange& range, Extent slot, std::uint64_t generation,
         return false;
       }
       const std::size_t more = unused(places, 0);
-      if (thrift != Thrift::kNone && wasteful(range, slot, more)) return false;
+      if (thrifty && wasteful(range, slot, more)) return false;
       if (pool_.enter(places, range.stream())) {
         range.used_pages_ += more;
         range.used_bytes_ += slot.bytes;
         return true;
       }
-      if (thrift == Thrift::kCalls && !waits_only(places)) {
+      if (thrifty && !waits_only(places)) {
         arranged_ = false;
         missed_ += places.size();
         return false;

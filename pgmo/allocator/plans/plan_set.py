@@ -248,8 +248,6 @@ class PlanSet:
             streams=[int(stream) for stream in streams],
             arena_bytes=self._layout.size,
             alignment=plan.alignment,
-            # Only addresses are there to grow into, and what is spilled stays where it is.
-            shorter=plan.shorter if self._adapter.pages and not plan.spilled else None,
             behind=_behind(plan, streams),
         )
 

@@ -29,7 +29,7 @@ from pgmo.allocator.session.learning.backoff import Backoff
 from pgmo.allocator.session.learning.divergence import DivergenceCounter
 from pgmo.allocator.session.learning.first_iteration import FirstIteration
 from pgmo.allocator.session.learning.given_plans import GivenPlans
-from pgmo.allocator.session.learning.installation import PAGE, InstallationRule
+from pgmo.allocator.session.learning.installation import InstallationRule
 from pgmo.allocator.session.learning.plan_finder import Decision, PlanFinder
 from pgmo.allocator.session.options import Options
 from pgmo.allocator.session.recorder import Recorder
@@ -70,9 +70,9 @@ class Lifecycle:
         self._finder = PlanFinder(
             self.state, self._recorder, self._installer, self._first, self._rule
         )
-        longest = heuristics.current.longest_backoff
-        self._backoff = Backoff(options.max_record_iterations, longest)
-        self._growth = Backoff(1, longest)
+        limits = heuristics.current
+        self._backoff = Backoff(limits.shortest_wait, limits.longest_backoff)
+        self._growth = Backoff(1, limits.longest_backoff)
         self._divergence = DivergenceCounter(options.patience, options.max_record_iterations)
         self.account = Account(self.state, self.collector, self._recorder, self._plans)
 
@@ -133,7 +133,7 @@ class Lifecycle:
         self._catch_up()
         self._engine.end_iteration()
         plan = self._engine.ended_plan if self._first.running or len(self._plans) else -1
-        grown, stretched = self._engine.take_grown(), self._engine.take_stretched() > 0
+        grown = self._engine.take_grown()
         phase = self.state.phase
         statistics = self.collector.count(phase, plan)
         if phase is Phase.BYPASS:
@@ -145,7 +145,7 @@ class Lifecycle:
         if self._first.running:
             self._after_first(statistics)
         elif phase is Phase.REPLAY:
-            self._after_replay(statistics, complete, grown, stretched)
+            self._after_replay(statistics, complete, grown)
         elif phase is Phase.BACKOFF:
             self._after_pause()
         elif complete:
@@ -161,7 +161,6 @@ class Lifecycle:
         if not passed.iterations:
             return
         if self.state.phase is Phase.REPLAY:
-            self._rule.passed(passed.iterations)
             self._growth.forget()
         else:
             self._rule.served_by_windows(passed.moved, passed.iterations)
@@ -282,13 +281,9 @@ class Lifecycle:
         self._record()
 
     def _after_replay(
-        self,
-        statistics: IterationStatistics,
-        complete: bool,
-        grown: list[tuple[int, int]],
-        stretched: bool,
+        self, statistics: IterationStatistics, complete: bool, grown: list[tuple[int, int]]
     ) -> None:
-        followed = complete and self._judge(statistics, grown, stretched)
+        followed = complete and self._judge(statistics, grown)
         if not self._is_in(Phase.REPLAY):
             return
         if not self._engine.has_arena:  # it was given back, as memory had run out
@@ -296,17 +291,10 @@ class Lifecycle:
         elif complete:
             self._let_pass(statistics, followed)
 
-    def _judge(
-        self, statistics: IterationStatistics, grown: list[tuple[int, int]], stretched: bool
-    ) -> bool:
+    def _judge(self, statistics: IterationStatistics, grown: list[tuple[int, int]]) -> bool:
         """Return whether an iteration followed its plan; if not, do something about it."""
-        plans = self._plans.all
-        if self._rule.costs_more(plans, statistics.pages_moved):
-            pages = PlannedProfile.largest(plans) // PAGE
-            self._back_off(f"its plan has moved {pages:,} pages more than it would without")
-            return False
         is_known = statistics.known_rate >= self._options.min_hit_rate
-        if (grown or stretched) and is_known:
+        if grown and is_known:
             self._grow(statistics.plan, grown)
             return False
         self._growth.forget()

@@ -17,12 +17,17 @@ from pgmo.allocator.plans.plan_set import PlannedProfile
 from pgmo.allocator.session.installer import Installer
 from pgmo.allocator.session.learning.first_iteration import FirstIteration
 from pgmo.allocator.session.learning.installation import InstallationRule
-from pgmo.allocator.session.learning.recorded_plans import Recorded, is_planned
+from pgmo.allocator.session.learning.recorded_plans import (
+    all_found,
+    all_repeat,
+    is_planned,
+    plan_all,
+)
 from pgmo.allocator.session.recorder import Recorder
 from pgmo.allocator.session.state import SessionState
 from pgmo.profiler.iterations.lifetimes import build_profile
 from pgmo.profiler.iterations.step_finder import Steady, best_effort, find_all, find_repeated
-from pgmo.profiler.profile import ProfileMeta
+from pgmo.profiler.profile import Profile, ProfileMeta
 from pgmo.profiler.recording import Iteration, split
 
 
@@ -148,21 +153,26 @@ class PlanFinder:
         if not useful:
             self._state.profile = profiles[-1][0]
             return Decision(reason="no block of an iteration is ever freed")
-        known = self._installer.plans.all
-        if not known:
+        if not len(self._installer.plans):
             self._note_first(iterations, useful[-1][1])
-        return self._plan_useful(Recorded(iterations, useful, known), warning)
+        return self._plan_useful(iterations, useful, warning)
 
-    def _plan_useful(self, recorded: Recorded, warning: str) -> Decision:
-        if not (self._rule.is_wanted or recorded.repeats or recorded.all_found):
+    def _plan_useful(
+        self, iterations: list[Iteration], useful: list[tuple[Profile, Steady]], warning: str
+    ) -> Decision:
+        known, found = self._installer.plans.all, [steady for _, steady in useful]
+        repeats = all_repeat(iterations, found[-1])
+        if not (self._rule.is_wanted or repeats or all_found(iterations, found, known)):
             self._recorder.lengthen()  # structures in turn: each has to come twice
             return Decision(reason="some of its iterations do not repeat", keeps=True)
-        plans, shown = recorded.plans(self._state.planning, self._keeps_gaps)
+        plans, shown = plan_all(
+            iterations, useful, known, self._state.planning, keeps_gaps=self._keeps_gaps
+        )
         if not plans:
             return Decision(reason="the framework has idle memory for all that an iteration needs")
         plans, shown = self._installer.within_limit(plans, shown)
         self._state.profile, self._state.plan = plans[shown].profile, plans[shown].plan
-        if objection := self._rule.objection(plans, repeats=recorded.repeats):
+        if objection := self._rule.objection(plans, repeats=repeats):
             return Decision(reason=objection, keeps=True)
         return Decision(plans, shown, warning=warning)
 
