@@ -83,7 +83,6 @@ class Engine:
         streams: collections.abc.Sequence[int],
         arena_bytes: int,
         alignment: int,
-        shorter: numpy.typing.NDArray[numpy.int64] | None = None,
         behind: numpy.typing.NDArray[numpy.int64] | None = None,
     ) -> int: ...
     def add_spill(
