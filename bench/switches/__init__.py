@@ -28,32 +28,22 @@ class Rule:
 
 RULES = {
     "small_window": Rule("pages", "small blocks have a window of their own", {"small_block": 1}),
-    "waste": Rule(
-        "pages", "slots that waste pages are refused after a departure", {"slot_waste": 1}
-    ),
     "stale": Rule(
         "pages", "mappings stay when their page is used elsewhere", {"stale_mappings": 0}
     ),
-    "few_pages": Rule("pages", "a few pages are created that a plan lacks", {"few_pages": 0}),
-    "patience": Rule("pages", "not before it has lacked them a few times", {"missing_patience": 0}),
     "arrangements": Rule(
         "pages", "pages are arranged as plans share them", {"most_arrangements": 0}
     ),
     "departing": Rule("pages", "slots need mapped pages after a departure", {"departing_share": 2}),
-    "followed": Rule("pages", "and until two iterations follow their plans", {"followed": 0}),
-    "prefix": Rule("matching", "first requests choose among plans", {"first_requests": 0}),
-    "look_ahead": Rule("matching", "a request is looked for around the cursor", {"look_ahead": 0}),
-    "numbers": Rule(
-        "matching", "a number is no tensor at another size", {"most_shrinkage": 1 << 30}
+    "spare": Rule("pages", "plans, packers and slots waste little memory", {"spare_share": 1}),
+    "look_ahead": Rule("matching", "requests tell which of a plan comes", {"look_ahead": 0}),
+    "lengths": Rule("matching", "a request may come at another length", {"length_ratio": 1}),
+    "confirmations": Rule(
+        "recording", "two more iterations confirm what one shows", {"confirmations": 0}
     ),
-    "growth": Rule("matching", "a request may be larger than planned", {"most_growth": 1}),
-    "stretches": Rule("matching", "and its plan grows as it comes", {"most_stretches": 0}),
-    "followers": Rule("recording", "two more iterations are recorded", {"followers": 0}),
     "backoff": Rule("recording", "ever more rarely where nothing repeats", {"longest_backoff": 4}),
     "longest": Rule("recording", "longer for structures in turn", {"longest_recording": 0}),
     "price": Rule("plans", "plans for varying lengths wait until they pay", {"price": 0}),
-    "room": Rule("plans", "and until they have room", {"room_share": 1}),
-    "excess": Rule("plans", "they go where they cost more", {"most_excess": INFINITE}),
     "union": Rule("plans", "one plan for all lengths of a program", {"union_load": 0}),
     "union_limits": Rule(
         "plans",

@@ -22,12 +22,10 @@ std::vector<PlannedRequest> read_requests(const Column<Bytes>& bytes,
                                           const Column<bool>& varying, const Column<Tick>& end,
                                           const Column<Offset>& offset,
                                           const Column<Offset>& alternate,
-                                          const Column<std::uint32_t>& family,
-                                          const std::optional<Column<Bytes>>& shorter) {
+                                          const Column<std::uint32_t>& family) {
   const py::ssize_t rows = bytes.size();
-  for (const py::ssize_t other :
-       {stream_index.size(), varying.size(), end.size(), offset.size(), alternate.size(),
-        family.size(), shorter ? shorter->size() : rows}) {
+  for (const py::ssize_t other : {stream_index.size(), varying.size(), end.size(), offset.size(),
+                                  alternate.size(), family.size()}) {
     if (other != rows) throw py::value_error("the columns of a plan differ in length");
   }
   std::vector<PlannedRequest> requests(static_cast<std::size_t>(rows));
@@ -38,8 +36,7 @@ std::vector<PlannedRequest> read_requests(const Column<Bytes>& bytes,
                                                .end = end.data()[row],
                                                .offset = offset.data()[row],
                                                .alternate = alternate.data()[row],
-                                               .family = family.data()[row],
-                                               .shorter = shorter ? shorter->data()[row] : 0};
+                                               .family = family.data()[row]};
   }
   return requests;
 }
@@ -182,21 +179,17 @@ void bind_engine(py::module_& module) {
              const Column<bool>& varying, const Column<Tick>& end, const Column<Offset>& offset,
              const Column<Offset>& alternate, const Column<std::uint32_t>& family,
              const std::vector<std::uint64_t>& streams, Bytes arena_bytes, Bytes alignment,
-             const std::optional<Column<Bytes>>& shorter,
              const std::optional<Column<Tick>>& behind) {
             std::vector<Tick> order;
             if (behind) order.assign(behind->data(), behind->data() + behind->size());
-            return engine.add_plan(read_requests(bytes, stream_index, varying, end, offset,
-                                                 alternate, family, shorter),
-                                   streams, arena_bytes, alignment, std::move(order));
+            return engine.add_plan(
+                read_requests(bytes, stream_index, varying, end, offset, alternate, family),
+                streams, arena_bytes, alignment, std::move(order));
           },
           py::arg("size"), py::arg("stream_index"), py::arg("varying"), py::arg("end"),
           py::arg("offset"), py::arg("alternate"), py::arg("family"), py::arg("streams"),
-          py::arg("arena_bytes"), py::arg("alignment"), py::arg("shorter") = py::none(),
-          py::arg("behind") = py::none(),
+          py::arg("arena_bytes"), py::arg("alignment"), py::arg("behind") = py::none(),
           "Adds a plan that the caller has validated; one row per request. Returns its number.\n"
-          "`shorter` are the sizes in an iteration that was shorter, 0 for those that are not\n"
-          "known: with them the plan grows in the middle of an iteration, within the arena.\n"
           "`behind` is from which tick on each of the streams comes after each block's use, row "
           "by\n"
           "row (pgmo.profiler.ordering): streams share pages only there.\n\n"
@@ -222,11 +215,7 @@ void bind_engine(py::module_& module) {
             const std::vector<Bytes> sizes = engine.planned_sizes(plan);
             return Column<Bytes>(static_cast<py::ssize_t>(sizes.size()), sizes.data());
           },
-          py::arg("plan"),
-          "Sizes in bytes that a plan has slots for, shape (requests,): larger than those added "
-          "where it has grown.")
-      .def("take_stretched", &Engine::take_stretched,
-           "How often a plan has grown in the middle of an iteration, since the last call.")
+          py::arg("plan"), "Sizes in bytes that a plan has slots for, shape (requests,).")
       .def(
           "attach_arena",
           [](Engine& engine, std::uintptr_t base, std::size_t bytes, std::uintptr_t give_back,

@@ -13,24 +13,16 @@ void bind_heuristics(py::module_& module) {
                          "The heuristics of the native parts. Fields are those of the same name in "
                          "pgmo.allocator.heuristics.")
       .def(py::init<>(), "Creates the defaults.")
-      .def_readwrite("first_requests", &Heuristics::first_requests)
+      .def_readwrite("confirmations", &Heuristics::confirmations)
       .def_readwrite("look_ahead", &Heuristics::look_ahead)
-      .def_readwrite("most_shrinkage", &Heuristics::most_shrinkage)
-      .def_readwrite("most_growth", &Heuristics::most_growth)
-      .def_readwrite("most_stretches", &Heuristics::most_stretches)
+      .def_readwrite("length_ratio", &Heuristics::length_ratio)
+      .def_readwrite("spare_share", &Heuristics::spare_share)
       .def_readwrite("small_block", &Heuristics::small_block)
-      .def_readwrite("slot_waste", &Heuristics::slot_waste)
       .def_readwrite("stale_mappings", &Heuristics::stale_mappings)
       .def_readwrite("freed_per_event", &Heuristics::freed_per_event)
-      .def_readwrite("missing_patience", &Heuristics::missing_patience)
-      .def_readwrite("few_pages", &Heuristics::few_pages)
       .def_readwrite("most_arrangements", &Heuristics::most_arrangements)
       .def_readwrite("departing_share", &Heuristics::departing_share)
-      .def_readwrite("followed", &Heuristics::followed)
-      .def_readwrite("lending_slack", &Heuristics::lending_slack)
-      .def_readwrite("lending_step", &Heuristics::lending_step)
-      .def_readwrite("lending_spread", &Heuristics::lending_spread)
-      .def_readwrite("lending_sweeps", &Heuristics::lending_sweeps);
+      .def_readwrite("lending_share", &Heuristics::lending_share);
   module.def(
       "use_heuristics", [](const Heuristics& chosen) { process_heuristics = chosen; },
       py::arg("chosen"), "Engines and spaces that are made from now on have these.");

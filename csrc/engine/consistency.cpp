@@ -13,7 +13,7 @@ bool Engine::consistent() noexcept try {
   if (replayer_ != nullptr && (selected_ >= plans_.size() || plans_[selected_].get() != replayer_))
     return false;
   if (plans_.size() != orders_.size() || plans_.size() != successors_.size()) return false;
-  if (requests_so_far_ > heuristics_.first_requests || settling_ < 0) return false;
+  if (requests_so_far_ > heuristics_.look_ahead || settling_ < 0) return false;
   return slots_are_disjoint() && foreign_bytes() == blocks_.foreign.live;
 } catch (const std::bad_alloc&) {
   return true;

@@ -179,7 +179,6 @@ void Engine::start_serving() {
       throw std::logic_error("serving needs a plan and an arena");
     }
     requests_so_far_ = 0;
-    stretches_left_ = heuristics_.most_stretches;
     set(PGMO_SERVING, true);
   }
   share_pages();
@@ -229,7 +228,6 @@ void Engine::close_iteration() {
   threads_.end_iteration();
   lending_.end_iteration();
   requests_so_far_ = 0;
-  stretches_left_ = heuristics_.most_stretches;
   if (replayer_ == nullptr) return;
   replayer_->end_iteration();
   ++here_.counters.iterations;
@@ -288,7 +286,7 @@ bool Engine::pass_iteration() {
 // Whether nothing has happened that counters do not tell, and nothing has to be done at the end.
 bool Engine::may_pass() const noexcept {
   if (replayer_ == nullptr) return passing_.anything();
-  if (stretched_ > 0 || replayer_->has_grown()) return false;
+  if (replayer_->has_grown()) return false;
   if (!arenas_.attached()) return false;
   bool settled = true;
   if (has(PGMO_SERVING)) {
@@ -313,13 +311,12 @@ void Engine::reset_peaks() {
   blocks_.foreign.peak = blocks_.foreign.live;
 }
 
-// The lock is held. A stretch or a settling that was under way is another process's.
+// The lock is held. A settling that was under way is another process's.
 void Engine::in_child() noexcept {
   mode_when_paused_.reset();
   mode_.store(0, std::memory_order_relaxed);
   passing_.look();
   passing_thread_ = 0;
-  stretching_ = false;
   settling_ = 0;
   threads_.delegate_none();
   for (const pages::Extent& range : returning_) (void)arenas_.let_go(here_.late, range.address);

@@ -31,8 +31,6 @@ void* Engine::allocate(std::size_t bytes, std::uint64_t stream) noexcept {
   if (bytes == 0 || bytes > static_cast<std::size_t>(kLargestRequest)) return nullptr;
   const Bytes size = static_cast<Bytes>(bytes);
   Placed placed;
-  Outgrown outgrown;
-  RequestKey key = 0;
   bool overfull = false;
   const ThreadId thread = Threads::own();  // a call of the system, the first time
   {
@@ -47,22 +45,18 @@ void* Engine::allocate(std::size_t bytes, std::uint64_t stream) noexcept {
       return nullptr;
     }
     try {
-      key = make_key(size, *index);
+      const RequestKey key = make_key(size, *index);
       const Offset offset = find_slot(key);
       if (offset != kUnplanned) [[likely]] {
         placed = place(key, offset);
         overfull = lending_.overfull(blocks_.foreign.dense());
-      } else {
-        outgrown = outgrown_by(key);
       }
     } catch (const std::bad_alloc&) {
       return nullptr;  // nothing has changed: see Replayer::serve
     }
   }
-  if (outgrown.rows) [[unlikely]]
-    placed = stretch(outgrown, key);
   if (placed.range != nullptr) {
-    if (!occupy(placed.address, size, *placed.range, placed.generation, placed.thrift)) {
+    if (!occupy(placed.address, size, *placed.range, placed.generation, placed.thrifty)) {
       return nullptr;
     }
     const Guard guard(lock_);  // counted once it is certain: a refused one is requested again
@@ -211,7 +205,7 @@ Engine::Placed Engine::place(RequestKey key, Offset offset) {
         count_paged_slot(size);
       } else {
         placed.range = segment->range;
-        placed.thrift = thrift();
+        placed.thrifty = is_thrifty();
       }
     }
   }
@@ -223,7 +217,7 @@ Engine::Placed Engine::place(RequestKey key, Offset offset) {
 }
 
 Offset Engine::find_slot(RequestKey key) {
-  if (requests_so_far_ < heuristics_.first_requests && plans_.size() > 1) [[unlikely]]
+  if (requests_so_far_ < heuristics_.look_ahead && plans_.size() > 1) [[unlikely]]
     choose_plan(key);
   return replayer_->serve(key);
 }

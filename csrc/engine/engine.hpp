@@ -60,7 +60,7 @@ class Engine final : private pages::RangeOwner {
   using PlanId = std::uint32_t;
 
   explicit Engine(const Heuristics& heuristics = process_heuristics)
-      : heuristics_(heuristics), prefix_(heuristics.first_requests) {}
+      : heuristics_(heuristics), prefix_(heuristics.look_ahead) {}
   ~Engine() override = default;
   Engine(const Engine&) = delete;
   Engine& operator=(const Engine&) = delete;
@@ -110,11 +110,8 @@ class Engine final : private pages::RangeOwner {
   void remove_plans();
   std::vector<Grown> take_grown();
 
-  // The sizes that a plan has slots for, by request; larger than those added where it has grown.
+  // The sizes that a plan has slots for, by request.
   std::vector<Bytes> planned_sizes(PlanId plan);
-
-  // How often a plan was made larger in the middle of an iteration, since the last call.
-  std::uint32_t take_stretched();
 
   // The new arena serves from now on. The old one goes back when its last block has died. Throws
   // std::invalid_argument, and changes nothing, when it is too small for a plan that is still here.
@@ -218,29 +215,17 @@ class Engine final : private pages::RangeOwner {
     std::uintptr_t address = 0;
     pages::PlannedRange* range = nullptr;  // where pages may be missing
     std::uint64_t generation = 0;
-    pages::Thrift thrift = pages::Thrift::kNone;
-  };
-
-  // A request that is larger than its slot, of a plan that can be made larger.
-  struct Outgrown {
-    std::shared_ptr<const std::vector<PlannedRequest>> rows;  // of the plan; none: there is nothing
-    const Replayer* replayer = nullptr;
-    std::uint64_t plans = 0;  // which ones there were
-    SlotIndex request = 0;
-    Bytes arena_bytes = 0;
-    Bytes alignment = 1;
+    bool thrifty = false;
   };
 
   Placed place(RequestKey key, Offset offset);
-  Outgrown outgrown_by(RequestKey key) noexcept;
-  Placed stretch(const Outgrown& outgrown, RequestKey key) noexcept;
   bool release_slot(std::uintptr_t address, Vacated& vacated) noexcept;
   void vacate(std::uintptr_t address, const Vacated& vacated) noexcept;
   bool occupy(std::uintptr_t address, Bytes bytes, pages::PlannedRange& range,
-              std::uint64_t generation, pages::Thrift thrift) noexcept;
+              std::uint64_t generation, bool thrifty) noexcept;
   bool is_much(std::uint64_t part, std::uint64_t whole) const noexcept;
   bool departs() const noexcept;
-  pages::Thrift thrift() const noexcept;
+  bool is_thrifty() const noexcept;
   void judge_iteration() noexcept;
   template <typename Visit>
   void visit_slots(Visit&& visit);
@@ -311,15 +296,12 @@ class Engine final : private pages::RangeOwner {
   std::vector<PlanId> successors_;  // the plan that followed each plan the last time
   PlanId previous_ = 0;             // that the last iteration has followed to its end
   std::vector<RequestKey> prefix_;
-  std::uint32_t requests_so_far_ = 0;  // in this iteration; counted up to `first_requests`
+  std::uint32_t requests_so_far_ = 0;  // in this iteration; counted up to `look_ahead`
   std::uint64_t plans_changed_ = 0;    // how often, arenas counted in
   Bytes planned_pages_ = 0;            // of several streams
   Bytes planned_pages_least_ = 0;
   std::uint64_t shared_for_ = 0;  // when pages were shared last
-  bool stretching_ = false;       // a plan is being made larger, without the lock
   int settling_ = 0;              // ranges are being settled, or shared, for the plans there are
-  int stretches_left_ = 0;        // in this iteration
-  std::uint32_t stretched_ = 0;   // since the session has asked
 
   Arenas arenas_;
   std::atomic<pages::Space*> space_{nullptr};  // of all ranges; also read without the lock

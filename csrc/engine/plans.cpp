@@ -27,8 +27,6 @@ Engine::PlanId Engine::add_plan(std::vector<PlannedRequest> requests,
   }
   auto order = std::make_unique<const StreamOrder>(StreamOrder{indices, std::move(behind)});
   auto replayer = std::make_unique<Replayer>(ReplayPlan(requests, arena_bytes, alignment), here_);
-  const auto is_known = [](const PlannedRequest& request) { return request.shorter > 0; };
-  if (std::any_of(requests.begin(), requests.end(), is_known)) replayer->keep(std::move(requests));
   unsettle_ranges();
   const Guard guard(lock_);
   PGMO_ASSERT_INTERNAL(settling_ == 0 && counts_all_slots());
@@ -88,11 +86,6 @@ std::vector<Bytes> Engine::planned_sizes(PlanId plan) {
   return sizes;
 }
 
-std::uint32_t Engine::take_stretched() {
-  const Guard guard(lock_);
-  return std::exchange(stretched_, 0);
-}
-
 void Engine::check_slots(const ReplayPlan& plan, const Arenas& arenas) const {
   if (plan.arena_bytes() > arenas.extent()) {
     throw std::invalid_argument("the plan needs an arena of " + std::to_string(plan.arena_bytes()) +
@@ -123,12 +116,11 @@ void Engine::choose_plan(RequestKey key) {
   prefix_[requests_so_far_++] = key;
   const std::span<const RequestKey> seen(prefix_.data(), requests_so_far_);
   const int own = replayer_->expects(key) ? replayer_->prefix_score(seen) : -1;
-  // A contradicted plan gives way to any other that fits: the arena is there for all of them.
-  const int enough = 0;
-  // At the very first request nothing has been served from the predicted one, so a change costs
+  // A contradicted plan gives way to any other that fits: the arena is there for all of them. At
+  // the very first request nothing has been served from the predicted one, so a change costs
   // nothing; later, what it has served is late for the other.
   const int margin = requests_so_far_ == 1 ? 0 : Replayer::kFullScore - 1;
-  int best = own < 0 ? enough - 1 : own + margin;
+  int best = own < 0 ? -1 : own + margin;
   PlanId choice = selected_;
   for (PlanId plan = 0; plan < plans_.size(); ++plan) {
     const int score = plan == selected_ ? -1 : plans_[plan]->prefix_score(seen);

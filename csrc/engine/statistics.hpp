@@ -44,13 +44,6 @@ struct Counters {
     if (reason == Miss::kPersistent) persistent_bytes += static_cast<std::uint64_t>(bytes);
   }
 
-  // A miss that is asked again.
-  void forget(Miss reason, Bytes bytes) noexcept {
-    --requests;
-    --misses[static_cast<int>(reason)];
-    requested_bytes -= static_cast<std::uint64_t>(bytes);
-  }
-
   // A slot that was served and cannot be used, as it has no memory.
   void retract(Bytes bytes) noexcept {
     --hits;

@@ -122,9 +122,10 @@ class Space final : private Uncounted {
   // A slot is about to be used, or no longer is. Generations are those that the owner read when it
   // took or freed the slot; nothing happens for one in which slots are not counted. `occupy` is
   // false when pages are missing and cannot be had: the slot may not be used, and is not counted.
-  // `users` are other streams that used the slot, one bit each. `thrift`: what it may not cost.
+  // `users` are other streams that used the slot, one bit each. `thrifty`: the slot may
+  // cost no call of the device, and not more pages than it has bytes for.
   bool occupy(PlannedRange& range, Extent slot, std::uint64_t generation,
-              Thrift thrift = Thrift::kNone) noexcept;
+              bool thrifty = false) noexcept;
   void vacate(PlannedRange& range, Extent slot, std::uint64_t generation,
               std::uint64_t users = 0) noexcept;
 
@@ -219,7 +220,7 @@ class Space final : private Uncounted {
 
   Bytes rounded(Bytes bytes, Bytes unit) const noexcept { return (bytes + unit - 1) / unit * unit; }
   std::size_t few_of(std::size_t pages) const noexcept {
-    return static_cast<std::size_t>(heuristics_.few_pages * static_cast<double>(pages));
+    return static_cast<std::size_t>(heuristics_.spare_share * static_cast<double>(pages));
   }
   bool grow(Addresses& addresses, Bytes bytes);
   template <typename Visit>

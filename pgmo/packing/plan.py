@@ -76,8 +76,8 @@ class Plan:
         resident: bytes of the arena that are device memory. Slots that lie above are spilled: they
             are in unified memory, which stays on the host. If left out, all of the arena.
         shorter: sizes of the same requests in an iteration that was shorter, in bytes, 0 where they
-            are not known: both together tell the sizes in one that is longer. If left out, nothing
-            is known.
+            are not known: both together tell which requests change their sizes together. If left
+            out, nothing is known.
         order: of the profile: how the iteration orders its streams; None where that is not known.
 
     Raises:

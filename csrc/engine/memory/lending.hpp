@@ -43,8 +43,8 @@ class Lending {
   bool overfull(Bytes foreign) const noexcept {
     if (!on_) [[likely]]
       return false;
-    return known_ && sweeps_ < heuristics_.lending_sweeps &&
-           std::min(highest_, touched_) + foreign > needed_ + spare(heuristics_.lending_spread);
+    return known_ && sweeps_ < kMostSweeps &&
+           std::min(highest_, touched_) + foreign > needed_ + spare();
   }
 
   // The framework has served a request; whether pages are to be lent for it.
@@ -53,7 +53,7 @@ class Lending {
       return false;
     needed_ = std::max(needed_, slots + foreign);
     return foreign >= again_at_ &&
-           std::min(highest_, touched_) + foreign > needed_ + heuristics_.lending_slack;
+           std::min(highest_, touched_) + foreign > needed_ + heuristics_.small_block;
   }
 
   // All pages in which nothing lives have gone back. It costs something each time, so the next time
@@ -64,7 +64,7 @@ class Lending {
     put_off(foreign);
   }
 
-  void put_off(Bytes foreign) noexcept { again_at_ = foreign + spare(heuristics_.lending_step); }
+  void put_off(Bytes foreign) noexcept { again_at_ = foreign + spare(); }
 
   void end_iteration() noexcept {
     again_at_ = 0;
@@ -82,9 +82,13 @@ class Lending {
   void exchanged() noexcept { highest_ = touched_ = 0; }
 
  private:
-  Bytes spare(double share) const noexcept {
-    return std::max(heuristics_.lending_slack,
-                    static_cast<Bytes>(share * static_cast<double>(needed_)));
+  // Returns for slots in one iteration. Protects one with many requests, which would spend its time
+  // on them; the usual one has its peak before.
+  static constexpr int kMostSweeps = 8;
+
+  Bytes spare() const noexcept {
+    return std::max(heuristics_.small_block,
+                    static_cast<Bytes>(heuristics_.lending_share * static_cast<double>(needed_)));
   }
 
   const Heuristics& heuristics_;

@@ -95,10 +95,8 @@ pages::PlannedRange* Engine::range_at(const void* base) const noexcept {
 // from each other, each with the rest of two pages to itself, and pages that are mapped for them
 // serve nobody the next time: a plan has to be followed for some iterations before that is done
 // again. Where one request was too large others will be, which need those pages.
-// Once a plan has been made larger, slots of the old one lie across the new one's.
-pages::Thrift Engine::thrift() const noexcept {
-  if (departed_ > 0 || replayer_->outgrown() || departs()) return pages::Thrift::kCalls;
-  return stretched_ > 0 ? pages::Thrift::kPages : pages::Thrift::kNone;
+bool Engine::is_thrifty() const noexcept {
+  return departed_ > 0 || replayer_->outgrown() || departs();
 }
 
 bool Engine::is_much(std::uint64_t part, std::uint64_t whole) const noexcept {
@@ -112,7 +110,7 @@ bool Engine::departs() const noexcept {
 }
 
 void Engine::judge_iteration() noexcept {
-  departed_ = departs() ? heuristics_.followed : std::max(0, departed_ - 1);
+  departed_ = departs() ? heuristics_.confirmations : std::max(0, departed_ - 1);
   const std::uint64_t asked = here_.counters.requested_bytes - asked_before_;
   const std::uint64_t matched = here_.counters.matched_bytes() - matched_before_;
   followed_ = !is_much(asked - std::min(asked, matched + refused_), asked);
@@ -128,8 +126,8 @@ void Engine::trust_plans() {
 
 // False: no page can be had, or it would be wasted, and the slot is free again.
 bool Engine::occupy(std::uintptr_t address, Bytes bytes, pages::PlannedRange& range,
-                    std::uint64_t generation, pages::Thrift thrift) noexcept {
-  if (space_.load()->occupy(range, {address, bytes}, generation, thrift)) return true;
+                    std::uint64_t generation, bool thrifty) noexcept {
+  if (space_.load()->occupy(range, {address, bytes}, generation, thrifty)) return true;
   Vacated unused;
   {
     const Guard guard(lock_);
@@ -182,7 +180,7 @@ void Engine::settle_ranges() noexcept {
   bool followed = false;
   try {
     const Guard guard(lock_);
-    if (!has(PGMO_SERVING) || stretching_) return;
+    if (!has(PGMO_SERVING)) return;
     arenas_.for_each([&](const Arenas::Segment& segment) {
       if (segment.range == nullptr || segment.range->fully_mapped()) return;
       if (segment.range->shares_pages()) return;

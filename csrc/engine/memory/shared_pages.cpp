@@ -24,7 +24,7 @@ void Engine::share_pages() noexcept {
   try {
     {
       const Guard guard(lock_);
-      if (!has(PGMO_SERVING) || stretching_ || shared_for_ == plans_changed_) return;
+      if (!has(PGMO_SERVING) || shared_for_ == plans_changed_) return;
       shared_for_ = plans_changed_;
       uses = uses_of_pages(*space, ranges);
       ++settling_;

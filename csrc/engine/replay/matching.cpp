@@ -85,15 +85,16 @@ SlotIndex Replayer::window_end() const noexcept {
   return std::min(plan_.requests(), cursor_ + heuristics_.look_ahead);
 }
 
-// Whether a request may be this varying one at a size that is not known.
+// Whether a request may be this varying one at a size that is not known: what grows with the square
+// of a length shrinks by the square of the ratio of lengths.
 bool Replayer::may_vary_to(SlotIndex request, RequestKey key) const noexcept {
   if (request >= plan_.requests() || !plan_.varying(request)) return false;
   const RequestKey own = plan_.slot(request).key;
   if (key_stream(own) != key_stream(key)) return false;
   const Bytes planned = key_bytes(own);
   const Bytes bytes = key_bytes(key);
-  return bytes >= planned / heuristics_.most_shrinkage &&
-         bytes <= planned * heuristics_.most_growth;
+  const Bytes ratio = heuristics_.length_ratio;
+  return bytes >= planned / (ratio * ratio) && bytes <= planned * ratio;
 }
 
 // It is this request; whether there is room for it is another question.
@@ -103,7 +104,6 @@ Replayer::Match Replayer::take(SlotIndex request, RequestKey key) {
   if (grown_.size() < kMostGrown) grown_.push_back({request, key_bytes(key)});
   advance_to(request);
   outgrown_ = true;
-  too_large_ = request;
   return {kNoSlot, Miss::kTooLarge};
 }
 

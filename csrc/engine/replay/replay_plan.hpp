@@ -60,7 +60,6 @@ struct PlannedRequest {
   Offset
       alternate;  // the second slot of a block that outlives its successor's birth, or kUnplanned
   std::uint32_t family = 0;  // of varying requests that change their sizes together
-  Bytes shorter = 0;         // in an iteration that was shorter than the longest; 0: not known
 };
 
 struct Slot {

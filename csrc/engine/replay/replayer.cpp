@@ -146,7 +146,6 @@ Offset Replayer::serve_at(SlotIndex request, RequestKey key) noexcept {
 }
 
 Offset Replayer::miss(Miss reason, RequestKey key) noexcept {
-  if (reason != Miss::kTooLarge) too_large_ = kNoSlot;
   missed_ = reason == Miss::kUnknown ? key : kNoKey;
   counters_.missed(reason, key_bytes(key));
   return kUnplanned;

@@ -35,7 +35,6 @@
 
 #pragma once
 
-#include <memory>
 #include <span>
 #include <utility>
 #include <vector>
@@ -145,15 +144,6 @@ class Replayer {
   // Whether a request of this iteration was larger than planned: others will be.
   bool outgrown() const noexcept { return outgrown_; }
 
-  // Keeps the plan's rows, so that a larger plan can be made of them.
-  void keep(std::vector<PlannedRequest> rows) {
-    rows_ = std::make_shared<const std::vector<PlannedRequest>>(std::move(rows));
-  }
-  const std::shared_ptr<const std::vector<PlannedRequest>>& rows() const noexcept { return rows_; }
-
-  // The request that the last miss was for, if it was larger than its slot, or kNoSlot.
-  SlotIndex too_large() const noexcept { return too_large_; }
-
   // Varying requests that were larger than their slots, since the last call.
   bool has_grown() const noexcept { return !grown_.empty(); }
   std::vector<Grown> take_grown() { return std::exchange(grown_, {}); }
@@ -200,8 +190,6 @@ class Replayer {
   std::vector<SlotIndex> skipped_;  // the last ones that were passed over
   std::size_t skipped_count_ = 0;
   SizesToday sizes_;
-  std::shared_ptr<const std::vector<PlannedRequest>> rows_;  // none: it stays as large as it is
-  SlotIndex too_large_ = kNoSlot;
   bool outgrown_ = false;
   std::uint64_t answered_before_ = 0;
   std::vector<Grown> grown_;

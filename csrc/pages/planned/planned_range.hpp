@@ -26,13 +26,6 @@ namespace pgmo::pages {
 
 class PlannedRange;
 
-// What a slot may not cost.
-enum class Thrift : std::uint8_t {
-  kNone,   // anything is right
-  kPages,  // more pages than it has bytes for, since its neighbours do not live
-  kCalls,  // that, or a call of the device
-};
-
 class RangeOwner {
  public:
   virtual ~RangeOwner() = default;

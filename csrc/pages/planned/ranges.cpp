@@ -49,7 +49,7 @@ PlannedRange* Space::reserve_range(Bytes bytes, Stream stream, RangeOwner& owner
 }
 
 bool Space::occupy(PlannedRange& range, Extent slot, std::uint64_t generation,
-                   Thrift thrift) noexcept {
+                   bool thrifty) noexcept {
   if (device_.lost()) return false;
   try {
     {
@@ -61,13 +61,13 @@ bool Space::occupy(PlannedRange& range, Extent slot, std::uint64_t generation,
         return false;
       }
       const std::size_t more = unused(places, 0);
-      if (thrift != Thrift::kNone && wasteful(range, slot, more)) return false;
+      if (thrifty && wasteful(range, slot, more)) return false;
       if (pool_.enter(places, range.stream())) {
         range.used_pages_ += more;
         range.used_bytes_ += slot.bytes;
         return true;
       }
-      if (thrift == Thrift::kCalls && !waits_only(places)) {
+      if (thrifty && !waits_only(places)) {
         arranged_ = false;
         missed_ += places.size();
         return false;
@@ -105,13 +105,13 @@ std::size_t Space::unused(Places places, std::uint32_t blocks) noexcept {
 }
 
 // Whether a slot would occupy more pages than its bytes need, in a range whose slots do so already:
-// in a window such a block shares the pages at its ends with its neighbours.
+// in a window such a block shares the pages at its two ends with its neighbours.
 bool Space::wasteful(const PlannedRange& range, Extent slot, std::size_t more) const noexcept {
   if (more <= static_cast<std::size_t>(slot.bytes / properties_.page)) return false;
   const Bytes bytes = range.used_bytes_ + slot.bytes;
   const auto pages = static_cast<Bytes>(range.used_pages_ + more);
-  const auto waste = static_cast<Bytes>(heuristics_.slot_waste * static_cast<double>(bytes));
-  return pages * properties_.page > bytes + waste + 4 * properties_.page;
+  const auto waste = static_cast<Bytes>(heuristics_.spare_share * static_cast<double>(bytes));
+  return pages * properties_.page > bytes + waste + 2 * properties_.page;
 }
 
 bool Space::occupy_with_pages(PlannedRange& range, Extent slot, std::uint64_t generation) {
@@ -214,7 +214,7 @@ void Space::arrange(const RangeOwner& owner, bool followed) noexcept {
   }
   if (missed == 0) {
     pool_.nothing_missed(followed);
-  } else if (followed && plan->second.more && arrangements_ > heuristics_.missing_patience &&
+  } else if (followed && plan->second.more && arrangements_ > heuristics_.confirmations + 1 &&
              arrangements_ < heuristics_.most_arrangements) {
     pool_.missed_slots(missed);
   } else {
@@ -230,11 +230,11 @@ void Space::arrange(const RangeOwner& owner, bool followed) noexcept {
     const auto& [pages, more] = plan->second;
     const std::size_t few = few_of(pages.size());
     Pool::Growth growth;
-    if (++arrangements_ >= heuristics_.missing_patience) {
+    if (++arrangements_ > heuristics_.confirmations) {
       growth = more ? Pool::Growth{pages.size(), *more} : Pool::Growth{few, few};
     }
     const auto in_use =
-        strays_ >= heuristics_.missing_patience ? Pool::InUse::kRests : Pool::InUse::kStays;
+        strays_ > heuristics_.confirmations ? Pool::InUse::kRests : Pool::InUse::kStays;
     const bool complete = pool_.arrange(pages, growth, in_use);
     const std::lock_guard guard(pool_.state());
     if (!complete && more && arrangements_ < heuristics_.most_arrangements) arranged_ = false;

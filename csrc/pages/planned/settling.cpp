@@ -99,7 +99,7 @@ std::vector<Places> Space::by_completeness(const std::vector<Extent>& extents,
 bool Space::may_create(PlannedRange& range, const std::vector<Places>& runs, std::size_t complete,
                        bool followed) noexcept {
   range.unsettled_ = followed ? range.unsettled_ + 1 : 0;
-  if (range.unsettled_ < heuristics_.missing_patience) return false;
+  if (range.unsettled_ <= heuristics_.confirmations) return false;
   std::size_t pages = 0;
   std::size_t missing = 0;
   for (std::size_t at = 0; at < runs.size(); ++at) {

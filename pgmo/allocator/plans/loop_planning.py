@@ -13,9 +13,6 @@ from pgmo.profiler.profile import Profile
 from pgmo.units import format_bytes
 from pgmo.user_warnings import warn_user
 
-SEARCH_SECONDS = 1.0
-"""Of a search amid training, at most. It ends when nothing is left to gain."""
-
 
 def for_opening(options: PlanningOptions, profile: Profile) -> PlanningOptions:
     """The options for the first iteration: what it leaves behind for good comes on top.
@@ -63,7 +60,7 @@ def make_plan(profile: Profile, options: PlanningOptions) -> Plan:
 
     made = plan_profile(profile, options)
     if _is_worth_a_search(made, options):
-        longer = replace(options, effort="balanced", time_limit=SEARCH_SECONDS)
+        longer = replace(options, effort="balanced", time_limit=heuristics.current.search_seconds)
         made = plan_profile(profile, longer)
     if made.interrupted:
         raise KeyboardInterrupt
@@ -78,7 +75,7 @@ def _is_worth_a_search(made: Plan, options: PlanningOptions) -> bool:
     if (options.solver, options.effort) != ("auto", "fast") or len(np.unique(made.stream)) < 2:
         return False
     arenas = sum(high - low for low, high in extents(made).values())
-    return arenas > (1 + heuristics.current.search_gap) * _loads(made)
+    return arenas > (1 + heuristics.current.spare_share) * _loads(made)
 
 
 def _loads(made: Plan) -> int:

@@ -13,7 +13,6 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from pgmo.allocator import heuristics
 from pgmo.allocator.adapters.adapter import Adapter, Memory
 from pgmo.allocator.plans.layout import Layout
 from pgmo.columns import numbered
@@ -109,13 +108,7 @@ class PlanSet:
     def needs_exchange(self, plans: list[PlannedProfile]) -> bool:
         """Whether these plans need other arenas than those that are there."""
         needed = Layout([planned.plan for planned in plans])
-        if not self._engine.has_arena or not self._layout.covers(needed):
-            return True
-        # What a smaller plan leaves of addresses alone is nobody's loss.
-        return (
-            not self._adapter.pages
-            and needed.size < heuristics.current.shrink_share * self._layout.size
-        )
+        return not self._engine.has_arena or not self._layout.covers(needed)
 
     def install(self, plans: list[PlannedProfile]) -> None:
         """Replays these plans from now on.
@@ -255,8 +248,6 @@ class PlanSet:
             streams=[int(stream) for stream in streams],
             arena_bytes=self._layout.size,
             alignment=plan.alignment,
-            # Only addresses are there to grow into, and what is spilled stays where it is.
-            shorter=plan.shorter if self._adapter.pages and not plan.spilled else None,
             behind=_behind(plan, streams),
         )
 

@@ -6,22 +6,17 @@
      │  │ └───────── iterations depart from their plans ────────┘  │
      │  │                                                          │
      │  └─ nothing repeats, or no plan pays ─▶ BACKOFF ◀───────────┘
-     └──── after 1, 2, 4 ... iterations ──────────┘     plans serve too little
+     └──── after a while, longer each time ───────┘     plans serve too little
 
     BYPASS: the session serves nothing any more.    A saved plan starts in REPLAY.
 
 In RECORD and BACKOFF requests are served by pages, or by the framework's allocator where there are
 none, and by the plans that a program has departed from. Only RECORD and REPLAY cost time.
 
-    state       shared state of the parts       installation   whether plans pay
-    recorder    recording, tags                 recorded_plans plans from a recording
+    state       shared state of the parts       plan_finder    from a recording to plans
+    recorder    recording, tags                 installation   whether plans pay
     installer   plans into the engine           first_iteration, given_plans   saved plans
 """
-
-import os
-from collections import deque
-
-import numpy as np
 
 from pgmo.allocator import heuristics
 from pgmo.allocator.adapters.adapter import Adapter
@@ -34,23 +29,16 @@ from pgmo.allocator.session.learning.backoff import Backoff
 from pgmo.allocator.session.learning.divergence import DivergenceCounter
 from pgmo.allocator.session.learning.first_iteration import FirstIteration
 from pgmo.allocator.session.learning.given_plans import GivenPlans
-from pgmo.allocator.session.learning.installation import PAGE, InstallationRule
-from pgmo.allocator.session.learning.recorded_plans import Recorded, is_planned
+from pgmo.allocator.session.learning.installation import InstallationRule
+from pgmo.allocator.session.learning.plan_finder import Decision, PlanFinder
 from pgmo.allocator.session.options import Options
 from pgmo.allocator.session.recorder import Recorder
 from pgmo.allocator.session.state import SessionState
 from pgmo.allocator.session.statistics import IterationStatistics, Phase
 from pgmo.allocator.session.statistics_collector import StatisticsCollector
 from pgmo.errors import PgmoError
-from pgmo.profiler.iterations.lifetimes import build_profile
-from pgmo.profiler.iterations.step_finder import (
-    Steady,
-    best_effort,
-    find_all,
-    find_repeated,
-)
-from pgmo.profiler.profile import Profile, ProfileMeta
-from pgmo.profiler.recording import Iteration, split
+from pgmo.profiler.profile import Profile
+from pgmo.profiler.recording import split
 
 _ANY_NUMBER = 1 << 62
 
@@ -78,20 +66,15 @@ class Lifecycle:
         self._plans = self._installer.plans
         self._first = FirstIteration(self.state, self._installer)
         self._given = GivenPlans(self.state, adapter.alignment)
-        self._has_given = False  # plans that neither serve nor were refused
         self._rule = InstallationRule(self.state)
-        self._backoff = Backoff(
-            heuristics.current.shortest_backoff, heuristics.current.longest_backoff
+        self._finder = PlanFinder(
+            self.state, self._recorder, self._installer, self._first, self._rule
         )
-        self._growth = Backoff(1, heuristics.current.longest_backoff)
+        limits = heuristics.current
+        self._backoff = Backoff(limits.shortest_wait, limits.longest_backoff)
+        self._growth = Backoff(1, limits.longest_backoff)
         self._divergence = DivergenceCounter(options.patience, options.max_record_iterations)
-        self._usual = self._to_record = options.max_record_iterations
-        self._served = 0  # bytes from slots since recording began
-        self._requested = 0
-        # Requests and their bytes in the latest recorded iterations.
-        self._latest: deque[tuple[int, int]] = deque(maxlen=heuristics.current.followers + 1)
         self.account = Account(self.state, self.collector, self._recorder, self._plans)
-        self._process = os.getpid()
 
     # --- start and stop -------------------------------------------------------------------------
 
@@ -107,11 +90,10 @@ class Lifecycle:
         if self._options.arena_is_optional and self._adapter.steps_aside:
             self._installer.give_up(self._adapter.steps_aside)
             return
-        self._has_given = self._given.load()
-        if self._has_given:
-            opening = self._given.opening
-            if opening is not None and self._first.begin(opening.plan, self._given.plans):
-                return
+        self._given.load()
+        opening = self._given.opening
+        if opening is not None and self._first.begin(opening.plan, self._given.plans):
+            return
         self._record()
 
     def stop(self) -> None:
@@ -151,7 +133,7 @@ class Lifecycle:
         self._catch_up()
         self._engine.end_iteration()
         plan = self._engine.ended_plan if self._first.running or len(self._plans) else -1
-        grown, stretched = self._engine.take_grown(), self._engine.take_stretched() > 0
+        grown = self._engine.take_grown()
         phase = self.state.phase
         statistics = self.collector.count(phase, plan)
         if phase is Phase.BYPASS:
@@ -164,7 +146,7 @@ class Lifecycle:
         if self._first.running:
             self._after_first(statistics)
         elif phase is Phase.REPLAY:
-            self._after_replay(statistics, complete, grown, stretched)
+            self._after_replay(statistics, complete, grown)
         elif phase is Phase.BACKOFF:
             self._after_pause()
         elif complete:
@@ -180,7 +162,6 @@ class Lifecycle:
         if not passed.iterations:
             return
         if self.state.phase is Phase.REPLAY:
-            self._rule.passed(passed.iterations)
             self._growth.forget()
         else:
             self._rule.served_by_windows(passed.moved, passed.iterations)
@@ -188,97 +169,71 @@ class Lifecycle:
 
     # --- RECORD ---------------------------------------------------------------------------------
 
-    def _record(self, iterations: int = 0) -> None:
+    def _record(self, length: int = 0) -> None:
         """Record anew. Plans that a program has departed from go on serving meanwhile.
 
         Args:
-            iterations: how many at most; 0: as many as usual.
+            length: how many iterations at most; 0: as many as usual.
         """
         self.state.phase = Phase.RECORD
-        self._to_record = iterations or self._usual
-        self._served = self._requested = 0
-        self._latest.clear()
         if not len(self._plans):
             self._rule.begin()
         self._recorder.start(
-            self.collector.iterations, has_plans=len(self._plans) > 0, tags=not self._has_given
+            self.collector.iterations,
+            has_plans=len(self._plans) > 0,
+            length=length,
+            tags=not self._given.pending,
         )
 
     def _after_recorded(self, statistics: IterationStatistics) -> None:
         if self._engine.recording_truncated:
             self._installer.give_up("an iteration has more requests than can be recorded")
             return
-        self._recorder.next()
-        self._served += statistics.bytes_hit
-        self._requested += statistics.bytes_requested
-        self._latest.append((statistics.requests, statistics.bytes_requested))
-        last = self._recorder.comparable >= self._to_record
-        if self._has_given:
-            latest = split(self._engine.events())[-1]
-            if self._given.fit(latest):
-                self._has_given = False
-                self._installer.opening = self._given.opening
-                self._replay(self._given.plans, 0)
-                return
-            if not last:
-                return
-            self._has_given = False
+        self._recorder.next(statistics)
+        last = self._recorder.is_complete
+        if self._given.pending and not self._try_given(last):
+            return
+        if last and not self._recorder.requested:
+            self._installer.give_up("the iterations allocate nothing on this device")
+        elif last or self._finder.may_find_early:
+            decision = self._finder.find(last)
+            if decision is not None:
+                self._follow(decision)
+
+    def _try_given(self, last: bool) -> bool:
+        """Replay the plans given if they fit; return whether they were refused."""
+        latest = split(self._engine.events())[-1]
+        if self._given.fit(latest):
+            self._installer.opening = self._given.opening
+            self._replay(self._given.plans, 0)
+        elif last:
             self._given.refuse(latest)
             self._installer.opening = None  # it is of another program
-        if last and not self._requested:
-            self._installer.give_up("the iterations allocate nothing on this device")
-        elif last or self._may_look_early:
-            self._look(last)
+            return True
+        return False
 
-    @property
-    def _may_look_early(self) -> bool:
-        """Whether a recording may show enough before it has its full length.
-
-        With pages only where the latest iterations have made as many requests of as many bytes. It
-        shows too little while plans serve, or where it is long because structures take turns.
-        """
-        if len(self._plans) or self._to_record > self._options.max_record_iterations:
-            return False
-        if not self._adapter.pages:
-            return self._recorder.iterations > heuristics.current.followers
-        return len(self._latest) == self._latest.maxlen and len(set(self._latest)) == 1
-
-    def _look(self, last: bool) -> None:
-        """Look at a recording, which is the longest that there is going to be if it is `last`."""
-        iterations, known = split(self._engine.events()), self._plans.all
-        unpaid = self._rule.unpaid()
-        found = [] if self._saves_more else find_repeated(iterations)
-        if not found and (self._saves_more or not unpaid):
-            found = find_all(iterations)  # at several lengths, or in turn
-        if not last:
-            found = [one for one in found if one.followers >= heuristics.current.followers]
-        new = [one for one in found if not is_planned(known, iterations[one.reference])]
-        if new:
-            self._plan(iterations, new)
-        elif last and not known and self._needs_any_plan:
-            self._plan_anyway(iterations)
-        elif last:
-            reason = unpaid or "its iterations do not repeat"
-            self._stay_or_back_off("its plans serve too little" if found else reason)
-
-    @property
-    def _saves_more(self) -> bool:
-        """Whether the first iteration is saved, unless it is like the later ones."""
-        return self._options.save_directory is not None or self._options.record_only
-
-    @property
-    def _needs_any_plan(self) -> bool:
-        """Whether a plan is wanted though no two iterations agree."""
-        return self._options.record_only or self._options.budget is not None
-
-    def _stay_or_back_off(self, reason: str) -> None:
-        """Go on with the plans there are, if they serve most of what the program requests."""
-        worthwhile = self._served >= heuristics.current.worthwhile_share * self._requested
-        if len(self._plans) and (worthwhile or self._needs_any_plan):
+    def _follow(self, decision: Decision) -> None:
+        """Act on what a recording has shown."""
+        if decision.plans:
+            self._replay(decision.plans, decision.number)
+            self._installer.save()
+            if decision.warning and self._is_in(Phase.REPLAY):
+                self.state.warn(decision.warning)
+        elif not decision.reason:
+            self._recorder.stop()
+            self.state.phase = Phase.BYPASS
+        elif decision.keeps and self._may_keep_plans:
             self._recorder.stop()
             self.state.phase = Phase.REPLAY
         else:
-            self._back_off(reason)
+            self._back_off(decision.reason)
+
+    @property
+    def _may_keep_plans(self) -> bool:
+        """Whether there are plans that serve enough, or whatever they serve."""
+        return len(self._plans) > 0 and (self._recorder.is_served or self._finder.needs_any_plan)
+
+    # --- BACKOFF --------------------------------------------------------------------------------
 
     def _back_off(self, reason: str) -> None:
         """Record nothing for a while, which is longer each time."""
@@ -305,100 +260,31 @@ class Lifecycle:
         self.collector.passing = Phase.BACKOFF
         self._engine.let_pass(self._backoff.left - 1, again=False, anything=True)
 
-    # --- from a recording to plans --------------------------------------------------------------
-
-    def _plan_anyway(self, iterations: list[Iteration]) -> None:
-        """Plan from what there is, although no two iterations agree."""
-        steady = best_effort(iterations)
-        assert steady is not None
-        recorded = self._recorder.iterations
-        self._plan(iterations, [steady])
-        if self._is_in(Phase.REPLAY):
-            self.state.warn(
-                f"{recorded} iterations were recorded and no two agree "
-                f"({steady.explanation}), so the plan will serve only part of the requests"
-            )
-
-    def _plan(self, iterations: list[Iteration], found: list[Steady]) -> None:
-        """Plan the structures that a recording has shown, and replay if that pays."""
-        tags = self._recorder.tags
-        profiles = [
-            (build_profile(iterations, steady, tags, self._meta_of(steady)), steady)
-            for steady in reversed(found)  # the newest last: its plan is the one that is shown
-        ]
-        profile, steady = profiles[-1]
-        if self._options.record_only:
-            self._first.note(iterations, steady, tags, self._meta_of(steady))
-            self._recorder.stop()
-            self.state.profile, self.state.phase = profile, Phase.BYPASS
-            return
-        useful = [(one, steady) for one, steady in profiles if np.any(one.turns > 0)]
-        if not useful:
-            self.state.profile = profile
-            self._back_off("no block of an iteration is ever freed")
-            return
-        known = self._plans.all
-        if not known:
-            steady = useful[-1][1]
-            self._first.note(iterations, steady, tags, self._meta_of(steady))
-        recorded = Recorded(iterations, useful, known)
-        if not (self._rule.is_wanted or recorded.repeats or recorded.all_found):
-            # Structures in turn: each has to come twice.
-            self._usual = max(
-                self._usual, min(2 * self._usual, heuristics.current.longest_recording)
-            )
-            self._stay_or_back_off("some of its iterations do not repeat")
-            return
-        plans, shown = recorded.plans(self.state.planning, self._keeps_gaps)
-        if not plans:
-            self._back_off("the framework has idle memory for all that an iteration needs")
-            return
-        plans, shown = self._installer.within_limit(plans, shown)
-        self.state.profile, self.state.plan = plans[shown].profile, plans[shown].plan
-        if objection := self._rule.objection(plans, repeats=recorded.repeats):
-            self._stay_or_back_off(objection)
-        else:
-            self._replay(plans, shown)
-            self._installer.save()
-
-    @property
-    def _keeps_gaps(self) -> bool:
-        """Whether plans leave out what the framework has idle memory for, in this process alone."""
-        return self._options.save_directory is None and self._options.budget is None
-
-    def _meta_of(self, steady: Steady) -> ProfileMeta:
-        return self.state.meta({"steady": steady.kind, "found": steady.explanation})
-
     # --- REPLAY ---------------------------------------------------------------------------------
 
-    def _replay(self, plans: list[PlannedProfile], number: int) -> bool:
+    def _replay(self, plans: list[PlannedProfile], number: int) -> None:
         """Serve from these plans; on failure from those so far, or from none."""
         self._recorder.stop()
-        installed = self._installer.install(plans, number)
+        self._installer.install(plans, number)
         if self._is_in(Phase.REPLAY):
             self._engine.trust_plans()
             self._backoff.forget()
-            self._usual = self._options.max_record_iterations
+            self._recorder.forget_length()
             self.state.waits = ""
-        return installed
 
     def _after_first(self, statistics: IterationStatistics) -> None:
         """A saved plan has served the program's first iteration."""
         if self._first.end(statistics):
-            self._has_given = False
+            self._given.pending = False
             self._replay(self._given.plans, 0)
             return
         self._plans.set_aside()
         self._record()
 
     def _after_replay(
-        self,
-        statistics: IterationStatistics,
-        complete: bool,
-        grown: list[tuple[int, int]],
-        stretched: bool,
+        self, statistics: IterationStatistics, complete: bool, grown: list[tuple[int, int]]
     ) -> None:
-        followed = complete and self._judge(statistics, grown, stretched)
+        followed = complete and self._judge(statistics, grown)
         if not self._is_in(Phase.REPLAY):
             return
         if not self._engine.has_arena:  # it was given back, as memory had run out
@@ -406,42 +292,36 @@ class Lifecycle:
         elif complete:
             self._let_pass(statistics, followed)
 
-    def _judge(
-        self, statistics: IterationStatistics, grown: list[tuple[int, int]], stretched: bool
-    ) -> bool:
+    def _judge(self, statistics: IterationStatistics, grown: list[tuple[int, int]]) -> bool:
         """Return whether an iteration followed its plan; if not, do something about it."""
-        plans = self._plans.all
-        if self._rule.costs_more(plans, statistics.pages_moved):
-            pages = PlannedProfile.largest(plans) // PAGE
-            self._back_off(f"its plan has moved {pages:,} pages more than it would without")
-            return False
-        known = statistics.known_rate >= self._options.min_hit_rate
-        if (grown or stretched) and known:
-            # Lengths that rise step by step would be planned at every step.
-            self._growth.count(1)
-            if not self._growth.left:
-                self._growth.begin()
-                self.state.replans += 1
-                self._installer.widen(statistics.plan, grown)
+        is_known = statistics.known_rate >= self._options.min_hit_rate
+        if grown and is_known:
+            self._grow(statistics.plan, grown)
             return False
         self._growth.forget()
         served = statistics.planned_bytes_rate
         if self.state.plan is not None and served < advice.GOOD_SHARE:
             text = advice.while_replaying(self.state.plan, self.state.profile, statistics)
             self._adapter.advise(text)
-        if known and served >= heuristics.current.worthwhile_share:
+        if is_known and served >= heuristics.current.worthwhile_share:
             return True
-        to_record = self._divergence.departed(self.collector.iterations)
-        if not to_record:
-            return False
-        self.state.warn(
-            "iterations do not follow their plan (of the last one's requests "
-            f"{statistics.known_rate:.0%} were expected, and {served:.0%} of its bytes came from "
-            "slots): recording again"
-        )
-        self.state.replans += 1
-        self._record(to_record)
+        if length := self._divergence.departed(self.collector.iterations):
+            self.state.warn(
+                "iterations do not follow their plan (of the last one's requests "
+                f"{statistics.known_rate:.0%} were expected, and {served:.0%} of its bytes came "
+                "from slots): recording again"
+            )
+            self.state.replans += 1
+            self._record(length)
         return False
+
+    def _grow(self, plan: int, grown: list[tuple[int, int]]) -> None:
+        """Plan anew for requests that were larger, but not at every step of a length that rises."""
+        self._growth.count(1)
+        if not self._growth.left:
+            self._growth.begin()
+            self.state.replans += 1
+            self._installer.widen(plan, grown)
 
     def _let_pass(self, statistics: IterationStatistics, followed: bool) -> None:
         """Have iterations that come as planned pass, and those like the last one if that did."""
@@ -449,11 +329,7 @@ class Lifecycle:
             return
         without = statistics.misses["no_arena"] or any(statistics.driver_calls.values())
         self.collector.passing = Phase.REPLAY
-        self._engine.let_pass(
-            _ANY_NUMBER,
-            again=followed and not without,
-            anything=False,
-        )
+        self._engine.let_pass(_ANY_NUMBER, again=followed and not without, anything=False)
 
     def _is_in(self, phase: Phase) -> bool:
         """Whether the session is in this phase, which other parts may have changed."""

@@ -1,5 +1,6 @@
 """Switches recording on and off, and tags one of the recorded iterations."""
 
+from collections import deque
 from contextlib import ExitStack
 from functools import partial
 
@@ -7,10 +8,14 @@ from pgmo import _core
 from pgmo.allocator import heuristics
 from pgmo.allocator.session import advice
 from pgmo.allocator.session.state import SessionState
-from pgmo.allocator.session.statistics import Phase
+from pgmo.allocator.session.statistics import IterationStatistics, Phase
 from pgmo.profiler.tag import Tag
 from pgmo.profiler.tagging import dynamo
 from pgmo.profiler.tagging.tags import Tagger
+
+_MOST_TAGGED = 3
+"""Tagged iterations of one recording. Protects a program that compiles something in each; the usual
+one compiles in its first one or two."""
 
 
 class Recorder:
@@ -21,6 +26,7 @@ class Recorder:
 
     Attributes:
         iterations: recorded so far, in this phase.
+        requested: bytes requested in them.
     """
 
     def __init__(self, state: SessionState) -> None:
@@ -32,19 +38,26 @@ class Recorder:
         self._began = self._tags_from = 0  # iterations of the session
         self._sparing = False
         self._first_is_needed = self._may_tag = False
-        self.iterations = 0
+        self._usual_length = self._length = state.options.max_record_iterations
+        self._served = 0  # bytes from slots
+        # Requests and their bytes in the latest iterations.
+        self._latest: deque[tuple[int, int]] = deque(maxlen=heuristics.current.confirmations + 1)
+        self.iterations = self.requested = 0
 
-    def start(self, iteration: int, *, has_plans: bool, tags: bool = True) -> None:
+    def start(self, iteration: int, *, has_plans: bool, length: int = 0, tags: bool = True) -> None:
         """Forget what was recorded and begin anew.
 
         Args:
             iteration: of the session, that comes next.
             has_plans: whether the program is served meanwhile.
+            length: how many iterations to record at most; 0: as many as usual.
             tags: whether an iteration may be tagged, which adds requests of its own and takes
                 several times as long.
         """
         self._end_tags()
-        self.iterations = 0
+        self._length = length or self._usual_length
+        self.iterations = self.requested = self._served = 0
+        self._latest.clear()
         self._began = iteration
         self._may_tag = tags and not has_plans and iteration >= self._tags_from
         options = self._state.options
@@ -57,18 +70,48 @@ class Recorder:
             self._state.adapter.advise(advice.while_recording(pages=self._state.adapter.pages))
         self._engine.start_recording()
 
-    def next(self) -> None:
+    def next(self, statistics: IterationStatistics) -> None:
         """Count an iteration that has been recorded."""
         self.iterations += 1
+        self._served += statistics.bytes_hit
+        self.requested += statistics.bytes_requested
+        self._latest.append((statistics.requests, statistics.bytes_requested))
         if self._tagged:
             self._tags_from = self._began + heuristics.current.longest_backoff
         self._tagging.close()
         self._start_tags()
 
     @property
-    def comparable(self) -> int:
-        """How many of the recorded iterations have no requests of a tagger's own."""
-        return self.iterations - min(self._tagged, self.iterations)
+    def is_complete(self) -> bool:
+        """Whether the recording has its full length, without iterations that are tagged.
+
+        These have requests of the tagger's own.
+        """
+        return self.iterations - min(self._tagged, self.iterations) >= self._length
+
+    @property
+    def is_lengthened(self) -> bool:
+        """Whether the recording is longer than the user asked for."""
+        return self._length > self._state.options.max_record_iterations
+
+    @property
+    def is_steady(self) -> bool:
+        """Whether the latest iterations have made as many requests of as many bytes."""
+        return len(self._latest) == self._latest.maxlen and len(set(self._latest)) == 1
+
+    @property
+    def is_served(self) -> bool:
+        """Whether plans have served enough of what was requested meanwhile to be kept."""
+        return self._served >= heuristics.current.worthwhile_share * self.requested
+
+    def lengthen(self) -> None:
+        """Have the next recordings be twice as long, up to a limit."""
+        doubled = min(2 * self._usual_length, heuristics.current.longest_recording)
+        self._usual_length = max(self._usual_length, doubled)
+
+    def forget_length(self) -> None:
+        """Have the next recordings be as long as the user asked for."""
+        self._usual_length = self._state.options.max_record_iterations
 
     def stop(self) -> None:
         """Records no more, and forgets."""
@@ -101,7 +144,7 @@ class Recorder:
         wanted = self._state.options.tags and recording and by_torch and dynamo.hidden()
         # One that compiles is not watched to its end, and is unlike those that follow.
         again = self._tagger is not None and self._tagger.compiled
-        due = self._tagged < heuristics.current.most_tagged if again else not self._tagged
+        due = self._tagged < _MOST_TAGGED if again else not self._tagged
         if wanted and due and self.iterations >= int(self._first_is_needed):
             self._tagged += 1
             # An operator of another thread may outlast a tagger, and its tag with it.

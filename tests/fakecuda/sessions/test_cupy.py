@@ -21,7 +21,7 @@ from pgmo.allocator import heuristics
 from workloads import Shape, create
 
 # Else so small a program has no room beside its weights.
-heuristics.use(heuristics.Heuristics(room_share=1))
+heuristics.use(heuristics.Heuristics(price=0))
 
 workload = create("gpt", Shape(batch=4, small=True))
 side = torch.cuda.Stream()

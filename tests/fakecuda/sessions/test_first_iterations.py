@@ -10,7 +10,7 @@ from torch import nn
 from pgmo.rehearsal.control import driver_calls, violations
 from pgmo.allocator import heuristics
 # Plans serve, though they may take a page more than windows would.
-heuristics.use(heuristics.Heuristics(room_share=1))
+heuristics.use(heuristics.Heuristics(price=0))
 torch.cuda.memory.change_current_allocator(pgmo.torch_allocator())
 make = nn.Linear
 def network():

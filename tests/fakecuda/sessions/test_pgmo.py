@@ -14,7 +14,7 @@ from pgmo.allocator import heuristics
 from workloads import Shape, create
 
 # Else so small a program waits for room beside its weights.
-heuristics.use(heuristics.Heuristics(room_share=1))
+heuristics.use(heuristics.Heuristics(price=0))
 workload = create("gpt", Shape(batch=4, small=True))
 def tensors():
     states = (s for state in workload.optimize.state.values() for s in state.values())

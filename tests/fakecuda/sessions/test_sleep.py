@@ -13,7 +13,7 @@ NETWORK = (
     + """
 from pgmo.allocator import heuristics
 # Else so small a program has no room beside its weights.
-heuristics.use(heuristics.Heuristics(room_share=1))
+heuristics.use(heuristics.Heuristics(price=0))
 layers = torch.nn.ModuleList(torch.nn.Linear(1024, 1024, device="cuda") for _ in range(8))
 optimizer = torch.optim.Adam(layers.parameters())
 

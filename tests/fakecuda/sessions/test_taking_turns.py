@@ -16,7 +16,7 @@ from pgmo.allocator import heuristics
 from workloads import Shape, create
 
 # Else so small a program waits for room beside its weights.
-heuristics.use(heuristics.Heuristics(room_share=1))
+heuristics.use(heuristics.Heuristics(price=0))
 BATCHES = (16, 8, 12, 4)
 def build(count):
     return [create("gpt", Shape(batch=batch, small=True)) for batch in BATCHES[:count]]

@@ -56,11 +56,6 @@ Plans plans_for(Random& random, Bytes page, std::int64_t count) {
                   .two_turns = random.chance(0.4) ? 0.04 : 0.0};
   Plans plans;
   for (; count > 0; --count) plans.all.push_back(random_plan(random, style));
-  for (RandomPlan& plan : plans.all) {
-    for (PlannedRequest& row : plan.rows) {
-      if (row.varying && random.chance(0.6)) row.shorter = random.between(1, row.bytes);
-    }
-  }
   plans.layout = lay_out(random, plans.all, style);
   if (random.chance(0.8)) give_room(plans.all, plans.layout, 3);
   plans.sizes = style.sizes;
@@ -101,7 +96,6 @@ class Episode {
     seen_.surrenders += all.surrenders;
     seen_.arranged += all.arranged;
     seen_.hand_overs += all.hand_overs;
-    seen_.stretched += ground_.engine().take_stretched();
     seen_.retracted += ground_.engine().statistics().counters.retracted_bytes;
     ground_.finish();
   }
@@ -251,7 +245,6 @@ class Crowd {
       threads.emplace_back([this, number] { work(number); });
     }
     for (std::thread& thread : threads) thread.join();
-    seen_.stretched += ground_.engine().take_stretched();
     ground_.finish();
   }
 

@@ -118,41 +118,6 @@ TEST(who_departed_from_a_plan_gets_no_new_pages_for_its_slots_until_it_is_follow
   CHECK(f.engine.statistics().counters.hits > slots);
 }
 
-TEST(a_plan_grows_with_the_first_request_that_is_larger_than_its_slot) {
-  Paged f(1000);
-  PlannedRequest first = varying(2 * f.page, 2, 0);
-  PlannedRequest second = varying(4 * f.page, 3, 2 * f.page);
-  first.shorter = f.page;
-  second.shorter = f.page;  // grows with the square
-  const std::vector<PlannedRequest> rows = {first, second, slot(f.page, 3, 6 * f.page)};
-  const pgmo_arena arena = f.engine.reserve_arena(f.space, 100 * f.page, kPagesStream);
-  f.engine.add_arena(kStream, 0, arena);
-  static constexpr std::uint64_t kStreamNumbers[] = {kStream};
-  f.engine.add_plan(rows, {kStreamNumbers, 1}, 100 * f.page, 1);
-  f.engine.start_serving();
-  const auto iterate = [&](Bytes length) {
-    const Bytes sizes[] = {length * f.page, length * length * f.page, f.page};
-    std::vector<void*> held;
-    for (const Bytes size : sizes) held.push_back(f.request(size));
-    for (void* block : held) f.free(block);
-    f.engine.end_iteration();
-  };
-  iterate(2);
-  CHECK_EQ(f.engine.take_stretched(), 0u);
-  iterate(3);  // all of it from slots
-  CHECK_EQ(f.engine.take_stretched(), 1u);
-  CHECK_EQ(f.engine.statistics().counters.hits, 6u);
-  CHECK_EQ(f.engine.statistics().counters.requests, 6u);
-  iterate(3);
-  CHECK_EQ(f.engine.take_stretched(), 0u);
-  iterate(20);  // beyond the addresses
-  CHECK_EQ(f.engine.take_stretched(), 0u);
-  for (int times = 0; times < 4; ++times) iterate(2);  // departed from, and followed again
-  const std::uint64_t hits = f.engine.statistics().counters.hits;
-  iterate(2);
-  CHECK_EQ(f.engine.statistics().counters.hits, hits + 3);
-}
-
 int main(int argc, char** argv) {
   return pgmo::test::run_all(argc, argv);
 }

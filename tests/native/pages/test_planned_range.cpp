@@ -10,7 +10,6 @@ using pages::Address;
 using pages::Extent;
 using pages::PlannedRange;
 using pages::Space;
-using pages::Thrift;
 
 TEST(a_plan_asks_for_pages_where_slots_are_and_then_for_nothing) {
   PagesFixture f;
@@ -69,7 +68,7 @@ struct LargerThanItsLoad {
 
   PretendedDevice device;
   Owner owner;
-  Space space{device, {}, {.missing_patience = 2}};
+  Space space{device, {}, {.confirmations = 1}};
   Bytes slot;
   PlannedRange* range;
 };
@@ -132,12 +131,11 @@ TEST(who_is_frugal_wastes_no_pages) {
   };
   CHECK(space.occupy(*range, range->where(), 1));
   space.vacate(*range, range->where(), 1);
-  CHECK(space.occupy(*range, apart(0), 1, Thrift::kCalls));  // a few may
-  CHECK(space.occupy(*range, apart(1), 1, Thrift::kCalls));
-  CHECK(!space.occupy(*range, apart(2), 1, Thrift::kCalls));
+  CHECK(space.occupy(*range, apart(0), 1, true));  // as many pages as a slot has ends
+  CHECK(!space.occupy(*range, apart(1), 1, true));
   const Extent full{base + static_cast<Address>(f.pages(20)), f.pages(9)};
-  CHECK(space.occupy(*range, full, 1, Thrift::kCalls));
-  CHECK(space.occupy(*range, apart(2), 1));
+  CHECK(space.occupy(*range, full, 1, true));
+  CHECK(space.occupy(*range, apart(1), 1));
 }
 
 TEST(who_is_frugal_makes_no_calls) {
@@ -146,11 +144,11 @@ TEST(who_is_frugal_makes_no_calls) {
   Owner owner;
   PlannedRange* range = space.reserve_range(f.pages(4), 0, owner);
   const Extent slot{range->where().address, f.pages(2)};
-  CHECK(!space.occupy(*range, slot, 1, Thrift::kCalls));
+  CHECK(!space.occupy(*range, slot, 1, true));
   CHECK_EQ(space.statistics().maps, 0u);
   CHECK(space.occupy(*range, slot, 1));
   space.vacate(*range, slot, 1);
-  CHECK(space.occupy(*range, slot, 1, Thrift::kCalls));
+  CHECK(space.occupy(*range, slot, 1, true));
 }
 
 TEST(what_was_needed_while_slots_were_refused_goes_back) {

@@ -11,8 +11,9 @@ using namespace pgmo::test;
 
 TEST(a_number_is_no_tensor_at_another_size) {
   ReplayerFixture f({varying(100'000, 2, 0), slot(30'000, 2, 200'000)});
-  CHECK_EQ(f.serve(100'000 / kDefaults.most_shrinkage - 1), kUnplanned);
-  CHECK_EQ(f.serve(100'000 / kDefaults.most_shrinkage), 0);
+  const Bytes least = 100'000 / (kDefaults.length_ratio * kDefaults.length_ratio);
+  CHECK_EQ(f.serve(least - 1), kUnplanned);
+  CHECK_EQ(f.serve(least), 0);
   CHECK_EQ(f.serve(30'000), 200'000);
 }
 
@@ -128,14 +129,6 @@ TEST(what_grows_with_the_square_has_its_slot_at_a_tenth_of_the_length) {
   CHECK_EQ(f.serve(2'000), 0);
   CHECK_EQ(f.serve(40'000), 200'000);
   CHECK_EQ(f.serve(30), 600'000);
-}
-
-TEST(an_earlier_request_that_was_too_large_is_forgotten) {
-  ReplayerFixture f({varying(100, 2, 0), varying(200, 2, 1000)});
-  CHECK_EQ(f.serve(101), kUnplanned);
-  CHECK_EQ(f.replayer.too_large(), SlotIndex{0});
-  CHECK_EQ(f.serve(90'000), kUnplanned);
-  CHECK_EQ(f.replayer.too_large(), kNoSlot);
 }
 
 int main(int argc, char** argv) {

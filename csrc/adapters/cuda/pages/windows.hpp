@@ -77,12 +77,13 @@ bool gathers_stacks(CUDAAllocator* upstream) {
 }
 
 // The same before the pages grow, once there is enough of it: DDP lets go of its first buckets, as
-// large as the model, after an iteration. To empty a cache costs a synchronisation.
+// large as the model, after an iteration. To empty a cache costs a synchronisation, and gives no
+// segment of large blocks back where less than one is unused.
 void trim_cache_beneath(Device& device, CUDAAllocator* upstream) {
   device.trim_due.store(false, std::memory_order_relaxed);
-  constexpr int64_t kWorth = int64_t{32} << 20;
+  constexpr int64_t kLargeSegment = int64_t{20} << 20;  // kLargeBuffer of PyTorch
   const int64_t unused = unused_beneath(device, upstream);
-  if (unused < device.stays_beneath + kWorth) {
+  if (unused < device.stays_beneath + kLargeSegment) {
     device.stays_beneath = std::min(device.stays_beneath.load(), unused);
     return;
   }

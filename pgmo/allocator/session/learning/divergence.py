@@ -43,5 +43,5 @@ class DivergenceCounter:
             return 0
         self._departures = 0
         self._patience *= 2
-        wanted = 2 * interval + heuristics.current.followers + 1
+        wanted = 2 * interval + heuristics.current.confirmations + 1
         return max(self._shortest, min(wanted, heuristics.current.longest_recording))

@@ -70,7 +70,7 @@ class FirstIteration:
         gone on from a checkpoint, so that no state was born; later iterations teach the rest.
         """
         self.running = False
-        return statistics.known_rate >= heuristics.current.same_program_share
+        return statistics.known_rate >= heuristics.current.worthwhile_share
 
     def note(
         self,

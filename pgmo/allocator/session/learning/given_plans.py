@@ -5,6 +5,7 @@ from pathlib import Path
 
 import numpy as np
 
+from pgmo.allocator import heuristics
 from pgmo.allocator.plans.conversions import requests_of
 from pgmo.allocator.plans.directory import PlanDirectory
 from pgmo.allocator.plans.plan_set import PlannedProfile
@@ -17,10 +18,6 @@ from pgmo.profiler.iterations.step_finder import compare
 from pgmo.profiler.recording import Iteration
 from pgmo.world import world
 
-FITS = 0.9
-"""Minimum share of an iteration's requests in a plan that this rank did not save. A plan of FSDP's
-in a world of another size has three quarters of them, the next run of a program 0.97 and more."""
-
 
 class GivenPlans:
     """The plans that `plan=` or `profile=` names.
@@ -31,6 +28,9 @@ class GivenPlans:
     Args:
         state: where the session stands.
         alignment: bytes, of what the device's allocator gives.
+
+    Attributes:
+        pending: whether there are plans that neither serve nor were refused.
     """
 
     def __init__(self, state: SessionState, alignment: int) -> None:
@@ -38,20 +38,22 @@ class GivenPlans:
         self._alignment = alignment
         self._folder = Path()
         self._candidates: list[tuple[Path, Plan]] = []
+        self.pending = False
 
-    def load(self) -> bool:
-        """Reads the plans; returns whether there are any.
+    def load(self) -> None:
+        """Read the plans.
 
         Raises:
             FileError, PlanError: when the plan or profile given cannot be read or replayed.
         """
         named = self._state.options.plan
         if isinstance(named, str | os.PathLike) and os.path.isdir(named):
-            return self._load_directory(Path(named))
+            self.pending = self._load_directory(Path(named))
+            return
         given = load_given(self._state.options, self._alignment)
         if given is not None:
             self._state.plan, self._state.profile = given
-        return given is not None
+        self.pending = given is not None
 
     @property
     def plans(self) -> list[PlannedProfile]:
@@ -68,25 +70,30 @@ class GivenPlans:
         return None if opening is None else PlannedProfile(opening, None)
 
     def fit(self, latest: Iteration) -> bool:
-        """Return whether they may serve, as an iteration has just followed them."""
+        """Return whether they serve from now on, as an iteration has just followed them."""
+        self.pending = not self._fit(latest)
+        return not self.pending
+
+    def _fit(self, latest: Iteration) -> bool:
         plan = self._state.plan
         if plan is not None:
             return compare(requests_of(plan), latest).kind != "none"
         path, best, share = self._best(latest)
-        if share < FITS:
+        if share < heuristics.current.alike_share:
             return False
         self._choose(path, best)
         self._state.notes.append(f"began with {path.name}: it has {share:.1%} of the requests")
         return True
 
     def refuse(self, latest: Iteration) -> None:
-        """Notes that none is this program's."""
+        """Note that none is this program's."""
+        self.pending = False
         plan = self._state.plan
         if plan is None:
             share = self._best(latest)[-1]
             self._state.notes.append(
                 f"no plan in {self._folder} fits: the best of {len(self._candidates)} has "
-                f"{share:.1%} of the requests, and {FITS:.0%} "
+                f"{share:.1%} of the requests, and {heuristics.current.alike_share:.0%} "
                 "are needed; making a new one"
             )
             return

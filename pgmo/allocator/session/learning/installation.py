@@ -12,10 +12,8 @@ behind each other. Where lengths vary or structures take turns, each departure f
 pages out of the arena, and the next iteration moves them back; windows may move fewer. So such a
 plan pays only once windows have moved as many pages during one recording, as rent is paid before a
 house is bought.
-Nothing is compared or planned before. A plan that has moved twice its pages more than windows would
-have is removed, and the next one has to wait for twice as many moves. So neither choice costs more
-than a small multiple of the better one (Karlin, Manasse, Rudolph and Sleator, "Competitive snoopy
-caching", Algorithmica 3, 1988, section 2).
+Nothing is compared or planned before. After a plan that was removed, because it served too little,
+the next one has to wait for twice as many moves.
 """
 
 import numpy as np
@@ -39,8 +37,7 @@ class InstallationRule:
     Attributes:
         moved: pages that windows have mapped at another address since recording began.
         iterations: how many iterations that took.
-        excess: pages that plans have moved beyond what windows would have moved.
-        removed: how often plans were removed, for that or because they served too little.
+        removed: how often plans were removed, because they served too little.
     """
 
     def __init__(self, state: SessionState) -> None:
@@ -48,7 +45,6 @@ class InstallationRule:
         self._engine = state.adapter.engine
         self.moved = 0
         self.iterations = 0
-        self.excess = 0.0
         self.removed = 0
 
     def begin(self) -> None:
@@ -65,28 +61,10 @@ class InstallationRule:
         self.moved += moved
         self.iterations += iterations
 
-    def costs_more(self, plans: list[PlannedProfile], moved: int) -> bool:
-        """Add an iteration that plans served; return whether they move too many pages.
-
-        Args:
-            plans: those that serve.
-            moved: pages that were mapped at another address in it.
-        """
-        self.excess += moved
-        self.passed(1)
-        most = heuristics.current.most_excess * PlannedProfile.largest(plans) / PAGE
-        return not self.is_wanted and self.excess > most
-
     def remove(self) -> None:
         """Note that plans were removed: the next ones have to wait for twice as many moves."""
         self.removed += 1
-        self.excess = 0.0
         self.begin()
-
-    def passed(self, iterations: int) -> None:
-        """Add so many iterations that plans served without a driver call."""
-        usual = self.moved / self.iterations if self.iterations else 0.0
-        self.excess = max(0.0, self.excess - iterations * usual)
 
     def unpaid(self) -> str:
         """Return why a plan does not pay yet, in plain words; "" when it may.
@@ -144,7 +122,7 @@ class InstallationRule:
     def _spare_pages(self) -> int:
         """Return how many pages a plan may add."""
         held = self._engine.statistics()["peak_pages_held"]
-        return -(-int(heuristics.current.room_share * held) // PAGE)
+        return -(-int(heuristics.current.spare_share * held) // PAGE)
 
 
 def _pages_of(plan: Plan) -> int:

@@ -26,7 +26,9 @@ from pgmo.profiler.recording import Iteration
 
 @dataclass(frozen=True, eq=False)
 class Structure:
-    """The iterations of a program that differ in lengths alone.
+    """Iterations of a program that differ in lengths alone, until they are planned.
+
+    A profile does not have what else replay has to know of them.
 
     Args:
         profile: of all of them.
@@ -69,71 +71,65 @@ class Structure:
         return PlannedProfile(plan, self.profile, self.family, self.load)
 
 
-@dataclass(frozen=True, eq=False)
-class Recorded:
-    """What has been recorded, and what was known before.
+def all_repeat(iterations: Sequence[Iteration], newest: Steady) -> bool:
+    """Return whether all iterations since the first of the newest structure made its requests."""
+    return newest.kind == "exact" and all(
+        index in newest.rows for index in range(newest.reference, len(iterations))
+    )
+
+
+def all_found(
+    iterations: Sequence[Iteration], found: Sequence[Steady], known: Sequence[PlannedProfile]
+) -> bool:
+    """Return whether all iterations since the first of any structure are of one, or planned."""
+    first = min(steady.reference for steady in found)
+    return all(
+        any(index in steady.rows for steady in found) or is_planned(known, iterations[index])
+        for index in range(first, len(iterations))
+    )
+
+
+def plan_all(
+    iterations: Sequence[Iteration],
+    found: Sequence[tuple[Profile, Steady]],
+    known: Sequence[PlannedProfile],
+    planning: PlanningOptions,
+    *,
+    keeps_gaps: bool,
+) -> tuple[list[PlannedProfile], int]:
+    """Return all plans that there are now, and the number of that of the newest structure.
 
     Args:
-        iterations: all of them.
+        iterations: that were recorded.
         found: structures that repeat, the newest last, and the profile of each.
         known: plans that there are.
+        planning: how to plan.
+        keeps_gaps: whether requests that the framework has idle memory for get no slot.
+
+    Returns:
+        No plans where no request gets a slot.
     """
-
-    iterations: Sequence[Iteration]
-    found: Sequence[tuple[Profile, Steady]]
-    known: Sequence[PlannedProfile]
-
-    @property
-    def repeats(self) -> bool:
-        """Whether all iterations since the first of the newest structure made its requests."""
-        newest = self.found[-1][1]
-        return newest.kind == "exact" and all(
-            index in newest.rows for index in range(newest.reference, len(self.iterations))
+    same = all_repeat(iterations, found[-1][1])
+    if same and not known:
+        found = found[-1:]  # what came before was the beginning, which does not come again
+    structures, shown = [Structure.of(planned) for planned in known], 0
+    for profile, steady in found:
+        requests = iterations[steady.reference]
+        newest = Structure(
+            profile,
+            requests,
+            families_of(iterations, steady),
+            shorter_of(iterations, steady, profile),
+            in_gap=requests.in_gap if same and keeps_gaps else None,
         )
-
-    @property
-    def all_found(self) -> bool:
-        """Whether all iterations since the first of any structure are of one, or planned."""
-        first = min(steady.reference for _, steady in self.found)
-        return all(
-            any(index in steady.rows for _, steady in self.found)
-            or is_planned(self.known, self.iterations[index])
-            for index in range(first, len(self.iterations))
-        )
-
-    def plans(
-        self, planning: PlanningOptions, keeps_gaps: bool
-    ) -> tuple[list[PlannedProfile], int]:
-        """Return all plans that there are now, and the number of that of the newest structure.
-
-        Args:
-            planning: how to plan.
-            keeps_gaps: whether requests that the framework has idle memory for get no slot.
-
-        Returns:
-            No plans where no request gets a slot.
-        """
-        found, same = self.found, self.repeats
-        if same and not self.known:
-            found = found[-1:]  # what came before was the beginning, which does not come again
-        structures, shown = [Structure.of(planned) for planned in self.known], 0
-        for profile, steady in found:
-            requests = self.iterations[steady.reference]
-            newest = Structure(
-                profile,
-                requests,
-                families_of(self.iterations, steady),
-                shorter_of(self.iterations, steady, profile),
-                in_gap=requests.in_gap if same and keeps_gaps else None,
-            )
-            for one in (*shorter_members(self.iterations, steady, profile), newest):
-                structures, shown = merge(structures, one)
-        plans = [structure.planned(planning) for structure in structures]
-        # Without an arena: the framework has idle memory for all of it.
-        with_arena = [planned for planned in plans if planned.plan.arena]
-        newest_plan = plans[shown]
-        number = with_arena.index(newest_plan) if newest_plan in with_arena else 0
-        return with_arena, number
+        for one in (*shorter_members(iterations, steady, profile), newest):
+            structures, shown = merge(structures, one)
+    plans = [structure.planned(planning) for structure in structures]
+    # Without an arena: the framework has idle memory for all of it.
+    with_arena = [planned for planned in plans if planned.plan.arena]
+    newest_plan = plans[shown]
+    number = with_arena.index(newest_plan) if newest_plan in with_arena else 0
+    return with_arena, number
 
 
 def is_planned(plans: Sequence[PlannedProfile], reference: Iteration) -> bool:
@@ -209,7 +205,7 @@ def _is_known_by_length(
     before, after = known[rows[paired]], size[paired]
     differs = before != after
     before, after = before[differs], after[differs]
-    far = np.maximum(before, after) > heuristics.current.far_apart * np.minimum(before, after)
+    far = np.maximum(before, after) > heuristics.current.length_ratio * np.minimum(before, after)
     return 2 * int(far.sum()) <= len(far)
 
 

@@ -157,7 +157,7 @@ class Turns:
         return True
 
     def _has_waited(self, me: threading.Thread) -> bool:
-        return self._calls[me] >= heuristics.current.turn_patience
+        return self._calls[me] >= heuristics.current.shortest_wait
 
     def _follow(self, me: threading.Thread) -> None:
         self._owner = me

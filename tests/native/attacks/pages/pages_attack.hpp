@@ -24,12 +24,12 @@ inline pages::DeviceProperties random_properties(Random& random, const FakeDevic
 inline Heuristics random_heuristics(Random& random, const FakeDevice& device) {
   Heuristics heuristics = heuristics_for(device);
   if (random.chance(0.2)) heuristics.small_block = 1;
-  if (random.chance(0.2)) heuristics.slot_waste = 1;
+  if (random.chance(0.2)) heuristics.spare_share = 1;
   heuristics.stale_mappings =
       static_cast<std::size_t>(random.chance(0.5) ? 0 : random.between(1, 400));
   heuristics.freed_per_event = device.page() * random.between(1, 100);
-  heuristics.missing_patience = static_cast<int>(random.between(0, 4));
-  if (random.chance(0.2)) heuristics.few_pages = 0;
+  heuristics.confirmations = static_cast<int>(random.between(0, 3));
+  if (random.chance(0.2)) heuristics.spare_share = 0;
   if (random.chance(0.2)) heuristics.most_arrangements = static_cast<int>(random.between(0, 8));
   return heuristics;
 }

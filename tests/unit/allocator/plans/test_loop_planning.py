@@ -67,5 +67,5 @@ def test_the_order_of_streams_alone_is_no_reason_to_search(monkeypatch):
     )
     made = make_plan(profile, PlanningOptions(effort="fast", alignment=512))
     assert made.arena == 2 << 20
-    assert made.gap > Heuristics().search_gap
+    assert made.gap > Heuristics().spare_share
     assert len(calls) == 1

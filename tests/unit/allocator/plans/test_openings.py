@@ -72,22 +72,17 @@ def test_the_recording_itself_where_nothing_is_like_it():
 
 
 def test_what_comes_only_once_and_dies_is_known_but_has_no_slot():
-    steady = plan(
-        Profile.from_columns(size=[64, 96, 32, 48, 80], start=range(5), end=[5] * 5, ticks=5)
-    )
-    recorded = plan(
-        Profile.from_columns(
-            size=[64, 1000, 96, 500, 32, 48, 80],
-            start=range(7),
-            end=[7, 2, 7, NEVER, 7, 7, 7],
-            ticks=7,
-        )
-    )
+    rest = [32, 48, 80, 16, 24, 40, 56, 72]
+    size = [64, 96, *rest]
+    steady = plan(Profile.from_columns(size=size, start=range(10), end=[10] * 10, ticks=10))
+    size = [64, 1000, 96, 500, *rest]
+    end = [12, 2, 12, NEVER] + [12] * 8
+    recorded = plan(Profile.from_columns(size=size, start=range(12), end=end, ticks=12))
     (made,) = openings(recorded, [steady])
-    assert made.size.tolist() == [64, 1000, 96, 500, 32, 48, 80]
+    assert made.size.tolist() == size
     assert made.offset[[1, 3]].tolist() == [UNPLANNED] * 2
-    assert made.shared.tolist() == [False, True] + [False] * 5
-    assert (made.end == NEVER).tolist() == [False] * 3 + [True] + [False] * 3
+    assert np.flatnonzero(made.shared).tolist() == [1]
+    assert np.flatnonzero(made.end == NEVER).tolist() == [3]
     validate(made)
 
 

@@ -38,9 +38,9 @@ def test_pages_beyond_what_windows_held_are_an_objection():
     assert text.startswith("beside what lives, its arena would take 2 pages more")
 
 
-def test_three_in_a_thousand_may_be_added():
-    assert rule(occupied=993, held=1000).objection([planned(10 * PAGE)], repeats=True) == ""
-    assert rule(occupied=995, held=1000).objection([planned(10 * PAGE)], repeats=True)
+def test_five_in_a_thousand_may_be_added():
+    assert rule(occupied=995, held=1000).objection([planned(10 * PAGE)], repeats=True) == ""
+    assert rule(occupied=997, held=1000).objection([planned(10 * PAGE)], repeats=True)
 
 
 def test_windows_that_move_pages_all_the_time_justify_some_more():
@@ -74,23 +74,13 @@ def test_a_plan_that_is_wanted_in_any_case_pays(wanted):
     assert one.objection([planned(10 * PAGE)], repeats=False) == ""
 
 
-def test_a_plan_that_moves_more_pages_than_windows_is_removed():
+def test_after_a_plan_that_was_removed_windows_have_to_move_twice_as_many_pages():
     one, plans = rule(occupied=90, held=100), [planned(10 * PAGE)]
-    one.served_by_windows(1)
-    assert not one.costs_more(plans, 10)  # those that come to it
-    assert not one.costs_more(plans, 10)
-    assert one.costs_more(plans, 4)
     one.remove()
     one.served_by_windows(19)
-    assert "only 19 pages" in one.objection(plans, repeats=True)  # twice as many as before
+    assert "only 19 pages" in one.objection(plans, repeats=True)
     one.served_by_windows(1)
     assert one.objection(plans, repeats=True) == ""
-
-
-def test_a_plan_that_moves_no_more_than_windows_stays():
-    one = rule(held=100)
-    one.served_by_windows(3)
-    assert not any(one.costs_more([planned(PAGE)], 3) for _ in range(100))
 
 
 def test_sessions_that_take_turns_share_their_arenas():

@@ -10,7 +10,7 @@ from pgmo.allocator import heuristics
 from pgmo.allocator.session.threads.turns import BESIDE, Turns
 from pgmo.errors import SessionError
 
-PATIENCE = heuristics.Heuristics().turn_patience
+PATIENCE = heuristics.Heuristics().shortest_wait
 
 
 class Worker:
