@@ -150,7 +150,8 @@ bool Pairing::agrees(Place place) const noexcept {
 bool Pairing::may_pair(Place place) const noexcept {
   if (a_.stream[place.a] != b_.stream[place.b]) return false;
   const auto [smaller, larger] = std::minmax(a_.size[place.a], b_.size[place.b]);
-  return larger / heuristics_.most_shrinkage <= smaller;
+  const Bytes ratio = heuristics_.length_ratio;
+  return larger / (ratio * ratio) <= smaller;  // as replay has it
 }
 
 void Pairing::fill_gaps(std::span<std::int64_t> row) const noexcept {
