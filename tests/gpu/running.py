@@ -19,8 +19,8 @@ import torch
 from pgmo.allocator import heuristics
 from tests.gpu.device import STUB
 
-# Plans for programs as small as these may need some pages more than windows.
-heuristics.use(heuristics.Heuristics(room_share=1))
+# Programs as small as these are planned at once, whatever pages windows have moved.
+heuristics.use(heuristics.Heuristics(price=0))
 
 ITERATIONS = 14
 """A session records four or five, so that most are replayed."""
