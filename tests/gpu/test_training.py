@@ -19,10 +19,12 @@ def test_bit_identical_from_record_through_replay(network):
     with pgmo.optimize(device="cuda") as session:
         under_pgmo = run(network, session)
     assert_same(plain, under_pgmo)
-    # An arena above its load may lack pages, and what waits for one has no slot: cuDNN's LSTM has a
-    # plan that is proven best at a fifth above.
-    assert_replayed(session, 0.99 if session.plan.gap <= 0.01 else 0.8)
-    assert session.plan.gap <= 0.01 or session.plan.optimal
+    # An arena above its load lacks pages at first, and what waits for one has no slot: cuDNN's LSTM
+    # has a plan that is proven best at a fifth above.
+    if session.plan.gap <= 0.01:
+        assert_replayed(session)
+    else:
+        assert session.plan.optimal
 
 
 @NETWORKS
