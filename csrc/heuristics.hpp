@@ -17,8 +17,8 @@ namespace pgmo {
 struct Heuristics {
   // --- recording ---
 
-  // Iterations that confirm what one has shown, before it counts: that a structure repeats, that
-  // its plan is followed again, or that a plan lacks pages.
+  // Further iterations that must agree with the first before the session acts on it: that a
+  // structure repeats, that its plan is followed again, or that a plan lacks pages.
   // Unit: iterations. Reason: they show what is freed later, one alone may be an exception, and
   // some pages that idle elsewhere come free within two.
   int confirmations = 2;
@@ -29,6 +29,7 @@ struct Heuristics {
   // plans, and one that is not expected is searched so far ahead of the cursor and behind it.
   // Unit: requests, each of which a miss costs a comparison. Reason: with more, a block that is new
   // to the program and stays is more often given the slot of another one, which it holds then.
+  // Recorded iterations are paired with the same limit.
   std::uint32_t look_ahead = 16;
 
   // Maximum ratio of two lengths of one program. While the size of a varying request is not known,

@@ -63,14 +63,15 @@ def run(contender: str, job: Job, budget: Budget) -> Run:
 
 
 def run_planned(job: Job, budget: Budget) -> Run:
-    """Pgmo that loads what another process has saved.
+    """Run pgmo from a plan that another process saved.
 
-    That one is not shown: a plan that is saved serves in any case, not only where it pays.
+    The saving process has no row: a session that saves its plan installs it even where it does not
+    pay.
     """
     with TemporaryDirectory() as folder:
         saving = run("pgmo_saved_plan", replace(job, allocator="pgmo", save=folder), budget)
         plan = Path(folder, f"{job.workload}.pgmoplan")
-        if not plan.exists():
+        if saving.outcome is None or not plan.exists():
             return replace(saving, outcome=None, error=saving.error or "no plan was saved")
         loading = replace(job, allocator="pgmo", plan=str(plan))
         return run("pgmo_saved_plan", loading, budget)

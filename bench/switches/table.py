@@ -22,8 +22,9 @@ def tables(result: Mapping[str, Any]) -> str:
     parts = []
     for without, rows in found.items():
         head = [f"Without {', '.join(f'`{name}`' for name in without)}:"] if without else []
-        nothing = ", ".join(f"`{name}`" for name in worthless(rows)) or "none"
-        parts += [*head, _table(rows), f"Without these nothing gets worse: {nothing}."]
+        parts += [*head, _table(rows)]
+        if names := ", ".join(f"`{name}`" for name in worthless(rows)):
+            parts.append(f"Without these nothing gets worse: {names}.")
     return "\n\n".join(parts)
 
 

@@ -9,12 +9,14 @@
 //
 //   1. Requests under the two cursors are a pair if they agree: they have one token, or the latest
 //      pair of the first one's token was with the second one's.
-//   2. Otherwise a cursor skips up to `look_ahead` requests to one that agrees, if more of the next
-//      requests agree there. Two skipped requests have to gain more than one that agrees, or four
-//      where that iteration has so many more left than the other one.
-//   3. Where neither does, they are a pair of two sizes, unless the ratio is out of range.
+//   2. Otherwise a cursor skips up to `look_ahead` requests, to the place where most of the next
+//      requests agree. Each skipped request costs half an agreement, or a quarter if that
+//      iteration has at least so many more requests left than the other.
+//   3. Where neither does, they are a pair of two sizes. If the ratio of sizes is out of range,
+//   they
+//      are paired only where both iterations have as many requests left between two pairs.
 //   4. Both cursors go on at the next anchor: three requests in a row that each iteration makes
-//      once. An anchor's place differs by no more than the lengths of the iterations do, and
+//      once. The two places of an anchor differ by at most the difference in length plus
 //      `look_ahead`.
 //
 // What is left between two pairs is paired in order where both have as many. Sizes of one shape may

@@ -210,13 +210,6 @@ void bind_engine(py::module_& module) {
           "last "
           "call.")
       .def(
-          "planned_sizes",
-          [](Engine& engine, Engine::PlanId plan) {
-            const std::vector<Bytes> sizes = engine.planned_sizes(plan);
-            return Column<Bytes>(static_cast<py::ssize_t>(sizes.size()), sizes.data());
-          },
-          py::arg("plan"), "Sizes in bytes that a plan has slots for, shape (requests,).")
-      .def(
           "attach_arena",
           [](Engine& engine, std::uintptr_t base, std::size_t bytes, std::uintptr_t give_back,
              std::uintptr_t context) {

@@ -110,9 +110,6 @@ class Engine final : private pages::RangeOwner {
   void remove_plans();
   std::vector<Grown> take_grown();
 
-  // The sizes that a plan has slots for, by request.
-  std::vector<Bytes> planned_sizes(PlanId plan);
-
   // The new arena serves from now on. The old one goes back when its last block has died. Throws
   // std::invalid_argument, and changes nothing, when it is too small for a plan that is still here.
   void attach_arena(const pgmo_arena& arena);

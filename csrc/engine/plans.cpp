@@ -74,18 +74,6 @@ std::vector<Grown> Engine::take_grown() {
   return replayer_ != nullptr ? plans_[previous_]->take_grown() : std::vector<Grown>{};
 }
 
-std::vector<Bytes> Engine::planned_sizes(PlanId plan) {
-  const Guard guard(lock_);
-  if (plan >= plans_.size()) throw std::invalid_argument("no such plan");
-  const ReplayPlan& planned = plans_[plan]->plan();
-  std::vector<Bytes> sizes;
-  sizes.reserve(planned.requests());
-  for (SlotIndex request = 0; request < planned.requests(); ++request) {
-    sizes.push_back(key_bytes(planned.slot(request).key));
-  }
-  return sizes;
-}
-
 void Engine::check_slots(const ReplayPlan& plan, const Arenas& arenas) const {
   if (plan.arena_bytes() > arenas.extent()) {
     throw std::invalid_argument("the plan needs an arena of " + std::to_string(plan.arena_bytes()) +
@@ -116,7 +104,7 @@ void Engine::choose_plan(RequestKey key) {
   prefix_[requests_so_far_++] = key;
   const std::span<const RequestKey> seen(prefix_.data(), requests_so_far_);
   const int own = replayer_->expects(key) ? replayer_->prefix_score(seen) : -1;
-  // A contradicted plan gives way to any other that fits: the arena is there for all of them. At
+  // Another plan that fits replaces a contradicted one: the arena is there for all of them. At
   // the very first request nothing has been served from the predicted one, so a change costs
   // nothing; later, what it has served is late for the other.
   const int margin = requests_so_far_ == 1 ? 0 : Replayer::kFullScore - 1;

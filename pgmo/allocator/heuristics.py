@@ -26,8 +26,8 @@ class Heuristics:
     # --- recording ---
 
     confirmations: int = 2
-    """Iterations that confirm what one has shown, before it counts: that a structure repeats, that
-    its plan is followed again, or that a plan lacks pages.
+    """Further iterations that must agree with the first before the session acts on it: that a
+    structure repeats, that its plan is followed again, or that a plan lacks pages.
 
     Unit: iterations. Reason: they show what is freed later, one alone may be an exception, and some
     pages that idle elsewhere come free within two.
@@ -40,10 +40,11 @@ class Heuristics:
     """
 
     shortest_wait: int = 4
-    """Iterations until a program that does not repeat is recorded again, twice as many after each
-    further recording; or of another thread in a row, until the session follows that one.
+    """Length of the shortest pause between two recordings of a program that does not repeat. The
+    session also follows another thread after so many of its iterations in a row.
 
-    Unit: iterations. Reason: a program may only be warming up, and a thread may end a few of them.
+    Unit: iterations; pauses double. Reason: a program may only be warming up, and a thread may end
+    a few of them.
     """
 
     longest_backoff: int = 256
@@ -90,7 +91,8 @@ class Heuristics:
     price: float = 1.0
     """Pages that windows have to have moved before a plan for varying lengths serves.
 
-    Unit: multiple of the plan's pages. Reason: to map a plan's pages costs as many calls.
+    Unit: multiple of the pages that are free between two iterations. Reason: a departure from a
+    plan moves about as many.
     """
 
     worthwhile_share: float = 0.5
@@ -118,6 +120,7 @@ class Heuristics:
 
     Unit: requests, each of which a miss costs a comparison. Reason: with more, a block that is new
     to the program and stays is more often given the slot of another one, which it holds then.
+    Recorded iterations are paired with the same limit.
     """
 
     length_ratio: int = 16

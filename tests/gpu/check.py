@@ -28,8 +28,10 @@ TESTS, BENCHES = ROOT / "tests" / "gpu", ROOT / "bench" / "gpu"
 sys.path.insert(0, str(ROOT))
 
 ALL_SECONDS = 525
+"""Seconds for everything."""
+
 BUILD_SECONDS = 240
-"""For everything, and at most for the build, which takes a quarter of a minute on sixteen cores."""
+"""Seconds at most for the build, which takes a quarter of a minute on sixteen cores."""
 
 USUAL_BUILD_SECONDS = 20
 
@@ -58,18 +60,18 @@ KNOWN = {
 """Seconds of the rest, in its order: begun where time is left."""
 
 LEAST_SHARE = 0.6
-"""Of its seconds a part needs so many to be begun."""
+"""Share of its seconds that must be left for a part to start."""
 
 ARGUMENTS = {
     "recompute": ("--ways", "plain", "pgmo", "checkpoint", "activation_memory_budget"),
     "offload": ("--ways", "pgmo, offload"),
 }
 SCRIPTS = {"offload": "recompute"}
-"""Of parts that are named otherwise than their script in bench/gpu."""
+"""Scripts in bench/gpu of parts with another name."""
 
 SHARE = "{seconds}"  # in a command: its share of the time
 GRACE = 6
-"""Seconds that a benchmark is told to end before it is ended."""
+"""Seconds between the time limit passed to a benchmark and the one at which it is killed."""
 
 NOT_BEGUN = 125
 """The exit code of what was left out, which is no failure."""

@@ -6,8 +6,8 @@
 //
 // An iteration that departs from its plan would have both. So pages are lent as soon as both are
 // more than the program ever had alive, for that much it would have without an arena, too. A plan
-// that was made of a single iteration, or made larger as a longer one came, may itself spread over
-// more than that, and is swept some times in an iteration. What is resident is not asked of the
+// for several lengths may itself spread over more than that, and is swept some times in an
+// iteration. What is resident is not asked of the
 // system: it is at most what was served since pages were last returned, and at most what lies below
 // the highest slot. Blocks of which hardly anything is touched count nowhere.
 

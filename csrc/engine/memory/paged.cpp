@@ -229,10 +229,9 @@ bool Engine::counts_all_slots() const noexcept {
   return std::ranges::none_of(ranges_, [](const auto* range) { return range->fully_mapped(); });
 }
 
-// Counts the slots of all ranges again before a plan comes, whose slots they were not settled for.
-// The lock must not be held: the pages call `list_living`. No range is settled before the plan has
-// come: the session makes one call at a time, and `stretching_` keeps `settle_ranges` away from
-// what an allocation does.
+// Counts the slots of all ranges again before a plan is added: the ranges were settled for other
+// plans. The lock must not be held: the pages call `list_living`. No range is settled in between,
+// as the session makes one call at a time; `add_plan` asserts it.
 void Engine::unsettle_ranges() {
   pages::Space* const space = space_.load();
   if (space != nullptr && !space->unsettle(*this)) throw std::bad_alloc();

@@ -72,8 +72,7 @@ class Installer:
     def widen(self, number: int, grown: list[tuple[int, int]]) -> bool:
         """Plan again from the envelope of the sizes seen: section 4 of Sekiyama et al. 2018.
 
-        The engine has made its plan larger where it had room for that, and each slot stayed above
-        those that it was above. The new plan is packed.
+        The new plan has a slot of the largest size seen for each request.
 
         Args:
             number: of the plan.
@@ -84,7 +83,7 @@ class Installer:
         """
         planned = self.plans.all[number]
         profile = planned.profile or planned.plan.profile()
-        size = np.maximum(profile.size, self._engine.planned_sizes(number))
+        size = np.maximum(profile.size, planned.plan.size)
         for request, larger in grown:
             size[request] = max(size[request], larger)
         return self.replan(profile.widened(size), number)

@@ -1,12 +1,12 @@
 """State machine of one session: what the end of each iteration does.
 
                  iterations repeat, and a plan for them pays
-    RECORD ──────────────────────────────────────────────────▶ REPLAY
-     ▲  │ ▲                                                     │  │
-     │  │ └───────── iterations depart from their plans ────────┘  │
-     │  │                                                          │
-     │  └─ nothing repeats, or no plan pays ─▶ BACKOFF ◀───────────┘
-     └──── after a while, longer each time ───────┘     plans serve too little
+    RECORD ────────────────────────────────────────────────────────▶ REPLAY
+     ▲ │ ▲                                                              │
+     │ │ └───────────── iterations depart from their plans ─────────────┘
+     │ │
+     │ └── nothing repeats, no plan pays, or plans serve too little ─▶ BACKOFF
+     └──── after a while, longer each time ───────────────────────────────┘
 
     BYPASS: the session serves nothing any more.    A saved plan starts in REPLAY.
 
@@ -164,7 +164,6 @@ class Lifecycle:
         if self.state.phase is Phase.REPLAY:
             self._growth.forget()
         else:
-            self._rule.served_by_windows(passed.moved, passed.iterations)
             self._backoff.count(passed.iterations)
 
     # --- RECORD ---------------------------------------------------------------------------------
@@ -230,7 +229,7 @@ class Lifecycle:
 
     @property
     def _may_keep_plans(self) -> bool:
-        """Whether there are plans that serve enough, or whatever they serve."""
+        """Whether plans may stay: they serve enough, or the session needs a plan in any case."""
         return len(self._plans) > 0 and (self._recorder.is_served or self._finder.needs_any_plan)
 
     # --- BACKOFF --------------------------------------------------------------------------------

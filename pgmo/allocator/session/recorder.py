@@ -19,7 +19,7 @@ one compiles in its first one or two."""
 
 
 class Recorder:
-    """Recording as a phase of the session, in which nothing is learned before it ends.
+    """Recording of one session: its length, its tags, and what it has shown so far.
 
     Args:
         state: where the session stands.
@@ -114,7 +114,7 @@ class Recorder:
         self._usual_length = self._state.options.max_record_iterations
 
     def stop(self) -> None:
-        """Records no more, and forgets."""
+        """Stop recording and drop what was recorded."""
         self._end_tags()
         if self._sparing:
             self._sparing = False
@@ -133,10 +133,10 @@ class Recorder:
         self._engine.expect_tags(0)
 
     def _start_tags(self) -> None:
-        """Tags one recorded iteration, which slows it down, and adds requests of its own.
+        """Tag one recorded iteration.
 
-        So that one is not planned. It is the first, unless the first is to be saved as it is; and
-        there is none while plans serve, which would not fit it.
+        Tags slow it down and add requests, so it is not planned. It is the first one, or the second
+        if the first is to be saved. None is tagged while plans serve.
         """
         recording = self._state.phase is Phase.RECORD and self._may_tag
         # The tagger looks at modules and operators of torch.

@@ -37,18 +37,15 @@ class Passed:
 
     Args:
         iterations: how many there were.
-        moved: pages that were mapped at another address in them.
         followed: the number of the last iteration that has followed a plan, by plan.
     """
 
     iterations: int = 0
-    moved: int = 0
     followed: dict[int, int] = field(default_factory=dict)
 
     def add(self, statistics: IterationStatistics, times: int, iteration: int) -> None:
         """Add iterations that are all alike; `iteration` is the number of the last one."""
         self.iterations += times
-        self.moved += times * statistics.pages_moved
         self.followed[statistics.plan] = iteration
 
 

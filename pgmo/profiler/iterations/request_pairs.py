@@ -5,8 +5,7 @@
     pairs   | | |   | | | |        one request is missing: another kernel was chosen
 
 The rule is that of replay, with a look at what follows in both: see csrc/alignment/pairing.hpp. An
-edit distance (Myers, or difflib) is lost here: every varying size is a difference, so there are as
-many differences as requests and the time is quadratic.
+edit distance (Myers, difflib) takes quadratic time here, as every varying size is a difference.
 """
 
 import numpy as np
@@ -20,7 +19,7 @@ UNPAIRED = -1
 
 
 def align(reference: Iteration, other: Iteration) -> NDArray[np.int64]:
-    """Finds for each request of `other` the request of `reference` that it corresponds to.
+    """Find for each request of `other` the request of `reference` that it corresponds to.
 
     Args:
         reference: the iteration that gives the ordinals; may be longer or shorter.
@@ -45,7 +44,7 @@ def align(reference: Iteration, other: Iteration) -> NDArray[np.int64]:
 
 
 def _tokens(reference: Iteration, other: Iteration) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Numbers each distinct (size, stream)."""
+    """Number each distinct (size, stream)."""
     _, size = numbered(np.concatenate((reference.size, other.size)))
     _, stream = numbered(np.concatenate((reference.stream, other.stream)))
     _, token = numbered(size * (stream.max(initial=0) + 1) + stream)

@@ -51,15 +51,14 @@ class InstallationRule:
         """Begin to count what windows move: what they have moved before may not come again."""
         self.moved = self.iterations = 0
 
-    def served_by_windows(self, moved: int, iterations: int = 1) -> None:
-        """Add iterations that no plan served.
+    def served_by_windows(self, moved: int) -> None:
+        """Add an iteration that no plan served.
 
         Args:
-            moved: pages that were mapped at another address in them.
-            iterations: how many.
+            moved: pages that were mapped at another address in it.
         """
         self.moved += moved
-        self.iterations += iterations
+        self.iterations += 1
 
     def remove(self) -> None:
         """Note that plans were removed: the next ones have to wait for twice as many moves."""

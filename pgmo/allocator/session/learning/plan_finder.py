@@ -4,8 +4,8 @@
                     │ none                                  │ none
                     └───────────────────────────────────────┴──────────────▶ Decision: a reason
 
-The state machine acts on a decision (`lifecycle.py`). Only `find` plans; nothing here changes what
-serves.
+The state machine acts on a decision (`lifecycle.py`). `PlanFinder.find` does all the planning. It
+notes the profile, the plan and the next recording's length, but installs nothing.
 """
 
 from dataclasses import dataclass, field
@@ -33,7 +33,7 @@ from pgmo.profiler.recording import Iteration, split
 
 @dataclass(frozen=True)
 class Decision:
-    """What to do after a recording: replay these plans, or none, for a reason.
+    """Result of a recording: plans to replay, or the reason why there are none.
 
     Args:
         plans: to replay; empty where there is a reason.
@@ -51,7 +51,7 @@ class Decision:
 
 
 class PlanFinder:
-    """Finds plans in a recording.
+    """Search for plans in a recording.
 
     Args:
         state: of the session; its latest profile and plan are noted there.
@@ -81,8 +81,9 @@ class PlanFinder:
     def may_find_early(self) -> bool:
         """Whether a recording may show enough before it has its full length.
 
-        With pages only where the latest iterations have made as many requests of as many bytes. It
-        shows too little while plans serve, or where it is long because structures take turns.
+        With pages, the latest iterations must have made equally many requests of equally many
+        bytes. False while plans serve, and for a lengthened recording, which waits for structures
+        that take turns.
         """
         if len(self._installer.plans) or self._recorder.is_lengthened:
             return False
@@ -96,7 +97,7 @@ class PlanFinder:
         return self._options.record_only or self._options.budget is not None
 
     def find(self, last: bool) -> Decision | None:
-        """Look at the recording.
+        """Return what the recording shows: plans to replay, or a reason for none.
 
         Args:
             last: whether it is the longest that there is going to be.

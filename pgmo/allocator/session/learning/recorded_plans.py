@@ -28,7 +28,7 @@ from pgmo.profiler.recording import Iteration
 class Structure:
     """Iterations of a program that differ in lengths alone, until they are planned.
 
-    A profile does not have what else replay has to know of them.
+    Holds what replay needs beside the profile: families and the sizes of a shorter iteration.
 
     Args:
         profile: of all of them.
@@ -66,7 +66,7 @@ class Structure:
             profile = replace(profile, shared=profile.shared | self.in_gap)
         plan = make_plan(profile, options)
         if self.shorter is not None:
-            # What is planned at less than it was somewhere tells nothing.
+            # A size above the planned one says nothing about lengths.
             plan = replace(plan, shorter=np.minimum(self.shorter, plan.size))
         return PlannedProfile(plan, self.profile, self.family, self.load)
 

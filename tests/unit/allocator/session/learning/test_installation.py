@@ -63,7 +63,7 @@ def test_windows_have_to_have_moved_as_many_pages_as_are_free_between_iterations
     assert "only 0 pages were mapped anew in 0 iterations" in one.unpaid()
     one.served_by_windows(4)
     assert "only 4 pages were mapped anew in 1 iterations" in one.unpaid()
-    one.served_by_windows(5, iterations=3)
+    one.served_by_windows(5)
     assert one.unpaid() == ""
 
 
