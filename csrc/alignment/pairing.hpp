@@ -13,8 +13,7 @@
 //      requests agree. Each skipped request costs half an agreement, or a quarter if that
 //      iteration has at least so many more requests left than the other.
 //   3. Where neither does, they are a pair of two sizes. If the ratio of sizes is out of range,
-//   they
-//      are paired only where both iterations have as many requests left between two pairs.
+//      they are paired only where both iterations have as many requests left between two pairs.
 //   4. Both cursors go on at the next anchor: three requests in a row that each iteration makes
 //      once. The two places of an anchor differ by at most the difference in length plus
 //      `look_ahead`.
