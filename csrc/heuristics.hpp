@@ -29,7 +29,6 @@ struct Heuristics {
   // plans, and one that is not expected is searched so far ahead of the cursor and behind it.
   // Unit: requests, each of which a miss costs a comparison. Reason: with more, a block that is new
   // to the program and stays is more often given the slot of another one, which it holds then.
-  // Recorded iterations are paired with the same limit.
   std::uint32_t look_ahead = 16;
 
   // Maximum ratio of two lengths of one program. While the size of a varying request is not known,

@@ -29,7 +29,8 @@ __all__: list[str] = [
     "pack",
     "packers",
     "pages_api",
-    "pair_requests",
+    "pair_by_anchors",
+    "pair_in_gaps",
     "set_tag",
     "solve",
     "use_heuristics",
@@ -312,14 +313,23 @@ def pack(
 ) -> tuple[numpy.typing.NDArray[numpy.int64], bool]: ...
 def packers() -> list[str]: ...
 def pages_api() -> int: ...
-def pair_requests(
+def pair_by_anchors(
     a_token: numpy.typing.NDArray[numpy.int64],
-    a_size: numpy.typing.NDArray[numpy.int64],
+    b_token: numpy.typing.NDArray[numpy.int64],
+    off: int,
+    row: numpy.typing.NDArray[numpy.int64],
+) -> numpy.typing.NDArray[numpy.int64]: ...
+def pair_in_gaps(
+    a_token: numpy.typing.NDArray[numpy.int64],
+    a_size: numpy.typing.NDArray[numpy.float64],
     a_stream: numpy.typing.NDArray[numpy.uint64],
     b_token: numpy.typing.NDArray[numpy.int64],
-    b_size: numpy.typing.NDArray[numpy.int64],
+    b_size: numpy.typing.NDArray[numpy.float64],
     b_stream: numpy.typing.NDArray[numpy.uint64],
-) -> numpy.typing.NDArray[numpy.int64]: ...
+    ratios: numpy.typing.NDArray[numpy.float64],
+    gaps: numpy.typing.NDArray[numpy.int64],
+    row: numpy.typing.NDArray[numpy.int64],
+) -> None: ...
 def set_tag(tag: int, generation: int) -> None: ...
 def solve(
     method: str,

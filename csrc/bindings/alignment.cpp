@@ -1,4 +1,4 @@
-// Pairs of requests, for pgmo/profiler/iterations/request_pairs.py.
+// The anchors and the dynamic program of pgmo/profiler/iterations/request_pairs.py.
 
 #include <pybind11/numpy.h>
 #include <pybind11/pybind11.h>
@@ -6,10 +6,11 @@
 #include <algorithm>
 #include <cstdint>
 #include <span>
+#include <vector>
 
-#include "alignment/pairing.hpp"
+#include "alignment/anchors.hpp"
+#include "alignment/windows.hpp"
 #include "bindings/module.hpp"
-#include "heuristics.hpp"
 
 namespace py = pybind11;
 
@@ -24,7 +25,7 @@ std::span<const T> view(const Column<T>& column) {
   return {column.data(), static_cast<std::size_t>(column.size())};
 }
 
-alignment::Requests requests(const Column<std::int64_t>& token, const Column<std::int64_t>& size,
+alignment::Requests requests(const Column<std::int64_t>& token, const Column<double>& size,
                              const Column<std::uint64_t>& stream) {
   if (token.size() != size.size() || token.size() != stream.size()) {
     throw py::value_error("the columns of an iteration differ in length");
@@ -32,49 +33,104 @@ alignment::Requests requests(const Column<std::int64_t>& token, const Column<std
   return {view(token), view(size), view(stream)};
 }
 
-Column<std::int64_t> pair_requests(const Column<std::int64_t>& a_token,
-                                   const Column<std::int64_t>& a_size,
-                                   const Column<std::uint64_t>& a_stream,
-                                   const Column<std::int64_t>& b_token,
-                                   const Column<std::int64_t>& b_size,
-                                   const Column<std::uint64_t>& b_stream) {
-  const alignment::Requests a = requests(a_token, a_size, a_stream);
-  const alignment::Requests b = requests(b_token, b_size, b_stream);
-  const std::size_t tokens = a.count() + b.count();
-  const auto is_numbered = [tokens](std::int64_t token) {
-    return 0 <= token && static_cast<std::size_t>(token) < tokens;
-  };
-  for (const std::span<const std::int64_t> column : {a.token, b.token}) {
-    if (!std::all_of(column.begin(), column.end(), is_numbered)) {
-      throw py::value_error("tokens are numbered from 0, no more than there are requests");
-    }
+std::span<std::int64_t> rows_for(Column<std::int64_t>& row, py::ssize_t requests) {
+  if (row.ndim() != 1 || row.size() != requests) {
+    throw py::value_error("one row for each request of b");
   }
-  Column<std::int64_t> row(b_token.size());
-  const std::span<std::int64_t> rows{row.mutable_data(), b.count()};
+  return {row.mutable_data(), static_cast<std::size_t>(row.size())};
+}
+
+Column<std::int64_t> pair_by_anchors(const Column<std::int64_t>& a_token,
+                                     const Column<std::int64_t>& b_token, std::size_t off,
+                                     Column<std::int64_t> row) {
+  const std::span<std::int64_t> rows = rows_for(row, b_token.size());
+  const std::span<const std::int64_t> a = view(a_token);
+  const std::span<const std::int64_t> b = view(b_token);
+  const auto most = static_cast<std::int64_t>(a.size() + b.size());
+  const auto numbered = [&](std::int64_t token) { return 0 <= token && token < most; };
+  if (!std::all_of(a.begin(), a.end(), numbered) || !std::all_of(b.begin(), b.end(), numbered)) {
+    throw py::value_error("tokens are numbered from 0, no more than there are requests");
+  }
+  std::vector<alignment::Gap> gaps;
   {
     const py::gil_scoped_release release;
-    alignment::Pairing(a, b, tokens, process_heuristics).pair(rows);
+    gaps = alignment::Anchors(a, b, a.size() + b.size(), off).pair(rows);
   }
-  return row;
+  Column<std::int64_t> left({static_cast<py::ssize_t>(gaps.size()), py::ssize_t{4}});
+  std::int64_t* at = left.mutable_data();
+  for (const alignment::Gap& gap : gaps) {
+    for (const std::size_t edge : {gap.low, gap.high, gap.left, gap.right}) {
+      *at++ = static_cast<std::int64_t>(edge);
+    }
+  }
+  return left;
+}
+
+void pair_in_gaps(const Column<std::int64_t>& a_token, const Column<double>& a_size,
+                  const Column<std::uint64_t>& a_stream, const Column<std::int64_t>& b_token,
+                  const Column<double>& b_size, const Column<std::uint64_t>& b_stream,
+                  const Column<double>& ratios, const Column<std::int64_t>& gaps,
+                  Column<std::int64_t> row) {
+  const alignment::Requests a = requests(a_token, a_size, a_stream);
+  const alignment::Requests b = requests(b_token, b_size, b_stream);
+  const std::span<std::int64_t> rows = rows_for(row, b_token.size());
+  if (gaps.ndim() != 2 || gaps.shape(1) != 4) throw py::value_error("gaps have shape (n, 4)");
+  const auto bounded = [](std::int64_t begin, std::int64_t end, py::ssize_t size) {
+    return 0 <= begin && begin <= end && end <= size;
+  };
+  for (py::ssize_t i = 0; i < gaps.shape(0); ++i) {
+    const std::int64_t* gap = gaps.data(i, 0);
+    if (!bounded(gap[0], gap[1], a_token.size()) || !bounded(gap[2], gap[3], b_token.size())) {
+      throw py::value_error("a gap lies outside of the iterations");
+    }
+  }
+  const std::span<const std::int64_t> all = view(gaps);
+  const std::span<const double> common = view(ratios);
+  const py::gil_scoped_release release;
+  alignment::Windows windows(a, b, common);
+  for (std::size_t at = 0; at < all.size(); at += 4) {
+    windows.fill({static_cast<std::size_t>(all[at]), static_cast<std::size_t>(all[at + 1]),
+                  static_cast<std::size_t>(all[at + 2]), static_cast<std::size_t>(all[at + 3])},
+                 rows);
+  }
 }
 
 }  // namespace
 
 void bind_alignment(py::module_& module) {
-  module.def("pair_requests", &pair_requests, py::arg("a_token"), py::arg("a_size"),
-             py::arg("a_stream"), py::arg("b_token"), py::arg("b_size"), py::arg("b_stream"),
-             R"(Pairs the requests of two iterations.
+  module.def("pair_by_anchors", &pair_by_anchors, py::arg("a_token"), py::arg("b_token"),
+             py::arg("off"), py::arg("row").noconvert(),
+             R"(Pairs the requests of two iterations by sizes that occur equally often in both.
 
 Args:
-    a_token, b_token: equal for requests that are alike, numbered from 0, shape (n,), (m,).
-    a_size, b_size: bytes, shape (n,), (m,).
-    a_stream, b_stream: ordinals of streams, shape (n,), (m,).
+    a_token, b_token: equal for equal sizes on one stream, numbered from 0, shape (n,), (m,).
+    off: by how many requests the places of an anchor may differ.
+    row: for each request of b that of a; pairs are written to it, shape (m,).
 
 Returns:
-    For each request of b that of a, or -1, shape (m,).
+    The gaps without anchors: a[low:high] against b[left:right], shape (g, 4).
 
 Raises:
+    TypeError: when the rows are not 64-bit integers side by side in memory.
     ValueError: when shapes do not fit, or a token is out of range.)");
+  module.def("pair_in_gaps", &pair_in_gaps, py::arg("a_token"), py::arg("a_size"),
+             py::arg("a_stream"), py::arg("b_token"), py::arg("b_size"), py::arg("b_stream"),
+             py::arg("ratios"), py::arg("gaps"), py::arg("row").noconvert(),
+             R"(Pairs the requests of two iterations where no size is an anchor.
+
+Needleman and Wunsch 1970 with free gaps, in windows that slide along large gaps.
+
+Args:
+    a_token, b_token: equal for equal sizes on one stream, in both iterations, shape (n,), (m,).
+    a_size, b_size: bytes, shape (n,), (m,).
+    a_stream, b_stream: ordinals of streams, shape (n,), (m,).
+    ratios: by which sizes commonly change between the two, shape (k,).
+    gaps: a[low:high] against b[left:right], each row (low, high, left, right), shape (g, 4).
+    row: for each request of b that of a; pairs are written to it, shape (m,).
+
+Raises:
+    TypeError: when the rows are not 64-bit integers side by side in memory.
+    ValueError: when shapes do not fit, or a gap lies outside.)");
 }
 
 }  // namespace pgmo

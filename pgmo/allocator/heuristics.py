@@ -120,7 +120,6 @@ class Heuristics:
 
     Unit: requests, each of which a miss costs a comparison. Reason: with more, a block that is new
     to the program and stays is more often given the slot of another one, which it holds then.
-    Recorded iterations are paired with the same limit.
     """
 
     length_ratio: int = 16

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from pgmo.allocator import heuristics
 from tests.gpu.device import make_deterministic, why_not
 
 _HERE = Path(__file__).parent
@@ -40,9 +41,13 @@ def clean_device():
         return
     import torch
 
+    from tests.gpu.running import plan_at_once
+
+    plan_at_once()
     make_deterministic()
     warnings.filterwarnings("ignore", message=".*[dD]eterministic.*")
     yield
+    heuristics.use(heuristics.Heuristics())
     gc.collect()
     torch.cuda.synchronize()
     torch.cuda.empty_cache()

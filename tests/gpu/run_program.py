@@ -27,11 +27,12 @@ def main() -> None:
 
     import pgmo
     from tests.gpu.programs import PROGRAMS
-    from tests.gpu.running import run
+    from tests.gpu.running import plan_at_once, run
 
     if arguments.mode == "official":
         torch.cuda.memory.change_current_allocator(pgmo.torch_allocator())
     make_deterministic()
+    plan_at_once()
     context = contextlib.nullcontext()
     if arguments.mode != "plain":
         files = {"save": arguments.save, "plan": arguments.plan}

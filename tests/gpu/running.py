@@ -19,11 +19,13 @@ import torch
 from pgmo.allocator import heuristics
 from tests.gpu.device import STUB
 
-# Programs as small as these are planned at once, whatever pages windows have moved.
-heuristics.use(heuristics.Heuristics(price=0))
-
 ITERATIONS = 14
 """A session records four or five, so that most are replayed."""
+
+
+def plan_at_once() -> None:
+    """Have programs as small as these planned, whatever pages windows have moved."""
+    heuristics.use(heuristics.Heuristics(price=0))
 
 
 class Program(Protocol):

@@ -30,7 +30,7 @@ from pgmo.allocator.session.learning.divergence import DivergenceCounter
 from pgmo.allocator.session.learning.first_iteration import FirstIteration
 from pgmo.allocator.session.learning.given_plans import GivenPlans
 from pgmo.allocator.session.learning.installation import InstallationRule
-from pgmo.allocator.session.learning.plan_finder import Decision, PlanFinder
+from pgmo.allocator.session.learning.plan_finder import PlanDecision, PlanFinder
 from pgmo.allocator.session.options import Options
 from pgmo.allocator.session.recorder import Recorder
 from pgmo.allocator.session.state import SessionState
@@ -211,7 +211,7 @@ class Lifecycle:
             return True
         return False
 
-    def _follow(self, decision: Decision) -> None:
+    def _follow(self, decision: PlanDecision) -> None:
         """Act on what a recording has shown."""
         if decision.plans:
             self._replay(decision.plans, decision.number)

@@ -1,8 +1,8 @@
 """From a recording to plans: which structures it shows, and whether plans for them serve.
 
-    recording ──▶ structures that are not planned yet ──▶ plans that pay ──▶ Decision: replay
+    recording ──▶ structures that are not planned yet ──▶ plans that pay ──▶ PlanDecision: replay
                     │ none                                  │ none
-                    └───────────────────────────────────────┴──────────────▶ Decision: a reason
+                    └───────────────────────────────────────┴──────────────▶ PlanDecision: a reason
 
 The state machine acts on a decision (`lifecycle.py`). `PlanFinder.find` does all the planning. It
 notes the profile, the plan and the next recording's length, but installs nothing.
@@ -32,7 +32,7 @@ from pgmo.profiler.recording import Iteration, split
 
 
 @dataclass(frozen=True)
-class Decision:
+class PlanDecision:
     """Result of a recording: plans to replay, or the reason why there are none.
 
     Args:
@@ -96,7 +96,7 @@ class PlanFinder:
         """Whether a plan is wanted though no two iterations agree."""
         return self._options.record_only or self._options.budget is not None
 
-    def find(self, last: bool) -> Decision | None:
+    def find(self, last: bool) -> PlanDecision | None:
         """Return what the recording shows: plans to replay, or a reason for none.
 
         Args:
@@ -120,15 +120,15 @@ class PlanFinder:
         if not known and self.needs_any_plan:
             return self._plan_anyway(iterations)
         if found:
-            return Decision(reason="its plans serve too little", keeps=True)
-        return Decision(reason=unpaid or "its iterations do not repeat", keeps=True)
+            return PlanDecision(reason="its plans serve too little", keeps=True)
+        return PlanDecision(reason=unpaid or "its iterations do not repeat", keeps=True)
 
     @property
     def _saves_more(self) -> bool:
         """Whether the first iteration is saved, unless it is like the later ones."""
         return self._options.save_directory is not None or self._options.record_only
 
-    def _plan_anyway(self, iterations: list[Iteration]) -> Decision:
+    def _plan_anyway(self, iterations: list[Iteration]) -> PlanDecision:
         """Plan from what there is, although no two iterations agree."""
         steady = best_effort(iterations)
         assert steady is not None
@@ -140,7 +140,7 @@ class PlanFinder:
 
     def _plan(
         self, iterations: list[Iteration], found: list[Steady], warning: str = ""
-    ) -> Decision:
+    ) -> PlanDecision:
         """Plan the structures that a recording has shown, if that pays."""
         profiles = [
             (build_profile(iterations, steady, self._recorder.tags, self._meta_of(steady)), steady)
@@ -149,33 +149,35 @@ class PlanFinder:
         if self._options.record_only:
             self._note_first(iterations, found[0])
             self._state.profile = profiles[-1][0]
-            return Decision()
+            return PlanDecision()
         useful = [(profile, steady) for profile, steady in profiles if np.any(profile.turns > 0)]
         if not useful:
             self._state.profile = profiles[-1][0]
-            return Decision(reason="no block of an iteration is ever freed")
+            return PlanDecision(reason="no block of an iteration is ever freed")
         if not len(self._installer.plans):
             self._note_first(iterations, useful[-1][1])
         return self._plan_useful(iterations, useful, warning)
 
     def _plan_useful(
         self, iterations: list[Iteration], useful: list[tuple[Profile, Steady]], warning: str
-    ) -> Decision:
+    ) -> PlanDecision:
         known, found = self._installer.plans.all, [steady for _, steady in useful]
         repeats = all_repeat(iterations, found[-1])
         if not (self._rule.is_wanted or repeats or all_found(iterations, found, known)):
             self._recorder.lengthen()  # structures in turn: each has to come twice
-            return Decision(reason="some of its iterations do not repeat", keeps=True)
+            return PlanDecision(reason="some of its iterations do not repeat", keeps=True)
         plans, shown = plan_all(
             iterations, useful, known, self._state.planning, keeps_gaps=self._keeps_gaps
         )
         if not plans:
-            return Decision(reason="the framework has idle memory for all that an iteration needs")
+            return PlanDecision(
+                reason="the framework has idle memory for all that an iteration needs"
+            )
         plans, shown = self._installer.within_limit(plans, shown)
         self._state.profile, self._state.plan = plans[shown].profile, plans[shown].plan
         if objection := self._rule.objection(plans, repeats=repeats):
-            return Decision(reason=objection, keeps=True)
-        return Decision(plans, shown, warning=warning)
+            return PlanDecision(reason=objection, keeps=True)
+        return PlanDecision(plans, shown, warning=warning)
 
     @property
     def _keeps_gaps(self) -> bool:

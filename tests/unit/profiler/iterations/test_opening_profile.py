@@ -119,14 +119,14 @@ def test_every_lifetime_is_the_one_played(program, turns):
             if turn == 0:
                 for number, (at, stays) in enumerate(births):
                     if at == row:
-                        # Sizes that come once, here and below, so that nothing is ambiguous.
+                        # Sizes that the structure has not, so that nothing is ambiguous.
                         log.ask(f"birth {number}", (1 << 21) + number)
                         expected[log.requests - 1] = NEVER if stays else total
             if row == ticks:
                 break
             for name in due.pop(now, []):
                 log.free(name)
-            log.ask(f"{turn}.{row}", 64 + row)
+            log.ask(f"{turn}.{row}", int(structure.size[row]))
             end = int(structure.end[row])
             if end != NEVER:
                 due.setdefault(turn * ticks + end, []).append(f"{turn}.{row}")

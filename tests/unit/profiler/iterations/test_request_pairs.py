@@ -4,6 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pgmo import _core
+from pgmo.profiler.iterations import request_pairs
 from pgmo.profiler.iterations.request_pairs import UNPAIRED, align
 from pgmo.profiler.recording import Iteration
 
@@ -87,32 +88,92 @@ def test_a_sequence_is_aligned_with_itself(a):
     assert align(_iteration(a), _iteration(a)).tolist() == list(range(len(a)))
 
 
-def test_requests_that_the_first_iteration_alone_makes_are_left_out():
-    """The optimizer's state is born there: more requests than the look-ahead has."""
-    forward, backward = [7, 64, 7, 32, 9, 16], [9, 11, 64, 11, 7, 13]
-    births = [1000 + at for at in range(40)]
-    first, later = forward + backward + births + [5, 3, 8, 5], forward + backward + [5, 3, 8, 5]
-    rows = align(_iteration(first), _iteration(later))
-    assert rows.tolist() == [*range(12), *range(52, 56)]
+def columns(size):
+    size = np.asarray(size, np.int64)
+    return size, size.astype(np.float64), np.zeros(len(size), np.uint64)
+
+
+def test_rows_that_lie_apart_are_refused():
+    one = columns([64, 32, 16])
+    row = np.full(6, -1, np.int64)
+    with pytest.raises(TypeError):
+        _core.pair_in_gaps(*one, *one, np.zeros(0), np.array([[0, 3, 0, 3]]), row[::2])
+    with pytest.raises(ValueError, match="one row"):
+        _core.pair_in_gaps(*one, *one, np.zeros(0), np.array([[0, 3, 0, 3]]), row[:3, None])
+    assert (row == -1).all()
 
 
 def test_numbers_that_are_logged_are_not_taken_for_a_batch():
-    known, other = [4000, 4000, 4000, 5], [4, 8, 4, 1300, 1300, 1300, 5]
-    rows = align(_iteration(known), _iteration(other))
-    assert not {0, 1, 2} & set(rows[:3].tolist())
+    known, other = columns([4000, 4000, 4000]), columns([4, 8, 4, 1300, 1300, 1300])
+    row = np.full(6, -1, np.int64)
+    _core.pair_in_gaps(*known, *other, np.zeros(0), np.array([[0, 3, 0, 6]]), row)
+    assert row.tolist() == [-1, -1, -1, 0, 1, 2]
 
 
-def columns(size):
-    size = np.asarray(size, np.int64)
-    return np.arange(len(size)), size, np.zeros(len(size), np.uint64)
+def test_many_sizes_need_no_table_of_all_pairs():
+    many = columns(np.arange(1, 200_001))  # a table of four bytes a pair would have 160 GB
+    row = np.full(200_000, -1, np.int64)
+    gaps = np.array([[0, 300, 0, 300], [199_000, 200_000, 199_000, 200_000]])
+    _core.pair_in_gaps(*many, *many, np.zeros(0), gaps, row)
+    assert (row[:300] == np.arange(300)).all()
+    assert (row[300:199_000] == -1).all()
+    assert (row[199_000:] == np.arange(199_000, 200_000)).all()
 
 
-def test_columns_that_do_not_fit_are_refused():
-    token, size, stream = columns([64, 32])
-    with pytest.raises(ValueError, match="differ in length"):
-        _core.pair_requests(token, size[:1], stream, token, size, stream)
-    for wrong in ([-1, 0], [0, 4]):
+def anchored(a, b, off=100):
+    row = np.full(len(b), UNPAIRED, np.int64)
+    gaps = _core.pair_by_anchors(np.asarray(a, np.int64), np.asarray(b, np.int64), off, row)
+    return row.tolist(), gaps.tolist()
+
+
+def test_sizes_that_occur_equally_often_are_anchors():
+    # 7 and 8 are; 1 and 2 are in gaps of equal length, 3 and 4 in one that is not.
+    row, gaps = anchored([7, 1, 1, 8, 3, 3, 3, 7], [7, 2, 2, 8, 4, 4, 7])
+    assert row == [0, 1, 2, 3, UNPAIRED, UNPAIRED, 7]
+    assert gaps == [[4, 7, 4, 6]]
+
+
+def test_sizes_that_are_balanced_inside_a_gap_only_are_found_there():
+    row, gaps = anchored([5, 5, 9, 5, 1], [5, 9, 2, 5, 3, 1])
+    assert row[1] == 2  # 9 divides them
+    assert row[3] == 3  # 5 occurs as often behind it
+    assert [3, 3] not in [gap[2:] for gap in gaps]
+
+
+def test_an_anchor_may_be_off_by_so_much_and_no_more():
+    base, other = [1, 2, 2, 2, 2], [3, 3, 3, 3, 1]
+    assert anchored(base, other, 4)[0][4] == 0
+    assert anchored(base, other, 3) == ([UNPAIRED] * 5, [[0, 5, 0, 5]])
+
+
+def test_anchors_that_contradict_each_other_are_none():
+    row, gaps = anchored([1, 2, 3, 4, 5], [5, 4, 3, 2, 1])
+    assert row == [UNPAIRED] * 5
+    assert gaps == [[0, 5, 0, 5]]
+
+
+def test_tokens_out_of_range_and_rows_that_do_not_fit_are_refused():
+    for token in ([-1, 0], [0, 4]):
         with pytest.raises(ValueError, match="numbered from 0"):
-            _core.pair_requests(np.array(wrong), size, stream, token, size, stream)
+            anchored(token, [0, 1])
         with pytest.raises(ValueError, match="numbered from 0"):
-            _core.pair_requests(token, size, stream, np.array(wrong), size, stream)
+            anchored([0, 1], token)
+    ordinals = np.arange(2)
+    with pytest.raises(ValueError, match="one row"):
+        _core.pair_by_anchors(ordinals, ordinals, 2, np.full(3, UNPAIRED))
+
+
+def test_gaps_are_filled_once_where_anchors_stay_the_same(monkeypatch):
+    filled = []
+
+    class Counting:
+        pair_by_anchors = staticmethod(_core.pair_by_anchors)
+
+        @staticmethod
+        def pair_in_gaps(*columns, **rest):
+            filled.append(rest["gaps"].tolist())
+            _core.pair_in_gaps(*columns, **rest)
+
+    monkeypatch.setattr(request_pairs, "_core", Counting)
+    align(_iteration([1, 2, 3, 3, 3, 9]), _iteration([1, 2, 4, 9]))
+    assert filled == [[[2, 5, 2, 3]]]
