@@ -56,18 +56,18 @@ class Heuristics:
 
     # --- saved plans ---
 
-    alike_share: float = 0.8
-    """Minimum share of requests that the first and a steady iteration of a program have in common.
-
-    Unit: share of the shorter one's requests. Reason: a stage of a pipeline has less than .9 of
-    them.
-    """
-
     saved_share: float = 0.9
     """Minimum share of an iteration's requests in a plan that another rank has saved.
 
     Unit: share of requests. Reason: a plan of FSDP's in a world of another size has three quarters
     of them, the next run of a program .97 and more.
+    """
+
+    alike_share: float = 0.8
+    """Minimum share of requests that the first and a steady iteration of a program have in common.
+
+    Unit: share of the shorter one's requests. Reason: a stage of a pipeline has less than .9 of
+    them.
     """
 
     equal_share: float = 1 / 3
