@@ -70,7 +70,7 @@ def cupy_torch_allocator() -> Any:
 
 
 def quick_request(torch: Any) -> Callable[[int, int, int], int]:
-    """What `torch.cuda.caching_allocator_alloc` does, where the device is current anyway.
+    """Return what allocates as `torch.cuda.caching_allocator_alloc` on the current device.
 
     Most of that function's time goes into making the device the current one and back. It cannot be
     left to CUDA alone: torch may be about to change to another device.

@@ -63,7 +63,7 @@ class TorchCuda(Adapter):
         )
 
     def choose_pages(self, wanted: bool, limit: int) -> None:
-        """Whether the next session has pages: where they are wanted, and the device has them."""
+        """Return whether the next session has pages: they are wanted, and the device has them."""
         self.pages = wanted and pages_wanted()
         self.pages = self.pages and bool(self.library.ask("pgmo_open_pages", self.index))
         self._limit = limit
@@ -117,7 +117,7 @@ class TorchCuda(Adapter):
 
     @property
     def _has_company(self) -> bool:
-        """Whether a session is open on the device."""
+        """Return whether a session is open on the device."""
         return any(index == self.index for index, _ in _open)
 
     def _use_gaps(self) -> None:
@@ -139,7 +139,7 @@ class TorchCuda(Adapter):
         return torch_cuda(self.index, min(set(range(len(taken) + 1)) - taken))
 
     def take_turn(self) -> None:
-        """What is requested on the device is this engine's from now on."""
+        """Have this engine serve all requests on the device from now on."""
         self.library.ask("pgmo_take_turn", self.index, ctypes.c_void_p(self.engine.handle))
 
     def uninstall(self) -> None:

@@ -68,7 +68,7 @@ def make_plan(profile: Profile, options: PlanningOptions) -> Plan:
 
 
 def _is_worth_a_search(made: Plan, options: PlanningOptions) -> bool:
-    """Whether packers alone leave more than they may, where streams add to it.
+    """Return whether packers alone leave more than they may, where streams add to it.
 
     Each stream's arena ends amid a page, and the order of streams takes its share, too.
     """

@@ -98,7 +98,7 @@ class PlanSet:
 
     @property
     def calm(self) -> bool:
-        """Whether the end of an iteration has nothing to do here."""
+        """Return whether the end of an iteration has nothing to do here."""
         return not self._trims and not self._missing
 
     def with_replaced(self, number: int, new: PlannedProfile) -> list[PlannedProfile]:
@@ -106,7 +106,7 @@ class PlanSet:
         return [new if at == number else old for at, old in enumerate(self.all)]
 
     def needs_exchange(self, plans: list[PlannedProfile]) -> bool:
-        """Whether these plans need other arenas than those that are there."""
+        """Return whether these plans need other arenas than those that are there."""
         needed = Layout([planned.plan for planned in plans])
         return not self._engine.has_arena or not self._layout.covers(needed)
 

@@ -105,7 +105,7 @@ class Installer:
         return True
 
     def affordable(self, plans: list[PlannedProfile]) -> bool:
-        """Whether there might be memory for these plans, as far as it has been tried."""
+        """Return whether there might be memory for these plans, as far as it has been tried."""
         return PlannedProfile.largest(plans) < self._too_large
 
     def followed(self, number: int, iteration: int) -> None:
