@@ -180,6 +180,7 @@ def measure_torch(repetitions: int) -> dict[str, Any]:
         engine.pause()
     default, bypass, served = Seconds.of(own), Seconds.of(idle), Seconds.of(ours)
     counted = engine.statistics()
+    engine.resume()  # the steps below are of the same engine
     engine.remove_plans()
     engine.detach_arena()
     adapter.uninstall()
