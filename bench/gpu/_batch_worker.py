@@ -74,9 +74,10 @@ def attempt(job: Job) -> Outcome:
 def find_bound(job: Job) -> int:
     """Return the largest batch whose live peak is below the limit, by a line through two peaks.
 
-    Two iterations are enough: the second one has the optimizer's state.
+    Two iterations are enough: the second one has the optimizer's state. A small batch's peak is
+    where gradients and that state meet, which says nothing of larger ones.
     """
-    own = EVERY[job.workload].samples
+    own = 2 * EVERY[job.workload].samples
     short = replace(job, allocator="default", iterations=2, steady_from=1)
     low, high = (attempt(replace(short, samples=samples)).live for samples in (own, 2 * own))
     slope = (high - low) / own

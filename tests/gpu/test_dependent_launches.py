@@ -71,9 +71,8 @@ def blocks(generator):
 
 
 def assert_lent(session):
-    """In most iterations, pages moved from address to address."""
-    calls = session.summary().driver_calls
-    assert calls["maps"] > 0, calls
+    """Pages moved from address to address, once an iteration on average."""
+    assert sum(one.pages_moved for one in session.history) >= ITERATIONS
 
 
 def test_successors_read_what_was_written_at_lent_pages():
