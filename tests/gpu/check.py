@@ -41,8 +41,8 @@ OWED = {
     "recompute": 110,
 }
 """Seconds of what no GPU has shown yet, in its order: offload of a large network, largest batches
-of lengths that vary and with recomputation. A machine that has not read PyTorch yet takes ten seconds to begin a
-process."""
+of lengths that vary and with recomputation. A machine that has not read PyTorch yet takes ten
+seconds to begin a process."""
 
 KNOWN = {
     "tests": 120,
