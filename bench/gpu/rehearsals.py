@@ -3,12 +3,12 @@
     python bench/gpu/rehearsals.py --seconds 120
     python bench/gpu/rehearsals.py --quick              one model, to see that it works
 
-Models of `bench/estimated`, eight steps of forward pass, backward pass and AdamW, each run in a
-process of its own: on the card, and in a rehearsal of a card with its properties (`pgmo rehearse`);
-the first ones also in a rehearsal that makes a plan, and on the card again with that plan from the
-first request on. Compared are the peaks of what tensors held and of what the default allocator
-reserved, and what the driver counts for a process beyond that, which a rehearsal calls the context
-and estimates. Several run at a time, since memory does not depend on time.
+Models of `bench/rehearsed_models`, eight steps of forward pass, backward pass and AdamW, each run
+in a process of its own: on the card, and in a rehearsal of a card with its properties (`pgmo
+rehearse`); the first ones also in a rehearsal that makes a plan, and on the card again with that
+plan from the first request on. Compared are the peaks of what tensors held and of what the default
+allocator reserved, and what the driver counts for a process beyond that, which a rehearsal calls
+the context and estimates. Several run at a time, since memory does not depend on time.
 """
 
 import argparse

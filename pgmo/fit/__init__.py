@@ -6,7 +6,6 @@ The package itself is the function.
 
     a question        call, ask; answer, need
     one rehearsal     evidence, categories; the package observer, which runs beside the script
-    without one       estimated
     any batch         law, largest; batch_size, of the script that is running
     what else         the package what_if: alternatives, other cards, time
     out of memory     the package next_plan

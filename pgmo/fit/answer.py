@@ -21,11 +21,6 @@ NAMES: Mapping[Way, str] = {
 }
 """What the ways are called."""
 
-RATHER_REHEARSE = (
-    "what it takes with pgmo is known by a rehearsal only, with a CUDA build of torch (--python)"
-)
-"""Said where an estimate cannot tell whether pgmo would help."""
-
 
 @dataclass(frozen=True, eq=False)
 class Answer:
@@ -40,7 +35,6 @@ class Answer:
         fits: whether it runs on the card, by way. PyTorch gives cached memory back before it gives
             up, so a job may fit that reserves more where there is more.
         proved: ways by which it was rehearsed on this card.
-        source: "rehearsed" or "estimated", as of the need.
         holders: who holds the peak of one iteration, by "module", "op" and "phase", largest first.
         largest: the largest values that fit, one for each way that was asked for.
         effective: batch of one optimizer step that was asked for, or None.
@@ -76,34 +70,24 @@ class Answer:
     seconds: float = 0.0
 
     @property
-    def source(self) -> str:
-        """How it was found out."""
-        return self.need.source
-
-    @property
-    def way(self) -> Way:
-        """Who serves the requests in the answer: pgmo, or PyTorch where only that is known."""
-        return "pgmo" if "pgmo" in self.need.reserved else "default"
-
-    @property
     def is_fit(self) -> bool:
-        """Whether the job fits on the card, that way."""
-        return self.fits[self.way]
+        """Whether the job fits on the card with pgmo."""
+        return self.fits["pgmo"]
 
     @property
     def spare(self) -> int:
-        """Bytes of the card that are left, that way; negative where there are too few."""
-        return self.card.usable - self.need.total(self.way)
+        """Bytes of the card that are left with pgmo; negative where there are too few."""
+        return self.card.usable - self.need.total("pgmo")
 
     @property
     def batch(self) -> int:
-        """The largest value that fits, that way.
+        """The largest value that fits with pgmo.
 
         Raises:
             OptionError: when it was not looked for.
         """
         for one in self.largest:
-            if one.way == self.way and one.change is None:
+            if one.way == "pgmo" and one.change is None:
                 return one.value
         raise OptionError("no batch was looked for: say what varies, as in vary='--batch-size {}'")
 
@@ -124,27 +108,25 @@ class Answer:
         """The answer in one sentence."""
         if self.largest:
             return self._of_largest()
-        card, total = self.card.name, format_bytes(self.need.total(self.way))
-        usable, how = format_bytes(self.card.usable), NAMES[self.way]
-        about = "about " if self.source == "estimated" else ""
+        card, total = self.card.name, format_bytes(self.need.total("pgmo"))
+        usable = format_bytes(self.card.usable)
         if self.is_fit and self.spare < 0:
             return (
-                f"{self.name} fits on {card}: with {how} it takes {about}{total} where there is as "
+                f"{self.name} fits on {card}: with pgmo it takes {total} where there is as "
                 f"much, and of its {usable} less, by giving cached memory back."
             )
         if self.is_fit:
             return (
-                f"{self.name} fits on {card}: it takes {about}{total} of {usable} with {how}, "
+                f"{self.name} fits on {card}: it takes {total} of {usable} with pgmo, "
                 f"{format_bytes(self.spare)} are left{self._without()}."
             )
-        more = "" if self.way == "pgmo" else f"; {RATHER_REHEARSE}"
         return (
-            f"{self.name} does not fit on {card}: it takes {about}{total} with {how}, "
-            f"{format_bytes(-self.spare)} more than its {usable}{self._least()}{more}."
+            f"{self.name} does not fit on {card}: it takes {total} with pgmo, "
+            f"{format_bytes(-self.spare)} more than its {usable}{self._least()}."
         )
 
     def _without(self) -> str:
-        if self.way != "pgmo" or self.fits.get("default", True):
+        if self.fits["default"]:
             return ""
         return "; without it, it runs out of memory"
 

@@ -2,20 +2,19 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from importlib.util import find_spec
 from pathlib import Path
 
 from pgmo.cards import Card
-from pgmo.errors import ProfileError, RehearsalError
+from pgmo.errors import ProfileError
 from pgmo.fit.answer import Answer
-from pgmo.fit.estimated import collect_estimate, without_cuda_build
 from pgmo.fit.evidence import Evidence, Job, collect
 from pgmo.fit.largest import MOST, Largest, largest_value, learn, roomy, search, values_of
-from pgmo.fit.law import PYTORCH, Law
+from pgmo.fit.law import Law
 from pgmo.fit.need import WAYS, Way
 from pgmo.fit.what_if.alternatives import alternatives
 from pgmo.fit.what_if.on_cards import on_cards, work_at
 from pgmo.fit.what_if.timing import TimedStep, forecast
+from pgmo.rehearsal.library import find_torch_build
 from pgmo.report.findings.attribution import Holder, find_peak
 
 POINTS = 12
@@ -71,9 +70,7 @@ def ask(
     question = question or Question()
     question = replace(question, values=question.values or values_of(job))
     tell = say or (lambda _: None)
-    reason = without_cuda_build(job)
-    if reason is not None:
-        return _estimated(job, card, question, tell, reason)
+    job = replace(job, python=find_torch_build(job.python).python)
     if job.varies and question.value is None:
         answer, law, evidence = _largest(job, card, question, tell)
     else:
@@ -154,53 +151,6 @@ def _changed(
     value = largest_value(law, card.usable, "pgmo")
     need = law.need(value) if value else None
     return Largest("pgmo", change, value, False, need), evidence
-
-
-def _estimated(
-    job: Job,
-    card: Card,
-    question: Question,
-    tell: Callable[[str], None],
-    reason: RehearsalError,
-) -> Answer:
-    """The same from tensors without storage, for PyTorch's allocator alone."""
-    # A Python that was named was meant to rehearse, and nothing is estimated without torch.
-    if job.call or job.python is not None or find_spec("torch") is None:
-        raise reason
-    tell(f"estimating, for there is no rehearsal: {reason}")
-    values: list[int | None] = [question.value]
-    searched = job.varies and question.value is None
-    if searched:
-        values = [*sorted(set(question.values))]
-    made = [collect_estimate(job, card, value) for value in values]
-    law = Law([evidence for evidence, _ in made])
-    largest: tuple[Largest, ...] = ()
-    value = question.value
-    if searched:
-        most = largest_value(law, card.usable, "default")
-        value = most or 1
-        made.append(collect_estimate(job, card, value))
-        at_most = law.need(most, "estimated") if most else None
-        if at_most is not None:  # the laws are those of rehearsals, which know of pgmo
-            known: dict[str, int] = {way: at_most.reserved[way] for way in PYTORCH}
-            at_most = replace(at_most, reserved=known)
-        largest = (Largest("default", None, most, False, at_most),)
-    if question.cards is not None:
-        tell("the other cards are left out: that table needs a rehearsal")
-    need = made[-1][1]
-    return Answer(
-        name=_name(job),
-        card=card,
-        option=job.option,
-        value=value,
-        need=need,
-        fits={way: law.fits(value, card.usable, way) for way in PYTORCH},
-        holders=_holders([evidence for evidence, _ in made]),
-        largest=largest,
-        effective=question.effective,
-        rehearsals=len(made),
-        seconds=sum(evidence.rehearsal.seconds for evidence, _ in made),
-    )
 
 
 def _with_more(

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from pgmo.errors import OptionError, ProfileError, RehearsalError
 from pgmo.fit.categories import GRADIENT, NAMES
 from pgmo.fit.evidence import Evidence
-from pgmo.fit.need import Need, Source, Way
+from pgmo.fit.need import Need, Way
 from pgmo.fit.repeated import repeated
 from pgmo.profiler.caching.curves import Reserved
 from pgmo.profiler.caching.model import AllocatorSettings, simulate_profile
@@ -246,7 +246,7 @@ class Law:
         """Bytes that pgmo takes of a card for a peak of live bytes, context left out."""
         return peak + (ABOVE if self.above is None else self.above)
 
-    def need(self, value: int | None, source: Source = "rehearsed") -> Need:
+    def need(self, value: int | None) -> Need:
         """What the job needs at a value, by every way."""
         load = self.at(value)
         exact = any(one.value == value for one in self.evidence)
@@ -260,7 +260,6 @@ class Law:
             context=self.context,
             allocated_peak=load.peak,
             reserved=reserved | {"pgmo": pgmo},
-            source=source,
             uncertainty=0.0 if exact else self.uncertainty,
             notes=tuple(dict.fromkeys(notes)),
         )

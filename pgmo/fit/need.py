@@ -1,4 +1,4 @@
-"""What a job needs of a card, whoever found it out."""
+"""Bytes that a job needs of a card."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -9,9 +9,6 @@ from pgmo.errors import OptionError
 
 Way = Literal["default", "expandable", "pgmo"]
 """Who serves a program's requests: PyTorch as it is, with expandable segments, or pgmo."""
-
-Source = Literal["rehearsed", "estimated"]
-"""How a need was found: the real allocator on a stub runtime, or tensors without storage."""
 
 WAYS: tuple[Way, ...] = ("default", "expandable", "pgmo")
 
@@ -33,7 +30,6 @@ class Need:
         allocated_peak: most bytes of live tensors at once.
         reserved: most bytes that each way takes of the card, by way. Those that are not known are
             missing.
-        source: how it was found.
         uncertainty: share by which the true peak may differ; 0.0 where it is exact.
         notes: what the figures depend on and do not show, a sentence each.
 
@@ -41,7 +37,7 @@ class Need:
         OptionError: for negative bytes, or a way that does not exist.
 
     Example:
-        >>> need = Need(8, 8, 16, 4, 0, 2, 36, {"default": 40}, "rehearsed")
+        >>> need = Need(8, 8, 16, 4, 0, 2, 36, {"default": 40})
         >>> need.total("default"), need.fits(41, "default")
         (42, False)
     """
@@ -54,7 +50,6 @@ class Need:
     context: int
     allocated_peak: int
     reserved: Mapping[str, int] = field(hash=False)
-    source: Source
     uncertainty: float = 0.0
     notes: tuple[str, ...] = ()
 
@@ -101,7 +96,6 @@ class Need:
             "context": self.context,
             "allocated_peak": self.allocated_peak,
             "reserved": dict(self.reserved),
-            "source": self.source,
             "uncertainty": self.uncertainty,
             "notes": list(self.notes),
         }

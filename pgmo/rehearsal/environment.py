@@ -16,6 +16,9 @@ WAYS: tuple[Way, ...] = ("default", "expandable", "pgmo")
 COPIED = 4 << 20
 """Longer copies and sets move no bytes, so that a large model stays virtual on the host."""
 
+PACKAGES = ("site-packages", "dist-packages")
+"""Names of the folders that packages are installed in."""
+
 _SETTINGS = ("PYTORCH_ALLOC_CONF", "PYTORCH_CUDA_ALLOC_CONF")
 """Where PyTorch reads those of its allocator from, the newer name first."""
 
@@ -111,11 +114,25 @@ def of_compilers(folder: Path, library: Path) -> dict[str, str]:
     }
 
 
-def of_python(torch: Path, environment: Mapping[str, str]) -> dict[str, str]:
-    """Where the child finds this pgmo; nothing where its Python finds it beside torch."""
-    root = Path(pgmo.__file__).resolve().parents[1]
-    if root.name in ("site-packages", "dist-packages") and root in torch.parents:
-        return {}
+def of_python(folder: Path, torch: Path, environment: Mapping[str, str]) -> dict[str, str]:
+    """Name where the child finds this pgmo; nothing where its Python finds it beside torch.
+
+    The folder of an installed pgmo has another build of torch, too, so a link to pgmo stands in.
+
+    Args:
+        folder: of the rehearsal, which goes with it.
+        torch: of the child.
+        environment: of the child.
+    """
+    package = Path(pgmo.__file__).resolve().parent
+    root = package.parent
+    if root.name in PACKAGES:
+        if root in torch.parents:
+            return {}
+        root = folder / "packages"
+        root.mkdir(exist_ok=True)
+        if not (root / package.name).is_symlink():
+            (root / package.name).symlink_to(package)
     paths = [str(root), environment.get("PYTHONPATH", "")]
     return {"PYTHONPATH": os.pathsep.join(filter(None, paths))}
 

@@ -32,8 +32,6 @@ from pgmo.rehearsal.environment import (
 from pgmo.rehearsal.library import TorchBuild, find_torch_build, stub_library
 from pgmo.runner.program import Program
 
-_PYTHON = "PGMO_REHEARSAL_PYTHON"
-
 
 def rehearse(
     command: Sequence[str],
@@ -99,7 +97,7 @@ def rehearse(
         raise OptionError(f"a world of {world} on {devices} devices has no ranks {list(ranks)}")
     module = command[0] == "-m"
     Program(command[1] if module else command[0], module).check()
-    torch = find_torch_build(python or os.environ.get(_PYTHON))
+    torch = find_torch_build(python)
     answers = []
     with stub_library(torch) as stub, tempfile.TemporaryDirectory(prefix="pgmo-rehearsal-") as own:
         folder = Path(own)
@@ -123,7 +121,7 @@ def rehearse(
                 **of_stub(stub),
                 **of_compilers(folder, stub),
             }
-            variables |= of_python(torch.folder, variables) | of_way(way, variables)
+            variables |= of_python(folder, torch.folder, variables) | of_way(way, variables)
             variables.pop("CUDA_VISIBLE_DEVICES", None)  # numbers are the stub's
             answer = _run(torch, spec, variables, timeout, quiet=quiet)
             answers.append(_moved(answer, profile) if profile else answer)

@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import os
 import subprocess
 import sys
 import sysconfig
@@ -15,6 +16,9 @@ from pgmo.allocator.build.compile import compiled_library, find_compiler
 from pgmo.errors import RehearsalError
 from pgmo.files.cache_folder import cache_directory
 from pgmo.rehearsal import build
+
+PYTHON = "PGMO_REHEARSAL_PYTHON"
+"""Environment variable: the Python of rehearsals where none is named."""
 
 _NAME = "rehearsal"
 
@@ -41,19 +45,19 @@ class TorchBuild:
 
 
 def find_torch_build(python: str | None = None) -> TorchBuild:
-    """The CUDA build of torch of a Python, which does not import it.
+    """Find the CUDA build of torch that a Python has, without importing it.
 
     Args:
-        python: the Python; None for this one.
+        python: the Python; None for that of `PGMO_REHEARSAL_PYTHON`, or this one.
 
     Raises:
-        RehearsalError: where there is none, saying what to install.
+        RehearsalError: when there is none; the message names the command that installs one.
 
     Example:
         >>> find_torch_build().version  # doctest: +SKIP
         '2.11.0+cu130'
     """
-    python = python or sys.executable
+    python = python or os.environ.get(PYTHON) or sys.executable
     try:
         asked = subprocess.run(
             [python, "-c", _ASK], capture_output=True, text=True, check=True, timeout=60
@@ -67,14 +71,14 @@ def find_torch_build(python: str | None = None) -> TorchBuild:
             "container; it needs no GPU"
         )
     install = (
-        "A rehearsal needs the CUDA build, not a GPU: pip install torch, from PyPI, in an "
-        "environment of its own, and name its Python (--python)"
+        "and a rehearsal needs one, but no GPU: `pgmo fit --environment .venv-cuda` makes an "
+        "environment that has it (several gigabytes)"
     )
     if found is None:
-        raise RehearsalError(f"{python} has no torch. {install}")
+        raise RehearsalError(f"{python} has no torch, so no CUDA build of it, {install}")
     folder = Path(found)
     if not (folder / "lib/libtorch_cuda.so").exists():
-        raise RehearsalError(f"the torch of {python} is not a CUDA build. {install}")
+        raise RehearsalError(f"the torch of {python} is not a CUDA build, {install}")
     return TorchBuild(python, folder, _version(folder))
 
 

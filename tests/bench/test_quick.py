@@ -10,7 +10,6 @@ from tests.integration import running
 STUB = (
     "caching_model",
     "cupy_allocator",
-    "estimates",
     "fakecuda_card",
     "fakecuda_extrapolation",
     "fakecuda_memory",

@@ -37,10 +37,6 @@ test-fakecuda: fakecuda  ## run real training loops on the CUDA build of PyTorch
 	  $(FAKECUDA_OUT)/run $(FAKECUDA_PYTHON) -m pytest $(FAKECUDA_PARALLEL) --dist loadfile \
 	  tests/gpu -m "not slow" $(FAKECUDA_ARGUMENTS)
 
-# Has a CPU build of torch, and the libraries of models that FAKECUDA_PYTHON has, too. Benchmarks say
-# which of them are missing, and what installs them.
-ESTIMATES_PYTHON ?= $(PYTHON)
-
 .PHONY: bench-fakecuda
 bench-fakecuda: fakecuda  ## measure device memory on the CUDA build of PyTorch, without a GPU
 	$(FAKECUDA_PYTHON) bench/fakecuda_memory.py --stub $(FAKECUDA_OUT)
@@ -49,7 +45,6 @@ bench-fakecuda: fakecuda  ## measure device memory on the CUDA build of PyTorch,
 	$(FAKECUDA_PYTHON) bench/fakecuda_recompute.py --stub $(FAKECUDA_OUT)
 	$(FAKECUDA_PYTHON) bench/fakecuda_card.py --stub $(FAKECUDA_OUT)
 	$(FAKECUDA_PYTHON) bench/sharing.py --stub $(FAKECUDA_OUT)
-	$(FAKECUDA_PYTHON) bench/estimates.py --stub $(FAKECUDA_OUT) --cpu $(ESTIMATES_PYTHON)
 	$(FAKECUDA_PYTHON) bench/never_worse.py --stub $(FAKECUDA_OUT)
 	$(FAKECUDA_PYTHON) bench/never_worse.py --stub $(FAKECUDA_OUT) --smallest
 	$(FAKECUDA_PYTHON) bench/never_worse.py --stub $(FAKECUDA_OUT) --short

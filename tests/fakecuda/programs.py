@@ -12,9 +12,6 @@ from tests import forked
 ROOT = Path(__file__).parents[2]
 """The repository's root."""
 
-CPU_PYTHON = Path(os.environ.get("PGMO_CPU_PYTHON", ROOT / ".venv/bin/python"))
-"""With a CPU build of torch, for what is compared with the CUDA build."""
-
 _READ_LATE = ("PGMO_", "PYTHONPATH", "FAKECUDA_BYTES", "FAKECUDA_COPY_LIMIT", "FAKECUDA_MANAGED")
 """What neither torch nor the stub has read when torch has been imported."""
 

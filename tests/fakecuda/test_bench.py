@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.fakecuda.programs import CPU_PYTHON, ROOT
+from tests.fakecuda.programs import ROOT
 
 
 def run(script, *arguments):
@@ -84,20 +84,6 @@ def test_a_batch_is_begun_from_what_small_ones_predict(tmp_path):
     assert predicted["first_hit_bytes_rate"] >= 0.99
     assert predicted["hit_bytes_rate"] >= 0.99
     assert predicted["reserved"] < default["reserved"]
-
-
-@pytest.mark.skipif(not CPU_PYTHON.exists(), reason="needs an environment with a CPU torch")
-@pytest.mark.skipif(find_spec("transformers") is None, reason="needs transformers")
-@pytest.mark.slow
-def test_estimates_are_near_what_the_stub_gives(tmp_path):
-    found = quick("estimates.py", tmp_path / "results.json", "--cpu", CPU_PYTHON)
-    (row,) = found["rows"]
-    assert "failed" not in row
-    assert abs(row["allocated_error"]) < 0.01
-    assert abs(row["reserved_error"]) < 0.03
-    assert row["plain"]["seconds"] > 0
-    table = run("estimates.py", "--table", "-o", tmp_path / "results.json")
-    assert f"{row['allocated_error']:+.2%}" in table
 
 
 @pytest.mark.slow

@@ -41,8 +41,7 @@ def print_answer(out: "Console", answer: "Answer") -> None:
     for note in answer.need.notes:
         print_text(out, f"note        {note}")
     times = "once" if answer.rehearsals == 1 else f"{answer.rehearsals} times"
-    done = "rehearsed" if answer.need.source == "rehearsed" else "estimated"
-    print_text(out, f"{done}   {times}, {answer.seconds:.0f} s")
+    print_text(out, f"rehearsed   {times}, {answer.seconds:.0f} s")
 
 
 def _print_largest(out: "Console", answer: "Answer") -> None:
@@ -67,8 +66,6 @@ def _print_ways(out: "Console", answer: "Answer") -> None:
     at = "" if answer.value is None else f" at {answer.value}"
     table = Table(f"peak of the card{at}", "takes", "left", "fits")
     for way in WAYS:
-        if way not in answer.need.reserved:
-            continue
         total = answer.need.total(way)
         left = answer.card.usable - total
         fits = "yes" if answer.fits[way] else "no"

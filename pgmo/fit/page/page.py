@@ -60,22 +60,21 @@ def _section(title: str, body: str) -> str:
 
 
 def _figures(answer: Answer) -> str:
-    total = answer.need.total(answer.way)
-    spare, how = answer.spare, NAMES[answer.way]
+    total = answer.need.total("pgmo")
+    spare = answer.spare
     rows = [
-        (f"Takes with {how}", format_bytes(total), f"of {format_bytes(answer.card.usable)}"),
+        ("Takes with pgmo", format_bytes(total), f"of {format_bytes(answer.card.usable)}"),
         (
             "Left" if spare >= 0 else "Missing",
             format_bytes(abs(spare)),
             f"{abs(spare) / answer.card.usable:.0%} of the card",
         ),
     ]
-    if answer.way == "pgmo" and "default" in answer.need.reserved:
-        plain = answer.need.total("default")
-        more = format_bytes(plain - total)
-        rows.append(("Takes without pgmo", format_bytes(plain), f"{more} more"))
+    plain = answer.need.total("default")
+    more = format_bytes(plain - total)
+    rows.append(("Takes without pgmo", format_bytes(plain), f"{more} more"))
     if answer.largest:
-        rows.append((f"Largest {answer.option}", str(answer.batch), f"with {how}"))
+        rows.append((f"Largest {answer.option}", str(answer.batch), "with pgmo"))
     if answer.accumulation is not None:
         micro, steps = answer.accumulation
         rows.append((f"{answer.effective} a step", f"{steps} x {micro}", "steps x micro-batch"))
@@ -99,12 +98,11 @@ def _of_the_card(answer: Answer) -> str:
 
 def _ways(answer: Answer) -> str:
     """A bar for each way, and the card's memory as a line across."""
-    known = [way for way in WAYS if way in answer.need.reserved]
-    totals = {way: answer.need.total(way) for way in known}
+    totals = {way: answer.need.total(way) for way in WAYS}
     most = max(answer.card.usable, *totals.values()) * 1.04
     limit = answer.card.usable / most
     rows = []
-    for way in known:
+    for way in WAYS:
         share = totals[way] / most
         fits = "" if answer.fits[way] else ", does not fit"
         rows.append(
@@ -142,17 +140,11 @@ def _categories(answer: Answer) -> str:
 
 def _how(answer: Answer) -> str:
     times = "once" if answer.rehearsals == 1 else f"{answer.rehearsals} times"
-    told = {
-        "rehearsed": (
-            f"The job was run {times} for a few iterations, without a GPU, on PyTorch's CUDA build "
-            f"with its own allocator, in {answer.seconds:.0f} s. Its kernels computed nothing, so "
-            "what depends on values was not seen."
-        ),
-        "estimated": (
-            "The job was run on tensors without storage. What kernels ask for beside their results "
-            "is estimated."
-        ),
-    }[answer.source]
+    told = (
+        f"The job was run {times} for a few iterations, without a GPU, on PyTorch's CUDA build "
+        f"with its own allocator, in {answer.seconds:.0f} s. Its kernels computed nothing, so "
+        "what depends on values was not seen."
+    )
     uncertain = answer.need.uncertainty
     if uncertain:
         told += f" The figures may be off by {uncertain:.1%}."

@@ -146,7 +146,7 @@ WRONG = {
 # Values that any text can be: a title, and files and folders, which exist or not (code 1).
 ANY = {
     "run": {"--save", "--plan", "--vary", "--accumulate"},
-    "fit": {"--python"},
+    "fit": {"--python", "--environment"},
     "rehearse": {"--save", "--plan", "--python"},
     "report": {"--plan", "--title"},
     "share": {"--socket", "--log", "--check"},

@@ -1,6 +1,7 @@
 """An answer with everything in it, made of loops that exist only as histories."""
 
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -11,6 +12,7 @@ from pgmo.fit.answer import Answer
 from pgmo.fit.ask import Question
 from pgmo.fit.evidence import Evidence, Job
 from pgmo.fit.what_if import alternatives
+from pgmo.rehearsal.library import TorchBuild
 from tests.unit.fit.loops import evidence, job
 
 
@@ -30,7 +32,8 @@ def pretend(monkeypatch: pytest.MonkeyPatch) -> None:
 
     for module in (alternatives, ask, largest):
         monkeypatch.setattr(module, "collect", collect)
-    monkeypatch.setattr(ask, "without_cuda_build", lambda _: None)
+    build = TorchBuild("python", Path("torch"), "2.11.0+cu130")
+    monkeypatch.setattr(ask, "find_torch_build", lambda _: build)
 
 
 def answer(monkeypatch: pytest.MonkeyPatch, usable: int = 1 << 30, **question: Any) -> Answer:

@@ -50,10 +50,10 @@ def test_questions_that_cannot_be_asked(options: dict[str, object], match: str) 
         pgmo.fit("train.py", **options)  # type: ignore[arg-type]
 
 
-def test_without_a_cuda_build_of_torch_it_says_what_to_install(tmp_path: Path) -> None:
+def test_without_a_cuda_build_of_torch_it_names_what_installs_one(tmp_path: Path) -> None:
     script = tmp_path / "train.py"
     script.write_text("")
-    with pytest.raises(RehearsalError, match="--python"):
+    with pytest.raises(RehearsalError, match="pgmo fit --environment"):
         pgmo.fit(os.fspath(script), card="16GiB", python="/usr/bin/python3")
 
 

@@ -7,7 +7,7 @@ import pytest
 from pgmo.errors import OptionError
 from pgmo.fit.need import Need
 
-NEED = Need(8, 8, 16, 4, 0, 2, 36, {"default": 40, "pgmo": 37}, "estimated", 0.02, ("a note",))
+NEED = Need(8, 8, 16, 4, 0, 2, 36, {"default": 40, "pgmo": 37}, 0.02, ("a note",))
 
 
 def test_context_comes_on_top() -> None:
@@ -39,4 +39,3 @@ def test_unknown_ways_are_refused() -> None:
 
 def test_plain_values() -> None:
     assert NEED.as_json()["reserved"] == {"default": 40, "pgmo": 37}
-    assert NEED.as_json()["source"] == "estimated"

@@ -1,11 +1,13 @@
 """Say whether a job fits on a card, with which batch, and what would make it fit.
 
 No GPU is needed: the script runs for a few iterations on a CUDA runtime that computes nothing, with
-PyTorch's real allocator, which needs a CUDA build of torch. What comes after SCRIPT is the script's
-own, but for --card, --cards, --vary, --effective-batch and --what-if, unless they come after --.
-Exit code 0: it fits; 3: it does not.
+PyTorch's real allocator. That needs a CUDA build of torch: --environment DIR makes an environment
+with one beside another build, and without SCRIPT does nothing else. What comes after SCRIPT is the
+script's own, but for --card, --cards, --vary, --effective-batch and --what-if, unless they come
+after --. Exit code 0: it fits; 3: it does not.
 
     pgmo fit train.py --card "RTX 4090" --epochs 3
+    pgmo fit --environment .venv-cuda train.py
     pgmo fit train.py --card 16GiB --vary "--batch-size {}"
     pgmo fit --card L4 --what-if --cards --report fit.html train.py
 """
@@ -28,7 +30,10 @@ DOES_NOT_FIT = 3
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Adds the options of `pgmo fit`."""
-    parser.usage = "pgmo fit [options] SCRIPT ... | pgmo fit [options] -m MODULE ..."
+    parser.usage = (
+        "pgmo fit [options] SCRIPT ... | pgmo fit [options] -m MODULE ... | "
+        "pgmo fit --environment DIR"
+    )
     parser.add_argument(
         "-m", dest="is_module", action="store_true", help="SCRIPT is a module, as for python -m"
     )
@@ -65,11 +70,17 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--python", metavar="PATH", help="a Python with a CUDA build of torch, if this has none"
     )
     parser.add_argument(
+        "--environment",
+        metavar="DIR",
+        help="an environment with a CUDA build of torch, which is made unless it is there "
+        "(several gigabytes); other packages are those of this environment",
+    )
+    parser.add_argument(
         "--timeout", type=float, default=900.0, help="seconds for each rehearsal (default: 900)"
     )
     parser.add_argument("--json", action="store_true", help="print one object, no tables")
     parser.add_argument("-f", "--force", action="store_true", help="overwrite what is there")
-    parser.add_argument("script", metavar="SCRIPT", help="script, or module after -m")
+    parser.add_argument("script", metavar="SCRIPT", nargs="?", help="script, or module after -m")
     parser.add_argument(
         "arguments", metavar="...", nargs=argparse.REMAINDER, help="passed on to it"
     )
@@ -102,6 +113,7 @@ def _add_question(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Runs `pgmo fit`."""
+    from dataclasses import replace
     from pathlib import Path
 
     from pgmo.cards import find
@@ -114,6 +126,8 @@ def run(arguments: argparse.Namespace) -> int:
     from pgmo.terminal import say
 
     take_options(arguments, _add_question)
+    if arguments.script is None:
+        return _run_without_script(arguments)
     _check_numbers(arguments)
     card = find(arguments.card)
     job, question = _job(arguments), _question(arguments)
@@ -122,6 +136,8 @@ def run(arguments: argparse.Namespace) -> int:
         refuse_our_suffix(arguments.report, "a page", ".html")
         sources = [] if arguments.is_module else [arguments.script]
         check_targets([arguments.report], force=arguments.force, sources=sources)
+    if arguments.environment is not None:
+        job = replace(job, python=_environment(arguments))
     answer = ask(job, card, question, lambda text: say(f"pgmo fit: {text}"))
     if arguments.json:
         print_json(answer.as_json())
@@ -133,6 +149,36 @@ def run(arguments: argparse.Namespace) -> int:
         Path(arguments.report).write_text(page(answer), "utf-8")
         print_wrote([arguments.report], f"xdg-open {arguments.report}")
     return 0 if answer.is_fit else DOES_NOT_FIT
+
+
+def _run_without_script(arguments: argparse.Namespace) -> int:
+    """Makes an environment, and asks nothing.
+
+    Raises:
+        OptionError: when no environment is asked for either.
+    """
+    from pgmo.cli.terminal.output import as_command, print_json, print_wrote
+    from pgmo.rehearsal.library import PYTHON
+
+    if arguments.environment is None:
+        raise OptionError("which script? Name it, as in pgmo fit train.py")
+    python = _environment(arguments)
+    if arguments.json:
+        print_json({"python": python})
+    print_wrote([], as_command("export", f"{PYTHON}={python}"))
+    return 0
+
+
+def _environment(arguments: argparse.Namespace) -> str:
+    """Make the environment of `--environment`, unless it is there, and return its Python."""
+    from pathlib import Path
+
+    from pgmo.rehearsal.cuda_environment import make_environment
+    from pgmo.terminal import say
+
+    if arguments.python is not None:
+        raise OptionError("--environment has a Python of its own: leave --python out")
+    return make_environment(Path(arguments.environment), lambda text: say(f"pgmo fit: {text}"))
 
 
 def _check_numbers(arguments: argparse.Namespace) -> None:

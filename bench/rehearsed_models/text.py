@@ -6,14 +6,14 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from estimated import Step, add
-from estimated.training import training
+from rehearsed_models import Step, add
+from rehearsed_models.training import training
 
 SAMPLES, LENGTH = 4, 256
 
 
-def _words(words: int, device: str, length: int = LENGTH) -> Tensor:
-    return torch.randint(3, words, (SAMPLES, length), device=device)
+def _words(words: int, device: str) -> Tensor:
+    return torch.randint(3, words, (SAMPLES, LENGTH), device=device)
 
 
 def _causal(words: int, device: str) -> Callable[[nn.Module], Tensor]:
@@ -48,17 +48,7 @@ def _add(
         model = getattr(transformers, kind)(made)
         return training(model, loss(options["vocab_size"], device), device, **how)
 
-    add(name, "transformers", build)
-
-
-def _encoder(words: int, **more: Any) -> dict[str, Any]:
-    return {
-        "vocab_size": words,
-        "hidden_size": 768,
-        "num_hidden_layers": 4,
-        "num_attention_heads": 12,
-        "intermediate_size": 3072,
-    } | more
+    add(name, build)
 
 
 def _decoder(words: int, width: int, inner: int, heads: int, groups: int) -> dict[str, Any]:
@@ -72,36 +62,24 @@ def _decoder(words: int, width: int, inner: int, heads: int, groups: int) -> dic
     }
 
 
-_add("BERT", "BertForMaskedLM", "BertConfig", _encoder(30522), _masked)
 _add(
-    "BERT, float16",
+    "BERT",
     "BertForMaskedLM",
     "BertConfig",
-    _encoder(30522),
+    {
+        "vocab_size": 30522,
+        "hidden_size": 768,
+        "num_hidden_layers": 4,
+        "num_attention_heads": 12,
+        "intermediate_size": 3072,
+    },
     _masked,
-    autocast=torch.float16,
-    scaled=True,
 )
-_add("RoBERTa", "RobertaForMaskedLM", "RobertaConfig", _encoder(50265), _masked)
 _add(
     "DistilBERT",
     "DistilBertForMaskedLM",
     "DistilBertConfig",
     {"vocab_size": 30522, "dim": 768, "hidden_dim": 3072, "n_layers": 4, "n_heads": 12},
-    _masked,
-)
-_add(
-    "DeBERTa v2",
-    "DebertaV2ForMaskedLM",
-    "DebertaV2Config",
-    _encoder(
-        32000,
-        relative_attention=True,
-        pos_att_type=["c2p", "p2c"],
-        position_buckets=256,
-        norm_rel_ebd="layer_norm",
-        share_att_key=True,
-    ),
     _masked,
 )
 _add(
@@ -111,40 +89,11 @@ _add(
     {"vocab_size": 50257, "n_embd": 768, "n_layer": 4, "n_head": 12},
 )
 _add(
-    "OPT",
-    "OPTForCausalLM",
-    "OPTConfig",
-    {
-        "vocab_size": 50272,
-        "hidden_size": 768,
-        "word_embed_proj_dim": 768,
-        "ffn_dim": 3072,
-        "num_hidden_layers": 4,
-        "num_attention_heads": 12,
-    },
-)
-_add("Llama", "LlamaForCausalLM", "LlamaConfig", _decoder(32000, 1024, 2816, 16, 16))
-_add(
     "Llama, bfloat16",
     "LlamaForCausalLM",
     "LlamaConfig",
     _decoder(32000, 1024, 2816, 16, 16),
     autocast=torch.bfloat16,
-)
-_add("Mistral", "MistralForCausalLM", "MistralConfig", _decoder(32000, 1024, 3584, 16, 4))
-_add("Qwen3", "Qwen3ForCausalLM", "Qwen3Config", _decoder(50000, 1024, 3072, 16, 8))
-_add("Gemma 2", "Gemma2ForCausalLM", "Gemma2Config", _decoder(64000, 768, 3072, 8, 4))
-_add(
-    "Falcon",
-    "FalconForCausalLM",
-    "FalconConfig",
-    {
-        "vocab_size": 65024,
-        "hidden_size": 1024,
-        "num_hidden_layers": 3,
-        "num_attention_heads": 16,
-        "alibi": False,
-    },
 )
 _add(
     "Mixtral, 8 experts",
@@ -164,20 +113,5 @@ _add(
         "num_layers": 3,
         "decoder_start_token_id": 0,
         "num_heads": 12,
-    },
-)
-_add(
-    "BART",
-    "BartForConditionalGeneration",
-    "BartConfig",
-    {
-        "vocab_size": 50265,
-        "d_model": 768,
-        "encoder_layers": 2,
-        "decoder_layers": 2,
-        "encoder_ffn_dim": 3072,
-        "decoder_ffn_dim": 3072,
-        "encoder_attention_heads": 12,
-        "decoder_attention_heads": 12,
     },
 )

@@ -5,7 +5,7 @@ from typing import Any
 
 import torch
 
-from estimated import Step
+from rehearsed_models import Step
 
 
 def training(
@@ -14,7 +14,6 @@ def training(
     device: str,
     *,
     autocast: torch.dtype | None = None,
-    scaled: bool = False,
 ) -> Step:
     """A step of a model that is moved to the device first.
 
@@ -23,19 +22,16 @@ def training(
         loss_of: makes a batch on the device, runs the model on it, and returns the loss.
         device: "cuda" or "cpu".
         autocast: the type that the forward pass is run in.
-        scaled: whether a gradient scaler is used.
     """
     model.to(device)
     model.train()
     optimizer = torch.optim.AdamW([one for one in model.parameters() if one.requires_grad])
-    scaler = torch.amp.GradScaler(device, enabled=scaled)
 
     def step() -> Any:
         with torch.autocast(device, dtype=autocast, enabled=autocast is not None):
             loss = loss_of(model)
-        scaler.scale(loss).backward()
-        scaler.step(optimizer)
-        scaler.update()
+        loss.backward()
+        optimizer.step()
         optimizer.zero_grad()
 
     return step

@@ -5,8 +5,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from estimated import Step, add
-from estimated.training import training
+from rehearsed_models import Step, add
+from rehearsed_models.training import training
 
 
 def _whisper(device: str) -> Step:
@@ -54,5 +54,5 @@ def _lora(device: str) -> Step:
     return training(model, loss, device)
 
 
-add("Whisper", "transformers", _whisper)
-add("Llama with LoRA", "peft", _lora)
+add("Whisper", _whisper)
+add("Llama with LoRA", _lora)

@@ -1,0 +1,107 @@
+"""Environments with a CUDA build of torch, for machines whose own torch is another build.
+
+    DIR/bin/python        a virtual environment of this Python
+    site-packages         torch, of the CUDA build, and what it requires
+    pgmo.pth              everything else comes from the environment that made it
+
+So a script finds its libraries there, also those that are installed later on.
+"""
+
+import importlib.metadata
+import os
+import shutil
+import subprocess
+import sys
+import sysconfig
+from collections.abc import Callable
+from pathlib import Path
+
+from pgmo.errors import RehearsalError
+from pgmo.rehearsal.environment import PACKAGES
+from pgmo.rehearsal.library import find_torch_build
+
+_STDERR = 2
+
+
+def make_environment(folder: Path, progress: Callable[[str], None]) -> str:
+    """Make an environment with a CUDA build of torch, unless the folder has one.
+
+    The version of torch is that of this environment, or the newest where this one has none. What
+    pip prints goes to stderr. A folder that could not be completed is removed.
+
+    Args:
+        folder: where to; missing or empty, or an environment with a CUDA build.
+        progress: called with a status message.
+
+    Returns:
+        The environment's Python.
+
+    Raises:
+        RehearsalError: when the folder has something else, or torch cannot be installed.
+
+    Example:
+        >>> make_environment(Path(".venv-cuda"), print)  # doctest: +SKIP
+        installing torch==2.13.0, several gigabytes, in .venv-cuda
+        '/home/me/project/.venv-cuda/bin/python'
+    """
+    python = os.path.abspath(folder / "bin/python")
+    if not folder.exists() or (folder.is_dir() and not any(folder.iterdir())):
+        try:
+            _install(folder, python, progress)
+        except BaseException:
+            shutil.rmtree(folder, ignore_errors=True)
+            raise
+    elif not _has_cuda_build(python):
+        raise RehearsalError(
+            f"{folder} is there and has no CUDA build of torch: name a folder that is not there, "
+            "or remove it"
+        )
+    return python
+
+
+def _install(folder: Path, python: str, progress: Callable[[str], None]) -> None:
+    torch = _torch_requirement()
+    progress(f"installing {torch}, several gigabytes, in {folder}")
+    _run(sys.executable, "-I", "-m", "venv", str(folder))
+    _run(python, "-I", "-m", "pip", "install", torch)
+    if not _has_cuda_build(python):
+        raise RehearsalError(
+            f"pip has installed a CPU build for {torch}: name an index that has CUDA builds, such "
+            "as PIP_INDEX_URL=https://pypi.org/simple for Linux on x86-64"
+        )
+    _share_packages(folder)
+
+
+def _torch_requirement() -> str:
+    """Name the release of this environment's torch, whose other libraries were built for it."""
+    try:
+        version = importlib.metadata.version("torch")
+    except importlib.metadata.PackageNotFoundError:
+        return "torch"
+    return f"torch=={version.partition('+')[0]}"
+
+
+def _has_cuda_build(python: str) -> bool:
+    try:
+        find_torch_build(python)
+    except RehearsalError:
+        return False
+    return True
+
+
+def _share_packages(folder: Path) -> None:
+    """Add the packages of this environment behind those of the new one."""
+    places = {"base": str(folder), "platbase": str(folder)}
+    packages = sysconfig.get_path("purelib", "venv", places)
+    shared = [one for one in sys.path if Path(one).name in PACKAGES]
+    lines = [f"import site; site.addsitedir({one!r})\n" for one in shared]
+    Path(packages, "pgmo.pth").write_text("".join(lines))
+
+
+def _run(*command: str) -> None:
+    try:
+        subprocess.run(command, stdout=_STDERR, check=True)
+    except (OSError, subprocess.CalledProcessError) as error:
+        raise RehearsalError(
+            f"no environment was made: {' '.join(command)} failed, for the reason above"
+        ) from error
