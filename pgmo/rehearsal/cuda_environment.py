@@ -90,12 +90,13 @@ def _has_cuda_build(python: str) -> bool:
 
 
 def _share_packages(folder: Path) -> None:
-    """Add the packages of this environment behind those of the new one."""
+    """Add the packages of this environment behind those of the new one, which git ignores."""
     places = {"base": str(folder), "platbase": str(folder)}
     packages = sysconfig.get_path("purelib", "venv", places)
     shared = [one for one in sys.path if Path(one).name in PACKAGES]
     lines = [f"import site; site.addsitedir({one!r})\n" for one in shared]
     Path(packages, "pgmo.pth").write_text("".join(lines))
+    (folder / ".gitignore").write_text("*\n")
 
 
 def _run(*command: str) -> None:
