@@ -28,7 +28,7 @@ _STATES = {
 _UNIFIED = {
     None: "",
     True: ", unified memory beyond the card",
-    False: ", no unified memory beyond the card (memory='managed' and budget= cannot be used)",
+    False: ", no unified memory beyond the card (pgmo.managed and budget= cannot be used)",
 }
 
 
