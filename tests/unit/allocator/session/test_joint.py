@@ -171,4 +171,4 @@ def test_options_that_make_no_sense():
     with pytest.raises(OptionError, match=r"dictionary by their names, as in \{'torch'"):
         pgmo.optimize(framework=BOTH, plan="net.pgmoplan")
     with pytest.raises(OptionError, match="dictionary"):
-        pgmo.optimize(framework=BOTH, profile={"numpy": "net.pgmoprof"})
+        pgmo.optimize(framework=BOTH, plan={"numpy": "net.pgmoplan"})
