@@ -14,6 +14,22 @@ OPTIONS = {
 }
 """Options of `pgmo.optimize` and of what opens a session."""
 
+NAMES = {
+    "AdapterError": "pgmo.errors",
+    "Extrapolation": "pgmo.profiler.extrapolation.learned",
+    "FileError": "pgmo.errors",
+    "GraphError": "pgmo.errors",
+    "JointSession": "pgmo.allocator.session.joint",
+    "OptionError": "pgmo.errors",
+    "Packing": "pgmo.packing.solving.result",
+    "PlanError": "pgmo.errors",
+    "Problem": "pgmo.packing.problem",
+    "ProblemError": "pgmo.errors",
+    "ProfileError": "pgmo.errors",
+    "SessionError": "pgmo.errors",
+}
+"""Names of the package, and the module that has each now."""
+
 
 def instead_of(option: str) -> str:
     """What an error adds about an option that is not there; "" if it never was.
@@ -23,3 +39,13 @@ def instead_of(option: str) -> str:
         '; it is gone: a session finds out itself when to record again'
     """
     return f"; it is gone: {OPTIONS[option]}" if option in OPTIONS else ""
+
+
+def moved_from(name: str) -> str:
+    """What an error adds about a name of the package that has moved; "" if it never was there.
+
+    Example:
+        >>> moved_from("OptionError")
+        '; it is in pgmo.errors'
+    """
+    return f"; it is in {NAMES[name]}" if name in NAMES else ""

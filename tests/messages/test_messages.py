@@ -97,7 +97,7 @@ def test_message(case):
 
 def test_or_tools_that_are_missing(monkeypatch):
     monkeypatch.setattr(cp_sat, "is_installed", lambda: False)
-    with pytest.raises(pgmo.OptionError) as caught:
+    with pytest.raises(pgmo.errors.OptionError) as caught:
         pgmo.plan(profile(), solver="cp-sat")
     assert str(caught.value) == (
         "solver='cp-sat' needs OR-Tools, which is not installed; run: pip install ortools, "
@@ -108,7 +108,7 @@ def test_or_tools_that_are_missing(monkeypatch):
 def test_a_bad_row_of_a_csv_file(tmp_path):
     path = tmp_path / "blocks.csv"
     path.write_text("id,lower,upper,size\n0,0,4,64\n1,3,9,many\n")
-    with pytest.raises(pgmo.FileError) as caught:
+    with pytest.raises(pgmo.errors.FileError) as caught:
         read_csv(path)
     assert str(caught.value) == (
         f"{path}, line 3: size is 'many', not a whole number; correct this line"
@@ -116,7 +116,7 @@ def test_a_bad_row_of_a_csv_file(tmp_path):
 
 
 def test_overlapping_plan_names_both_blocks_and_their_places():
-    with pytest.raises(pgmo.PlanError) as caught:
+    with pytest.raises(pgmo.errors.PlanError) as caught:
         check_replayable(overlapping_plan(), alignment=64)
     message = str(caught.value)
     assert "block 0" in message

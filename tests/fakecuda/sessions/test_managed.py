@@ -166,7 +166,7 @@ def test_where_the_card_cannot_it_says_so():
 import json, pgmo
 try:
     pgmo.managed(device="cuda").__enter__()
-except pgmo.AdapterError as error:
+except pgmo.errors.AdapterError as error:
     print(json.dumps(str(error)))
 """
     said = run_program(code, FAKECUDA_MANAGED="0", **SETTINGS)
