@@ -14,6 +14,9 @@ OPTIONS = {
 }
 """Options of `pgmo.optimize` and of what opens a session."""
 
+COMMANDS = {"blocks": "pgmo stats --blocks", "cache": "pgmo doctor --clear"}
+"""Commands, and what does the same."""
+
 NAMES = {
     "AdapterError": "pgmo.errors",
     "Extrapolation": "pgmo.profiler.extrapolation.learned",

@@ -53,7 +53,7 @@ def test_import_says_what_was_allocated(source):
     assert f"allocated   {size} in {len(alive)} blocks; " in out
     assert " reserved, largest hole " in out
     assert "max load" not in out
-    assert err.endswith(f"Next: pgmo blocks {profile} --by file\n")
+    assert err.endswith(f"Next: pgmo stats {profile} --by file\n")
 
 
 @pytest.mark.parametrize(
