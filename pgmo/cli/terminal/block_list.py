@@ -7,7 +7,7 @@ from pgmo.units import format_bytes
 
 if TYPE_CHECKING:
     from pgmo.profiler.profile import Profile
-    from pgmo.report.findings.attribution import By
+    from pgmo.report.blocks.origins import By
 
 KINDS: "tuple[By, ...]" = ("module", "op", "phase", "file", "stream", "size")
 """By what blocks can be summed."""
