@@ -187,7 +187,7 @@ def _by_one_call(card: float, link: str | None, *, quick: bool) -> dict[str, Any
 
 
 def table(result: dict[str, Any]) -> str:
-    """The rows, one a way, for bench/README.md."""
+    """The rows, one a way, for bench/details.md."""
     cards = sorted({row["card"] for row in result["rows"]})
     lines = [
         "| | " + " | ".join(f"{card:g} GiB" for card in cards) + " |",

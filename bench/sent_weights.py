@@ -165,7 +165,7 @@ def descriptors() -> int:
 
 
 def table(result: dict[str, Any]) -> str:
-    """Return the rows for bench/README.md."""
+    """Return the rows for bench/details.md."""
     lines = [
         "| | buffers | steps | descriptors | handles | card, peak | card, after `empty_cache` |",
         "| --- | --- | ---: | ---: | ---: | ---: | ---: |",

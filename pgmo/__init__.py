@@ -3,11 +3,10 @@
     profile  ->  plan  ->  replay
 
 `optimize` does all three. `Profile` and `Plan` are what it records and computes, `plan` computes
-one from the other, or a `Packing` of a bare `Problem`, `extrapolate` tells the profile of a large
-batch from those of small ones, `fit` says whether a job fits on a card, `recompute` makes a model's
-step fit in a budget, and every error is a `PgmoError`. `torch_allocator`, `cupy_allocator` and
-`cupy_torch_allocator` are for those who exchange a framework's allocator themselves, `memory_stats`
-for those who watch it.
+one from the other, `extrapolate` tells the profile of a large batch from those of small ones, `fit`
+says whether a job fits on a card, `recompute` makes a model's step fit in a budget. Every error is
+a `PgmoError` (`pgmo.errors`). `torch_allocator`, `cupy_allocator` and `cupy_torch_allocator` are
+for those who exchange a framework's allocator themselves, `memory_stats` for those who watch it.
 `wrap` makes the calls of a model iterations, `unwrap` undoes it, `session_of` has its figures.
 `managed` is for models that do not fit. `close` closes a session that is out of reach.
 
@@ -17,18 +16,7 @@ numpy nor the native module.
 
 import importlib
 
-from pgmo.errors import (
-    AdapterError,
-    BudgetError,
-    FileError,
-    GraphError,
-    OptionError,
-    PgmoError,
-    PlanError,
-    ProblemError,
-    ProfileError,
-    SessionError,
-)
+from pgmo.errors import BudgetError, PgmoError
 from pgmo.version import __version__
 
 TYPE_CHECKING = False  # typing's own takes longer to import than all that is imported here
@@ -39,38 +27,22 @@ if TYPE_CHECKING:
     from pgmo.allocator.managed.context import managed
     from pgmo.allocator.memory_stats import memory_stats
     from pgmo.allocator.optimize import optimize
-    from pgmo.allocator.session.joint import JointSession
     from pgmo.allocator.session.open_sessions import close
     from pgmo.allocator.session.session import Session
     from pgmo.fit.package import fit
     from pgmo.packing.plan import Plan
     from pgmo.packing.planner import plan
-    from pgmo.packing.problem import Problem
-    from pgmo.packing.solving.result import Packing
     from pgmo.profiler.extrapolation.extrapolate import extrapolate
-    from pgmo.profiler.extrapolation.learned import Extrapolation
     from pgmo.profiler.profile import Profile
     from pgmo.recompute.package import recompute
     from pgmo.serving.wrap import session_of, unwrap, wrap
 
 __all__ = [
-    "AdapterError",
     "BudgetError",
-    "Extrapolation",
-    "FileError",
-    "GraphError",
-    "JointSession",
-    "OptionError",
-    "Packing",
     "PgmoError",
     "Plan",
-    "PlanError",
-    "Problem",
-    "ProblemError",
     "Profile",
-    "ProfileError",
     "Session",
-    "SessionError",
     "__version__",
     "close",
     "cupy_allocator",
@@ -90,11 +62,7 @@ __all__ = [
 
 # Where each name comes from: the same as the imports above, which only type checkers read.
 _HOMES = {
-    "Extrapolation": "pgmo.profiler.extrapolation.learned",
-    "JointSession": "pgmo.allocator.session.joint",
-    "Packing": "pgmo.packing.solving.result",
     "Plan": "pgmo.packing.plan",
-    "Problem": "pgmo.packing.problem",
     "Profile": "pgmo.profiler.profile",
     "Session": "pgmo.allocator.session.session",
     "close": "pgmo.allocator.session.open_sessions",
@@ -124,7 +92,9 @@ if not TYPE_CHECKING:  # to type checkers a module with this function has every 
     def __getattr__(name: str) -> object:
         home = _HOMES.get(name)
         if home is None:
-            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+            from pgmo.removed import moved_from
+
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}{moved_from(name)}")
         found = getattr(importlib.import_module(home), name)
         globals()[name] = found  # from now on without this function
         return found

@@ -153,9 +153,12 @@ def tidy_up() -> None:
 
 def unified_steps(free: int, times: int) -> dict[str, float]:
     """Seconds of a step in unified memory, by where its pages are when it begins."""
+    import pgmo
     from pgmo.allocator.managed.unified import UnifiedAdapter
 
-    unified = Trained(memory="managed")
+    memory = pgmo.managed()
+    memory.__enter__()
+    unified = Trained()
     framework = unified.session._unified
     assert isinstance(framework, UnifiedAdapter)
     if framework.managed.peak > free:
@@ -178,6 +181,7 @@ def unified_steps(free: int, times: int) -> dict[str, float]:
         found["managed, arena on the host"] = median_step(unified.step, evict, times)
         found["managed, arena on the host, prefetched"] = median_step(prefetched, evict, times)
     unified.close()
+    memory.__exit__(None, None, None)
     return found
 
 

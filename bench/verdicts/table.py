@@ -40,7 +40,7 @@ def judged(row: Row) -> dict[str, Any]:
 
 
 def markdown(rows: Iterable[Row]) -> str:
-    """The table of bench/README.md."""
+    """The table of bench/details.md."""
     lines = [
         "| program | plain, MiB | modelled | pgmo, MiB | counted | real | stated |",
         "|---|---:|---:|---:|---:|---:|---:|",

@@ -160,7 +160,8 @@ def open_extrapolated(job: Job) -> Any:
         for name in ("steady", "opening")
     ]
     steady, opening = (one.at(batch=job.batch) for one in predicted)
-    return pgmo.optimize(device="cuda", profile=steady, opening=opening)
+    plan = pgmo.plan(steady, opening=opening, effort="fast")
+    return pgmo.optimize(device="cuda", plan=plan)
 
 
 def save_profiles(session: Any, job: Job) -> None:

@@ -33,6 +33,13 @@ class Heuristics:
     pages that idle elsewhere come free within two.
     """
 
+    usual_recording: int = 5
+    """Iterations after which plans are made from what a recording has.
+
+    Unit: iterations. Reason: the first one differs, two are compared, and two more show what they
+    free.
+    """
+
     longest_recording: int = 24
     """Maximum number of iterations of one recording.
 
@@ -54,10 +61,11 @@ class Heuristics:
     Unit: iterations. Reason: a program that begins to repeat later is still found.
     """
 
-    # --- saved plans ---
+    # --- whose plan it is ---
 
-    saved_share: float = 0.9
-    """Minimum share of an iteration's requests in a plan that another rank has saved.
+    known_share: float = 0.9
+    """Minimum share of an iteration's requests that a plan has, for the iteration to have followed
+    it, and for a saved plan to be this program's.
 
     Unit: share of requests. Reason: a plan of FSDP's in a world of another size has three quarters
     of them, the next run of a program .97 and more.

@@ -12,7 +12,7 @@ from pgmo.allocator.session.options import Options
 from pgmo.allocator.session.session import Session
 from pgmo.errors import OptionError
 from pgmo.packing.plan import Plan
-from pgmo.profiler.profile import Profile
+from pgmo.removed import instead_of
 
 if TYPE_CHECKING:
     from pgmo.allocator.session.joint import JointSession
@@ -27,15 +27,8 @@ class CommonFields(TypedDict, total=False):
     save: str | os.PathLike[str] | None
     device: object
     model_name: str
-    solver: str
-    effort: str
     tags: bool
-    max_record_iterations: int
-    min_hit_rate: float
-    patience: int
-    max_plans: int
     record_only: bool
-    memory: str
     budget: str | int | None
     pages: bool | None
     limit: str | int | None
@@ -45,43 +38,40 @@ class OptionFields(CommonFields, total=False):
     """Those for one framework."""
 
     plan: Plan | str | os.PathLike[str] | None
-    profile: Profile | str | os.PathLike[str] | None
-    opening: Profile | str | os.PathLike[str] | None
     framework: str
 
 
 class JointFields(CommonFields, total=False):
-    """Those for several frameworks; plans and profiles by the framework's name."""
+    """Those for several frameworks; plans by the framework's name."""
 
     plan: Mapping[str, Plan | str | os.PathLike[str]] | None
-    profile: Mapping[str, Profile | str | os.PathLike[str]] | None
-    opening: Mapping[str, Profile | str | os.PathLike[str]] | None
     framework: Required[tuple[str, ...] | list[str]]
 
 
 class _Fields(CommonFields, total=False):
     plan: Any
-    profile: Any
-    opening: Any
     framework: Any
 
 
 def _adapter_for(chosen: Options) -> Callable[[], Adapter]:
     """Finds the adapter that a session with these options needs."""
-    found = adapter_of(chosen.device, chosen.framework)
-    if chosen.memory == "managed":
-        return functools.partial(_unified, found, chosen.device)
-    return found
+    return functools.partial(_adapter, adapter_of(chosen.device, chosen.framework))
 
 
-def _unified(find: Callable[[], Adapter], device: object) -> Adapter:
-    from pgmo.allocator.managed.context import make_managed
+def _adapter(find: Callable[[], Adapter]) -> Adapter:
+    """The adapter of a device, over unified memory if the program uses that there."""
+    adapter = find()
+    of_torch = cuda_adapter(adapter)
+    if of_torch is None:
+        return adapter
+    from pgmo.allocator.managed.context import in_use
+
+    managed = in_use(of_torch.device)
+    if managed is None:
+        return adapter
     from pgmo.allocator.managed.unified import UnifiedAdapter
 
-    managed = make_managed(device)
-    adapter = cuda_adapter(find())
-    assert adapter is not None
-    return UnifiedAdapter(adapter, managed)
+    return UnifiedAdapter(of_torch, managed)
 
 
 @overload
@@ -106,36 +96,19 @@ def optimize(
             else as soon as one iteration has followed it. If none does, a new one is made. It may
             be the directory of `save`, too: then it is the plan that this rank saved there, or,
             without one, whichever plan an iteration has followed.
-        profile: a profile, or its path, to be planned when the session opens and begun with like a
-            saved plan: one of `pgmo.extrapolate`, for a batch at which nothing was recorded.
-        opening: the profile of the program's first iteration (`session.opening`), or its path, to
-            go with `profile`. With it that iteration is served, too.
         save: directory for the profile and the plan (`<model_name>.pgmoprof`, `.pgmoplan`); those
             of further structures get a number. All ranks of a job name one directory, in which
             equal plans are one file (`<model_name>-<digest>.pgmoplan`).
         framework: whose memory: "torch" (default) or "cupy". A tuple of both opens a session of
             each, with a plan and an arena of its own, whose iterations begin and end together
-            (`JointSession`); `plan`, `profile` and `opening` are dictionaries by framework then.
+            (`JointSession`); `plan` is a dictionary by framework then.
         device: whose tensors: "cpu", "cuda", "cuda:1", or a `torch.device`. By default the current
             CUDA device where there is one, else the CPU. Sessions of different devices may be open
             at the same time.
         model_name: used in file names and reports.
-        solver: how to plan, "auto" by default; see `pgmo.plan`.
-        effort: of planning, for which the loop waits: "fast" by default, "balanced" or "best" for
-            up to five seconds each time.
         tags: note which module, operator and phase asked for each block (default: True). It slows
             down one recorded iteration.
-        max_record_iterations: iterations after which a plan is made from what was seen, even if no
-            two of them agree (default: 5).
-        min_hit_rate: share of an iteration's requests that the plan has to expect, below which
-            the iteration counts as diverged (default: 0.9).
-        patience: diverged iterations in a row, after which the program is recorded again; doubled
-            each time (default: 2).
-        max_plans: structures of iterations that are kept at a time (default: 48).
         record_only: stop at the profile: nothing is planned, and nothing served (default: False).
-        memory: "device" (default), or "managed": all that is requested while the session is open
-            comes from unified memory, the arena included, as in `pgmo.managed`. For profiles of
-            models that do not fit, and for running one anyway, slowly.
         budget: device memory for what an iteration requests, as "12 GiB": blocks of longest idle
             time are placed in an arena of unified memory that stays on the host, as far as that is
             necessary; see `pgmo.plan`. What was there before the session, as parameters, is not
@@ -165,8 +138,9 @@ def optimize(
     """
     unknown = options.keys() - OptionFields.__annotations__.keys()
     if unknown:
+        first = min(unknown)
         raise OptionError(
-            f"there is no option {sorted(unknown)[0]!r}; pgmo.optimize() has "
+            f"there is no option {first!r}{instead_of(first)}; pgmo.optimize() has "
             f"{', '.join(OptionFields.__annotations__)}"
         )
     session: Session | JointSession

@@ -17,7 +17,7 @@ class Command:
 
     Example:
         >>> COMMANDS["plan"].stage
-        'plan'
+        'files'
     """
 
     def __init__(self, stage: str, module: str, summary: str) -> None:
@@ -27,88 +27,81 @@ class Command:
 
 
 STAGES = {
-    "before": "Before there is a card",
-    "record": "Record a program",
-    "plan": "Plan its memory",
-    "look": "Look at where memory goes",
-    "check": "Check plans and machines",
+    "programs": "Programs",
+    "files": "Profiles and plans",
+    "machine": "This machine",
 }
 """Headings, in the order of a user's work."""
 
 # One line a command, in the order in which the help lists them.
 COMMANDS = {
     "fit": Command(
-        "before",
+        "programs",
         "programs.fit",
         "Say whether a job fits on a card, with which batch, and what would make it fit",
     ),
     "run": Command(
-        "record", "programs.run", "Run a training script under pgmo, without changing it"
+        "programs", "programs.run", "Run a training script under pgmo, without changing it"
     ),
     "rehearse": Command(
-        "record",
+        "programs",
         "programs.rehearse",
         "Run a script on a card that is not there, and say what it would take of it",
     ),
     "share": Command(
-        "record",
+        "programs",
         "programs.share",
         "Have programs share a card: an iteration of one at a time, by turns",
     ),
     "top": Command(
-        "record",
+        "programs",
         "programs.top",
-        "Watch programs that run under pgmo run on this machine: arena, hits, peaks, and why not "
-        "more",
+        "Watch programs that run under pgmo run on this machine",
     ),
     "import": Command(
-        "record",
+        "files",
         "profiles.import_file",
         "Make a profile of what another tool recorded: a memory snapshot, a trace, a log",
     ),
     "plan": Command(
-        "plan", "profiles.plan", "Compute where every block of a profile goes, and save the plan"
+        "files", "profiles.plan", "Compute where every block of a profile goes, and save the plan"
     ),
     "recompute": Command(
-        "plan",
+        "programs",
         "programs.recompute",
         "Plan what a model computes again, so that a training step fits in a budget of memory",
     ),
     "stats": Command(
-        "look", "profiles.stats", "Show the blocks, the max load and the peak of a profile or plan"
+        "files", "profiles.stats", "Show the blocks, the max load and the peak of a profile or plan"
     ),
-    "blocks": Command("look", "profiles.blocks", "List the blocks of a profile, or who holds them"),
     "leaks": Command(
-        "look",
+        "files",
         "profiles.leaks",
         "Find blocks that accumulate over iterations, and where they come from",
     ),
     "compare": Command(
-        "look",
+        "files",
         "profiles.compare",
         "Compare two profiles or plans, or one profile with PyTorch's allocator",
     ),
     "report": Command(
-        "look",
+        "files",
         "profiles.report",
         "Write a report of a profile: one HTML page that shows every block at its place",
     ),
     "export": Command(
-        "look", "profiles.export", "Write the blocks of a profile or a plan for other tools"
+        "files", "profiles.export", "Write the blocks of a profile or a plan for other tools"
     ),
     "check": Command(
-        "check",
+        "files",
         "profiles.check",
         "Check a plan, and that it belongs to its profile; or that memory has not grown since",
     ),
     "doctor": Command(
-        "check", "machine.doctor", "Say what this machine has, what is in the way, and what to do"
-    ),
-    "cache": Command(
-        "check", "machine.cache", "Show what pgmo keeps in the cache folder, and clear it"
+        "machine", "machine.doctor", "Say what this machine has, what is in the way, and what to do"
     ),
     "demo": Command(
-        "check", "machine.demo", "Train four real networks, without and with pgmo, and compare"
+        "machine", "machine.demo", "Train four real networks, without and with pgmo, and compare"
     ),
 }
 """Every sub-command by its name."""

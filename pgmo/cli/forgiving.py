@@ -6,6 +6,8 @@ import argparse
 import sys
 from itertools import pairwise
 
+from pgmo.removed import COMMANDS
+
 TYPE_CHECKING = False  # as in pgmo/__init__.py: typing takes long to import
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -63,6 +65,9 @@ class ForgivingParser(argparse.ArgumentParser):
         try:
             super()._check_value(action, value)
         except argparse.ArgumentError as error:
+            if action.dest == "command" and value in COMMANDS:
+                error.message = f"`pgmo {value}` is gone; use `{COMMANDS[value]}`"
+                raise
             near = nearest(str(value), map(str, action.choices or ()))
             if near:
                 wrong = f"invalid choice: {value!r}"

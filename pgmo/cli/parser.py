@@ -20,9 +20,9 @@ Profile-guided memory allocation for deep learning: watch one iteration, compute
 should have been, serve all later iterations from one arena at those offsets."""
 
 _EPILOG = """\
-`pgmo COMMAND --help` explains a command. Exit codes: 0 fine, 1 an error that is explained, 2 a
-wrong command line or value of an option, 3 a check that failed, 130 an interrupt, 141 a reader of
-stdout that has left. With --json, an error is an object on stdout, too."""
+`pgmo COMMAND --help` explains a command. --print-completion takes bash, zsh, tcsh or fish.
+Exit codes: 0 fine, 1 an explained error, 2 a wrong command line, 3 a check that failed, 130 an
+interrupt, 141 a reader of stdout that has left. With --json errors are objects on stdout, too."""
 
 
 class CommandParser(ForgivingParser):
@@ -78,19 +78,18 @@ def build_parser(*, fill: bool = False) -> argparse.ArgumentParser:
     parser = ForgivingParser(
         "pgmo",
         usage="pgmo [-h] [--version] [--no-color] [--print-completion SHELL] COMMAND ...",
+        add_help=False,
         description=f"{_DESCRIPTION}\n\n{_commands()}",
         epilog=_EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument("--version", action="version", version=f"pgmo {__version__}")
-    parser.add_argument("--no-color", action=_NoColor, help="plain text, also set by NO_COLOR")
-    parser.add_argument(
-        "--print-completion",
-        metavar="SHELL",
-        action=_PrintCompletion,
-        help="print the completion script of bash, zsh, tcsh or fish, needs shtab; for bash: "
-        'eval "$(pgmo --print-completion bash)"',
-    )
+    # The usage shows them: the help fits on a screen.
+    hidden = argparse.SUPPRESS
+    parser.add_argument("-h", "--help", action="help", help=hidden)
+    version = f"pgmo {__version__}"
+    parser.add_argument("--version", action="version", version=version, help=hidden)
+    parser.add_argument("--no-color", action=_NoColor, help=hidden)
+    parser.add_argument("--print-completion", metavar="SHELL", action=_PrintCompletion, help=hidden)
     commands = parser.add_subparsers(
         dest="command",
         required=True,
@@ -159,4 +158,4 @@ def _commands() -> str:
         if names:
             lines = [f"  {name:<10}  {COMMANDS[name].summary}" for name in names]
             parts.append("\n".join([f"{title}:", *lines]))
-    return "\n\n".join(parts)
+    return "\n".join(parts)

@@ -1,4 +1,4 @@
-"""What pgmo keeps in the user's cache folder, by kind; and how it goes."""
+"""Removes what pgmo keeps in the user's cache folder, by kind."""
 
 import os
 import re
@@ -46,19 +46,6 @@ class Kept:
     size: int
 
 
-def look_at_kept() -> tuple[Kept, ...]:
-    """What there is of each kind.
-
-    Raises:
-        FileError: a folder cannot be read, or is not the user's own.
-
-    Example:
-        >>> [one.kind for one in look_at_kept()]
-        ['adapters', 'steps']
-    """
-    return tuple(_look(kind, remove=False) for kind in KINDS)
-
-
 def clear(kinds: Sequence[str] = tuple(KINDS)) -> tuple[Kept, ...]:
     """Removes the files of these kinds. Processes that have loaded them go on.
 
@@ -70,13 +57,13 @@ def clear(kinds: Sequence[str] = tuple(KINDS)) -> tuple[Kept, ...]:
     Raises:
         FileError: a folder cannot be changed, or is not the user's own.
     """
-    gone = tuple(_look(kind, remove=True) for kind in kinds)
+    gone = tuple(_clear(kind) for kind in kinds)
     with suppress(OSError):  # something is left in it, or it was never there
         cache_directory().rmdir()
     return gone
 
 
-def _look(kind: str, *, remove: bool) -> Kept:
+def _clear(kind: str) -> Kept:
     root = cache_directory()
     try:
         folder = open_folder(root, kind, make=False)
@@ -92,8 +79,7 @@ def _look(kind: str, *, remove: bool) -> Kept:
             found = os.stat(name, dir_fd=folder, follow_symlinks=False)
             if stat.S_ISDIR(found.st_mode) or not _OURS[kind].fullmatch(name):
                 continue
-            if remove:
-                os.unlink(name, dir_fd=folder)
+            os.unlink(name, dir_fd=folder)
             files, size = files + 1, size + found.st_size
     except OSError as error:
         raise FileError(
@@ -101,7 +87,6 @@ def _look(kind: str, *, remove: bool) -> Kept:
         ) from error
     finally:
         os.close(folder)
-    if remove:
-        with suppress(OSError):
-            (root / kind).rmdir()
+    with suppress(OSError):
+        (root / kind).rmdir()
     return Kept(kind, root / kind, files, size)

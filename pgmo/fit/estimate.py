@@ -3,14 +3,12 @@
 from typing import NoReturn
 
 from pgmo.errors import RehearsalError
+from pgmo.removed import ESTIMATES
 
-_REMOVED = ("Estimate", "estimate", "estimate_script")
+_NAMES = ("Estimate", "estimate", "estimate_script")
 
 
 def __getattr__(name: str) -> NoReturn:
-    if name not in _REMOVED:
+    if name not in _NAMES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    raise RehearsalError(
-        "estimates without a CUDA build of torch were removed: use pgmo.fit() with the environment "
-        "that `pgmo fit --environment .venv-cuda` makes"
-    )
+    raise RehearsalError(f"{__name__}.{name} is gone: {ESTIMATES}")

@@ -59,8 +59,6 @@ class PgmoCallback(_Callback):
     strategies that were not tried it does nothing, and warns.
 
     Args:
-        profile_iterations: iterations after which a plan is made from what was seen, even if no two
-            of them agree.
         plan: a saved plan to begin with, or its path.
         save: directory for the profile and the plan.
         device: whose memory; by default the one that the trainer uses.

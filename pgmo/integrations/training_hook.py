@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from pgmo.allocator.optimize import optimize
 from pgmo.allocator.session.options import Options
 from pgmo.errors import OptionError, PgmoError
+from pgmo.removed import instead_of
 from pgmo.runner.out_of_memory import is_out_of_memory, save_out_of_memory, tell
 from pgmo.user_warnings import warn_user
 from pgmo.world import world
@@ -23,8 +24,6 @@ class TrainingHook:
     """Opens a session when training begins, and follows the framework's hooks.
 
     Args:
-        profile_iterations: iterations after which a plan is made from what was seen, even if no two
-            of them agree.
         plan: a saved plan to begin with, or its path.
         save: directory for the profile and the plan, and for what is kept when memory runs out (by
             default the current one, in that case only).
@@ -36,23 +35,19 @@ class TrainingHook:
         session: the latest session; None before training has begun.
 
     Example:
-        >>> TrainingHook(profile_iterations=4).session
+        >>> TrainingHook(save="plans").session
     """
 
     def __init__(
         self,
         *,
-        profile_iterations: int = 5,
         plan: Any = None,
         save: str | os.PathLike[str] | None = None,
         device: object = None,
         model_name: str = "",
         **options: Any,
     ) -> None:
-        if "max_record_iterations" in options:
-            raise OptionError("max_record_iterations is called profile_iterations here")
         self._options = {
-            "max_record_iterations": profile_iterations,
             "plan": plan,
             "save": save,
             "device": device,
@@ -61,7 +56,10 @@ class TrainingHook:
         }
         unknown = options.keys() - Options.__dataclass_fields__.keys()
         if unknown:
-            raise OptionError(f"there is no option {sorted(unknown)[0]!r}; see pgmo.optimize()")
+            first = min(unknown)
+            raise OptionError(
+                f"there is no option {first!r}{instead_of(first)}; see pgmo.optimize()"
+            )
         Options(**self._options)
         self._pause = ExitStack()
         self._paused = self._refused = False

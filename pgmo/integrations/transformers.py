@@ -32,8 +32,6 @@ class PgmoTrainerCallback(_Callback):
     one directory of plans. With several devices in one process it does nothing, and warns.
 
     Args:
-        profile_iterations: iterations after which a plan is made from what was seen, even if no two
-            of them agree.
         plan: a saved plan to begin with, or its path.
         save: directory for the profile and the plan.
         device: whose memory; by default the one that the trainer uses.
@@ -49,10 +47,7 @@ class PgmoTrainerCallback(_Callback):
     def __init__(self, **options: Any) -> None:
         super().__init__()
         save = options.get("save")
-        self._arguments = {
-            "profile_iterations": options.get("profile_iterations", 5),
-            "save": save and str(save),
-        }
+        self._arguments = {"save": save and str(save)}
         self._hook = TrainingHook(**options)
 
     @property

@@ -10,6 +10,7 @@ improve            --at the lower bound, or proved, or out of time-->  done
 
 import time
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Unpack, overload
 
 import numpy as np
@@ -35,11 +36,16 @@ def plan(
 ) -> Packing: ...
 @overload
 def plan(
-    what: Profile, *, observer: Observer | None = None, **options: Unpack[PlanningFields]
+    what: Profile,
+    *,
+    opening: Profile | None = None,
+    observer: Observer | None = None,
+    **options: Unpack[PlanningFields],
 ) -> Plan: ...
 def plan(
     what: Profile | Problem,
     *,
+    opening: Profile | None = None,
     observer: Observer | None = None,
     **options: Unpack[PlanningFields],
 ) -> Plan | Packing:
@@ -56,6 +62,8 @@ def plan(
 
     Args:
         what: a profile, what an iteration allocates; or a bare problem.
+        opening: the profile of the program's first iteration (`session.opening`), to be planned as
+            well: a session that begins with the plan serves that iteration, too.
         solver: "auto" chooses, see `pgmo.packing.solving.stages`; the name of a packer
             (`pgmo.packing.solving.packer.PACKERS`) runs that one alone; "search",
             "branch-and-bound" or "cp-sat" (needs OR-Tools, `pip install ortools`) let that
@@ -101,13 +109,40 @@ def plan(
     if unknown:
         raise OptionError(
             f"there is no option {sorted(unknown)[0]!r}; pgmo.plan() has "
-            f"{', '.join(PlanningFields.__annotations__)}, observer"
+            f"{', '.join(PlanningFields.__annotations__)}, opening, observer"
         )
     if isinstance(what, Problem):
+        if opening is not None:
+            raise OptionError("opening= is for profiles: a bare problem has no first iteration")
         return plan_problem(what, PlanningOptions(**options), observer)
     if not isinstance(what, Profile):
         raise OptionError(f"{what!r} is neither a Profile nor a Problem; load or make one first")
-    return plan_profile(what, PlanningOptions(**options), observer)
+    chosen = PlanningOptions(**options)
+    made = plan_profile(what, chosen, observer)
+    if opening is None:
+        return made
+    if not isinstance(opening, Profile):
+        raise OptionError(f"opening={opening!r} is not a Profile; load it first")
+    return replace(made, opening=plan_profile(opening, for_opening(chosen, opening)))
+
+
+def for_opening(options: PlanningOptions, profile: Profile) -> PlanningOptions:
+    """The options for the first iteration: what it leaves behind for good comes on top.
+
+    Later iterations find that there, and it is not counted in them either.
+
+    Example:
+        >>> profile = Profile.from_columns(size=[64, 32], start=[0, 1], end=[1, -1], ticks=2)
+        >>> for_opening(PlanningOptions(budget=100, alignment=1), profile).budget
+        132
+    """
+    budget = options.budget_bytes
+    if budget is None:
+        return options
+    from pgmo.packing.spill import least_budget
+
+    alignment = profile.alignment if options.alignment is None else options.alignment
+    return replace(options, budget=budget + least_budget(profile, alignment))
 
 
 def plan_problem(

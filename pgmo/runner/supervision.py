@@ -37,7 +37,7 @@ class RunOptions:
         device: the only one to serve; None for those on which the optimizers' parameters are.
         profile_only: record, save the profile, and do nothing more.
         start: the directory in which relative paths begin: programs may change to another one.
-        memory: "managed" for unified memory on CUDA devices; see `pgmo.optimize`.
+        memory: "managed" for unified memory on CUDA devices; see `pgmo.managed`.
         budget: of device memory on CUDA devices, in bytes; None for any.
         pages: False for arenas that are single blocks; see `pgmo.optimize`.
         limit: of pages on CUDA devices, in bytes; None for any.
@@ -98,6 +98,7 @@ class Supervision:
 
     def __post_init__(self) -> None:
         self._pauses = ExitStack()
+        self._unified = ExitStack()
         self._process = os.getpid()
         self._broken = False
         self._given_way: set[Session] = set()
@@ -172,6 +173,7 @@ class Supervision:
             warnings.simplefilter("ignore")  # that there was no iteration is said in the summary
             for session in self.sessions:
                 session.close()
+            self._unified.close()
         for session in self.sessions:
             self.saved += [path for path in session.saved if path not in self.saved]
 
@@ -193,6 +195,7 @@ class Supervision:
     # --- parts ----------------------------------------------------------------------------------
 
     def _open(self, device: str, *, alone: bool) -> None:
+        from pgmo.allocator.managed.context import managed
         from pgmo.allocator.optimize import optimize
         from pgmo.allocator.session.open_sessions import any_open
 
@@ -204,12 +207,13 @@ class Supervision:
             save=None if options.profile_only or not options.save else options.start / options.save,
             model_name=name,
             record_only=options.profile_only,
-            memory="device" if device == "cpu" else options.memory,
             budget=None if device == "cpu" else options.budget,
             pages=options.pages,
             limit=None if device == "cpu" else options.limit,
         )
         where = "" if alone else f" on {device}"
+        if options.memory == "managed" and device != "cpu":
+            self._unified.enter_context(managed(device=device))
         try:
             session.__enter__()
         except SessionError:

@@ -12,6 +12,7 @@ from pgmo.allocator.session.session import Session
 from pgmo.allocator.session.threads.boundary import when_free
 from pgmo.errors import OptionError
 from pgmo.locks import new_lock
+from pgmo.removed import instead_of
 from pgmo.serving import disguise
 from pgmo.serving.devices import Devices
 from pgmo.serving.service import Leave, Service
@@ -30,7 +31,6 @@ class WrapFields(CommonFields, total=False):
     """The options of `wrap`, for type checkers."""
 
     plan: Any
-    profile: Any
 
 
 _lock = new_lock()
@@ -134,8 +134,9 @@ def wrap(model: T, methods: str | Iterable[str] = "__call__", **options: Unpack[
     """
     unknown = options.keys() - WrapFields.__annotations__.keys()
     if unknown:
+        first = min(unknown)
         raise OptionError(
-            f"there is no option {sorted(unknown)[0]!r}; pgmo.wrap() has methods, "
+            f"there is no option {first!r}{instead_of(first)}; pgmo.wrap() has methods, "
             f"{', '.join(WrapFields.__annotations__)}"
         )
     Options(**options)

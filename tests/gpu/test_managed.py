@@ -42,7 +42,7 @@ def test_tensors_made_inside_are_unified_and_stay_valid():
 
 def test_a_session_in_unified_memory_computes_the_same():
     plain = run(GPT)
-    with pgmo.optimize(device="cuda", memory="managed") as session:
+    with pgmo.managed(), pgmo.optimize(device="cuda") as session:
         under_pgmo = run(GPT, session)
     assert_same(plain, under_pgmo)
     assert_replayed(session)

@@ -69,7 +69,7 @@ def test_training_goes_on_after_its_state_has_slept():
                 released = session.release(state="host", of=[program.model, program.optimizer])
                 assert released.host > 0
                 assert torch.cuda.memory_reserved() < before
-                with pytest.raises(pgmo.SessionError, match="sleeps"):
+                with pytest.raises(pgmo.errors.SessionError, match="sleeps"):
                     program.optimizer.step()
                 session.resume()
     assert session.phase == "closed"

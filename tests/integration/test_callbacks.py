@@ -180,7 +180,7 @@ def test_lightning_strategies_that_are_not_supported_run_without(lightning, tmp_
 
 
 def test_lightning_unknown_options_are_refused(lightning):
-    with pytest.raises(pgmo.OptionError, match="there is no option 'profile_steps'"):
+    with pytest.raises(pgmo.errors.OptionError, match="there is no option 'profile_steps'"):
         lightning.pgmo_callback(profile_steps=3)
 
 

@@ -173,7 +173,9 @@ def test_batch_and_length_of_the_transformer_at_once(train):
 def test_another_network_is_refused_with_the_first_request_that_differs(train):
     wide = train("resnet", 2, record_only=True).profile
     other = train("unet", 4, record_only=True).profile
-    with pytest.raises(pgmo.ProfileError, match=r"request 0: .*randint.* at batch=2, .*rand\)"):
+    with pytest.raises(
+        pgmo.errors.ProfileError, match=r"request 0: .*randint.* at batch=2, .*rand\)"
+    ):
         pgmo.extrapolate([wide, other], batch=[2, 4])
 
 

@@ -296,7 +296,9 @@ def test_decorator_without_parentheses_and_options_by_position():
     assert [step() for _ in range(6)] == [1000.0] * 6
     assert step.session.history[-1].hit_rate == 1
     step.close()
-    with pytest.raises(pgmo.OptionError, match=r"write pgmo\.optimize\(plan='x\.pgmoplan'\)"):
+    with pytest.raises(
+        pgmo.errors.OptionError, match=r"write pgmo\.optimize\(plan='x\.pgmoplan'\)"
+    ):
         pgmo.optimize("x.pgmoplan")
-    with pytest.raises(pgmo.OptionError, match="there is no option 'plann'"):
+    with pytest.raises(pgmo.errors.OptionError, match="there is no option 'plann'"):
         pgmo.optimize(plann="x.pgmoplan")

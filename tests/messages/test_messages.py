@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 import pgmo
+from pgmo.allocator.managed.context import make_managed
 from pgmo.allocator.plans.plan_set import check_replayable
 from pgmo.allocator.session.options import Options
 from pgmo.allocator.session.statistics import IterationStatistics, Phase
@@ -37,23 +38,20 @@ CASES = {
         lambda: Options(device="mps"),
         "device='mps' is not supported; use 'cpu', 'cuda' or 'cuda:0'",
     ),
-    "memory of another kind": (
-        lambda: Options(memory="host"),
-        "memory='host' is not one of device, managed",
-    ),
     "unified memory of the CPU": (
-        lambda: Options(memory="managed", device="cpu"),
-        "memory='managed': unified memory is for CUDA devices, not for device='cpu'",
+        lambda: make_managed("cpu"),
+        "unified memory is for CUDA devices; device='cpu' has no use for it",
+    ),
+    "an option that is gone": (
+        lambda: pgmo.optimize(patience=3),
+        "there is no option 'patience'; it is gone: a session finds out itself when to record "
+        "again; pgmo.optimize() has save, device, model_name, tags, record_only, budget, pages, "
+        "limit, plan, framework",
     ),
     "a budget that cannot be met": (
         lambda: pgmo.plan(profile(end=[2, -1]), alignment=64, budget=100),
         "the budget of 100 B cannot be met: blocks that are never freed, or that several streams "
         "share, have no slot and need 128 B by themselves; the least budget is 128 bytes",
-    ),
-    "too few iterations": (
-        lambda: Options(max_record_iterations=2),
-        "max_record_iterations=2 is too few: two iterations are compared and one more shows what "
-        "they free; use 3 at least",
     ),
     "step before the session": (
         lambda: pgmo.optimize().step(),
@@ -70,8 +68,8 @@ CASES = {
         "the plan is aligned to 32 bytes, but this framework needs 64; plan again with "
         "alignment=64",
     ),
-    "effort of a session": (
-        lambda: Options(effort="extreme"),
+    "effort": (
+        lambda: pgmo.plan(profile(), effort="extreme"),
         "effort='extreme' is not one of fast, balanced, best",
     ),
     "solver": (
@@ -99,7 +97,7 @@ def test_message(case):
 
 def test_or_tools_that_are_missing(monkeypatch):
     monkeypatch.setattr(cp_sat, "is_installed", lambda: False)
-    with pytest.raises(pgmo.OptionError) as caught:
+    with pytest.raises(pgmo.errors.OptionError) as caught:
         pgmo.plan(profile(), solver="cp-sat")
     assert str(caught.value) == (
         "solver='cp-sat' needs OR-Tools, which is not installed; run: pip install ortools, "
@@ -110,7 +108,7 @@ def test_or_tools_that_are_missing(monkeypatch):
 def test_a_bad_row_of_a_csv_file(tmp_path):
     path = tmp_path / "blocks.csv"
     path.write_text("id,lower,upper,size\n0,0,4,64\n1,3,9,many\n")
-    with pytest.raises(pgmo.FileError) as caught:
+    with pytest.raises(pgmo.errors.FileError) as caught:
         read_csv(path)
     assert str(caught.value) == (
         f"{path}, line 3: size is 'many', not a whole number; correct this line"
@@ -118,7 +116,7 @@ def test_a_bad_row_of_a_csv_file(tmp_path):
 
 
 def test_overlapping_plan_names_both_blocks_and_their_places():
-    with pytest.raises(pgmo.PlanError) as caught:
+    with pytest.raises(pgmo.errors.PlanError) as caught:
         check_replayable(overlapping_plan(), alignment=64)
     message = str(caught.value)
     assert "block 0" in message

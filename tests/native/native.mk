@@ -115,6 +115,15 @@ $(ATTACK_SEEDS:%=native-attack-%): native-attack-%: $(ATTACKS:%=$(NATIVE_OUT)/$(
 	  echo "== $$attack --seed $*"; \
 	  $(NATIVE_OUT)/$(ATTACK_KIND)/$$attack --seed $* --events $(ATTACK_EVENTS) || exit 1; done
 
+# What the sanitizers link, as one digest. They have passed where it is the one in the file, which is
+# written when they have: .ci/run leaves them out there.
+SANITIZED = tests/native/sanitized.sha256
+SANITIZED_DIGEST = find csrc/*.hpp csrc/alignment csrc/engine csrc/pages csrc/packing csrc/recompute tests/native \
+  -name '*.[ch]pp' -o -name '*.h' -o -name native.mk | LC_ALL=C sort | xargs sha256sum | sha256sum
+.PHONY: is-sanitized
+is-sanitized:
+	@$(SANITIZED_DIGEST) | cmp -s - $(SANITIZED)
+
 # fuzz_replay and test_engine replace operator new, which is fine with both sanitizers.
 .PHONY: sanitize
 sanitize: native-address native-thread  ## the same under ASan+UBSan and TSan, shorter
@@ -127,3 +136,4 @@ sanitize: native-address native-thread  ## the same under ASan+UBSan and TSan, s
 	    echo "== $$fuzz ($$kind)"; \
 	    events=$(SANITIZE_EVENTS); if [ $$fuzz = fuzz_forks ]; then events=$(SANITIZE_FORKS); fi; \
 	    $(NATIVE_OUT)/$$kind/$$fuzz --events $$events || exit 1; done; done
+	@$(SANITIZED_DIGEST) > $(SANITIZED)

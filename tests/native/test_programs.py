@@ -1,4 +1,4 @@
-"""Runs each native program, the attacks in full length."""
+"""Runs each native program: tests, and attacks of a million events; in full length where slow."""
 
 import re
 from pathlib import Path
@@ -7,8 +7,11 @@ import pytest
 
 from tests.native.make import BUILT, NATIVE, make, needs_compiler, run
 
-PROGRAMS = sorted(path.stem for path in NATIVE.rglob("*.cpp"))
-LEAST_EVENTS = 10_000_000
+PROGRAMS = {path.stem for path in NATIVE.rglob("*.cpp")}
+TESTS = sorted(name for name in PROGRAMS if name.startswith("test_"))
+ATTACKS = sorted(PROGRAMS - set(TESTS))
+QUICK, QUICK_FORKS = 1_000_000, 500
+FULL, FULL_FORKS = 10_000_000, 10_000
 
 pytestmark = needs_compiler
 
@@ -19,23 +22,31 @@ def built() -> Path:
     return BUILT / "release"
 
 
-@pytest.mark.parametrize("program", PROGRAMS)
+@pytest.mark.parametrize("program", TESTS)
 def test_program_passes(built: Path, program: str) -> None:
     ended = run(str(built / program))
     assert ended.returncode == 0, ended.stdout + ended.stderr
-    if program == "fuzz_replay":
-        events = re.search(r"seed 1: (\d+) events", ended.stdout)
-        assert events is not None, ended.stdout
-        assert int(events[1]) >= LEAST_EVENTS
+
+
+def attack(program: Path, events: int, seed: int, **environment: str) -> None:
+    """Runs an attack, which has to find nothing in as many events."""
+    ended = run(str(program), "--seed", str(seed), "--events", str(events), **environment)
+    assert ended.returncode == 0, ended.stdout + ended.stderr
+    made = re.findall(r"^seed \d+: (\d+) (?:events|forks)", ended.stdout, re.MULTILINE)
+    assert sum(int(one) for one in made) >= events, ended.stdout
+
+
+@pytest.mark.parametrize("program", ATTACKS)
+def test_attack_finds_nothing(built: Path, program: str) -> None:
+    attack(built / program, QUICK_FORKS if program == "fuzz_forks" else QUICK, seed=1)
 
 
 @pytest.mark.slow
-def test_ten_thousand_forks(built: Path) -> None:
-    ended = run(str(built / "fuzz_forks"), "--seed", "2", "--events", "10000")
-    assert ended.returncode == 0, ended.stdout + ended.stderr
+@pytest.mark.parametrize("program", ATTACKS)
+def test_long_attack_finds_nothing(built: Path, program: str) -> None:
+    attack(built / program, FULL_FORKS if program == "fuzz_forks" else FULL, seed=2)
 
 
 @pytest.mark.parametrize("program", ["fuzz_replay", "fuzz_threads"])
-def test_attack_passes_with_the_engine_checking_itself(built: Path, program: str) -> None:
-    ended = run(str(built / program), "--seed", "3", "--events", "2000000", PGMO_CHECK="1")
-    assert ended.returncode == 0, ended.stdout + ended.stderr
+def test_attack_finds_nothing_with_the_engine_checking_itself(built: Path, program: str) -> None:
+    attack(built / program, QUICK, seed=3, PGMO_CHECK="1")

@@ -1,4 +1,5 @@
 import ast
+import importlib
 import subprocess
 import sys
 from pathlib import Path
@@ -6,6 +7,7 @@ from pathlib import Path
 import pytest
 
 import pgmo
+from pgmo import removed
 
 HEAVY = {"numpy", "torch", "cupy", "ortools", "rich", "pgmo._core"}
 
@@ -51,6 +53,13 @@ def test_a_star_import_has_all_of_them():
         "from pgmo import *\nimport pgmo\nprint(sum(n in globals() for n in pgmo.__all__))"
     )
     assert int(count) == len(pgmo.__all__)
+
+
+def test_names_that_have_moved_say_where_they_are():
+    with pytest.raises(AttributeError, match=r"'OptionError'; it is in pgmo\.errors"):
+        _ = pgmo.OptionError
+    for name, home in removed.NAMES.items():
+        assert hasattr(importlib.import_module(home), name)
 
 
 def test_other_names_are_refused_as_usual():

@@ -50,6 +50,8 @@ class Adapter(ABC):
     """Of the session, among those that share the device's pages; 0 where none can."""
     pages: bool = False
     """Whether arenas are addresses alone, whose pages come when slots need them."""
+    unified: bool = False
+    """Whether all memory is unified memory, which the next iteration's blocks are moved in."""
 
     @property
     def note(self) -> str:

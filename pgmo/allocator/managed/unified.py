@@ -1,4 +1,4 @@
-"""PyTorch with all requests in unified memory, arenas included: `memory="managed"`.
+"""PyTorch with all requests in unified memory, arenas included: a session inside of `managed`.
 
 session ──▶ UnifiedAdapter ──▶ the framework's adapter ──▶ a pool of unified memory
                 └─ at the end of each iteration: what the next one needs first is prefetched
@@ -7,7 +7,7 @@ session ──▶ UnifiedAdapter ──▶ the framework's adapter ──▶ a p
 from pgmo.allocator.adapters.adapter import Adapter, Memory
 from pgmo.allocator.adapters.managed_hints import Hints
 from pgmo.allocator.adapters.torch_cuda import TorchCuda
-from pgmo.allocator.managed.context import Managed, in_use
+from pgmo.allocator.managed.context import Managed
 from pgmo.allocator.managed.prefetch import Moves, moves
 from pgmo.allocator.plans.layout import extents
 from pgmo.packing.plan import Plan
@@ -18,8 +18,10 @@ class UnifiedAdapter(Adapter):
 
     Args:
         adapter: PyTorch's adapter of the device.
-        managed: its unified memory; not in use yet, unless the program uses it itself.
+        managed: its unified memory, which the program uses.
     """
+
+    unified = True
 
     def __init__(self, adapter: TorchCuda, managed: Managed) -> None:
         self._adapter = adapter
@@ -28,8 +30,7 @@ class UnifiedAdapter(Adapter):
         self.device = adapter.device
         self.alignment = adapter.alignment
         self.engine = adapter.engine
-        self._given = in_use(adapter.device)
-        self.managed = self._given or managed
+        self.managed = managed
         self.hints = Hints(adapter.index)
         self._arenas: dict[int, tuple[int, int]] = {}  # of each stream: address and bytes
         self._moves: tuple[Plan, Moves] | None = None
@@ -45,24 +46,11 @@ class UnifiedAdapter(Adapter):
 
     def install(self) -> None:
         """Puts the engine over unified memory."""
-        if self._given is None:
-            self.managed.open()
-        try:
-            self._adapter.install()
-        except BaseException:
-            self._close()
-            raise
+        self._adapter.install()
 
     def uninstall(self) -> None:
-        """Takes both away again."""
-        try:
-            self._adapter.uninstall()
-        finally:
-            self._close()
-
-    def _close(self) -> None:
-        if self._given is None:
-            self.managed.close()
+        """Takes the engine away again."""
+        self._adapter.uninstall()
 
     def take_arena(self, size: int, stream: int) -> Memory | None:
         """Takes a block for an arena, to be kept on the device as far as it fits."""

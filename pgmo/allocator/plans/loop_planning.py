@@ -14,24 +14,6 @@ from pgmo.units import format_bytes
 from pgmo.user_warnings import warn_user
 
 
-def for_opening(options: PlanningOptions, profile: Profile) -> PlanningOptions:
-    """The options for the first iteration: what it leaves behind for good comes on top.
-
-    Later iterations find that there, and it is not counted in them either.
-
-    Example:
-        >>> profile = Profile.from_columns(size=[64, 32], start=[0, 1], end=[1, -1], ticks=2)
-        >>> for_opening(PlanningOptions(budget=100, alignment=1), profile).budget
-        132
-    """
-    budget = options.budget_bytes
-    if budget is None:
-        return options
-    from pgmo.packing.spill import least_budget
-
-    return replace(options, budget=budget + least_budget(profile, _alignment(options, profile)))
-
-
 def make_plan(profile: Profile, options: PlanningOptions) -> Plan:
     """Plans as `pgmo.plan` does, and searches for a second where streams leave much to gain.
 
@@ -72,7 +54,7 @@ def _is_worth_a_search(made: Plan, options: PlanningOptions) -> bool:
 
     Each stream's arena ends amid a page, and the order of streams takes its share, too.
     """
-    if (options.solver, options.effort) != ("auto", "fast") or len(np.unique(made.stream)) < 2:
+    if len(np.unique(made.stream)) < 2:
         return False
     arenas = sum(high - low for low, high in extents(made).values())
     return arenas > (1 + heuristics.current.spare_share) * _loads(made)

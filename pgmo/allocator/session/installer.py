@@ -19,6 +19,9 @@ from pgmo.profiler.profile import MAX_SIZE, Profile
 from pgmo.units import format_bytes
 from pgmo.world import World, world
 
+MOST_PLANS = 48
+"""Structures of iterations that are kept at a time."""
+
 
 class Installer:
     """The way of plans into replay.
@@ -123,7 +126,7 @@ class Installer:
         """
         keep = sorted(
             range(len(plans)), key=lambda at: (at != number, -self._followed.get(plans[at].key, -1))
-        )[: self._state.options.max_plans]
+        )[:MOST_PLANS]
         return [plans[at] for at in sorted(keep)], sorted(keep).index(number)
 
     def save(self) -> None:

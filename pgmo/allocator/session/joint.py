@@ -32,9 +32,6 @@ from pgmo.profiler.tagging.cupy_module import imported_cupy
 P = ParamSpec("P")
 R = TypeVar("R")
 
-OF_EACH = ("plan", "profile", "opening")
-"""Options that each framework has one of, by its name."""
-
 
 @dataclass(frozen=True)
 class JointSummary:
@@ -211,19 +208,21 @@ def joint_session(
             f"framework={names!r} is neither one of {', '.join(FRAMEWORKS)} nor a tuple of "
             "different ones"
         )
-    for option in OF_EACH:
-        given = options.get(option)
-        if given is not None and (not isinstance(given, Mapping) or given.keys() - set(names)):
-            raise OptionError(
-                f"{option}={given!r}: with several frameworks it is a dictionary by their names, "
-                f"as in {{{names[0]!r}: ...}}"
-            )
+    plans = options.get("plan")
+    if plans is not None and (not isinstance(plans, Mapping) or plans.keys() - set(names)):
+        raise OptionError(
+            f"plan={plans!r}: with several frameworks it is a dictionary by their names, "
+            f"as in {{{names[0]!r}: ...}}"
+        )
     model = options.get("model_name") or ("pgmo" if options.get("save") else "")
     sessions = {}
     for name in names:
-        own = {option: (options.get(option) or {}).get(name) for option in OF_EACH}
-        own["model_name"] = f"{model}-{name}" if model else ""  # files of their own
-        chosen = Options(**{**options, **own, "framework": name})
+        own = {
+            "plan": (plans or {}).get(name),
+            "model_name": f"{model}-{name}" if model else "",  # files of their own
+            "framework": name,
+        }
+        chosen = Options(**{**options, **own})
         sessions[name] = Session(chosen, find(chosen))
         sessions[name].shares_card = False  # their iterations begin together
     return JointSession(sessions)

@@ -73,7 +73,7 @@ class Lifecycle:
         limits = heuristics.current
         self._backoff = Backoff(limits.shortest_wait, limits.longest_backoff)
         self._growth = Backoff(1, limits.longest_backoff)
-        self._divergence = DivergenceCounter(options.patience, options.max_record_iterations)
+        self._divergence = DivergenceCounter(limits.confirmations)
         self.account = Account(self.state, self.collector, self._recorder, self._plans)
 
     # --- start and stop -------------------------------------------------------------------------
@@ -293,7 +293,7 @@ class Lifecycle:
 
     def _judge(self, statistics: IterationStatistics, grown: list[tuple[int, int]]) -> bool:
         """Return whether an iteration followed its plan; if not, do something about it."""
-        is_known = statistics.known_rate >= self._options.min_hit_rate
+        is_known = statistics.known_rate >= heuristics.current.known_share
         if grown and is_known:
             self._grow(statistics.plan, grown)
             return False

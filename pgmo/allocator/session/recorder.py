@@ -38,7 +38,7 @@ class Recorder:
         self._began = self._tags_from = 0  # iterations of the session
         self._sparing = False
         self._first_is_needed = self._may_tag = False
-        self._usual_length = self._length = state.options.max_record_iterations
+        self._usual_length = self._length = heuristics.current.usual_recording
         self._served = 0  # bytes from slots
         # Requests and their bytes in the latest iterations.
         self._latest: deque[tuple[int, int]] = deque(maxlen=heuristics.current.confirmations + 1)
@@ -91,8 +91,8 @@ class Recorder:
 
     @property
     def is_lengthened(self) -> bool:
-        """Whether the recording is longer than the user asked for."""
-        return self._length > self._state.options.max_record_iterations
+        """Whether the recording is longer than usual."""
+        return self._length > heuristics.current.usual_recording
 
     @property
     def is_steady(self) -> bool:
@@ -110,8 +110,8 @@ class Recorder:
         self._usual_length = max(self._usual_length, doubled)
 
     def forget_length(self) -> None:
-        """Have the next recordings be as long as the user asked for."""
-        self._usual_length = self._state.options.max_record_iterations
+        """Have the next recordings be as long as usual."""
+        self._usual_length = heuristics.current.usual_recording
 
     def stop(self) -> None:
         """Stop recording and drop what was recorded."""

@@ -177,7 +177,7 @@ class Session(DeviceSharing):
                 "this session was used before; call pgmo.optimize() again for another one"
             )
         adapter = self._find_adapter()
-        if self._options.memory == "managed":
+        if adapter.unified:
             self._unified = cast("UnifiedAdapter", adapter)
         opened = open_sessions.begin(self, adapter, self._options)
         self._opened = opened

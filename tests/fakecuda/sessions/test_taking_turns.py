@@ -121,7 +121,7 @@ said = []
 def refused(call):
     try:
         call()
-    except pgmo.SessionError as error:
+    except pgmo.errors.SessionError as error:
         said.append(str(error).split(";")[0])
         return True
     return False

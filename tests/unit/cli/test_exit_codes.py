@@ -6,6 +6,7 @@ import json
 import pytest
 
 import pgmo
+from pgmo import removed
 from pgmo.cli.catalog import COMMANDS
 from pgmo.cli.main import main
 from pgmo.cli.parser import build_parser, parsers_of
@@ -94,8 +95,7 @@ WRONG = {
             "--output": ("q.txt", "q"),
         },
     ),
-    "stats": ([PROFILE], {"--top": COUNTS}),
-    "blocks": ([PROFILE], {"--top": COUNTS, "--by": ("", "color")}),
+    "stats": ([PROFILE], {"--top": COUNTS, "--by": ("", "color")}),
     "leaks": ([PROFILE], {"--memory": SIZES}),
     "compare": ([PROFILE], {"--top": COUNTS}),
     "report": ([PROFILE, "-f"], {"--output": (PROFILE, "q.pgmoplan"), "--against": ("",)}),
@@ -130,8 +130,7 @@ WRONG = {
         },
     ),
     "top": ([], {"--interval": ("", "x", "0", "-1", "nan", "inf")}),
-    "doctor": ([], {}),
-    "cache": ([], {"--clear": ("", "everything")}),
+    "doctor": ([], {"--clear": ("", "everything")}),
     "demo": (
         [],
         {
@@ -278,7 +277,7 @@ def test_an_interrupt_with_json(files, monkeypatch, capsys):
         (["stats", "x", "--tpo", "3"], "did you mean '--top' for '--tpo'?"),
         (["export", "x", "--too", "csv"], "did you mean '--to' for '--too'?"),
         (["plan", "x", "--ouput=y"], "did you mean '--output' for '--ouput'?"),
-        (["blocks", "x", "--by", "modul"], "did you mean 'module'?"),
+        (["stats", "x", "--by", "modul"], "did you mean 'module'?"),
         (["run", "--quite", "x.py"], "did you mean '--quiet' for '--quite'?"),
     ],
     ids=words,
@@ -290,6 +289,14 @@ def test_what_was_probably_meant_is_said(arguments, meant, capsys):
     said = capsys.readouterr().err
     assert meant in said
     assert said.startswith(f"usage: pgmo {arguments[0] if arguments[0] in COMMANDS else '['}")
+
+
+@pytest.mark.parametrize("command", removed.COMMANDS)
+def test_a_command_that_is_gone_says_what_to_use(command, capsys):
+    with pytest.raises(SystemExit) as ended:
+        main([command, "x"])
+    assert ended.value.code == 2
+    assert f"`pgmo {command}` is gone; use `pgmo " in capsys.readouterr().err
 
 
 def test_nothing_is_guessed_from_afar_or_from_a_scripts_options(capsys):

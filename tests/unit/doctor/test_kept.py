@@ -4,7 +4,7 @@ import pytest
 
 from pgmo.cli.main import main
 from pgmo.doctor.fixing import fix
-from pgmo.doctor.kept import clear, look_at_kept
+from pgmo.doctor.kept import clear
 from pgmo.errors import FileError
 
 ADAPTER, STEP = "torch_cpu-2.13.0+cpu-0123456789abcdef.so", f"{'3f' * 20}.step"
@@ -26,24 +26,13 @@ def cache(tmp_path, monkeypatch):
     return root
 
 
-def test_it_shows_each_kind(cache, capsys):
-    assert [(one.kind, one.files, one.size) for one in look_at_kept()] == [
-        ("adapters", 1, 100),
-        ("steps", 1, 20),
-    ]
-    assert main(["cache"]) == 0
-    shown = capsys.readouterr()
-    assert f"cache       {cache}\nadapters    1 files, 100 B\n" in shown.out
-    assert "Next: pgmo cache --clear" in shown.err
-
-
 def test_one_kind_is_cleared_and_nothing_else(cache):
-    assert main(["cache", "--clear", "steps"]) == 0
+    assert main(["doctor", "--clear", "steps"]) == 0
     assert sorted(path.name for path in cache.iterdir()) == ["adapters", "mine.txt", "running"]
 
 
 def test_all_that_pgmo_keeps_is_cleared(cache, capsys):
-    assert main(["cache", "--clear"]) == 0
+    assert main(["doctor", "--clear"]) == 0
     assert sorted(path.name for path in cache.iterdir()) == ["mine.txt", "running"]
     assert "removed 1 files, 100 B" in capsys.readouterr().out
     assert [one.files for one in clear()] == [0, 0]
@@ -59,15 +48,14 @@ def test_files_of_a_project_with_folders_of_these_names_stay(cache):
         path.touch()
     left = cache / "adapters" / f".{ADAPTER}.0123456789ab.partial"
     left.touch()
-    assert [one.files for one in look_at_kept()] == [2, 1]
-    assert main(["cache", "--clear"]) == 0
+    assert [one.files for one in clear()] == [2, 1]
     assert all(path.exists() for path in mine)
     assert not left.exists()
-    assert [one.files for one in look_at_kept()] == [0, 0]
+    assert [one.files for one in clear()] == [0, 0]
 
 
 def test_what_pgmo_keeps_is_known_by_its_name(tmp_path, monkeypatch):
-    """A name that nothing here would remove, `pgmo cache --clear` would leave behind."""
+    """A name that nothing here would remove, `pgmo doctor --clear` would leave behind."""
     monkeypatch.setenv("PGMO_CACHE_DIR", str(tmp_path))
     pytest.importorskip("torch")
     from pgmo.allocator.adapters import torch_cpu
@@ -96,7 +84,7 @@ def test_what_a_link_leads_to_is_left_alone(cache, tmp_path, capsys):
     with pytest.raises(FileError, match="is left alone"):
         clear()
     assert (other / STEP).exists()
-    assert main(["cache", "--clear", "steps"]) == 1
+    assert main(["doctor", "--clear", "steps"]) == 1
 
 
 def test_links_in_it_go_and_their_targets_stay(cache):

@@ -121,9 +121,9 @@ def test_what_cannot_be_captured_says_what_to_do():
         def forward(self, x):
             return super().forward(x[x.unique().numel() :])
 
-    with pytest.raises(pgmo.GraphError, match=r"torch\.compile"):
+    with pytest.raises(pgmo.errors.GraphError, match=r"torch\.compile"):
         pgmo.recompute(Looks(8, 8), X)
-    with pytest.raises(pgmo.GraphError, match="nothing in the model needs gradients"):
+    with pytest.raises(pgmo.errors.GraphError, match="nothing in the model needs gradients"):
         pgmo.recompute(network().requires_grad_(False), X)
 
 
@@ -171,7 +171,7 @@ class Array(nn.Linear):
     ],
 )
 def test_what_a_capture_would_get_wrong_is_refused(model, example, message):
-    with pytest.raises(pgmo.GraphError, match=message):
+    with pytest.raises(pgmo.errors.GraphError, match=message):
         pgmo.recompute(model, example, measure=False)
 
 
@@ -182,7 +182,7 @@ def test_gradients_need_not_be_enabled_when_it_is_planned():
 
 
 def test_only_modules_can_be_given():
-    with pytest.raises(pgmo.OptionError, match="model is a function"):
+    with pytest.raises(pgmo.errors.OptionError, match="model is a function"):
         pgmo.recompute(lambda x: x, X)
 
 
@@ -202,7 +202,7 @@ def test_the_lstm_of_onednn_is_refused_before_any_of_it_is_tried():
         def forward(self, x):
             return super().forward(x)[0].sum()
 
-    with pytest.raises(pgmo.GraphError, match="LSTM of oneDNN") as refused:
+    with pytest.raises(pgmo.errors.GraphError, match="LSTM of oneDNN") as refused:
         pgmo.recompute(Sequence(64, 64, batch_first=True), torch.randn(8, 20, 64), budget=0.8)
     assert not any("_functorch" in str(one.path) for one in refused.traceback)
     assert len(refused.traceback) <= 9
@@ -236,7 +236,7 @@ def test_without_example_inputs_the_first_call_is_planned():
     plain = network()
     model, plan = pgmo.recompute(plain, budget=0.9, measure=False)
     assert repr(plan) == "RecomputePlan(not planned before the first call)"
-    with pytest.raises(pgmo.GraphError, match="nothing is planned yet"):
+    with pytest.raises(pgmo.errors.GraphError, match="nothing is planned yet"):
         _ = plan.peak
     with torch.no_grad():
         model(X)
@@ -270,13 +270,15 @@ class Two(nn.Module):
     ],
 )
 def test_arguments_that_forward_does_not_take_are_named(inputs, words):
-    with pytest.raises(pgmo.GraphError, match=re.escape(words)) as told:
+    with pytest.raises(pgmo.errors.GraphError, match=re.escape(words)) as told:
         pgmo.recompute(Two(), inputs)
     assert "unique()" not in str(told.value)
 
 
 def test_a_wrong_shape_names_the_line_and_logs_nothing(capfd):
-    with pytest.raises(pgmo.GraphError, match=r"self\.layer\(x\) \+ y.* the inputs do not fit it"):
+    with pytest.raises(
+        pgmo.errors.GraphError, match=r"self\.layer\(x\) \+ y.* the inputs do not fit it"
+    ):
         pgmo.recompute(Two(), (torch.ones(4, 7), torch.ones(4, 8)))
     assert "Traceback" not in capfd.readouterr().err
 

@@ -61,11 +61,13 @@ def test_a_smallest_batch_that_does_not_fit_is_an_error():
 
 
 def test_what_is_wrong_is_said():
-    with pytest.raises(pgmo.OptionError, match=r"start is 0; a batch has one sample or more"):
+    with pytest.raises(
+        pgmo.errors.OptionError, match=r"start is 0; a batch has one sample or more"
+    ):
         pgmo.recompute.largest(Job(), batch_of, start=0, card="16GiB")
-    with pytest.raises(pgmo.OptionError, match=r'give a card, such as card="RTX 4090"'):
+    with pytest.raises(pgmo.errors.OptionError, match=r'give a card, such as card="RTX 4090"'):
         pgmo.recompute.largest(Job(), batch_of)
-    with pytest.raises(pgmo.OptionError, match=r"a card or a budget, not both"):
+    with pytest.raises(pgmo.errors.OptionError, match=r"a card or a budget, not both"):
         pgmo.recompute.largest(Job(), batch_of, card="16GiB", budget="1 GiB")
 
 

@@ -141,13 +141,13 @@ def test_a_card_that_is_too_small_says_what_takes_its_memory():
     ],
 )
 def test_options_that_do_not_go_together(options, words):
-    with pytest.raises(pgmo.OptionError, match=words):
+    with pytest.raises(pgmo.errors.OptionError, match=words):
         pgmo.recompute(net(), torch.randn(8, 64), **options)
 
 
 def test_an_optimizer_that_needs_a_closure_is_refused():
     model = net()
-    with pytest.raises(pgmo.OptionError, match="LBFGS"):
+    with pytest.raises(pgmo.errors.OptionError, match="LBFGS"):
         optimizer_needs(torch.optim.LBFGS(model.parameters()))
 
 

@@ -1,8 +1,10 @@
+import contextlib
 import warnings
 
 import pytest
 
 from pgmo.allocator import optimize as module
+from pgmo.allocator.managed import context
 from pgmo.allocator.session.options import Options
 from pgmo.allocator.session.session import Session, open_sessions
 from pgmo.errors import AdapterError, SessionError
@@ -54,16 +56,27 @@ def test_the_device_that_was_asked_for_is_the_only_one(frameworks):
 
 
 def test_unified_memory_and_budgets_are_for_cuda_devices(frameworks, monkeypatch):
-    opened = {}
+    opened, unified = {}, []
     open_session = module.optimize
 
     def optimize(**options):
-        opened[options["device"]] = (options.pop("memory"), options.pop("budget"))
+        opened[options["device"]] = options.pop("budget")
         return open_session(**options)
 
+    @contextlib.contextmanager
+    def managed(device):
+        unified.append(device)
+        yield
+        unified.remove(device)
+
     monkeypatch.setattr(module, "optimize", optimize)
-    Supervision(RunOptions("train", memory="managed", budget=1 << 30)).begin(["cpu", "cuda:0"])
-    assert opened == {"cpu": ("device", None), "cuda:0": ("managed", 1 << 30)}
+    monkeypatch.setattr(context, "managed", managed)
+    supervision = Supervision(RunOptions("train", memory="managed", budget=1 << 30))
+    supervision.begin(["cpu", "cuda:0"])
+    assert opened == {"cpu": None, "cuda:0": 1 << 30}
+    assert unified == ["cuda:0"]
+    supervision.close()
+    assert unified == []
 
 
 def test_a_device_without_adapter_is_noted(frameworks):

@@ -310,9 +310,9 @@ def test_wrapping_twice_is_an_error(model):
 
 
 def test_other_options_on_the_same_device_are_said_to_be_of_no_use(model):
-    other = pgmo.wrap(Net().eval(), max_plans=3)
+    other = pgmo.wrap(Net().eval(), tags=True)
     ask(other, 1)
-    pgmo.wrap(model, max_plans=4)
+    pgmo.wrap(model, tags=False)
     with pytest.warns(UserWarning, match="are not used"):
         ask(model, 2)
     pgmo.unwrap(other)

@@ -13,17 +13,15 @@ class DivergenceCounter:
     Args:
         patience: departures until the program is recorded again; twice as many each time, or a
             program with more structures than plans would always be recorded.
-        shortest: iterations of a recording at least.
 
     Example:
-        >>> divergence = DivergenceCounter(patience=2, shortest=5)
+        >>> divergence = DivergenceCounter(patience=2)
         >>> [divergence.departed(iteration) for iteration in (4, 8, 12, 16, 20)]
         [0, 11, 0, 0, 0]
     """
 
-    def __init__(self, patience: int, shortest: int) -> None:
+    def __init__(self, patience: int) -> None:
         self._patience = patience
-        self._shortest = shortest
         self._departures = 0
         self._last = 0
 
@@ -44,4 +42,4 @@ class DivergenceCounter:
         self._departures = 0
         self._patience *= 2
         wanted = 2 * interval + heuristics.current.confirmations + 1
-        return max(self._shortest, min(wanted, heuristics.current.longest_recording))
+        return min(wanted, heuristics.current.longest_recording)

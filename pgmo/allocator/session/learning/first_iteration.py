@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from pgmo.allocator import heuristics
-from pgmo.allocator.plans.loop_planning import for_opening, make_plan
+from pgmo.allocator.plans.loop_planning import make_plan
 from pgmo.allocator.plans.plan_set import PlannedProfile
 from pgmo.allocator.session import advice
 from pgmo.allocator.session.installer import Installer
@@ -13,6 +13,7 @@ from pgmo.allocator.session.state import SessionState
 from pgmo.allocator.session.statistics import IterationStatistics, Phase
 from pgmo.errors import AdapterError, PlanError
 from pgmo.packing.plan import Plan
+from pgmo.packing.planner import for_opening
 from pgmo.profiler.iterations.step_finder import Steady
 from pgmo.profiler.profile import Profile, ProfileMeta
 from pgmo.profiler.recording import Iteration

@@ -79,7 +79,7 @@ class GivenPlans:
         if plan is not None:
             return compare(requests_of(plan), latest).kind != "none"
         path, best, share = self._best(latest)
-        if share < heuristics.current.saved_share:
+        if share < heuristics.current.known_share:
             return False
         self._choose(path, best)
         self._state.notes.append(f"began with {path.name}: it has {share:.1%} of the requests")
@@ -93,7 +93,7 @@ class GivenPlans:
             share = self._best(latest)[-1]
             self._state.notes.append(
                 f"no plan in {self._folder} fits: the best of {len(self._candidates)} has "
-                f"{share:.1%} of the requests, and {heuristics.current.saved_share:.0%} "
+                f"{share:.1%} of the requests, and {heuristics.current.known_share:.0%} "
                 "are needed; making a new one"
             )
             return

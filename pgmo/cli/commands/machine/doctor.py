@@ -4,6 +4,11 @@ Looks at versions, GPUs, CuPy, the compiler, the adapters that are compiled or c
 folder, memory, and settings of the frameworks' allocators. These are started in a process of their
 own, so that a broken CUDA does no harm. Exit code 0 when pgmo can serve at least one framework,
 else 1.
+
+With --clear, what is kept in the cache folder goes: compiled adapters and the stub runtime, which
+are compiled again when needed, and captured steps of pgmo.recompute(keep=True), which are captured
+again. After that and `pip uninstall pgmo` nothing of pgmo is left but the profiles and plans that
+you have saved.
 """
 
 import argparse
@@ -28,7 +33,7 @@ _STATES = {
 _UNIFIED = {
     None: "",
     True: ", unified memory beyond the card",
-    False: ", no unified memory beyond the card (memory='managed' and budget= cannot be used)",
+    False: ", no unified memory beyond the card (pgmo.managed and budget= cannot be used)",
 }
 
 
@@ -42,6 +47,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="remove adapters that cannot be loaded, and compile those that are not there",
     )
+    parser.add_argument(
+        "--clear",
+        nargs="?",
+        const="all",
+        choices=("all", "adapters", "steps"),
+        help="only remove these files from the cache folder (default: all)",
+    )
     parser.add_argument("--json", action="store_true", help="print one object, no text")
 
 
@@ -52,6 +64,9 @@ def run(arguments: argparse.Namespace) -> int:
     from pgmo.cli.terminal.output import print_json
     from pgmo.doctor.examination import examine
 
+    if arguments.clear is not None:
+        _clear(arguments.clear, as_json=arguments.json)
+        return 0
     done: tuple[str, ...] = ()
     if arguments.fix:
         from pgmo.doctor.fixing import fix
@@ -65,6 +80,21 @@ def run(arguments: argparse.Namespace) -> int:
     else:
         print("\n".join([*(f"Fixed: {one}" for one in done), *_lines(found)]))
     return 0 if found.works else 1
+
+
+def _clear(wanted: str, *, as_json: bool) -> None:
+    from pgmo.cli.terminal.output import print_json
+    from pgmo.doctor.kept import KINDS, clear
+    from pgmo.files.cache_folder import cache_directory
+
+    gone = clear(tuple(KINDS) if wanted == "all" else (wanted,))
+    if as_json:
+        rows = [{"kind": one.kind, "files": one.files, "bytes": one.size} for one in gone]
+        print_json({"folder": str(cache_directory()), "removed": rows})
+        return
+    print(_line("cache", str(cache_directory())))
+    for one in gone:
+        print(_line(one.kind, f"removed {one.files} files, {format_bytes(one.size)}"))
 
 
 def _lines(found: "Examination") -> Iterator[str]:

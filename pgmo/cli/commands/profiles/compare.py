@@ -77,7 +77,7 @@ def _with_pytorch(arguments: argparse.Namespace, profile: "Profile | Plan") -> i
         return 0
     if told.moment is not None:
         print("\n".join(told.moment.lines()))
-        print_wrote([], as_command("pgmo blocks", arguments.file, "--by", "file"))
+        print_wrote([], as_command("pgmo stats", arguments.file, "--by", "file"))
         return 0
     print("\n".join(reserved_lines(told)))
     print_wrote([], as_command("pgmo plan", arguments.file))

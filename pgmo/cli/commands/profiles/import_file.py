@@ -87,7 +87,7 @@ def _next(target: Path, fields: dict[str, Any]) -> str:
     from pgmo.cli.terminal.output import as_command
 
     if fields["moment"]:
-        return as_command("pgmo blocks", target, "--by", "file")
+        return as_command("pgmo stats", target, "--by", "file")
     return as_command("pgmo plan", target)
 
 

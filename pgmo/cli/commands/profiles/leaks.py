@@ -49,7 +49,7 @@ def run(arguments: argparse.Namespace) -> int:
         lines = moment.lines() if moment is not None else []
         print_text(console(), "\n".join(lines + leak_lines(leaks, memory)))
         if leaks.found:
-            command = as_command("pgmo blocks", arguments.files[-1], "--by", _best(leaks))
+            command = as_command("pgmo stats", arguments.files[-1], "--by", _best(leaks))
             print_wrote([], command)
     return _CHECK_FAILED if arguments.check and leaks.found else 0
 

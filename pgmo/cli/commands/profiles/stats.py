@@ -1,18 +1,26 @@
 """Show the blocks, the max load and the peak of a profile or plan.
 
-Of a profile it tells who holds memory at the peak, of a plan how far its arena is above the max
-load. The kind of file is told by its suffix, .pgmoprof or .pgmoplan.
+Of a profile it says who holds memory at the peak, of a plan how far its arena is above the max
+load. The kind of file is known by its suffix, .pgmoprof or .pgmoplan.
+
+With --blocks, the largest blocks of a profile one by one. With --by, their sums by module,
+operator, phase, file, stream or size class. --at-peak keeps those that are alive when most memory
+is; the sums then add up to the max load exactly.
 """
 
 import argparse
 from pathlib import Path
 
 from pgmo.cli.option_values import check_number
+from pgmo.cli.terminal.block_list import KINDS, show_blocks
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Adds the options of `pgmo stats`."""
     parser.add_argument("file", metavar="FILE", help="a .pgmoprof or .pgmoplan file")
+    parser.add_argument("--blocks", action="store_true", help="list the blocks of a profile")
+    parser.add_argument("--by", choices=KINDS, help="sum blocks instead of listing them")
+    parser.add_argument("--at-peak", action="store_true", help="only blocks alive at the peak")
     parser.add_argument(
         "--top", type=int, default=10, metavar="N", help="rows in each list (default: 10)"
     )
@@ -35,6 +43,15 @@ def run(arguments: argparse.Namespace) -> int:
 
     check_number("--top", arguments.top, 1)
     path = Path(arguments.file)
+    if arguments.blocks or arguments.by or arguments.at_peak:
+        show_blocks(
+            path,
+            at_peak=arguments.at_peak,
+            by=arguments.by,
+            top=arguments.top,
+            as_json=arguments.json,
+        )
+        return 0
     source = read_profile_or_plan(path)
     if isinstance(source, Plan):
         fields = describe_plan(source)

@@ -54,6 +54,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--memory",
         default="device",
+        choices=("device", "managed"),
         help="device (default), or managed: unified memory, for models that do not fit",
     )
     parser.add_argument(
@@ -242,10 +243,11 @@ def _check(options: "RunOptions") -> None:
     """
     from pgmo.allocator.session.options import Options
 
+    if options.memory == "managed" and (options.device == "cpu" or options.limit is not None):
+        raise OptionError("--memory managed is for CUDA devices, and without --limit")
     Options(
         device=options.device,
         model_name=options.name,
-        memory=options.memory,
         budget=options.budget,
         pages=options.pages,
         limit=options.limit,

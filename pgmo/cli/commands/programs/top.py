@@ -1,4 +1,4 @@
-"""Watch programs that run under pgmo run on this machine: arena, hits, peaks, and why not more.
+"""Watch programs that run under pgmo run on this machine.
 
 Without PID all of yours are shown. On a terminal the view is renewed until the last of them has
 ended, or until Ctrl-C; elsewhere, with --once and with --json it is shown once. Each program

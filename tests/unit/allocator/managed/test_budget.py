@@ -74,8 +74,6 @@ def test_where_nothing_can_be_spilled_the_framework_serves(cupy):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"memory": "host"}, "memory='host' is not one of device, managed"),
-        ({"memory": "managed", "device": "cpu"}, "unified memory is for CUDA devices"),
         ({"budget": "1 GiB", "device": "cpu"}, "budget= is for CUDA devices"),
         ({"budget": "much"}, "cannot read 'much' as a size"),
     ],

@@ -17,8 +17,3 @@ from pgmo.errors import OptionError
 def test_options_that_cannot_be_used(options, message):
     with pytest.raises(OptionError, match=message):
         pgmo.managed(**options).__enter__()
-
-
-def test_a_session_over_cupy_has_cupys_unified_memory():
-    with pytest.raises(OptionError, match=r"cupy\.cuda\.malloc_managed"):
-        pgmo.optimize(framework="cupy", memory="managed")

@@ -41,7 +41,9 @@ def test_one_boundary_ends_the_iterations_of_both(step):
             assert session[name].history[-1].hit_rate == 1
             assert session[name].plan.arena > 0
         assert [session[name].device for name in BOTH] == ["cpu", "cuda:0"]
-        with pytest.raises(pgmo.OptionError, match="no session of 'jax' here, only of torch and"):
+        with pytest.raises(
+            pgmo.errors.OptionError, match="no session of 'jax' here, only of torch and"
+        ):
             session["jax"]
     text = str(session.summary())
     assert text.startswith("pgmo, torch: live bytes in slots peaked at ")
@@ -171,4 +173,4 @@ def test_options_that_make_no_sense():
     with pytest.raises(OptionError, match=r"dictionary by their names, as in \{'torch'"):
         pgmo.optimize(framework=BOTH, plan="net.pgmoplan")
     with pytest.raises(OptionError, match="dictionary"):
-        pgmo.optimize(framework=BOTH, profile={"numpy": "net.pgmoprof"})
+        pgmo.optimize(framework=BOTH, plan={"numpy": "net.pgmoplan"})

@@ -4,10 +4,13 @@ import tempfile
 import warnings
 from itertools import chain
 from pathlib import Path
+from unittest import mock
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from pgmo.allocator import heuristics
+from pgmo.allocator.session import installer
 from tests.unit.allocator.simulated import SimulatedAdapter, open_session
 
 SIZES = st.sampled_from([1, 4, 64, 65, 512, 4096, 4100, 1 << 16, 1 << 20])
@@ -89,10 +92,14 @@ def run(program, session, iterations, keep_alive=False):
 @given(BASE, PROGRAM, st.booleans(), st.sampled_from([3, 5]), st.sampled_from([1, 16]))
 def test_no_program_gets_memory_that_is_in_use(base, edits, keep_alive, most_recorded, most_plans):
     program = Program(SimulatedAdapter())
-    options = {"max_record_iterations": most_recorded, "max_plans": most_plans}
-    with warnings.catch_warnings():
+    chosen = heuristics.Heuristics(usual_recording=most_recorded)
+    with (
+        warnings.catch_warnings(),
+        mock.patch.object(installer, "MOST_PLANS", most_plans),
+        mock.patch.object(heuristics, "current", chosen),
+    ):
         warnings.simplefilter("ignore")
-        with open_session(program.adapter, **options) as session:
+        with open_session(program.adapter) as session:
             run(program, session, [edited(base, one) for one in edits], keep_alive)
             for one in session.history:
                 assert one.hits + sum(one.misses.values()) <= one.requests

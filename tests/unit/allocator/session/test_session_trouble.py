@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from pgmo.allocator.plans.conversions import requests_of
+from pgmo.allocator.session import installer as installing
 from pgmo.allocator.session.learning.recorded_plans import is_planned
 from pgmo.allocator.session.statistics import Phase
 from pgmo.errors import AdapterError, FileError, SessionError
@@ -158,14 +159,15 @@ def _arena_of(layers, scale):
     return session.plan.arena
 
 
-def test_more_structures_than_plans_are_recorded_ever_more_rarely(adapter):
+def test_more_structures_than_plans_are_recorded_ever_more_rarely(adapter, monkeypatch):
+    monkeypatch.setattr(installing, "MOST_PLANS", 2)
     loops = [
         Loop(adapter, [64 * number + 1000 * layer for layer in range(1, 8 + number)])
         for number in range(7)
     ]
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        with open_session(adapter, max_plans=2) as session:
+        with open_session(adapter) as session:
             for number in range(400):
                 with session.iteration():
                     loops[number % 7]()
@@ -173,11 +175,12 @@ def test_more_structures_than_plans_are_recorded_ever_more_rarely(adapter):
             assert len(session.summary().notes) <= 20
 
 
-def test_structures_that_never_come_again_leave_nothing_behind(adapter):
+def test_structures_that_never_come_again_leave_nothing_behind(adapter, monkeypatch):
     """A session keeps as many of them as plans, however long it lasts."""
+    monkeypatch.setattr(installing, "MOST_PLANS", 3)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        with open_session(adapter, max_plans=3) as session:
+        with open_session(adapter) as session:
             for number in range(40):
                 layers = [64 * number + 1000 * layer for layer in range(1, 8 + number)]
                 loop = Loop(adapter, layers)

@@ -148,7 +148,7 @@ def on_a_terminal(folder, *command, **more):
 
 DRAWN = [
     ("stats", "net.pgmoprof"),
-    ("blocks", "net.pgmoprof"),
+    ("stats", "--blocks", "net.pgmoprof"),
     ("plan", "net.pgmoprof", "-f", "--solver", "search", "--time-limit", "0.5"),
     ("stats", "net.pgmoprof", "--top", "x"),
     ("plan", "--help"),
@@ -174,10 +174,10 @@ def test_other_ways_of_saying_so(before, after, more, files):
 
 
 def test_colours_are_there_otherwise(files):
-    written, code = on_a_terminal(files, "blocks", "net.pgmoprof")
+    written, code = on_a_terminal(files, "stats", "--blocks", "net.pgmoprof")
     assert code == 0
     assert b"\x1b" in written
-    assert b"\x1b" not in shell(files, "pgmo blocks net.pgmoprof").stdout.encode()
+    assert b"\x1b" not in shell(files, "pgmo stats net.pgmoprof --blocks").stdout.encode()
 
 
 def test_a_script_runs_on_streams_that_are_closed(files):

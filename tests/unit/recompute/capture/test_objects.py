@@ -55,5 +55,5 @@ def test_a_module_that_is_returned_is_refused():
         def forward(self, x):
             return super().forward(x), self
 
-    with pytest.raises(pgmo.GraphError, match="returns a Itself"):
+    with pytest.raises(pgmo.errors.GraphError, match="returns a Itself"):
         pgmo.recompute(Itself(8, 8), torch.ones(4, 8))

@@ -88,7 +88,9 @@ def test_an_attribute_that_was_read_and_is_another_now(name):
     changed(name)(plain)
     word = name.split()[0]
     if name == "eps":  # as the model itself would not run
-        with pytest.raises(pgmo.GraphError, match=r"has no attribute 'eps'.*test_attributes"):
+        with pytest.raises(
+            pgmo.errors.GraphError, match=r"has no attribute 'eps'.*test_attributes"
+        ):
             model(X)
         return
     captured_again(model, rf"{word}.* when the step was captured.*test_attributes")

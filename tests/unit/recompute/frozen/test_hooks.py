@@ -38,13 +38,13 @@ def test_hooks_of_submodules_are_refused_by_name_whenever_they_come(kind, words)
     plain = net()
     handle = getattr(plain[1][0], kind)(watch)
     message = rf"1\.0 has a {words}, `watch` \(.*test_hooks\.py:\d+\)"
-    with pytest.raises(pgmo.GraphError, match=message):
+    with pytest.raises(pgmo.errors.GraphError, match=message):
         made(plain)
     handle.remove()
     model = made(plain)
     model(X).sum().backward()
     handle = getattr(plain[1][0], kind)(functools.partial(watch, None))
-    with pytest.raises(pgmo.GraphError, match=message):
+    with pytest.raises(pgmo.errors.GraphError, match=message):
         model(X)
     handle.remove()
     model(X).sum().backward()
@@ -63,7 +63,7 @@ def test_hooks_of_all_modules():
     model = made(net())
     handle = nn.modules.module.register_module_forward_hook(watch)
     try:
-        with pytest.raises(pgmo.GraphError, match="a forward hook for all modules, `watch`"):
+        with pytest.raises(pgmo.errors.GraphError, match="a forward hook for all modules, `watch`"):
             model(X)
     finally:
         handle.remove()

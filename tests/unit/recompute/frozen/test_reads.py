@@ -149,7 +149,7 @@ def test_other_ways_to_what_changes(monkeypatch, way):
 
 
 def test_a_method_of_a_global_object_that_counts():
-    with pytest.raises(pgmo.GraphError, match=r"changes Meter\.calls each time"):
+    with pytest.raises(pgmo.errors.GraphError, match=r"changes Meter\.calls each time"):
         made(Reader("counter"))
 
 

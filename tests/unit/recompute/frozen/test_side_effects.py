@@ -49,7 +49,7 @@ class Counts(nn.Linear):
 )
 def test_a_forward_pass_that_changes_the_model_is_refused_and_leaves_it(what, message):
     plain = Counts(what)
-    with pytest.raises(pgmo.GraphError, match=message):
+    with pytest.raises(pgmo.errors.GraphError, match=message):
         made(plain)
     assert plain.last is None
     assert plain.seen == []
@@ -89,7 +89,7 @@ class Draws(nn.Linear):
 )
 def test_random_numbers_that_are_not_of_pytorch(draw, message):
     before = random.getstate(), np.random.get_state()[1].tolist()  # noqa: NPY002
-    with pytest.raises(pgmo.GraphError, match=message):
+    with pytest.raises(pgmo.errors.GraphError, match=message):
         made(Draws(draw))
     after = random.getstate(), np.random.get_state()[1].tolist()  # noqa: NPY002
     assert after == before

@@ -29,9 +29,11 @@ def recompute(model):
 def test_ddp_goes_around_the_model_that_recomputes(group):
     plain = nn.Sequential(nn.Linear(8, 8), nn.Tanh())
     wrapped = DistributedDataParallel(plain)
-    with pytest.raises(pgmo.GraphError, match=r"pgmo\.recompute\(model\.module, \.\.\.\)\[0\]"):
+    with pytest.raises(
+        pgmo.errors.GraphError, match=r"pgmo\.recompute\(model\.module, \.\.\.\)\[0\]"
+    ):
         recompute(wrapped)
-    with pytest.raises(pgmo.GraphError, match=r"^0 is a DistributedDataParallel"):
+    with pytest.raises(pgmo.errors.GraphError, match=r"^0 is a DistributedDataParallel"):
         recompute(nn.Sequential(wrapped))
     wrapped = DistributedDataParallel(recompute(plain))
     for _ in range(3):
@@ -41,7 +43,7 @@ def test_ddp_goes_around_the_model_that_recomputes(group):
 
 
 def test_what_is_in_data_parallel():
-    with pytest.raises(pgmo.GraphError, match="a process for each device"):
+    with pytest.raises(pgmo.errors.GraphError, match="a process for each device"):
         recompute(nn.DataParallel(nn.Linear(8, 8)))
 
 
@@ -50,7 +52,7 @@ def test_fully_sharded_modules_are_known_by_their_class():
         pass
 
     FSDPModule.__module__ = "torch.distributed.fsdp._fully_shard._fully_shard"
-    with pytest.raises(pgmo.GraphError, match=r"torch\.utils\.checkpoint"):
+    with pytest.raises(pgmo.errors.GraphError, match=r"torch\.utils\.checkpoint"):
         recompute(FSDPModule(8, 8))
 
 
@@ -58,13 +60,13 @@ def test_compiled_models():
     inplace = nn.Linear(8, 8)
     inplace.compile(backend="eager")
     for model in (torch.compile(nn.Linear(8, 8), backend="eager"), inplace):
-        with pytest.raises(pgmo.GraphError, match="the model is compiled"):
+        with pytest.raises(pgmo.errors.GraphError, match="the model is compiled"):
             recompute(model)
 
 
 def test_parameters_without_shapes():
     model = nn.Sequential(nn.LazyLinear(8), nn.LazyBatchNorm1d())
-    with pytest.raises(pgmo.GraphError, match=r"0\.weight has no shape yet"):
+    with pytest.raises(pgmo.errors.GraphError, match=r"0\.weight has no shape yet"):
         pgmo.recompute(model, torch.ones(4, 8))
     model(torch.ones(4, 8))
     pgmo.recompute(model, torch.ones(4, 8), measure=False)

@@ -121,7 +121,7 @@ def test_another_plan_is_another_file(options):
     usual = {"planner": "min-cut", "measure": False}
     keep(models.Blocks, **usual)
     if "whole" in options:
-        with pytest.raises(pgmo.GraphError, match="cannot be captured"):
+        with pytest.raises(pgmo.errors.GraphError, match="cannot be captured"):
             made(models.Blocks, **{**usual, **options})
     else:
         assert not made(models.Blocks, **{**usual, **options})[2].was_kept

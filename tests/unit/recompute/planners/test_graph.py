@@ -39,14 +39,14 @@ VALUES = (Value(8, -1), Value(8, 0), Value(8, 1))
 )
 def test_graphs_that_contradict_themselves(operations: list[Operation], message: str) -> None:
     values = VALUES[: 2 + (len(operations) > 1)]
-    with pytest.raises(pgmo.GraphError, match=message):
+    with pytest.raises(pgmo.errors.GraphError, match=message):
         Graph(tuple(operations), values, len(operations))
 
 
 def test_other_things_that_are_refused() -> None:
-    with pytest.raises(pgmo.GraphError, match="value 0 has -1 bytes"):
+    with pytest.raises(pgmo.errors.GraphError, match="value 0 has -1 bytes"):
         Graph((), (Value(-1, -1),), 0)
-    with pytest.raises(pgmo.GraphError, match="1 forward operations: there are 0 in all"):
+    with pytest.raises(pgmo.errors.GraphError, match="1 forward operations: there are 0 in all"):
         Graph((), (), 1)
 
 

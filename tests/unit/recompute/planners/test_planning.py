@@ -273,12 +273,14 @@ def test_budget_that_cannot_be_met_says_the_least_peak() -> None:
     ],
 )
 def test_options_that_cannot_be_used(options: dict[str, object], message: str) -> None:
-    with pytest.raises(pgmo.OptionError, match=message):
+    with pytest.raises(pgmo.errors.OptionError, match=message):
         plan_choice(chain(3), **options)  # type: ignore[arg-type]
 
 
 def test_other_options_that_cannot_be_used() -> None:
-    with pytest.raises(pgmo.OptionError, match="no planner is called 'magic'; there are min-cut"):
+    with pytest.raises(
+        pgmo.errors.OptionError, match="no planner is called 'magic'; there are min-cut"
+    ):
         propose(chain(3), planners=["magic"])
-    with pytest.raises(pgmo.OptionError, match="a curve of 1 points has no ends"):
+    with pytest.raises(pgmo.errors.OptionError, match="a curve of 1 points has no ends"):
         curve(chain(3), points=1)

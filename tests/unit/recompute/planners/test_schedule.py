@@ -132,5 +132,5 @@ def test_choice_beyond_the_candidates_is_an_error(choice: set[int], message: str
         Operation("backward", (1, 2), (4,)),
     )
     values = (Value(8, -1), *(Value(8, i) for i in range(3)), Value(8, 3, result=True))
-    with pytest.raises(pgmo.GraphError, match=message):
+    with pytest.raises(pgmo.errors.GraphError, match=message):
         simulate(Graph(operations, values, 3), choice)

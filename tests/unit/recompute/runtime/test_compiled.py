@@ -40,13 +40,13 @@ def test_a_compiled_model_gives_the_same_bits(make):
 
 
 def test_what_is_unknown_is_refused():
-    with pytest.raises(pgmo.OptionError, match="triton"):
+    with pytest.raises(pgmo.errors.OptionError, match="triton"):
         pgmo.recompute.backend("1 MiB", kernels="triton")
 
 
 @pytest.mark.skipif(compat.version() >= (2, 10), reason="inductor has a place for partitioners")
 def test_inductor_is_refused_where_it_has_no_place_for_partitioners():
-    with pytest.raises(pgmo.OptionError, match=r"2\.10"):
+    with pytest.raises(pgmo.errors.OptionError, match=r"2\.10"):
         pgmo.recompute.backend("1 MiB", kernels="inductor")
 
 

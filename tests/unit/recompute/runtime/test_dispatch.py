@@ -195,7 +195,7 @@ def test_a_model_that_detaches_its_result_runs_as_it_is():
     model.eval()
     for _ in range(2):
         assert not model(torch.ones(4, 64)).requires_grad
-    with pytest.raises(pgmo.GraphError, match="nothing in the model needs gradients"):
+    with pytest.raises(pgmo.errors.GraphError, match="nothing in the model needs gradients"):
         pgmo.recompute(model, torch.ones(4, 64))
 
 
@@ -269,7 +269,9 @@ def test_the_line_of_what_cannot_be_captured():
         def forward(self, x):
             return super().forward(x[: len(x.unique())])
 
-    with pytest.raises(pgmo.GraphError, match=r"test_dispatch\.py:\d+: return .*x\.unique\(\)"):
+    with pytest.raises(
+        pgmo.errors.GraphError, match=r"test_dispatch\.py:\d+: return .*x\.unique\(\)"
+    ):
         pgmo.recompute(Looks(8, 8), torch.ones(4, 8))
 
 

@@ -249,7 +249,7 @@ def test_other_shapes_are_offloaded_too():
     ],
 )
 def test_what_does_not_go_together_is_said(options, said):
-    with pytest.raises(pgmo.OptionError, match=said):
+    with pytest.raises(pgmo.errors.OptionError, match=said):
         pgmo.recompute(Layers(), ROWS, **{"offload": "pcie4", **options})
 
 

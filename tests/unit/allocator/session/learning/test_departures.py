@@ -38,14 +38,13 @@ def test_iterations_that_are_all_different_are_recorded_ever_more_rarely(adapter
 
 def test_an_iteration_that_differs_now_and_then_is_not_planned(adapter):
     loop = Loop(adapter, LAYERS)
-    with open_session(adapter, patience=3) as session:
-        run(loop, session, 6)
-        for number in range(2):
-            run(loop, session, 5)
-            loop.drop()
-            with session.iteration():
-                for address in [adapter.request(5000 + 100 * number + at) for at in range(12)]:
-                    adapter.free(address)
+    with open_session(adapter) as session:
+        run(loop, session, 11)
+        loop.drop()
+        with session.iteration():
+            for address in [adapter.request(5000 + at) for at in range(12)]:
+                adapter.free(address)
+        run(loop, session, 5)
         assert session.summary().recorded == 4
         assert session.summary().plans == 1
 
@@ -105,7 +104,7 @@ def test_whatever_comes_no_block_lies_over_another():
     loop = Loop(adapter, LAYERS)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        with open_session(adapter, patience=100) as session:
+        with open_session(adapter) as session:
             for turn in range(120):
                 loop.scale = int(random.integers(1, 4)) if turn > 40 else 1
                 run(loop, session, 1, extra=strays if turn > 6 else None)

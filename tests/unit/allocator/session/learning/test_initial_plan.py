@@ -1,4 +1,4 @@
-"""Sessions that begin with a profile instead of a plan."""
+"""Sessions that begin with the plan of a profile that was not recorded here."""
 
 import pytest
 
@@ -33,7 +33,7 @@ def at(profiles, batch):
 def test_a_batch_that_was_never_recorded_is_served_from_the_first_request_on(adapter, recorded):
     profile = at([one.profile for one in recorded], 32)
     opening = at([one.opening for one in recorded], 32)
-    with open_session(adapter, profile=profile, opening=opening) as session:
+    with open_session(adapter, plan=pgmo.plan(profile, opening=opening)) as session:
         run(Loop(adapter, times(32)), session, 4)
     assert [one.phase for one in session.history] == [Phase.REPLAY] * 4
     assert session.history[0].misses["persistent"] > 0  # state is born
@@ -45,25 +45,15 @@ def test_a_batch_that_was_never_recorded_is_served_from_the_first_request_on(ada
 
 def test_without_the_opening_one_iteration_is_looked_at_before(adapter, recorded):
     profile = at([one.profile for one in recorded], 8)
-    with open_session(adapter, profile=profile) as session:
+    with open_session(adapter, plan=pgmo.plan(profile)) as session:
         run(Loop(adapter, times(8)), session, 5)
     assert session.history[0].phase is Phase.RECORD
     assert session.history[-1].hit_rate == 1
-    assert session.profile.fingerprint == profile.fingerprint
 
 
-def test_paths_are_read(adapter, recorded, tmp_path):
-    for name in ("profile", "opening"):
-        at([getattr(one, name) for one in recorded], 8).save(tmp_path / f"{name}.pgmoprof")
-    paths = {name: tmp_path / f"{name}.pgmoprof" for name in ("profile", "opening")}
-    with open_session(adapter, **paths) as session:
-        run(Loop(adapter, times(8)), session, 3)
-    assert session.history[0].phase is Phase.REPLAY
-
-
-def test_a_profile_that_is_wrong_does_no_harm(adapter, recorded):
+def test_a_plan_that_is_wrong_does_no_harm(adapter, recorded):
     profile = at([one.profile for one in recorded], 8)
-    with open_session(adapter, profile=profile) as session:
+    with open_session(adapter, plan=pgmo.plan(profile)) as session:
         loop = Loop(adapter, [1000 * (number + 1) for number in range(9)])
         with pytest.warns(UserWarning, match="does not match this program"):
             run(loop, session, 8)
@@ -86,24 +76,24 @@ def test_nobody_asked_for_the_opening(adapter):
 def test_a_line_cannot_be_replayed(adapter):
     line = Profile.from_columns(size=[64], start=[0], end=[1], ticks=1, circular=False)
     with pytest.raises(PlanError, match="cannot be replayed"):
-        open_session(adapter, profile=line).__enter__()
+        open_session(adapter, plan=pgmo.plan(line)).__enter__()
     assert not adapter.installed
 
 
 def test_a_file_that_is_not_there(adapter):
-    with pytest.raises(FileError, match=r"nowhere\.pgmoprof"):
-        open_session(adapter, profile="nowhere.pgmoprof").__enter__()
+    with pytest.raises(FileError, match=r"nowhere\.pgmoplan"):
+        open_session(adapter, plan="nowhere.pgmoplan").__enter__()
 
 
 @pytest.mark.parametrize(
-    ("options", "message"),
+    ("option", "instead"),
     [
-        ({"profile": 7}, "neither a Profile"),
-        ({"profile": "a.pgmoprof", "opening": 7}, "neither a Profile"),
-        ({"plan": "a.pgmoplan", "profile": "a.pgmoprof"}, "give one of them"),
-        ({"opening": "a.pgmoprof"}, "give that, too"),
+        ("profile", r"plan=pgmo\.plan\(profile\)"),
+        ("opening", r"plan=pgmo\.plan\(profile, opening=opening\)"),
+        ("effort", "pgmo plan --effort best"),
+        ("memory", r"with pgmo\.managed\(\)"),
     ],
 )
-def test_options_that_contradict_each_other(options, message):
-    with pytest.raises(OptionError, match=message):
-        pgmo.optimize(**options)
+def test_options_that_are_gone_say_what_to_use_instead(option, instead):
+    with pytest.raises(OptionError, match=f"no option '{option}'; it is gone: .*{instead}"):
+        pgmo.optimize(**{option: "something"})

@@ -56,7 +56,7 @@ def test_a_machine_with_a_gpu(machine, capsys):
     ("unified", "told"),
     [
         (True, "9.0, unified memory beyond the card"),
-        (False, "9.0, no unified memory beyond the card (memory='managed' and budget= cannot be"),
+        (False, "9.0, no unified memory beyond the card (pgmo.managed and budget= cannot be"),
     ],
 )
 def test_whether_unified_memory_works(machine, capsys, unified, told):

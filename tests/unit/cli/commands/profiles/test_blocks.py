@@ -27,7 +27,7 @@ def path(tmp_path) -> str:
 
 
 def as_json(capsys, *arguments: str):
-    assert main(["blocks", *arguments, "--json"]) == 0
+    assert main(["stats", "--blocks", *arguments, "--json"]) == 0
     return json.loads(capsys.readouterr().out)
 
 
@@ -60,22 +60,22 @@ def test_a_cut_list_keeps_its_sum(path, capsys):
 
 
 def test_tables_in_words(path, capsys):
-    assert main(["blocks", path]) == 0
+    assert main(["stats", "--blocks", path]) == 0
     said = capsys.readouterr()
     assert "4 blocks, 4.46 KiB, in all" in said.out
     assert "train.py:3 in step, Net.conv, aten.convolution (forward)" in said.out
     assert "persistent" in said.out
-    assert f"Next: pgmo blocks {path} --at-peak --by module" in said.err
-    assert main(["blocks", path, "--at-peak"]) == 0
+    assert f"Next: pgmo stats {path} --at-peak --by module" in said.err
+    assert main(["stats", "--blocks", path, "--at-peak"]) == 0
     assert "2.93 KiB x 2" in capsys.readouterr().out
-    assert main(["blocks", path, "--at-peak", "--by", "module"]) == 0
+    assert main(["stats", "--blocks", path, "--at-peak", "--by", "module"]) == 0
     shown = capsys.readouterr().out
     assert "3 blocks, 6.84 KiB, alive at tick 1, the peak" in shown
     assert "85.7%" in shown
 
 
 def test_a_silly_top_and_a_missing_file_are_one_message(path, tmp_path, capsys):
-    assert main(["blocks", path, "--top", "0"]) == 2
+    assert main(["stats", "--blocks", path, "--top", "0"]) == 2
     assert "--top must be 1 at least, not 0" in capsys.readouterr().err
-    assert main(["blocks", str(tmp_path / "no.pgmoprof")]) == 1
+    assert main(["stats", "--blocks", str(tmp_path / "no.pgmoprof")]) == 1
     assert capsys.readouterr().err.count("\n") == 1

@@ -26,7 +26,7 @@ def test_a_leak_with_its_origin_and_how_long_memory_lasts(saved, capsys):
     assert "4 B more in each iteration" in said.out
     assert "train.py:12 in step, aten.nll_loss (forward)" in said.out
     assert "1.00 MiB are full after about" in said.out
-    assert said.err == f"Next: pgmo blocks {path} --by file\n"
+    assert said.err == f"Next: pgmo stats {path} --by file\n"
 
 
 def test_lines_in_a_pipe_are_not_cut(saved, capsys):

@@ -53,7 +53,7 @@ def test_import_says_what_was_allocated(source):
     assert f"allocated   {size} in {len(alive)} blocks; " in out
     assert " reserved, largest hole " in out
     assert "max load" not in out
-    assert err.endswith(f"Next: pgmo blocks {profile} --by file\n")
+    assert err.endswith(f"Next: pgmo stats {profile} --by file\n")
 
 
 @pytest.mark.parametrize(
@@ -61,8 +61,8 @@ def test_import_says_what_was_allocated(source):
     [
         ("compare",),
         ("leaks",),
-        ("blocks", "--at-peak"),
-        ("blocks", "--by", "file"),
+        ("stats", "--at-peak"),
+        ("stats", "--by", "file"),
         ("stats",),
     ],
     ids=" ".join,
@@ -76,7 +76,7 @@ def test_commands_say_it_first(source, capsys, command):
     assert f" in {len(alive)} blocks; " in out
     for false in ("max load", "optimal", "leaks       none", "0 iterations", " 0 B,", "tick 0"):
         assert false not in out
-    if command[0] in ("stats", "blocks"):
+    if command[0] == "stats":
         assert "train.py:15 in <module>" in out
         assert format_bytes(30 * MIB) in out
 

@@ -1,36 +1,31 @@
-"""List the blocks of a profile, or who holds them.
+"""The blocks of a profile, or who holds them: `pgmo stats --blocks`."""
 
-Without --by, the largest blocks one by one. With --by, their sums by module, operator, phase,
-file, stream or size class. --at-peak keeps those that are alive when most memory is; the sums then
-add up to the max load exactly.
-"""
-
-import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pgmo.cli.option_values import check_number
 from pgmo.units import format_bytes
 
 if TYPE_CHECKING:
     from pgmo.profiler.profile import Profile
+    from pgmo.report.blocks.origins import By
 
-_KINDS = ("module", "op", "phase", "file", "stream", "size")
-
-
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Adds the options of `pgmo blocks`."""
-    parser.add_argument("file", metavar="PROFILE", help="a .pgmoprof file")
-    parser.add_argument("--at-peak", action="store_true", help="only blocks alive at the peak")
-    parser.add_argument("--by", choices=_KINDS, help="sum blocks instead of listing them")
-    parser.add_argument(
-        "--top", type=int, default=20, metavar="N", help="rows to show (default: 20)"
-    )
-    parser.add_argument("--json", action="store_true", help="print one object, no tables")
+KINDS: "tuple[By, ...]" = ("module", "op", "phase", "file", "stream", "size")
+"""By what blocks can be summed."""
 
 
-def run(arguments: argparse.Namespace) -> int:
-    """Runs `pgmo blocks`."""
+def show_blocks(path: Path, *, at_peak: bool, by: "By | None", top: int, as_json: bool) -> None:
+    """Lists the largest blocks, or their sums by one of `KINDS`.
+
+    Args:
+        path: of a profile.
+        at_peak: only those that are alive when most memory is; sums add up to the max load then.
+        by: of `KINDS`; None to list blocks one by one.
+        top: rows at most.
+        as_json: print one object, no tables.
+
+    Raises:
+        FileError: when the file cannot be read.
+    """
     from pgmo.cli.terminal.output import (
         as_command,
         console,
@@ -41,47 +36,44 @@ def run(arguments: argparse.Namespace) -> int:
     from pgmo.profiler.profile import Profile
     from pgmo.report.findings.moment import find_moment
 
-    check_number("--top", arguments.top, 1)
-    path = Path(arguments.file)
     profile = Profile.load(path)
     moment = find_moment(profile)
-    fields = _describe(profile, arguments, is_moment=moment is not None)
-    if arguments.json:
+    fields = _describe(profile, at_peak, by, top, is_moment=moment is not None)
+    if as_json:
         print_json({"file": str(path), **fields})
-        return 0
+        return
     if moment is not None:
         print_text(console(), "\n".join(moment.lines()))
     _print(console(), fields)
-    if not arguments.by:
-        print_wrote([], as_command("pgmo blocks", path, "--at-peak", "--by", "module"))
-    return 0
+    if not by:
+        print_wrote([], as_command("pgmo stats", path, "--at-peak", "--by", "module"))
 
 
 def _describe(
-    profile: "Profile", arguments: argparse.Namespace, *, is_moment: bool
+    profile: "Profile", at_peak: bool, by: "By | None", top: int, *, is_moment: bool
 ) -> dict[str, Any]:
     import numpy as np
 
     from pgmo.report.findings.attribution import alive, hold, peak_tick
 
     tick = peak_tick(profile)
-    copies = alive(profile, tick) if arguments.at_peak else np.ones(len(profile), np.int64)
+    copies = alive(profile, tick) if at_peak else np.ones(len(profile), np.int64)
     fields: dict[str, Any] = {
-        "at_peak": arguments.at_peak,
-        "by": arguments.by,
+        "at_peak": at_peak,
+        "by": by,
         "recorded": not is_moment,
-        "tick": tick if arguments.at_peak and not is_moment else None,
+        "tick": tick if at_peak and not is_moment else None,
         "blocks": int(copies.sum()),
         "size": int((profile.size * copies).sum()),
     }
-    if arguments.by:
-        held = hold(profile, copies, arguments.by, arguments.top)
+    if by:
+        held = hold(profile, copies, by, top)
         fields["rows"] = [
             {"name": one.name, "size": one.size, "blocks": one.blocks} for one in held
         ]
     else:
         rows = np.flatnonzero(copies)
-        largest = rows[np.argsort(-profile.size[rows], kind="stable")][: arguments.top]
+        largest = rows[np.argsort(-profile.size[rows], kind="stable")][:top]
         fields["rows"] = [_row(profile, row, int(copies[row])) for row in largest.tolist()]
     return fields
 

@@ -1,0 +1,243 @@
+"""The page that README.md is: what pgmo gains, what it costs, where it is behind.
+
+    python bench/_summary.py --write
+
+All of it comes from results/: a benchmark that has been measured anew changes the page.
+"""
+
+import argparse
+import json
+import statistics
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+RESULTS = Path(__file__).parent / "results"
+PAGE = Path(__file__).parent / "README.md"
+
+SAME_RUN = ("loop", "program", "network", "lengths", "world", "batch", "seed", "iterations")
+"""Fields of a row that say which run it is of; contenders of one run have the same."""
+
+FLAGS = {"lag": "streams lag", "recompute": "recomputed", "train": "training"}
+"""The same of fields that are true or false, and what they say."""
+
+PEERS = ("default", "expandable")
+SESSIONS = ("pgmo_run", "pgmo", "pgmo_saved_plan")
+SAME = 0.003
+"""Differences of a peak that count as none, as a share: a page of 2 MiB in a small program."""
+
+SLOWER = 1.1
+"""Ratio of times from which on something is slower."""
+
+MEMORY = {
+    "never_worse": "24 loops of other people, three seeds, 24 iterations",
+    "never_worse_short": "24 loops of other people, 3 to 12 iterations",
+    "never_worse_hundred": "12 loops of other people, 100 iterations",
+    "never_worse_smallest": "23 loops, on the smallest card that each trains on",
+    "real_programs_stub": "programs of other people as they are",
+    "fakecuda_memory": "large networks",
+    "fakecuda_ranks": "ranks of DDP, FSDP2, pipelines and others",
+    "sekiyama": "the networks of Sekiyama et al. 2018",
+    "gpu/memory": "large networks on a GPU",
+    "gpu/ranks": "one rank of DDP and FSDP2 on a GPU",
+    "gpu/real_programs": "programs of other people on a GPU",
+}
+"""Results with peaks of memory, and what ran."""
+
+BATCHES = {
+    "fakecuda_memory": "16 GiB",
+    "sekiyama": "16 GiB",
+    "gpu/largest_batch": "16 GiB of a GPU",
+    "gpu/sekiyama": "16 GiB of a GPU",
+}
+"""Results with largest batches, and on which card."""
+
+
+@dataclass(frozen=True)
+class Run:
+    """Peaks of one run, in bytes, by contender.
+
+    Args:
+        name: what ran.
+        peaks: of all contenders.
+    """
+
+    name: str
+    peaks: Mapping[str, int]
+
+    @property
+    def better_peer(self) -> int | None:
+        """The lower peak of PyTorch's own two allocators."""
+        return min((self.peaks[one] for one in PEERS if one in self.peaks), default=None)
+
+    def behind(self) -> Iterator[tuple[str, float]]:
+        """Sessions that need more than the better of PyTorch's own, and how much."""
+        peer = self.better_peer
+        for one in SESSIONS:
+            if peer and self.peaks.get(one, 0) > (1 + SAME) * peer:
+                yield one, self.peaks[one] / peer
+
+
+def load(name: str) -> dict[str, Any]:
+    """A result."""
+    found: dict[str, Any] = json.loads((RESULTS / f"{name}.json").read_text(encoding="utf-8"))
+    return found
+
+
+def runs(result: Mapping[str, Any]) -> list[Run]:
+    """All runs of a result in which a session has trained to the end."""
+    groups: dict[str, dict[str, int]] = defaultdict(dict)
+    for row in _rows(result):
+        peak = row.get("peak") or row.get("reserved")
+        if peak and not row.get("out_of_memory") and not row.get("error"):
+            groups[_name(row)][row.get("contender") or row["allocator"]] = peak
+    return [Run(name, peaks) for name, peaks in groups.items() if peaks.keys() & set(SESSIONS)]
+
+
+def _name(row: Mapping[str, Any]) -> str:
+    """What a row is a run of."""
+    parts = []
+    for field in SAME_RUN:
+        value = row.get(field)
+        if isinstance(value, str):
+            parts.append(value.replace("_", " "))
+        elif value is not None and "steps" not in row:
+            parts.append(f"{field} {value}")
+    return ", ".join([*parts, *(said for field, said in FLAGS.items() if row.get(field))])
+
+
+def _rows(result: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+    """Rows of a result; those of GPUs are grouped by what ran."""
+    if "rows" in result:
+        yield from result["rows"]
+        return
+    for entry in result["entries"]:
+        name = entry.get("workload") or entry.get("program") or entry.get("engine")
+        yield from ({**row, "program": name} for row in entry["rows"])
+
+
+def ratio(found: Iterable[Run], one: str, other: str) -> str:
+    """The median of the peaks' ratio, and the lowest and the highest."""
+    ratios = [
+        run.peaks[one] / run.peaks[other]
+        for run in found
+        if one in run.peaks and other in run.peaks
+    ]
+    if not ratios:
+        return ""
+    return f"{statistics.median(ratios):.2f} ({min(ratios):.2f} to {max(ratios):.2f})"
+
+
+def memory_table() -> Iterator[str]:
+    """Peaks of whole runs, against each of the others."""
+    yield "| what ran | runs | of default | of expandable segments | of pages alone | behind |"
+    yield "| --- | --- | --- | --- | --- | --- |"
+    for name, title in MEMORY.items():
+        found = runs(load(name))
+        session = next(one for one in SESSIONS if any(one in run.peaks for run in found))
+        cells = [ratio(found, session, one) for one in (*PEERS, "pages")]
+        behind = sum(any(one == session for one, _ in run.behind()) for run in found)
+        kept = [title, str(len(found)), *cells, str(behind)]
+        yield f"| {' | '.join(kept)} |"
+
+
+def batch_table() -> Iterator[str]:
+    """The largest batches that train."""
+    yield "| network | card | bound | default | expandable segments | pages alone | pgmo |"
+    yield "| --- | --- | --- | --- | --- | --- | --- |"
+    for name, card in BATCHES.items():
+        for network, batches in _batches(load(name)).items():
+            best = max((batches.get(one, 0) for one in SESSIONS), default=0)
+            others = [str(batches.get(one, "")) for one in ("bound", *PEERS, "pages")]
+            if best:
+                yield f"| {' | '.join([network, card, *others, str(best)])} |"
+
+
+def _batches(result: Mapping[str, Any]) -> dict[str, dict[str, int]]:
+    found: dict[str, dict[str, int]] = defaultdict(dict)
+    for row in result.get("largest_batch", ()):
+        named = [row["network"], row["lengths"], "recomputed" if row["recompute"] else ""]
+        found[", ".join(filter(None, named))][row["allocator"]] = row["batch"]
+    for row in result.get("entries", ()):
+        if row.get("largest"):
+            found[row["workload"]] |= {row["contender"]: row["largest"], "bound": row["bound"]}
+    return found
+
+
+def cost_table() -> Iterator[str]:
+    """What a program pays."""
+    yield "| what | pgmo | goal |"
+    yield "| --- | --- | --- |"
+    for contender, title in (("pages", "pages alone"), ("pgmo", "optimize"), ("pgmo_run", "run")):
+        over = [
+            row["cpu_over_default"]
+            for row in load("never_worse")["rows"]
+            if row["contender"] == contender and row.get("cpu_over_default")
+        ]
+        text = f"{statistics.median(over):.2f} times the default's, at most {max(over):.2f}"
+        yield f"| host CPU of 24 iterations, {title} | {text} | 1.10, at most 1.30 |"
+    for name, claim in load("engine")["claims"].items():
+        if "at_most" in claim:
+            yield f"| engine, {name.replace('_', ' ')} | {claim['figure']} | {claim['at_most']} |"
+    for row in load("gpu/overhead")["rows"]:
+        if row["goal"] is not None:
+            yield (
+                f"| on a GPU: {row['what']}, {row['allocator']} | "
+                f"{row['against_default']:.2f} of the default's time | {row['goal']} |"
+            )
+    planning = max(row["share"] for row in load("planning")["rows"])
+    yield f"| planning in 100 iterations on the CPU | at most {planning:.1%} of them | 1.0% |"
+    pool = load("cupy_allocator")["claims"]["of_pool"]
+    yield f"| an array of CuPy from a slot | {pool['figure']} of its pool's time | 1.0 |"
+
+
+def behind_lines() -> Iterator[str]:
+    """Each run above the better of PyTorch's own allocators, and what takes longer than these."""
+    yield "| what ran | run | contender | of the better peer |"
+    yield "| --- | --- | --- | --- |"
+    for row in load("gpu/overhead")["rows"]:
+        if row["allocator"] in ("pgmo", "pages") and row["against_default"] > SLOWER:
+            cells = [row["what"], row["allocator"], f"{row['against_default']:.2f} of its time"]
+            yield f"| time on a GPU | {' | '.join(cells)} |"
+    for name, title in MEMORY.items():
+        for run in runs(load(name)):
+            for contender, above in run.behind():
+                yield f"| {title} | {run.name} | {contender} | {above:.3f} |"
+
+
+def page() -> str:
+    """The page, in Markdown."""
+    dates = [load(name)["date"][:10] for name in (*MEMORY, "engine", "planning")]
+    parts = [
+        "# What pgmo gains, what it costs, where it is behind",
+        "Written by `python bench/_summary.py --write` from `results/`, measured from "
+        f"{min(dates)} to {max(dates)}. How each figure was measured,\nwith the tables of each "
+        "script, is in [details.md](details.md).",
+        "## What it gains",
+        "Peaks of whole runs, first iteration included: the ratio's median (lowest to highest).\n"
+        f"*Behind* are runs above the better of PyTorch's two by more than {SAME:.1%}.",
+        "\n".join(memory_table()),
+        "The largest batch that trains. *Bound* is where live bytes alone fill the card.",
+        "\n".join(batch_table()),
+        "## What it costs",
+        "\n".join(cost_table()),
+        "## Where it is behind",
+        "\n".join(behind_lines()),
+    ]
+    return "\n\n".join(parts) + "\n"
+
+
+def main() -> None:
+    """Shows the page, or writes it."""
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--write", action="store_true", help="to README.md")
+    if parser.parse_args().write:
+        PAGE.write_text(page(), encoding="utf-8")
+    else:
+        print(page(), end="")
+
+
+if __name__ == "__main__":
+    main()
