@@ -33,7 +33,7 @@ NAMES = {
 }
 """Names of the package, and the module that has each now."""
 
-ESTIMATES = "pgmo.fit() rehearses, in the environment that `pgmo fit --environment .venv-cuda` makes"
+ESTIMATES = "pgmo.fit() rehearses, where `pgmo fit --environment DIR` has made an environment"
 """What takes the place of `pgmo.fit.estimate`."""
 
 
