@@ -83,7 +83,6 @@ class Racer {
   Bytes height() const { return height_; }
   const std::optional<Offsets>& found() const { return found_; }
   const SearchOrder& best() const { return best_; }
-  std::uint64_t nodes() const { return nodes_; }
 
  private:
   void start() {
@@ -224,12 +223,6 @@ void Race::run(const Monitor& monitor) {
       best_ = racers_[i]->best();
     }
   }
-}
-
-std::uint64_t Race::nodes() const {
-  std::uint64_t sum = 0;
-  for (const auto& racer : racers_) sum += racer->nodes();
-  return sum;
 }
 
 }  // namespace pgmo::packing
