@@ -6,14 +6,12 @@
     python bench/packing.py --quick             a little of each part, to see that it works
     PGMO_INSTANCES=DIR make bench               the same as --instances
 
-Five parts. `instances`: the files, or dissected arenas (nothing need be wasted) and training-shaped
-and random traces. `circular`: the same on a circle, most blocks wrapping. `hard`: pgmo alone on
-dissected arenas of 300 to 1,000 blocks with long, short and nested lifetimes: lines, the same ones
-turned, and circles that no tick cuts. `networks`: traces recorded from the demo networks at ten
-times their size (needs torch). `growth`: the packers and plan(effort="fast") on up to a million
-blocks.
+Four parts. `instances`: the files, or dissected arenas (nothing need be wasted) and training-shaped
+and random traces. `circular`: the same on a circle, most blocks wrapping. `networks`: traces
+recorded from the demo networks at ten times their size (needs torch). `growth`: the packers and
+plan(effort="fast") on up to a million blocks.
 
-All but `hard` and `growth` are a table of contestants, each in a process of its own, at the same
+All but `growth` are a table of contestants, each in a process of its own, at the same
 time limit and number of threads: pgmo, its packers alone, the heuristic of Sekiyama et al. 2018,
 and what is installed of omnimalloc (`omni`, `supermalloc`) and OR-Tools' CP-SAT, which starts from
 Sekiyama's (pip install omnimalloc ortools). Medians of `--runs` runs with different seeds. `peak`
@@ -29,13 +27,12 @@ import os
 import statistics
 from collections.abc import Iterator
 from datetime import UTC, datetime
-from itertools import islice
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from _contestants import CONTESTANTS, Run, run
-from _dissected import dissected, hard_ones
+from _dissected import dissected
 from _growth import draw_growth, measure_growth
 from _large_networks import record_large_networks
 from _machine import QUICK_RESULTS, add_common_options, result_path, write_result
@@ -46,7 +43,7 @@ from pgmo.packing.lower_bound import max_load
 from pgmo.packing.problem import Problem
 from pgmo.profiler.profile import Profile
 
-PARTS = ("instances", "circular", "hard", "networks", "growth")
+PARTS = ("instances", "circular", "networks", "growth")
 PICTURE = Path(__file__).parent / "packing_growth.png"
 FIRST = "pgmo"  # whom all are compared with
 
@@ -221,11 +218,9 @@ def main() -> None:
         return
     if FIRST in args.contestants:  # the others are compared with it
         args.contestants = [FIRST, *(name for name in args.contestants if name != FIRST)]
-    alone = argparse.Namespace(**vars(args) | {"contestants": [FIRST], "runs": 1})
     sources = {
         "instances": lambda: from_folder(args.instances) if args.instances else on_a_line(),
         "circular": on_a_circle,
-        "hard": lambda: islice(hard_ones((60,)), 1) if args.quick else hard_ones(),
         "networks": lambda: large_networks(quick=args.quick),
     }
     kept = json.loads(output.read_text()).get("parts", {}) if output.exists() else {}
@@ -246,9 +241,7 @@ def main() -> None:
                 print(f"Drew {picture}")
                 continue
             for name, problem in sources[part]():
-                if part == "hard":
-                    rows += compare(part, name, problem, alone)
-                elif not args.only or any(word in name for word in args.only):
+                if not args.only or any(word in name for word in args.only):
                     rows += compare(part, name, problem, args)
             print(f"\n{table(rows)}\n")
     finally:  # also what was measured until Ctrl-C

@@ -12,7 +12,6 @@ without PyTorch plans and writes a report instead.
 """
 
 import argparse
-import platform
 import re
 import subprocess
 import sys
@@ -212,9 +211,6 @@ def main() -> int:
     for wheel in wheels:
         print(f"{wheel.name}  {wheel.stat().st_size / 2**20:.2f} MiB", flush=True)
         python = pythons.get(wheel.name.split("-")[2])
-        if not wheel.stem.endswith(platform.machine()):
-            say("not tried", "it is for another processor; run this there, or in an emulator")
-            continue
         if python is None:
             say("not tried", "no --python for it")
             continue

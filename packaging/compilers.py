@@ -1,12 +1,11 @@
-"""Writes compilers whose binaries run with an older C library than this system's, or elsewhere.
+"""Writes compilers whose binaries run with an older C library than this system's.
 
     build/wheel-tools/bin/python packaging/compilers.py --out build/compilers
 
-They are zig's clang, which links against any version of glibc and for any processor. That of the
-native module takes libc++ into the binary. `adapter-c++`, which this writes, is for adapters: they
-share classes with PyTorch, and so its C++ library. It uses the headers of this system's g++, and
-what these want of a newer libstdc++ is linked in (packaging/portable). So adapters are made for
-this system's processor alone.
+They are zig's clang, which links against any version of glibc. That of the native module takes
+libc++ into the binary. `adapter-c++`, which this writes, is for adapters: they share classes with
+PyTorch, and so its C++ library. It uses the headers of this system's g++, and what these want of a
+newer libstdc++ is linked in (packaging/portable).
 """
 
 import argparse
@@ -22,7 +21,7 @@ PORTABLE = Path(__file__).resolve().parent / "portable"
 
 
 def write_adapter_compiler(out: Path) -> None:
-    """Writes `adapter-c++`, for this system's processor.
+    """Writes `adapter-c++`.
 
     Args:
         out: the folder that gets it.
@@ -30,7 +29,7 @@ def write_adapter_compiler(out: Path) -> None:
     out.mkdir(parents=True, exist_ok=True)
     # The driver of C: that of C++ would put libc++ before them.
     headers = [f"-I{path}" for path in (PORTABLE, *libstdcxx_headers())]
-    compiler = [*zig("cc", platform.machine()), *headers]
+    compiler = [*zig("cc"), *headers]
     later = out / "libstdcxx_later.o"
     source = PORTABLE / "libstdcxx_later.cpp"
     run(*compiler, "-std=c++20", "-O2", "-fPIC", "-c", str(source), "-o", str(later))
@@ -40,9 +39,10 @@ def write_adapter_compiler(out: Path) -> None:
     write_command(out / "adapter-c++", compiler, last)
 
 
-def zig(driver: str, arch: str) -> list[str]:
-    """The command of a compiler, "cc" or "c++", for a processor."""
-    return [sys.executable, "-m", "ziglang", driver, "-target", f"{arch}-linux-gnu.{GLIBC}"]
+def zig(driver: str) -> list[str]:
+    """Return the command of a compiler, "cc" or "c++", for this system's processor."""
+    target = f"{platform.machine()}-linux-gnu.{GLIBC}"
+    return [sys.executable, "-m", "ziglang", driver, "-target", target]
 
 
 def write_command(path: Path, words: list[str], last: list[str] | None = None) -> None:
@@ -82,21 +82,18 @@ def copy_headers(python: str, out: Path) -> None:
         shutil.copyfile(apart, out / "pyconfig.h")
 
 
-def environment(out: Path, arch: str, python: str) -> dict[str, str]:
-    """Variables with which setuptools builds the native module for a processor.
+def environment(out: Path, python: str) -> dict[str, str]:
+    """Return the variables with which setuptools builds the native module.
 
     Args:
-        out: a folder that gets compilers, and Python's headers: those of the two processors
-            differ in nothing that a module sees.
-        arch: the processor, "x86_64" or "aarch64".
+        out: a folder that gets compilers and Python's headers: zig does not search /usr/include.
         python: whose module it is.
     """
     out.mkdir(parents=True, exist_ok=True)
     headers, compiler = out / "headers", out / "native-c++"
-    write_command(compiler, zig("c++", arch))
-    write_command(out / "native-cc", zig("cc", arch))
+    write_command(compiler, zig("c++"))
+    write_command(out / "native-cc", zig("cc"))
     copy_headers(python, headers)
-    tag = asked_of(python, "SOABI").replace(platform.machine(), arch)
     flags = f"-DNDEBUG -I{headers}"
     return {
         "CC": str(out / "native-cc"),
@@ -106,8 +103,6 @@ def environment(out: Path, arch: str, python: str) -> dict[str, str]:
         "CFLAGS": flags,
         "CXXFLAGS": flags,
         "LDFLAGS": "-Wl,--strip-all",
-        "SETUPTOOLS_EXT_SUFFIX": f".{tag}.so",
-        "_PYTHON_HOST_PLATFORM": f"linux-{arch}",
     }
 
 

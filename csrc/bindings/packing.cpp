@@ -10,6 +10,7 @@
 #include <span>
 #include <stdexcept>
 #include <string>
+#include <tuple>
 #include <utility>
 
 #include "bindings/module.hpp"
@@ -98,7 +99,7 @@ bool listen(const py::object& observer, std::span<const packing::Progress> progr
   try {
     if (!observer.is_none()) {
       for (const packing::Progress& step : progress) {
-        observer(step.seconds, step.arena, step.bound, step.source);
+        observer(step.seconds, step.arena, step.bound);
       }
     }
     if (PyErr_CheckSignals() != 0) throw py::error_already_set();
@@ -109,10 +110,11 @@ bool listen(const py::object& observer, std::span<const packing::Progress> progr
   return true;
 }
 
-py::dict solve(const std::string& method, const Column& size, const Column& lower,
-               const Column& upper, Tick period, Bytes alignment, const Column& offsets,
-               Bytes bound, double time_limit, int threads, std::uint64_t seed,
-               const py::object& observer) {
+std::tuple<Column, Bytes, bool> solve(const std::string& method, const Column& size,
+                                      const Column& lower, const Column& upper, Tick period,
+                                      Bytes alignment, const Column& offsets, Bytes bound,
+                                      double time_limit, int threads, std::uint64_t seed,
+                                      const py::object& observer) {
   if (threads < 1) throw std::invalid_argument("threads is below 1");
   const packing::Problem problem = problem_of(size, lower, upper, period, alignment);
   const packing::Offsets incumbent(offsets.data(), offsets.data() + offsets.size());
@@ -123,15 +125,8 @@ py::dict solve(const std::string& method, const Column& size, const Column& lowe
         method, problem, incumbent, bound, time_limit, {threads, seed},
         [&](std::span<const packing::Progress> progress) { return listen(observer, progress); });
   }
-  py::dict result;
-  result["offsets"] =
-      Column(static_cast<py::ssize_t>(outcome.offsets.size()), outcome.offsets.data());
-  result["arena"] = outcome.arena;
-  result["bound"] = outcome.bound;
-  result["optimal"] = outcome.arena == outcome.bound;
-  result["interrupted"] = outcome.interrupted;
-  result["work"] = outcome.work;
-  return result;
+  Column best(static_cast<py::ssize_t>(outcome.offsets.size()), outcome.offsets.data());
+  return {std::move(best), outcome.bound, outcome.interrupted};
 }
 
 std::vector<std::string> names() {
@@ -164,10 +159,10 @@ void bind_packing(py::module_& module) {
       py::arg("period"), py::arg("alignment"), py::arg("offsets"), py::arg("bound"),
       py::arg("time_limit"), py::arg("threads"), py::arg("seed"), py::arg("observer"),
       "Improves the packing `offsets` (n,) by \"search\" or \"branch-and-bound\".\n\n"
-      "Returns offsets, arena and bound in bytes, optimal, interrupted and work, after at most\n"
+      "Returns the offsets and the bound in bytes, and whether Ctrl-C came, after at most\n"
       "`time_limit` seconds or as soon as no packing can be better. The observer is called in "
       "this\n"
-      "thread with (seconds, arena, bound, source) for each improvement. Releases the GIL.");
+      "thread with (seconds, arena, bound) for each improvement. Releases the GIL.");
   module.def("packers", &names, "Names of the packers, fastest first.");
 }
 

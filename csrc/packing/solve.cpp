@@ -49,7 +49,7 @@ Outcome solve(std::string_view method, const Problem& problem, const Offsets& in
   Monitor monitor(incumbent, arena_of(ring, incumbent), std::max(bound, ring.max_load), deadline);
 
   Outcome outcome;
-  Improvement found{incumbent, monitor.arena(), 0};
+  Improvement found{incumbent, monitor.arena()};
   if (!monitor.stopped()) {
     auto task =
         std::async(std::launch::async, [&] { return run(ring, incumbent, monitor, options); });
@@ -69,9 +69,7 @@ Outcome solve(std::string_view method, const Problem& problem, const Offsets& in
   }
   // Of equal arenas the method's own answer counts: the monitor has that of the fastest thread.
   outcome.offsets = found.arena <= monitor.arena() ? std::move(found.offsets) : monitor.offsets();
-  outcome.arena = arena_of(ring, outcome.offsets);
-  outcome.bound = std::min(monitor.bound(), outcome.arena);
-  outcome.work = found.work;
+  outcome.bound = std::min(monitor.bound(), arena_of(ring, outcome.offsets));
   return outcome;
 }
 

@@ -21,10 +21,8 @@ using Listener = std::function<bool(std::span<const Progress>)>;
 
 struct Outcome {
   Offsets offsets;
-  Bytes arena = 0;
   Bytes bound = 0;           // the best lower bound that was proved
   bool interrupted = false;  // the listener asked for the end
-  std::uint64_t work = 0;
 };
 
 // `method` is "search" or "branch-and-bound". `incumbent` must be a packing of the problem and

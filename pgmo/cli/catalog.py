@@ -61,7 +61,7 @@ COMMANDS = {
     "import": Command(
         "files",
         "profiles.import_file",
-        "Make a profile of what another tool recorded: a memory snapshot, a trace, a log",
+        "Make a profile of what another tool recorded: a memory snapshot, a log, a table",
     ),
     "plan": Command(
         "files", "profiles.plan", "Compute where every block of a profile goes, and save the plan"

@@ -1,7 +1,4 @@
-"""The max load: what no packing of a problem can go below, and which heights packings have.
-
-On a circle, `pgmo.packing.circle_bound` may prove more.
-"""
+"""The max load: what no packing of a problem can go below, and which heights packings have."""
 
 import numpy as np
 

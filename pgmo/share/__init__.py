@@ -4,6 +4,5 @@ process A   ( iteration )─give──▶ broker ──turn─▶ ...        its
 process B   ......ask..............▶ └──turn──▶ ( iteration )   and are created for this one
 
 `schedule` decides and knows no time, no socket and no process; `broker` serves it on a Unix socket;
-`client` is the part of a program; `oracle` reads the broker's log and says what was not right. Only
-the standard library.
+`client` is the part of a program. Only the standard library.
 """

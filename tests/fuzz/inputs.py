@@ -5,18 +5,15 @@ from random import Random
 
 from tests.fuzz.files.archives import archive_file
 from tests.fuzz.files.pickles import snapshot_file
-from tests.fuzz.files.profiles import pprof_file
 from tests.fuzz.files.texts import text_file
 
 _KINDS = {
     "snapshot": 40,
     "profile": 15,
     "plan": 10,
-    "chrome": 15,
     "cupy": 8,
     "rmm": 7,
     "table": 5,
-    "pprof": 5,
 }
 
 
@@ -51,7 +48,5 @@ def make_input(seed: int, number: int) -> Input:
     if kind in ("profile", "plan"):
         suffix = "pgmoprof" if kind == "profile" else "pgmoplan"
         return Input(number, kind, f".{suffix}", archive_file(random, suffix))
-    if kind == "pprof":
-        return Input(number, kind, ".prof", pprof_file(random))
-    suffix = {"chrome": ".json", "cupy": ".log", "rmm": ".csv", "table": ".csv"}[kind]
+    suffix = {"cupy": ".log", "rmm": ".csv", "table": ".csv"}[kind]
     return Input(number, kind, suffix, text_file(random, kind))

@@ -9,7 +9,6 @@ torch = pytest.importorskip("torch")
 
 import pgmo  # noqa: E402
 from pgmo.share.broker import Broker  # noqa: E402
-from pgmo.share.oracle import check  # noqa: E402
 from pgmo.share.schedule import Rules  # noqa: E402
 from tests.gpu.device import PAGES, STUB  # noqa: E402
 from tests.gpu.processes import result_of, run_module  # noqa: E402
@@ -21,6 +20,7 @@ from tests.gpu.running import (  # noqa: E402
     assert_same,
     run,
 )
+from tests.unit.share.oracle import check  # noqa: E402
 
 pytestmark = pytest.mark.skipif(not PAGES, reason="needs pages, which PGMO_PAGES=0 forbids")
 

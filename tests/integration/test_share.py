@@ -12,9 +12,9 @@ import pgmo
 from pgmo.cli.main import main
 from pgmo.share.broker import Broker
 from pgmo.share.meeting import status
-from pgmo.share.oracle import check
 from pgmo.share.schedule import Rules
 from tests.integration.running import SCRIPTS, results, run
+from tests.unit.share.oracle import check
 
 pytest.importorskip("torch")
 
@@ -63,7 +63,8 @@ def test_the_commands_exit_code_is_that_of_share(tmp_path):
     [
         (["--linger", "1", "--", "true"], "for a broker alone"),
         (["--priority", "1"], "give one after --"),
-        (["--json", "--", "true"], "goes with --check"),
+        (["--check", "share.log"], "--check and its --json were removed; the file of --log has"),
+        (["--json", "--", "true"], "--check and its --json were removed; the file of --log has"),
     ],
 )
 def test_an_option_that_would_do_nothing_is_refused(words, said, tmp_path, capsys):
@@ -71,18 +72,6 @@ def test_an_option_that_would_do_nothing_is_refused(words, said, tmp_path, capsy
     with Broker(address, Rules()):
         assert main(["share", "--socket", str(address), *words]) == 2
     assert said in capsys.readouterr().err
-
-
-def test_a_log_is_checked(tmp_path):
-    log = tmp_path / "log"
-    turn = {"n": 1, "t": 0.0, "event": "turn", "card": "cpu", "client": 3}
-    log.write_text(json.dumps(turn) + "\n")
-    done = run(tmp_path, "-m", "pgmo", "share", "--check", log, check=False)
-    assert done.returncode == 3
-    assert "a turn for client 3, which is not there" in done.stdout
-    log.write_text("nothing\n")
-    done = run(tmp_path, "-m", "pgmo", "share", "--check", log, check=False)
-    assert done.returncode == 1
 
 
 def test_top_shows_who_has_the_card(tmp_path):

@@ -64,7 +64,7 @@ $(NATIVE_OUT)/$(1)/%.o: %.cpp $(NATIVE_OUT)/$(1)/common.hpp.gch
 $(NATIVE_TESTS:%=$(NATIVE_OUT)/$(1)/%) $(NATIVE_FUZZES:%=$(NATIVE_OUT)/$(1)/%): \
   $(NATIVE_OUT)/$(1)/%: $(NATIVE_OUT)/$(1)/%.o $(NATIVE_OUT)/$(1)/engine.o $(NATIVE_OUT)/$(1)/pages.o
 	$(CXX) -pthread $(2) $$^ -o $$@
-$(NATIVE_OUT)/$(1)/test_exact_packing $(NATIVE_OUT)/$(1)/test_sweep: $(NATIVE_PACKING:%=$(NATIVE_OUT)/$(1)/packing/%.o)
+$(NATIVE_OUT)/$(1)/test_exact_packing: $(NATIVE_PACKING:%=$(NATIVE_OUT)/$(1)/packing/%.o)
 $(NATIVE_OUT)/$(1)/test_recompute: $(NATIVE_RECOMPUTE:%=$(NATIVE_OUT)/$(1)/recompute/%.o)
 $(NATIVE_OUT)/$(1)/test_alignment: $(NATIVE_OUT)/$(1)/alignment.o
 .PHONY: native-$(1)

@@ -8,15 +8,9 @@
 #include "packing/exact/window.hpp"
 
 namespace pgmo::packing {
-namespace {
-
-constexpr std::string_view kSource = "branch-and-bound";
-
-}  // namespace
-
 Improvement branch_and_bound(const Ring& ring, const Offsets& incumbent, Monitor& monitor,
                              const Options& options) {
-  Improvement best{incumbent, arena_of(ring, incumbent), 0};
+  Improvement best{incumbent, arena_of(ring, incumbent)};
   const Reduction reduction = reduce(ring, monitor.bound());
   std::vector<Race> races;
   for (const Window& window : reduction.windows) {
@@ -33,18 +27,16 @@ Improvement branch_and_bound(const Ring& ring, const Offsets& incumbent, Monitor
         highest = &race;
       }
     }
-    monitor.raise_bound(std::min(bound, arena), kSource);
+    monitor.raise_bound(std::min(bound, arena));
     if (arena < best.arena) {
       std::vector<const Offsets*> windows;
       for (const Race& race : races) windows.push_back(&race.offsets());
       best.offsets = assemble(ring, reduction, windows);
       best.arena = arena_of(ring, best.offsets);
-      monitor.offer(best.offsets, best.arena, kSource);
+      monitor.offer(best.offsets, best.arena);
     }
     if (highest == nullptr || highest->done() || monitor.stopped()) break;
-    const std::uint64_t before = highest->nodes();
     highest->run(monitor);
-    best.work += highest->nodes() - before;
   }
   return best;
 }

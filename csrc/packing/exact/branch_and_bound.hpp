@@ -6,8 +6,8 @@
 
 namespace pgmo::packing {
 
-// Offers every improvement and raises the bound under the source "branch-and-bound"; returns when
-// they meet, or soon after monitor.stopped(). Never worse than the incumbent.
+// Offers every improvement and raises the bound; returns when they meet, or soon after
+// monitor.stopped(). Never worse than the incumbent.
 Improvement branch_and_bound(const Ring& ring, const Offsets& incumbent, Monitor& monitor,
                              const Options& options);
 

@@ -41,7 +41,6 @@ class ExactSearch {
   // Goes on for at most so many nodes, or until `stopped`, which is asked now and then.
   State run(std::uint64_t nodes, const std::function<bool()>& stopped);
 
-  State state() const { return state_; }
   std::uint64_t nodes() const { return nodes_; }
   Bytes capacity() const { return capacity_; }
 

@@ -8,10 +8,8 @@
 #include <utility>
 
 #include "packing/exact/exact_search.hpp"
-#include "packing/exact/luby.hpp"
 #include "packing/exact/search_order.hpp"
 #include "packing/exact/tight_search.hpp"
-#include "packing/sweep/sweep_search.hpp"
 
 namespace pgmo::packing {
 namespace {
@@ -23,9 +21,14 @@ constexpr std::uint64_t kTightNodesPerBlock = 10;
 constexpr std::uint64_t kHeadStart = 3000;      // nodes of exact search, which mostly suffices
 constexpr std::uint64_t kTightNodes = 2;        // of tight search for one of exact search
 constexpr std::int64_t kTightSize = 4'000'000;  // sections of all blocks, up to which it is tried
-constexpr std::uint64_t kSweepNodes = 7;        // of sweeps for one of all other searches
-constexpr std::uint64_t kSweepTurn = 4000;      // nodes
 constexpr double kMemory = 1 << 30;             // bytes, for all racers of a window
+
+// 1 1 2 1 1 2 4 1 1 2 1 1 2 4 8 ... from index 1 (Luby, Sinclair, Zuckerman 1993): the first half
+// of 2^k - 1 entries is that of 2^(k - 1) - 1, twice; the last entry is 2^(k - 1).
+std::uint64_t luby(std::uint64_t index) {
+  const std::uint64_t power = std::bit_floor(index + 1);
+  return index + 1 == power ? power / 2 : luby(index + 1 - power);
+}
 
 }  // namespace
 
@@ -36,11 +39,6 @@ class Racer {
         std::uint64_t stride)
       : window_(window), at_bound_(at_bound), seed_(seed), first_(first), stride_(stride) {}
 
-  // Also sweeps, sharing the tries with others.
-  void sweep(std::uint64_t first, std::uint64_t stride) {
-    sweep_.emplace(window_, seed_, first, stride);
-  }
-
   // Searches for so many nodes, given what all know. `best` is the order that led to the incumbent,
   // empty if none did.
   void run(Bytes bound, Bytes height, const SearchOrder& best, std::uint64_t nodes,
@@ -48,14 +46,9 @@ class Racer {
     if (!at_bound_ && !best.blocks.empty()) best_ = best;
     bound_ = bound;
     height_ = height;
-    if (bound_ > window_.load) sweep_.reset();
     found_.reset();
     const std::uint64_t end = nodes_ + nodes;
     while (bound_ < height_ && nodes_ < end && !stopped()) {
-      if (sweep_ && sweep_->nodes() <= kSweepNodes * (nodes_ - sweep_->nodes())) {
-        run_sweep(end - nodes_, stopped);
-        continue;
-      }
       if (tight_left_ > 0 && tight_->capacity() != bound_) tight_left_ = 0;
       if (at_bound_ && tight_left_ == 0 && !search_) choose_tight();
       if (tight_left_ > 0) {
@@ -90,7 +83,6 @@ class Racer {
   Bytes height() const { return height_; }
   const std::optional<Offsets>& found() const { return found_; }
   const SearchOrder& best() const { return best_; }
-  std::uint64_t nodes() const { return nodes_; }
 
  private:
   void start() {
@@ -147,20 +139,6 @@ class Racer {
     height_ = height_of(window_, *found_);
   }
 
-  // Until sweeps have had their share, given what the others have had.
-  void run_sweep(std::uint64_t nodes, const std::function<bool()>& stopped) {
-    const std::uint64_t before = sweep_->nodes();
-    const auto state = sweep_->run(std::min(nodes, kSweepTurn), stopped);
-    nodes_ += sweep_->nodes() - before;
-    if (state == Sweep::State::kFound) {
-      found_ = sweep_->offsets();
-      height_ = height_of(window_, *found_);
-    } else if (state == Sweep::State::kInfeasible) {
-      bound_ = window_.load + 1;
-      sweep_.reset();
-    }
-  }
-
   // Gave an order up: a racer above the bound asks for less next time.
   void missed() {
     if (at_bound_) return;
@@ -184,7 +162,6 @@ class Racer {
   std::uint64_t left_ = 0;
   std::optional<ExactSearch> search_;
   std::optional<TightSearch> tight_;  // at the bound only
-  std::optional<SweepSearch> sweep_;
   bool wants_tight_ = true;
   SearchOrder tight_order_;
   std::uint64_t tight_tries_ = 0, tight_left_ = 0;
@@ -203,13 +180,11 @@ Race::Race(const Window& window, Offsets offsets, Bytes bound, const Options& op
   const double blocks = window.blocks();
   const double affordable = kMemory / (12 * blocks * blocks + 1);
   const int racers = static_cast<int>(std::min<double>(std::max(2, threads_), affordable));
-  const bool sweeps = bound_ == window.load && height_ > bound_ && SweepSearch::suits(window);
   for (int i = 0; i < racers; ++i) {
     const bool at_bound = i < (racers + 1) / 2;
     const auto first = static_cast<std::uint64_t>(at_bound ? i : i - (racers + 1) / 2);
     const auto stride = static_cast<std::uint64_t>(at_bound ? (racers + 1) / 2 : racers / 2);
     racers_.push_back(std::make_unique<Racer>(window, at_bound, options.seed, first, stride));
-    if (sweeps) racers_.back()->sweep(i, racers);
   }
 }
 
@@ -248,12 +223,6 @@ void Race::run(const Monitor& monitor) {
       best_ = racers_[i]->best();
     }
   }
-}
-
-std::uint64_t Race::nodes() const {
-  std::uint64_t sum = 0;
-  for (const auto& racer : racers_) sum += racer->nodes();
-  return sum;
 }
 
 }  // namespace pgmo::packing

@@ -38,7 +38,6 @@ class Race {
   Bytes bound() const { return window_->bytes(bound_); }  // what is proved for this window
   // Whether there is nothing to do: the packing is the best, or the window too large to search.
   bool done() const { return height_ <= bound_ || racers_.empty(); }
-  std::uint64_t nodes() const;
 
  private:
   const Window* window_;

@@ -25,19 +25,6 @@ struct Part {
   }
 };
 
-// Whether all ranks need all memory below the bound.
-bool is_full(const Ring& ring, Bytes bound) {
-  std::vector<Bytes> load(static_cast<std::size_t>(ring.ranks) + 1);
-  for (BlockId i = 0; i < ring.blocks(); ++i) {
-    const Rank end = std::min(ring.end[i], ring.ranks), rest = ring.end[i] - end;
-    load[ring.begin[i]] += ring.size[i];
-    load[end] -= ring.size[i];
-    if (rest > 0) load[0] += ring.size[i], load[rest] -= ring.size[i];
-  }
-  std::partial_sum(load.begin(), load.end(), load.begin());
-  return std::all_of(load.begin(), load.end() - 1, [&](Bytes of) { return of == bound; });
-}
-
 // Moves blocks to `spared` that fit below the bound wherever the blocks lie that they meet. With k
 // of these, of `sum` bytes, there are at most k + 1 gaps below the bound, and bound - sum bytes in
 // them. All offsets being multiples of the unit, a gap too small is at most a unit smaller.
@@ -248,8 +235,7 @@ Reduction reduce(const Ring& ring, Bytes bound) {
   Bytes unit = 0;
   for (const Bytes size : ring.size) unit = std::gcd(unit, size);
 
-  // Sweeps need all blocks of what is full.
-  if (ring.blocks() > kSpareUpTo || is_full(ring, bound)) bound = 0;
+  if (ring.blocks() > kSpareUpTo) bound = 0;
   std::vector<Part> open = cut(spare(ring, bound, unit, reduction.spared));
   while (!open.empty()) {
     Part part = std::move(open.back());

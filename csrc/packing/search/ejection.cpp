@@ -83,7 +83,6 @@ void Ejection::move() {
       take_out(other);
     }
   });
-  ++moves_;
 }
 
 // The place from 0 to the capacity where the sum of weights in the way is least; one of those at

@@ -52,7 +52,6 @@ class Ejection {
   const Offsets& offsets() const { return best_; }
   Bytes arena() const { return arena_; }
   std::uint64_t work() const { return work_; }
-  std::uint64_t moves() const { return moves_; }
 
  private:
   struct Edge {  // where the cost of a place changes
@@ -83,7 +82,7 @@ class Ejection {
   std::vector<double> gain_;  // what a block's weight grows by when it is put back
   std::vector<double> weight_;
   std::vector<Edge> edges_;  // scratch of cheapest_place
-  std::uint64_t work_ = 0, moves_ = 0;
+  std::uint64_t work_ = 0;
 };
 
 }  // namespace pgmo::packing

@@ -20,8 +20,6 @@
 namespace pgmo::packing {
 namespace {
 
-constexpr std::string_view kSource = "search";
-
 // One window with the best packing of it, in units.
 struct PackedWindow {
   const Window* window;
@@ -36,7 +34,7 @@ struct PackedWindow {
 
 Improvement improve(const Ring& ring, const Offsets& incumbent, Monitor& monitor,
                     const Options& options) {
-  Improvement best{incumbent, arena_of(ring, incumbent), 0};
+  Improvement best{incumbent, arena_of(ring, incumbent)};
   const Bytes bound = std::max(monitor.bound(), ring.max_load);
   if (ring.blocks() < 2 || best.arena <= bound) return best;
 
@@ -62,24 +60,23 @@ Improvement improve(const Ring& ring, const Offsets& incumbent, Monitor& monitor
     if (needed < best.arena) {
       best.offsets = assembled(nullptr, {});
       best.arena = arena_of(ring, best.offsets);
-      monitor.offer(best.offsets, best.arena, kSource);
+      monitor.offer(best.offsets, best.arena);
     }
     if (best.arena <= bound || highest == places.end() || monitor.stopped()) break;
     PackedWindow& place = *highest;
     const Window& window = *place.window;
     if (place.rounds == nullptr) {
-      place.rounds = std::make_unique<Rounds>(
-          ring_of(window), place.offsets, (bound - window.base) / window.unit, monitor, options,
-          [&](const Offsets& offsets, Bytes height) {
-            if (window.bytes(height) >= monitor.arena()) return;
-            const Offsets whole = assembled(&place, offsets);
-            monitor.offer(whole, arena_of(ring, whole), kSource);
-          });
+      const auto offer = [&](const Offsets& offsets, Bytes height) {
+        if (window.bytes(height) >= monitor.arena()) return;
+        const Offsets whole = assembled(&place, offsets);
+        monitor.offer(whole, arena_of(ring, whole));
+      };
+      place.rounds =
+          std::make_unique<Rounds>(ring_of(window), place.offsets,
+                                   (bound - window.base) / window.unit, monitor, options, offer);
     }
     if (place.rounds->done()) break;
-    const std::uint64_t before = place.rounds->work();
     place.rounds->run();
-    best.work += place.rounds->work() - before;
     place.offsets = place.rounds->offsets();
     place.height = place.rounds->arena();
   }

@@ -16,11 +16,10 @@ struct Options {
 struct Improvement {
   Offsets offsets;
   Bytes arena = 0;
-  std::uint64_t work = 0;  // steps taken: what a step is depends on the method
 };
 
-// Offers every improvement to the monitor under the source "search", returns soon after
-// monitor.stopped(). Never worse than the incumbent.
+// Offers every improvement to the monitor, returns soon after monitor.stopped(). Never worse than
+// the incumbent.
 Improvement improve(const Ring& ring, const Offsets& incumbent, Monitor& monitor,
                     const Options& options);
 

@@ -11,22 +11,21 @@ bool Monitor::stopped() const {
   return stop_.load(std::memory_order_relaxed) || optimal() || Clock::now() >= deadline_;
 }
 
-bool Monitor::offer(const Offsets& offsets, Bytes arena, std::string_view source) {
-  if (arena >= this->arena()) return false;
+void Monitor::offer(const Offsets& offsets, Bytes arena) {
+  if (arena >= this->arena()) return;
   const std::lock_guard lock(mutex_);
-  if (arena >= arena_.load()) return false;  // another thread was faster
+  if (arena >= arena_.load()) return;  // another thread was faster
   offsets_ = offsets;
   arena_.store(arena);
-  record(source);
-  return true;
+  record();
 }
 
-void Monitor::raise_bound(Bytes bound, std::string_view source) {
+void Monitor::raise_bound(Bytes bound) {
   if (bound <= this->bound()) return;
   const std::lock_guard lock(mutex_);
   if (bound <= bound_.load()) return;
   bound_.store(bound);
-  record(source);
+  record();
 }
 
 Offsets Monitor::offsets() const {
@@ -43,8 +42,8 @@ double Monitor::seconds() const {
   return std::chrono::duration<double>(Clock::now() - started_).count();
 }
 
-void Monitor::record(std::string_view source) {
-  progress_.push_back({seconds(), arena_.load(), bound_.load(), std::string(source)});
+void Monitor::record() {
+  progress_.push_back({seconds(), arena_.load(), bound_.load()});
 }
 
 }  // namespace pgmo::packing

@@ -3,7 +3,7 @@
 //
 //    bytes ^
 //          |  arena ---.                  Any thread may lower the arena (with offsets) or raise
-//          |           '---.______.      the bound; both are recorded with their time and source.
+//          |           '---.______.      the bound; both are recorded with their time.
 //          |    bound _____.------'      The search is over when they meet, when the deadline
 //          |   ------'                    passes, or when somebody asks for it.
 //          +----------------------> time
@@ -13,8 +13,6 @@
 #include <atomic>
 #include <chrono>
 #include <mutex>
-#include <string>
-#include <string_view>
 #include <vector>
 
 #include "packing/packer.hpp"
@@ -27,7 +25,6 @@ using Clock = std::chrono::steady_clock;
 struct Progress {
   double seconds;  // since the monitor was made
   Bytes arena, bound;
-  std::string source;  // the method that found it
 };
 
 // All functions may be called from any thread.
@@ -46,11 +43,11 @@ class Monitor {
 
   void stop() { stop_.store(true, std::memory_order_relaxed); }
 
-  // Keeps the offsets if they need less than the incumbent; says whether they did.
-  bool offer(const Offsets& offsets, Bytes arena, std::string_view source);
+  // Keeps the offsets if they need less than the incumbent.
+  void offer(const Offsets& offsets, Bytes arena);
 
   // No packing needs less than `bound`: kept if it is above what was known.
-  void raise_bound(Bytes bound, std::string_view source);
+  void raise_bound(Bytes bound);
 
   Offsets offsets() const;
 
@@ -60,7 +57,7 @@ class Monitor {
   double seconds() const;
 
  private:
-  void record(std::string_view source);
+  void record();
 
   const Clock::time_point started_ = Clock::now();
   const Clock::time_point deadline_;

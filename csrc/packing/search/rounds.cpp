@@ -59,7 +59,6 @@ class Searcher {
   const Offsets& offsets() const { return best_; }
   Bytes arena() const { return arena_; }
   std::uint64_t met_at() const { return met_at_; }
-  std::uint64_t work() const { return orders_.work() + ejection_.work(); }
 
  private:
   bool given_up(std::uint64_t units) const {
@@ -149,12 +148,6 @@ void Rounds::run() {
   for (auto& searcher : searchers_) searcher->adopt(best_, arena_);
   length_ = std::min(length_ + length_ / 2, kLongestRound);
   ++number_;
-}
-
-std::uint64_t Rounds::work() const {
-  std::uint64_t sum = 0;
-  for (const auto& searcher : searchers_) sum += searcher->work();
-  return sum;
 }
 
 }  // namespace pgmo::packing

@@ -55,7 +55,6 @@ class Rounds {
 
   const Offsets& offsets() const { return best_; }
   Bytes arena() const { return arena_; }
-  std::uint64_t work() const;
 
  private:
   const Ring ring_;

@@ -47,7 +47,7 @@ def improve(best: BestKnown, solver: str, *, time_limit: float, threads: int, se
     limit = min(time_limit, _FOREVER)
     problem = best.problem
 
-    def note(seconds: float, arena: int, bound: int, _: str = "") -> None:
+    def note(seconds: float, arena: int, bound: int) -> None:
         best.note(arena, bound, solver, start + seconds)
 
     if solver == "cp-sat":
@@ -64,7 +64,7 @@ def improve(best: BestKnown, solver: str, *, time_limit: float, threads: int, se
         )
         offset, bound, interrupted = answer.offset, answer.bound, answer.interrupted
     else:
-        found = _core.solve(
+        offset, bound, interrupted = _core.solve(
             solver,
             *problem.native,
             best.offset,
@@ -74,7 +74,6 @@ def improve(best: BestKnown, solver: str, *, time_limit: float, threads: int, se
             seed,
             note,
         )
-        offset, bound, interrupted = found["offsets"], found["bound"], found["interrupted"]
     best.offer(np.asarray(offset, np.int64), solver)
     best.prove(int(bound), solver)
     return bool(interrupted)

@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator, Sequence
 
-from pgmo.packing.circle_bound import circle_bound
 from pgmo.packing.planning_options import PlanningOptions
 from pgmo.packing.problem import Problem
 from pgmo.packing.solving.best_known import BestKnown, Observer
@@ -14,7 +13,6 @@ from pgmo.packing.solving.stages import schedule
 _MANY = 50_000  # blocks from which on not all packers are worth their time: first fit takes longest
 _COSTLY = 1000  # blocks from which on another packer costs milliseconds
 _NEAR_ENOUGH = 1 / 4096  # of the bound: where time counts more, they are not spent for less
-_CIRCLE_BOUND = 0.1  # share of the time: half a second of five suffices mostly
 _FEW = 2  # of them, the first ones, which have nearly all of what there is to gain
 
 
@@ -103,9 +101,6 @@ class Portfolio:
 
     def _improve(self, best: BestKnown, time_limit: float) -> bool:
         deadline = best.seconds + time_limit
-        if self._solver == "auto" and self._effort != "fast" and time_limit > 0:
-            seconds = _CIRCLE_BOUND * time_limit
-            best.prove(circle_bound(best.problem, best.arena, seconds), "circle-bound")
         for solver, seconds in self._turns(best, time_limit):
             rest = min(seconds, deadline - best.seconds)
             if improve(best, solver, time_limit=rest, threads=self._threads, seed=self._seed):

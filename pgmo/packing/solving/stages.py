@@ -4,7 +4,7 @@ Measured on two cores, 3 to 5 seconds, medians over 5 to 7 problems of each size
 and problems made like its own):
 
 - Where some packing reaches the lower bound, the branch and bound finds it first: most cut-up
-  arenas of up to 1,000 blocks and MiniMalloc's benchmarks in milliseconds to seconds, CP-SAT in ten
+  arenas of up to 300 blocks and MiniMalloc's benchmarks in milliseconds to seconds, CP-SAT in ten
   times that or not at all from 60 blocks on.
 - Where none does, which is to be expected on circles with few, long lifetimes, the branch and
   bound proves hardly anything from 20 blocks on. There CP-SAT solved 6 of 7 problems of 20 blocks

@@ -12,7 +12,7 @@ MOST_NUMBER: Final = 2**62
 """The largest address or size: sums of two of them are numbers, still."""
 
 MOST_TIME: Final = 2**60
-"""The latest time in microseconds, and as far before zero the earliest: 36,000 years."""
+"""The latest time in microseconds: 36,000 years."""
 
 MOST_DEVICE: Final = 127
 """The largest number of a device: PyTorch keeps it in a byte."""
@@ -59,23 +59,6 @@ def device_number(value: Any) -> int:
         0
     """
     return integer(value, "the device", 0, MOST_DEVICE)
-
-
-def microseconds(value: Any, what: str) -> float:
-    """A time or a duration in microseconds.
-
-    Raises:
-        ValueError: when it is no finite number, or far from any time.
-
-    Example:
-        >>> microseconds(1.5, "ts")
-        1.5
-    """
-    if not isinstance(value, int | float):
-        raise ValueError(f"{what} is {shown(value)}, which is no number")
-    if not -MOST_TIME <= value <= MOST_TIME:  # true for NaN too
-        raise ValueError(f"{what} is {shown(value)}, must be from -2**60 to 2**60")
-    return float(value)
 
 
 def text(value: Any, what: str) -> str:

@@ -1,17 +1,15 @@
 """Reads a file of any known format; what it is, its content tells."""
 
 import os
+import re
 from pathlib import Path
 
 from pgmo.errors import FileError
-from pgmo.profiler.importers.chrome_trace import read_chrome_trace
 from pgmo.profiler.importers.contents import contents
 from pgmo.profiler.importers.csv_blocks import NEEDED as TABLE_COLUMNS
 from pgmo.profiler.importers.csv_blocks import read_csv_blocks
 from pgmo.profiler.importers.cupy_log import BEGINNING, read_cupy_log
 from pgmo.profiler.importers.imported import Imported
-from pgmo.profiler.importers.jax_memory import read_jax_memory
-from pgmo.profiler.importers.pprof import BEGINNING as PPROF
 from pgmo.profiler.importers.rmm_log import NEEDED as RMM_COLUMNS
 from pgmo.profiler.importers.rmm_log import read_rmm_log
 from pgmo.profiler.importers.torch_memory.snapshot import read_torch_snapshot
@@ -20,10 +18,10 @@ from pgmo.profiler.trace import Trace
 _BEGINNING = 65536  # bytes to tell the format by
 _PICKLES = (".pickle", ".pkl")
 _KNOWN = (
-    "a PyTorch memory snapshot (pickle), a Chrome trace with [memory] events (JSON), the lines of "
-    "CuPy's DebugPrintHook, an RMM log (CSV), a memory profile of JAX (pprof) or a table "
-    "id,lower,upper,size (CSV)"
+    "a PyTorch memory snapshot (pickle), the lines of CuPy's DebugPrintHook, an RMM log (CSV) or a "
+    "table id,lower,upper,size (CSV)"
 )
+_PPROF = re.compile(rb"\n[\x02-\x16]\x08")  # the type of its first values
 
 
 def read_file(path: str | os.PathLike[str], device: int | None = None) -> list[Imported]:
@@ -49,8 +47,11 @@ def read_file(path: str | os.PathLike[str], device: int | None = None) -> list[I
         raise FileError(f"{path}: is empty; save it again")
     if beginning[:1] == b"\x80" or path.suffix.lower() in _PICKLES:
         return read_torch_snapshot(path, device)
-    if PPROF.match(beginning):
-        return read_jax_memory(path, device)
+    if _PPROF.match(beginning):
+        raise FileError(
+            f"{path}: is a profile in pprof's format, as JAX writes; its importer was removed: "
+            "look at it with pprof"
+        )
     if beginning[:2] == b"PK":
         raise FileError(
             f"{path}: is a zip archive: pgmo plan and pgmo stats read profiles themselves, and "
@@ -84,7 +85,10 @@ def _read_text(path: Path, beginning: str, device: int | None) -> list[Imported]
     if beginning.startswith(BEGINNING) or f"\n{BEGINNING}" in beginning:
         return read_cupy_log(path, device)
     if beginning.lstrip()[:1] in ("{", "["):
-        return read_chrome_trace(path, device)
+        raise FileError(
+            f"{path}: is JSON, as Chrome traces are; their importer was removed: record a memory "
+            "snapshot with torch.cuda.memory._record_memory_history() and _dump_snapshot()"
+        )
     header = [name.strip() for name in beginning.split("\n", 1)[0].split(",")]
     if all(name in header for name in RMM_COLUMNS):
         return read_rmm_log(path, device)

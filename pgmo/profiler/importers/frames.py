@@ -18,8 +18,7 @@ T = TypeVar("T")
 MOST_LINES = 64
 """Lines of Python that a tag keeps."""
 
-OUTERMOST = 16
-"""Of a longer stack so many are the outermost ones: they tell what one call made."""
+_OUTERMOST = 16  # calls of a longer stack that are kept from its outer end: they tell what one made
 
 # Characters of a line. In a snapshot a line of a stack may be a reference of two bytes, and in a
 # profile it is spelled for each stack: all lines of a tag are 6,400 characters and their numbers.
@@ -125,24 +124,6 @@ class CallFacts(NamedTuple):
     phase: str = ""
 
 
-def tag_of_calls(calls: Sequence[CallFacts]) -> Tag:
-    """The tag for what calls tell, innermost first.
-
-    Example:
-        >>> tag_of_calls([CallFacts(operator="aten.empty"), CallFacts(operator="aten.mm")]).op
-        'aten.mm'
-    """
-    operators = [own.operator for own in calls if own.operator]
-    # One that does more than to make an empty tensor, if there is one.
-    op = next((name for name in operators if not _FACTORY.match(name)), (operators or [""])[0])
-    phases = [own.phase for own in calls if own.phase]
-    decided = next((phase for phase in phases if phase != "forward"), "")
-    lines = [own.line for own in calls if own.line]
-    file = next((own.line for own in calls if own.own), "")
-    phase = decided or (phases or ["other"])[0]
-    return Tag("", op, phase, file, tuple(shortened(lines, MOST_LINES)))
-
-
 def shortened(stack: Sequence[T], most: int) -> Sequence[T]:
     """At most so many of a stack, innermost first, without some in the middle.
 
@@ -150,7 +131,7 @@ def shortened(stack: Sequence[T], most: int) -> Sequence[T]:
         >>> shortened(range(100), 20)
         [0, 1, 2, 3, 84, 85, 86, 87, 88, 89, 90, 91, 92, 93, 94, 95, 96, 97, 98, 99]
     """
-    return stack if len(stack) <= most else [*stack[: most - OUTERMOST], *stack[-OUTERMOST:]]
+    return stack if len(stack) <= most else [*stack[: most - _OUTERMOST], *stack[-_OUTERMOST:]]
 
 
 def tag_of(stack: Sequence[Frame], labels: Labels) -> Tag:
@@ -167,7 +148,16 @@ def tag_of(stack: Sequence[Frame], labels: Labels) -> Tag:
     """
     if not stack:
         return Tag("", "", "backward")
-    return tag_of_calls([labels.facts(frame) for frame in stack])
+    calls = [labels.facts(frame) for frame in stack]
+    operators = [own.operator for own in calls if own.operator]
+    # One that does more than to make an empty tensor, if there is one.
+    op = next((name for name in operators if not _FACTORY.match(name)), (operators or [""])[0])
+    phases = [own.phase for own in calls if own.phase]
+    decided = next((phase for phase in phases if phase != "forward"), "")
+    lines = [own.line for own in calls if own.line]
+    file = next((own.line for own in calls if own.own), "")
+    phase = decided or (phases or ["other"])[0]
+    return Tag("", op, phase, file, tuple(shortened(lines, MOST_LINES)))
 
 
 def _parts(file: str, count: int) -> str:

@@ -12,7 +12,7 @@ class Imported:
 
     Args:
         trace: its events.
-        framework: "torch", "cupy", "rmm", "jax" or "" when the file does not tell.
+        framework: "torch", "cupy", "rmm" or "" when the file does not tell.
         device: "cuda:0", "cpu" or "".
         notes: what is worth knowing about the file, in words, by name.
         table: a table of blocks is no trace: it says when blocks live, and not where. This is

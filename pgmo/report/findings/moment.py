@@ -11,12 +11,11 @@ from pgmo.profiler.profile import Profile
 from pgmo.report.findings.fragmentation import find_fragmentation
 from pgmo.units import format_bytes
 
-_HOW = {
-    "torch": "To record, call torch.cuda.memory._record_memory_history() before the work and "
-    "torch.cuda.memory._dump_snapshot(FILE) after a few iterations.",
-    "jax": "A memory profile of JAX never has a history.",
-}
-_NO_WAY = "Record a history of requests and frees, and import it."
+_HOW_IN_TORCH = (
+    "To record, call torch.cuda.memory._record_memory_history() before the work and "
+    "torch.cuda.memory._dump_snapshot(FILE) after a few iterations."
+)
+_HOW_ELSEWHERE = "Record a history of requests and frees, and import it."
 
 
 @dataclass(frozen=True)
@@ -94,5 +93,5 @@ def find_moment(profile: Profile) -> Moment | None:
         blocks=len(profile),
         reserved=None if seen is None else seen.peak_reserved,
         largest_hole=None if seen is None else seen.largest_hole,
-        how=_HOW.get(profile.meta.framework, _NO_WAY),
+        how=_HOW_IN_TORCH if profile.meta.framework == "torch" else _HOW_ELSEWHERE,
     )

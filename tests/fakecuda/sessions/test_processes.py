@@ -10,9 +10,9 @@ import pytest
 
 from pgmo.share.broker import Broker
 from pgmo.share.meeting import status
-from pgmo.share.oracle import check
 from pgmo.share.schedule import Rules
 from tests.fakecuda.programs import ROOT
+from tests.unit.share.oracle import check
 
 MIB = 1 << 20
 PATHS = os.pathsep.join([str(ROOT / "bench"), str(ROOT)])

@@ -2,7 +2,6 @@
 
 import dataclasses
 import functools
-import json
 import pickle
 from typing import Any
 
@@ -82,35 +81,6 @@ def snapshots(number: int) -> dict[str, Any]:
     made = _snapshots()
     copy: dict[str, Any] = pickle.loads(made[number % len(made)])
     return copy
-
-
-@functools.cache
-def _chrome() -> str:
-    events: list[dict[str, Any]] = []
-    for step in range(3):
-        at = 1000 * step
-        call = {"ph": "X", "cat": "cpu_op", "pid": 1, "tid": 1}
-        events.append({**call, "name": f"ProfilerStep#{step}", "ts": at, "dur": 900})
-        events.append({**call, "name": "train.py(12): train", "ts": at + 1, "dur": 890})
-        events.append({**call, "name": "nn.Module: Linear_0", "ts": at + 5, "dur": 100})
-        events.append({**call, "name": "aten::addmm", "ts": at + 10, "dur": 50})
-        for row in range(4):
-            for size, later in ((512 << row, 0), (-(512 << row), 500)):
-                args = {"Device Type": 1, "Device Id": row % 2, "Addr": 4096 * (row + 1)}
-                args |= {"Bytes": size, "Total Allocated": 512, "Total Reserved": 2**21}
-                place = {"ph": "i", "pid": 1, "tid": 1, "ts": at + 20 + row + later}
-                events.append({**place, "name": "[memory]", "args": args})
-    failed = {"Device Type": 1, "Device Id": 0, "Bytes": 2**33}
-    events.append(
-        {"ph": "i", "name": "[OutOfMemory]", "pid": 1, "tid": 1, "ts": 3e3, "args": failed}
-    )
-    return json.dumps({"schemaVersion": 1, "traceEvents": events})
-
-
-def chrome() -> dict[str, Any]:
-    """A Chrome trace as a tree, to be changed."""
-    made: dict[str, Any] = json.loads(_chrome())
-    return made
 
 
 @functools.cache

@@ -1,4 +1,4 @@
-"""Chrome traces, logs of CuPy and RMM, and tables that were changed; some are compressed."""
+"""Logs of CuPy and RMM, and tables that were changed; some are compressed."""
 
 import gzip
 import json
@@ -40,17 +40,14 @@ _ODD_CELLS = (
 
 
 def text_file(random: Random, kind: str) -> bytes:
-    """A file of the kind "chrome", "cupy", "rmm" or "table"."""
-    if kind == "chrome":
-        data = _chrome(random)
-    else:
-        lines = list({"cupy": seeds.cupy, "rmm": seeds.rmm, "table": seeds.table}[kind]())
-        for _ in range(random.choice((0, 1, 1, 2, 5))):
-            _line(lines, random, kind)
-        if random.random() < 0.01:
-            lines += [random.choice(lines)] * random.choice((100, 2000))
-        end = random.choice(("\n", "\n", "\n", "\r\n", "\r"))
-        data = end.join(lines).encode("utf-8", "surrogatepass")
+    """A file of the kind "cupy", "rmm" or "table"."""
+    lines = list({"cupy": seeds.cupy, "rmm": seeds.rmm, "table": seeds.table}[kind]())
+    for _ in range(random.choice((0, 1, 1, 2, 5))):
+        _line(lines, random, kind)
+    if random.random() < 0.01:
+        lines += [random.choice(lines)] * random.choice((100, 2000))
+    end = random.choice(("\n", "\n", "\n", "\r\n", "\r"))
+    data = end.join(lines).encode("utf-8", "surrogatepass")
     if random.random() < 0.1:
         at = random.randrange(len(data) + 1)
         data = data[:at] + bytes([random.randrange(256)]) + data[at + random.randrange(2) :]
@@ -65,32 +62,6 @@ def _compressed(data: bytes, random: Random) -> bytes:
         at = random.randrange(len(packed))
         packed = packed[:at] + bytes([random.randrange(256)]) + packed[at + 1 :]
     return packed[: random.randrange(len(packed))] if random.random() < 0.2 else packed
-
-
-def _chrome(random: Random) -> bytes:
-    tree = seeds.chrome()
-    if random.random() < 0.01:
-        tree["traceEvents"] *= random.choice((10, 100))
-    for _ in range(random.choice((0, 1, 1, 2, 5))):
-        change(tree, random, plain)
-    data = _dumped(tree)
-    if random.random() < 0.15:
-        at = random.randrange(len(data))
-        odd = (
-            "1e999",
-            "-1e999",
-            "[" * 2000,
-            "[],",
-            "{}",
-            "9" * 5000,
-            '"\\ud800"',
-            "null",
-            '":',
-            "\ufeff",
-        )
-        piece = random.choice(odd) * random.choice((1, 1, 1, 500))
-        data = data[:at] + piece + data[at + random.choice((0, 1, 3)) :]
-    return data.encode("utf-8", "surrogatepass")
 
 
 def _line(lines: list[str], random: Random, kind: str) -> None:

@@ -127,6 +127,7 @@ WRONG = {
             "--lanes": COUNTS,
             "--card-bytes": SIZES,
             "--priority": ("", "x", "9", "-9", HUGE),
+            "--check": ("share.log",),  # removed
         },
     ),
     "top": ([], {"--interval": ("", "x", "0", "-1", "nan", "inf")}),
@@ -148,7 +149,7 @@ ANY = {
     "fit": {"--python", "--environment"},
     "rehearse": {"--save", "--plan", "--python"},
     "report": {"--plan", "--title"},
-    "share": {"--socket", "--log", "--check"},
+    "share": {"--socket", "--log"},
     "demo": {"--output"},
 }
 

@@ -159,7 +159,7 @@ def test_what_names_no_file_is_told(command, name, folder, capsys):
 
 @pytest.mark.parametrize(
     ("name", "profile"),
-    [("a.json.gz", "a"), ("a.gz", "a"), ("a.b.csv", "a.b"), (".gz", ".gz"), ("a", "a")],
+    [("a.pickle.gz", "a"), ("a.gz", "a"), ("a.b.csv", "a.b"), (".gz", ".gz"), ("a", "a")],
 )
 def test_a_profile_is_named_by_what_was_imported(name, profile, folder):
     table = gzip.compress(TABLE.encode()) if name.endswith(".gz") else TABLE.encode()

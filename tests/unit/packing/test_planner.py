@@ -4,10 +4,8 @@ import time
 import numpy as np
 import pytest
 
-from bench._dissected import LIVES, wound
 from bench._traces import FAMILIES
 from pgmo.errors import OptionError, PgmoError, ProblemError
-from pgmo.packing.lower_bound import max_load
 from pgmo.packing.plan import UNPLANNED
 from pgmo.packing.planner import SOLVERS, plan, plan_profile
 from pgmo.packing.planning_options import PlanningOptions
@@ -31,15 +29,6 @@ each_solver = pytest.mark.parametrize(
     "solver",
     [pytest.param(name, marks=needs_or_tools if name == "cp-sat" else ()) for name in SOLVERS],
 )
-
-
-@pytest.mark.parametrize("lives", LIVES)
-def test_circles_that_no_tick_cuts_are_packed_at_their_load(lives):
-    problem = wound(150, 2, lives=lives)
-    packing = plan(problem, solver="branch-and-bound", time_limit=600, threads=1)
-    check_packing(packing)
-    validate(packing.as_plan())
-    assert packing.arena == max_load(problem)
 
 
 def packers_that_ran(monkeypatch, problem: Problem, **options) -> list[str]:

@@ -7,9 +7,9 @@ import pytest
 
 from pgmo.share import address as addresses
 from pgmo.share.broker import Broker
-from pgmo.share.oracle import check
 from pgmo.share.schedule import Rules
 from tests.unit.share.ground import TOTAL
+from tests.unit.share.oracle import check
 
 
 @pytest.fixture

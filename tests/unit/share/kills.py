@@ -27,8 +27,8 @@ from pgmo.share import client as clients
 from pgmo.share.broker import Broker
 from pgmo.share.client import Client, Registration, Sizes, TurnAnswer
 from pgmo.share.meeting import status
-from pgmo.share.oracle import check
 from pgmo.share.schedule import Rules
+from tests.unit.share.oracle import check
 
 CLIENTS, LASTING, NEED = 4, 3, 12
 PAGES = CLIENTS * LASTING + NEED

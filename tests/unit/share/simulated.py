@@ -5,8 +5,8 @@ import itertools
 import random
 
 from pgmo.share.member import Member
-from pgmo.share.oracle import Oracle
 from pgmo.share.schedule import Rules, TurnSchedule
+from tests.unit.share.oracle import Oracle
 
 MIB = 1 << 20
 TOTAL = 1000 * MIB

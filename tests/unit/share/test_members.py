@@ -6,10 +6,10 @@ import pytest
 
 from pgmo.share.meeting import meet, status
 from pgmo.share.member import Member
-from pgmo.share.oracle import Oracle
 from pgmo.share.protocol import VERSION, encode
 from pgmo.share.schedule import Rules, TurnSchedule
 from tests.unit.share.ground import TOTAL, client, wait_for
+from tests.unit.share.oracle import Oracle
 
 HELLO = {"version": VERSION, "card": "GPU-1", "name": "test", "held": 600, "idle": 0}
 HELLO |= {"total": TOTAL, "free": 400}

@@ -3,8 +3,8 @@
 import pytest
 
 from pgmo.share.member import Member
-from pgmo.share.oracle import Oracle
 from pgmo.share.schedule import Rules, TurnSchedule
+from tests.unit.share.oracle import Oracle
 from tests.unit.share.simulated import MIB, TOTAL, Program, World, busy_world
 
 

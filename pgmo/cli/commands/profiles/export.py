@@ -3,7 +3,6 @@
 csv         one line a block, with its origin, or of a plan with its offset
 json        the same with what is known about the whole
 perfetto    a timeline for https://ui.perfetto.dev, one tick as one microsecond
-speedscope  who holds the peak of a profile, as a flame graph for https://www.speedscope.app
 memory-viz  a memory snapshot for https://pytorch.org/memory_viz, blocks where the plan puts them
 minimalloc  a packing problem, id,lower,upper,size, for solvers and for `pgmo plan`
 
@@ -27,7 +26,6 @@ _SUFFIXES = {
     "csv": ".csv",
     "json": ".json",
     "perfetto": ".perfetto.json",
-    "speedscope": ".speedscope.json",
     "memory-viz": ".memory-viz.pickle",
     "minimalloc": ".minimalloc.csv",
 }
@@ -37,7 +35,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Adds the options of `pgmo export`."""
     parser.add_argument("file", metavar="FILE", help="a .pgmoprof or .pgmoplan file")
     parser.add_argument(
-        "--to", required=True, choices=tuple(_SUFFIXES), help="the format", dest="format"
+        "--to",
+        required=True,
+        type=_format,
+        choices=tuple(_SUFFIXES),
+        help="the format",
+        dest="format",
     )
     parser.add_argument(
         "-o",
@@ -56,6 +59,19 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--stream", metavar="N", type=int, help="minimalloc: only the blocks of this stream"
     )
+
+
+def _format(name: str) -> str:
+    """Refuse a format that was removed.
+
+    Raises:
+        argparse.ArgumentTypeError: with what to use instead.
+    """
+    if name == "speedscope":
+        raise argparse.ArgumentTypeError(
+            "the format speedscope was removed; `pgmo report` shows the peak by module and by stack"
+        )
+    return name
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -105,7 +121,6 @@ def _write(source: "Profile | Plan", out: TextIO, arguments: argparse.Namespace)
     from pgmo.report.exporters.document import write_document
     from pgmo.report.exporters.minimalloc import write_minimalloc
     from pgmo.report.exporters.perfetto import write_perfetto
-    from pgmo.report.exporters.speedscope import write_speedscope
     from pgmo.report.exporters.spreadsheet import write_spreadsheet
 
     notes = []
@@ -115,10 +130,6 @@ def _write(source: "Profile | Plan", out: TextIO, arguments: argparse.Namespace)
         notes += write_minimalloc(
             source, out, alignment=arguments.alignment, stream=arguments.stream
         )
-    elif arguments.format == "speedscope":
-        if isinstance(source, Plan):
-            raise OptionError("a plan knows no origins: give the profile that it was made of")
-        write_speedscope(source, out)
     elif arguments.format == "memory-viz":
         pass  # no text; `_snapshot` makes it
     elif arguments.format == "perfetto":
@@ -143,8 +154,6 @@ def _next(to: str, path: Path, target: Path) -> str:
         return as_command("pgmo plan", target)
     if to == "perfetto":
         return f"open {target} in https://ui.perfetto.dev (it stays on your machine)"
-    if to == "speedscope":
-        return f"open {target} in https://www.speedscope.app (it stays on your machine)"
     if to == "memory-viz":
         return f"open {target} in https://pytorch.org/memory_viz (it stays on your machine)"
     return as_command("pgmo stats", path)

@@ -1,10 +1,9 @@
-"""Make a profile of what another tool recorded: a memory snapshot, a trace, a log.
+"""Make a profile of what another tool recorded: a memory snapshot, a log, a table.
 
-Reads PyTorch memory snapshots (torch.cuda.memory._dump_snapshot, torch 2.1 on), Chrome traces of
-PyTorch's profiler with [memory] events (.json, .json.gz), the lines of CuPy's DebugPrintHook, RMM
-logs, memory profiles of JAX, and CSV tables id,lower,upper,size. A snapshot is a pickle, and is
-read without running anything in it. The profile is one iteration if the recording repeats, else all
-of it; --whole and --iteration decide that by hand.
+Reads PyTorch memory snapshots (torch.cuda.memory._dump_snapshot, torch 2.1 on), the lines of CuPy's
+DebugPrintHook, RMM logs, and CSV tables id,lower,upper,size, also compressed with gzip. A snapshot
+is a pickle, and is read without running anything in it. The profile is one iteration if the
+recording repeats, else all of it; --whole and --iteration decide that by hand.
 """
 
 import argparse
@@ -21,7 +20,7 @@ if TYPE_CHECKING:
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Adds the options of `pgmo import`."""
-    parser.add_argument("file", metavar="FILE", help="the snapshot, trace, log or table")
+    parser.add_argument("file", metavar="FILE", help="the snapshot, log or table")
     parser.add_argument(
         "-o",
         "--output",
@@ -115,7 +114,7 @@ def _with_blocks(source: Path, found: "list[Imported]") -> "list[Imported]":
 
 
 def _target(source: str) -> Path:
-    """The name without what the formats end in, so that a.json.gz becomes a.pgmoprof."""
+    """The name without what the formats end in, so that a.csv.gz becomes a.pgmoprof."""
     from pgmo.cli.targets import next_to
 
     unpacked = next_to(source, "") if source.endswith(".gz") else source

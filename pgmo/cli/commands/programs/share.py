@@ -7,7 +7,6 @@ there is none. Programs go on alone when it ends.
 
     pgmo share -- sh -c "pgmo run a.py & pgmo run b.py & wait"
     pgmo share --log share.log
-    pgmo share --check share.log
 """
 
 import argparse
@@ -57,11 +56,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--linger", metavar="S", type=float, help="end when nobody has used it for so long"
     )
-    parser.add_argument(
-        "--check", metavar="LOG", help="read a log, say what was not right in it, and end"
-    )
+    parser.add_argument("--check", help=argparse.SUPPRESS)  # removed
     parser.add_argument("-q", "--quiet", action="store_true", help="say nothing")
-    parser.add_argument("--json", action="store_true", help="with --check: print one object")
+    parser.add_argument("--json", action="store_true", help=argparse.SUPPRESS)  # went with --check
     parser.add_argument("words", metavar="COMMAND", nargs=argparse.REMAINDER, help="what to run")
 
 
@@ -71,8 +68,11 @@ def run(arguments: argparse.Namespace) -> int:
 
     from pgmo.share.address import default_address
 
-    if arguments.check is not None:
-        return _check(Path(arguments.check), as_json=arguments.json)
+    if arguments.check is not None or arguments.json:
+        raise OptionError(
+            "--check and its --json were removed; the file of --log has a JSON object a line, "
+            "which jq reads"
+        )
     rules = _rules(arguments)
     address = Path(arguments.socket).absolute() if arguments.socket else default_address()
     log = Path(arguments.log) if arguments.log else None
@@ -84,8 +84,6 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _check_together(arguments: argparse.Namespace, has_command: bool) -> None:
-    if arguments.json:
-        raise OptionError("--json goes with --check")
     if has_command and arguments.linger is not None:
         raise OptionError("--linger is for a broker alone: beside a command it ends with that")
     if not has_command and arguments.priority:
@@ -149,24 +147,6 @@ def _started(words: list[str], environment: dict[str, str]) -> "subprocess.Popen
         return subprocess.Popen(words, env=environment)
     except OSError as error:
         raise OptionError(f"{words[0]} cannot be run: {error.strerror}") from error
-
-
-def _check(path: "Path", *, as_json: bool) -> int:
-    from dataclasses import asdict
-
-    from pgmo.cli.terminal.output import print_json
-    from pgmo.share.oracle import check
-
-    summary = check(path)
-    if as_json:
-        print_json(asdict(summary))
-    else:
-        print(
-            f"{summary.brokers} brokers, {summary.turns:,} turns, {summary.passed:,} passed over, "
-            f"{summary.ends:,} processes gone without a word"
-        )
-        print("\n".join(summary.wrong) or "nothing was wrong")
-    return 3 if summary.wrong else 0
 
 
 def _rules(arguments: argparse.Namespace) -> "Rules":

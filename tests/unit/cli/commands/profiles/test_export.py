@@ -94,6 +94,13 @@ def test_options_that_do_not_fit_are_explained(options, message, source, capsys)
     assert message in capsys.readouterr().err
 
 
+def test_a_format_that_was_removed_names_what_to_use(source, capsys):
+    with pytest.raises(SystemExit) as ended:
+        main(["export", str(source), "--to", "speedscope"])
+    assert ended.value.code == 2
+    assert "speedscope was removed; `pgmo report` shows the peak" in capsys.readouterr().err
+
+
 def test_files_of_other_kinds_are_refused(tmp_path, capsys):
     assert main(["export", str(tmp_path / "x.txt"), "--to", "csv"]) == 1
     assert "neither .pgmoprof nor .pgmoplan" in capsys.readouterr().err
