@@ -103,7 +103,8 @@ def measure(case: Case) -> dict[str, Any]:
     steady = pgmo.extrapolate([_found(one.profile) for one in recorded], **values)
     first = pgmo.extrapolate([_found(one.opening) for one in recorded], **values)
     profile, opening = steady.at(**target), first.at(**target)
-    session = train(case.network, case.target, 3, profile=profile, opening=opening)
+    plan = pgmo.plan(profile, opening=opening, effort="fast")
+    session = train(case.network, case.target, 3, plan=plan)
     truth = _found(train(case.network, case.target, record_only=True).profile)
     row: dict[str, Any] = {
         "network": case.network,
@@ -113,7 +114,7 @@ def measure(case: Case) -> dict[str, Any]:
         "predicted": repr(steady),
         "requests": len(profile),
         "requests_recorded": len(truth),
-        "arena": pgmo.plan(profile, effort="fast").arena,
+        "arena": plan.arena,
         "arena_recorded": pgmo.plan(truth, effort="fast").arena,
         "phases": [one.phase.value for one in session.history],
         "served": [round(one.planned_bytes_rate, 6) for one in session.history],

@@ -60,20 +60,13 @@ class VisionTransformer(nn.Module):
         return logits
 
 
-def train(
-    side: int,
-    largest: int,
-    batch: int,
-    profile: pgmo.Profile | None = None,
-    opening: pgmo.Profile | None = None,
-) -> pgmo.Session:
-    """Trains for some iterations: recording, or from a profile that was predicted."""
+def train(side: int, largest: int, batch: int, plan: pgmo.Plan | None = None) -> pgmo.Session:
+    """Trains for some iterations: recording, or from the plan of a predicted profile."""
     torch.manual_seed(0)
     model = VisionTransformer(side=largest)
     optimizer = torch.optim.AdamW(model.parameters())
-    given = {"record_only": True} if profile is None else {"profile": profile, "opening": opening}
-    with pgmo.optimize(device="cpu", **given) as session:
-        for _ in range(5 if profile is None else 3):
+    with pgmo.optimize(device="cpu", plan=plan, record_only=plan is None) as session:
+        for _ in range(5 if plan is None else 3):
             with session.iteration():
                 images, labels = torch.randn(batch, 3, side, side), torch.randint(10, (batch,))
                 optimizer.zero_grad()
@@ -96,13 +89,13 @@ def main() -> None:
     print(steady)
 
     wanted = (args.large // PATCH) ** 2
-    large = steady.at(tokens=wanted)
-    arena = pgmo.plan(large).arena
+    plan = pgmo.plan(steady.at(tokens=wanted), opening=opening.at(tokens=wanted))
+    arena = plan.arena
     small = pgmo.plan(recorded[0].profile).arena
     print(f"{args.small[0]:4} pixels: {format_bytes(small):>9}, recorded")
     print(f"{args.large:4} pixels: {format_bytes(arena):>9}, predicted, {arena / small:.0f} times")
 
-    session = train(args.large, args.large, args.batch, large, opening.at(tokens=wanted))
+    session = train(args.large, args.large, args.batch, plan)
     truth = pgmo.plan(train(args.large, args.large, args.batch).profile).arena
     print(f"{args.large:4} pixels: {format_bytes(truth):>9}, recorded")
     print(f"error: {arena / truth - 1:+.2%}")

@@ -66,8 +66,8 @@ def _install(folder: Path, python: str, progress: Callable[[str], None]) -> None
     _run(python, "-I", "-m", "pip", "install", torch)
     if not _has_cuda_build(python):
         raise RehearsalError(
-            f"pip has installed a CPU build for {torch}: name an index that has CUDA builds, such "
-            "as PIP_INDEX_URL=https://pypi.org/simple for Linux on x86-64"
+            f"pip has installed a CPU build for {torch}: name an index that has CUDA builds "
+            "in PIP_INDEX_URL"
         )
     _share_packages(folder)
 

@@ -120,7 +120,8 @@ def test_three_small_batches_serve_a_large_one_from_its_first_iteration(train, n
     sessions = [run(batch, record_only=True) for batch in (2, 4, 8)]
     steady = pgmo.extrapolate([one.profile for one in sessions], batch=[2, 4, 8])
     opening = pgmo.extrapolate([one.opening for one in sessions], batch=[2, 4, 8])
-    session = run(64, iterations=3, profile=steady.at(batch=64), opening=opening.at(batch=64))
+    plan = pgmo.plan(steady.at(batch=64), opening=opening.at(batch=64))
+    session = run(64, iterations=3, plan=plan)
     assert [one.phase for one in session.history] == [Phase.REPLAY] * 3
     # All but optimizer state, which is born in the first one.
     assert min(one.planned_bytes_rate for one in session.history) >= 0.98
@@ -162,12 +163,13 @@ def test_batch_and_length_of_the_transformer_at_once(train):
     profiles, openings = recorded(train, "gpt", grid)
     large = pgmo.extrapolate(profiles, **values).at(batch=16, length=96)
     opening = pgmo.extrapolate(openings, **values).at(batch=16, length=96)
-    session = train("gpt", 16, 96, iterations=3, profile=large, opening=opening)
+    plan = pgmo.plan(large, opening=opening)
+    session = train("gpt", 16, 96, iterations=3, plan=plan)
     assert [one.phase for one in session.history] == [Phase.REPLAY] * 3
     assert min(one.planned_bytes_rate for one in session.history) >= 0.98
     truth = train("gpt", 16, 96, record_only=True).profile
     assert np.array_equal(large.size, truth.size)
-    assert pgmo.plan(large).arena == pgmo.plan(truth).arena
+    assert plan.arena == pgmo.plan(truth).arena
 
 
 def test_another_network_is_refused_with_the_first_request_that_differs(train):
