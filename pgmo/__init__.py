@@ -92,9 +92,11 @@ if not TYPE_CHECKING:  # to type checkers a module with this function has every 
     def __getattr__(name: str) -> object:
         home = _HOMES.get(name)
         if home is None:
-            from pgmo.removed import moved_from
+            from pgmo.removed import NAMES
 
-            raise AttributeError(f"module {__name__!r} has no attribute {name!r}{moved_from(name)}")
+            if name in NAMES:  # `from pgmo import` would drop the text of an AttributeError
+                raise ImportError(f"pgmo.{name} has moved: from {NAMES[name]} import {name}")
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
         found = getattr(importlib.import_module(home), name)
         globals()[name] = found  # from now on without this function
         return found

@@ -1,21 +1,24 @@
-"""What earlier versions had, and what to use instead: said for one version, by the error."""
+"""Hints for what was removed: for one version, errors say what to use instead."""
 
 OPTIONS = {
-    "profile": "plan it: plan=pgmo.plan(profile)",
-    "opening": "it is a part of the plan: plan=pgmo.plan(profile, opening=opening)",
-    "solver": "plan the saved profile by `pgmo plan --solver`, and begin with that plan",
-    "effort": "plan the saved profile by `pgmo plan --effort best`, and begin with that plan",
-    "max_record_iterations": "a session finds out itself how many iterations to record",
-    "min_hit_rate": "a session finds out itself when a program departs from its plan",
-    "patience": "a session finds out itself when to record again",
-    "max_plans": "a session keeps 48 structures of iterations",
+    "profile": "begin with its plan, plan=pgmo.plan(profile)",
+    "opening": "plan it with the profile, plan=pgmo.plan(profile, opening=opening)",
+    "solver": "plan with any solver, plan=pgmo.plan(session.profile, opening=session.opening)",
+    "effort": "plan with any effort, plan=pgmo.plan(session.profile, opening=session.opening)",
+    "max_record_iterations": "pgmo chooses the number of recorded iterations",
+    "min_hit_rate": "pgmo decides when a program has departed from its plan",
+    "patience": "pgmo decides when to record again",
+    "max_plans": "pgmo keeps the plans that were followed last",
     "memory": "open the session inside of `with pgmo.managed():`",
-    "profile_iterations": "a session finds out itself how many iterations to record",
+    "profile_iterations": "pgmo chooses the number of recorded iterations",
 }
-"""Options of `pgmo.optimize` and of what opens a session."""
+"""Options of `pgmo.optimize`, `pgmo.wrap` and the callbacks."""
 
-COMMANDS = {"blocks": "pgmo stats --blocks", "cache": "pgmo doctor --clear"}
-"""Commands, and what does the same."""
+COMMANDS = {
+    "blocks": "use `pgmo stats --blocks`",
+    "cache": "`pgmo doctor` shows the folder, and `pgmo doctor --clear` empties it",
+}
+"""Commands of `pgmo`."""
 
 NAMES = {
     "AdapterError": "pgmo.errors",
@@ -31,27 +34,17 @@ NAMES = {
     "ProfileError": "pgmo.errors",
     "SessionError": "pgmo.errors",
 }
-"""Names of the package, and the module that has each now."""
+"""Names that the package itself had, and the module of each."""
 
-ESTIMATES = "pgmo.fit() rehearses, where `pgmo fit --environment DIR` has made an environment"
-"""What takes the place of `pgmo.fit.estimate`."""
+ESTIMATES = "call pgmo.fit(); it needs a CUDA build of torch: `pgmo fit --environment DIR`"
+"""Hint for `pgmo.fit.estimate`."""
 
 
 def instead_of(option: str) -> str:
-    """What an error adds about an option that is not there; "" if it never was.
+    """Return what an error adds about an option; "" if it never was one.
 
     Example:
         >>> instead_of("patience")
-        '; it is gone: a session finds out itself when to record again'
+        '; it was removed: pgmo decides when to record again'
     """
-    return f"; it is gone: {OPTIONS[option]}" if option in OPTIONS else ""
-
-
-def moved_from(name: str) -> str:
-    """What an error adds about a name of the package that has moved; "" if it never was there.
-
-    Example:
-        >>> moved_from("OptionError")
-        '; it is in pgmo.errors'
-    """
-    return f"; it is in {NAMES[name]}" if name in NAMES else ""
+    return f"; it was removed: {OPTIONS[option]}" if option in OPTIONS else ""

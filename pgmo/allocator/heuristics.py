@@ -27,7 +27,8 @@ class Heuristics:
 
     confirmations: int = 2
     """Further iterations that must agree with the first before the session acts on it: that a
-    structure repeats, that its plan is followed again, or that a plan lacks pages.
+    structure repeats, that its plan is followed again, or that a plan lacks pages. As many
+    departures from a plan start a recording.
 
     Unit: iterations. Reason: they show what is freed later, one alone may be an exception, and some
     pages that idle elsewhere come free within two.
@@ -61,7 +62,7 @@ class Heuristics:
     Unit: iterations. Reason: a program that begins to repeat later is still found.
     """
 
-    # --- whose plan it is ---
+    # --- following a plan ---
 
     known_share: float = 0.9
     """Minimum share of an iteration's requests that a plan has, for the iteration to have followed

@@ -55,11 +55,15 @@ class _Fields(CommonFields, total=False):
 
 def _adapter_for(chosen: Options) -> Callable[[], Adapter]:
     """Finds the adapter that a session with these options needs."""
-    return functools.partial(_adapter, adapter_of(chosen.device, chosen.framework))
+    return functools.partial(_find_adapter, adapter_of(chosen.device, chosen.framework), chosen)
 
 
-def _adapter(find: Callable[[], Adapter]) -> Adapter:
-    """The adapter of a device, over unified memory if the program uses that there."""
+def _find_adapter(find: Callable[[], Adapter], chosen: Options) -> Adapter:
+    """Finds the adapter of a device, over unified memory if the program uses that there.
+
+    Raises:
+        OptionError: for an option that unified memory has not.
+    """
     adapter = find()
     of_torch = cuda_adapter(adapter)
     if of_torch is None:
@@ -69,6 +73,10 @@ def _adapter(find: Callable[[], Adapter]) -> Adapter:
     managed = in_use(of_torch.device)
     if managed is None:
         return adapter
+    if chosen.pages or chosen.limit is not None:
+        raise OptionError(
+            "inside of pgmo.managed() there are no pages of the device: leave pages= and limit= out"
+        )
     from pgmo.allocator.managed.unified import UnifiedAdapter
 
     return UnifiedAdapter(of_torch, managed)
@@ -91,8 +99,9 @@ def optimize(
 
     Args:
         function: what `@pgmo.optimize` without parentheses stands before.
-        plan: a saved plan, or its path, to begin with instead of recording. It serves from the
-            first request on, if it was saved by a session that saw the program's first iteration;
+        plan: a plan, or its path, to begin with instead of recording. It serves from the first
+            request on, if it has the program's first iteration: saved by a session that saw it, or
+            made by `pgmo.plan(profile, opening=...)`;
             else as soon as one iteration has followed it. If none does, a new one is made. It may
             be the directory of `save`, too: then it is the plan that this rank saved there, or,
             without one, whichever plan an iteration has followed.

@@ -66,7 +66,7 @@ class ForgivingParser(argparse.ArgumentParser):
             super()._check_value(action, value)
         except argparse.ArgumentError as error:
             if action.dest == "command" and value in COMMANDS:
-                error.message = f"`pgmo {value}` is gone; use `{COMMANDS[value]}`"
+                error.message = f"`pgmo {value}` was removed: {COMMANDS[value]}"
                 raise
             near = nearest(str(value), map(str, action.choices or ()))
             if near:

@@ -83,13 +83,27 @@ def build_parser(*, fill: bool = False) -> argparse.ArgumentParser:
         epilog=_EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    # The usage shows them: the help fits on a screen.
-    hidden = argparse.SUPPRESS
-    parser.add_argument("-h", "--help", action="help", help=hidden)
-    version = f"pgmo {__version__}"
-    parser.add_argument("--version", action="version", version=version, help=hidden)
-    parser.add_argument("--no-color", action=_NoColor, help=hidden)
-    parser.add_argument("--print-completion", metavar="SHELL", action=_PrintCompletion, help=hidden)
+
+    def shown(text: str) -> str:
+        """Hide an option from the help, which fits on a screen so: the usage has it."""
+        return text if fill else argparse.SUPPRESS
+
+    parser.add_argument("-h", "--help", action="help", help=shown("show this help and exit"))
+    parser.add_argument(
+        "--version",
+        action="version",
+        version=f"pgmo {__version__}",
+        help=shown("show the version and exit"),
+    )
+    parser.add_argument(
+        "--no-color", action=_NoColor, help=shown("plain text, also set by NO_COLOR")
+    )
+    parser.add_argument(
+        "--print-completion",
+        metavar="SHELL",
+        action=_PrintCompletion,
+        help=shown("print the completion script of bash, zsh, tcsh or fish; needs shtab"),
+    )
     commands = parser.add_subparsers(
         dest="command",
         required=True,

@@ -6,16 +6,13 @@ import stat
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from pathlib import Path
 
 from pgmo.errors import FileError
 from pgmo.files.cache_folder import DistrustError, cache_directory, open_folder
 
-KINDS = {
-    "adapters": "compiled adapters and the stub runtime; compiled again when needed",
-    "steps": "captured steps of pgmo.recompute(keep=True); captured again when needed",
-}
-"""Folders whose files can go at any time, and what that costs."""
+KINDS = ("adapters", "steps")
+"""Folders whose files can go at any time: compiled adapters and the stub runtime are compiled again
+when needed, steps of `pgmo.recompute(keep=True)` captured again."""
 
 _OURS = {
     "adapters": re.compile(r".+-[0-9a-f]{16}\.(?:so|lock|tmp)|\..+\.[0-9a-f]{12}\.partial"),
@@ -31,22 +28,20 @@ class Kept:
 
     Args:
         kind: its name, of `KINDS`.
-        folder: where it is.
         files: how many.
         size: their bytes.
 
     Example:
-        >>> Kept("steps", Path("/cache/steps"), 2, 4096).files
+        >>> Kept("steps", 2, 4096).files
         2
     """
 
     kind: str
-    folder: Path
     files: int
     size: int
 
 
-def clear(kinds: Sequence[str] = tuple(KINDS)) -> tuple[Kept, ...]:
+def clear(kinds: Sequence[str] = KINDS) -> tuple[Kept, ...]:
     """Removes the files of these kinds. Processes that have loaded them go on.
 
     Nothing else is touched, neither in the cache folder nor in those of the kinds.
@@ -68,7 +63,7 @@ def _clear(kind: str) -> Kept:
     try:
         folder = open_folder(root, kind, make=False)
     except FileNotFoundError:
-        return Kept(kind, root / kind, 0, 0)
+        return Kept(kind, 0, 0)
     except (DistrustError, OSError) as error:
         raise FileError(
             f"{root / kind} is left alone: {error}; look at it, and remove it by hand"
@@ -89,4 +84,4 @@ def _clear(kind: str) -> Kept:
         os.close(folder)
     with suppress(OSError):
         (root / kind).rmdir()
-    return Kept(kind, root / kind, files, size)
+    return Kept(kind, files, size)

@@ -18,7 +18,7 @@ from pgmo.profiler.trace import Event, Trace
 NAMES = ("activations", "parameters", "gradients", "optimizer_state", "workspaces")
 """The categories; a block's is an index into them."""
 
-ACTIVATION, PARAMETER, GRADIENT, STATE, WORKSPACE = range(5)
+_ACTIVATION, PARAMETER, GRADIENT, STATE, WORKSPACE = range(5)
 
 LIBRARY = 64 << 20
 """Bytes of the largest block that a library is taken to keep for itself, as cuBLAS does."""

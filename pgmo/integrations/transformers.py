@@ -46,6 +46,7 @@ class PgmoTrainerCallback(_Callback):
 
     def __init__(self, **options: Any) -> None:
         super().__init__()
+        options.pop("profile_iterations", None)  # of checkpoints that earlier versions have written
         save = options.get("save")
         self._arguments = {"save": save and str(save)}
         self._hook = TrainingHook(**options)

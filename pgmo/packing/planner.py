@@ -117,17 +117,17 @@ def plan(
         return plan_problem(what, PlanningOptions(**options), observer)
     if not isinstance(what, Profile):
         raise OptionError(f"{what!r} is neither a Profile nor a Problem; load or make one first")
+    if opening is not None and not isinstance(opening, Profile):
+        raise OptionError(f"opening={opening!r} is not a Profile; load it first")
     chosen = PlanningOptions(**options)
     made = plan_profile(what, chosen, observer)
     if opening is None:
         return made
-    if not isinstance(opening, Profile):
-        raise OptionError(f"opening={opening!r} is not a Profile; load it first")
     return replace(made, opening=plan_profile(opening, for_opening(chosen, opening)))
 
 
 def for_opening(options: PlanningOptions, profile: Profile) -> PlanningOptions:
-    """The options for the first iteration: what it leaves behind for good comes on top.
+    """Return the options for the first iteration: what it leaves for good is added to the budget.
 
     Later iterations find that there, and it is not counted in them either.
 

@@ -171,11 +171,16 @@ class Supervision:
         self.resume()
         with self.harmless(), warnings.catch_warnings():
             warnings.simplefilter("ignore")  # that there was no iteration is said in the summary
-            for session in self.sessions:
-                session.close()
-            self._unified.close()
+            self._close_sessions()
         for session in self.sessions:
             self.saved += [path for path in session.saved if path not in self.saved]
+
+    def _close_sessions(self) -> None:
+        try:
+            for session in self.sessions:
+                session.close()
+        finally:
+            self._unified.close()
 
     def to_fields(self) -> dict[str, Any]:
         """All that was counted, for JSON; sizes in bytes."""
@@ -195,7 +200,6 @@ class Supervision:
     # --- parts ----------------------------------------------------------------------------------
 
     def _open(self, device: str, *, alone: bool) -> None:
-        from pgmo.allocator.managed.context import managed
         from pgmo.allocator.optimize import optimize
         from pgmo.allocator.session.open_sessions import any_open
 
@@ -212,15 +216,19 @@ class Supervision:
             limit=None if device == "cpu" else options.limit,
         )
         where = "" if alone else f" on {device}"
-        if options.memory == "managed" and device != "cpu":
-            self._unified.enter_context(managed(device=device))
-        try:
-            session.__enter__()
-        except SessionError:
-            if not any_open(device):
-                raise
-            self._leave_to_script(where)  # a callback's, say, which begins with the first batch
-            return
+        with ExitStack() as around:
+            if options.memory == "managed" and device != "cpu":
+                from pgmo.allocator.managed.context import managed
+
+                around.enter_context(managed(device=device))
+            try:
+                session.__enter__()
+            except SessionError:
+                if not any_open(device):
+                    raise
+                self._leave_to_script(where)  # a callback's, say, which begins with the first batch
+                return
+            self._unified.push(around.pop_all())
         session.give_way = partial(self._give_way, session, where)
         self.sessions.append(session)
 
@@ -273,8 +281,7 @@ class Supervision:
         self._broken = True
         self.notes.append(note)
         self._pauses.close()
-        for session in self.sessions:
-            session.close()
+        self._close_sessions()
         self.end_iteration = self.pause = lambda: None  # type: ignore[method-assign]
 
 

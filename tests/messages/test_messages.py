@@ -44,9 +44,9 @@ CASES = {
     ),
     "an option that is gone": (
         lambda: pgmo.optimize(patience=3),
-        "there is no option 'patience'; it is gone: a session finds out itself when to record "
-        "again; pgmo.optimize() has save, device, model_name, tags, record_only, budget, pages, "
-        "limit, plan, framework",
+        "there is no option 'patience'; it was removed: pgmo decides when to record again; "
+        "pgmo.optimize() has save, device, model_name, tags, record_only, budget, pages, limit, "
+        "plan, framework",
     ),
     "a budget that cannot be met": (
         lambda: pgmo.plan(profile(end=[2, -1]), alignment=64, budget=100),

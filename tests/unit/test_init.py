@@ -56,8 +56,10 @@ def test_a_star_import_has_all_of_them():
 
 
 def test_names_that_have_moved_say_where_they_are():
-    with pytest.raises(AttributeError, match=r"'OptionError'; it is in pgmo\.errors"):
+    with pytest.raises(ImportError, match=r"has moved: from pgmo\.errors import OptionError"):
         _ = pgmo.OptionError
+    with pytest.raises(ImportError, match=r"has moved: from pgmo\.packing\.problem import"):
+        from pgmo import Problem  # noqa: F401
     for name, home in removed.NAMES.items():
         assert hasattr(importlib.import_module(home), name)
 

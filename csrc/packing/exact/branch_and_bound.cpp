@@ -1,7 +1,6 @@
 #include "packing/exact/branch_and_bound.hpp"
 
 #include <algorithm>
-#include <utility>
 #include <vector>
 
 #include "packing/exact/race.hpp"

@@ -51,7 +51,7 @@ class Adapter(ABC):
     pages: bool = False
     """Whether arenas are addresses alone, whose pages come when slots need them."""
     unified: bool = False
-    """Whether all memory is unified memory, which the next iteration's blocks are moved in."""
+    """Whether all memory is unified memory, of which a session prefetches between iterations."""
 
     @property
     def note(self) -> str:

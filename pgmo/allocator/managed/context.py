@@ -8,7 +8,7 @@ from typing import Any
 
 from pgmo.allocator.adapters.frameworks import check_framework, check_managed
 from pgmo.allocator.adapters.torch_cuda import adapter_library, torch_cuda
-from pgmo.errors import AdapterError, OptionError, SessionError
+from pgmo.errors import AdapterError, OptionError
 from pgmo.units import format_bytes
 
 _active: dict[str, "Managed"] = {}
@@ -168,7 +168,12 @@ def managed(*, device: object = None, framework: str = "torch") -> Iterator[Mana
     requests of all threads. What is touched moves to the card, and back to the host when others
     need the room: slow, but it runs. Made for taking a profile of a model that does not fit.
     Tensors that exist already stay where they are, those made inside stay valid afterwards.
-    Captured graphs keep pools of their own.
+    Captured graphs keep pools of their own. A block inside of another one for the same device
+    changes nothing.
+
+    A session that is opened inside is served from unified memory, its arena included, without
+    pages; close it before the block ends. At the end of each iteration, what the next one needs
+    first is moved to the card.
 
     Args:
         device: "cuda", "cuda:1", or a `torch.device`; by default the current one.
@@ -178,7 +183,6 @@ def managed(*, device: object = None, framework: str = "torch") -> Iterator[Mana
         OptionError: when an option cannot be used.
         AdapterError: when PyTorch or a device is missing, or the device has no concurrent access to
             unified memory (Windows, WSL, cards before Pascal).
-        SessionError: when it is in use already.
 
     Example:
         >>> with pgmo.managed() as memory:  # doctest: +SKIP
@@ -190,7 +194,8 @@ def managed(*, device: object = None, framework: str = "torch") -> Iterator[Mana
     made = make_managed(device)
     name = made.card.device
     if name in _active:
-        raise SessionError(f"unified memory is in use on {name} already; leave that block first")
+        yield _active[name]
+        return
     made.open()
     _active[name] = made
     try:

@@ -20,7 +20,7 @@ from pgmo.units import format_bytes
 from pgmo.world import World, world
 
 MOST_PLANS = 48
-"""Structures of iterations that are kept at a time."""
+"""Maximum number of plans of a session; beyond it, those that were not followed for longest go."""
 
 
 class Installer:

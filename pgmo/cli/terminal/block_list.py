@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from pgmo.report.blocks.origins import By
 
 KINDS: "tuple[By, ...]" = ("module", "op", "phase", "file", "stream", "size")
-"""By what blocks can be summed."""
+"""Groupings whose sums can be listed."""
 
 
 def show_blocks(path: Path, *, at_peak: bool, by: "By | None", top: int, as_json: bool) -> None:

@@ -70,6 +70,13 @@ with torch.cuda.use_mem_pool(torch.cuda.MemPool()):
     del kept
 torch.cuda.empty_cache()
 seen.append(managed() >> 20)
+with pgmo.managed() as around, pgmo.optimize(device="cuda") as inner:
+    work(inner)
+    with pgmo.managed() as within:
+        for _ in range(7):
+            work(inner)
+torch.cuda.empty_cache()
+seen += [inner.history[-1].hit_rate, managed() >> 20, within is around]
 outer = pgmo.managed()
 outer.__enter__()
 with pgmo.optimize(device="cuda") as left:
@@ -127,7 +134,7 @@ def test_whatever_is_requested_inside_is_unified(segments):
 
 def test_blocks_within_others_may_end_in_any_order():
     # torch's own way to end a pool would end the process while another one is in use.
-    assert run_program(AROUND, **SETTINGS) == [0, 1, 0]
+    assert run_program(AROUND, **SETTINGS) == [0, 1, 0, True, 1, 0]
 
 
 def train(card, around="contextlib.nullcontext()", **options):

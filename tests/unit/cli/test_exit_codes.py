@@ -297,7 +297,7 @@ def test_a_command_that_is_gone_says_what_to_use(command, capsys):
     with pytest.raises(SystemExit) as ended:
         main([command, "x"])
     assert ended.value.code == 2
-    assert f"`pgmo {command}` is gone; use `pgmo " in capsys.readouterr().err
+    assert f"`pgmo {command}` was removed: {removed.COMMANDS[command]}" in capsys.readouterr().err
 
 
 def test_nothing_is_guessed_from_afar_or_from_a_scripts_options(capsys):

@@ -1,6 +1,6 @@
 """What a broker's log has to be like: read line by line, by rules of its own.
 
-It is told nothing but what was written, and knows none of the scheduler's reasons:
+It knows nothing but the log, and none of the scheduler's reasons:
 
 - a turn goes to a process that has asked, and has none;
 - two have one at once only where the log's own figures leave room for both, or one is overdue;

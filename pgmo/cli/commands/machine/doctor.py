@@ -15,6 +15,8 @@ import argparse
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
+from pgmo.doctor.kept import KINDS
+from pgmo.errors import OptionError
 from pgmo.units import format_bytes
 
 if TYPE_CHECKING:
@@ -51,7 +53,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--clear",
         nargs="?",
         const="all",
-        choices=("all", "adapters", "steps"),
+        choices=("all", *KINDS),
         help="only remove these files from the cache folder (default: all)",
     )
     parser.add_argument("--json", action="store_true", help="print one object, no text")
@@ -65,6 +67,8 @@ def run(arguments: argparse.Namespace) -> int:
     from pgmo.doctor.examination import examine
 
     if arguments.clear is not None:
+        if arguments.build or arguments.fix:
+            raise OptionError("--clear only removes files: leave --build and --fix out")
         _clear(arguments.clear, as_json=arguments.json)
         return 0
     done: tuple[str, ...] = ()
@@ -84,10 +88,10 @@ def run(arguments: argparse.Namespace) -> int:
 
 def _clear(wanted: str, *, as_json: bool) -> None:
     from pgmo.cli.terminal.output import print_json
-    from pgmo.doctor.kept import KINDS, clear
+    from pgmo.doctor.kept import clear
     from pgmo.files.cache_folder import cache_directory
 
-    gone = clear(tuple(KINDS) if wanted == "all" else (wanted,))
+    gone = clear(KINDS if wanted == "all" else (wanted,))
     if as_json:
         rows = [{"kind": one.kind, "files": one.files, "bytes": one.size} for one in gone]
         print_json({"folder": str(cache_directory()), "removed": rows})

@@ -13,6 +13,7 @@ from pathlib import Path
 
 from pgmo.cli.option_values import check_number
 from pgmo.cli.terminal.block_list import KINDS, show_blocks
+from pgmo.errors import OptionError
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -44,6 +45,8 @@ def run(arguments: argparse.Namespace) -> int:
     check_number("--top", arguments.top, 1)
     path = Path(arguments.file)
     if arguments.blocks or arguments.by or arguments.at_peak:
+        if path.suffix == ".pgmoplan":
+            raise OptionError("--blocks, --by and --at-peak are for profiles (.pgmoprof)")
         show_blocks(
             path,
             at_peak=arguments.at_peak,

@@ -161,7 +161,7 @@ def _run_without_script(arguments: argparse.Namespace) -> int:
     from pgmo.rehearsal.library import PYTHON
 
     if arguments.environment is None:
-        raise OptionError("which script? Name it, as in pgmo fit train.py")
+        raise OptionError("no script is named; write for example pgmo fit train.py")
     python = _environment(arguments)
     if arguments.json:
         print_json({"python": python})

@@ -244,7 +244,9 @@ def _check(options: "RunOptions") -> None:
     from pgmo.allocator.session.options import Options
 
     if options.memory == "managed" and (options.device == "cpu" or options.limit is not None):
-        raise OptionError("--memory managed is for CUDA devices, and without --limit")
+        raise OptionError(
+            "--memory managed is for CUDA devices, and has no pages that --limit could be of"
+        )
     Options(
         device=options.device,
         model_name=options.name,

@@ -56,7 +56,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--linger", metavar="S", type=float, help="end when nobody has used it for so long"
     )
-    parser.add_argument("--check", help=argparse.SUPPRESS)  # removed
+    parser.add_argument("--check", nargs="?", const="", help=argparse.SUPPRESS)  # removed
     parser.add_argument("-q", "--quiet", action="store_true", help="say nothing")
     parser.add_argument("--json", action="store_true", help=argparse.SUPPRESS)  # went with --check
     parser.add_argument("words", metavar="COMMAND", nargs=argparse.REMAINDER, help="what to run")
