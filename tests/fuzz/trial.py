@@ -111,7 +111,7 @@ class Trial:
         elif what == 1:
             self._run("compare", path, path)
         elif what == 2:
-            self._run("blocks", path, "--at-peak", "--by", ("module", "file", "size")[number % 3])
+            self._run("stats", path, "--at-peak", "--by", ("module", "file", "size")[number % 3])
         elif what == 3:
             self._run("export", path, *self._to(number))
         elif what == 4:
