@@ -42,10 +42,11 @@ test: lint  ## run the tests that need neither a GPU nor its PyTorch, but for th
 	$(RUN)/python -m pytest $(PARALLEL) --doctest-modules pgmo
 	$(RUN)/python -m pytest $(PARALLEL) --nbmake tests notebooks -m "not slow"
 
-test-all: lint  ## and what takes long: all mutants, full attacks, sanitizers, a million changed files
+test-all: lint  ## and what takes long: all mutants, full attacks, sanitizers, the stub, a million changed files
 	$(RUN)/python -m pytest $(PARALLEL) --doctest-modules pgmo
 	$(RUN)/python -m pytest $(PARALLEL) --nbmake tests notebooks
 	$(MAKE) sanitize fuzz share-kills
+	$(MAKE) test-fakecuda FAKECUDA_ARGUMENTS="-m ''"
 
 fuzz: $(READY)  ## read a million files that were changed to harm (FUZZ_INPUTS=)
 	$(RUN)/python -m tests.fuzz --inputs $(FUZZ_INPUTS)

@@ -34,7 +34,16 @@ def recorded(tmp_path_factory):
     return record
 
 
-@pytest.mark.parametrize("case", record_snapshots.CASES)
+QUICK = ("five_steps", "forward")
+
+
+@pytest.mark.parametrize(
+    "case",
+    [
+        pytest.param(case, marks=() if case in QUICK else pytest.mark.slow)
+        for case in record_snapshots.CASES
+    ],
+)
 def test_layers_are_no_iterations(recorded, case):
     trace, peak = recorded(case)
     profile = profile_of(trace)

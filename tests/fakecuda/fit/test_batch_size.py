@@ -96,12 +96,14 @@ def test_as_accelerate_finds_it(tmp_path: Path) -> None:
     assert 4 < small < large < 500
 
 
+@pytest.mark.slow
 def test_for_the_trainer_of_transformers(tmp_path: Path) -> None:
     batch, steps = trained_at(tmp_path, OF_TRANSFORMERS, 300)
     assert batch * steps == 48
     assert batch < 48
 
 
+@pytest.mark.slow
 def test_as_lightnings_tuner_finds_it(tmp_path: Path) -> None:
     pytest.importorskip("lightning")
     batch, steps = trained_at(tmp_path, OF_LIGHTNING, 300)
