@@ -27,8 +27,7 @@ class Heuristics:
 
     confirmations: int = 2
     """Further iterations that must agree with the first before the session acts on it: that a
-    structure repeats, that its plan is followed again, or that a plan lacks pages. As many
-    departures from a plan start a recording.
+    structure repeats, that its plan is followed again, or that a plan lacks pages.
 
     Unit: iterations. Reason: they show what is freed later, one alone may be an exception, and some
     pages that idle elsewhere come free within two.

@@ -107,7 +107,9 @@ class Watch:
 
         from pgmo.fit.observer.census import census
 
-        if not torch.cuda.is_initialized():  # type: ignore[no-untyped-call]
+        # An optimizer of the CPU's may have initialized CUDA, as Adam does in PyTorch 2.14.
+        cards = range(torch.cuda.device_count())
+        if not any(torch.cuda.max_memory_allocated(card) for card in cards):
             self._known["where"] = "cpu"
             self._write()
             return

@@ -138,6 +138,12 @@ def test_a_head_that_shares_an_embeddings_weight_is_no_linear_layer(tmp_path: Pa
             "for _ in range(9):\n    m(torch.ones(2)).sum().backward()\n    o.step()\n",
             "trains on the CPU",
         ),
+        (
+            "import torch\ntorch.cuda.init()\nm = torch.nn.Linear(2, 2)\n"
+            "o = torch.optim.SGD(m.parameters())\n"
+            "for _ in range(9):\n    m(torch.ones(2)).sum().backward()\n    o.step()\n",
+            "trains on the CPU",
+        ),
     ],
 )
 def test_what_cannot_be_rehearsed_says_why(tmp_path: Path, code: str, match: str) -> None:

@@ -14,7 +14,7 @@ from pgmo.profiler.profile import Profile
 PROFILE = Profile.from_columns(size=[64, 32], start=[0, 1], end=[2, 3], ticks=2)
 
 
-def test_a_loop_is_kept_waiting_as_little_as_can_be_unless_told_otherwise(monkeypatch):
+def test_a_loop_is_kept_waiting_as_little_as_can_be(monkeypatch):
     asked = []
 
     def noting(profile, options):
@@ -22,10 +22,9 @@ def test_a_loop_is_kept_waiting_as_little_as_can_be_unless_told_otherwise(monkey
         return plan_profile(profile, options)
 
     monkeypatch.setattr(loop_planning, "plan_profile", noting)
-    for options in ({}, {"effort": "best"}):
-        made = make_plan(PROFILE, Options(**options).planning(32))
-        assert (made.alignment, made.arena) == (32, 96)
-    assert asked == ["fast", "best"]
+    made = make_plan(PROFILE, Options().planning(32))
+    assert (made.alignment, made.arena) == (32, 96)
+    assert asked == ["fast"]
 
 
 def test_ctrl_c_is_meant_for_the_loop(monkeypatch):
@@ -49,11 +48,9 @@ def test_where_streams_take_their_share_packers_alone_do_not_do():
     two = hard(2)
     alone = plan_profile(two, options)
     assert make_plan(two, options).arena < alone.arena
-    # One stream has nobody else's share to make up for, and who names an effort gets that.
+    # One stream has nobody else's share to make up for.
     one = hard(1)
     assert make_plan(one, options).arena == plan_profile(one, options).arena
-    packer = replace(options, solver="best-fit")
-    assert make_plan(two, packer).arena == plan_profile(two, packer).arena
 
 
 def test_the_order_of_streams_alone_is_no_reason_to_search(monkeypatch):
