@@ -35,14 +35,14 @@ class CommonFields(TypedDict, total=False):
 
 
 class OptionFields(CommonFields, total=False):
-    """Those for one framework."""
+    """Options of a session of one framework."""
 
     plan: Plan | str | os.PathLike[str] | None
     framework: str
 
 
 class JointFields(CommonFields, total=False):
-    """Those for several frameworks; plans by the framework's name."""
+    """Options of a session of several frameworks; plans are given by the framework's name."""
 
     plan: Mapping[str, Plan | str | os.PathLike[str]] | None
     framework: Required[tuple[str, ...] | list[str]]

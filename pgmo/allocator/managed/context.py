@@ -120,7 +120,7 @@ class Managed:
 
 @cache
 def _allocator() -> Any:
-    """Of all pools, and kept for good: blocks of a pool outlive it."""
+    """Make the allocator of all pools, once: blocks of a pool outlive it."""
     import torch
 
     return torch.cuda.memory.CUDAPluggableAllocator(

@@ -35,7 +35,7 @@ R = TypeVar("R")
 
 @dataclass(frozen=True)
 class JointSummary:
-    """What the sessions did. `str` gives the text that people read.
+    """Summary of several sessions. `str` gives the text that people read.
 
     Args:
         parts: the summary of each, by the framework's name.
@@ -48,7 +48,7 @@ class JointSummary:
     parts: Mapping[str, Summary]
 
     def _repr_html_(self) -> str:
-        """What a notebook shows."""
+        """Return what a notebook shows."""
         shown = (summary_html(str(one), title=f"pgmo, {name}") for name, one in self.parts.items())
         return "".join(shown)
 
@@ -134,11 +134,11 @@ class JointSession:
         raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
 
     def summary(self) -> JointSummary:
-        """What has been done so far; printable."""
+        """Return what has been done so far; printable."""
         return JointSummary({name: one.summary() for name, one in self._sessions.items()})
 
     def _repr_html_(self) -> str:
-        """What a notebook shows."""
+        """Return what a notebook shows."""
         return "".join(one._repr_html_() for one in self._sessions.values())
 
     def __enter__(self) -> Self:
@@ -177,7 +177,7 @@ class JointSession:
             )
 
     def _running(self) -> list[Session]:
-        """Those that are open; all when none is, so that each says what is wrong."""
+        """Return the open ones; all when none is, so that each says what is wrong."""
         sessions = list(self._sessions.values())
         return [one for one in sessions if one.phase is not Phase.CLOSED] or sessions
 
