@@ -103,26 +103,24 @@ def about(session: Any, late_from: int) -> dict[str, Any]:
     summary = session.summary()
     return {
         "from_slots": sum(one.bytes_hit for one in late) / asked if asked else None,
-        **about_plan(session),
+        **about_plan(session, serves=any(one.bytes_hit for one in late)),
         "replans": summary.replans,
         "notes": list(summary.notes),
         "replayed": sum(one.phase.value == "replay" for one in session.history),
     }
 
 
-def about_plan(session: Any) -> dict[str, Any]:
+def about_plan(session: Any, *, serves: bool) -> dict[str, Any]:
     """What it needs, in bytes, beside the bounds: by requests, and as streams are ordered."""
     plan = session.plan
     if plan is None or not plan.max_load:
         return {"gap": 0.0}
-    needed = session.statistics["planned_pages"] or plan.arena
     bound = plan.ordered_load or plan.max_load
-    return {
-        "needed": needed,
-        "max_load": plan.max_load,
-        "ordered_load": plan.ordered_load,
-        "gap": float(needed / bound - 1),
-    }
+    found = {"max_load": plan.max_load, "ordered_load": plan.ordered_load}
+    if serves:
+        needed = session.statistics["planned_pages"] or plan.arena
+        found |= {"needed": needed, "gap": float(needed / bound - 1)}
+    return found
 
 
 if __name__ == "__main__":

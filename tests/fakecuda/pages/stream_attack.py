@@ -28,6 +28,7 @@ import numpy as np
 import torch
 
 import pgmo
+from pgmo.allocator import heuristics
 from pgmo.rehearsal import control
 
 BROKEN = ("waits", "records", "lifetimes")
@@ -227,6 +228,8 @@ def attack(seed: int, events: int, broken: str | None = None) -> dict[str, Any]:
     ground = Ground(broken)
     counts = ground.counts
     control.violations(reset=True)
+    # Plans serve, whatever memory they take beside what is left of earlier programs.
+    heuristics.use(heuristics.Heuristics(spare_share=1.0))
     control.ignore_waits(broken == "waits")
     while counts["events"] < events and not counts["wrong"] + counts["overtaken"]:
         program = Program(seed * 1_000_003 + counts["programs"], ground)

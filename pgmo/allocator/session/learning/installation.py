@@ -125,9 +125,13 @@ class InstallationRule:
 
 
 def _pages_of(plan: Plan) -> int:
-    """Return the pages of a plan's arenas; those of several streams have pages in common."""
+    """Return the pages of a plan's arenas, of which several streams have some in common.
+
+    Which streams may have in common depends on the program's own events: see `ordered_load`.
+    """
     several = len(np.unique(plan.stream[plan.offset != UNPLANNED])) > 1
-    return -(-(plan.max_load if several else plan.arena) // PAGE)
+    needed = (plan.ordered_load or plan.max_load) if several else plan.arena
+    return -(-needed // PAGE)
 
 
 def _freed_pages(plan: Plan) -> int:

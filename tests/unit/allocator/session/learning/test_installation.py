@@ -8,6 +8,7 @@ from pgmo.allocator.plans.plan_set import PlannedProfile
 from pgmo.allocator.session.learning.backoff import Backoff
 from pgmo.allocator.session.learning.installation import PAGE, InstallationRule
 from pgmo.packing.planner import plan as make_plan
+from pgmo.profiler.ordering.order import Order
 from pgmo.profiler.profile import Profile
 
 
@@ -41,6 +42,17 @@ def test_pages_beyond_what_windows_held_are_an_objection():
 def test_five_in_a_thousand_may_be_added():
     assert rule(occupied=995, held=1000).objection([planned(10 * PAGE)], repeats=True) == ""
     assert rule(occupied=997, held=1000).objection([planned(10 * PAGE)], repeats=True)
+
+
+def test_streams_take_the_pages_that_their_order_makes_them_take():
+    """Requests follow each other, but only a wait keeps a stream from running before its turn."""
+    blocks = {"size": [40 * PAGE, 20 * PAGE], "start": [0, 1], "end": [1, 2]}
+    waits = Order(tick=[1, 1], kind=[4, 5], stream=[0, 7], target=[-1, 0], back=[0, 0])
+    for order, pages in ((None, 40), (waits, 60)):
+        profile = Profile.from_columns(**blocks, stream=[0, 7], ticks=2, order=order)
+        plans = [PlannedProfile(make_plan(profile), profile)]
+        assert rule(held=pages).objection(plans, repeats=True) == ""
+        assert rule(held=pages - 2).objection(plans, repeats=True)
 
 
 def test_windows_that_move_pages_all_the_time_justify_some_more():
