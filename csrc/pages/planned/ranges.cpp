@@ -207,6 +207,8 @@ void Space::arrange(const RangeOwner& owner, bool followed) noexcept {
   if (device_.capturing()) return;
   const auto plan = plans_.find(&owner);
   if (plan == plans_.end()) return;
+  const auto& [pages, more] = plan->second;
+  const std::size_t few = few_of(pages.size());
   std::size_t missed = 0;
   {
     const std::lock_guard guard(pool_.state());
@@ -214,21 +216,19 @@ void Space::arrange(const RangeOwner& owner, bool followed) noexcept {
   }
   if (missed == 0) {
     pool_.nothing_missed(followed);
-  } else if (followed && plan->second.more && arrangements_ > heuristics_.confirmations + 1 &&
+  } else if (followed && more && arrangements_ > heuristics_.confirmations + 1 &&
              arrangements_ < heuristics_.most_arrangements) {
-    pool_.missed_slots(missed);
+    pool_.missed_slots(std::min(missed, few));
   } else {
     pool_.missed_for_good();
   }
   {
     const std::lock_guard guard(pool_.state());
     if (pool_.take_strayed() && ++strays_ <= heuristics_.most_arrangements) arranged_ = false;
-    if (arranged_ || plan->second.pages.empty()) return;
+    if (arranged_ || pages.empty()) return;
     arranged_ = true;
   }
   try {
-    const auto& [pages, more] = plan->second;
-    const std::size_t few = few_of(pages.size());
     Pool::Growth growth;
     if (++arrangements_ > heuristics_.confirmations) {
       growth = more ? Pool::Growth{pages.size(), *more} : Pool::Growth{few, few};

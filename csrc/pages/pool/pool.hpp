@@ -156,7 +156,7 @@ class Pool {
   // Slots have been refused that needed so many pages, iteration after iteration: what was
   // requested instead lay on the pages of other slots, which were refused for that. Until
   // `nothing_missed` there are so many pages beyond the highest occupancy, as far as the card has
-  // them.
+  // them. As many as were refused bring this to rest, and may be most of what the program has.
   void missed_slots(std::size_t pages) noexcept;
 
   // Some are refused all the same, and no pages more are created for them.

@@ -133,6 +133,7 @@ class Episode {
   Heuristics heuristics() {
     Heuristics chosen;
     chosen.freed_per_event = OrderedProgram::kPage * random_.between(1, 100);
+    chosen.spare_share = 1;  // with fewer pages more, slots are refused for each other for good
     if (!follows()) chosen.stale_mappings = static_cast<std::size_t>(random_.between(0, 100));
     return chosen;
   }
