@@ -16,6 +16,7 @@ OPTIONS = {
 
 COMMANDS = {
     "blocks": "use `pgmo stats --blocks`",
+    "top": "`pgmo run` shows how a script stands, and `pgmo share --status` who has a shared card",
     "cache": "`pgmo doctor` shows the folder, and `pgmo doctor --clear` empties it",
 }
 """Commands of `pgmo`."""

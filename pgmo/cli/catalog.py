@@ -53,11 +53,6 @@ COMMANDS = {
         "programs.share",
         "Have programs share a card: an iteration of one at a time, by turns",
     ),
-    "top": Command(
-        "programs",
-        "programs.top",
-        "Watch programs that run under pgmo run on this machine",
-    ),
     "import": Command(
         "files",
         "profiles.import_file",
