@@ -53,11 +53,6 @@ COMMANDS = {
         "programs.share",
         "Have programs share a card: an iteration of one at a time, by turns",
     ),
-    "import": Command(
-        "files",
-        "profiles.import_file",
-        "Make a profile of what another tool recorded: a memory snapshot, a log, a table",
-    ),
     "plan": Command(
         "files", "profiles.plan", "Compute where every block of a profile goes, and save the plan"
     ),
@@ -68,11 +63,6 @@ COMMANDS = {
     ),
     "stats": Command(
         "files", "profiles.stats", "Show the blocks, the max load and the peak of a profile or plan"
-    ),
-    "leaks": Command(
-        "files",
-        "profiles.leaks",
-        "Find blocks that accumulate over iterations, and where they come from",
     ),
     "compare": Command(
         "files",

@@ -132,8 +132,7 @@ def look_at(files: Iterable[Path]) -> str | None:
     if ".pgmoprof" in by_suffix:
         return f"pgmo report {by_suffix['.pgmoprof']}"
     if ".pickle" in by_suffix:
-        path = by_suffix[".pickle"]
-        return f"pgmo import {path} -o {path.with_suffix('.pgmoprof')}"
+        return f"pgmo report {by_suffix['.pickle']}"
     return None
 
 

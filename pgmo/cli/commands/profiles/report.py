@@ -13,7 +13,8 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pgmo.errors import FileError, OptionError, PgmoError
+from pgmo.cli.source import read_profile
+from pgmo.errors import OptionError, PgmoError
 
 if TYPE_CHECKING:
     from pgmo.packing.plan import Plan
@@ -25,9 +26,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--against",
         metavar="BASE",
-        help="another .pgmoprof file: one page with both, and what has changed since",
+        help="another profile: one page with both, and what has changed since",
     )
-    parser.add_argument("profile", metavar="PROFILE", help="a .pgmoprof file")
+    parser.add_argument("profile", metavar="PROFILE", help="a profile, snapshot, log or table")
     parser.add_argument(
         "--plan", metavar="PLAN", help="its .pgmoplan file (default: the one next to it)"
     )
@@ -57,7 +58,7 @@ def run(arguments: argparse.Namespace) -> int:
     to_stdout = arguments.output == "-"
     if to_stdout and arguments.json:
         raise OptionError("the page and its --json cannot both go to stdout; name a file with -o")
-    profile = _load(source)
+    profile = read_profile(source)
     if not to_stdout:
         sources = [path for path in (source, arguments.plan) if path]
         check_targets([target], force=arguments.force, sources=sources)
@@ -92,7 +93,7 @@ def _against(arguments: argparse.Namespace) -> int:
     from pgmo.report.summary import plain
 
     if not arguments.against:
-        raise OptionError("--against is empty; name a .pgmoprof file")
+        raise OptionError("--against is empty; name a profile")
     if arguments.plan:
         raise OptionError("--against shows no plans; leave --plan out")
     new, base = Path(arguments.profile), Path(arguments.against)
@@ -102,7 +103,7 @@ def _against(arguments: argparse.Namespace) -> int:
     to_stdout = arguments.output == "-"
     if to_stdout and arguments.json:
         raise OptionError("the page and its --json cannot both go to stdout; name a file with -o")
-    after, before = _load(new), _load(base)
+    after, before = read_profile(new), read_profile(base)
     names = (str(base), arguments.title or str(new))
     if to_stdout:
         sys.stdout.write(beside(before, after, names).encode(errors="replace").decode())
@@ -115,26 +116,6 @@ def _against(arguments: argparse.Namespace) -> int:
     opener = "open" if sys.platform == "darwin" else "xdg-open"
     print_wrote([target], as_command(opener, target))
     return 0
-
-
-def _load(source: Path) -> "Profile":
-    from pgmo.cli.terminal.output import as_command
-    from pgmo.profiler.profile import Profile
-
-    try:
-        return Profile.load(source)
-    except FileError as error:
-        if source.suffix == ".pgmoprof" or not source.is_file():
-            raise
-        if source.suffix == ".pgmoplan":
-            raise FileError(
-                f"{source} is a plan, which knows no origins: give the profile that it was made of "
-                f"and `{as_command('--plan', source)}`"
-            ) from error
-        raise FileError(
-            f"{source} is not a profile; make one of a recording with "
-            f"`{as_command('pgmo import', source)}`"
-        ) from error
 
 
 def _plan_beside(source: Path, profile: "Profile") -> "Plan | None":

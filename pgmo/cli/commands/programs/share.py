@@ -105,7 +105,9 @@ def _show_status(address: "Path", *, as_json: bool) -> int:
     if as_json:
         print_json({"cards": cards})
     else:
-        print("\n".join(line for card in cards for line in _card_lines(card)) or "no card is shared")
+        print(
+            "\n".join(line for card in cards for line in _card_lines(card)) or "no card is shared"
+        )
     return 0
 
 
