@@ -16,7 +16,8 @@ OPTIONS = {
 
 COMMANDS = {
     "blocks": "use `pgmo stats --blocks`",
-    "import": "commands read snapshots, logs and tables; `pgmo export --to profile` keeps a profile",
+    "demo": "run `python examples/resnet.py` of the repository",
+    "import": "commands read recordings themselves; `pgmo export --to profile` keeps a profile",
     "leaks": "use `pgmo stats --leaks`",
     "top": "`pgmo run` shows how a script stands, and `pgmo share --status` who has a shared card",
     "cache": "`pgmo doctor` shows the folder, and `pgmo doctor --clear` empties it",

@@ -85,9 +85,6 @@ COMMANDS = {
     "doctor": Command(
         "machine", "machine.doctor", "Say what this machine has, what is in the way, and what to do"
     ),
-    "demo": Command(
-        "machine", "machine.demo", "Train four real networks, without and with pgmo, and compare"
-    ),
 }
 """Every sub-command by its name."""
 

@@ -127,16 +127,6 @@ WRONG = {
         },
     ),
     "doctor": ([], {"--clear": ("", "everything")}),
-    "demo": (
-        [],
-        {
-            "--network": ("", "x"),
-            "--iterations": COUNTS,
-            "--seed": ("", "-1", "x", HUGE),
-            "--lengths": ("", "x"),
-            "--threads": ("", "-1", "x", HUGE),
-        },
-    ),
 }
 # Values that any text can be: a title, and files and folders, which exist or not (code 1).
 ANY = {
@@ -145,7 +135,6 @@ ANY = {
     "rehearse": {"--save", "--plan", "--python"},
     "report": {"--plan", "--title"},
     "share": {"--socket", "--log"},
-    "demo": {"--output"},
 }
 
 

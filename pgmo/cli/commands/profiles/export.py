@@ -1,4 +1,4 @@
-"""Write the blocks of a profile or a plan for other tools, or a profile of what they recorded.
+"""Write the blocks of a profile or a plan for other tools.
 
 profile     a .pgmoprof file of a memory snapshot, a log or a table, one for each device
 csv         one line a block, with its origin, or of a plan with its offset
@@ -7,10 +7,10 @@ perfetto    a timeline for https://ui.perfetto.dev, one tick as one microsecond
 memory-viz  a memory snapshot for https://pytorch.org/memory_viz, blocks where the plan puts them
 minimalloc  a packing problem, id,lower,upper,size, for solvers and for `pgmo plan`
 
-Sizes are in bytes, times in ticks, the requests of the iteration. FILE is a profile, a plan, or what
-another tool recorded: a memory snapshot of PyTorch's (torch.cuda.memory._dump_snapshot), the lines
-of CuPy's DebugPrintHook, an RMM log, a table id,lower,upper,size, also compressed with gzip. A
-snapshot is a pickle, and is read without running anything in it. Its profile is one iteration if
+Sizes are in bytes, times in ticks, the requests of the iteration. FILE is a profile, a plan, or
+what another tool recorded: a memory snapshot of PyTorch's (torch.cuda.memory._dump_snapshot), the
+lines of CuPy's DebugPrintHook, an RMM log, a table id,lower,upper,size, also compressed with gzip.
+A snapshot is a pickle, and is read without running anything in it. The profile is one iteration if
 the recording repeats, else all of it; --whole and --iteration decide that by hand.
 """
 

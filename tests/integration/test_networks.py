@@ -1,0 +1,64 @@
+"""Whole networks: the same numbers as without pgmo, out of an arena of nearly the least size."""
+
+import pytest
+
+import pgmo
+from bench.cpu_networks import NAMES, create
+from tests.same_bits import assert_same_bits, bits
+
+pytest.importorskip("torch")
+
+OFTEN = ("lstm", "unet")  # a recurrent and a convolutional one; `make test-all` runs all four
+NETWORKS = [pytest.param(name, marks=() if name in OFTEN else pytest.mark.slow) for name in NAMES]
+# Of the LSTM each length has a sequence of requests of its own, and it is the quicker one.
+VARYING = [pytest.param("lstm"), pytest.param("gpt", marks=pytest.mark.slow)]
+
+
+def trained(name, lengths, session=None):
+    """Train once for each length; return a hash of the losses and the final weights."""
+    network = create(name, seed=0)
+    losses = []
+    for index, length in enumerate(lengths):
+        losses.append(network.step(network.batch(index, length)))
+        if session is not None:
+            session.step()
+    return bits([*losses, *network.model.state_dict().values()])
+
+
+def trained_both_ways(name, lengths):
+    """Train with PyTorch's allocator and with pgmo, and compare the bits."""
+    plain = trained(name, lengths)
+    with pgmo.optimize(device="cpu") as session:
+        ours = trained(name, lengths, session)
+    assert_same_bits(plain, ours, lambda: trained(name, lengths))
+    assert 0 <= session.plan.gap <= 0.01
+    return session
+
+
+@pytest.mark.parametrize("name", NETWORKS)
+def test_a_network_trains_the_same_out_of_an_arena_of_the_least_size(name):
+    session = trained_both_ways(name, [None] * 6)
+    replayed = [one for one in session.history if one.phase == "replay"]
+    assert len(replayed) >= 2
+    assert replayed[-1].hit_rate >= 0.99
+    assert session.plan.max_load > 2**24
+    assert session.summary().replans == 0
+
+
+@pytest.mark.parametrize("name", VARYING)
+def test_changing_lengths_are_planned_again_at_a_new_longest_at_most(name):
+    shortest, longest = create(name, seed=0).lengths
+    step = (longest - shortest) // 9
+    lengths = [shortest + index * 7 % 9 * step for index in range(10)]
+    lengths += [longest, *lengths[:3]]
+    session = trained_both_ways(name, lengths)
+    phases = [one.phase for one in session.history]
+    first = phases.index("replay")
+    assert first < 10
+    assert set(phases[first:]) == {"replay"}
+    longer = [at for at in range(first, len(lengths)) if lengths[at] > max(lengths[:at])]
+    assert longer
+    assert session.summary().replans <= len(longer)  # most find room in the arena as it is
+    after = session.history[11:]
+    hits = sum(one.bytes_hit for one in after)
+    assert hits / sum(one.bytes_requested for one in after) >= 0.99
