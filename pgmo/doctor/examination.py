@@ -54,10 +54,6 @@ def examine(*, build: bool = False) -> Examination:
 
     Args:
         build: compile adapters that are not in the cache.
-
-    Example:
-        >>> examine().works  # doctest: +SKIP
-        ('PyTorch on the CPU',)
     """
     total, available = memory()
     frameworks, compiler, cache = probe.ask(build=build), try_compiler(), look_at_cache()

@@ -72,10 +72,6 @@ def save_out_of_memory(
 
     Returns:
         The files, the explanation last.
-
-    Example:
-        >>> save_out_of_memory(error, [session])  # doctest: +SKIP
-        (PosixPath('pgmo-oom-4711.pgmoprof'), PosixPath('pgmo-oom-4711.txt'))
     """
     stem = Path(folder) / f"pgmo-oom-{_rank()}"
     with suppress(OSError):  # then no file can be written, which is said below

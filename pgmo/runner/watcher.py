@@ -51,10 +51,6 @@ class Watcher:
     Args:
         listener: is told when training begins, on which devices ("cpu", "cuda:0", "mps:0", ...),
             ends an iteration, is interrupted by an evaluation, and goes on. It never raises.
-
-    Example:
-        >>> watcher = Watcher(listener)  # doctest: +SKIP
-        >>> after_import("torch.optim.optimizer", watcher.attach)  # doctest: +SKIP
     """
 
     def __init__(self, listener: "Supervision") -> None:

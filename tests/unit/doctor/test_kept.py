@@ -3,7 +3,6 @@ import os
 import pytest
 
 from pgmo.cli.main import main
-from pgmo.doctor.fixing import fix
 from pgmo.doctor.kept import clear
 from pgmo.errors import FileError
 
