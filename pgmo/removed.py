@@ -24,6 +24,16 @@ COMMANDS = {
 }
 """Commands of `pgmo`."""
 
+COMMAND_OPTIONS = {
+    ("doctor", "--build"): "`--fix` compiles adapters, too",
+    ("recompute", "--costs"): "call `pgmo.recompute(model, inputs, budget, costs=...)`",
+    ("recompute", "--counts"): "call `pgmo.recompute(model, inputs, budget, counts=...)`",
+    ("recompute", "--planner"): "call `pgmo.recompute(model, inputs, budget, planner=...)`",
+    ("rehearse", "--devices"): "call `pgmo.rehearse(command, devices=...)`",
+    ("rehearse", "--timeout"): "call `pgmo.rehearse(command, timeout=...)`",
+}
+"""Options of commands."""
+
 NAMES = {
     "AdapterError": "pgmo.errors",
     "Extrapolation": "pgmo.profiler.extrapolation.learned",

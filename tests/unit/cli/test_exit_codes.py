@@ -52,12 +52,10 @@ WRONG = {
         ["script.py"],
         {
             "--card": ("", "RTX 9999", "-1"),
-            "--devices": COUNTS,
             "--world": COUNTS,
             "--rank": ("", "-1", "x", "1"),
             "--way": ("", "luck"),
             "--iterations": COUNTS,
-            "--timeout": ("", "-1", "0", "nan", "soon"),
             "--snapshot": ("x.pgmoprof", "x.pgmoplan"),
         },
     ),
@@ -78,9 +76,6 @@ WRONG = {
         [FACTORY],
         {
             "--budget": (*SIZES, "0", "120%"),
-            "--counts": ("", "luck"),
-            "--costs": ("", "luck"),
-            "--planner": ("luck",),
             "--offload": ("", "usb", "0", "-1", "nan", "inf"),
             "--points": ("", "1", "-1", "x", HUGE),
             "--picture": ("x.png",),  # without --points
@@ -282,6 +277,14 @@ def test_a_command_that_is_gone_says_what_to_use(command, capsys):
         main([command, "x"])
     assert ended.value.code == 2
     assert f"`pgmo {command}` was removed: {removed.COMMANDS[command]}" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(("command", "option"), removed.COMMAND_OPTIONS)
+def test_an_option_that_is_gone_says_what_to_use(command, option, files, capsys):
+    given = {"rehearse": ["script.py"], "recompute": [FACTORY]}.get(command, [])
+    assert code_of([command, f"{option}=3", *given]) == 2
+    instead = removed.COMMAND_OPTIONS[command, option]
+    assert f"`pgmo {command} {option}` was removed: {instead}" in capsys.readouterr().err
 
 
 def test_nothing_is_guessed_from_afar_or_from_a_scripts_options(capsys):

@@ -41,7 +41,6 @@ _UNIFIED = {
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Adds the options of `pgmo doctor`."""
-    parser.add_argument("--build", action="store_true", help=argparse.SUPPRESS)  # removed
     parser.add_argument(
         "--fix",
         action="store_true",
@@ -64,8 +63,6 @@ def run(arguments: argparse.Namespace) -> int:
     from pgmo.cli.terminal.output import print_json
     from pgmo.doctor.examination import examine
 
-    if arguments.build:
-        raise OptionError("--build was removed: --fix compiles adapters, too")
     if arguments.clear is not None:
         if arguments.fix:
             raise OptionError("--clear only removes files: leave --fix out")
