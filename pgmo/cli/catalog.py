@@ -13,10 +13,6 @@ class Command:
     Args:
         stage: of `STAGES`; its module is in the folder of that name.
         summary: its line in the help, the first of its docstring without the full stop.
-
-    Example:
-        >>> COMMANDS["plan"].stage
-        'profiles'
     """
 
     def __init__(self, stage: str, summary: str) -> None:
@@ -71,10 +67,5 @@ COMMANDS = {
 
 
 def module_of(name: str) -> str:
-    """The module of a sub-command, which has its help, its options and what it does.
-
-    Example:
-        >>> module_of("plan")
-        'pgmo.cli.commands.profiles.plan'
-    """
+    """The module of a sub-command, which has its help, its options and what it does."""
     return f"pgmo.cli.commands.{COMMANDS[name].stage}.{name}"

@@ -30,10 +30,6 @@ class CommandParser(ForgivingParser):
     """The parser of one sub-command, which imports the command's module when it is first used.
 
     So that `pgmo --help` and each command import no other command: some take long to import.
-
-    Example:
-        >>> CommandParser(prog="pgmo plan", command="plan").parse_args(["a.pgmoprof"]).file
-        'a.pgmoprof'
     """
 
     def __init__(self, *arguments: Any, command: str = "", **options: Any) -> None:
@@ -77,10 +73,6 @@ def build_parser(*, fill: bool = False) -> argparse.ArgumentParser:
     Args:
         fill: every sub-command at once, for whoever walks through the parser, instead of the one
             that is called.
-
-    Example:
-        >>> build_parser().parse_args(["demo", "--json"]).json
-        True
     """
     parser = ForgivingParser(
         "pgmo",
@@ -133,12 +125,7 @@ def build_parser(*, fill: bool = False) -> argparse.ArgumentParser:
 
 
 def parsers_of(parser: argparse.ArgumentParser) -> dict[str, CommandParser]:
-    """The parsers of the sub-commands by their names.
-
-    Example:
-        >>> list(parsers_of(build_parser())) == list(COMMANDS)
-        True
-    """
+    """The parsers of the sub-commands by their names."""
     (choices,) = (action.choices for action in parser._actions if action.dest == "command")
     assert isinstance(choices, dict)
     return choices

@@ -81,12 +81,7 @@ def examine(*, build: bool = False) -> Examination:
 
 
 def driver_version(proc: Path = _DRIVER) -> str:
-    """The version of NVIDIA's driver, without starting CUDA; "" when there is none.
-
-    Example:
-        >>> driver_version(Path("/no/such/file"))
-        ''
-    """
+    """The version of NVIDIA's driver, without starting CUDA; "" when there is none."""
     try:
         for line in proc.read_text().splitlines():
             if "Kernel Module" in line:

@@ -35,10 +35,6 @@ class Kept:
         kind: its name, of `KINDS`.
         files: how many.
         size: their bytes.
-
-    Example:
-        >>> Kept("steps", 2, 4096).files
-        2
     """
 
     kind: str
@@ -71,10 +67,6 @@ def remove_unusable_adapters(frameworks: Mapping[str, Any]) -> tuple[str, ...]:
 
     Returns:
         What was done, a sentence each.
-
-    Example:
-        >>> remove_unusable_adapters({"cpu_adapter": {"state": "built", "path": "/cache/cpu.so"}})
-        ()
     """
     done = []
     root = os.path.realpath(cache_directory())

@@ -103,11 +103,7 @@ def save_out_of_memory(
 
 
 def tell(files: Iterable[Path]) -> None:
-    """Says on stderr what was saved, and the command that shows it.
-
-    Example:
-        >>> tell([Path("pgmo-oom-0.pgmoprof")])
-    """
+    """Says on stderr what was saved, and the command that shows it."""
     files = list(files)
     if not files:
         return

@@ -12,10 +12,6 @@ class IncumbentLine:
     """Shows the best arena, the bound, how far they are apart and the time, until it is left.
 
     A line that changes in its place needs escape sequences, so with NO_COLOR there is none.
-
-    Example:
-        >>> with IncumbentLine() as line:
-        ...     line.show(Incumbent(0.1, arena=110, bound=100, solver="search"))
     """
 
     def __init__(self) -> None:
