@@ -117,13 +117,16 @@ def passed_on(function: Callable[..., Any], around: Around) -> Callable[..., Any
             del args, kwargs
             raise
 
-    dynamo.skip(passing)
     return passing
 
 
 def _is_compiling() -> bool:
     torch: Any = sys.modules.get("torch")
     return torch is not None and torch.compiler.is_compiling()
+
+
+dynamo.skip(passed_on(print, print))  # all that are passed on share their code
+dynamo.skip(_is_compiling)
 
 
 def _plain(copier: Callable[..., Any]) -> Callable[..., Any]:
