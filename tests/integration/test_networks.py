@@ -1,9 +1,12 @@
-"""Whole networks with sequences of changing lengths: the same numbers, out of one small arena."""
+"""Whole networks: the same numbers as without pgmo, out of one small arena."""
+
+from pathlib import Path
 
 import pytest
 
 import pgmo
 from bench.cpu_networks import create
+from tests.integration import running
 from tests.same_bits import assert_same_bits, bits
 
 pytest.importorskip("torch")
@@ -23,23 +26,17 @@ def trained(name, lengths, session=None):
     return bits([*losses, *network.model.state_dict().values()])
 
 
-def trained_both_ways(name, lengths):
-    """Train with PyTorch's allocator and with pgmo, and compare the bits."""
-    plain = trained(name, lengths)
-    with pgmo.optimize(device="cpu") as session:
-        ours = trained(name, lengths, session)
-    assert_same_bits(plain, ours, lambda: trained(name, lengths))
-    assert 0 <= session.plan.gap <= 0.01
-    return session
-
-
 @pytest.mark.parametrize("name", VARYING)
 def test_changing_lengths_are_planned_again_at_a_new_longest_at_most(name):
     shortest, longest = create(name, seed=0).lengths
     step = (longest - shortest) // 9
     lengths = [shortest + index * 7 % 9 * step for index in range(10)]
     lengths += [longest, *lengths[:3]]
-    session = trained_both_ways(name, lengths)
+    plain = trained(name, lengths)
+    with pgmo.optimize(device="cpu") as session:
+        ours = trained(name, lengths, session)
+    assert_same_bits(plain, ours, lambda: trained(name, lengths))
+    assert 0 <= session.plan.gap <= 0.01
     phases = [one.phase for one in session.history]
     first = phases.index("replay")
     assert first < 10
@@ -50,3 +47,12 @@ def test_changing_lengths_are_planned_again_at_a_new_longest_at_most(name):
     after = session.history[11:]
     hits = sum(one.bytes_hit for one in after)
     assert hits / sum(one.bytes_requested for one in after) >= 0.99
+
+
+def test_the_example_compares_without_and_with_pgmo(tmp_path):
+    example = Path(__file__).parents[2] / "examples" / "resnet.py"
+    done = running.run(tmp_path, example, "--iterations", "8", "--save", "plans")
+    assert "arena      1" in done.stdout  # 120 MiB
+    assert "losses and weights: the same bit for bit" in done.stdout
+    assert (tmp_path / "plans" / "resnet.pgmoprof").exists()
+    assert (tmp_path / "plans" / "resnet.pgmoplan").exists()
