@@ -26,6 +26,8 @@ COMMANDS = {
 
 COMMAND_OPTIONS = {
     ("doctor", "--build"): "`--fix` compiles adapters, too",
+    ("fit", "--timeout"): "call `pgmo.fit(command, timeout=...)`",
+    ("fit", "--unproved"): "call `pgmo.fit(command, prove=False)`",
     ("recompute", "--costs"): "call `pgmo.recompute(model, inputs, budget, costs=...)`",
     ("recompute", "--counts"): "call `pgmo.recompute(model, inputs, budget, counts=...)`",
     ("recompute", "--planner"): "call `pgmo.recompute(model, inputs, budget, planner=...)`",

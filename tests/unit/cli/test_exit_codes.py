@@ -44,7 +44,6 @@ WRONG = {
             "--samples": POSITIVE,
             "--steps": POSITIVE,
             "--measured": ("x", "x@L4", "1@RTX 9999"),
-            "--timeout": POSITIVE,
             "--report": ("script.py", "x.pgmoprof", "x.pgmoplan"),
         },
     ),
@@ -281,7 +280,9 @@ def test_a_command_that_is_gone_says_what_to_use(command, capsys):
 
 @pytest.mark.parametrize(("command", "option"), removed.COMMAND_OPTIONS)
 def test_an_option_that_is_gone_says_what_to_use(command, option, files, capsys):
-    given = {"rehearse": ["script.py"], "recompute": [FACTORY]}.get(command, [])
+    given = {"fit": ["script.py"], "rehearse": ["script.py"], "recompute": [FACTORY]}.get(
+        command, []
+    )
     assert code_of([command, f"{option}=3", *given]) == 2
     instead = removed.COMMAND_OPTIONS[command, option]
     assert f"`pgmo {command} {option}` was removed: {instead}" in capsys.readouterr().err
