@@ -75,7 +75,7 @@ class Watcher:
 
         # What torch wraps each class's `step` in, to call hooks. A hook would be called inside of
         # that, where none can be added or removed, which a session does between iterations.
-        Optimizer.profile_hook_step = staticmethod(outside_of_hooks)  # type: ignore[method-assign]
+        Optimizer.profile_hook_step = staticmethod(outside_of_hooks)  # type: ignore[assignment]
         _wrap(Optimizer, "__init__", self._making)
         after_import("deepspeed.runtime.engine", self._attach_to_deepspeed)
         dynamo.attend(self)
