@@ -65,7 +65,10 @@ def profile_lines(fields: Mapping[str, Any]) -> list[str]:
     from pgmo.report.findings.moment import Moment
 
     steady = "steady" if fields["steady"] else "NOT steady: no two iterations agreed"
-    notes = {key: text for key, text in fields["meta"]["notes"].items() if key != "events"}
+    notes = dict(fields["meta"]["notes"])
+    if "source" not in notes:  # those of recordings alone are for people
+        notes.clear()
+    notes.pop("events", None)
     if fields["moment"]:
         notes.pop("iterations", None)
         moment = Moment(**fields["moment"])
