@@ -35,8 +35,8 @@ $(READY): pyproject.toml setup.py constraints.txt $(NATIVE)
 	$(RUN)/python -m pip install --quiet --no-compile --editable '.[dev,torch]'
 	@touch $@
 
-demo: $(READY)  ## train four real networks out of one arena each, on the CPU
-	$(RUN)/pgmo demo --force
+demo: $(READY)  ## train a ResNet without and with pgmo, on the CPU, and compare
+	$(RUN)/python examples/resnet.py
 
 test: lint  ## run the tests that need neither a GPU nor its PyTorch, but for the slow ones
 	$(RUN)/python -m pytest $(PARALLEL) --doctest-modules pgmo
@@ -76,8 +76,9 @@ docs: $(READY)  ## build the documentation site in build/site
 notebooks: $(READY)  ## write notebooks/*.ipynb from the .py files beside them
 	$(RUN)/jupytext --sync notebooks/*.py
 
-picture: $(READY)  ## draw docs/plan.svg from the demo's files
-	$(RUN)/python docs/picture.py demo-output/resnet.pgmoprof demo-output/resnet.pgmoplan
+picture: $(READY)  ## draw docs/plan.svg of examples/resnet.py
+	$(RUN)/python examples/resnet.py --save build/resnet
+	$(RUN)/python docs/picture.py build/resnet/resnet.pgmoprof build/resnet/resnet.pgmoplan
 
 # `make bench BENCH_ARGUMENTS=--quick` shows in a minute that all of them work.
 CPU_BENCHES = baseline cpu_training engine extrapolation packing planning real_programs recompute recompute_planners short_programs

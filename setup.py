@@ -5,14 +5,12 @@ when they are first needed, unless packaging/prebuild.py has compiled them befor
 needs torch or CUDA.
 
 Environment switches:
-    PGMO_DEBUG=1          build the native module with -O0 -g
-    PGMO_BUILD_JOBS=N     compile so many files at a time (default: one per processor)
-    PGMO_REPOSITORY=URL   where the sources can be read, for metadata and the README's links
+    PGMO_DEBUG=1        build the native module with -O0 -g
+    PGMO_BUILD_JOBS=N   compile so many files at a time (default: one per processor)
 """
 
 import os
 import shutil
-import sys
 from glob import glob
 from pathlib import Path
 
@@ -22,11 +20,6 @@ from setuptools.command.build_ext import build_ext
 from setuptools.command.build_py import build_py
 
 ROOT = Path(__file__).parent
-sys.path.insert(0, str(ROOT / "packaging"))
-
-from index_page import project_urls, readme_for_index  # noqa: E402  (lies beside, not in the path)
-
-REPOSITORY = os.environ.get("PGMO_REPOSITORY", "").rstrip("/")
 DEBUG = os.environ.get("PGMO_DEBUG") == "1"
 
 
@@ -80,9 +73,6 @@ core = Pybind11Extension(
 )
 
 setup(
-    long_description=readme_for_index((ROOT / "README.md").read_text(), REPOSITORY),
-    long_description_content_type="text/markdown",
-    project_urls=project_urls(REPOSITORY),
     ext_modules=[core],
     cmdclass={"build_ext": build_ext, "build_py": BuildPyWithAdapterSources},
 )

@@ -1,4 +1,4 @@
-"""Traces recorded from the demo networks (`pgmo/demo`) at ten times their size, on the CPU."""
+"""Traces recorded from the networks of `cpu_networks` at ten times their size, on the CPU."""
 
 import tempfile
 from collections.abc import Iterator, Sequence
@@ -16,13 +16,13 @@ def record_large_networks(
 ) -> Iterator[tuple[str, Profile]]:
     """Trains networks of so many times their depth under `pgmo.optimize`; needs torch."""
     import torch
+    from cpu_networks import create
+    from cpu_networks.gpt import GPT
+    from cpu_networks.lstm import Seq2Seq
+    from cpu_networks.resnet import ResNet
+    from cpu_networks.unet import UNet
 
     import pgmo
-    from pgmo.demo.gpt import GPT
-    from pgmo.demo.lstm import Seq2Seq
-    from pgmo.demo.network import create
-    from pgmo.demo.resnet import ResNet
-    from pgmo.demo.unet import UNet
 
     def deep_resnet() -> torch.nn.Module:
         return ResNet(width=24, blocks=2 * times)

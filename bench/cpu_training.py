@@ -3,7 +3,7 @@
     python bench/cpu_training.py --repetitions 5
     python bench/cpu_training.py --quick            one network, without the other allocators
 
-Every run is a fresh process that trains one of the demo's networks; the other allocators are
+Every run is a fresh process that trains one of `cpu_networks`; the other allocators are
 preloaded (Debian: libjemalloc2 libtcmalloc-minimal4 libmimalloc2.0). Repetitions are interleaved,
 in alternating order, so that a slow minute of the machine hits all alike. Reported are medians over
 repetitions of: the median step, page faults per step, and peak resident memory.
@@ -20,12 +20,11 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from _agreement import Agreement, agreement
 from _machine import Seconds, add_common_options, write_result
+from cpu_networks import NAMES
+from cpu_networks.training import ENVIRONMENT, STEADY_FROM, Job, Outcome, launch
 
-from pgmo.demo.agreement import Agreement, agreement
-from pgmo.demo.job import Outcome, TrainingJob
-from pgmo.demo.launch import launch, worker_environment
-from pgmo.demo.network import NAMES
 from pgmo.units import format_bytes
 
 LIBRARIES = {
@@ -49,11 +48,11 @@ class Contender:
     name: str
     preload: str = ""
 
-    def job(self, network: str, iterations: int, folder: str) -> TrainingJob:
+    def job(self, network: str, iterations: int, folder: str) -> Job:
         """What its worker is asked to do."""
-        job = TrainingJob(network, "default", iterations)
+        job = Job(network, "default", iterations)
         if self.name == "pgmo":
-            return replace(job, mode="pgmo", save_as=f"{folder}/{network}")
+            return replace(job, mode="pgmo", save_as=f"{folder}/{network}.pgmoplan")
         if self.name == "pgmo_saved_plan":
             return replace(job, mode="pgmo", plan=f"{folder}/{network}.pgmoplan")
         return job
@@ -108,7 +107,7 @@ def measure(
         for player in schedule(players, repetitions):
             outcome = player.run(network, iterations, folder)
             outcomes[player.name].append(outcome)
-            step = statistics.median(outcome.seconds[TrainingJob(network, "default").steady_from :])
+            step = statistics.median(outcome.seconds[STEADY_FROM:])
             print(
                 f"{network:8}{player.name:16}{step * 1000:8.1f} ms  {format_bytes(outcome.rss)}",
                 file=sys.stderr,
@@ -119,7 +118,7 @@ def measure(
 def agree(network: str, outcomes: dict[str, list[Outcome]], iterations: int) -> Agreement:
     """Compare the bits of all runs; on a difference the first contender trains once more."""
     runs = [run for repeated in outcomes.values() for run in repeated]
-    again = TrainingJob(network, "default", iterations)
+    again = Job(network, "default", iterations)
     plain, *others = (run.results for run in runs)
     return agreement(plain, others, lambda: launch(again).results)
 
@@ -128,9 +127,8 @@ def summarise(
     network: str, outcomes: dict[str, list[Outcome]], agreed: Agreement
 ) -> list[dict[str, Any]]:
     """One row per contender: medians over repetitions, and ratios against each other one."""
-    steady = TrainingJob(network, "default").steady_from
     steps = {
-        name: Seconds.of([statistics.median(run.seconds[steady:]) for run in runs])
+        name: Seconds.of([statistics.median(run.seconds[STEADY_FROM:]) for run in runs])
         for name, runs in outcomes.items()
     }
     rows = []
@@ -143,12 +141,10 @@ def summarise(
             "step_seconds_slowest": steps[name].slowest,
             "repetitions": steps[name].repetitions,
             "page_faults_per_step": statistics.median(
-                statistics.median(run.faults[steady:]) for run in runs
+                statistics.median(run.faults[STEADY_FROM:]) for run in runs
             ),
             "rss": statistics.median(run.rss for run in runs),
-            "rss_steady": statistics.median(
-                run.rss if run.rss_steady is None else run.rss_steady for run in runs
-            ),
+            "rss_steady": statistics.median(run.rss_steady for run in runs),
             "threads": runs[0].threads,
             "torch": runs[0].torch,
             "identical": agreed is Agreement.IDENTICAL,
@@ -159,7 +155,7 @@ def summarise(
         }
         planned = runs[0].planned
         if planned is not None:
-            row.update(hit_rate=planned.hit_rate, arena=planned.arena, max_load=planned.max_load)
+            row.update(planned)
         rows.append(row)
     return rows
 
@@ -189,7 +185,7 @@ def main() -> None:
         arguments.network = arguments.network or ["lstm"]
         arguments.allocator = arguments.allocator or ["glibc", *OURS]
         arguments.repetitions = 1
-        arguments.iterations = TrainingJob("lstm", "default").steady_from + 1
+        arguments.iterations = STEADY_FROM + 1
     wanted = arguments.allocator or list(names)
     if "pgmo_saved_plan" in wanted and "pgmo" not in wanted:
         parser.error("pgmo_saved_plan needs the plan that pgmo saves: add --allocator pgmo")
@@ -210,7 +206,7 @@ def main() -> None:
             "load_average_at_end": os.getloadavg()[0],
             "environment": {
                 key: value
-                for key, value in worker_environment({}).items()
+                for key, value in {**os.environ, **ENVIRONMENT}.items()
                 if key.startswith(("OMP_", "MKL_"))
             },
             "rows": rows,

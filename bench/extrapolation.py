@@ -4,10 +4,11 @@
     python bench/extrapolation.py --networks gpt lstm
     python bench/extrapolation.py --quick               one network, a little further
 
-Each demo network is recorded at three small batches (the GPT also over batch and length together,
-the ResNet over image sizes). What `pgmo.extrapolate` says of the target is compared with a
-recording there, and a session begins at the target from it. Sizes depend on the kernels that torch
-and oneDNN choose, and so on the processor and the number of threads: both are in the results.
+Each network of `cpu_networks` is recorded at three small batches (the GPT also over batch and
+length together, the ResNet over image sizes). What `pgmo.extrapolate` says of the target is
+compared with a recording there, and a session begins at the target from it. Sizes depend on the
+kernels that torch and oneDNN choose, and so on the processor and the number of threads: both are in
+the results.
 
 `served` is the share of planned bytes that came from slots, for each iteration; optimizer state
 that is born in the first one has none. `unforeseen` are requests of the target that no small
@@ -15,7 +16,6 @@ recording has: workspaces.
 """
 
 import argparse
-import importlib
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -25,9 +25,9 @@ from typing import Any
 import numpy as np
 import torch
 from _machine import add_common_options, write_result
+from cpu_networks import NAMES, create, module_of
 
 import pgmo
-from pgmo.demo.network import NAMES, create
 from pgmo.profiler.extrapolation.same_requests import ABSENT, counterparts
 from pgmo.units import format_bytes
 
@@ -68,8 +68,8 @@ def cases(networks: list[str], *, quick: bool) -> Iterator[Case]:
 
 @contextmanager
 def sized(network: str, point: dict[str, int]) -> Iterator[None]:
-    """Sets the batch and image size that the demo's module has as constants."""
-    module = importlib.import_module(f"pgmo.demo.{network}")
+    """Sets the batch and image size that the network's module has as constants."""
+    module = module_of(network)
     wanted = {"_BATCH": point["batch"]}
     if "image" in point:
         wanted["_IMAGE"] = point["image"]

@@ -8,8 +8,8 @@
 
 Four parts. `instances`: the files, or dissected arenas (nothing need be wasted) and training-shaped
 and random traces. `circular`: the same on a circle, most blocks wrapping. `networks`: traces
-recorded from the demo networks at ten times their size (needs torch). `growth`: the packers and
-plan(effort="fast") on up to a million blocks.
+recorded from the networks of `cpu_networks` at ten times their size (needs torch). `growth`: the
+packers and plan(effort="fast") on up to a million blocks.
 
 All but `growth` are a table of contestants, each in a process of its own, at the same
 time limit and number of threads: pgmo, its packers alone, the heuristic of Sekiyama et al. 2018,

@@ -5,12 +5,12 @@
     python bench/planning.py --quick              one network, a few iterations
     python bench/planning.py --table              the table of an earlier run
 
-Each demo network trains for a hundred iterations on the CPU with one thread and without a saved
-plan, at one length, and those that have lengths also at a new one each time. Planning is all that
-`session.step()` does; its share is of the CPU time of all these iterations, the first included.
-The same iterations run without a session as well, in turns, as the control: the CPU has no pages
-that could serve without one. `never_worse.py --hundred` has both, pages and sessions, without
-arithmetic.
+Each network of `cpu_networks` trains for a hundred iterations on the CPU with one thread and
+without a saved plan, at one length, and those that have lengths also at a new one each time.
+Planning is all that `session.step()` does; its share is of the CPU time of all these iterations,
+the first included. The same iterations run without a session as well, in turns, as the control: the
+CPU has no pages that could serve without one. `never_worse.py --hundred` has both, pages and
+sessions, without arithmetic.
 """
 
 import argparse
@@ -23,10 +23,10 @@ from typing import Any
 
 import torch
 from _machine import add_common_options, result_path, write_result
+from cpu_networks import NAMES, TITLES, VARYING_NAMES, create
 from workloads.columns import markdown
 
 import pgmo
-from pgmo.demo.network import NAMES, TITLES, VARYING_NAMES, create
 
 GOAL = 0.01
 

@@ -30,13 +30,12 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
+from _agreement import Agreement, agreement
 from _machine import add_common_options, result_path, write_result
 from programs import NAMES, PROGRAMS
 from whole_runs import cpu, table
 from whole_runs.job import CONTENDERS, ENDLESS, WholeRun
 from workloads.launch import ROOT, Stub, WorkerError
-
-from pgmo.demo.agreement import Agreement, agreement
 
 QUICK = ("nanogpt", "lightning_gan")
 MODULE = "whole_runs.worker"

@@ -26,9 +26,8 @@ import time
 from pathlib import Path
 from typing import Any
 
+from _agreement import Agreement, agreement
 from _machine import add_common_options, write_result
-
-from pgmo.demo.agreement import Agreement, agreement
 
 HERE = Path(__file__).resolve()
 WAYS = ("plain", "session", "run")

@@ -1,7 +1,7 @@
 """Draws a plan: every block of an iteration, where it lies and how long it lives.
 
-    pgmo demo --network resnet -o demo-output
-    python docs/picture.py demo-output/resnet.pgmoprof demo-output/resnet.pgmoplan -o docs/plan.svg
+    python examples/resnet.py --save plans
+    python docs/picture.py plans/resnet.pgmoprof plans/resnet.pgmoplan -o docs/plan.svg
 
 The picture in the README is made by these two commands. It needs matplotlib, which comes with
 `pip install matplotlib`.

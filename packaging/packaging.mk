@@ -4,11 +4,9 @@
 #   make wheels PYTHONS="python3.11 python3.12"        one for each
 #   make wheels TORCH_PYTHONS=".venv/bin/python ..."   adapters for the PyTorch of each of these
 #   make wheel-check                                   installs each without a compiler, and trains
-#   make wheels REPOSITORY=https://...                 with URLs in the metadata, and whole links in the README
 
 PYTHONS       ?= $(PYTHON)
 TORCH_PYTHONS ?= $(RUN)/python
-REPOSITORY    ?=
 WHEEL_TOOLS   := build/wheel-tools
 COMPILERS     := build/compilers
 
@@ -25,7 +23,7 @@ wheels: $(READY) $(WHEEL_TOOLS)/.ready  ## build sdist and wheels in dist, check
 	$(WHEEL_TOOLS)/bin/python packaging/compilers.py --out $(COMPILERS)
 	@for python in $(TORCH_PYTHONS); do \
 	  CXX=$(abspath $(COMPILERS))/adapter-c++ PYTHONPATH=. $$python packaging/prebuild.py --out pgmo/_prebuilt || exit 1; done
-	PGMO_REPOSITORY=$(REPOSITORY) $(WHEEL_TOOLS)/bin/python packaging/wheels.py --out dist \
+	$(WHEEL_TOOLS)/bin/python packaging/wheels.py --out dist \
 	  $(addprefix --python ,$(PYTHONS))
 	rm -rf pgmo/_prebuilt
 

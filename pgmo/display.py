@@ -58,12 +58,7 @@ class NotebookFrame:
 
 
 class Formatter(Protocol):
-    """A module that draws profiles and plans.
-
-    Example:
-        >>> formatter().profile_html(profile)  # doctest: +SKIP
-        '<div>...'
-    """
+    """A module that draws profiles and plans."""
 
     def profile_html(self, profile: Any) -> str:
         """A profile as a fragment of HTML."""

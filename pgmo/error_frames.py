@@ -84,15 +84,7 @@ def clear_frames(error: BaseException) -> None:
 
 
 def clears_frames(function: Callable[P, R]) -> Callable[P, R]:
-    """Decorate a function so that errors leaving it have their frames cleared.
-
-    Example:
-        >>> @clears_frames
-        ... def half(number):
-        ...     return number / 2
-        >>> half(3)
-        1.5
-    """
+    """Decorate a function so that errors leaving it have their frames cleared."""
 
     @functools.wraps(function)
     def clearing(*args: P.args, **kwargs: P.kwargs) -> R:

@@ -42,9 +42,6 @@ def rewrite_import(
         compile_it: makes the code of the source, its path and the module; None for the module's
             own. Not called for modules that have no source.
         call: what it raises, the import raises.
-
-    Example:
-        >>> rewrite_import("antigravity", lambda source, path, module: None, print)
     """
     sys.meta_path.insert(0, _Finder(name, call, compile_it))
 

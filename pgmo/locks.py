@@ -9,27 +9,14 @@ _all: "weakref.WeakSet[Any]" = weakref.WeakSet()
 
 
 def new_lock() -> threading.Lock:
-    """Return a lock as `threading.Lock` makes it, which is free in a forked child.
-
-    Example:
-        >>> with new_lock():
-        ...     print("alone")
-        alone
-    """
+    """Return a lock as `threading.Lock` makes it, which is free in a forked child."""
     lock = threading.Lock()
     _all.add(lock)
     return lock
 
 
 def new_reentrant_lock() -> Any:
-    """Return a lock as `threading.RLock` makes it, which is free in a forked child.
-
-    Example:
-        >>> lock = new_reentrant_lock()
-        >>> with lock, lock:
-        ...     print("alone")
-        alone
-    """
+    """Return a lock as `threading.RLock` makes it, which is free in a forked child."""
     lock = threading.RLock()
     _all.add(lock)
     return lock

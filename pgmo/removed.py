@@ -16,9 +16,25 @@ OPTIONS = {
 
 COMMANDS = {
     "blocks": "use `pgmo stats --blocks`",
+    "demo": "run `python examples/resnet.py` of the repository",
+    "import": "commands read recordings themselves; `pgmo export --to profile` keeps a profile",
+    "leaks": "use `pgmo stats --leaks`",
+    "top": "`pgmo run` shows how a script stands, and `pgmo share --status` who has a shared card",
     "cache": "`pgmo doctor` shows the folder, and `pgmo doctor --clear` empties it",
 }
 """Commands of `pgmo`."""
+
+COMMAND_OPTIONS = {
+    ("doctor", "--build"): "`--fix` compiles adapters, too",
+    ("fit", "--timeout"): "call `pgmo.fit(command, timeout=...)`",
+    ("fit", "--unproved"): "call `pgmo.fit(command, prove=False)`",
+    ("recompute", "--costs"): "call `pgmo.recompute(model, inputs, budget, costs=...)`",
+    ("recompute", "--counts"): "call `pgmo.recompute(model, inputs, budget, counts=...)`",
+    ("recompute", "--planner"): "call `pgmo.recompute(model, inputs, budget, planner=...)`",
+    ("rehearse", "--devices"): "call `pgmo.rehearse(command, devices=...)`",
+    ("rehearse", "--timeout"): "call `pgmo.rehearse(command, timeout=...)`",
+}
+"""Options of commands."""
 
 NAMES = {
     "AdapterError": "pgmo.errors",

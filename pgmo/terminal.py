@@ -10,22 +10,12 @@ def plain() -> bool:
 
     So it is with `NO_COLOR` (https://no-color.org), which `pgmo --no-color` sets, and on terminals
     that know none.
-
-    Example:
-        >>> os.environ["NO_COLOR"] = "1"  # doctest: +SKIP
-        >>> plain()  # doctest: +SKIP
-        True
     """
     return bool(os.environ.get("NO_COLOR")) or os.environ.get("TERM") in ("dumb", "unknown")
 
 
 def watched() -> bool:
-    """Whether stderr is a terminal, on which somebody may be looking at what moves.
-
-    Example:
-        >>> watched()  # doctest: +SKIP
-        True
-    """
+    """Whether stderr is a terminal, on which somebody may be looking at what moves."""
     return sys.stderr is not None and sys.stderr.isatty()
 
 

@@ -18,10 +18,6 @@ class World:
     Args:
         rank: its number, from 0 on.
         size: number of processes, at least two.
-
-    Example:
-        >>> World(rank=1, size=4).rank
-        1
     """
 
     rank: int
@@ -29,12 +25,7 @@ class World:
 
 
 def world() -> World | None:
-    """Return this process's place in its job; None where no other process is known.
-
-    Example:
-        >>> world() is None
-        True
-    """
+    """Return this process's place in its job; None where no other process is known."""
     module: Any = sys.modules.get("torch.distributed")
     if module is not None and module.is_available() and module.is_initialized():
         rank, size = int(module.get_rank()), int(module.get_world_size())

@@ -7,8 +7,6 @@ from collections.abc import Callable, Iterable
 
 import pytest
 
-from pgmo.demo.agreement import Agreement, agreement
-
 ONE_THREAD = {"OMP_NUM_THREADS": "1", "OMP_DYNAMIC": "FALSE", "MKL_DYNAMIC": "FALSE"}
 """Environment in which plain PyTorch repeats itself on the CPU."""
 
@@ -45,7 +43,6 @@ def assert_same_bits(plain: object, other: object, repeat_plain: Callable[[], ob
         other: result with pgmo.
         repeat_plain: computes the result without pgmo once more.
     """
-    found = agreement(plain, [other], repeat_plain)
-    if found is Agreement.PLAIN_VARIES:
-        pytest.skip(found)
+    if other != plain and repeat_plain() != plain:
+        pytest.skip("plain PyTorch does not repeat itself here")
     assert other == plain

@@ -170,7 +170,7 @@ def _load(path: Path) -> bytes:
 
 def _check_ends(path: Path, begin: bytes, tail: bytes, size: int) -> None:
     if begin[:1] == b"\x80":
-        refuse(path, "is a pickle", "if it is a memory snapshot, read it with pgmo import")
+        refuse(path, "is a pickle", "make a profile of a snapshot with pgmo export --to profile")
     if begin != MAGIC:
         what = "is empty" if size == 0 else "does not begin like a pgmo file"
         refuse(path, what, "check the path, " + REMEDY)

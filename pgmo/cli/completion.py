@@ -13,10 +13,6 @@ def completion_script(shell: str) -> str:
     Raises:
         PgmoError: when shtab is not installed.
         OptionError: when it does not know the shell.
-
-    Example:
-        >>> "pgmo" in completion_script("bash")
-        True
     """
     try:
         import shtab

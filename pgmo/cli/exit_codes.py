@@ -1,4 +1,7 @@
-"""Exit codes of programs that a command has started."""
+"""Exit codes: of checks, and of programs that a command has started."""
+
+CHECK_FAILED = 3
+"""A check was made and failed, or a script does not fit."""
 
 
 def shell_code(returned: int) -> int:

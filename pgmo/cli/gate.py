@@ -4,6 +4,7 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from pgmo.cli.exit_codes import CHECK_FAILED
 from pgmo.errors import OptionError
 
 if TYPE_CHECKING:
@@ -49,13 +50,8 @@ def misplaced(arguments: argparse.Namespace) -> str:
     return "--max-memory" if arguments.max_memory is not None else ""
 
 
-def run_gate(arguments: argparse.Namespace, failed: int) -> int:
-    """Compares, writes and prints.
-
-    Args:
-        arguments: of `pgmo check`.
-        failed: the exit code where something has grown.
-    """
+def run_gate(arguments: argparse.Namespace) -> int:
+    """Compares, writes and prints; returns the exit code of `pgmo check`."""
     from pgmo.cli.targets import check_targets, refuse_our_suffix
     from pgmo.cli.terminal.output import print_json, print_wrote
     from pgmo.files.replacement import replace_file
@@ -84,7 +80,7 @@ def run_gate(arguments: argparse.Namespace, failed: int) -> int:
     else:
         print("\n".join(text_lines(gate)))
     print_wrote(wanted.values())
-    return 0 if gate.passed else failed
+    return 0 if gate.passed else CHECK_FAILED
 
 
 def _document(arguments: argparse.Namespace, gate: "Gate") -> dict[str, object]:

@@ -23,10 +23,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
     Args:
         arguments: without the program's name; None for those of the process.
-
-    Example:
-        >>> main(["stats", "/no/such/file.pgmoprof"])
-        1
     """
     try:
         with checked_stdout():

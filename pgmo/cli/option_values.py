@@ -8,9 +8,6 @@ def check_number(option: str, value: float, least: float, most: float | None = N
 
     Raises:
         OptionError: when it does not.
-
-    Example:
-        >>> check_number("--top", 5, 1)
     """
     if not (value >= least and (most is None or value <= most)):  # so that nan is refused
         limit = f"{least} at least" if most is None else f"from {least} to {most}"

@@ -8,6 +8,7 @@ import os
 
 from pgmo.cli.catalog import COMMANDS, STAGES, module_of
 from pgmo.cli.forgiving import ForgivingParser
+from pgmo.removed import COMMAND_OPTIONS
 from pgmo.version import __version__
 
 TYPE_CHECKING = False  # as in pgmo/__init__.py: typing takes long to import
@@ -29,10 +30,6 @@ class CommandParser(ForgivingParser):
     """The parser of one sub-command, which imports the command's module when it is first used.
 
     So that `pgmo --help` and each command import no other command: some take long to import.
-
-    Example:
-        >>> CommandParser(prog="pgmo plan", command="plan").parse_args(["a.pgmoprof"]).file
-        'a.pgmoprof'
     """
 
     def __init__(self, *arguments: Any, command: str = "", **options: Any) -> None:
@@ -58,6 +55,12 @@ class CommandParser(ForgivingParser):
         self.fill()
         parsed, unknown = super().parse_known_args(args, namespace)
         if unknown:  # here, not in `pgmo` itself, which would show its own usage
+            command = self.prog.removeprefix("pgmo").strip()
+            for word in unknown:
+                option = word.partition("=")[0]
+                if (command, option) in COMMAND_OPTIONS:
+                    instead = COMMAND_OPTIONS[command, option]
+                    self.error(f"`pgmo {command} {option}` was removed: {instead}")
             near = self.nearest_options(unknown)
             meant = f"; did you mean {', '.join(near)}?" if near else ""
             self.error(f"unrecognized arguments: {' '.join(unknown)}{meant}")
@@ -70,10 +73,6 @@ def build_parser(*, fill: bool = False) -> argparse.ArgumentParser:
     Args:
         fill: every sub-command at once, for whoever walks through the parser, instead of the one
             that is called.
-
-    Example:
-        >>> build_parser().parse_args(["demo", "--json"]).json
-        True
     """
     parser = ForgivingParser(
         "pgmo",
@@ -126,12 +125,7 @@ def build_parser(*, fill: bool = False) -> argparse.ArgumentParser:
 
 
 def parsers_of(parser: argparse.ArgumentParser) -> dict[str, CommandParser]:
-    """The parsers of the sub-commands by their names.
-
-    Example:
-        >>> list(parsers_of(build_parser())) == list(COMMANDS)
-        True
-    """
+    """The parsers of the sub-commands by their names."""
     (choices,) = (action.choices for action in parser._actions if action.dest == "command")
     assert isinstance(choices, dict)
     return choices

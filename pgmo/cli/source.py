@@ -1,36 +1,139 @@
-"""Reads the files that commands are given."""
+"""Reads the files that commands are given: profiles, plans, and recordings of other tools."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pgmo.errors import FileError
+from pgmo.errors import FileError, OptionError
 
 if TYPE_CHECKING:
     from pgmo.packing.plan import Plan
+    from pgmo.profiler.importers.imported import Imported
     from pgmo.profiler.profile import Profile
+
+_BEGINNING = 65536
+"""Bytes that tell what a file is."""
 
 
 def read_profile_or_plan(path: Path) -> "Profile | Plan":
-    """Reads a file as what its suffix says.
+    """Read a plan, or whatever `read_profile` reads.
 
     Raises:
-        FileError: when the suffix is another one, or the file cannot be read.
+        FileError: when the file cannot be read.
+    """
+    from pgmo.packing.plan import Plan
+
+    return Plan.load(path) if path.suffix == ".pgmoplan" else read_profile(path)
+
+
+def read_profile(path: Path) -> "Profile":
+    """Read a profile, or make one of a memory snapshot, a log or a table of blocks.
+
+    The content tells which it is. A note on stderr says which part of a recording was taken.
+
+    Raises:
+        FileError: when the file cannot be read, holds a plan, or recordings of several devices.
 
     Example:
         >>> try:
-        ...     read_profile_or_plan(Path("gpt.txt"))
+        ...     read_profile(Path("gpt.pgmoplan"))
         ... except FileError as error:
         ...     print(error)
-        gpt.txt: the suffix '.txt' is neither .pgmoprof nor .pgmoplan; rename the file to what it is
+        gpt.pgmoplan is a plan, which knows no origins: give the profile that it was made of
     """
-    from pgmo.packing.plan import Plan
+    from pgmo.cli.terminal.output import as_command, print_note
+    from pgmo.profiler.importers.contents import contents
     from pgmo.profiler.profile import Profile
 
     if path.suffix == ".pgmoplan":
-        return Plan.load(path)
-    if path.suffix == ".pgmoprof":
+        raise FileError(
+            f"{path} is a plan, which knows no origins: give the profile that it was made of"
+        )
+    if path.suffix == ".pgmoprof" or contents(path, _BEGINNING)[:2] == b"PK":
         return Profile.load(path)
-    raise FileError(
-        f"{path}: the suffix {path.suffix!r} is neither .pgmoprof nor .pgmoplan; "
-        "rename the file to what it is"
+    found = import_profiles(path)
+    if len(found) > 1:
+        devices = ", ".join(one.meta.device for one in found)
+        raise FileError(
+            f"{path} has recordings of {devices}: write a profile of each with "
+            f"`{as_command('pgmo export', path, '--to', 'profile')}`"
+        )
+    (profile,) = found
+    if "iterations" in profile.meta.notes:
+        print_note(f"Note: {path}: iterations: {profile.meta.notes['iterations']}")
+    return profile
+
+
+def is_table(path: Path) -> bool:
+    """Return whether a file is a table of blocks, id,lower,upper,size: a packing problem.
+
+    Raises:
+        FileError: when the file cannot be read.
+    """
+    from pgmo.profiler.importers import csv_blocks, rmm_log
+    from pgmo.profiler.importers.contents import contents
+
+    if path.suffix in (".pgmoprof", ".pgmoplan"):
+        return False
+    line = contents(path, _BEGINNING).decode("utf-8-sig", "replace").split("\n", 1)[0]
+    columns = {name.strip() for name in line.split(",")}
+    if columns.issuperset(rmm_log.NEEDED):
+        return False
+    return path.suffix.lower() == ".csv" or columns.issuperset(csv_blocks.NEEDED)
+
+
+def import_profiles(
+    path: Path, *, device: int | None = None, whole: bool = False, iteration: int | None = None
+) -> "list[Profile]":
+    """Make a profile of each device in a recording of another tool.
+
+    Args:
+        path: a memory snapshot, a log or a table.
+        device: only this one; -1 is pinned memory of the host.
+        whole: take all of the recording, whatever repeats in it.
+        iteration: take this iteration, counted from 0.
+
+    Raises:
+        FileError: when the file cannot be read, or nothing was allocated in it.
+        OptionError: when a table of blocks is asked for a device or an iteration.
+    """
+    from pgmo.cli.terminal.output import print_note
+    from pgmo.profiler.importers.formats import read_file
+    from pgmo.profiler.iterations.traces.block_ends import pair_blocks
+
+    found = read_file(path, device)
+    if device is not None and any(own.table is not None for own in found):
+        raise OptionError(
+            f"{path}: is a table of blocks, which names no device; leave out --device"
+        )
+    empty = [own for own in found if own.table is None and not len(pair_blocks(own.trace))]
+    if len(empty) == len(found):
+        devices = ", ".join(own.device for own in empty)
+        events = sum(len(own.trace) - own.trace.before for own in empty)
+        raise FileError(
+            f"{path}: has no allocation in its {events} events on {devices}; begin to record "
+            "before the work"
+        )
+    for own in empty:
+        print_note(f"{own.device}: nothing was allocated there, so it has no profile")
+    return [_profile(path, own, whole, iteration) for own in found if own not in empty]
+
+
+def _profile(path: Path, own: "Imported", whole: bool, iteration: int | None) -> "Profile":
+    from dataclasses import replace
+
+    from pgmo.archive.fields import as_text
+    from pgmo.profiler.iterations.from_trace import profile_of
+    from pgmo.profiler.profile import ProfileMeta
+    from pgmo.version import __version__
+
+    meta = ProfileMeta(
+        framework=own.framework,
+        pgmo_version=__version__,
+        device=own.device,
+        notes={"source": as_text(path.name), **own.notes},
     )
+    if own.table is not None:
+        if iteration is not None:
+            raise OptionError(f"{path}: is a table of blocks, which has no iterations")
+        return replace(own.table, meta=meta)
+    return profile_of(own.trace, meta, whole=whole, iteration=iteration)

@@ -24,9 +24,6 @@ def check_targets(
     Raises:
         OptionError: a target is a source, or another target, by this name or another.
         FileError: a target is no file, has no folder, or is there and `force` is not set.
-
-    Example:
-        >>> check_targets(["a.csv"], force=False, sources=["a.pgmoprof"])
     """
     sources = list(sources)
     for number, target in enumerate(targets):
@@ -73,9 +70,6 @@ def check_suffix(target: str | Path, *suffixes: str) -> None:
 
     Raises:
         OptionError: when it has another, or none.
-
-    Example:
-        >>> check_suffix("a.pgmoprof", ".pgmoprof")
     """
     if Path(target).suffix in suffixes:
         return
@@ -89,9 +83,6 @@ def refuse_our_suffix(target: str | Path, what: str, usual: str) -> None:
 
     Raises:
         OptionError: when it would.
-
-    Example:
-        >>> refuse_our_suffix("a.html", "a report", ".html")
     """
     suffix = Path(target).suffix
     if suffix in OURS:

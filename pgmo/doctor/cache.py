@@ -43,10 +43,6 @@ def look_at_cache() -> Cache:
     """Tries to write to the folder, or to the nearest one above it that exists.
 
     The folder is not made: only a session that compiles something leaves traces.
-
-    Example:
-        >>> look_at_cache().error
-        ''
     """
     root = cache_directory()
     there = root / ADAPTERS

@@ -34,12 +34,7 @@ class Compiler:
 
 
 def try_compiler() -> Compiler:
-    """Finds the compiler as the adapters do, and compiles a few lines with it.
-
-    Example:
-        >>> try_compiler().error
-        ''
-    """
+    """Finds the compiler as the adapters do, and compiles a few lines with it."""
     try:
         command = find_compiler("PyTorch")
     except AdapterError as error:

@@ -11,23 +11,13 @@ _PACKAGE = re.compile(r"(amd-)?cupy(-cuda\d+x?|-rocm[-\d]+)?")
 
 
 def cupy_packages() -> list[str]:
-    """Names of the installed packages that bring the module `cupy`, such as "cupy-cuda13x".
-
-    Example:
-        >>> cupy_packages()  # doctest: +SKIP
-        ['cupy-cuda13x']
-    """
+    """Names of the installed packages that bring the module `cupy`, such as "cupy-cuda13x"."""
     names = {str(one.metadata["Name"]).lower().replace("_", "-") for one in distributions()}
     return sorted(name for name in names if _PACKAGE.fullmatch(name))
 
 
 def look_at_cupy(cupy: Any) -> dict[str, Any]:
-    """What CuPy says of itself and of its devices; for `pgmo.doctor.probe`.
-
-    Example:
-        >>> look_at_cupy(cupy)  # doctest: +SKIP
-        {'devices': 1, 'built_for': 13020}
-    """
+    """What CuPy says of itself and of its devices; for `pgmo.doctor.probe`."""
     runtime = cupy.cuda.runtime
     found: dict[str, Any] = {"hip": bool(runtime.is_hip)}
     try:
@@ -44,12 +34,7 @@ def look_at_cupy(cupy: Any) -> dict[str, Any]:
 
 
 def cupy_works(found: Mapping[str, Any]) -> bool:
-    """Whether pgmo can serve it.
-
-    Example:
-        >>> cupy_works({"version": "14.2.0", "devices": 1, "hip": False})
-        True
-    """
+    """Whether pgmo can serve it."""
     return bool(found.get("devices")) and not found.get("hip")
 
 

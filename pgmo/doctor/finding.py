@@ -12,10 +12,6 @@ class Finding:
         severity: "error" where a framework cannot be served because of it, "warning" where it can.
         what: what was found, with the numbers.
         remedy: what to do.
-
-    Example:
-        >>> Finding("warning", "there is no GPU", "none is needed for tensors on the CPU").severity
-        'warning'
     """
 
     severity: Literal["error", "warning"]

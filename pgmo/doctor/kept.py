@@ -3,9 +3,10 @@
 import os
 import re
 import stat
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from typing import Any
 
 from pgmo.errors import FileError
 from pgmo.files.cache_folder import DistrustError, cache_directory, open_folder
@@ -22,6 +23,10 @@ _OURS = {
 names, too: adapters of LoRA, say."""
 
 
+_UNUSABLE = ("broken", "damaged", "distrusted")
+"""States of an adapter in which it cannot be loaded."""
+
+
 @dataclass(frozen=True)
 class Kept:
     """One of the folders.
@@ -30,10 +35,6 @@ class Kept:
         kind: its name, of `KINDS`.
         files: how many.
         size: their bytes.
-
-    Example:
-        >>> Kept("steps", 2, 4096).files
-        2
     """
 
     kind: str
@@ -56,6 +57,28 @@ def clear(kinds: Sequence[str] = KINDS) -> tuple[Kept, ...]:
     with suppress(OSError):  # something is left in it, or it was never there
         cache_directory().rmdir()
     return gone
+
+
+def remove_unusable_adapters(frameworks: Mapping[str, Any]) -> tuple[str, ...]:
+    """Removes adapters that cannot be loaded, so that they are compiled again.
+
+    Args:
+        frameworks: what `pgmo.doctor.probe.ask` has found.
+
+    Returns:
+        What was done, a sentence each.
+    """
+    done = []
+    root = os.path.realpath(cache_directory())
+    for key in ("cpu_adapter", "cuda_adapter"):
+        found = frameworks.get(key, {})
+        path = found.get("path", "")
+        inside = os.path.realpath(path).startswith(f"{root}{os.sep}")
+        if found.get("state") in _UNUSABLE and inside:
+            with suppress(OSError):  # the examination that follows tells what is in the way
+                os.unlink(path)
+                done.append(f"removed {path}, which was {found['state']}")
+    return tuple(done)
 
 
 def _clear(kind: str) -> Kept:

@@ -19,11 +19,6 @@ def memory(meminfo: Path = _MEMINFO, cgroup: Path = _CGROUP) -> tuple[int, int]:
     """Bytes of memory that there are for this process, and that are available now.
 
     A container's limit counts, where it has one. 0 for what is not known.
-
-    Example:
-        >>> all_of_it, free = memory()
-        >>> free <= all_of_it
-        True
     """
     total = available = 0
     try:

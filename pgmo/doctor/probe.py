@@ -36,10 +36,6 @@ def ask(*, build: bool = False, seconds: float = _SECONDS) -> dict[str, Any]:
     Returns:
         What is known, by name: `torch`, `cuda`, `devices`, `cpu_adapter`, `cuda_adapter`, `cupy`.
         `failed` says how the process ended, if it did not end well.
-
-    Example:
-        >>> sorted(ask())  # doctest: +SKIP
-        ['cpu_adapter', 'torch']
     """
     # -P: not from the current folder, where a `cuda.py` would be taken for the package of the name.
     command = [sys.executable, "-P", "-m", __name__, *(["--build"] if build else [])]

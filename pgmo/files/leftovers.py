@@ -24,10 +24,6 @@ def hold(descriptor: int) -> None:
     """Holds an open file or folder for as long as the descriptor is open.
 
     Where the file system has no locks, time alone tells leftovers.
-
-    Example:
-        >>> with open(os.devnull) as file:
-        ...     hold(file.fileno())
     """
     with suppress(OSError):
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -39,10 +35,6 @@ def leftovers(folder: Path, names: re.Pattern[str]) -> Iterator[Path]:
     Args:
         folder: where to look; one that cannot be read has none.
         names: what the name has to match as a whole.
-
-    Example:
-        >>> list(leftovers(Path("/no/such/folder"), re.compile("x")))
-        []
     """
     with suppress(OSError), os.scandir(folder) as entries:
         for entry in entries:
@@ -51,11 +43,7 @@ def leftovers(folder: Path, names: re.Pattern[str]) -> Iterator[Path]:
 
 
 def sweep(folder: Path, names: re.Pattern[str]) -> None:
-    """Removes them.
-
-    Example:
-        >>> sweep(Path("/no/such/folder"), re.compile("x"))
-    """
+    """Removes them."""
     for path in list(leftovers(folder, names)):
         if path.is_dir():
             shutil.rmtree(path, ignore_errors=True)

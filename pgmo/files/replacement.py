@@ -26,9 +26,6 @@ def replace_file(path: Path, data: bytes, *, without: int = 0) -> None:
 
     Raises:
         FileError: when the folder or the file cannot be written.
-
-    Example:
-        >>> replace_file(Path("numbers.csv"), b"1,2")
     """
     try:
         target = Path(os.path.realpath(path))  # a link stays a link

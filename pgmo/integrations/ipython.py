@@ -33,11 +33,7 @@ _NAME = "session"
 
 
 def load(shell: Any) -> None:
-    """Registers the magic with a running IPython; `%load_ext pgmo` calls it.
-
-    Example:
-        >>> load(get_ipython())  # doctest: +SKIP
-    """
+    """Registers the magic with a running IPython; `%load_ext pgmo` calls it."""
 
     def pgmo(line: str, cell: str) -> None:
         run_cell(shell, line, cell)
@@ -59,9 +55,6 @@ def run_cell(shell: Any, line: str, cell: str) -> None:
     Raises:
         OptionError: when the line cannot be read.
         SessionError: when a session is open already.
-
-    Example:
-        >>> run_cell(get_ipython(), "--device cpu", "train()")  # doctest: +SKIP
     """
     from IPython.display import display
 

@@ -33,9 +33,6 @@ class TrainingHook:
 
     Attributes:
         session: the latest session; None before training has begun.
-
-    Example:
-        >>> TrainingHook(save="plans").session
     """
 
     def __init__(

@@ -16,11 +16,6 @@ class Called:
 
     Args:
         supervision: has the sessions. It is told as by `Watcher`.
-
-    Example:
-        >>> from pgmo.runner.supervision import RunOptions
-        >>> Called(Supervision(RunOptions("serve", device="tpu")))(lambda x: x + 1, 2)
-        3
     """
 
     def __init__(self, supervision: Supervision) -> None:

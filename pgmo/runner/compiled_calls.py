@@ -18,12 +18,6 @@ class CompiledCalls:
 
     Attributes:
         threads: that are in one, by their identifiers.
-
-    Example:
-        >>> calls = CompiledCalls()
-        >>> calls.enter([])
-        >>> calls.leave()
-        []
     """
 
     def __init__(self) -> None:

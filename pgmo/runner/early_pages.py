@@ -30,12 +30,7 @@ def serve_from_the_start(tell: Callable[[str], object]) -> None:
 
 
 def baselines() -> "dict[str, Baseline]":
-    """Return the figures of each device that was used; empty where nothing was served from pages.
-
-    Example:
-        >>> baselines()
-        {}
-    """
+    """Return the figures of each device that was used; empty without pages."""
     if not _begun:
         return {}
     from pgmo.allocator.adapters.baseline import baseline_of

@@ -72,10 +72,6 @@ def save_out_of_memory(
 
     Returns:
         The files, the explanation last.
-
-    Example:
-        >>> save_out_of_memory(error, [session])  # doctest: +SKIP
-        (PosixPath('pgmo-oom-4711.pgmoprof'), PosixPath('pgmo-oom-4711.txt'))
     """
     stem = Path(folder) / f"pgmo-oom-{_rank()}"
     with suppress(OSError):  # then no file can be written, which is said below
@@ -107,11 +103,7 @@ def save_out_of_memory(
 
 
 def tell(files: Iterable[Path]) -> None:
-    """Says on stderr what was saved, and the command that shows it.
-
-    Example:
-        >>> tell([Path("pgmo-oom-0.pgmoprof")])
-    """
+    """Says on stderr what was saved, and the command that shows it."""
     files = list(files)
     if not files:
         return
@@ -132,8 +124,7 @@ def look_at(files: Iterable[Path]) -> str | None:
     if ".pgmoprof" in by_suffix:
         return f"pgmo report {by_suffix['.pgmoprof']}"
     if ".pickle" in by_suffix:
-        path = by_suffix[".pickle"]
-        return f"pgmo import {path} -o {path.with_suffix('.pgmoprof')}"
+        return f"pgmo report {by_suffix['.pickle']}"
     return None
 
 

@@ -34,10 +34,6 @@ class Program:
             dotted name.
         is_module: whether it is a module's name, as after `python -m`.
         arguments: what the program finds in `sys.argv` after its own name.
-
-    Example:
-        >>> Program("train.py", False, ("--epochs", "3")).name
-        'train'
     """
 
     target: str
@@ -166,10 +162,6 @@ class Ending:
     Args:
         code: the exit code that `python` would have ended with; 130 for an interrupt.
         error: the exception that nobody caught; None if there was none.
-
-    Example:
-        >>> Ending(0, None).code
-        0
     """
 
     code: int

@@ -6,12 +6,7 @@ from pgmo.world import world
 
 
 def rank() -> int | None:
-    """The number of this process; None where it is the only one, or nobody says so.
-
-    Example:
-        >>> rank() is None
-        True
-    """
+    """The number of this process; None where it is the only one, or nobody says so."""
     own = world()
     return None if own is None else own.rank
 

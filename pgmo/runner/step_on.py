@@ -10,7 +10,6 @@ decorators of its own: what these keep, as a server's routes do, is the one that
 the name is set anew, once the module has been imported.
 """
 
-import functools
 import importlib
 import importlib.util
 import inspect
@@ -20,19 +19,15 @@ from collections.abc import Callable
 from types import CodeType, ModuleType
 from typing import Any
 
-from pgmo.error_frames import clear_frames
 from pgmo.errors import OptionError
 from pgmo.imports import after_import, rewrite_import
-from pgmo.profiler.tagging import dynamo
 from pgmo.runner.definitions import decorate, functions_of
+from pgmo.serving.disguise import Around, passed_on
 
 DECORATOR = "__pgmo_step__"
 """The name by which decorated code finds it, in the module's namespace."""
 
 _FORM = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*:[A-Za-z_]\w*(\.[A-Za-z_]\w*)*")
-
-Around = Callable[..., Any]
-"""Called with the function and its arguments."""
 
 
 class StepOn:
@@ -49,10 +44,6 @@ class StepOn:
 
     Raises:
         OptionError: when the target is not of that form.
-
-    Example:
-        >>> StepOn("train:predict", "train", lambda function, *args: function(*args)).found
-        False
     """
 
     def __init__(self, target: str, script: str, around: Around) -> None:
@@ -93,7 +84,7 @@ class StepOn:
         """
         if not self._is_script:
             return None
-        code = self._decorated(source, path)
+        code = decorate(source, path, self._name, DECORATOR)
         if code is None:
             self._missing(functions_of(source, path), path)
         sys.modules["__main__"].__dict__[DECORATOR] = self.decorate
@@ -116,20 +107,7 @@ class StepOn:
                     "that it calls and that does the work"
                 )
         self.found = True
-
-        @functools.wraps(function)
-        def stepping(*args: Any, **kwargs: Any) -> Any:
-            if _is_compiling() or dynamo.inside():
-                return function(*args, **kwargs)
-            try:
-                return self._around(function, *args, **kwargs)
-            except BaseException as error:
-                clear_frames(error)
-                del args, kwargs
-                raise
-
-        dynamo.skip(stepping)
-        return stepping
+        return passed_on(function, self._around)
 
     # --- modules --------------------------------------------------------------------------------
 
@@ -176,9 +154,6 @@ class StepOn:
                 owner = getattr(owner, part)
         setattr(owner, last, self.decorate(inspect.getattr_static(owner, last)))
 
-    def _decorated(self, source: bytes, path: str) -> CodeType | None:
-        return decorate(source, path, self._name, DECORATOR)
-
     # --- errors ---------------------------------------------------------------------------------
 
     def _missing(self, known: list[str], where: str, part: str = "") -> None:
@@ -205,8 +180,3 @@ def _is_routine(owner: Any, name: str) -> bool:
         return callable(getattr(owner, name))
     except Exception:  # modules that load their parts when they are asked for them
         return False
-
-
-def _is_compiling() -> bool:
-    torch: Any = sys.modules.get("torch")
-    return torch is not None and torch.compiler.is_compiling()

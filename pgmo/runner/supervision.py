@@ -16,14 +16,12 @@ from typing import TYPE_CHECKING, Any
 from pgmo.allocator.session.threads.boundary import exclusive
 from pgmo.errors import FileError, PgmoError, SessionError
 from pgmo.runner.early_pages import summary_of
+from pgmo.serving.devices import SERVED
 from pgmo.world import world
 
 if TYPE_CHECKING:
     from pgmo.allocator.session.session import Session
     from pgmo.allocator.session.statistics import IterationStatistics
-
-_SERVED = ("cpu", "cuda")
-"""Types of devices that there are adapters for."""
 
 
 @dataclass(frozen=True)
@@ -42,10 +40,6 @@ class RunOptions:
         pages: False for arenas that are single blocks; see `pgmo.optimize`.
         limit: of pages on CUDA devices, in bytes; None for any.
         step_on: the function each call of which is an iteration; None for steps of optimizers.
-
-    Example:
-        >>> RunOptions("train").profile_only
-        False
     """
 
     name: str
@@ -84,10 +78,6 @@ class Supervision:
         sessions: one for each device.
         notes: what went otherwise than one would expect.
         saved: files that were written.
-
-    Example:
-        >>> Supervision(RunOptions("train")).sessions
-        []
     """
 
     options: RunOptions
@@ -115,7 +105,7 @@ class Supervision:
         """Opens a session for each of these devices that can be served."""
         with self.harmless():
             wanted = [self.options.device] if self.options.device else devices
-            served = [one for one in wanted if one.partition(":")[0] in _SERVED]
+            served = [one for one in wanted if one.partition(":")[0] in SERVED]
             if not served:
                 self.notes.append(
                     f"the trained parameters are on {', '.join(devices) or 'no device'}, which "

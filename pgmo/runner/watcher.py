@@ -16,7 +16,6 @@ Any thread may do any of this, also several at the same time; the listener is to
 Each thread's optimizers have an order of their own in which they take turns.
 """
 
-import functools
 import sys
 import threading
 import weakref
@@ -24,12 +23,12 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from pgmo.allocator.session.threads.boundary import exclusive
-from pgmo.error_frames import clear_frames
 from pgmo.imports import after_import
 from pgmo.profiler.tagging import dynamo
 from pgmo.runner.compiled_calls import CompiledCalls
 from pgmo.runner.forward_hook import add_forward_hook
 from pgmo.runner.step_pattern import StepPattern
+from pgmo.serving.disguise import passed_on
 
 if TYPE_CHECKING:
     from pgmo.runner.supervision import Supervision
@@ -51,10 +50,6 @@ class Watcher:
     Args:
         listener: is told when training begins, on which devices ("cpu", "cuda:0", "mps:0", ...),
             ends an iteration, is interrupted by an evaluation, and goes on. It never raises.
-
-    Example:
-        >>> watcher = Watcher(listener)  # doctest: +SKIP
-        >>> after_import("torch.optim.optimizer", watcher.attach)  # doctest: +SKIP
     """
 
     def __init__(self, listener: "Supervision") -> None:
@@ -76,16 +71,14 @@ class Watcher:
         hooked = Optimizer.profile_hook_step
 
         def outside_of_hooks(step: Callable[..., Any]) -> Callable[..., Any]:
-            return _wrapped(hooked(step), self._stepping)
+            return passed_on(hooked(step), self._stepping)
 
         # What torch wraps each class's `step` in, to call hooks. A hook would be called inside of
         # that, where none can be added or removed, which a session does between iterations.
-        _set(Optimizer, "profile_hook_step", staticmethod(outside_of_hooks))
+        Optimizer.profile_hook_step = staticmethod(outside_of_hooks)  # type: ignore[assignment]
         _wrap(Optimizer, "__init__", self._making)
         after_import("deepspeed.runtime.engine", self._attach_to_deepspeed)
         dynamo.attend(self)
-        dynamo.skip(_is_compiling)
-        dynamo.skip(_wrapped(hooked, self._stepping))  # all that are wrapped share their code
 
     def _attach_to_deepspeed(self) -> None:
         """An engine's own step: there is one for each part of the parameters inside of it."""
@@ -275,31 +268,4 @@ def _parameters(optimizer: Any) -> list[Any]:
 
 
 def _wrap(owner: Any, name: str, around: Callable[..., Any]) -> None:
-    _set(owner, name, _wrapped(getattr(owner, name), around))
-
-
-def _set(owner: Any, name: str, value: object) -> None:
-    setattr(owner, name, value)
-
-
-def _wrapped(original: Callable[..., Any], around: Callable[..., Any]) -> Callable[..., Any]:
-    """A function that calls `around(original, ...)`; in compiled code, `original` alone."""
-
-    @functools.wraps(original)
-    def wrapped(*args: Any, **kwargs: Any) -> Any:
-        if _is_compiling() or dynamo.inside():
-            return original(*args, **kwargs)
-        try:
-            return around(original, *args, **kwargs)
-        except BaseException as error:
-            clear_frames(error)
-            del args, kwargs
-            raise
-
-    return wrapped
-
-
-def _is_compiling() -> bool:
-    import torch
-
-    return torch.compiler.is_compiling()
+    setattr(owner, name, passed_on(getattr(owner, name), around))

@@ -13,6 +13,7 @@ modules in the same way.
 
 import functools
 import operator
+import sys
 from collections.abc import Callable, Iterable
 from typing import Any, TypeVar
 
@@ -51,7 +52,7 @@ def put_on(thing: T, methods: Iterable[str], around: Around) -> T:
     """
     own = type(thing)
     members: dict[str, Any] = {
-        name: _telling(_method(thing, name), around) for name in dict.fromkeys(methods)
+        name: passed_on(_method(thing, name), around) for name in dict.fromkeys(methods)
     }
     members |= {name: _plain(getattr(own, name)) for name in _COPIERS if hasattr(own, name)}
     members |= {
@@ -75,23 +76,14 @@ def put_on(thing: T, methods: Iterable[str], around: Around) -> T:
 
 
 def take_off(thing: T) -> T:
-    """Gives the object back the class that it had.
-
-    Example:
-        >>> take_off(3)
-        3
-    """
+    """Gives the object back the class that it had."""
     if worn(thing) is not None:
         object.__setattr__(thing, "__class__", vars(type(thing))[_CLASS])
     return thing
 
 
 def worn(thing: object) -> Around | None:
-    """What the object's calls go through; None where its class is its own.
-
-    Example:
-        >>> worn(3)
-    """
+    """What the object's calls go through; None where its class is its own."""
     found = vars(type(thing)).get(_AROUND)
     return None if found is None else found.__func__
 
@@ -111,26 +103,30 @@ def _method(thing: object, name: str) -> Any:
     return found
 
 
-def _telling(method: Callable[..., Any], around: Around) -> Callable[..., Any]:
-    @functools.wraps(method)
-    def telling(self: Any, *args: Any, **kwargs: Any) -> Any:
+def passed_on(function: Callable[..., Any], around: Around) -> Callable[..., Any]:
+    """Return a function whose calls run `around(function, ...)`, but for those in compiled code."""
+
+    @functools.wraps(function)
+    def passing(*args: Any, **kwargs: Any) -> Any:
         if _is_compiling() or dynamo.inside():
-            return method(self, *args, **kwargs)
+            return function(*args, **kwargs)
         try:
-            return around(method, self, *args, **kwargs)
+            return around(function, *args, **kwargs)
         except BaseException as error:
             clear_frames(error)
-            del self, args, kwargs
+            del args, kwargs
             raise
 
-    dynamo.skip(telling)
-    return telling
+    return passing
 
 
 def _is_compiling() -> bool:
-    import torch
+    torch: Any = sys.modules.get("torch")
+    return torch is not None and torch.compiler.is_compiling()
 
-    return torch.compiler.is_compiling()
+
+dynamo.skip(passed_on(print, print))  # all that are passed on share their code
+dynamo.skip(_is_compiling)
 
 
 def _plain(copier: Callable[..., Any]) -> Callable[..., Any]:

@@ -38,9 +38,6 @@ class Service:
         session: the latest; None before the first call.
         options: those that the session has been, or will be, opened with.
         users: what calls it; nobody here looks at them.
-
-    Example:
-        >>> Service("cpu", {}).session
     """
 
     def __init__(self, device: str, options: dict[str, Any]) -> None:

@@ -28,12 +28,7 @@ _FOR_OTHERS = stat.S_IRWXG | stat.S_IRWXO
 
 
 def default_address() -> Path:
-    """The socket that all of a user's programs find on a machine.
-
-    Example:
-        >>> default_address().name
-        'share'
-    """
+    """The socket that all of a user's programs find on a machine."""
     runtime = os.environ.get("XDG_RUNTIME_DIR")
     if runtime and os.path.isdir(runtime):
         return Path(runtime) / "pgmo" / "share"
@@ -73,13 +68,7 @@ def refuse_others(folder: Path) -> None:
 
 
 def peer(connection: socket.socket) -> tuple[int, int]:
-    """The process at the other end, and its user, as the system says it (`SO_PEERCRED`).
-
-    Example:
-        >>> one, other = socket.socketpair()
-        >>> peer(one) == (os.getpid(), os.geteuid())
-        True
-    """
+    """The process at the other end, and its user, as the system says it (`SO_PEERCRED`)."""
     found = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i"))
     pid, user, _group = struct.unpack("3i", found)
     return pid, user

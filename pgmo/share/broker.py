@@ -57,10 +57,6 @@ class Broker:
     Raises:
         ShareError: when another broker listens there, or the folder is not this user's alone.
         FileError: when the log cannot be written.
-
-    Example:
-        >>> with Broker(Path("/run/user/1000/pgmo/share"), Rules()) as broker:  # doctest: +SKIP
-        ...     broker.run()
     """
 
     def __init__(

@@ -47,10 +47,6 @@ class Sizes:
         held: all of it.
         idle: what it could give back between two turns.
         free: what the card has left for anybody.
-
-    Example:
-        >>> Sizes(held=8, idle=6, free=90).lasting
-        2
     """
 
     held: int
@@ -85,10 +81,6 @@ class Registration:
         total: its bytes.
         name: of the program, for people.
         priority: doubles the share of the card with each step.
-
-    Example:
-        >>> Registration("GPU-1", 1 << 30, "train.py").priority
-        0
     """
 
     key: str
@@ -106,12 +98,6 @@ class Client:
         holder: has the memory.
         told: gets a sentence when a broker was found, or is gone.
         clock: seconds.
-
-    Example:
-        >>> registration = Registration("GPU-1", 1 << 30, "train.py")
-        >>> client = Client(Path("/no/such/broker"), registration, holder)  # doctest: +SKIP
-        >>> client.take()  # doctest: +SKIP
-        <TurnAnswer.ALONE: 'alone'>
     """
 
     def __init__(

@@ -20,9 +20,6 @@ class Log:
 
     Raises:
         FileError: when it cannot be written.
-
-    Example:
-        >>> Log(None).write({"event": "begin", "t": 0.0})
     """
 
     def __init__(self, path: Path | None) -> None:

@@ -87,10 +87,6 @@ def status(address: Path) -> dict[str, Any]:
     Raises:
         OSError: when nobody listens there.
         ShareError: when it is somebody else's, or says something else.
-
-    Example:
-        >>> status(Path("/run/user/1000/pgmo/share"))["cards"]  # doctest: +SKIP
-        [{'card': 'GPU-1', 'total': 25757220864, 'crowded': True, 'members': [...]}]
     """
     with connect(address) as met:
         met.sendall(encode("status", {}))

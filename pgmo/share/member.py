@@ -71,12 +71,7 @@ class Member:
 
     @property
     def weight(self) -> float:
-        """Its share of the card, as a ratio to others'.
-
-        Example:
-            >>> Member(1, 4711, "train.py", 2, 0, 0, 0.0).weight
-            4.0
-        """
+        """Its share of the card, as a ratio to others'."""
         return float(2.0**self.priority)
 
     @property

@@ -34,10 +34,6 @@ class Rules:
         patience: how long anybody waits for a turn before it goes on without.
         lanes: turns at once, at most.
         total: bytes of each card; None for what clients say of it.
-
-    Example:
-        >>> Rules().lanes
-        64
     """
 
     deadline: float = 30.0

@@ -21,9 +21,6 @@ def ensure_broker(address: Path) -> None:
 
     Raises:
         ShareError: when it does not begin, or the socket is another user's.
-
-    Example:
-        >>> ensure_broker(default_address())  # doctest: +SKIP
     """
     if listens(address):
         return

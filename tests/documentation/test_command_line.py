@@ -51,8 +51,8 @@ def test_cells_and_columns_survive_markdown(monkeypatch):
         add_arguments=add_arguments,
         run=None,
     )
-    monkeypatch.setitem(sys.modules, "pgmo.cli.commands.odd", odd)
-    monkeypatch.setitem(COMMANDS, "odd", Command("files", "odd", "Do it"))
+    monkeypatch.setitem(sys.modules, "pgmo.cli.commands.profiles.odd", odd)
+    monkeypatch.setitem(COMMANDS, "odd", Command("profiles", "Do it"))
     text = sections()["odd"]
     assert "| `--odd ODD` | a\\|b (default: 3) |" in text
     assert "| `--pick x or y` | one |" in text

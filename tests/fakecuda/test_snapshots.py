@@ -1,4 +1,4 @@
-"""`pgmo import` of genuine snapshots: a transformer, whose layers repeat as iterations do."""
+"""Profiles of genuine snapshots: a transformer, whose layers repeat as iterations do."""
 
 import json
 import subprocess

@@ -48,7 +48,7 @@ def test_a_clean_loop_has_no_leaks(tmp_path, optimizer):
     told = explain(pgmo.Profile.load(path))
     assert told.leaks.judged
     assert told.leaks.found == ()
-    assert main(["leaks", path, "--check"]) == 0
+    assert main(["stats", "--leaks", path, "--check"]) == 0
 
 
 def test_a_list_of_losses_is_found_and_the_advice_is_item(tmp_path):
@@ -58,7 +58,7 @@ def test_a_list_of_losses_is_found_and_the_advice_is_item(tmp_path):
     assert (leak.growth, leak.tag.phase) == (4.0, "forward")
     assert "loss" in leak.tag.op
     assert any("loss.item()" in hint.text for hint in told.hints)
-    assert main(["leaks", path, "--check"]) == 3
+    assert main(["stats", "--leaks", path, "--check"]) == 3
 
 
 def test_kept_activations_are_found_with_module_and_bytes_per_iteration(tmp_path):

@@ -1,6 +1,5 @@
-"""Small versions of the demo networks, begun at a batch at which nothing was recorded."""
+"""Small versions of `bench/cpu_networks`, begun at a batch at which nothing was recorded."""
 
-import importlib
 import re
 from dataclasses import replace
 from pathlib import Path
@@ -15,7 +14,7 @@ from tests.integration import instruction_sets, running
 
 torch = pytest.importorskip("torch")
 
-from pgmo.demo.network import NAMES, create  # noqa: E402
+from bench.cpu_networks import NAMES, create, module_of  # noqa: E402
 from pgmo.profiler.extrapolation.same_requests import counterparts  # noqa: E402
 from tests.integration.networks import UNSEEN, Training  # noqa: E402
 
@@ -24,7 +23,7 @@ LENGTHS = {"gpt": 32, "lstm": 12}
 
 def shrink(network, name):
     """Replaces the model by one of the same kind that trains in milliseconds."""
-    module = importlib.import_module(f"pgmo.demo.{name}")
+    module = module_of(name)
     network.model = {
         "gpt": lambda: module.GPT(width=32, layers=2, heads=2, longest=160),
         "lstm": lambda: module.Seq2Seq(width=64, hidden=128, layers=1),
@@ -43,7 +42,7 @@ def train(monkeypatch):
     torch.set_num_threads(2)
 
     def run(name, batch, length=None, iterations=5, **options):
-        module = importlib.import_module(f"pgmo.demo.{name}")
+        module = module_of(name)
         monkeypatch.setattr(module, "_BATCH", batch)
         if name in ("resnet", "unet"):
             monkeypatch.setattr(module, "_IMAGE", 16)
@@ -65,7 +64,7 @@ def recorded(train, name, points):
 
 
 def train_unseen(name, batch, iterations=5, **options):
-    """The same for a network that is no demo."""
+    """The same for a network that the benchmarks do not have."""
     torch.manual_seed(0)
     training = Training(name, batch)
     with pgmo.optimize(device="cpu", **options) as session:

@@ -6,7 +6,6 @@ import re
 import pytest
 
 import pgmo
-from pgmo.runner.status import status_file
 from tests.integration.running import MOVING, SCRIPTS, plainly_and_under_pgmo, results, run
 
 pytest.importorskip("torch")
@@ -123,20 +122,3 @@ def test_after_trouble_there_is_no_advice_to_run_it_again(tmp_path, case):
     assert "Wrote plans/train.pgmoplan" in done.stderr
     assert "Next: pgmo report plans/train.pgmoprof" in done.stderr
     assert "pgmo run" not in done.stderr
-
-
-def test_a_running_program_tells_how_it_stands_and_leaves_nothing(tmp_path):
-    (tmp_path / "train.py").write_text(
-        MOVING.replace("for _ in range(9):", "for number in range(9):")
-        + "    if number == 7:\n"
-        + "        import json\n"
-        + "        from dataclasses import asdict\n"
-        + "        from pgmo.runner.status import read_running\n"
-        + "        own = [one for one in read_running() if one.pid == os.getpid()]\n"
-        + "        print(json.dumps([asdict(one) for one in own]))\n"
-    )
-    done = run(tmp_path, "-m", "pgmo", "run", "-q", "train.py")
-    (status,) = json.loads(done.stdout)
-    assert status["program"] == "train.py"
-    assert status["devices"][0]["iterations"] >= 1
-    assert not status_file(status["pid"]).exists()

@@ -63,8 +63,8 @@ def test_the_commands_exit_code_is_that_of_share(tmp_path):
     [
         (["--linger", "1", "--", "true"], "for a broker alone"),
         (["--priority", "1"], "give one after --"),
-        (["--check", "share.log"], "--check and its --json were removed; the file of --log has"),
-        (["--json", "--", "true"], "--check and its --json were removed; the file of --log has"),
+        (["--check", "share.log"], "--check was removed; the file of --log has"),
+        (["--json", "--", "true"], "--json goes with --status"),
     ],
 )
 def test_an_option_that_would_do_nothing_is_refused(words, said, tmp_path, capsys):
@@ -74,7 +74,7 @@ def test_an_option_that_would_do_nothing_is_refused(words, said, tmp_path, capsy
     assert said in capsys.readouterr().err
 
 
-def test_top_shows_who_has_the_card(tmp_path):
+def test_the_status_shows_who_has_the_card(tmp_path):
     address = tmp_path / "socket" / "share"
     root = os.path.dirname(os.path.dirname(pgmo.__file__))
     serving = subprocess.Popen(
@@ -102,11 +102,11 @@ input()
         text=True,
     )
     assert holder.stdout.readline() == "has it\n"
-    environment = {"PGMO_SHARE": str(address)}
-    shown = run(tmp_path, "-m", "pgmo", "top", "--once", environment=environment).stdout
-    assert "shared card GPU-1, 1000 B, 1 processes, room for everybody" in shown
-    assert f"train.py  pid {holder.pid}, turn for" in shown
-    told = run(tmp_path, "-m", "pgmo", "top", "--json", environment=environment).stdout
+    show = ("-m", "pgmo", "share", "--socket", address, "--status")
+    shown = run(tmp_path, *show).stdout
+    assert "card 'GPU-1', 1000 B, room for everybody" in shown
+    assert f"'train.py'  pid {holder.pid}, turn for" in shown
+    told = run(tmp_path, *show, "--json").stdout
     (member,) = json.loads(told)["cards"][0]["members"]
     assert (member["state"], member["turns"]) == ("turn", 1)
     assert status(address)["cards"][0]["card"] == "GPU-1"

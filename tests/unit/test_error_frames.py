@@ -13,7 +13,6 @@ from pgmo.error_frames import clear_backward_frames, clear_frames, clears_frames
 from pgmo.profiler.tagging.operator_mode import OperatorMode  # noqa: E402
 from pgmo.profiler.tagging.tags import Tagger  # noqa: E402
 from pgmo.recompute import forget  # noqa: E402
-from pgmo.runner import watcher  # noqa: E402
 from pgmo.runner.step_on import StepOn  # noqa: E402
 from pgmo.serving import disguise  # noqa: E402
 from tests.held_frames import (  # noqa: E402
@@ -131,16 +130,6 @@ def test_a_derivative_that_pgmo_has_brought_in():
         given = noted("given", torch.ones(4, requires_grad=True) * 2)
         with failing():
             noted("result", Ours.apply(given)).sum().backward()
-
-    assert alive_with_error(run) == []
-
-
-def test_what_pgmo_run_has_put_around_functions():
-    around = watcher._wrapped(lambda x: fails(x), lambda original, *args: original(*args))
-
-    def run(noted):
-        with failing():
-            around(noted("given", torch.ones(4)))
 
     assert alive_with_error(run) == []
 

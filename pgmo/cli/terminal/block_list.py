@@ -26,17 +26,11 @@ def show_blocks(path: Path, *, at_peak: bool, by: "By | None", top: int, as_json
     Raises:
         FileError: when the file cannot be read.
     """
-    from pgmo.cli.terminal.output import (
-        as_command,
-        console,
-        print_json,
-        print_text,
-        print_wrote,
-    )
-    from pgmo.profiler.profile import Profile
+    from pgmo.cli.source import read_profile
+    from pgmo.cli.terminal.output import as_command, console, print_json, print_text, print_wrote
     from pgmo.report.findings.moment import find_moment
 
-    profile = Profile.load(path)
+    profile = read_profile(path)
     moment = find_moment(profile)
     fields = _describe(profile, at_peak, by, top, is_moment=moment is not None)
     if as_json:

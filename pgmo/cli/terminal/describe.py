@@ -65,9 +65,15 @@ def profile_lines(fields: Mapping[str, Any]) -> list[str]:
     from pgmo.report.findings.moment import Moment
 
     steady = "steady" if fields["steady"] else "NOT steady: no two iterations agreed"
+    notes = dict(fields["meta"]["notes"])
+    if "source" not in notes:  # those of recordings alone are for people
+        notes.clear()
+    notes.pop("events", None)
     if fields["moment"]:
+        notes.pop("iterations", None)
         moment = Moment(**fields["moment"])
-        return [*moment.lines(), f"profile     {_origin(fields['meta'])}"]
+        origin = f"profile     {_origin(fields['meta'])}"
+        return [*moment.lines(), origin, *_note_lines(notes)]
     if not fields["circular"]:
         steady = "a line: nothing that repeats was found"
     shared = (
@@ -81,6 +87,14 @@ def profile_lines(fields: Mapping[str, Any]) -> list[str]:
         )
         plural = "" if begun == 1 else "s"
         trace = f"trace       {events} events, {requests} requests, {begun} iteration{plural} begun"
+    peaks = [
+        f"{name:<12}{format_bytes(fields['trace'][key])} {of}"
+        for key, name, of in (
+            ("live_peak", "live peak", "of all blocks in the recording"),
+            ("reserved_peak", "reserved", "at the peak"),
+        )
+        if fields["trace"] and fields["trace"][key] is not None
+    ]
     return [
         f"profile     {_origin(fields['meta'])}",
         f"blocks      {fields['blocks']} in {fields['ticks']} ticks, {steady}",
@@ -92,18 +106,33 @@ def profile_lines(fields: Mapping[str, Any]) -> list[str]:
         *([trace] if trace else []),
         f"max load    {format_bytes(fields['max_load'])} of "
         f"{format_bytes(fields['bytes_requested'])} requested in all",
+        *peaks,
+        *_note_lines(notes),
     ]
 
 
-def _trace(profile: "Profile") -> dict[str, int] | None:
-    """Figures of the trace that the profile was taken from, if it is there."""
+def _note_lines(notes: Mapping[str, str]) -> list[str]:
+    return [f"{name:<11} {text}" for name, text in notes.items()]
+
+
+def _trace(profile: "Profile") -> dict[str, int | None] | None:
+    """Figures of the trace that the profile was taken from, if it is there; sizes in bytes."""
+    from pgmo.profiler.iterations.traces.block_ends import live_peak, pair_blocks
     from pgmo.profiler.trace import Event
+    from pgmo.report.findings.fragmentation import reserved_curve
 
     trace = profile.trace
     if trace is None:
         return None
     marks = int((trace.kind == Event.MARK).sum())
-    return {"events": len(trace) - trace.before, "requests": trace.requests, "iterations": marks}
+    reserved = reserved_curve(trace)[max(0, trace.before - 1) :]
+    return {
+        "events": len(trace) - trace.before,
+        "requests": trace.requests,
+        "iterations": marks,
+        "live_peak": live_peak(trace, pair_blocks(trace)),
+        "reserved_peak": int(reserved.max(initial=0)) or None,
+    }
 
 
 def hint_lines(fields: Mapping[str, Any]) -> list[str]:

@@ -22,10 +22,6 @@ def console(*, stderr: bool = False) -> "Console":
     Without colours there is no bold type either: not one escape sequence is written.
 
     Text that goes into a file or a pipe gets a fixed width, so that tables are not cut there.
-
-    Example:
-        >>> console().print("done")
-        done
     """
     from rich.console import Console
 
@@ -37,24 +33,12 @@ def console(*, stderr: bool = False) -> "Console":
 
 
 def print_text(out: "Console", text: str) -> None:
-    """Prints text as it is; a terminal wraps it between words, a file or pipe gets whole lines.
-
-    Example:
-        >>> print_text(console(), "done [1]")
-        done [1]
-    """
+    """Prints text as it is; a terminal wraps it between words, a file or pipe gets whole lines."""
     out.print(text, markup=False, soft_wrap=not out.is_terminal)
 
 
 def print_json(value: object) -> None:
-    """Prints a value as indented JSON and nothing else.
-
-    Example:
-        >>> print_json({"blocks": 3})
-        {
-          "blocks": 3
-        }
-    """
+    """Prints a value as indented JSON and nothing else."""
     print(json.dumps(value, indent=2, allow_nan=False))
 
 
@@ -66,17 +50,6 @@ def print_failure(command: str, kind: str, message: str, code: int) -> None:
         kind: the error's class.
         message: what happened, and what to do.
         code: the exit code.
-
-    Example:
-        >>> print_failure("stats", "FileError", "x: cannot be read; check the path", 1)
-        {
-          "error": {
-            "command": "stats",
-            "kind": "FileError",
-            "message": "x: cannot be read; check the path",
-            "exit_code": 1
-          }
-        }
     """
     fields = {"command": command or None, "kind": kind, "message": message, "exit_code": code}
     print_json({"error": fields})
@@ -87,9 +60,6 @@ def refuse_to_overwrite(paths: Iterable[str | Path], *, force: bool) -> None:
 
     Raises:
         FileError: naming the first one that does.
-
-    Example:
-        >>> refuse_to_overwrite(["/"], force=True)
     """
     if force:
         return
@@ -124,9 +94,5 @@ def as_command(command: str, *words: str | Path) -> str:
 
 
 def print_note(text: str) -> None:
-    """Says something on stderr that is worth knowing about the result.
-
-    Example:
-        >>> print_note("interrupted")
-    """
+    """Says something on stderr that is worth knowing about the result."""
     say(text)

@@ -16,12 +16,7 @@ _WAYS = {
 
 
 def words(script: str, is_module: bool, arguments: Sequence[str]) -> list[str]:
-    """The command after `python`.
-
-    Example:
-        >>> words("my.train", True, ["--epochs", "3"])
-        ['-m', 'my.train', '--epochs', '3']
-    """
+    """The command after `python`."""
     return [*(["-m"] if is_module else []), script, *arguments]
 
 

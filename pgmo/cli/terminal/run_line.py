@@ -33,11 +33,6 @@ class RunLine:
     Args:
         quiet: show nothing, unless `live`.
         live: show it in any case.
-
-    Example:
-        >>> with RunLine(quiet=True) as line:
-        ...     print("the script's own output")
-        the script's own output
     """
 
     def __init__(self, *, quiet: bool = False, live: bool = False) -> None:

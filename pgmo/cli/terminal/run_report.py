@@ -77,13 +77,7 @@ def _perhaps_closed() -> "suppress":
 
 
 def conclusions(supervision: Supervision) -> list[str]:
-    """What there is to say at the end.
-
-    Example:
-        >>> from pgmo.runner.supervision import RunOptions
-        >>> conclusions(Supervision(RunOptions("train")))[0].partition(";")[0]
-        'pgmo: the script took no step of a torch optimizer'
-    """
+    """What there is to say at the end."""
     texts: list[str] = []
     step_on = supervision.options.step_on
     for session in supervision.sessions:
@@ -128,13 +122,7 @@ def conclusions(supervision: Supervision) -> list[str]:
 
 
 def verdicts(supervision: Supervision) -> dict[str, Verdict]:
-    """Return the verdict on each device: of a session, or of pages alone.
-
-    Example:
-        >>> from pgmo.runner.supervision import RunOptions
-        >>> verdicts(Supervision(RunOptions("train")))
-        {}
-    """
+    """Return the verdict on each device: of a session, or of pages alone."""
     found = {device: judge_device(figures) for device, figures in baselines().items()}
     for session in supervision.sessions:
         verdict = summary_of(session).verdict

@@ -26,13 +26,7 @@ class StdoutError(Exception):
 
 @contextmanager
 def checked_stdout() -> Iterator[None]:
-    """In the block, writing to stdout fails with a `StdoutError`; all is written when it ends.
-
-    Example:
-        >>> with checked_stdout():
-        ...     print("done")
-        done
-    """
+    """In the block, writing to stdout fails with a `StdoutError`; all is written when it ends."""
     stream = sys.stdout
     checked = _Checked(stream) if stream is not None else _Closed()
     sys.stdout = checked
@@ -54,9 +48,6 @@ def occupy_closed_streams() -> None:
 
     Else the next file to be opened would be where others print to, and messages for a closed stderr
     would go to stdout, where the result is.
-
-    Example:
-        >>> occupy_closed_streams()
     """
     for number in range(3):
         try:

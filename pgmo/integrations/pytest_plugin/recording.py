@@ -21,12 +21,6 @@ class Recordings:
 
     Args:
         item: the test.
-
-    Example:
-        >>> with pgmo_profile("step") as recorded:  # doctest: +SKIP
-        ...     train_step()
-        >>> recorded.peak  # doctest: +SKIP
-        1234567
     """
 
     def __init__(self, item: pytest.Item) -> None:

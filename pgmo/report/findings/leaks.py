@@ -143,8 +143,8 @@ def _why_not_known(profile: Profile, iterations: int) -> str:
     _, _, refused = found.rpartition("as they came; ")
     if " are no iterations: " in refused:
         return (
-            f"no iterations were recognised, as {refused}; if they are, import the recording again "
-            "with --iteration 0, and all of them are compared"
+            f"no iterations were recognised, as {refused}; if they are, `pgmo export "
+            "--to profile --iteration 0` makes a profile in which all of them are compared"
         )
     if iterations:
         counted = "1 iteration" if iterations == 1 else f"{iterations} iterations"

@@ -46,7 +46,7 @@ train(given.per_device_train_batch_size, accumulate=given.gradient_accumulation_
 
 OF_LIGHTNING = """
 import lightning
-from pgmo.integrations.lightning_batch_size import PgmoBatchSize
+from pgmo.integrations.lightning import PgmoBatchSize
 
 class Module(lightning.LightningModule):
     def __init__(self):

@@ -44,7 +44,7 @@ def test_other_files(tmp_path, content):
 
 def test_a_snapshot_is_told_how_to_become_a_profile(tmp_path):
     (tmp_path / "other").write_bytes(b"\x80\x04.")
-    with pytest.raises(FileError, match=r"other: is a pickle; .* with pgmo import$"):
+    with pytest.raises(FileError, match=r"other: is a pickle; .* with pgmo export --to profile$"):
         read_saved(tmp_path / "other")
 
 

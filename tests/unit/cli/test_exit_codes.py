@@ -44,7 +44,6 @@ WRONG = {
             "--samples": POSITIVE,
             "--steps": POSITIVE,
             "--measured": ("x", "x@L4", "1@RTX 9999"),
-            "--timeout": POSITIVE,
             "--report": ("script.py", "x.pgmoprof", "x.pgmoplan"),
         },
     ),
@@ -52,21 +51,11 @@ WRONG = {
         ["script.py"],
         {
             "--card": ("", "RTX 9999", "-1"),
-            "--devices": COUNTS,
             "--world": COUNTS,
             "--rank": ("", "-1", "x", "1"),
             "--way": ("", "luck"),
             "--iterations": COUNTS,
-            "--timeout": ("", "-1", "0", "nan", "soon"),
             "--snapshot": ("x.pgmoprof", "x.pgmoplan"),
-        },
-    ),
-    "import": (
-        [TABLE, "-f"],
-        {
-            "--output": ("q.txt", "q", TABLE),
-            "--device": ("-2", "x", HUGE),
-            "--iteration": ("0", "x", HUGE),  # a table has none
         },
     ),
     "plan": (
@@ -86,17 +75,16 @@ WRONG = {
         [FACTORY],
         {
             "--budget": (*SIZES, "0", "120%"),
-            "--counts": ("", "luck"),
-            "--costs": ("", "luck"),
-            "--planner": ("luck",),
             "--offload": ("", "usb", "0", "-1", "nan", "inf"),
             "--points": ("", "1", "-1", "x", HUGE),
             "--picture": ("x.png",),  # without --points
             "--output": ("q.txt", "q"),
         },
     ),
-    "stats": ([PROFILE], {"--top": COUNTS, "--by": ("", "color")}),
-    "leaks": ([PROFILE], {"--memory": SIZES}),
+    "stats": (
+        [PROFILE],
+        {"--top": COUNTS, "--by": ("", "color"), "--memory": ("--leaks", *SIZES)},
+    ),
     "compare": ([PROFILE], {"--top": COUNTS}),
     "report": ([PROFILE, "-f"], {"--output": (PROFILE, "q.pgmoplan"), "--against": ("",)}),
     "export": (
@@ -106,6 +94,8 @@ WRONG = {
             "--output": ("--to=csv", PROFILE, "q.pgmoplan"),
             "--alignment": ("--to=minimalloc", *COUNTS, HUGE),
             "--stream": ("--to=minimalloc", "", "-1", "x", str(2**64), "7"),
+            "--device": ("--to=profile", "-2", "x", HUGE),
+            "--iteration": ("--to=profile", "x", "y"),
         },
     ),
     "check": (
@@ -130,18 +120,7 @@ WRONG = {
             "--check": ("share.log",),  # removed
         },
     ),
-    "top": ([], {"--interval": ("", "x", "0", "-1", "nan", "inf")}),
     "doctor": ([], {"--clear": ("", "everything")}),
-    "demo": (
-        [],
-        {
-            "--network": ("", "x"),
-            "--iterations": COUNTS,
-            "--seed": ("", "-1", "x", HUGE),
-            "--lengths": ("", "x"),
-            "--threads": ("", "-1", "x", HUGE),
-        },
-    ),
 }
 # Values that any text can be: a title, and files and folders, which exist or not (code 1).
 ANY = {
@@ -150,14 +129,13 @@ ANY = {
     "rehearse": {"--save", "--plan", "--python"},
     "report": {"--plan", "--title"},
     "share": {"--socket", "--log"},
-    "demo": {"--output"},
 }
 
 
 def cases():
     for command, (rest, options) in WRONG.items():
         for option, values in options.items():
-            also = [value for value in values if value.startswith("--to=")]
+            also = [value for value in values if value.startswith(("--to=", "--leaks"))]
             for value in values:
                 if value not in also:
                     yield [command, *rest, *also, f"{option}={value}"]
@@ -226,7 +204,7 @@ def test_every_option_with_a_value_is_in_the_table(command):
         (["stats", "--json"], 2),
         (["stat", PROFILE, "--json"], 2),
         (["export", PROFILE, "--json", "--to", "csv", "-o", "-"], 2),
-        (["import", "none.csv", "--json"], 1),
+        (["stats", "none.csv", "--json"], 1),
         (["run", "--json", "-", "none.py"], 1),
         (["run", "--json", "-", "--device", "tpu", "script.py"], 2),
         (["run", "--json", "-", "--quite", "script.py"], 2),
@@ -298,6 +276,16 @@ def test_a_command_that_is_gone_says_what_to_use(command, capsys):
         main([command, "x"])
     assert ended.value.code == 2
     assert f"`pgmo {command}` was removed: {removed.COMMANDS[command]}" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(("command", "option"), removed.COMMAND_OPTIONS)
+def test_an_option_that_is_gone_says_what_to_use(command, option, files, capsys):
+    given = {"fit": ["script.py"], "rehearse": ["script.py"], "recompute": [FACTORY]}.get(
+        command, []
+    )
+    assert code_of([command, f"{option}=3", *given]) == 2
+    instead = removed.COMMAND_OPTIONS[command, option]
+    assert f"`pgmo {command} {option}` was removed: {instead}" in capsys.readouterr().err
 
 
 def test_nothing_is_guessed_from_afar_or_from_a_scripts_options(capsys):

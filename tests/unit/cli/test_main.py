@@ -54,7 +54,7 @@ def test_the_summary_is_the_first_line_of_the_docstring(command):
     assert f"{COMMANDS[command].summary}." == module.__doc__.partition("\n")[0]
 
 
-@pytest.mark.parametrize("wrong", [[], ["bake"], ["stats"], ["demo", "--lengths", "odd"]])
+@pytest.mark.parametrize("wrong", [[], ["bake"], ["stats"], ["doctor", "--clear", "odd"]])
 def test_a_wrong_command_line_is_usage_and_exits_2(wrong, capsys):
     with pytest.raises(SystemExit) as ended:
         main(wrong)

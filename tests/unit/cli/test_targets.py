@@ -34,7 +34,11 @@ def folder(tmp_path, monkeypatch):
 WRITERS = {
     "export a profile": ("net.pgmoprof", "net.csv", ["export", "net.pgmoprof", "--to", "csv"]),
     "export a plan": ("net.pgmoplan", "net.json", ["export", "net.pgmoplan", "--to", "json"]),
-    "import": ("table.csv", "table.pgmoprof", ["import", "table.csv"]),
+    "export a recording": (
+        "table.csv",
+        "table.pgmoprof",
+        ["export", "table.csv", "--to", "profile"],
+    ),
     "plan a profile": ("net.pgmoprof", "net.pgmoplan2.pgmoplan", ["plan", "net.pgmoprof"]),
     "plan a table": ("table.csv", "other.csv", ["plan", "table.csv"]),
     "report": ("net.pgmoprof", "net.html", ["report", "net.pgmoprof"]),
@@ -63,7 +67,7 @@ def test_an_input_survives_under_its_own_name(name, folder, capsys):
     (folder / "folder").mkdir()
     assert main(["plan", "table.csv", "-o", name, "-f"]) == 2
     assert main(["export", "net.pgmoprof", "--to", "csv", "-o", "net.pgmoprof", "-f"]) == 2
-    assert main(["import", "table.csv", "-o", name, "-f"]) == 2
+    assert main(["export", "table.csv", "--to", "profile", "-o", name, "-f"]) == 2
     assert (folder / "table.csv").read_text() == TABLE
     Profile.load("net.pgmoprof")
 
@@ -113,10 +117,10 @@ def test_nothing_else_is_written_as_a_profile_or_a_plan(command, suffix, folder,
 
 @pytest.mark.parametrize("name", ["q.txt", "q", "q.PGMOPROF", "q.pgmoplan"])
 def test_what_is_imported_can_be_read_again(name, folder, capsys):
-    assert main(["import", "table.csv", "-o", name]) == 2
+    assert main(["export", "table.csv", "--to", "profile", "-o", name]) == 2
     assert "the suffix is not .pgmoprof" in capsys.readouterr().err
     assert not (folder / name).exists()
-    assert main(["import", "table.csv", "-o", "q.pgmoprof"]) == 0
+    assert main(["export", "table.csv", "--to", "profile", "-o", "q.pgmoprof"]) == 0
     assert main(["stats", "q.pgmoprof"]) == 0
 
 
@@ -144,7 +148,7 @@ def test_targets_that_cannot_be_files(folder):
         ["report"],
         ["report", "--against", "net.pgmoprof"],
         ["export", "--to", "csv"],
-        ["import"],
+        ["export", "--to", "profile"],
         ["plan"],
         ["stats"],
     ],
@@ -165,7 +169,7 @@ def test_a_profile_is_named_by_what_was_imported(name, profile, folder):
     table = gzip.compress(TABLE.encode()) if name.endswith(".gz") else TABLE.encode()
     (folder / "in").mkdir()
     (folder / "in" / name).write_bytes(table)
-    assert main(["import", f"in/{name}"]) == 0
+    assert main(["export", f"in/{name}", "--to", "profile"]) == 0
     assert (folder / "in" / f"{profile}.pgmoprof").is_file()
 
 

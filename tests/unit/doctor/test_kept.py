@@ -3,8 +3,7 @@ import os
 import pytest
 
 from pgmo.cli.main import main
-from pgmo.doctor.fixing import fix
-from pgmo.doctor.kept import clear
+from pgmo.doctor.kept import clear, remove_unusable_adapters
 from pgmo.errors import FileError
 
 ADAPTER, STEP = "torch_cpu-2.13.0+cpu-0123456789abcdef.so", f"{'3f' * 20}.step"
@@ -97,14 +96,15 @@ def test_links_in_it_go_and_their_targets_stay(cache):
 @pytest.mark.parametrize("state", ["broken", "damaged", "distrusted"])
 def test_fixing_removes_what_cannot_be_loaded(state, cache):
     path = cache / "adapters" / ADAPTER
-    (said,) = fix({"cpu_adapter": {"state": state, "path": str(path)}})
+    (said,) = remove_unusable_adapters({"cpu_adapter": {"state": state, "path": str(path)}})
     assert said == f"removed {path}, which was {state}"
     assert not path.exists()
 
 
-def test_fixing_removes_nothing_outside_of_the_cache(cache, tmp_path):
+def test_fixing_removes_nothing_outside_of_the_cache_and_nothing_that_works(cache, tmp_path):
     outside = tmp_path / "file.so"
     outside.touch()
-    assert fix({"cpu_adapter": {"state": "broken", "path": str(outside)}}) == ()
-    assert fix({"cpu_adapter": {"state": "prebuilt", "path": str(cache / "mine.txt")}}) == ()
-    assert outside.exists()
+    for state, path in (("broken", outside), ("prebuilt", cache / "mine.txt")):
+        found = {"cpu_adapter": {"state": state, "path": str(path)}}
+        assert remove_unusable_adapters(found) == ()
+        assert path.exists()

@@ -62,7 +62,7 @@ def test_causes_that_go_in_a_circle_end():
 def test_the_command_is_for_the_most_telling_file():
     files = [Path("a.pickle"), Path("a.pgmoprof"), Path("a.txt")]
     assert look_at(files) == "pgmo report a.pgmoprof"
-    assert look_at([files[0], files[2]]) == "pgmo import a.pickle -o a.pgmoprof"
+    assert look_at([files[0], files[2]]) == "pgmo report a.pickle"
     assert look_at([files[2]]) is None
 
 

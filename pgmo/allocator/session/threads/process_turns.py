@@ -25,7 +25,7 @@ from pgmo.world import world
 
 PASSED_OVER = (
     "another process has had the turn on this card for too long; iterations go on without one, in "
-    "what it leaves, until it gives it back: `pgmo top` shows which one"
+    "what it leaves, until it gives it back: `pgmo share --status` shows which one"
 )
 
 SEVERAL_RANKS = (

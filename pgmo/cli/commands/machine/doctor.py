@@ -42,9 +42,6 @@ _UNIFIED = {
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Adds the options of `pgmo doctor`."""
     parser.add_argument(
-        "--build", action="store_true", help="compile adapters that are not in the cache yet"
-    )
-    parser.add_argument(
         "--fix",
         action="store_true",
         help="remove adapters that cannot be loaded, and compile those that are not there",
@@ -67,16 +64,16 @@ def run(arguments: argparse.Namespace) -> int:
     from pgmo.doctor.examination import examine
 
     if arguments.clear is not None:
-        if arguments.build or arguments.fix:
-            raise OptionError("--clear only removes files: leave --build and --fix out")
+        if arguments.fix:
+            raise OptionError("--clear only removes files: leave --fix out")
         _clear(arguments.clear, as_json=arguments.json)
         return 0
     done: tuple[str, ...] = ()
     if arguments.fix:
-        from pgmo.doctor.fixing import fix
+        from pgmo.doctor.kept import remove_unusable_adapters
 
-        done = fix(examine().frameworks)
-    found = examine(build=arguments.build or arguments.fix)
+        done = remove_unusable_adapters(examine().frameworks)
+    found = examine(build=arguments.fix)
     if arguments.json:
         fields = asdict(found)
         fields["cache"]["folder"] = str(found.cache.folder)

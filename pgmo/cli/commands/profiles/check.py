@@ -14,11 +14,9 @@ Exit code 3 when anything is violated or has grown, 1 when a file cannot be read
 import argparse
 from pathlib import Path
 
+from pgmo.cli.exit_codes import CHECK_FAILED
 from pgmo.cli.gate import add_gate_arguments, misplaced, run_gate
 from pgmo.errors import OptionError
-
-FAILED = 3
-"""Exit code of a check that was made and failed."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -26,9 +24,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "plan", metavar="PLAN", help="a .pgmoplan file; with --against also a profile, or a folder"
     )
-    parser.add_argument(
-        "profile", metavar="PROFILE", nargs="?", help="the .pgmoprof file that it was made from"
-    )
+    parser.add_argument("profile", metavar="PROFILE", nargs="?", help="what it was made from")
     parser.add_argument(
         "--max-memory", metavar="SIZE", help="fail when the arena is larger, such as 16GiB"
     )
@@ -43,18 +39,18 @@ def run(arguments: argparse.Namespace) -> int:
         together = "together with" if arguments.against is not None else "without"
         raise OptionError(f"{wrong} cannot be used {together} --against; see pgmo check --help")
     if arguments.against is not None:
-        return run_gate(arguments, FAILED)
+        return run_gate(arguments)
     from dataclasses import asdict
 
+    from pgmo.cli.source import read_profile
     from pgmo.cli.terminal.output import as_command, print_json, print_wrote
     from pgmo.packing.audit import audit
     from pgmo.packing.plan_file import read_plan
-    from pgmo.profiler.profile import Profile
     from pgmo.units import parse_bytes
 
     allowed = None if arguments.max_memory is None else parse_bytes(arguments.max_memory)
     plan = read_plan(Path(arguments.plan), check=False)
-    profile = Profile.load(arguments.profile) if arguments.profile else None
+    profile = read_profile(Path(arguments.profile)) if arguments.profile else None
     checks = audit(plan, profile, max_memory=allowed)
     passed = all(check.passed for check in checks)
     if arguments.json:
@@ -68,7 +64,7 @@ def run(arguments: argparse.Namespace) -> int:
                 "checks": [asdict(check) for check in checks],
             }
         )
-        return 0 if passed else FAILED
+        return 0 if passed else CHECK_FAILED
     for check in checks:
         verdict = "ok    " if check.passed else "FAILED"
         where = f" of {check.plan}" if check.plan else ""
@@ -79,6 +75,6 @@ def run(arguments: argparse.Namespace) -> int:
         if arguments.profile:
             again = ("pgmo plan", arguments.profile, "-o", arguments.plan, "--force")
             print_wrote([], as_command(*again))
-        return FAILED
+        return CHECK_FAILED
     print_wrote([], as_command("pgmo run --plan", arguments.plan, "train.py"))
     return 0

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Adds the options of `pgmo compare`."""
-    parser.add_argument("file", metavar="FILE", help="a .pgmoprof or .pgmoplan file")
+    parser.add_argument("file", metavar="FILE", help="a profile, plan, snapshot, log or table")
     parser.add_argument("other", metavar="OTHER", nargs="?", help="what to compare it with")
     parser.add_argument(
         "--top", type=int, default=5, metavar="N", help="rows in each list (default: 5)"

@@ -1,12 +1,17 @@
 """Write the blocks of a profile or a plan for other tools.
 
+profile     a .pgmoprof file of a memory snapshot, a log or a table, one for each device
 csv         one line a block, with its origin, or of a plan with its offset
 json        the same with what is known about the whole
 perfetto    a timeline for https://ui.perfetto.dev, one tick as one microsecond
 memory-viz  a memory snapshot for https://pytorch.org/memory_viz, blocks where the plan puts them
 minimalloc  a packing problem, id,lower,upper,size, for solvers and for `pgmo plan`
 
-Sizes are in bytes, times in ticks, the requests of the iteration.
+Sizes are in bytes, times in ticks, the requests of the iteration. FILE is a profile, a plan, or
+what another tool recorded: a memory snapshot of PyTorch's (torch.cuda.memory._dump_snapshot), the
+lines of CuPy's DebugPrintHook, an RMM log, a table id,lower,upper,size, also compressed with gzip.
+A snapshot is a pickle, and is read without running anything in it. The profile is one iteration if
+the recording repeats, else all of it; --whole and --iteration decide that by hand.
 """
 
 import argparse
@@ -23,6 +28,7 @@ if TYPE_CHECKING:
     from pgmo.profiler.profile import Profile
 
 _SUFFIXES = {
+    "profile": ".pgmoprof",
     "csv": ".csv",
     "json": ".json",
     "perfetto": ".perfetto.json",
@@ -33,7 +39,7 @@ _SUFFIXES = {
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Adds the options of `pgmo export`."""
-    parser.add_argument("file", metavar="FILE", help="a .pgmoprof or .pgmoplan file")
+    parser.add_argument("file", metavar="FILE", help="a profile, plan, snapshot, log or table")
     parser.add_argument(
         "--to",
         required=True,
@@ -59,6 +65,25 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--stream", metavar="N", type=int, help="minimalloc: only the blocks of this stream"
     )
+    parser.add_argument(
+        "--device",
+        metavar="N",
+        type=int,
+        help="profile: only this device; -1: pinned memory of the host",
+    )
+    chosen = parser.add_mutually_exclusive_group()
+    chosen.add_argument(
+        "--whole",
+        action="store_true",
+        help="profile: all of the recording, whatever repeats in it",
+    )
+    chosen.add_argument(
+        "--iteration",
+        metavar="N",
+        type=int,
+        help="profile: this one; 0 is the first that a mark begins, -1 what comes before; where "
+        "nothing is marked, what repeats counts, even if it looks like a loop over layers",
+    )
 
 
 def _format(name: str) -> str:
@@ -77,11 +102,17 @@ def _format(name: str) -> str:
 def run(arguments: argparse.Namespace) -> int:
     """Runs `pgmo export`."""
     from pgmo.cli.source import read_profile_or_plan
-    from pgmo.cli.targets import check_targets, next_to, refuse_our_suffix
+    from pgmo.cli.targets import check_targets, refuse_our_suffix
     from pgmo.cli.terminal.output import print_json, print_note, print_wrote
     from pgmo.files.replacement import replace_file
 
     to = arguments.format
+    if to == "profile":
+        return _write_profiles(arguments)
+    if arguments.device is not None or arguments.whole or arguments.iteration is not None:
+        raise OptionError(
+            f"--device, --whole and --iteration are for --to profile, not for --to {to}"
+        )
     if to != "minimalloc" and (arguments.alignment is not None or arguments.stream is not None):
         raise OptionError(f"--alignment and --stream are for --to minimalloc, not for --to {to}")
     if arguments.stream is not None:
@@ -91,7 +122,7 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.json and arguments.output == "-":
         raise OptionError("the blocks and --json cannot both go to stdout; name a file with -o")
     path = Path(arguments.file)
-    target = Path(arguments.output or next_to(arguments.file, _SUFFIXES[to]))
+    target = _target(arguments)
     if arguments.output != "-":
         refuse_our_suffix(target, f"what --to {to} writes", _SUFFIXES[to])
     source = read_profile_or_plan(path)
@@ -112,6 +143,61 @@ def run(arguments: argparse.Namespace) -> int:
         print_note(f"Note: {note}")
     if arguments.output != "-":
         print_wrote([target], _next(to, path, target))
+    return 0
+
+
+def _target(arguments: argparse.Namespace) -> Path:
+    """The file to write; a.csv.gz gives a.pgmoprof."""
+    from pgmo.cli.targets import next_to
+
+    if arguments.output:
+        return Path(arguments.output)
+    source = arguments.file
+    unpacked = next_to(source, "") if source.endswith(".gz") else source
+    return next_to(unpacked, _SUFFIXES[arguments.format])
+
+
+def _write_profiles(arguments: argparse.Namespace) -> int:
+    from pgmo.cli.source import import_profiles
+    from pgmo.cli.targets import check_suffix, check_targets
+    from pgmo.cli.terminal.output import as_command, print_json, print_note, print_wrote
+    from pgmo.report.findings.moment import find_moment
+
+    if arguments.alignment is not None or arguments.stream is not None:
+        raise OptionError("--alignment and --stream are for --to minimalloc, not for --to profile")
+    if arguments.device is not None:
+        check_number("--device", arguments.device, -1, 2**31 - 1)
+    source, target = Path(arguments.file), _target(arguments)
+    check_suffix(target, ".pgmoprof")
+    profiles = import_profiles(
+        source,
+        device=arguments.device,
+        whole=arguments.whole,
+        iteration=arguments.iteration,
+    )
+    targets = [target]
+    if len(profiles) > 1:
+        devices = [one.trace.device for one in profiles if one.trace is not None]
+        targets = [target.with_suffix(f".{device}{target.suffix}") for device in devices]
+    check_targets(targets, force=arguments.force, sources=[source])
+    told = []
+    for path, profile in zip(targets, profiles, strict=True):
+        profile.save(path)
+        notes = dict(profile.meta.notes)
+        told.append(
+            {"file": str(path), "device": profile.meta.device, "blocks": len(profile), **notes}
+        )
+        for name, text in notes.items():
+            if name not in ("source", "events"):
+                print_note(f"Note: {name}: {text}")
+    if arguments.json:
+        print_json({"source": str(source), "profiles": told})
+    moment = find_moment(profiles[0])
+    if moment is not None:
+        print_note(moment.sentences())
+        print_wrote(targets, as_command("pgmo stats", targets[0], "--by", "file"))
+    else:
+        print_wrote(targets, as_command("pgmo plan", targets[0]))
     return 0
 
 

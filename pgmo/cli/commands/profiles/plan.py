@@ -1,9 +1,10 @@
 """Compute where every block of a profile goes, and save the plan.
 
-Reads a .pgmoprof file, or a CSV file with the header id,lower,upper,size (half-open lifetimes,
-bytes; other columns are ignored, but for `alignment`). A profile's plan is written next to it as
-.pgmoplan, or where -o says. For a CSV file nothing is written without -o, which takes a .pgmoplan,
-or a .csv for the same table with a column `offset`. Ctrl-C ends the search with the best so far.
+Reads a profile, a recording of another tool, or a CSV file with the header id,lower,upper,size
+(half-open lifetimes, bytes; other columns are ignored, but for `alignment`). A profile's plan is
+written next to it as .pgmoplan, or where -o says. For a CSV file nothing is written without -o,
+which takes a .pgmoplan, or a .csv for the same table with a column `offset`. Ctrl-C ends the search
+with the best so far.
 """
 
 import argparse
@@ -21,12 +22,11 @@ if TYPE_CHECKING:
     from pgmo.profiler.profile import Profile
 
 _CSV = ".csv"
-_OURS = (".pgmoprof", ".pgmoplan")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Adds the options of `pgmo plan`."""
-    parser.add_argument("file", metavar="FILE", help="a .pgmoprof file, or a CSV of blocks")
+    parser.add_argument("file", metavar="FILE", help="a profile, snapshot, log, or CSV of blocks")
     parser.add_argument(
         "-o",
         "--output",
@@ -117,11 +117,11 @@ def _next(source: Path, target: Path, *, is_profile: bool) -> str | None:
 
 
 def _read(source: Path) -> "tuple[BlockTable | None, Profile | Problem]":
+    from pgmo.cli.source import is_table, read_profile
     from pgmo.packing.csv_file import read_csv
-    from pgmo.profiler.profile import Profile
 
-    if not _is_csv(source):
-        return None, _with_history(source, Profile.load(source))
+    if not is_table(source):
+        return None, _with_history(source, read_profile(source))
     table = read_csv(source)
     return table, table.problem
 
@@ -139,21 +139,6 @@ def _with_history(source: Path, profile: "Profile") -> "Profile":
     if moment is None:
         return profile
     raise FileError(f"{source}: there is nothing to plan. {moment.sentences()}")
-
-
-def _is_csv(source: Path) -> bool:
-    """By its name; files of other names are told by how they begin."""
-    if source.suffix.lower() == _CSV:
-        return True
-    if source.suffix in _OURS:
-        return False
-    try:
-        if not source.is_file():
-            return False
-        with open(source, "rb") as file:
-            return not file.read(4).startswith(b"PK")
-    except (OSError, ValueError):
-        return False  # the reader of profiles says why
 
 
 def _target(source: Path, is_profile: bool, arguments: argparse.Namespace) -> Path | None:

@@ -11,9 +11,10 @@ who holds the peaks, and what has changed, by module and by operator.
 import argparse
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from pgmo.errors import FileError, OptionError, PgmoError
+from pgmo.cli.source import read_profile
+from pgmo.errors import OptionError, PgmoError
 
 if TYPE_CHECKING:
     from pgmo.packing.plan import Plan
@@ -25,9 +26,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--against",
         metavar="BASE",
-        help="another .pgmoprof file: one page with both, and what has changed since",
+        help="another profile: one page with both, and what has changed since",
     )
-    parser.add_argument("profile", metavar="PROFILE", help="a .pgmoprof file")
+    parser.add_argument("profile", metavar="PROFILE", help="a profile, snapshot, log or table")
     parser.add_argument(
         "--plan", metavar="PLAN", help="its .pgmoplan file (default: the one next to it)"
     )
@@ -44,97 +45,76 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Runs `pgmo report`."""
-    from pgmo.cli.targets import check_targets, next_to, refuse_our_suffix
+    from pgmo.cli.targets import check_targets, refuse_our_suffix
     from pgmo.cli.terminal.output import as_command, print_json, print_wrote
-    from pgmo.packing.plan import Plan
-    from pgmo.report.page.html import render, write_report
+    from pgmo.files.replacement import replace_file
 
-    if arguments.against is not None:
-        return _against(arguments)
-    source = Path(arguments.profile)
-    target = Path(arguments.output or next_to(arguments.profile, ".html"))
+    if arguments.against == "":
+        raise OptionError("--against is empty; name a profile")
+    if arguments.against and arguments.plan:
+        raise OptionError("--against shows no plans; leave --plan out")
+    target = _target(arguments)
     refuse_our_suffix(target, "a report", ".html")
     to_stdout = arguments.output == "-"
     if to_stdout and arguments.json:
         raise OptionError("the page and its --json cannot both go to stdout; name a file with -o")
-    profile = _load(source)
+    sources = [path for path in (arguments.profile, arguments.against, arguments.plan) if path]
+    profile = read_profile(Path(arguments.profile))
+    base = read_profile(Path(arguments.against)) if arguments.against else None
     if not to_stdout:
-        sources = [path for path in (source, arguments.plan) if path]
         check_targets([target], force=arguments.force, sources=sources)
-    plan = Plan.load(arguments.plan) if arguments.plan else _plan_beside(source, profile)
-    title = arguments.title or profile.meta.model or source.stem
+    if base is None:
+        text, fields = _page(arguments, profile)
+    else:
+        text, fields = _page_of_two(arguments, profile, base)
+    page = text.encode(errors="replace")  # a name of a file that is no UTF-8
     if to_stdout:
-        page = render(profile, plan, title=title).encode(errors="replace")
         sys.stdout.write(page.decode())
         return 0
-    write_report(profile, target, plan=plan, title=title)
+    replace_file(target, page)
     if arguments.json:
-        print_json(
-            {
-                "file": str(target),
-                "bytes": target.stat().st_size,
-                "blocks": len(profile),
-                "max_load": profile.max_load(),
-                "arena": None if plan is None else plan.arena,
-            }
-        )
+        print_json({"file": str(target), "bytes": len(page), **fields})
     opener = "open" if sys.platform == "darwin" else "xdg-open"
     print_wrote([target], as_command(opener, target))
     return 0
 
 
-def _against(arguments: argparse.Namespace) -> int:
-    """Two profiles in one page."""
-    from pgmo.cli.targets import check_targets, next_to, refuse_our_suffix
-    from pgmo.cli.terminal.output import as_command, print_json, print_wrote
+def _target(arguments: argparse.Namespace) -> Path:
+    from pgmo.cli.targets import next_to
+
+    usual = next_to(arguments.profile, ".html")
+    if arguments.against:
+        usual = usual.with_name(f"{usual.stem}-against-{Path(arguments.against).stem}.html")
+    return Path(arguments.output or usual)
+
+
+def _page(arguments: argparse.Namespace, profile: "Profile") -> tuple[str, dict[str, Any]]:
+    """The page of one profile, and what `--json` says of it."""
+    from pgmo.packing.plan import Plan
+    from pgmo.report.page.html import render
+
+    source = Path(arguments.profile)
+    plan = Plan.load(arguments.plan) if arguments.plan else _plan_beside(source, profile)
+    title = arguments.title or profile.meta.model or source.stem
+    fields = {
+        "blocks": len(profile),
+        "max_load": profile.max_load(),
+        "arena": None if plan is None else plan.arena,
+    }
+    return render(profile, plan, title=title), fields
+
+
+def _page_of_two(
+    arguments: argparse.Namespace, profile: "Profile", base: "Profile"
+) -> tuple[str, dict[str, Any]]:
+    """The page of two profiles, and what `--json` says of their difference."""
     from pgmo.report.findings.comparison import compare
-    from pgmo.report.page.beside import beside, write_beside
+    from pgmo.report.page.beside import beside
     from pgmo.report.summary import plain
 
-    if not arguments.against:
-        raise OptionError("--against is empty; name a .pgmoprof file")
-    if arguments.plan:
-        raise OptionError("--against shows no plans; leave --plan out")
-    new, base = Path(arguments.profile), Path(arguments.against)
-    usual = f"{new.stem}-against-{base.stem}.html"
-    target = Path(arguments.output or next_to(arguments.profile, ".html").with_name(usual))
-    refuse_our_suffix(target, "a report", ".html")
-    to_stdout = arguments.output == "-"
-    if to_stdout and arguments.json:
-        raise OptionError("the page and its --json cannot both go to stdout; name a file with -o")
-    after, before = _load(new), _load(base)
-    names = (str(base), arguments.title or str(new))
-    if to_stdout:
-        sys.stdout.write(beside(before, after, names).encode(errors="replace").decode())
-        return 0
-    check_targets([target], force=arguments.force, sources=[new, base])
-    write_beside(before, after, target, names=names)
-    if arguments.json:
-        told = plain(compare(before, after))
-        print_json({"file": str(target), "bytes": target.stat().st_size, **told})
-    opener = "open" if sys.platform == "darwin" else "xdg-open"
-    print_wrote([target], as_command(opener, target))
-    return 0
-
-
-def _load(source: Path) -> "Profile":
-    from pgmo.cli.terminal.output import as_command
-    from pgmo.profiler.profile import Profile
-
-    try:
-        return Profile.load(source)
-    except FileError as error:
-        if source.suffix == ".pgmoprof" or not source.is_file():
-            raise
-        if source.suffix == ".pgmoplan":
-            raise FileError(
-                f"{source} is a plan, which knows no origins: give the profile that it was made of "
-                f"and `{as_command('--plan', source)}`"
-            ) from error
-        raise FileError(
-            f"{source} is not a profile; make one of a recording with "
-            f"`{as_command('pgmo import', source)}`"
-        ) from error
+    names = (arguments.against, arguments.title or arguments.profile)
+    fields = plain(compare(base, profile)) if arguments.json else {}
+    return beside(base, profile, names), fields
 
 
 def _plan_beside(source: Path, profile: "Profile") -> "Plan | None":

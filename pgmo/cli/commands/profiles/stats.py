@@ -1,16 +1,23 @@
 """Show the blocks, the max load and the peak of a profile or plan.
 
 Of a profile it says who holds memory at the peak, of a plan how far its arena is above the max
-load. The kind of file is known by its suffix, .pgmoprof or .pgmoplan.
+load. FILE may also be a memory snapshot of PyTorch's, a log or a table.
 
 With --blocks, the largest blocks of a profile one by one. With --by, their sums by module,
 operator, phase, file, stream or size class. --at-peak keeps those that are alive when most memory
 is; the sums then add up to the max load exactly.
+
+With --leaks, blocks that accumulate, and where they come from: best of a recording of several
+iterations; of one steady iteration it shows what that never frees. Of several profiles of one
+program, in the order of time, it shows what grows from each to the next. With --check, the exit
+code is 3 when there are leaks.
 """
 
 import argparse
 from pathlib import Path
+from typing import Any
 
+from pgmo.cli.exit_codes import CHECK_FAILED
 from pgmo.cli.option_values import check_number
 from pgmo.cli.terminal.block_list import KINDS, show_blocks
 from pgmo.errors import OptionError
@@ -18,18 +25,65 @@ from pgmo.errors import OptionError
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Adds the options of `pgmo stats`."""
-    parser.add_argument("file", metavar="FILE", help="a .pgmoprof or .pgmoplan file")
+    parser.add_argument(
+        "files",
+        metavar="FILE",
+        nargs="+",
+        help="a profile, plan, snapshot, log or table; several with --leaks",
+    )
     parser.add_argument("--blocks", action="store_true", help="list the blocks of a profile")
     parser.add_argument("--by", choices=KINDS, help="sum blocks instead of listing them")
     parser.add_argument("--at-peak", action="store_true", help="only blocks alive at the peak")
     parser.add_argument(
         "--top", type=int, default=10, metavar="N", help="rows in each list (default: 10)"
     )
+    parser.add_argument("--leaks", action="store_true", help="blocks that accumulate")
+    parser.add_argument(
+        "--memory",
+        metavar="SIZE",
+        help="of the device, such as 24GiB: --leaks says how long it lasts",
+    )
+    parser.add_argument(
+        "--check", action="store_true", help="with --leaks: exit with 3 when there are any"
+    )
     parser.add_argument("--json", action="store_true", help="print one object, no tables")
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Runs `pgmo stats`."""
+    check_number("--top", arguments.top, 1)
+    if arguments.leaks:
+        return _leaks(arguments)
+    if arguments.check or arguments.memory is not None or len(arguments.files) > 1:
+        raise OptionError("--check, --memory and several files go with --leaks")
+    path = Path(arguments.files[0])
+    if arguments.blocks or arguments.by or arguments.at_peak:
+        if path.suffix == ".pgmoplan":
+            raise OptionError("--blocks, --by and --at-peak are for profiles (.pgmoprof)")
+        show_blocks(
+            path,
+            at_peak=arguments.at_peak,
+            by=arguments.by,
+            top=arguments.top,
+            as_json=arguments.json,
+        )
+        return 0
+    _show_summary(path, arguments)
+    return 0
+
+
+def _leaks(arguments: argparse.Namespace) -> int:
+    from pgmo.cli.terminal.leak_view import show_leaks
+    from pgmo.units import parse_bytes
+
+    if arguments.blocks or arguments.by or arguments.at_peak:
+        raise OptionError("--leaks lists what accumulates; leave --blocks, --by and --at-peak out")
+    memory = None if arguments.memory is None else parse_bytes(arguments.memory)
+    leaks = show_leaks(arguments.files, memory, as_json=arguments.json)
+    return CHECK_FAILED if arguments.check and leaks else 0
+
+
+def _show_summary(path: Path, arguments: argparse.Namespace) -> None:
     from pgmo.cli.source import read_profile_or_plan
     from pgmo.cli.terminal.describe import (
         describe_plan,
@@ -42,19 +96,7 @@ def run(arguments: argparse.Namespace) -> int:
     from pgmo.cli.terminal.output import as_command, console, print_json, print_text, print_wrote
     from pgmo.packing.plan import Plan
 
-    check_number("--top", arguments.top, 1)
-    path = Path(arguments.file)
-    if arguments.blocks or arguments.by or arguments.at_peak:
-        if path.suffix == ".pgmoplan":
-            raise OptionError("--blocks, --by and --at-peak are for profiles (.pgmoprof)")
-        show_blocks(
-            path,
-            at_peak=arguments.at_peak,
-            by=arguments.by,
-            top=arguments.top,
-            as_json=arguments.json,
-        )
-        return 0
+    fields: dict[str, Any]
     source = read_profile_or_plan(path)
     if isinstance(source, Plan):
         fields = describe_plan(source)
@@ -64,7 +106,7 @@ def run(arguments: argparse.Namespace) -> int:
         lines = profile_lines(fields)
     if arguments.json:
         print_json({"file": str(path), **fields})
-        return 0
+        return
     out = console()
     print_text(out, "\n".join(lines))
     if "peak" in fields:
@@ -72,4 +114,3 @@ def run(arguments: argparse.Namespace) -> int:
         for line in hint_lines(fields):
             print_text(out, line)
         print_wrote([], as_command("pgmo report", path))
-    return 0

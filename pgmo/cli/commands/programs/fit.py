@@ -62,9 +62,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="SECONDS@CARD",
         help='an optimizer step that you have timed, as in "0.41@RTX 3090"',
     )
-    parser.add_argument(
-        "--unproved", action="store_true", help="leave out the rehearsals at the answers"
-    )
     parser.add_argument("--report", metavar="FILE", help="write a page for whoever decides")
     parser.add_argument(
         "--python", metavar="PATH", help="a Python with a CUDA build of torch, if this has none"
@@ -74,9 +71,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="DIR",
         help="an environment with a CUDA build of torch, which is made unless it is there "
         "(several gigabytes); other packages are those of this environment",
-    )
-    parser.add_argument(
-        "--timeout", type=float, default=900.0, help="seconds for each rehearsal (default: 900)"
     )
     parser.add_argument("--json", action="store_true", help="print one object, no tables")
     parser.add_argument("-f", "--force", action="store_true", help="overwrite what is there")
@@ -186,7 +180,7 @@ def _check_numbers(arguments: argparse.Namespace) -> None:
         number = getattr(arguments, name)
         if number is not None:
             check_number(f"--{name.replace('_', '-')}", number, 1)
-    for name in ("samples", "steps", "timeout"):
+    for name in ("samples", "steps"):
         number = getattr(arguments, name)
         if number is not None and not 0 < number < float("inf"):
             raise OptionError(f"--{name} is {number}; give a number above 0")
@@ -209,7 +203,6 @@ def _job(arguments: argparse.Namespace) -> "Job":
         ("-m", *command) if arguments.is_module else tuple(command),
         vary=arguments.vary,
         python=arguments.python,
-        timeout=arguments.timeout,
     )
 
 
@@ -243,5 +236,4 @@ def _question(arguments: argparse.Namespace) -> "Question":
         steps=arguments.steps,
         samples=arguments.samples,
         measured=measured,
-        prove=not arguments.unproved,
     )

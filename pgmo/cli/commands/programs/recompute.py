@@ -10,7 +10,6 @@ written as a .pgmoprof file, in which recomputed blocks have the phase "recomput
 import argparse
 import json
 import sys
-from collections.abc import Iterator
 from contextlib import nullcontext, redirect_stdout
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -33,24 +32,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         default="min",
         help="bytes, such as 8GiB; a share of the peak without recomputation, such as 0.5 or 50%%; "
         "or min (default), the least peak that is found",
-    )
-    parser.add_argument(
-        "--counts",
-        choices=("step", "all"),
-        default="step",
-        help="what the budget is for: what a step allocates (default), or parameters, buffers and "
-        "inputs, too",
-    )
-    parser.add_argument(
-        "--costs",
-        choices=("model", "measured"),
-        default="model",
-        help="an operator's time: from its arithmetic and traffic (default), or measured here",
-    )
-    parser.add_argument(
-        "--planner",
-        default="search",
-        help="search (default), min-cut, chen or kusumoto",
     )
     parser.add_argument(
         "--offload",
@@ -112,27 +93,12 @@ def run(arguments: argparse.Namespace) -> int:
     if target is not None:
         print_wrote([*pictures, target], as_command("pgmo report", target))
     else:
-        again = [*_choices(arguments), "-o", "step.pgmoprof"]
+        again = ["--budget", arguments.budget]
+        if arguments.offload is not None:
+            again += ["--offload", arguments.offload]
+        again += ["-o", "step.pgmoprof"]
         print_wrote(pictures, as_command("pgmo recompute", arguments.factory, *again))
     return 0
-
-
-_DEFAULTS = {
-    "budget": None,
-    "counts": "step",
-    "costs": "model",
-    "planner": "search",
-    "offload": None,
-}
-"""Options that decide what is planned; without a default, the one that is always said."""
-
-
-def _choices(arguments: argparse.Namespace) -> Iterator[str]:
-    """The words that lead to the same plan."""
-    for name, default in _DEFAULTS.items():
-        value = getattr(arguments, name)
-        if value != default:
-            yield from (f"--{name}", value)
 
 
 def _plan(arguments: argparse.Namespace) -> "RecomputePlan":
@@ -141,15 +107,8 @@ def _plan(arguments: argparse.Namespace) -> "RecomputePlan":
     model, inputs = call_factory(arguments.factory)
     from pgmo.recompute.apply import recompute
 
-    return recompute(
-        model,
-        inputs,
-        _budget(arguments.budget),
-        counts=arguments.counts,
-        costs=arguments.costs,
-        planner=arguments.planner,
-        offload=_link(arguments.offload),
-    )[1]
+    budget, link = _budget(arguments.budget), _link(arguments.offload)
+    return recompute(model, inputs, budget, offload=link)[1]
 
 
 def _budget(text: str) -> float | str:
@@ -183,14 +142,11 @@ def _call(plan: "RecomputePlan", arguments: argparse.Namespace) -> str:
     """What a program says for the same."""
     from pgmo.units import format_bytes
 
-    counts, link = arguments.counts, _link(arguments.offload)
-    size = plan.peak + (plan.resident if counts == "all" else 0)
-    options = f', counts="{counts}"' if counts == "all" else ""
-    if link is not None:
-        options += f", offload={json.dumps(link)}"
+    link = _link(arguments.offload)
+    options = "" if link is None else f", offload={json.dumps(link)}"
     return (
-        f"In the program: model, plan = pgmo.recompute(model, inputs, budget={size}{options})"
-        f"  # {format_bytes(size)}"
+        f"In the program: model, plan = pgmo.recompute(model, inputs, budget={plan.peak}{options})"
+        f"  # {format_bytes(plan.peak)}"
     )
 
 

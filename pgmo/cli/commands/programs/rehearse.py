@@ -36,9 +36,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     _add_card(parser)
     parser.set_defaults(world=1)
     parser.add_argument(
-        "--devices", type=int, default=1, metavar="N", help="cards that it finds (default: 1)"
-    )
-    parser.add_argument(
         "--rank", type=int, default=0, metavar="N", help="which of them (default: 0)"
     )
     parser.add_argument(
@@ -51,9 +48,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         default=str(_ITERATIONS),
         metavar="N",
         help=f"stop after so many steps of the optimizers, or all (default: {_ITERATIONS})",
-    )
-    parser.add_argument(
-        "--timeout", type=float, metavar="SECONDS", help="give up after so long (default: never)"
     )
     parser.add_argument(
         "--save", metavar="DIR", help="where the profile and the plan are saved, for the real run"
@@ -100,21 +94,17 @@ def run(arguments: argparse.Namespace) -> int:
     take_options(arguments, _add_card)
     if arguments.card is None:
         raise OptionError("on which card? Add --card, as in --card 'RTX 4090' or --card 16GiB")
-    for name, least in (("devices", 1), ("world", 1), ("rank", 0)):
+    for name, least in (("world", 1), ("rank", 0)):
         check_number(f"--{name}", getattr(arguments, name), least, _MOST)
-    if arguments.timeout is not None and not 0 < arguments.timeout < float("inf"):
-        raise OptionError(f"--timeout is {arguments.timeout}; give a number of seconds above 0")
     card = find(arguments.card)
     _check_files(arguments)
     answer = rehearse(
         words(arguments.script, arguments.is_module, arguments.arguments),
         card=card,
-        devices=arguments.devices,
         world=arguments.world,
         ranks=(arguments.rank,),
         way=arguments.way,
         iterations=_iterations(arguments.iterations),
-        timeout=arguments.timeout,
         save=_path(arguments.save),
         plan=_path(arguments.plan),
         snapshot=_path(arguments.snapshot),

@@ -128,7 +128,6 @@ def run(arguments: argparse.Namespace) -> int:
     from pgmo.runner.early_pages import serve_from_the_start
     from pgmo.runner.program import Program
     from pgmo.runner.ranks import of_rank, rank
-    from pgmo.runner.status import StatusFile
     from pgmo.runner.supervision import RunOptions, Supervision
     from pgmo.runner.watcher import Watcher
 
@@ -167,13 +166,8 @@ def run(arguments: argparse.Namespace) -> int:
         if rank() is None:
             check_targets(outputs, force=arguments.force, sources=script)
     live = arguments.live and (rank() or 0) == 0
-    with RunLine(quiet=quiet, live=live) as line, StatusFile(program.target) as status:
-
-        def tell(supervision: Supervision) -> None:
-            line.update(supervision)
-            status.update(supervision)
-
-        supervision = Supervision(options, tell)
+    with RunLine(quiet=quiet, live=live) as line:
+        supervision = Supervision(options, line.update)
         own = program.target if program.is_module else program.name
         step_on = None
         if options.step_on is not None:

@@ -3,19 +3,20 @@
 With a command, runs it with PGMO_SHARE set, so that each pgmo session in it, of whatever process,
 takes turns with all others that have the same broker. Without one, serves as the broker of your
 programs until Ctrl-C; those find it by PGMO_SHARE. `pgmo run --share` starts one by itself where
-there is none. Programs go on alone when it ends.
+there is none. Programs go on alone when it ends. --status shows who has each card and who waits.
 
     pgmo share -- sh -c "pgmo run a.py & pgmo run b.py & wait"
     pgmo share --log share.log
 """
 
 import argparse
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from pgmo.errors import OptionError
 
 if TYPE_CHECKING:
     import subprocess
+    from collections.abc import Iterator
     from pathlib import Path
 
     from pgmo.share.schedule import Rules
@@ -56,9 +57,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--linger", metavar="S", type=float, help="end when nobody has used it for so long"
     )
+    parser.add_argument(
+        "--status", action="store_true", help="show the cards of the broker that runs, and end"
+    )
     parser.add_argument("--check", nargs="?", const="", help=argparse.SUPPRESS)  # removed
     parser.add_argument("-q", "--quiet", action="store_true", help="say nothing")
-    parser.add_argument("--json", action="store_true", help=argparse.SUPPRESS)  # went with --check
+    parser.add_argument("--json", action="store_true", help="with --status: one object, no text")
     parser.add_argument("words", metavar="COMMAND", nargs=argparse.REMAINDER, help="what to run")
 
 
@@ -68,13 +72,14 @@ def run(arguments: argparse.Namespace) -> int:
 
     from pgmo.share.address import default_address
 
-    if arguments.check is not None or arguments.json:
+    if arguments.check is not None:
         raise OptionError(
-            "--check and its --json were removed; the file of --log has a JSON object a line, "
-            "which jq reads"
+            "--check was removed; the file of --log has a JSON object a line, which jq reads"
         )
     rules = _rules(arguments)
     address = Path(arguments.socket).absolute() if arguments.socket else default_address()
+    if arguments.status:
+        return _show_status(address, as_json=arguments.json)
     log = Path(arguments.log) if arguments.log else None
     words = arguments.words[1:] if arguments.words[:1] == ["--"] else arguments.words
     _check_together(arguments, bool(words))
@@ -83,7 +88,48 @@ def run(arguments: argparse.Namespace) -> int:
     return _serve(address, rules, log, arguments.linger, quiet=arguments.quiet)
 
 
+def _show_status(address: "Path", *, as_json: bool) -> int:
+    """Print the cards of a broker, and the processes that share each.
+
+    Raises:
+        ShareError: when no broker answers.
+    """
+    from pgmo.cli.terminal.output import print_json
+    from pgmo.errors import ShareError
+    from pgmo.share.meeting import status
+
+    try:
+        cards = status(address)["cards"]
+    except OSError as error:
+        raise ShareError(f"no broker answers at {address}: {error}") from error
+    if as_json:
+        print_json({"cards": cards})
+    else:
+        print(
+            "\n".join(line for card in cards for line in _card_lines(card)) or "no card is shared"
+        )
+    return 0
+
+
+def _card_lines(card: "dict[str, Any]") -> "Iterator[str]":
+    from pgmo.units import format_bytes
+
+    state = "turns one by one" if card["crowded"] else "room for everybody"
+    yield f"card {card['card']!a}, {format_bytes(card['total'])}, {state}"
+    whole = sum(one["used"] for one in card["members"]) or 1.0
+    for one in card["members"]:
+        since = "" if one["since"] is None else f" for {one['since']:.1f} s"
+        need = "" if one["need"] is None else f", needs {format_bytes(one['need'])} in a turn"
+        yield (
+            f"  {one['name']!a}  pid {one['pid']}, {one['state']}{since}, "
+            f"{one['used'] / whole:.1%} of the time, {one['turns']} turns, "
+            f"priority {one['priority']}, has {format_bytes(one['held'])}{need}"
+        )
+
+
 def _check_together(arguments: argparse.Namespace, has_command: bool) -> None:
+    if arguments.json:
+        raise OptionError("--json goes with --status")
     if has_command and arguments.linger is not None:
         raise OptionError("--linger is for a broker alone: beside a command it ends with that")
     if not has_command and arguments.priority:

@@ -2,7 +2,7 @@ import io
 
 from rich.console import Console
 
-from pgmo.cli.terminal import live
+from pgmo.cli.terminal import incumbents
 from pgmo.cli.terminal.incumbents import IncumbentLine
 from pgmo.packing.solving.result import Incumbent
 
@@ -12,8 +12,8 @@ EVENT = Incumbent(0.5, arena=3 << 20, bound=2 << 20, solver="search")
 def test_a_terminal_sees_arena_bound_and_gap(monkeypatch):
     screen = io.StringIO()
     terminal = Console(file=screen, force_terminal=True, width=100, color_system=None)
-    monkeypatch.setattr(live, "console", lambda stderr: terminal)
-    monkeypatch.setattr(live, "watched", lambda: True)
+    monkeypatch.setattr(incumbents, "console", lambda stderr: terminal)
+    monkeypatch.setattr(incumbents, "watched", lambda: True)
     with IncumbentLine() as line:
         line.show(EVENT)
     assert "arena 3.00 MiB, bound 2.00 MiB, 50.00% above it, by search" in screen.getvalue()

@@ -21,7 +21,7 @@ def saved(tmp_path):
 
 def test_a_leak_with_its_origin_and_how_long_memory_lasts(saved, capsys):
     path = saved("leaky.pgmoprof", iterations=12, keep_losses_every=1)
-    assert main(["leaks", path, "--memory", "1MiB"]) == 0
+    assert main(["stats", "--leaks", path, "--memory", "1MiB"]) == 0
     said = capsys.readouterr()
     assert "4 B more in each iteration" in said.out
     assert "train.py:12 in step, aten.nll_loss (forward)" in said.out
@@ -30,7 +30,9 @@ def test_a_leak_with_its_origin_and_how_long_memory_lasts(saved, capsys):
 
 
 def test_lines_in_a_pipe_are_not_cut(saved, capsys):
-    assert main(["leaks", saved("leaky.pgmoprof", iterations=12, keep_losses_every=1)]) == 0
+    assert (
+        main(["stats", "--leaks", saved("leaky.pgmoprof", iterations=12, keep_losses_every=1)]) == 0
+    )
     (line,) = [one for one in capsys.readouterr().out.splitlines() if "certain" in one]
     assert len(line) > 120
     assert line.endswith("each as many bytes")
@@ -39,9 +41,9 @@ def test_lines_in_a_pipe_are_not_cut(saved, capsys):
 def test_check_is_an_exit_code(saved, capsys):
     leaky = saved("leaky.pgmoprof", iterations=12, keep_losses_every=1)
     clean = saved("clean.pgmoprof", iterations=12)
-    assert main(["leaks", leaky, "--check"]) == 3
-    assert main(["leaks", leaky, "--check", "--json"]) == 3
-    assert main(["leaks", clean, "--check"]) == 0
+    assert main(["stats", "--leaks", leaky, "--check"]) == 3
+    assert main(["stats", "--leaks", leaky, "--check", "--json"]) == 3
+    assert main(["stats", "--leaks", clean, "--check"]) == 0
     assert capsys.readouterr().out.endswith(
         "leaks       none (12 iterations of the trace, the first and the last 2 not counted)\n"
     )
@@ -49,7 +51,7 @@ def test_check_is_an_exit_code(saved, capsys):
 
 def test_json_has_growth_and_what_is_left(saved, capsys):
     path = saved("leaky.pgmoprof", iterations=12, keep_activations=True)
-    assert main(["leaks", path, "--json", "--memory", "100000"]) == 0
+    assert main(["stats", "--leaks", path, "--json", "--memory", "100000"]) == 0
     fields = json.loads(capsys.readouterr().out)
     assert (fields["growth"], fields["judged"], fields["per"]) == (2048.0, True, "iteration")
     assert fields["found"][0]["tag"]["op"] == "aten.mm"
@@ -60,12 +62,20 @@ def test_several_profiles(saved, capsys):
     paths = [
         saved(f"{count}.pgmoprof", iterations=count, keep_losses_every=1) for count in (5, 7, 9)
     ]
-    assert main(["leaks", *paths, "--json"]) == 0
+    assert main(["stats", "--leaks", *paths, "--json"]) == 0
     fields = json.loads(capsys.readouterr().out)
     assert (fields["per"], fields["growth"], len(fields["found"])) == ("profile", 8.0, 1)
     assert fields["files"] == paths
 
 
 def test_a_size_that_is_none_is_refused(saved, capsys):
-    assert main(["leaks", saved("a.pgmoprof", iterations=5), "--memory", "lots"]) == 2
+    assert main(["stats", "--leaks", saved("a.pgmoprof", iterations=5), "--memory", "lots"]) == 2
     assert "cannot read 'lots' as a size" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    "options", [["--check"], ["--memory", "1GiB"], ["other.pgmoprof"], ["--leaks", "--blocks"]]
+)
+def test_options_that_would_do_nothing_are_refused(saved, capsys, options):
+    assert main(["stats", saved("a.pgmoprof", iterations=5), *options]) == 2
+    assert "--leaks" in capsys.readouterr().err

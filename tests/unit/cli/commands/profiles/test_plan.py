@@ -124,7 +124,7 @@ def test_a_plan_never_replaces_its_own_profile(source, tmp_path, capsys):
     assert replaced in failure([source, "-o", link, "-f"], capsys, 2)
     assert "neither .pgmoplan nor .csv" in failure([source, "-o", source, "-f"], capsys, 2)
     misnamed = source.rename(tmp_path / "misnamed.pgmoplan")
-    assert f"{misnamed}, which is read" in failure([misnamed, "-f"], capsys, 2)
+    assert f"{misnamed} is a plan, which" in failure([misnamed, "-f"], capsys, 1)
     assert len(Profile.load(misnamed)) == 2
 
 

@@ -1,5 +1,6 @@
 """`pgmo share -- COMMAND` where a broker listens already."""
 
+import json
 import threading
 
 import pytest
@@ -28,6 +29,18 @@ def test_the_command_runs_under_the_broker_that_is_there(share):
 def test_a_command_that_is_not_there_is_an_error_of_the_line(share, capsys):
     assert share("--", "no-such-command") == 2
     assert "no-such-command cannot be run" in capsys.readouterr().err
+
+
+def test_the_status_names_cards_and_processes(share, capsys):
+    assert share("--status") == 0
+    assert capsys.readouterr().out == "no card is shared\n"
+    assert share("--status", "--json") == 0
+    assert json.loads(capsys.readouterr().out) == {"cards": []}
+
+
+def test_the_status_of_a_broker_that_is_not_there_is_an_error(tmp_path, capsys):
+    assert main(["share", "--socket", str(tmp_path / "none"), "--status"]) == 1
+    assert "no broker answers at" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

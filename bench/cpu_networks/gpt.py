@@ -7,7 +7,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from pgmo.demo.network import Network
+from . import Network
 
 _BATCH = 8
 _VOCABULARY = 1024
@@ -82,15 +82,8 @@ class GPT(nn.Module):
         return logits
 
 
-class GPTDemo(Network):
-    """Predicts the next token of sequences that count upwards in steps of their own.
-
-    Example:
-        >>> network = GPTDemo(seed=0)
-        >>> inputs, targets = network.batch(0, length=100)
-        >>> inputs.shape, targets.shape
-        (torch.Size([8, 100]), torch.Size([8, 100]))
-    """
+class GPTTraining(Network):
+    """Predicts the next token of sequences that count upwards in steps of their own."""
 
     lengths: ClassVar[tuple[int, int] | None] = (64, 160)
 

@@ -4,7 +4,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from pgmo.demo.network import Network
+from . import Network
 
 _BATCH = 8
 _IMAGE = 128
@@ -50,15 +50,8 @@ class UNet(nn.Module):
         return mask
 
 
-class UNetDemo(Network):
-    """Finds bright discs in noisy images.
-
-    Example:
-        >>> network = UNetDemo(seed=0)
-        >>> images, masks = network.batch(0)
-        >>> images.shape == masks.shape
-        True
-    """
+class UNetTraining(Network):
+    """Finds bright discs in noisy images."""
 
     def __init__(self, seed: int) -> None:
         self.seed = seed

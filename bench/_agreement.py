@@ -9,7 +9,6 @@ class Agreement(StrEnum):
 
     IDENTICAL = "identical"
     PLAIN_VARIES = "plain PyTorch does not repeat itself here"
-    THREADS_VARY = "identical on one thread only"
     DIFFERENT = "different"
 
 
@@ -25,14 +24,6 @@ def agreement(
 
     Returns:
         `IDENTICAL`, `PLAIN_VARIES` or `DIFFERENT`.
-
-    Example:
-        >>> agreement(1, [1, 1], repeat_plain=lambda: 2)
-        <Agreement.IDENTICAL: 'identical'>
-        >>> agreement(1, [1, 2], repeat_plain=lambda: 3)
-        <Agreement.PLAIN_VARIES: 'plain PyTorch does not repeat itself here'>
-        >>> agreement(1, [1, 2], repeat_plain=lambda: 1)
-        <Agreement.DIFFERENT: 'different'>
     """
     if all(other == plain for other in others):
         return Agreement.IDENTICAL

@@ -4,7 +4,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from pgmo.demo.network import Network
+from . import Network
 
 _CLASSES = 10
 _BATCH = 32
@@ -58,15 +58,8 @@ class ResNet(nn.Module):
         return scores
 
 
-class ResNetDemo(Network):
-    """Classifies noisy images of ten fixed patterns.
-
-    Example:
-        >>> network = ResNetDemo(seed=0)
-        >>> images, labels = network.batch(0)
-        >>> images.shape, labels.shape
-        (torch.Size([32, 3, 48, 48]), torch.Size([32]))
-    """
+class ResNetTraining(Network):
+    """Classifies noisy images of ten fixed patterns."""
 
     def __init__(self, seed: int) -> None:
         self.seed = seed

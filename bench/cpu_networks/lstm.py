@@ -6,7 +6,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from pgmo.demo.network import Network
+from . import Network
 
 _BATCH = 32
 _VOCABULARY = 2000
@@ -32,15 +32,8 @@ class Seq2Seq(nn.Module):
         return logits
 
 
-class LSTMDemo(Network):
-    """Learns to say a sequence of tokens backwards.
-
-    Example:
-        >>> network = LSTMDemo(seed=0)
-        >>> source, previous, target = network.batch(0, length=20)
-        >>> bool((target == source.flip(1)).all())
-        True
-    """
+class LSTMTraining(Network):
+    """Learns to say a sequence of tokens backwards."""
 
     lengths: ClassVar[tuple[int, int] | None] = (16, 48)
 

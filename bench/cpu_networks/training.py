@@ -1,0 +1,159 @@
+"""Trains one of the networks in a process of its own, so that peak memory is its own, too.
+
+    python -m cpu_networks.training '{"network": "gpt", "mode": "pgmo"}'
+
+The last line on standard output is the outcome as JSON.
+"""
+
+import contextlib
+import hashlib
+import json
+import os
+import resource
+import subprocess
+import sys
+import time
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+STEADY_FROM = 7
+"""First iteration that counts for step times and steady memory: before it a session records."""
+
+ENVIRONMENT = {"OMP_WAIT_POLICY": "PASSIVE", "OMP_DYNAMIC": "FALSE"}
+"""Threads neither spin on a busy machine, nor change in number (tests/README.md)."""
+
+_HERE = Path(__file__).resolve()
+
+
+@dataclass(frozen=True)
+class Job:
+    """One training run.
+
+    Args:
+        network: name of the network.
+        mode: "default" leaves PyTorch's allocator alone, "pgmo" trains in a session.
+        iterations: steps to train.
+        plan: file of a saved plan to begin with, for mode "pgmo".
+        save_as: file under which the plan is saved, for mode "pgmo".
+    """
+
+    network: str
+    mode: str = "default"
+    iterations: int = 20
+    plan: str | None = None
+    save_as: str | None = None
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What was measured.
+
+    Args:
+        seconds: of each step.
+        losses: of each step, as exact hexadecimal floats.
+        digest: SHA-256 (hex) of all final weights and buffers.
+        rss: peak resident memory of the whole process, bytes.
+        rss_steady: the same from `STEADY_FROM` on.
+        faults: page faults of each step.
+        threads: threads that torch used.
+        torch: version of torch.
+        planned: `hit_rate`, `arena` and `max_load` (bytes) in mode "pgmo".
+    """
+
+    seconds: list[float]
+    losses: list[str]
+    digest: str
+    rss: int
+    rss_steady: int
+    faults: list[int]
+    threads: int
+    torch: str
+    planned: dict[str, float] | None = None
+
+    @property
+    def results(self) -> tuple[list[str], str]:
+        """What has to be the same bit for bit: losses and final weights."""
+        return self.losses, self.digest
+
+
+def launch(job: Job, environment: Mapping[str, str] | None = None) -> Outcome:
+    """Runs the job in a fresh process, with these variables besides this process's own."""
+    paths = os.pathsep.join(str(_HERE.parents[up]) for up in (1, 2))
+    done = subprocess.run(
+        [sys.executable, "-m", "cpu_networks.training", json.dumps(asdict(job))],
+        env={**os.environ, **ENVIRONMENT, "PYTHONPATH": paths, **(environment or {})},
+        stdout=subprocess.PIPE,
+        text=True,
+        check=True,
+    )
+    return Outcome(**json.loads(done.stdout.splitlines()[-1]))
+
+
+def run(job: Job) -> Outcome:
+    """Trains as the job says."""
+    import torch
+
+    import pgmo
+
+    from . import create
+
+    # Also for torch's own number: until this call MKL may change it, and round differently.
+    torch.set_num_threads(torch.get_num_threads())
+    network = create(job.network, seed=0)
+    planned = None
+    if job.mode == "default":
+        measured = _train(network, job.iterations, contextlib.nullcontext)
+    else:
+        with pgmo.optimize(plan=job.plan, model_name=job.network) as session:
+            measured = _train(network, job.iterations, session.iteration)
+        plan = session.plan
+        replayed = [one for one in session.history if one.phase == "replay"][1:]
+        hits, requests = (
+            sum(getattr(one, key) for one in replayed) for key in ("hits", "requests")
+        )
+        planned = {"hit_rate": hits / requests, "arena": plan.arena, "max_load": plan.max_load}
+        if job.save_as is not None:
+            plan.save(job.save_as)
+    total = hashlib.sha256()
+    for name, tensor in network.model.state_dict().items():
+        total.update(f"{name} {tensor.dtype} {tuple(tensor.shape)}".encode())
+        total.update(tensor.detach().contiguous().numpy().tobytes())
+    return Outcome(
+        **measured,
+        digest=total.hexdigest(),
+        threads=torch.get_num_threads(),
+        torch=str(torch.__version__),
+        planned=planned,
+    )
+
+
+def _train(network: Any, iterations: int, iteration: Any) -> dict[str, Any]:
+    seconds, losses, faults, early = [], [], [], 0
+    for index in range(iterations):
+        if index == STEADY_FROM:
+            early = _peak_resident()
+            Path("/proc/self/clear_refs").write_text("5")  # begins the peak anew, proc(5)
+        batch = network.batch(index)
+        before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
+        begin = time.perf_counter()
+        with iteration():
+            loss = network.step(batch)
+        seconds.append(time.perf_counter() - begin)
+        faults.append(resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before)
+        losses.append(float(loss.item()).hex())
+    late = _peak_resident()
+    measured = {"seconds": seconds, "losses": losses, "faults": faults}
+    return {**measured, "rss": max(early, late), "rss_steady": late}
+
+
+def _peak_resident() -> int:
+    """Peak resident memory in bytes since the process began, or since it was begun anew."""
+    lines = Path("/proc/self/status").read_text(errors="replace").splitlines()
+    (peak,) = (line.split()[1] for line in lines if line.startswith("VmHWM:"))
+    return int(peak) * 1024
+
+
+if __name__ == "__main__":
+    print(json.dumps(asdict(run(Job(**json.loads(sys.argv[1]))))), flush=True)

@@ -1,1 +1,0 @@
-"""Four real networks in plain torch on synthetic data, each trained without and with pgmo."""

@@ -1,0 +1,165 @@
+"""Recordings of other tools: commands read them, and `pgmo export --to profile` keeps them."""
+
+import json
+import pickle
+
+import pytest
+
+from pgmo.cli.main import main
+from pgmo.profiler.importers.formats import read_trace
+from pgmo.profiler.profile import Profile
+from pgmo.report.blocks.history import follow
+from pgmo.units import format_bytes
+from tests.unit.profiler.importers.snapshots import Device, save, snapshot, train
+
+
+@pytest.fixture
+def source(tmp_path):
+    device = Device()
+    train(device, 5)
+    device.out_of_memory(2**33)
+    return save(snapshot(device), tmp_path / "run.pickle")
+
+
+def export(*words) -> int:
+    return main(["export", "--to", "profile", *map(str, words)])
+
+
+def test_a_snapshot_goes_through_all_commands(source, tmp_path, capsys):
+    assert main(["stats", str(source)]) == 0
+    out, err = capsys.readouterr()
+    assert "of 9 requests, found by their period" in err
+    assert "iterations  6 of 9 requests, found by their period" in out.replace("5 of", "6 of")
+    assert "out of memory 8.00 GiB with 0 B free on the device" in out
+    peak = format_bytes(int(follow(read_trace(source)[0]).live().max()))
+    assert f"live peak   {peak} of all blocks in the recording" in out
+    reserved = sum(
+        segment["total_size"] for segment in pickle.loads(source.read_bytes())["segments"]
+    )
+    assert f"reserved    {format_bytes(reserved)} at the peak" in out
+    assert main(["plan", str(source)]) == 0
+    assert main(["report", str(source)]) == 0
+    assert main(["compare", str(source)]) == 0
+    assert main(["check", str(source.with_suffix(".pgmoplan")), str(source)]) == 0
+    assert "There is no" not in capsys.readouterr().err  # the report found the plan
+
+
+def test_a_profile_of_a_snapshot(source, tmp_path, capsys):
+    assert export(source) == 0
+    profile = tmp_path / "run.pgmoprof"
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert err.endswith(f"Wrote {profile}\nNext: pgmo plan {profile}\n")
+    assert "Note: iterations: 5 of 9 requests, found by their period" in err
+    loaded = Profile.load(profile)
+    assert (loaded.meta.device, loaded.trace.requests, loaded.circular) == ("cuda:0", 49, True)
+
+
+def test_json(source, tmp_path, capsys):
+    target = tmp_path / "other.pgmoprof"
+    assert export(source, "-o", target, "--json") == 0
+    (told,) = json.loads(capsys.readouterr().out)["profiles"]
+    assert (told["file"], told["device"]) == (str(target), "cuda:0")
+    assert told["blocks"] == len(Profile.load(target))
+
+
+def test_nothing_is_overwritten_unasked(source, tmp_path, capsys):
+    target = tmp_path / "run.pgmoprof"
+    target.write_text("mine")
+    assert export(source) == 1
+    assert "exists already" in capsys.readouterr().err
+    assert target.read_text() == "mine"
+    assert export(source, "--force") == 0
+    assert len(Profile.load(target)) == 9
+
+
+def test_a_file_for_each_device(tmp_path, capsys):
+    devices = Device(0), Device(1)
+    train(devices[0], 3)
+    train(devices[1], 4)
+    source = save(snapshot(*devices), tmp_path / "two.pickle")
+    assert export(source) == 0
+    assert Profile.load(tmp_path / "two.0.pgmoprof").trace.device == 0
+    assert Profile.load(tmp_path / "two.1.pgmoprof").trace.device == 1
+    assert not (tmp_path / "two.pgmoprof").exists()
+    assert export(source, "--device", "1") == 0
+    assert Profile.load(tmp_path / "two.pgmoprof").trace.device == 1
+    assert export(source, "--device", "5") == 1
+    assert "give one of these: 0, 1" in capsys.readouterr().err
+    assert main(["stats", str(source)]) == 1
+    assert f"cuda:0, cuda:1: write a profile of each with `pgmo export {source} --to" in (
+        capsys.readouterr().err
+    )
+
+
+def test_a_table(tmp_path, capsys):
+    source = tmp_path / "blocks.csv"
+    source.write_text("id,lower,upper,size\n0,0,10,64\n1,5,20,32\n")
+    assert export(source) == 0
+    assert Profile.load(tmp_path / "blocks.pgmoprof").max_load() == 96
+    assert main(["stats", str(source)]) == 0
+    assert "blocks      2 in 2 ticks" in capsys.readouterr().out
+
+
+def test_a_malicious_pickle_is_one_message(tmp_path, capsys):
+    source = tmp_path / "evil.pickle"
+    source.write_bytes(b"cos\nsystem\n(S'true'\ntR.")
+    assert export(source) == 1
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert err.startswith(f"pgmo export: {source}: asks for the global 'os.system'; ")
+    assert not (tmp_path / "evil.pgmoprof").exists()
+
+
+def test_a_log_without_requests(tmp_path, capsys):
+    source = tmp_path / "log.csv"
+    source.write_text("Thread,Time,Action,Pointer,Size,Stream\n")
+    assert export(source) == 1
+    assert "has no allocation in its 0 events on cuda:0" in capsys.readouterr().err
+
+
+def test_the_whole_or_one_iteration(source, tmp_path, capsys):
+    made = tmp_path / "run.pgmoprof"
+    assert export(source, "--whole") == 0
+    assert "Note: iterations: all 49 requests, by hand" in capsys.readouterr().err
+    assert not Profile.load(made).circular
+    assert export(source, "--iteration", "2", "--force") == 0
+    assert "of 9 requests, number 2, chosen by hand" in capsys.readouterr().err
+    assert Profile.load(made).circular
+    with pytest.raises(SystemExit, match="2"):
+        export(source, "--iteration", "2", "--whole", "--force")
+    capsys.readouterr()
+    assert export(source, "--iteration", "77", "--force") != 0
+    assert "iteration 77 is not in the recording" in capsys.readouterr().err
+
+
+def test_a_guess_stays_a_guess_in_the_file(source, tmp_path, capsys):
+    device = Device()
+    for _ in range(8):
+        device.free(device.alloc(9000))
+        device.alloc(700)  # leaks
+    leaky = save(snapshot(device), tmp_path / "leaky.pickle")
+    assert main(["stats", "--leaks", str(leaky), "--json"]) == 0
+    (leak,) = json.loads(capsys.readouterr().out)["found"]
+    assert leak["confidence"] == "likely"
+
+
+def test_a_table_has_no_iterations(tmp_path, capsys):
+    source = tmp_path / "blocks.csv"
+    source.write_text("id,lower,upper,size\n0,0,10,64\n1,5,20,32\n")
+    assert export(source, "--iteration", "0") != 0
+    assert "is a table of blocks, which has no iterations" in capsys.readouterr().err
+    assert export(source, "--whole") == 0
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        ["--to", "csv", "--device", "0"],
+        ["--to", "csv", "--whole"],
+        ["--to", "profile", "--stream", "1"],
+    ],
+)
+def test_options_of_another_format_are_refused(options, source, capsys):
+    assert main(["export", str(source), *options]) == 2
+    assert f"not for --to {options[1]}" in capsys.readouterr().err
