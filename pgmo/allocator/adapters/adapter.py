@@ -5,6 +5,7 @@ from abc import ABC, abstractmethod
 
 from pgmo import _core
 from pgmo.allocator.adapters.baseline import Baseline
+from pgmo.packing.plan import Plan
 
 
 class Memory(ctypes.Structure):
@@ -52,6 +53,11 @@ class Adapter(ABC):
     """Whether arenas are addresses alone, whose pages come when slots need them."""
     unified: bool = False
     """Whether all memory is unified memory, of which a session prefetches between iterations."""
+
+    @property
+    def unified_memory(self) -> tuple[int, int]:
+        """Peak bytes of unified memory, and bytes that the card had free before; 0 for none."""
+        return 0, 0
 
     @property
     def note(self) -> str:
@@ -105,6 +111,9 @@ class Adapter(ABC):
 
     def spare_memory(self, on: bool) -> None:  # noqa: B027
         """Prefers a low peak over speed in the framework's own allocator, as long as it is on."""
+
+    def after_replay(self, plan: Plan) -> None:  # noqa: B027
+        """Prepare for the next iteration, which follows the plan as the last one did."""
 
     def advise(self, text: str) -> None:  # noqa: B027
         """Set the text that out-of-memory errors add, where they can."""

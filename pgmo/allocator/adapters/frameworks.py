@@ -2,6 +2,7 @@
 
 import re
 
+from pgmo import removed
 from pgmo.errors import OptionError
 
 FRAMEWORKS = ("torch", "cupy")
@@ -20,6 +21,8 @@ def check_framework(framework: str, device: object) -> None:
     """
     if not _DEVICE.fullmatch(str(device)):
         raise OptionError(f"device={device!r} is not supported; use 'cpu', 'cuda' or 'cuda:0'")
+    if isinstance(framework, tuple | list):
+        raise OptionError(f"framework={framework!r}: {removed.FRAMEWORKS}")
     if framework not in FRAMEWORKS:
         raise OptionError(f"framework={framework!r} is not one of {', '.join(FRAMEWORKS)}")
     if framework == "cupy" and str(device) == "cpu":
