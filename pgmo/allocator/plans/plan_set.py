@@ -36,14 +36,11 @@ class PlannedProfile:
         profile: the profile; None for a plan that was loaded.
         family: requests that change their sizes together have one number, shape (requests,); None
             for those that are planned for one size.
-        load: bytes that the largest of the iterations it was made from had alive at once; 0 where
-            that is what the plan says.
     """
 
     plan: Plan
     profile: Profile | None
     family: NDArray[np.uint32] | None = None
-    load: int = 0
 
     def __post_init__(self) -> None:
         """A plan of another rank has the lifetimes of that one, and so has what is shown of it."""
