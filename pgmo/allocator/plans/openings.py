@@ -14,7 +14,7 @@ from dataclasses import replace
 import numpy as np
 
 from pgmo.allocator import heuristics
-from pgmo.allocator.plans.conversions import requests_of
+from pgmo.allocator.plans.plan_set import requests_of
 from pgmo.packing.plan import UNPLANNED, Plan
 from pgmo.profiler.iterations.request_pairs import UNPAIRED, align
 from pgmo.profiler.profile import NEVER

@@ -22,6 +22,7 @@ from pgmo.packing.validator import validate
 from pgmo.profiler.iterations.families import families, refine
 from pgmo.profiler.ordering.clocks import behind
 from pgmo.profiler.profile import Profile
+from pgmo.profiler.recording import ALIVE, Iteration
 
 _SPILL = -1
 """In the place of a stream: the arena of what plans spill."""
@@ -282,3 +283,27 @@ def check_replayable(plan: Plan, alignment: int) -> None:
         )
     if not plan.arena:
         raise PlanError("the plan has no blocks, so there is nothing to replay")
+
+
+def requests_of(plan: Plan | Profile) -> Iteration:
+    """Return the requests of a plan or a profile, to compare iterations with.
+
+    Example:
+        >>> from pgmo.packing.planner import plan
+        >>> from pgmo.profiler.profile import Profile
+        >>> one = plan(Profile.from_columns(size=[64], start=[0], end=[1], ticks=1))
+        >>> requests_of(one).size.tolist()
+        [64]
+    """
+    rows = len(plan)
+    return Iteration(
+        index=-1,
+        first=0,
+        size=plan.size,
+        stream=plan.stream,
+        thread=np.zeros(rows, np.uint32),
+        tag=np.full(rows, -1, np.int32),
+        gone=np.full(rows, ALIVE, np.int64),
+        shared=plan.shared,
+        in_gap=np.zeros(rows, np.bool_),
+    )

@@ -26,8 +26,7 @@ from pgmo.allocator.plans.plan_set import PlannedProfile
 from pgmo.allocator.plans.store import prepare_directory
 from pgmo.allocator.session import advice
 from pgmo.allocator.session.installer import Installer
-from pgmo.allocator.session.learning.backoff import Backoff
-from pgmo.allocator.session.learning.divergence import DivergenceCounter
+from pgmo.allocator.session.learning.backoff import Backoff, DivergenceCounter
 from pgmo.allocator.session.learning.first_iteration import FirstIteration
 from pgmo.allocator.session.learning.given_plans import GivenPlans
 from pgmo.allocator.session.learning.installation import InstallationRule

@@ -9,9 +9,8 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from pgmo.allocator.plans.conversions import requests_of
 from pgmo.allocator.plans.loop_planning import make_plan
-from pgmo.allocator.plans.plan_set import PlannedProfile
+from pgmo.allocator.plans.plan_set import PlannedProfile, requests_of
 from pgmo.packing.planning_options import PlanningOptions
 from pgmo.profiler.iterations.families import families, refine
 from pgmo.profiler.iterations.iteration_kinds import compare

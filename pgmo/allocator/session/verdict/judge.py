@@ -6,8 +6,9 @@ plain PyTorch would run out     "7.60 GiB, where plain PyTorch would have had no
 no model                        the peak of live bytes, and what was taken for them
 """
 
+from collections.abc import Iterator
+
 from pgmo.allocator.adapters.baseline import Baseline
-from pgmo.allocator.session.verdict.relations import contradictions
 from pgmo.allocator.session.verdict.summary import Summary
 from pgmo.allocator.session.verdict.verdict import Verdict, compared
 from pgmo.units import format_bytes
@@ -99,3 +100,38 @@ def _why_no_slots(summary: Summary) -> str:
             f"there were {summary.iterations}"
         )
     return f"none of the {summary.iterations} iterations could be planned yet"
+
+
+def contradictions(baseline: Baseline) -> tuple[str, ...]:
+    """Return the relations that the figures of a device violate, each as a clause.
+
+    They hold whatever a program does, so a violated one is an error of pgmo: a verdict with such a
+    figure compares nothing, and tests fail on it.
+
+    Example:
+        >>> from dataclasses import replace
+        >>> right = Baseline(9, 9, 5, 5, 7, 7, card=10, requests=1, retries=0, failures=0, broken=0)
+        >>> contradictions(right)
+        ()
+        >>> contradictions(replace(right, peak_taken=11, taken=11))
+        ('taken 11 B, but the card has 10 B',)
+    """
+    return tuple(_of_device(baseline))
+
+
+def _of_device(one: Baseline) -> Iterator[str]:
+    def above(name: str, size: int, limit_name: str, limit: int) -> Iterator[str]:
+        if size <= limit:
+            return
+        figures = format_bytes(size), format_bytes(limit)
+        if figures[0] == figures[1]:
+            figures = f"{size:,} bytes", f"{limit:,} bytes"
+        yield f"{name} {figures[0]}, but {limit_name} {figures[1]}"
+
+    yield from above("taken", one.peak_taken, "the card has", one.card)
+    yield from above("modelled", one.peak_reserved, "the card has", one.card)
+    if not one.failures and not one.broken:
+        yield from above("live", one.peak_live, "modelled", one.peak_reserved)
+    if not one.slept:
+        yield from above("live", one.peak_live, "taken", one.peak_taken)
+    yield from above("taken now", one.taken, "at most", one.peak_taken)

@@ -2,8 +2,7 @@
 
 import numpy as np
 
-from pgmo.allocator.plans.conversions import requests_of
-from pgmo.allocator.plans.plan_set import PlannedProfile
+from pgmo.allocator.plans.plan_set import PlannedProfile, requests_of
 from pgmo.allocator.session.learning.recorded_plans import is_planned, plan_all, shorter_of
 from pgmo.packing.planner import plan as make_plan
 from pgmo.packing.planning_options import PlanningOptions
