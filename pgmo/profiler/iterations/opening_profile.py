@@ -75,18 +75,15 @@ def build_opening(
     for index in followers:
         own = steady.rows[index]
         rows[index] = np.where(own == UNPAIRED, UNPAIRED, place[own])
-    # Those that follow are shadows: they keep the clock, but only the first iteration's own sizes
-    # and lifetimes count.
     opening = Steady(
         kind="exact",
         reference=0,
         rows=rows,
         varying=np.zeros(len(first), np.bool_),
-        shadows=frozenset(followers),
         followers=len(iterations) - 1,
         explanation="the first iteration",
     )
-    profile = build_profile(iterations, opening, tags, meta)
+    profile = build_profile(iterations, opening, tags, meta, alone=True)
     late = profile.persistent & (first.gone != ALIVE)
     end = np.where(late, profile.start + 2 * profile.ticks, profile.end)
     return replace(profile, end=end)

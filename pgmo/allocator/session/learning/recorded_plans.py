@@ -105,7 +105,7 @@ def families_of(iterations: Sequence[Iteration], steady: Steady) -> NDArray[np.u
     """Return the families of a recorded structure: requests that change their sizes together."""
     reference = iterations[steady.reference]
     family = families(reference.size, reference.stream)
-    for index in sorted(steady.rows.keys() - steady.shadows):
+    for index in sorted(steady.rows):
         family = refine(family, steady.rows[index], iterations[index].size)
     return family
 
@@ -115,7 +115,7 @@ def shorter_of(
 ) -> NDArray[np.int64] | None:
     """Return the sizes of a structure's requests in its shortest iteration: see `Plan`."""
     shorter, least = None, int(profile.size.sum())
-    for index in sorted(steady.rows.keys() - steady.shadows):
+    for index in sorted(steady.rows):
         rows, size = steady.rows[index], iterations[index].size
         paired = rows != UNPAIRED
         total = int(size[paired].sum())

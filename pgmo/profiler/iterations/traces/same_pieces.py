@@ -55,7 +55,6 @@ def steady_of(pieces: list[Iteration], reference: Iteration) -> Steady:
         reference=reference.index,
         rows=rows,
         varying=np.zeros(len(reference), np.bool_),
-        shadows=frozenset(),
         followers=len(pieces) - 1 - reference.index,
         explanation="no other iteration issues the same requests",
     )
@@ -78,7 +77,6 @@ def _steady(pieces: list[Iteration], members: list[int], reference: Iteration) -
         reference=reference.index,
         rows=rows,
         varying=np.zeros(ticks, np.bool_),
-        shadows=frozenset(),
         followers=len(pieces) - 1 - reference.index,
         explanation=f"{len(members)} iterations issue the same {ticks} requests",
     )
