@@ -10,12 +10,7 @@ from pgmo.packing.plan import Plan
 
 
 class Memory(ctypes.Structure):
-    """`pgmo_arena` of pgmo_engine.h: one block that an adapter has taken from the framework.
-
-    Example:
-        >>> Memory(base=4096, bytes=1024).bytes
-        1024
-    """
+    """`pgmo_arena` of pgmo_engine.h: one block that an adapter has taken from the framework."""
 
     _fields_ = (
         ("base", ctypes.c_void_p),
@@ -133,10 +128,6 @@ def new_engine() -> _core.Engine:
     Raises:
         AdapterError: when pgmo has lost its modules and was imported again, for the allocators in
             the process keep the engines of the first import.
-
-    Example:
-        >>> new_engine().busy
-        False
     """
     if vars(_core).setdefault("_first_import", _THIS_IMPORT) is not _THIS_IMPORT:
         raise AdapterError(

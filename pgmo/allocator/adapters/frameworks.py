@@ -15,9 +15,6 @@ def check_framework(framework: str, device: object) -> None:
 
     Raises:
         OptionError: when there is no such framework, or no device of that name.
-
-    Example:
-        >>> check_framework("torch", "cuda:0")
     """
     if not _DEVICE.fullmatch(str(device)):
         raise OptionError(f"device={device!r} is not supported; use 'cpu', 'cuda' or 'cuda:0'")
@@ -34,9 +31,6 @@ def check_managed(framework: str) -> None:
 
     Raises:
         OptionError: for CuPy, which has unified memory itself.
-
-    Example:
-        >>> check_managed("torch")
     """
     if framework == "cupy":
         raise OptionError(

@@ -70,12 +70,7 @@ class PlannedProfile:
 
 
 class PlanSet:
-    """Keeps the engine's plans and arenas in step with a list of plans.
-
-    Example:
-        >>> plans = PlanSet(adapter)  # doctest: +SKIP
-        >>> plans.install([PlannedProfile(plan, profile)])  # doctest: +SKIP
-    """
+    """Keeps the engine's plans and arenas in step with a list of plans."""
 
     def __init__(self, adapter: Adapter) -> None:
         self._adapter = adapter
@@ -286,15 +281,7 @@ def check_replayable(plan: Plan, alignment: int) -> None:
 
 
 def requests_of(plan: Plan | Profile) -> Iteration:
-    """Return the requests of a plan or a profile, to compare iterations with.
-
-    Example:
-        >>> from pgmo.packing.planner import plan
-        >>> from pgmo.profiler.profile import Profile
-        >>> one = plan(Profile.from_columns(size=[64], start=[0], end=[1], ticks=1))
-        >>> requests_of(one).size.tolist()
-        [64]
-    """
+    """Return the requests of a plan or a profile, to compare iterations with."""
     rows = len(plan)
     return Iteration(
         index=-1,

@@ -52,10 +52,6 @@ class Lifecycle:
     Args:
         adapter: of the framework's allocator.
         options: what the program asked for.
-
-    Example:
-        >>> lifecycle = Lifecycle(torch_cpu(), Options())  # doctest: +SKIP
-        >>> lifecycle.start()  # doctest: +SKIP
     """
 
     def __init__(self, adapter: Adapter, options: Options) -> None:

@@ -54,11 +54,6 @@ class StatisticsCollector:
 
     Attributes:
         passing: phase of the iterations that pass without a look at each.
-
-    Example:
-        >>> collector = StatisticsCollector(_core.Engine())
-        >>> collector.count(Phase.RECORD, plan=-1).requests
-        0
     """
 
     def __init__(self, engine: _core.Engine) -> None:

@@ -78,15 +78,6 @@ def build_profile(
 
     Raises:
         ProfileError: when `steady` does not belong to `iterations`.
-
-    Example:
-        >>> from pgmo.profiler.recording import make_events, split
-        >>> from pgmo.profiler.iterations.step_finder import find_steady
-        >>> rows = [("request", 64), ("request", 32), ("free", 0), ("step",)]
-        >>> rows += [("request", 64), ("free", 1), ("request", 32), ("free", 2), ("step",)]
-        >>> iterations = split(make_events(rows))
-        >>> build_profile(iterations, find_steady(iterations)).end.tolist()
-        [2, 3]
     """
     check_belongs(steady, iterations)
     reference = iterations[steady.reference]

@@ -53,17 +53,6 @@ def build_opening(
 
     Raises:
         ProfileError: when `steady` does not belong to `iterations`.
-
-    Example:
-        >>> from pgmo.profiler.recording import make_events, split
-        >>> from pgmo.profiler.iterations.step_finder import find_steady
-        >>> rows = [("request", 64), ("request", 24), ("request", 32), ("free", 0), ("step",)]
-        >>> for block in (3, 5, 7):  # block 1 is never freed
-        ...     rows += [("request", 64), ("free", block - 1), ("request", 32), ("free", block)]
-        ...     rows += [("step",)]
-        >>> iterations = split(make_events(rows))
-        >>> build_opening(iterations, find_steady(iterations)).end.tolist()
-        [3, -1, 5]
     """
     check_belongs(steady, iterations)
     followers = sorted(index for index in steady.rows if index > 0)

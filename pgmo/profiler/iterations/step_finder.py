@@ -36,12 +36,6 @@ def find_steady(iterations: list[Iteration]) -> Steady | None:
     """The newest structure that at least two recorded iterations share, or None.
 
     Iterations need not be adjacent: training and evaluation may take turns.
-
-    Example:
-        >>> from pgmo.profiler.recording import make_events, split
-        >>> rows = [("request", 8), ("step",), ("request", 4), ("step",), ("request", 8), ("step",)]
-        >>> sorted(find_steady(split(make_events(rows))).rows)
-        [0, 2]
     """
     return next(iter(find_all(iterations)), None)
 
@@ -75,12 +69,6 @@ def best_effort(iterations: list[Iteration]) -> Steady | None:
     """What to plan from when no iterations agree: the last one whose successor was recorded too.
 
     The profile made from it is marked as not steady. None without any requests.
-
-    Example:
-        >>> from pgmo.profiler.recording import make_events, split
-        >>> rows = [("request", 8), ("step",), ("request", 4), ("step",)]
-        >>> best_effort(split(make_events(rows))).explanation
-        'request 0 asks for 8 B in iteration 0, 4 B in iteration 1'
     """
     full = _without_tags(iterations)
     if not full:

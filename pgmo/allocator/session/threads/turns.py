@@ -34,11 +34,6 @@ class Turns:
         engine: is told which threads to delegate.
         warn: called once, when threads are found to train at the same time.
         paused: others' pauses of the engine; None: there are none.
-
-    Example:
-        >>> turns = Turns(_core.Engine(), print)
-        >>> turns.ends_iteration(), turns.whole()
-        (True, True)
     """
 
     def __init__(

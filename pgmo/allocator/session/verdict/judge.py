@@ -24,10 +24,6 @@ def judge(summary: Summary, baseline: Baseline | None = None, delegates: str = "
         summary: the session's counters.
         baseline: the device's figures since the model began; None where there is no model.
         delegates: why the session serves nothing; "" where it may.
-
-    Example:
-        >>> print(judge(Summary(2, 2, 0)))
-        no block was served from a slot
     """
     reason = delegates or _why_no_slots(summary)
     if baseline is not None:
@@ -43,11 +39,6 @@ def judge_device(baseline: Baseline, *, reason: str = "", since: int = 0) -> Ver
         baseline: the figures of the device.
         reason: why no slot has served; "" where one has.
         since: the first iteration that slots served, counted from 1; 0 for none.
-
-    Example:
-        >>> figures = Baseline(99, 99, 50, 50, 76, 76, 200, 9, retries=0, failures=0, broken=0)
-        >>> print(judge_device(figures))
-        76 B instead of 99 B (23 % less)
     """
     wrong = contradictions(baseline)
     taken, live, plain = baseline.peak_taken, baseline.peak_live, baseline.peak_reserved
@@ -107,14 +98,6 @@ def contradictions(baseline: Baseline) -> tuple[str, ...]:
 
     They hold whatever a program does, so a violated one is an error of pgmo: a verdict with such a
     figure compares nothing, and tests fail on it.
-
-    Example:
-        >>> from dataclasses import replace
-        >>> right = Baseline(9, 9, 5, 5, 7, 7, card=10, requests=1, retries=0, failures=0, broken=0)
-        >>> contradictions(right)
-        ()
-        >>> contradictions(replace(right, peak_taken=11, taken=11))
-        ('taken 11 B, but the card has 10 B',)
     """
     return tuple(_of_device(baseline))
 
