@@ -76,7 +76,6 @@ class PlanSet:
         self._adapter = adapter
         self._engine = adapter.engine
         self._layout = Layout([])
-        self._arena = 0
         self._trims = 0  # iterations after which idle pages are returned
         self._missing: dict[int, int] = {}  # streams without an arena yet: where they begin
         self.all: list[PlannedProfile] = []
@@ -85,23 +84,9 @@ class PlanSet:
         return len(self.all)
 
     @property
-    def arena(self) -> int:
-        """Bytes of the arenas in use."""
-        return self._arena
-
-    @property
     def calm(self) -> bool:
         """Return whether the end of an iteration has nothing to do here."""
         return not self._trims and not self._missing
-
-    def with_replaced(self, number: int, new: PlannedProfile) -> list[PlannedProfile]:
-        """The plans with a new one in the place of another."""
-        return [new if at == number else old for at, old in enumerate(self.all)]
-
-    def needs_exchange(self, plans: list[PlannedProfile]) -> bool:
-        """Return whether these plans need other arenas than those that are there."""
-        needed = Layout([planned.plan for planned in plans])
-        return not self._engine.has_arena or not self._layout.covers(needed)
 
     def install(self, plans: list[PlannedProfile]) -> None:
         """Replays these plans from now on.
@@ -113,7 +98,8 @@ class PlanSet:
         for planned in plans:
             if planned not in self.all:
                 check_replayable(planned.plan, self._adapter.alignment)
-        exchange = self.needs_exchange(plans)
+        needed = Layout([planned.plan for planned in plans])
+        exchange = not self._engine.has_arena or not self._layout.covers(needed)
         self._engine.remove_plans()
         if exchange:
             # The old arenas first: the two are never needed together.
@@ -125,7 +111,6 @@ class PlanSet:
         # What all of it needed on the device while it was recorded is not needed within a budget;
         # gradients of before live in the first iteration still.
         self._trims = 2 if any(planned.plan.spilled for planned in plans) else 0
-        self._arena = Layout([planned.plan for planned in plans]).size
 
     def install_openings(self, openings: list[Plan], steady: list[PlannedProfile]) -> None:
         """Replays plans of the first iteration, in arenas that are large enough for all.
@@ -172,7 +157,6 @@ class PlanSet:
         self._engine.remove_plans()
         self._engine.detach_arena()
         self._layout = Layout([])
-        self._arena = 0
         self._missing = {}
         self.all = []
 
