@@ -131,7 +131,7 @@ class StatisticsCollector:
         if self._closed:
             return
         runs, at_end = self._engine.take_passed()
-        for iterations, plan, _, change in runs:
+        for iterations, plan, change in runs:
             plan = plan if self.passing is Phase.REPLAY else -1
             statistics = _statistics(self.passing, plan, change)
             self._add(statistics, iterations, at_end)
