@@ -179,15 +179,15 @@ class Lifecycle:
 
     def _catch_up(self) -> None:
         """Count the iterations that have passed without a look at each."""
-        passed = self.collector.take_passed()
-        for plan, iteration in passed.followed.items():
+        passed, followed = self.collector.take_passed()
+        for plan, iteration in followed.items():
             self._installer.followed(plan, iteration)
-        if not passed.iterations:
+        if not passed:
             return
         if self.state.phase is Phase.REPLAY:
             self._growth.forget()
         else:
-            self._backoff.count(passed.iterations)
+            self._backoff.count(passed)
 
     # --- RECORD ---------------------------------------------------------------------------------
 
