@@ -225,7 +225,7 @@ def _tags(
     if is_strange and not _is_alike(reference, source, rows):
         return tag
     tag[rows[paired]] = source.tag[paired]
-    return _lend_tags(tag)
+    return lend_tags(tag)
 
 
 def _is_alike(reference: Iteration, other: Iteration, rows: NDArray[np.int64]) -> bool:
@@ -243,7 +243,7 @@ def only(iteration: Iteration, wanted: NDArray[np.bool_]) -> Iteration:
     return replace(iteration, rows=None, **kept)
 
 
-def _lend_tags(tag: NDArray[np.int32]) -> NDArray[np.int32]:
+def lend_tags(tag: NDArray[np.int32]) -> NDArray[np.int32]:
     """Gives requests that were not seen with tags the tag of the next one that was.
 
     They are the numbers that an operator wraps into tensors before it asks for its result: with a
