@@ -41,7 +41,6 @@ NAMES = {
     "Extrapolation": "pgmo.profiler.extrapolation.learned",
     "FileError": "pgmo.errors",
     "GraphError": "pgmo.errors",
-    "JointSession": "pgmo.allocator.session.joint",
     "OptionError": "pgmo.errors",
     "Packing": "pgmo.packing.solving.result",
     "PlanError": "pgmo.errors",
@@ -54,6 +53,13 @@ NAMES = {
 
 ESTIMATES = "call pgmo.fit(); it needs a CUDA build of torch: `pgmo fit --environment DIR`"
 """Hint for `pgmo.fit.estimate`."""
+
+
+FRAMEWORKS = (
+    "sessions of several frameworks at once were removed: open one of each, "
+    'pgmo.optimize() and pgmo.optimize(framework="cupy"), and mark iterations of both'
+)
+"""Hint for a tuple as `framework` of `pgmo.optimize`."""
 
 
 def instead_of(option: str) -> str:

@@ -159,7 +159,9 @@ def unified_steps(free: int, times: int) -> dict[str, float]:
     memory = pgmo.managed()
     memory.__enter__()
     unified = Trained()
-    framework = unified.session._unified
+    lifecycle = unified.session._lifecycle
+    assert lifecycle is not None
+    framework = lifecycle.state.adapter
     assert isinstance(framework, UnifiedAdapter)
     if framework.managed.peak > free:
         sys.exit("more unified memory was held than the card had free: nothing was compared")

@@ -6,8 +6,6 @@ tracing or the CPU is not among them: no loop here has it.
 
 from dataclasses import dataclass, field
 
-INFINITE = float("inf")
-
 PARTS = ("pages", "matching", "recording", "plans")
 
 
@@ -44,12 +42,6 @@ RULES = {
     "backoff": Rule("recording", "ever more rarely where nothing repeats", {"longest_backoff": 4}),
     "longest": Rule("recording", "longer for structures in turn", {"longest_recording": 0}),
     "price": Rule("plans", "plans for varying lengths wait until they pay", {"price": 0}),
-    "union": Rule("plans", "one plan for all lengths of a program", {"union_load": 0}),
-    "union_limits": Rule(
-        "plans",
-        "unless too much of it is never alive together",
-        {"union_load": INFINITE},
-    ),
     "worthwhile": Rule("plans", "plans that serve too little go", {"worthwhile_share": 0}),
 }
 """By name, in the order of the parts."""

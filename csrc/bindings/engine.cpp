@@ -115,7 +115,7 @@ py::tuple take_passed(Engine& engine) {
   const Statistics at_end = engine.take_passed(passed);
   py::list runs;
   for (const Passed& one : passed) {
-    runs.append(py::make_tuple(one.iterations, one.plan, one.fallback, read_change(one.change)));
+    runs.append(py::make_tuple(one.iterations, one.plan, read_change(one.change)));
   }
   return py::make_tuple(runs, read_statistics(at_end));
 }
@@ -324,9 +324,8 @@ void bind_engine(py::module_& module) {
       .def("pass_step", &Engine::pass_step,
            "The same for a call by the thread that ends all iterations; else nothing happens.")
       .def("take_passed", &take_passed,
-           "What has passed since the last call: iterations, plan, bytes of the framework's that "
-           "were\nalive at the end, and what the counters of one of them say, for each run of "
-           "equal ones;\nand the statistics at the end of the last one.")
+           "What has passed since the last call: iterations, plan, and what the counters of one of "
+           "them\nsay, for each run of equal ones; and the statistics at the end of the last one.")
       .def("reset_peaks", &Engine::reset_peaks)
       .def("yield_idle", &Engine::yield_idle,
            "Gives back arenas in which nothing is alive. True: there were some, so ask the\n"

@@ -193,7 +193,6 @@ class Engine final : private pages::RangeOwner {
   Offset find_slot(RequestKey key);
   std::vector<std::uint32_t> indices_of(std::span<const std::uint64_t> streams);
   void choose_plan(RequestKey key);
-  PlanId nearest_plan(std::span<const RequestKey> seen) const noexcept;
   void switch_to(PlanId plan);
   pages::PageStatistics pages_statistics() noexcept;
   Statistics reading(const pages::PageStatistics& of_pages) const noexcept;

@@ -32,7 +32,6 @@ struct Passed {
   std::uint64_t iterations;
   std::uint32_t plan;
   Counted change;
-  Bytes fallback;  // alive at the end, of the framework's
 };
 
 class Passing {
@@ -62,7 +61,7 @@ class Passing {
     const Levels levels = levels_of(now);
     const bool again = terms_.again && plan == plan_ && change == change_ && levels == levels_;
     if (!terms_.anything && !again && !is_as_planned(change)) return false;
-    const Passed one{1, plan, change, now.fallback.live};
+    const Passed one{1, plan, change};
     if (!passed_.empty() && is_more_of(passed_.back(), one)) {
       ++passed_.back().iterations;
     } else if (passed_.size() < kMost) {
@@ -112,8 +111,7 @@ class Passing {
   }
 
   static bool is_more_of(const Passed& before, const Passed& one) noexcept {
-    return before.plan == one.plan && before.fallback == one.fallback &&
-           before.change == one.change;
+    return before.plan == one.plan && before.change == one.change;
   }
 
   static Counted less(const Counted& now, const Counted& before) noexcept {

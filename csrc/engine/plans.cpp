@@ -117,26 +117,10 @@ void Engine::choose_plan(RequestKey key) {
       choice = plan;
     }
   }
-  if (own < 0 && choice == selected_) choice = nearest_plan(seen);
   if (choice == selected_) return;
   switch_to(choice);
   replayer_->begin_at(requests_so_far_ - 1);
   ++here_.counters.takeovers;
-}
-
-// Where all are too small for an iteration's first requests, it may be the longest so far of one of
-// them: of the one that would have to grow least.
-Engine::PlanId Engine::nearest_plan(std::span<const RequestKey> seen) const noexcept {
-  PlanId nearest = selected_;
-  int best = plans_[selected_]->growth_score(seen);
-  for (PlanId plan = 0; plan < plans_.size(); ++plan) {
-    const int score = plans_[plan]->growth_score(seen);
-    if (score > best) {
-      best = score;
-      nearest = plan;
-    }
-  }
-  return nearest;
 }
 
 void Engine::switch_to(PlanId plan) {

@@ -93,13 +93,6 @@ class Heuristics:
     Unit: seconds. Reason: the program waits meanwhile.
     """
 
-    union_load: float = 1.02
-    """Maximum load of a plan for several lengths.
-
-    Unit: multiple of the largest member's. Reason: a union has blocks that are never alive
-    together.
-    """
-
     # --- installation ---
 
     price: float = 1.0

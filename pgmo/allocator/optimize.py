@@ -2,8 +2,8 @@
 
 import functools
 import os
-from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any, ParamSpec, Required, TypedDict, TypeVar, Unpack, overload
+from collections.abc import Callable
+from typing import ParamSpec, TypedDict, TypeVar, Unpack, overload
 
 from pgmo.allocator.adapters.adapter import Adapter
 from pgmo.allocator.adapters.find import adapter_of, cuda_adapter
@@ -13,9 +13,6 @@ from pgmo.allocator.session.session import Session
 from pgmo.errors import OptionError
 from pgmo.packing.plan import Plan
 from pgmo.removed import instead_of
-
-if TYPE_CHECKING:
-    from pgmo.allocator.session.joint import JointSession
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -35,36 +32,19 @@ class CommonFields(TypedDict, total=False):
 
 
 class OptionFields(CommonFields, total=False):
-    """Options of a session of one framework."""
+    """All options of a session."""
 
     plan: Plan | str | os.PathLike[str] | None
     framework: str
 
 
-class JointFields(CommonFields, total=False):
-    """Options of a session of several frameworks; plans are given by the framework's name."""
-
-    plan: Mapping[str, Plan | str | os.PathLike[str]] | None
-    framework: Required[tuple[str, ...] | list[str]]
-
-
-class _Fields(CommonFields, total=False):
-    plan: Any
-    framework: Any
-
-
-def _adapter_for(chosen: Options) -> Callable[[], Adapter]:
-    """Finds the adapter that a session with these options needs."""
-    return functools.partial(_find_adapter, adapter_of(chosen.device, chosen.framework), chosen)
-
-
-def _find_adapter(find: Callable[[], Adapter], chosen: Options) -> Adapter:
+def _find_adapter(chosen: Options) -> Adapter:
     """Finds the adapter of a device, over unified memory if the program uses that there.
 
     Raises:
         OptionError: for an option that unified memory has not.
     """
-    adapter = find()
+    adapter = adapter_of(chosen.device, chosen.framework)()
     of_torch = cuda_adapter(adapter)
     if of_torch is None:
         return adapter
@@ -86,11 +66,9 @@ def _find_adapter(find: Callable[[], Adapter], chosen: Options) -> Adapter:
 def optimize(function: Callable[P, R], /) -> Optimized[P, R, Session]: ...
 @overload
 def optimize(**options: Unpack[OptionFields]) -> Session: ...
-@overload
-def optimize(**options: Unpack[JointFields]) -> "JointSession": ...
 def optimize(
-    function: Callable[P, R] | None = None, /, **options: Unpack[_Fields]
-) -> "Session | JointSession | Optimized[P, R, Session] | Optimized[P, R, JointSession]":
+    function: Callable[P, R] | None = None, /, **options: Unpack[OptionFields]
+) -> Session | Optimized[P, R, Session]:
     """Serves a loop's memory from one arena, after watching a few of its iterations.
 
     The result is a context manager, and a decorator that makes each call of a function an
@@ -108,9 +86,7 @@ def optimize(
         save: directory for the profile and the plan (`<model_name>.pgmoprof`, `.pgmoplan`); those
             of further structures get a number. All ranks of a job name one directory, in which
             equal plans are one file (`<model_name>-<digest>.pgmoplan`).
-        framework: whose memory: "torch" (default) or "cupy". A tuple of both opens a session of
-            each, with a plan and an arena of its own, whose iterations begin and end together
-            (`JointSession`); `plan` is a dictionary by framework then.
+        framework: whose memory: "torch" (default) or "cupy".
         device: whose tensors: "cpu", "cuda", "cuda:1", or a `torch.device`. By default the current
             CUDA device where there is one, else the CPU. Sessions of different devices may be open
             at the same time.
@@ -152,14 +128,8 @@ def optimize(
             f"there is no option {first!r}{instead_of(first)}; pgmo.optimize() has "
             f"{', '.join(OptionFields.__annotations__)}"
         )
-    session: Session | JointSession
-    if isinstance(options.get("framework", ""), str):
-        chosen = Options(**options)
-        session = Session(chosen, _adapter_for(chosen))
-    else:
-        from pgmo.allocator.session.joint import joint_session
-
-        session = joint_session(options, _adapter_for)
+    chosen = Options(**options)
+    session = Session(chosen, functools.partial(_find_adapter, chosen))
     if function is None:
         return session
     if not callable(function):

@@ -10,7 +10,7 @@ import pytest
 
 import pgmo
 from pgmo.allocator.adapters.cupy_through_torch import quick_request
-from pgmo.errors import AdapterError, SessionError
+from pgmo.errors import AdapterError
 from tests.unit import fake_cupy
 from tests.unit.allocator.simulated import open_session
 from tests.unit.fake_cupy import alloc
@@ -141,14 +141,6 @@ def test_the_device_is_made_current_only_where_it_is_not():
     assert quick_request(known)(100, 0, 7) == ("thorough", 100, 0, 7)
     known._C = None  # a torch that has no such functions
     assert quick_request(known) is thorough
-
-
-def test_a_plan_for_each_makes_no_sense_then(cupy, world):
-    before = cupy.cuda.get_allocator()
-    with pytest.raises(SessionError, match='use framework="torch" alone'):
-        pgmo.optimize(framework=("torch", "cupy"), device="cuda:0").__enter__()
-    assert cupy.cuda.get_allocator() == before
-    assert world.current == world.upstream()
 
 
 def test_arrays_that_outlive_the_interpreter():

@@ -46,10 +46,10 @@ def test_rules_that_make_nothing_worse_are_found():
     rows = [
         {**usual, "rule": "spare", "over_usual": 1.0, "calls": 10.0},
         {**usual, "rule": "stale", "over_usual": 1.02, "calls": 4.0},
-        {**usual, "rule": "union", "over_usual": 0.9, "calls": 10.0},
+        {**usual, "rule": "backoff", "over_usual": 0.9, "calls": 10.0},
         {**usual, "rule": "price", "over_usual": 1.0, "calls": 30.0},
     ]
-    assert worthless(rows) == ["spare", "union"]
+    assert worthless(rows) == ["spare", "backoff"]
     table = tables({"rows": rows})
     assert "| +2.0% t5 | +2.0% t5 | 10 to 4 t5 | 10 to 4 t5 |" in table
     assert "| = | = | 10 to 30 t5 | 10 to 30 t5 |" in table

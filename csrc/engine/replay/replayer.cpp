@@ -95,18 +95,6 @@ int Replayer::prefix_score(std::span<const RequestKey> keys) const noexcept {
   return static_cast<int>(score);
 }
 
-int Replayer::growth_score(std::span<const RequestKey> keys) const noexcept {
-  if (keys.size() > plan_.requests()) return -1;
-  Bytes score = 0;
-  for (SlotIndex at = 0; at < keys.size(); ++at) {
-    const Bytes bytes = key_bytes(keys[at]);
-    const Bytes planned = key_bytes(plan_.slot(at).key);
-    if (!fits(at, keys[at]) && !may_vary_to(at, keys[at])) return -1;
-    score += kFullScore * std::min(bytes, planned) / std::max(bytes, planned);
-  }
-  return static_cast<int>(score);
-}
-
 // A slot serves its own size, and a varying one every smaller size as well.
 bool Replayer::fits(SlotIndex request, RequestKey key) const noexcept {
   const RequestKey own = plan_.slot(request).key;

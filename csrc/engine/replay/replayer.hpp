@@ -138,9 +138,6 @@ class Replayer {
   // for each of exactly the planned size, less for smaller ones; -1 when one does not fit.
   int prefix_score(std::span<const RequestKey> keys) const noexcept;
 
-  // The same for one that may be longer than all that were planned, whose requests are larger.
-  int growth_score(std::span<const RequestKey> keys) const noexcept;
-
   // Whether a request of this iteration was larger than planned: others will be.
   bool outgrown() const noexcept { return outgrown_; }
 

@@ -5,15 +5,12 @@ from abc import ABC, abstractmethod
 
 from pgmo import _core
 from pgmo.allocator.adapters.baseline import Baseline
+from pgmo.errors import AdapterError
+from pgmo.packing.plan import Plan
 
 
 class Memory(ctypes.Structure):
-    """`pgmo_arena` of pgmo_engine.h: one block that an adapter has taken from the framework.
-
-    Example:
-        >>> Memory(base=4096, bytes=1024).bytes
-        1024
-    """
+    """`pgmo_arena` of pgmo_engine.h: one block that an adapter has taken from the framework."""
 
     _fields_ = (
         ("base", ctypes.c_void_p),
@@ -52,6 +49,11 @@ class Adapter(ABC):
     """Whether arenas are addresses alone, whose pages come when slots need them."""
     unified: bool = False
     """Whether all memory is unified memory, of which a session prefetches between iterations."""
+
+    @property
+    def unified_memory(self) -> tuple[int, int]:
+        """Peak bytes of unified memory, and bytes that the card had free before; 0 for none."""
+        return 0, 0
 
     @property
     def note(self) -> str:
@@ -106,9 +108,33 @@ class Adapter(ABC):
     def spare_memory(self, on: bool) -> None:  # noqa: B027
         """Prefers a low peak over speed in the framework's own allocator, as long as it is on."""
 
+    def after_replay(self, plan: Plan) -> None:  # noqa: B027
+        """Prepare for the next iteration, which follows the plan as the last one did."""
+
     def advise(self, text: str) -> None:  # noqa: B027
         """Set the text that out-of-memory errors add, where they can."""
 
     def baseline(self) -> Baseline | None:
         """Return what plain PyTorch would have reserved on the device; None without a model."""
         return None
+
+
+_THIS_IMPORT = object()
+
+
+def new_engine() -> _core.Engine:
+    """Return an engine that its blocks may outlive.
+
+    Raises:
+        AdapterError: when pgmo has lost its modules and was imported again, for the allocators in
+            the process keep the engines of the first import.
+    """
+    if vars(_core).setdefault("_first_import", _THIS_IMPORT) is not _THIS_IMPORT:
+        raise AdapterError(
+            "pgmo was imported a second time after its modules were removed from sys.modules: "
+            "restart the program to use pgmo again"
+        )
+    engine = _core.Engine()
+    # Tensors may outlive every Python object here, and their blocks are the engine's.
+    engine.keep_forever()
+    return engine

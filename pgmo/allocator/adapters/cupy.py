@@ -55,12 +55,7 @@ class _Handle:
 
 
 class Cupy(Adapter):
-    """The engine under CuPy's allocator, for one device. See `cupy_adapter`.
-
-    Example:
-        >>> adapter = cupy_adapter(0)  # doctest: +SKIP
-        >>> adapter.install()  # doctest: +SKIP
-    """
+    """The engine under CuPy's allocator, for one device. See `cupy_adapter`."""
 
     name = "cupy"
     alignment = ALIGNMENT
@@ -194,10 +189,6 @@ def cupy_card(cuda: Any, index: int) -> DeviceMemory:
     Args:
         cuda: the module `cupy.cuda`.
         index: of the device.
-
-    Example:
-        >>> cupy_card(cupy.cuda, 0).concurrent  # doctest: +SKIP
-        True
     """
     with cuda.Device(index):
         free, total = cuda.runtime.memGetInfo()
@@ -218,10 +209,6 @@ def cupy_adapter(index: int | None = None) -> Cupy:
 
     Raises:
         AdapterError: when CuPy is missing or finds no such device.
-
-    Example:
-        >>> cupy_adapter(0).device  # doctest: +SKIP
-        'cuda:0'
     """
     index = cupy_device(imported_cupy(), index)
     with _installing:

@@ -35,9 +35,6 @@ def exchange(cuda: Any, allocator: Callable[[int], Any]) -> None:
     Args:
         cuda: the module `cupy.cuda`.
         allocator: the new one.
-
-    Example:
-        >>> exchange(cupy.cuda, pool.malloc)  # doctest: +SKIP
     """
     memory = cuda.memory
     if memory._get_thread_local_allocator() is None:
@@ -51,9 +48,6 @@ def current_or_over_it(cuda: Any) -> _core.CupyAllocator:
 
     Args:
         cuda: the module `cupy.cuda`.
-
-    Example:
-        >>> current_or_over_it(cupy.cuda).upstream  # doctest: +SKIP
     """
     current = cuda.get_allocator()
     if isinstance(current, _core.CupyAllocator):
@@ -69,10 +63,6 @@ def makes_room(route: _core.CupyRoute, error: BaseException) -> bool:
     Args:
         route: of the request.
         error: what the allocator beneath has raised.
-
-    Example:
-        >>> makes_room(_core.CupyRoute(_core.Engine()), ValueError())
-        False
     """
     if not is_out_of_memory(error):
         return False

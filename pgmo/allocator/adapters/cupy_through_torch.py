@@ -12,7 +12,6 @@ import atexit
 from collections.abc import Callable
 from typing import Any
 
-from pgmo import _core
 from pgmo.allocator.adapters.cupy_allocator import LEGACY, PER_THREAD
 from pgmo.allocator.adapters.torch_cuda_source import torch_with_cuda
 from pgmo.errors import AdapterError
@@ -80,10 +79,6 @@ def quick_request(torch: Any) -> Callable[[int, int, int], int]:
 
     Returns:
         A function of bytes, device and handle of a stream that returns an address.
-
-    Example:
-        >>> quick_request(torch)(512, 0, 0)  # doctest: +SKIP
-        140737354006528
     """
     thorough: Callable[[int, int, int], int] = torch.cuda.caching_allocator_alloc
     bare = getattr(torch._C, "_cuda_cudaCachingAllocator_raw_alloc", None)
@@ -98,19 +93,3 @@ def quick_request(torch: Any) -> Callable[[int, int, int], int]:
         return address
 
     return request
-
-
-def allocates_through_torch(cuda: Any) -> bool:
-    """Return whether what CuPy requests on this thread goes to PyTorch's allocator now.
-
-    Args:
-        cuda: the module `cupy.cuda`.
-
-    Example:
-        >>> allocates_through_torch(cupy.cuda)  # doctest: +SKIP
-        False
-    """
-    current = cuda.get_allocator()
-    while isinstance(current, _core.CupyAllocator):
-        current = current.upstream
-    return any(getattr(current, "__self__", None) is one for one in _made)

@@ -23,10 +23,6 @@ class DeviceMemory:
         total: all that it has.
         concurrent: whether it and the host may use one block of unified memory at the same time;
             only then do single pages move, and a block may be larger than the card.
-
-    Example:
-        >>> DeviceMemory("cuda:0", free=6, total=8, concurrent=True).oversubscription(9)
-        1.5
     """
 
     device: str

@@ -2,6 +2,7 @@
 
 import re
 
+from pgmo import removed
 from pgmo.errors import OptionError
 
 FRAMEWORKS = ("torch", "cupy")
@@ -14,12 +15,11 @@ def check_framework(framework: str, device: object) -> None:
 
     Raises:
         OptionError: when there is no such framework, or no device of that name.
-
-    Example:
-        >>> check_framework("torch", "cuda:0")
     """
     if not _DEVICE.fullmatch(str(device)):
         raise OptionError(f"device={device!r} is not supported; use 'cpu', 'cuda' or 'cuda:0'")
+    if isinstance(framework, tuple | list):
+        raise OptionError(f"framework={framework!r}: {removed.FRAMEWORKS}")
     if framework not in FRAMEWORKS:
         raise OptionError(f"framework={framework!r} is not one of {', '.join(FRAMEWORKS)}")
     if framework == "cupy" and str(device) == "cpu":
@@ -31,9 +31,6 @@ def check_managed(framework: str) -> None:
 
     Raises:
         OptionError: for CuPy, which has unified memory itself.
-
-    Example:
-        >>> check_managed("torch")
     """
     if framework == "cupy":
         raise OptionError(

@@ -7,8 +7,7 @@ from functools import cache
 from pathlib import Path
 
 from pgmo import _core
-from pgmo.allocator.adapters.adapter import Adapter, Memory
-from pgmo.allocator.adapters.engines import new_engine
+from pgmo.allocator.adapters.adapter import Adapter, Memory, new_engine
 from pgmo.allocator.build.compile import AdapterSource
 from pgmo.allocator.build.library import load_adapter
 from pgmo.errors import AdapterError

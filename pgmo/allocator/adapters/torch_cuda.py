@@ -8,10 +8,9 @@ from functools import cache
 import numpy as np
 
 from pgmo import _core
-from pgmo.allocator.adapters.adapter import Adapter, Memory
+from pgmo.allocator.adapters.adapter import Adapter, Memory, new_engine
 from pgmo.allocator.adapters.baseline import Baseline, baseline_of, observe
 from pgmo.allocator.adapters.device_memory import DeviceMemory
-from pgmo.allocator.adapters.engines import new_engine
 from pgmo.allocator.adapters.managed_hints import Hints
 from pgmo.allocator.adapters.optimizer_state import tell_of_states
 from pgmo.allocator.adapters.torch_cuda_source import (

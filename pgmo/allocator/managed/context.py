@@ -30,12 +30,6 @@ class Managed:
     Raises:
         AdapterError: when torch, CUDA or the adapter cannot be had, when torch's allocator has no
             pools, or when the device cannot use unified memory beyond its own.
-
-    Example:
-        >>> with pgmo.managed() as memory:  # doctest: +SKIP
-        ...     train_step(batch)
-        >>> print(memory)  # doctest: +SKIP
-        pgmo: 30.1 GiB of unified memory on cuda:0, 1.28 times the room of 23.5 GiB
     """
 
     def __init__(self, index: int | None = None) -> None:
@@ -138,10 +132,6 @@ def make_managed(device: object = None) -> Managed:
 
     Raises:
         OptionError, AdapterError: as `managed`.
-
-    Example:
-        >>> make_managed("cuda:0").card.concurrent  # doctest: +SKIP
-        True
     """
     check_framework("torch", device)
     name = str(device)
@@ -152,11 +142,7 @@ def make_managed(device: object = None) -> Managed:
 
 
 def in_use(device: str) -> Managed | None:
-    """Unified memory that the program itself uses on a device, inside of `managed`.
-
-    Example:
-        >>> in_use("cuda:0")
-    """
+    """Unified memory that the program itself uses on a device, inside of `managed`."""
     return _active.get(device)
 
 

@@ -48,15 +48,6 @@ def moves(plan: Plan, room: int, *, page: int = PAGE) -> Moves:
     Returns:
         The pages that are needed first, as many as there is room for, and of the rest those in
         which something is alive.
-
-    Example:
-        >>> from pgmo.packing.planner import plan
-        >>> from pgmo.profiler.profile import Profile
-        >>> profile = Profile.from_columns(
-        ...     size=[64, 64, 32], start=[0, 1, 2], end=[3, 2, 3], ticks=3
-        ... )
-        >>> moves(plan(profile, alignment=1), room=100, page=32).to_device
-        ((0, 96),)
     """
     period = max(1, plan.ticks)
     pages = -(-plan.arena // page)

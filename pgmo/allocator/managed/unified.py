@@ -36,6 +36,11 @@ class UnifiedAdapter(Adapter):
         self._moves: tuple[Plan, Moves] | None = None
 
     @property
+    def unified_memory(self) -> tuple[int, int]:
+        """Peak bytes of unified memory, and bytes that the card had free before."""
+        return self.managed.peak, self.managed.card.free
+
+    @property
     def note(self) -> str:
         """Notes of the framework's adapter, and why the driver is told nothing."""
         return "; ".join(filter(None, (self._adapter.note, self.hints.note)))

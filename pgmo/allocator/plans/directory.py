@@ -37,10 +37,6 @@ class PlanDirectory:
         folder: where they are.
         name: of the program; "" for "pgmo".
         world: this process among its others; None for one alone.
-
-    Example:
-        >>> PlanDirectory(Path("/no/such/folder"), "gpt", World(0, 4)).own(alignment=64) is None
-        True
     """
 
     folder: Path

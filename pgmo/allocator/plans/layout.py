@@ -41,13 +41,6 @@ class Layout:
         spilled: behind all of these, in unified memory, by stream.
         resident: bytes of `ranges`.
         size: bytes of both.
-
-    Example:
-        >>> from pgmo.packing.planner import plan
-        >>> from pgmo.profiler.profile import Profile
-        >>> one = plan(Profile.from_columns(size=[64], start=[0], end=[1], ticks=1))
-        >>> Layout([one]).ranges
-        {0: Range(begin=0, size=64)}
     """
 
     def __init__(self, plans: Sequence[Plan], *, roomy: bool = False) -> None:
@@ -110,14 +103,7 @@ def _slots(plan: Plan, spilled: bool) -> NDArray[np.bool_]:
 
 
 def extents(plan: Plan, *, spilled: bool = False) -> dict[int, tuple[int, int]]:
-    """Lowest offset and end of each stream's slots in device memory, or of those spilled.
-
-    Example:
-        >>> from pgmo.packing.planner import plan
-        >>> from pgmo.profiler.profile import Profile
-        >>> extents(plan(Profile.from_columns(size=[64], start=[0], end=[1], ticks=1)))
-        {0: (0, 64)}
-    """
+    """Lowest offset and end of each stream's slots in device memory, or of those spilled."""
     size = -(-plan.size // plan.alignment) * plan.alignment
     extents = {}
     slots = _slots(plan, spilled)

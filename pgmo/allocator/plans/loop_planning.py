@@ -22,11 +22,6 @@ def make_plan(profile: Profile, options: PlanningOptions) -> Plan:
     Raises:
         KeyboardInterrupt: when Ctrl-C came meanwhile: it was meant for the program, not for the
             search, so the loop has to end.
-
-    Example:
-        >>> profile = Profile.from_columns(size=[64], start=[0], end=[1], ticks=1)
-        >>> make_plan(profile, PlanningOptions(effort="fast", alignment=64)).arena
-        64
     """
     budget = options.budget_bytes
     if budget is not None:

@@ -14,7 +14,7 @@ from dataclasses import replace
 import numpy as np
 
 from pgmo.allocator import heuristics
-from pgmo.allocator.plans.conversions import requests_of
+from pgmo.allocator.plans.plan_set import requests_of
 from pgmo.packing.plan import UNPLANNED, Plan
 from pgmo.profiler.iterations.request_pairs import UNPAIRED, align
 from pgmo.profiler.profile import NEVER
@@ -30,16 +30,6 @@ def openings(recorded: Plan, steady: list[Plan]) -> list[Plan]:
 
     Returns:
         At least one: that of the recording, where no steady plan is like it.
-
-    Example:
-        >>> from pgmo.packing.planner import plan
-        >>> from pgmo.profiler.profile import Profile
-        >>> first = Profile.from_columns(
-        ...     size=[64, 96, 32], start=[0, 1, 2], end=[3, -1, 3], ticks=3
-        ... )
-        >>> later = Profile.from_columns(size=[64, 32], start=[0, 1], end=[2, 2], ticks=2)
-        >>> [one.size.tolist() for one in openings(plan(first), [plan(later)])]
-        [[64, 96, 32]]
     """
     made = [_with_births(recorded, plan) for plan in steady]
     return [one for one in made if one is not None] or [recorded]

@@ -22,6 +22,7 @@ from pgmo.packing.validator import validate
 from pgmo.profiler.iterations.families import families, refine
 from pgmo.profiler.ordering.clocks import behind
 from pgmo.profiler.profile import Profile
+from pgmo.profiler.recording import ALIVE, Iteration
 
 _SPILL = -1
 """In the place of a stream: the arena of what plans spill."""
@@ -36,14 +37,11 @@ class PlannedProfile:
         profile: the profile; None for a plan that was loaded.
         family: requests that change their sizes together have one number, shape (requests,); None
             for those that are planned for one size.
-        load: bytes that the largest of the iterations it was made from had alive at once; 0 where
-            that is what the plan says.
     """
 
     plan: Plan
     profile: Profile | None
     family: NDArray[np.uint32] | None = None
-    load: int = 0
 
     def __post_init__(self) -> None:
         """A plan of another rank has the lifetimes of that one, and so has what is shown of it."""
@@ -72,18 +70,12 @@ class PlannedProfile:
 
 
 class PlanSet:
-    """Keeps the engine's plans and arenas in step with a list of plans.
-
-    Example:
-        >>> plans = PlanSet(adapter)  # doctest: +SKIP
-        >>> plans.install([PlannedProfile(plan, profile)])  # doctest: +SKIP
-    """
+    """Keeps the engine's plans and arenas in step with a list of plans."""
 
     def __init__(self, adapter: Adapter) -> None:
         self._adapter = adapter
         self._engine = adapter.engine
         self._layout = Layout([])
-        self._arena = 0
         self._trims = 0  # iterations after which idle pages are returned
         self._missing: dict[int, int] = {}  # streams without an arena yet: where they begin
         self.all: list[PlannedProfile] = []
@@ -92,23 +84,9 @@ class PlanSet:
         return len(self.all)
 
     @property
-    def arena(self) -> int:
-        """Bytes of the arenas in use."""
-        return self._arena
-
-    @property
     def calm(self) -> bool:
         """Return whether the end of an iteration has nothing to do here."""
         return not self._trims and not self._missing
-
-    def with_replaced(self, number: int, new: PlannedProfile) -> list[PlannedProfile]:
-        """The plans with a new one in the place of another."""
-        return [new if at == number else old for at, old in enumerate(self.all)]
-
-    def needs_exchange(self, plans: list[PlannedProfile]) -> bool:
-        """Return whether these plans need other arenas than those that are there."""
-        needed = Layout([planned.plan for planned in plans])
-        return not self._engine.has_arena or not self._layout.covers(needed)
 
     def install(self, plans: list[PlannedProfile]) -> None:
         """Replays these plans from now on.
@@ -120,7 +98,8 @@ class PlanSet:
         for planned in plans:
             if planned not in self.all:
                 check_replayable(planned.plan, self._adapter.alignment)
-        exchange = self.needs_exchange(plans)
+        needed = Layout([planned.plan for planned in plans])
+        exchange = not self._engine.has_arena or not self._layout.covers(needed)
         self._engine.remove_plans()
         if exchange:
             # The old arenas first: the two are never needed together.
@@ -132,7 +111,6 @@ class PlanSet:
         # What all of it needed on the device while it was recorded is not needed within a budget;
         # gradients of before live in the first iteration still.
         self._trims = 2 if any(planned.plan.spilled for planned in plans) else 0
-        self._arena = Layout([planned.plan for planned in plans]).size
 
     def install_openings(self, openings: list[Plan], steady: list[PlannedProfile]) -> None:
         """Replays plans of the first iteration, in arenas that are large enough for all.
@@ -179,7 +157,6 @@ class PlanSet:
         self._engine.remove_plans()
         self._engine.detach_arena()
         self._layout = Layout([])
-        self._arena = 0
         self._missing = {}
         self.all = []
 
@@ -285,3 +262,19 @@ def check_replayable(plan: Plan, alignment: int) -> None:
         )
     if not plan.arena:
         raise PlanError("the plan has no blocks, so there is nothing to replay")
+
+
+def requests_of(plan: Plan | Profile) -> Iteration:
+    """Return the requests of a plan or a profile, to compare iterations with."""
+    rows = len(plan)
+    return Iteration(
+        index=-1,
+        first=0,
+        size=plan.size,
+        stream=plan.stream,
+        thread=np.zeros(rows, np.uint32),
+        tag=np.full(rows, -1, np.int32),
+        gone=np.full(rows, ALIVE, np.int64),
+        shared=plan.shared,
+        in_gap=np.zeros(rows, np.bool_),
+    )

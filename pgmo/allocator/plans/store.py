@@ -23,9 +23,6 @@ def prepare_directory(folder: Path) -> None:
 
     Raises:
         FileError: when there is something else in its place, or it cannot be made.
-
-    Example:
-        >>> prepare_directory(Path("."))
     """
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -52,10 +49,6 @@ def save(
 
     Raises:
         FileError: when a file cannot be written.
-
-    Example:
-        >>> save([planned], None, Path("plans"), "resnet")  # doctest: +SKIP
-        [PosixPath('plans/resnet.pgmoprof'), PosixPath('plans/resnet.pgmoplan')]
     """
     stem = name or "pgmo"
     main, *others = (_alone(planned.plan) for planned in plans)

@@ -27,10 +27,6 @@ def while_recording(*, pages: bool) -> str:
 
     Args:
         pages: whether pages serve meanwhile.
-
-    Example:
-        >>> while_recording(pages=False).splitlines()[0]
-        'pgmo is still recording: until it has a plan, memory is as fragmented as without it.'
     """
     if pages:
         return (
@@ -50,10 +46,6 @@ def without_plan(reason: str, *, pages: bool) -> str:
     Args:
         reason: why not, in plain words.
         pages: whether pages serve meanwhile.
-
-    Example:
-        >>> without_plan("its iterations do not repeat", pages=True).splitlines()[0]
-        'pgmo has no plan for this program: its iterations do not repeat. Pages serve it.'
     """
     serves = "Pages serve" if pages else "The framework's own allocator serves"
     return f"pgmo has no plan for this program: {reason}. {serves} it.\n{_GO_FURTHER}"
@@ -68,12 +60,6 @@ def while_replaying(
         plan: the plan.
         profile: what it was made from, for the names of blocks.
         last: an iteration that left requests to the framework, for the reasons.
-
-    Example:
-        >>> from pgmo.packing.planner import plan
-        >>> profile = Profile.from_columns(size=[64], start=[0], end=[1], ticks=1)
-        >>> print(while_replaying(plan(profile), profile).splitlines()[0])
-        The plan needs 64 B, 0.00 % above the max load of 64 B.
     """
     lines = [
         f"The plan needs {format_bytes(plan.arena)}, {plan.gap:.2%}".replace("%", " %")

@@ -15,7 +15,7 @@ from pgmo.allocator.session.state import SessionState
 from pgmo.allocator.session.statistics import Phase
 from pgmo.allocator.session.threads.boundary import uninterrupted
 from pgmo.errors import AdapterError, FileError
-from pgmo.profiler.profile import MAX_SIZE, Profile
+from pgmo.profiler.profile import MAX_SIZE
 from pgmo.units import format_bytes
 from pgmo.world import World, world
 
@@ -72,44 +72,27 @@ class Installer:
         self._engine.reset_peaks()
         return True
 
-    def widen(self, number: int, grown: list[tuple[int, int]]) -> bool:
+    def widen(self, number: int, grown: list[tuple[int, int]]) -> None:
         """Plan again from the envelope of the sizes seen: section 4 of Sekiyama et al. 2018.
 
-        The new plan has a slot of the largest size seen for each request.
+        The new plan has a slot of the largest size seen for each request. The old one stays where
+        there was no memory for an arena of that size before.
 
         Args:
             number: of the plan.
             grown: requests that were larger than their slots, and their sizes in bytes.
-
-        Returns:
-            False when there was no memory for an arena of that size before.
         """
         planned = self.plans.all[number]
         profile = planned.profile or planned.plan.profile()
         size = np.maximum(profile.size, planned.plan.size)
         for request, larger in grown:
             size[request] = max(size[request], larger)
-        return self.replan(profile.widened(size), number)
-
-    def replan(self, profile: Profile, number: int) -> bool:
-        """Plans a profile anew and puts the plan in the place of its old one.
-
-        Returns:
-            False when there was no memory for an arena of that size before.
-        """
-        old = self.plans.all[number]
-        plan = replace(make_plan(profile, self._state.planning), shorter=old.plan.shorter)
-        new = PlannedProfile(plan, profile, family=old.family)
-        plans = self.plans.with_replaced(number, new)
-        if not self.affordable(plans):
-            return False
-        if self.install(plans, number):
+        profile = profile.widened(size)
+        plan = replace(make_plan(profile, self._state.planning), shorter=planned.plan.shorter)
+        plans = list(self.plans.all)
+        plans[number] = PlannedProfile(plan, profile, family=planned.family)
+        if PlannedProfile.largest(plans) < self._too_large and self.install(plans, number):
             self.save()
-        return True
-
-    def affordable(self, plans: list[PlannedProfile]) -> bool:
-        """Return whether there might be memory for these plans, as far as it has been tried."""
-        return PlannedProfile.largest(plans) < self._too_large
 
     def followed(self, number: int, iteration: int) -> None:
         """Notes that an iteration has followed a plan."""

@@ -18,15 +18,15 @@ none, and by the plans that a program has departed from. Only RECORD and REPLAY 
     installer   plans into the engine           first_iteration, given_plans   saved plans
 """
 
+from dataclasses import replace
+
 from pgmo.allocator import heuristics
 from pgmo.allocator.adapters.adapter import Adapter
 from pgmo.allocator.plans.plan_set import PlannedProfile
 from pgmo.allocator.plans.store import prepare_directory
 from pgmo.allocator.session import advice
-from pgmo.allocator.session.account import Account
 from pgmo.allocator.session.installer import Installer
-from pgmo.allocator.session.learning.backoff import Backoff
-from pgmo.allocator.session.learning.divergence import DivergenceCounter
+from pgmo.allocator.session.learning.backoff import Backoff, DivergenceCounter
 from pgmo.allocator.session.learning.first_iteration import FirstIteration
 from pgmo.allocator.session.learning.given_plans import GivenPlans
 from pgmo.allocator.session.learning.installation import InstallationRule
@@ -36,7 +36,10 @@ from pgmo.allocator.session.recorder import Recorder
 from pgmo.allocator.session.state import SessionState
 from pgmo.allocator.session.statistics import IterationStatistics, Phase
 from pgmo.allocator.session.statistics_collector import StatisticsCollector
+from pgmo.allocator.session.verdict.judge import judge
+from pgmo.allocator.session.verdict.summary import Summary
 from pgmo.errors import PgmoError
+from pgmo.profiler.iterations.linear_profile import linear_profile
 from pgmo.profiler.profile import Profile
 from pgmo.profiler.recording import split
 
@@ -49,10 +52,6 @@ class Lifecycle:
     Args:
         adapter: of the framework's allocator.
         options: what the program asked for.
-
-    Example:
-        >>> lifecycle = Lifecycle(torch_cpu(), Options())  # doctest: +SKIP
-        >>> lifecycle.start()  # doctest: +SKIP
     """
 
     def __init__(self, adapter: Adapter, options: Options) -> None:
@@ -74,7 +73,6 @@ class Lifecycle:
         self._backoff = Backoff(limits.shortest_wait, limits.longest_backoff)
         self._growth = Backoff(1, limits.longest_backoff)
         self._divergence = DivergenceCounter(limits.confirmations)
-        self.account = Account(self.state, self.collector, self._recorder, self._plans)
 
     # --- start and stop -------------------------------------------------------------------------
 
@@ -103,10 +101,33 @@ class Lifecycle:
         self.collector.close()
         self.state.phase = Phase.CLOSED
 
+    # --- what can be read -----------------------------------------------------------------------
+
     @property
     def opening(self) -> Profile | None:
         """The first iteration's profile, if it was recorded to be kept."""
         return self._first.profile
+
+    def summary(self, *, with_verdict: bool) -> Summary:
+        """Return what has been done so far; before the session's end, if with a verdict."""
+        state = self.state
+        notes = tuple(note for note in (*state.notes, self._adapter.note) if note)
+        summary = self.collector.summary(
+            state.plan, len(self._plans), state.replans, notes, state.waits
+        )
+        managed, card_room = self._adapter.unified_memory
+        summary = replace(summary, managed=managed, card_room=card_room)
+        if not with_verdict:
+            return summary
+        why = state.gave_up
+        if not why and self._options.record_only:
+            why = "the session was opened with record_only"
+        return replace(summary, verdict=judge(summary, self._adapter.baseline(), why))
+
+    def recording(self) -> Profile | None:
+        """Return what has been recorded since recording began, up to this moment, as a line."""
+        meta = self.state.meta({"found": "everything up to one moment"})
+        return linear_profile(self._engine.events(), self._recorder.tags, meta)
 
     # --- the end of an iteration ----------------------------------------------------------------
 
@@ -126,6 +147,8 @@ class Lifecycle:
             if self.state.phase is Phase.RECORD:
                 self._record()
             raise
+        if self.state.phase is Phase.REPLAY and self.state.plan is not None:
+            self._adapter.after_replay(self.state.plan)
 
     def _end_iteration(self, complete: bool) -> None:
         if complete and self._engine.pass_iteration():
@@ -156,15 +179,15 @@ class Lifecycle:
 
     def _catch_up(self) -> None:
         """Count the iterations that have passed without a look at each."""
-        passed = self.collector.take_passed()
-        for plan, iteration in passed.followed.items():
+        passed, followed = self.collector.take_passed()
+        for plan, iteration in followed.items():
             self._installer.followed(plan, iteration)
-        if not passed.iterations:
+        if not passed:
             return
         if self.state.phase is Phase.REPLAY:
             self._growth.forget()
         else:
-            self._backoff.count(passed.iterations)
+            self._backoff.count(passed)
 
     # --- RECORD ---------------------------------------------------------------------------------
 

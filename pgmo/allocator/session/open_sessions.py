@@ -27,9 +27,10 @@ from pgmo.profiler.profile import Profile
 
 
 class Owner(Protocol):
-    """The object that a program holds: a `Session`."""
+    """The object that a program holds: a `Session`, which this file knows by these alone."""
 
     shares_card: bool
+    give_way: Callable[[], object] | None
 
     def close(self) -> None:
         """Returns to the framework's own allocator."""
@@ -45,8 +46,6 @@ class OpenSession:
     Args:
         lifecycle: what it does at boundaries.
         session: what the program holds.
-        give_way: for whoever opens sessions in other people's programs: called, to close this one,
-            when the program opens one of its own. None for the program's own.
         seat: among the sessions of its device; None where it cannot share it.
         among: the turns of this process among others; None where it shares no card with any.
         process: that opened it.
@@ -54,7 +53,6 @@ class OpenSession:
 
     lifecycle: Lifecycle
     session: "weakref.ref[Owner]"
-    give_way: Callable[[], object] | None = None
     seat: CardSeat | None = None
     among: ProcessTurns | None = None
     process: int = field(default_factory=os.getpid)
@@ -73,6 +71,17 @@ class OpenSession:
     def adapter(self) -> Adapter:
         """Whose allocator it lies under."""
         return self.lifecycle.state.adapter
+
+    @property
+    def give_way(self) -> Callable[[], object] | None:
+        """That of the session; see there."""
+        session = self.session()
+        return session.give_way if session is not None else None
+
+    @property
+    def holds_seat(self) -> bool:
+        """Whether the calling thread has this session's turn among those of its device."""
+        return self.seat is not None and self.seat.held
 
     def take_turn(self) -> bool:
         """Waits for the turns on a device that several sessions or processes share.

@@ -135,8 +135,9 @@ class Recorder:
     def _start_tags(self) -> None:
         """Tag one recorded iteration.
 
-        Tags slow it down and add requests, so it is not planned. It is the first one, or the second
-        if the first is to be saved. None is tagged while plans serve.
+        Tags slow it down and add requests, so it is not planned. It is the first one. If that is to
+        be saved, it is the third, as the second shows what the first leaves alive. None is tagged
+        while plans serve.
         """
         recording = self._state.phase is Phase.RECORD and self._may_tag
         # The tagger looks at modules and operators of torch.
@@ -145,7 +146,7 @@ class Recorder:
         # One that compiles is not watched to its end, and is unlike those that follow.
         again = self._tagger is not None and self._tagger.compiled
         due = self._tagged < _MOST_TAGGED if again else not self._tagged
-        if wanted and due and self.iterations >= int(self._first_is_needed):
+        if wanted and due and self.iterations >= 2 * self._first_is_needed:
             self._tagged += 1
             # An operator of another thread may outlast a tagger, and its tag with it.
             generation = _core.next_tag_generation()

@@ -1,9 +1,11 @@
-"""What a session says of itself: what it does, what it has done, and what that was worth."""
+"""What can be read of a session: what it does, what it has done, and what that was worth."""
 
 from dataclasses import replace
+from html import escape
 from pathlib import Path
-from typing import TYPE_CHECKING
 
+from pgmo.allocator.session.lifecycle import Lifecycle
+from pgmo.allocator.session.open_sessions import OpenSession
 from pgmo.allocator.session.statistics import IterationStatistics, Phase
 from pgmo.allocator.session.threads.boundary import exclusive
 from pgmo.allocator.session.verdict.summary import Summary
@@ -12,23 +14,23 @@ from pgmo.errors import SessionError
 from pgmo.packing.plan import Plan
 from pgmo.profiler.profile import Profile
 
-if TYPE_CHECKING:
-    from pgmo.allocator.managed.unified import UnifiedAdapter
-    from pgmo.allocator.session.lifecycle import Lifecycle
-    from pgmo.allocator.session.open_sessions import OpenSession
-
 
 class SessionReport:
-    """Phase, profile, plan, statistics, summary and report; see `Session`."""
+    """Phase, profile, plan, statistics, summary and report of a session; changes nothing."""
 
     def __init__(self) -> None:
         self._open = False
         self._opened: OpenSession | None = None  # stays when it is closed
         self._last: Summary | None = None  # once it is closed
-        self._unified: UnifiedAdapter | None = None
 
     @property
-    def _lifecycle(self) -> "Lifecycle | None":
+    def _known(self) -> OpenSession:
+        """Its parts, once it was opened."""
+        assert self._opened is not None
+        return self._opened
+
+    @property
+    def _lifecycle(self) -> Lifecycle | None:
         return self._opened.lifecycle if self._opened is not None else None
 
     def summary(self) -> Summary:
@@ -41,7 +43,7 @@ class SessionReport:
             return self._last or self._summary(with_verdict=True)
 
     def counted(self) -> Summary:
-        """The summary without a verdict: what has been counted so far, at once."""
+        """Return the summary without a verdict: what has been counted so far, at once."""
         if self._last is not None:
             return replace(self._last, verdict=None)
         return self._summary(with_verdict=False)
@@ -49,22 +51,15 @@ class SessionReport:
     def _summary(self, *, with_verdict: bool) -> Summary:
         if self._lifecycle is None:
             return Summary(iterations=0, recorded=0, replayed=0)
-        summary = self._lifecycle.account.summary(with_verdict=with_verdict)
-        if self._unified is None:
-            return summary
-        managed = self._unified.managed
-        return replace(summary, managed=managed.peak, card_room=managed.card.free)
+        return self._lifecycle.summary(with_verdict=with_verdict)
 
     def _repr_html_(self) -> str:
-        """What a notebook shows."""
-        from pgmo.allocator.session.verdict.notebook import summary_html
-
-        title = f"pgmo session on {self.device}" if self.device else "pgmo session"
+        """Return what a notebook shows."""
         state = str(self.phase) if self._lifecycle else "not opened"
-        return summary_html(str(self.summary()), title=title, state=state)
+        return f"<pre>{escape(f'pgmo session ({state})')}\n{escape(str(self.summary()))}</pre>"
 
     def report(self, *, height: int = 900) -> NotebookFrame:
-        """The report of the iteration that is replayed, as one page that begins with the verdict.
+        """Return the report of the replayed iteration, as one page that begins with the verdict.
 
         Notebooks show it; `save(path)` of what is returned writes it to a file.
 
@@ -83,8 +78,7 @@ class SessionReport:
             )
         if plan is not None and plan.fingerprint != profile.fingerprint:
             plan = None
-        text = str(self.summary())
-        return formatter().show(profile, plan, height=height, headline=text)
+        return formatter().show(profile, plan, height=height, headline=str(self.summary()))
 
     @property
     def history(self) -> list[IterationStatistics]:
@@ -123,7 +117,7 @@ class SessionReport:
     def recording(self) -> Profile | None:
         """What has been recorded up to this moment, as a line; None where nothing is recorded."""
         with exclusive():
-            return self._lifecycle.account.recording() if self._open and self._lifecycle else None
+            return self._lifecycle.recording() if self._open and self._lifecycle else None
 
     @property
     def device(self) -> str:

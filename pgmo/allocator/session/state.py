@@ -36,9 +36,6 @@ class SessionState:
         gave_up: why everything is delegated for the rest of the session; "" as long as it is not.
         paused: who wants that nobody is served.
         turns: which thread's iterations are counted.
-
-    Example:
-        >>> state = SessionState(torch_cpu(), Options())  # doctest: +SKIP
     """
 
     adapter: Adapter

@@ -2,7 +2,6 @@
 
 from collections import Counter, deque
 from collections.abc import Iterable
-from dataclasses import dataclass, field
 from itertools import islice, repeat
 
 import numpy as np
@@ -31,40 +30,18 @@ _LEVELS = ("live_", "peak_", "pages_", "planned_", "arena", "late_now")
 _SUMMED = ("requests", "hits", "bytes_requested", "bytes_hit")
 
 
-@dataclass
-class Passed:
-    """Iterations, in order, that nobody has looked at.
-
-    Args:
-        iterations: how many there were.
-        followed: the number of the last iteration that has followed a plan, by plan.
-    """
-
-    iterations: int = 0
-    followed: dict[int, int] = field(default_factory=dict)
-
-    def add(self, statistics: IterationStatistics, times: int, iteration: int) -> None:
-        """Add iterations that are all alike; `iteration` is the number of the last one."""
-        self.iterations += times
-        self.followed[statistics.plan] = iteration
-
-
 class StatisticsCollector:
     """Reads an engine's counters once an iteration.
 
     Attributes:
         passing: phase of the iterations that pass without a look at each.
-
-    Example:
-        >>> collector = StatisticsCollector(_core.Engine())
-        >>> collector.count(Phase.RECORD, plan=-1).requests
-        0
     """
 
     def __init__(self, engine: _core.Engine) -> None:
         self._engine = engine
         self._begin = self._before = engine.statistics()
-        self._passed = Passed()
+        self._passed = 0  # iterations that nobody has looked at
+        self._followed: dict[int, int] = {}  # the last of them that has followed a plan, by plan
         self.passing = Phase.REPLAY
         # Others than the session's threads read, and so do handlers of signals amid a count.
         self._lock = new_reentrant_lock()
@@ -97,12 +74,17 @@ class StatisticsCollector:
             self._take_passed()
             return self._totals["iterations"]
 
-    def take_passed(self) -> Passed:
-        """Return what has passed since the last call without being looked at."""
+    def take_passed(self) -> tuple[int, dict[int, int]]:
+        """Return what has passed since the last call without being looked at.
+
+        Returns:
+            The number of iterations; and by plan the number of the last one that has followed it.
+        """
         with self._lock:
             self._take_passed()
-            passed, self._passed = self._passed, Passed()
-            return passed
+            passed, followed = self._passed, self._followed
+            self._passed, self._followed = 0, {}
+            return passed, followed
 
     def leave_out_driver_calls(self) -> None:
         """Leave out the driver calls since the last iteration: those of another session's turn."""
@@ -136,11 +118,12 @@ class StatisticsCollector:
         if self._closed:
             return
         runs, at_end = self._engine.take_passed()
-        for iterations, plan, _, change in runs:
+        for iterations, plan, change in runs:
             plan = plan if self.passing is Phase.REPLAY else -1
             statistics = _statistics(self.passing, plan, change)
             self._add(statistics, iterations, at_end)
-            self._passed.add(statistics, iterations, self._totals["iterations"])
+            self._passed += iterations
+            self._followed[plan] = self._totals["iterations"]
 
     def _add(self, statistics: IterationStatistics, times: int, now: dict[str, int]) -> None:
         """Adds iterations that are all alike, and the readings at their end."""

@@ -17,10 +17,6 @@ def listed(objects: object) -> list[Any]:
 
     Raises:
         OptionError: when something else is among them.
-
-    Example:
-        >>> listed([])
-        []
     """
     import torch
 

@@ -16,12 +16,7 @@ from pgmo.profiler.iterations.request_pairs import UNPAIRED
 
 
 def families(size: NDArray[np.int64], stream: NDArray[np.uint64]) -> NDArray[np.uint32]:
-    """As far as one iteration tells: the requests of one size on one stream; shape (n,).
-
-    Example:
-        >>> families(np.array([8, 4, 8]), np.zeros(3, np.uint64)).tolist()
-        [1, 0, 1]
-    """
+    """As far as one iteration tells: the requests of one size on one stream; shape (n,)."""
     return _numbered(size, stream)
 
 

@@ -53,16 +53,7 @@ class Match:
 
 
 def compare(first: Iteration, second: Iteration) -> Match:
-    """Compares two iterations: the same requests, the same structure at other sizes, or neither.
-
-    Example:
-        >>> from pgmo.profiler.recording import make_events, split
-        >>> sizes = [64, 32, "step", 64, 32, "step", 64, 16, "step"]
-        >>> rows = [("step",) if size == "step" else ("request", size) for size in sizes]
-        >>> one, two, three = split(make_events(rows))
-        >>> compare(one, two).kind, compare(one, three).kind
-        ('exact', 'fit')
-    """
+    """Compares two iterations: the same requests, the same structure at other sizes, or neither."""
     base, other = (first, second) if len(first) >= len(second) else (second, first)
     if base.same_requests(other):
         same = f"iterations {base.index} and {other.index} issue the same {len(base)} requests"
@@ -146,14 +137,7 @@ def _stay_alike(before: NDArray[np.int64], after: NDArray[np.int64]) -> bool:
 
 
 def first_difference(first: Iteration, second: Iteration) -> str:
-    """The first request that differs, in plain words.
-
-    Example:
-        >>> from pgmo.profiler.recording import make_events, split
-        >>> rows = [("request", 8), ("step",), ("request", 4), ("step",)]
-        >>> first_difference(*split(make_events(rows)))
-        'request 0 asks for 8 B in iteration 0, 4 B in iteration 1'
-    """
+    """The first request that differs, in plain words."""
     shared = min(len(first), len(second))
     sizes = first.size[:shared] != second.size[:shared]
     differ = np.flatnonzero(sizes | (first.stream[:shared] != second.stream[:shared]))

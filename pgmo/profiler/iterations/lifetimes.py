@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from pgmo.columns import distinct, is_among
 from pgmo.errors import ProfileError
-from pgmo.profiler.iterations.iteration_kinds import Kind, compare
+from pgmo.profiler.iterations.iteration_kinds import Kind
 from pgmo.profiler.iterations.request_pairs import UNPAIRED, align
 from pgmo.profiler.ordering.order import Order
 from pgmo.profiler.ordering.recorded import order_of
@@ -35,11 +35,11 @@ class Steady:
         reference: index of the iteration whose ordinals are used.
         rows: for each member its requests' ordinals in the reference or -1, by iteration index.
         varying: where members disagree about the size, shape (requests of the reference,).
-        shadows: members recorded with tags. The tagger's dispatch mode adds requests (autograd adds
-            gradients out of place while one is active) and lengthens lifetimes, so shadows keep the
-            clock and lend their tags, but neither sizes nor lifetimes, and are no reference.
-        followers: complete iterations recorded after the reference; from two on, the frees of
-            wrapping and doubly live blocks have been seen; with none they look persistent.
+            An iteration that was recorded with tags is no member: the tagger's dispatch mode adds
+            requests and lengthens lifetimes.
+        followers: complete iterations recorded after the reference, without those with tags; from
+            two on, the frees of wrapping and doubly live blocks have been seen; with none they look
+            persistent.
         explanation: why these belong together, or why nothing does.
     """
 
@@ -47,7 +47,6 @@ class Steady:
     reference: int
     rows: dict[int, NDArray[np.int64]]
     varying: NDArray[np.bool_]
-    shadows: frozenset[int]
     followers: int
     explanation: str
 
@@ -58,14 +57,15 @@ def build_profile(
     tags: Sequence[Tag] = (),
     meta: ProfileMeta | None = None,
     tags_from: int | None = None,
+    *,
+    alone: bool = False,
 ) -> Profile:
     """Makes a profile of the reference iteration of `steady`.
 
     Sizes are the largest, and lifetimes the longest, over the members with as many requests: those
     with fewer are paired by similarity, so now and then with the wrong row, and are only asked
     about lifetimes of which the others know nothing. A block that no member frees, or that outlives
-    two periods, is persistent. A block that any member shares between streams, one recorded with
-    tags included, is shared.
+    two periods, is persistent. A block that any member shares between streams is shared.
 
     Args:
         iterations: all that were recorded, from `split`.
@@ -73,31 +73,25 @@ def build_profile(
         tags: what the tags of the iterations index.
         meta: goes into the profile.
         tags_from: index of the iteration that was recorded with tags; None to look for it.
+        alone: whether sizes and lifetimes are those of the reference alone. The others only show
+            what it leaves alive.
 
     Raises:
         ProfileError: when `steady` does not belong to `iterations`.
-
-    Example:
-        >>> from pgmo.profiler.recording import make_events, split
-        >>> from pgmo.profiler.iterations.step_finder import find_steady
-        >>> rows = [("request", 64), ("request", 32), ("free", 0), ("step",)]
-        >>> rows += [("request", 64), ("free", 1), ("request", 32), ("free", 2), ("step",)]
-        >>> iterations = split(make_events(rows))
-        >>> build_profile(iterations, find_steady(iterations)).end.tolist()
-        [2, 3]
     """
     check_belongs(steady, iterations)
     reference = iterations[steady.reference]
     size = reference.size.copy()
+    members = [steady.reference] if alone else sorted(steady.rows)
     if steady.kind != "none":
-        for index in steady.rows.keys() - steady.shadows:
+        for index in members:
             rows = steady.rows[index]
             if len(rows) < len(reference):
                 continue
             paired = rows != UNPAIRED
             size[rows[paired]] = np.maximum(size[rows[paired]], iterations[index].size[paired])
     ordinal = np.arange(len(reference))
-    end = _ends(iterations, steady)
+    end = _ends(iterations, steady, members)
     return Profile(
         size=size,
         start=ordinal,
@@ -114,7 +108,7 @@ def build_profile(
         steady=steady.kind != "none",
         tags=tuple(tags),
         meta=meta or ProfileMeta(),
-        order=_order(iterations, steady),
+        order=_order(iterations, steady, members),
     )
 
 
@@ -131,9 +125,8 @@ def check_belongs(steady: Steady, iterations: list[Iteration]) -> None:
         )
 
 
-def _order(iterations: list[Iteration], steady: Steady) -> Order | None:
+def _order(iterations: list[Iteration], steady: Steady, members: list[int]) -> Order | None:
     """That of the reference, which looks back at the members before it."""
-    members = sorted(steady.rows.keys() - steady.shadows)
     if steady.reference not in members:
         return None
     return order_of([iterations[one] for one in members], members.index(steady.reference))
@@ -147,8 +140,11 @@ def _shared(iterations: list[Iteration], steady: Steady) -> NDArray[np.bool_]:
     return shared
 
 
-def _ends(iterations: list[Iteration], steady: Steady) -> NDArray[np.int64]:
-    """The longest known end of each row, in ticks since its own iteration began, or `NEVER`."""
+def _ends(iterations: list[Iteration], steady: Steady, counted: list[int]) -> NDArray[np.int64]:
+    """Return the longest end of each row in the iterations that are counted.
+
+    In ticks since its own iteration began, or `NEVER`.
+    """
     ticks = len(iterations[steady.reference])
     members = sorted(steady.rows)
     clock = _Clock(iterations, steady, ticks)
@@ -156,7 +152,7 @@ def _ends(iterations: list[Iteration], steady: Steady) -> NDArray[np.int64]:
     ends = np.zeros((2, ticks), np.int64)  # told by members of full length, and by shorter ones
     outlived = np.zeros(ticks, np.bool_)
     for turn, index in enumerate(members):
-        if index in steady.shadows:
+        if index not in counted:
             continue
         rows, gone = steady.rows[index], iterations[index].gone
         told = ends[int(len(rows) < ticks)]
@@ -217,19 +213,27 @@ def _tags(
         tagged = [len(distinct(one.tag[one.tag >= 0])) for one in iterations]
         order = sorted(range(len(iterations)), key=lambda i: (i in steady.rows, tagged[i]))
         tags_from = next((index for index in reversed(order) if tagged[index]), steady.reference)
-        strange = tags_from not in steady.rows
-        if strange and compare(reference, iterations[tags_from]).kind == "none":
-            return tag
     source = iterations[tags_from]
     rows = steady.rows.get(tags_from)
+    is_strange = rows is None
     born = source.gone == ALIVE
     if tags_from == 0 and len(source) != len(reference) and born.any() and (end != NEVER).all():
         # Optimizer state is born there, beside temporaries of the same sizes, which go on.
         source, rows = only(source, ~born), None
     rows = align(reference, source) if rows is None else rows
     paired = rows != UNPAIRED
+    if is_strange and not _is_alike(reference, source, rows):
+        return tag
     tag[rows[paired]] = source.tag[paired]
-    return _lend_tags(tag)
+    return lend_tags(tag)
+
+
+def _is_alike(reference: Iteration, other: Iteration, rows: NDArray[np.int64]) -> bool:
+    """Return whether two iterations share four in five requests, half of them at equal sizes."""
+    paired = rows != UNPAIRED
+    equal = reference.size[rows[paired]] == other.size[paired]
+    enough = 5 * paired.sum() >= 4 * min(len(reference), len(other))
+    return bool(enough and 2 * equal.sum() >= len(equal))
 
 
 def only(iteration: Iteration, wanted: NDArray[np.bool_]) -> Iteration:
@@ -239,7 +243,7 @@ def only(iteration: Iteration, wanted: NDArray[np.bool_]) -> Iteration:
     return replace(iteration, rows=None, **kept)
 
 
-def _lend_tags(tag: NDArray[np.int32]) -> NDArray[np.int32]:
+def lend_tags(tag: NDArray[np.int32]) -> NDArray[np.int32]:
     """Gives requests that were not seen with tags the tag of the next one that was.
 
     They are the numbers that an operator wraps into tensors before it asks for its result: with a

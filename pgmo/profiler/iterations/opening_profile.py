@@ -16,7 +16,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from pgmo.profiler.iterations.lifetimes import Steady, build_profile, check_belongs
+from pgmo.profiler.iterations.lifetimes import Steady, build_profile, check_belongs, lend_tags
 from pgmo.profiler.iterations.request_pairs import UNPAIRED, align
 from pgmo.profiler.profile import Profile, ProfileMeta
 from pgmo.profiler.recording import ALIVE, Iteration
@@ -53,17 +53,6 @@ def build_opening(
 
     Raises:
         ProfileError: when `steady` does not belong to `iterations`.
-
-    Example:
-        >>> from pgmo.profiler.recording import make_events, split
-        >>> from pgmo.profiler.iterations.step_finder import find_steady
-        >>> rows = [("request", 64), ("request", 24), ("request", 32), ("free", 0), ("step",)]
-        >>> for block in (3, 5, 7):  # block 1 is never freed
-        ...     rows += [("request", 64), ("free", block - 1), ("request", 32), ("free", block)]
-        ...     rows += [("step",)]
-        >>> iterations = split(make_events(rows))
-        >>> build_opening(iterations, find_steady(iterations)).end.tolist()
-        [3, -1, 5]
     """
     check_belongs(steady, iterations)
     followers = sorted(index for index in steady.rows if index > 0)
@@ -75,18 +64,18 @@ def build_opening(
     for index in followers:
         own = steady.rows[index]
         rows[index] = np.where(own == UNPAIRED, UNPAIRED, place[own])
-    # Those that follow are shadows: they keep the clock, but only the first iteration's own sizes
-    # and lifetimes count.
     opening = Steady(
         kind="exact",
         reference=0,
         rows=rows,
         varying=np.zeros(len(first), np.bool_),
-        shadows=frozenset(followers),
         followers=len(iterations) - 1,
         explanation="the first iteration",
     )
-    profile = build_profile(iterations, opening, tags, meta)
+    profile = build_profile(iterations, opening, tags, meta, alone=True)
     late = profile.persistent & (first.gone != ALIVE)
     end = np.where(late, profile.start + 2 * profile.ticks, profile.end)
-    return replace(profile, end=end)
+    # Later iterations are more like the one with tags than the first is.
+    tag, paired = np.full(len(first), -1, np.int32), place != UNPAIRED
+    tag[place[paired]] = build_profile(iterations, steady, tags).tag[paired]
+    return replace(profile, end=end, tag=lend_tags(tag))

@@ -9,12 +9,11 @@ For the caller, after each recorded iteration:
     elif too_many: profile = build_profile(iterations, best_effort(iterations), tags, meta)
 
 `steady.explanation` says in words what agrees, or, from `best_effort`, what does not. An iteration
-recorded with tags has requests of its own (see `Steady.shadows`), so two others must agree: with
-tags in the first recorded iteration, the fourth completes the picture.
+recorded with tags has requests of its own, so two others must agree: with tags in the first
+recorded iteration, the fourth completes the picture.
 """
 
 import numpy as np
-from numpy.typing import NDArray
 
 from pgmo.profiler.iterations.iteration_kinds import Kind, Match, compare, first_difference
 from pgmo.profiler.iterations.lifetimes import Steady, build_profile
@@ -37,27 +36,21 @@ def find_steady(iterations: list[Iteration]) -> Steady | None:
     """The newest structure that at least two recorded iterations share, or None.
 
     Iterations need not be adjacent: training and evaluation may take turns.
-
-    Example:
-        >>> from pgmo.profiler.recording import make_events, split
-        >>> rows = [("request", 8), ("step",), ("request", 4), ("step",), ("request", 8), ("step",)]
-        >>> sorted(find_steady(split(make_events(rows))).rows)
-        [0, 2]
     """
     return next(iter(find_all(iterations)), None)
 
 
 def find_all(iterations: list[Iteration]) -> list[Steady]:
     """Find every structure that at least two recorded iterations share, the newest first."""
-    plain, tagged = _by_tags(iterations)
+    plain = recorded = _without_tags(iterations)
     found = []
     # Exact repetitions first: they are certain, and iterations at other sizes then join them.
     for seek in (_exact_reference, _fit_reference):
         while (reference := seek(plain)) is not None:
-            steady = _gather(reference, plain, tagged, len(iterations))
+            steady = _gather(reference, plain, recorded)
             found.append(steady)
             plain = [iteration for iteration in plain if iteration.index not in steady.rows]
-    return sorted(found, key=lambda steady: -max(steady.rows.keys() - steady.shadows))
+    return sorted(found, key=lambda steady: -max(steady.rows))
 
 
 def find_repeated(iterations: list[Iteration]) -> list[Steady]:
@@ -65,25 +58,19 @@ def find_repeated(iterations: list[Iteration]) -> list[Steady]:
 
     Takes a fraction of the time of `find_all`, which aligns each iteration with each other one.
     """
-    plain, tagged = _by_tags(iterations)
+    plain = _without_tags(iterations)
     same = [iteration for iteration in plain if iteration.same_requests(plain[-1])]
     if len(same) < 2 or same != plain[-len(same) :]:
         return []
-    return [_gather(same[0], same, tagged, len(iterations))]
+    return [_gather(same[0], same, plain)]
 
 
 def best_effort(iterations: list[Iteration]) -> Steady | None:
     """What to plan from when no iterations agree: the last one whose successor was recorded too.
 
     The profile made from it is marked as not steady. None without any requests.
-
-    Example:
-        >>> from pgmo.profiler.recording import make_events, split
-        >>> rows = [("request", 8), ("step",), ("request", 4), ("step",)]
-        >>> best_effort(split(make_events(rows))).explanation
-        'request 0 asks for 8 B in iteration 0, 4 B in iteration 1'
     """
-    full, _ = _by_tags(iterations)
+    full = _without_tags(iterations)
     if not full:
         return None
     base = full[-2] if len(full) > 1 else full[-1]
@@ -95,16 +82,13 @@ def best_effort(iterations: list[Iteration]) -> Steady | None:
         explanation = first_difference(base, full[-1])
     followers = len(iterations) - 1 - base.index
     varying = np.zeros(len(base), np.bool_)
-    return Steady("none", base.index, rows, varying, frozenset(), followers, explanation)
+    return Steady("none", base.index, rows, varying, followers, explanation)
 
 
-def _by_tags(iterations: list[Iteration]) -> tuple[list[Iteration], list[Iteration]]:
-    """The iterations with requests, those recorded without tags and those with."""
+def _without_tags(iterations: list[Iteration]) -> list[Iteration]:
+    """Return those with requests that were recorded without tags; where all have tags, all."""
     full = [iteration for iteration in iterations if len(iteration)]
-    tagged = [iteration for iteration in full if np.any(iteration.tag >= 0)]
-    if len(tagged) == len(full):
-        return full, []
-    return [iteration for iteration in full if not np.any(iteration.tag >= 0)], tagged
+    return [iteration for iteration in full if not np.any(iteration.tag >= 0)] or full
 
 
 def _exact_reference(iterations: list[Iteration]) -> Iteration | None:
@@ -155,15 +139,13 @@ def _is_warm_up(match: Match) -> bool:
     return bool(np.any((first.gone == ALIVE) & dies_later))
 
 
-def _gather(
-    reference: Iteration, plain: list[Iteration], tagged: list[Iteration], recorded: int
-) -> Steady:
+def _gather(reference: Iteration, plain: list[Iteration], recorded: list[Iteration]) -> Steady:
     """Collects what fits the reference; a longer iteration that fits takes its place."""
     matches = [compare(reference, other) for other in plain if other is not reference]
     matches = [match for match in matches if not _is_warm_up(match)]
     longest = max((m.base for m in matches if m.kind == "fit"), key=len, default=reference)
     if len(longest) > len(reference):
-        return _gather(longest, plain, tagged, recorded)
+        return _gather(longest, plain, recorded)
     matches = [match for match in matches if match.kind != "none"]
     rows = {reference.index: np.arange(len(reference))}
     varying = np.zeros(len(reference), np.bool_)
@@ -171,27 +153,14 @@ def _gather(
         other = match.other if match.base is reference else match.base
         rows[other.index] = match.rows
         varying |= match.varying
-    shadows = {
-        it.index: aligned for it in tagged if (aligned := _shadow(reference, it)) is not None
-    }
     kind: Kind = "exact" if all(match.kind == "exact" for match in matches) else "fit"
     fits = [match.explanation for match in matches if match.kind == "fit"]
     explanation = (fits or [match.explanation for match in matches])[0]
     return Steady(
         kind=kind,
         reference=reference.index,
-        rows=rows | shadows,
+        rows=rows,
         varying=varying,
-        shadows=frozenset(shadows),
-        followers=recorded - 1 - reference.index,
+        followers=sum(one.index > reference.index for one in recorded),
         explanation=explanation,
     )
-
-
-def _shadow(reference: Iteration, tagged: Iteration) -> NDArray[np.int64] | None:
-    """Places the requests of an iteration with tags, or None when it is of another structure."""
-    rows = align(reference, tagged)
-    paired = rows != UNPAIRED
-    equal = reference.size[rows[paired]] == tagged.size[paired]
-    alike = 5 * paired.sum() >= 4 * len(reference) and 2 * equal.sum() >= len(equal)
-    return rows if alike else None

@@ -202,16 +202,6 @@ TEST(an_iterations_first_requests_choose_the_plan) {
   CHECK_EQ(f.engine.statistics().slots.live, 0);
 }
 
-TEST(an_iteration_too_large_for_all_plans_follows_the_one_that_is_nearest) {
-  Fixture f;
-  f.serve({varying(10, 2, 0), varying(20, 2, 100)});
-  f.add({varying(400, 2, 1000), varying(800, 2, 2000)});
-  CHECK_EQ(f.allocate(600), 0u);
-  CHECK_EQ(f.engine.statistics().counters.takeovers, 1u);
-  CHECK_EQ(f.engine.statistics().counters.misses[static_cast<std::size_t>(Miss::kTooLarge)], 1u);
-  CHECK_EQ(f.allocate(700), Fixture::base(0) + 2000);
-}
-
 TEST(the_plan_that_followed_the_last_time_is_expected_again) {
   Fixture f;
   const std::vector<PlannedRequest> other = {slot(300, 1, 500)};

@@ -175,12 +175,6 @@ TEST(prefixes_are_scored_by_how_well_they_fill_their_slots) {
   CHECK_EQ(f.replayer.prefix_score(smaller), Replayer::kFullScore + Replayer::kFullScore / 2);
   CHECK_EQ(f.replayer.prefix_score(larger), -1);
   CHECK_EQ(f.replayer.prefix_score(longer), -1);
-  const std::vector<RequestKey> twice = {make_key(10, 0), make_key(200, 0)};
-  const std::vector<RequestKey> elsewhere = {make_key(10, 0), make_key(2000, 0)};
-  CHECK_EQ(f.replayer.growth_score(smaller), f.replayer.prefix_score(smaller));
-  CHECK_EQ(f.replayer.growth_score(twice), Replayer::kFullScore + Replayer::kFullScore / 2);
-  CHECK_EQ(f.replayer.growth_score(elsewhere), -1);
-  CHECK_EQ(f.replayer.growth_score(longer), -1);
 }
 
 int main(int argc, char** argv) {

@@ -6,11 +6,9 @@ from pathlib import Path
 import numpy as np
 
 from pgmo.allocator import heuristics
-from pgmo.allocator.plans.conversions import requests_of
 from pgmo.allocator.plans.directory import PlanDirectory
-from pgmo.allocator.plans.plan_set import PlannedProfile
+from pgmo.allocator.plans.plan_set import PlannedProfile, check_replayable, requests_of
 from pgmo.allocator.plans.store import find_profile
-from pgmo.allocator.session.learning.initial_plan import load_given
 from pgmo.allocator.session.state import SessionState
 from pgmo.packing.plan import Plan
 from pgmo.profiler.iterations.request_pairs import UNPAIRED
@@ -50,10 +48,13 @@ class GivenPlans:
         if isinstance(named, str | os.PathLike) and os.path.isdir(named):
             self.pending = self._load_directory(Path(named))
             return
-        given = load_given(self._state.options, self._alignment)
-        if given is not None:
-            self._state.plan, self._state.profile = given
-        self.pending = given is not None
+        self.pending = named is not None
+        if named is None:
+            return
+        plan = named if isinstance(named, Plan) else Plan.load(named)
+        for one in (plan, *plan.others):
+            check_replayable(one, self._alignment)
+        self._state.plan, self._state.profile = plan, find_profile(named, plan)
 
     @property
     def plans(self) -> list[PlannedProfile]:

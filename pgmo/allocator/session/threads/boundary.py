@@ -69,11 +69,6 @@ class exclusive:  # noqa: N801  (it is used like a function)
 
     Ctrl-C may come when the lock has just been taken, where `contextlib.contextmanager` would keep
     it as long as somebody keeps the traceback.
-
-    Example:
-        >>> with exclusive(), exclusive():
-        ...     print("alone")
-        alone
     """
 
     def __init__(self) -> None:
@@ -114,10 +109,6 @@ def when_free(work: Callable[[], object]) -> None:
 
     Args:
         work: what it raises is shown, and goes no further.
-
-    Example:
-        >>> when_free(lambda: print("now"))
-        now
     """
     gate = _gate
     gate.waiting.append(work)
@@ -130,11 +121,6 @@ def uninterrupted() -> Iterator[None]:
 
     For what is quick, and for the end of a session, which may have a plan to save. Other threads
     than the main one are never interrupted.
-
-    Example:
-        >>> with uninterrupted():
-        ...     print("to the end")
-        to the end
     """
     handler = signal.getsignal(signal.SIGINT)
     if threading.current_thread() is not threading.main_thread() or not callable(handler):

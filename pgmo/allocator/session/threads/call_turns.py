@@ -37,14 +37,6 @@ class CallTurns(Turns):
         warn: called once, when calls are found to overlap.
         end: ends an iteration; it is told whether the call was complete.
         paused: others' pauses of the engine; None: there are none.
-
-    Example:
-        >>> turns = CallTurns(_core.Engine(), print, lambda complete: print("ended"))
-        >>> leave = turns.enter()
-        >>> turns.enter() is None  # a call within a call is a part of it
-        True
-        >>> leave(True)
-        ended
     """
 
     def __init__(

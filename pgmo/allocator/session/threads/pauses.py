@@ -15,19 +15,6 @@ class Pauses:
 
     Args:
         engine: is told when the first one begins and the last one ends.
-
-    Example:
-        >>> engine = _core.Engine()
-        >>> engine.start_recording()
-        >>> pauses = Pauses(engine)
-        >>> pauses.begin("evaluation")
-        >>> pauses.begin("release")
-        >>> pauses.end("release")
-        >>> engine.adopt(4096, 64)
-        False
-        >>> pauses.end("evaluation")
-        >>> engine.adopt(4096, 64)
-        True
     """
 
     def __init__(self, engine: _core.Engine) -> None:

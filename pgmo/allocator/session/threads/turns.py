@@ -34,11 +34,6 @@ class Turns:
         engine: is told which threads to delegate.
         warn: called once, when threads are found to train at the same time.
         paused: others' pauses of the engine; None: there are none.
-
-    Example:
-        >>> turns = Turns(_core.Engine(), print)
-        >>> turns.ends_iteration(), turns.whole()
-        (True, True)
     """
 
     def __init__(
@@ -119,6 +114,28 @@ class Turns:
     def running(self) -> threading.Thread | None:
         """The thread whose `iteration()` is counted, while it is inside of it."""
         return self._owner if self._owner in self._inside else None
+
+    def require_no_iteration(self, call: str, *, sleeps: bool) -> None:
+        """Refuse a call that gives memory back where an iteration may use it.
+
+        Args:
+            call: its name.
+            sleeps: whether memory goes that any thread may use.
+
+        Raises:
+            SessionError: inside of `iteration()`.
+        """
+        inside = self.running()
+        if sleeps and inside not in (None, threading.current_thread()):
+            raise SessionError(
+                f"session.{call} was to put memory to sleep while {inside.name} is inside "
+                "session.iteration(), which may use it; call it when that has ended"
+            )
+        if self.is_inside:
+            raise SessionError(
+                f"session.{call} was called inside session.iteration(), which uses the memory that "
+                "it would give back; call it between two iterations"
+            )
 
     @property
     def is_inside(self) -> bool:

@@ -6,8 +6,9 @@ plain PyTorch would run out     "7.60 GiB, where plain PyTorch would have had no
 no model                        the peak of live bytes, and what was taken for them
 """
 
+from collections.abc import Iterator
+
 from pgmo.allocator.adapters.baseline import Baseline
-from pgmo.allocator.session.verdict.relations import contradictions
 from pgmo.allocator.session.verdict.summary import Summary
 from pgmo.allocator.session.verdict.verdict import Verdict, compared
 from pgmo.units import format_bytes
@@ -23,10 +24,6 @@ def judge(summary: Summary, baseline: Baseline | None = None, delegates: str = "
         summary: the session's counters.
         baseline: the device's figures since the model began; None where there is no model.
         delegates: why the session serves nothing; "" where it may.
-
-    Example:
-        >>> print(judge(Summary(2, 2, 0)))
-        no block was served from a slot
     """
     reason = delegates or _why_no_slots(summary)
     if baseline is not None:
@@ -42,11 +39,6 @@ def judge_device(baseline: Baseline, *, reason: str = "", since: int = 0) -> Ver
         baseline: the figures of the device.
         reason: why no slot has served; "" where one has.
         since: the first iteration that slots served, counted from 1; 0 for none.
-
-    Example:
-        >>> figures = Baseline(99, 99, 50, 50, 76, 76, 200, 9, retries=0, failures=0, broken=0)
-        >>> print(judge_device(figures))
-        76 B instead of 99 B (23 % less)
     """
     wrong = contradictions(baseline)
     taken, live, plain = baseline.peak_taken, baseline.peak_live, baseline.peak_reserved
@@ -99,3 +91,30 @@ def _why_no_slots(summary: Summary) -> str:
             f"there were {summary.iterations}"
         )
     return f"none of the {summary.iterations} iterations could be planned yet"
+
+
+def contradictions(baseline: Baseline) -> tuple[str, ...]:
+    """Return the relations that the figures of a device violate, each as a clause.
+
+    They hold whatever a program does, so a violated one is an error of pgmo: a verdict with such a
+    figure compares nothing, and tests fail on it.
+    """
+    return tuple(_of_device(baseline))
+
+
+def _of_device(one: Baseline) -> Iterator[str]:
+    def above(name: str, size: int, limit_name: str, limit: int) -> Iterator[str]:
+        if size <= limit:
+            return
+        figures = format_bytes(size), format_bytes(limit)
+        if figures[0] == figures[1]:
+            figures = f"{size:,} bytes", f"{limit:,} bytes"
+        yield f"{name} {figures[0]}, but {limit_name} {figures[1]}"
+
+    yield from above("taken", one.peak_taken, "the card has", one.card)
+    yield from above("modelled", one.peak_reserved, "the card has", one.card)
+    if not one.failures and not one.broken:
+        yield from above("live", one.peak_live, "modelled", one.peak_reserved)
+    if not one.slept:
+        yield from above("live", one.peak_live, "taken", one.peak_taken)
+    yield from above("taken now", one.taken, "at most", one.peak_taken)

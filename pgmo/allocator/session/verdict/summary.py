@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from html import escape
 
 from pgmo.allocator.session.statistics import MISS_ADVICE, MISS_REASONS
 from pgmo.allocator.session.verdict.verdict import Verdict, percent
@@ -96,10 +97,8 @@ class Summary:
         return self.arena / self.ordered_load - 1 if self.ordered_load else 0.0
 
     def _repr_html_(self) -> str:
-        """What a notebook shows."""
-        from pgmo.allocator.session.verdict.notebook import summary_html
-
-        return summary_html(str(self))
+        """Return what a notebook shows."""
+        return f"<pre>{escape(str(self))}</pre>"
 
     def __str__(self) -> str:
         if not self.iterations:

@@ -42,13 +42,6 @@ def pair_blocks(trace: Trace) -> Blocks:
 
     A block that is let go of, and of whose address nothing is seen after that, is not gone where
     the trace has frees that complete: another stream still used it at the end.
-
-    Example:
-        >>> address = [64, 128, 64, 64, 64]
-        >>> trace = Trace.from_columns(kind=[0, 0, 1, 2, 0], address=address, size=[8] * 5)
-        >>> blocks = pair_blocks(trace)
-        >>> blocks.let_go.tolist(), blocks.gone.tolist()
-        ([2, -1, -1], [3, -1, -1])
     """
     kinds = (Event.ALLOC, Event.FREE_REQUESTED, Event.FREE_COMPLETED)
     rows = np.flatnonzero(np.isin(trace.kind, kinds) & ((trace.kind != 0) | (trace.size > 0)))
@@ -72,13 +65,7 @@ def pair_blocks(trace: Trace) -> Blocks:
 
 
 def live_bytes(trace: Trace, blocks: Blocks) -> NDArray[np.int64]:
-    """Bytes alive after each row of a trace, shape (m,): those that the program has not let go of.
-
-    Example:
-        >>> trace = Trace.from_columns(kind=[0, 0, 1], address=[64, 128, 64], size=[8, 4, 8])
-        >>> live_bytes(trace, pair_blocks(trace)).tolist()
-        [8, 12, 4]
-    """
+    """Return the bytes alive after each row, shape (m,): those that were not let go of."""
     change = np.zeros(len(trace) + 1, np.int64)
     size = trace.size[blocks.row]
     np.add.at(change, blocks.row, size)
@@ -87,13 +74,7 @@ def live_bytes(trace: Trace, blocks: Blocks) -> NDArray[np.int64]:
 
 
 def live_peak(trace: Trace, blocks: Blocks) -> int:
-    """The most bytes that were alive at once while the trace was recorded.
-
-    Example:
-        >>> trace = Trace.from_columns(kind=[0, 0, 1], address=[64, 128, 64], size=[8, 4, 8])
-        >>> live_peak(trace, pair_blocks(trace))
-        12
-    """
+    """The most bytes that were alive at once while the trace was recorded."""
     return int(live_bytes(trace, blocks)[max(0, trace.before - 1) :].max(initial=0))
 
 

@@ -44,11 +44,6 @@ def is_within_module(trace: Trace, requests: NDArray[np.int64], period: Period) 
         trace: the trace, its tags with stacks.
         requests: rows of its requests, shape (n,).
         period: of these.
-
-    Example:
-        >>> trace = Trace.from_columns(kind=[0] * 4, address=[64, 128, 192, 256], size=[8] * 4)
-        >>> is_within_module(trace, np.arange(4), Period(1, 0, 4))
-        False
     """
     tags = trace.tag[requests]
     # What comes before the first layer may by chance be of the size of what comes between them.
@@ -124,11 +119,6 @@ def is_within_backward(trace: Trace, requests: NDArray[np.int64], period: Period
         trace: the trace, its tags with stacks.
         requests: rows of its requests, shape (n,).
         period: of these.
-
-    Example:
-        >>> trace = Trace.from_columns(kind=[0] * 4, address=[64, 128, 192, 256], size=[8] * 4)
-        >>> is_within_backward(trace, np.arange(4), Period(1, 0, 4))
-        False
     """
     tags = trace.tag[requests]
     if not any(trace.tags[tag].stack for tag in set(tags.tolist()) if tag >= 0):
@@ -149,13 +139,7 @@ def _distinct(tags: NDArray[np.int32], period: Period) -> set[int]:
 
 
 def names_of(trace: Trace, requests: NDArray[np.int64]) -> NDArray[np.int64]:
-    """A number for each request, shape (n,); equal ones ask for the same size on the same stream.
-
-    Example:
-        >>> trace = Trace.from_columns(kind=[0] * 3, address=[64, 128, 192], size=[8, 4, 8])
-        >>> names_of(trace, np.arange(3)).tolist()
-        [1, 0, 1]
-    """
+    """Number requests by size and stream, shape (n,); equal ones have equal numbers."""
     _, size = np.unique(trace.size[requests], return_inverse=True)
     _, stream = np.unique(trace.stream[requests], return_inverse=True)
     names: NDArray[np.int64] = size.astype(np.int64) * (stream.max(initial=0) + 1) + stream

@@ -16,12 +16,6 @@ def same_pieces(pieces: list[Iteration]) -> Steady | None:
 
     Returns:
         The group with its last member as the reference; None when no two pieces are the same.
-
-    Example:
-        >>> from pgmo.profiler.recording import make_events, split
-        >>> rows = [("request", 64), ("request", 32), ("step",)] * 3
-        >>> same_pieces(split(make_events(rows))).reference
-        2
     """
     groups: dict[bytes, list[int]] = {}
     for piece in pieces:
@@ -34,15 +28,7 @@ def same_pieces(pieces: list[Iteration]) -> Steady | None:
 
 
 def steady_of(pieces: list[Iteration], reference: Iteration) -> Steady:
-    """What is known of one piece: from those that are the same, or else from the next one.
-
-    Example:
-        >>> from pgmo.profiler.recording import make_events, split
-        >>> rows = [("request", 64), ("step",), ("request", 32), ("free", 0), ("step",)]
-        >>> first, second = split(make_events(rows))
-        >>> steady_of([first, second], first).kind
-        'none'
-    """
+    """What is known of one piece: from those that are the same, or else from the next one."""
     members = [piece.index for piece in pieces if piece.same_requests(reference)]
     if len(members) > 1:
         return _steady(pieces, members, reference)
@@ -55,7 +41,6 @@ def steady_of(pieces: list[Iteration], reference: Iteration) -> Steady:
         reference=reference.index,
         rows=rows,
         varying=np.zeros(len(reference), np.bool_),
-        shadows=frozenset(),
         followers=len(pieces) - 1 - reference.index,
         explanation="no other iteration issues the same requests",
     )
@@ -78,7 +63,6 @@ def _steady(pieces: list[Iteration], members: list[int], reference: Iteration) -
         reference=reference.index,
         rows=rows,
         varying=np.zeros(ticks, np.bool_),
-        shadows=frozenset(),
         followers=len(pieces) - 1 - reference.index,
         explanation=f"{len(members)} iterations issue the same {ticks} requests",
     )

@@ -88,18 +88,3 @@ def test_nothing_is_planned():
     profile = Profile.from_columns(size=[8], start=[0], end=[-1], ticks=1)
     empty = moves(plan(profile, alignment=1), 100, page=1)
     assert empty.to_device == empty.to_host == ()
-
-
-def test_many_slots():
-    rng = np.random.default_rng(1)
-    start = np.arange(5000)
-    profile = Profile.from_columns(
-        size=rng.integers(1, 1000, 5000),
-        start=start,
-        end=start + 1 + rng.integers(0, 4000, 5000),
-        ticks=5000,
-    )
-    made = plan(profile, alignment=1, effort="fast")
-    due = moves(made, made.arena // 2, page=64)
-    there = sum(end - begin for begin, end in due.to_device)
-    assert 0.45 * made.arena < there <= made.arena // 2

@@ -6,7 +6,7 @@ import warnings
 import numpy as np
 import pytest
 
-from pgmo.allocator.plans.conversions import requests_of
+from pgmo.allocator.plans.plan_set import requests_of
 from pgmo.allocator.session import installer as installing
 from pgmo.allocator.session.learning.recorded_plans import is_planned
 from pgmo.allocator.session.statistics import Phase

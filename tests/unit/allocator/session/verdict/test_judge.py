@@ -5,8 +5,7 @@ from dataclasses import replace
 import pytest
 
 from pgmo.allocator.adapters.baseline import Baseline, environment_settings
-from pgmo.allocator.session.verdict.judge import judge, judge_device
-from pgmo.allocator.session.verdict.relations import contradictions
+from pgmo.allocator.session.verdict.judge import contradictions, judge, judge_device
 from pgmo.allocator.session.verdict.summary import Summary
 
 MIB = 1 << 20
