@@ -14,6 +14,14 @@ OPTIONS = {
 }
 """Options of `pgmo.optimize`, `pgmo.wrap` and the callbacks."""
 
+RECOMPUTE = {
+    "check": "measure=False measures neither operators nor the first step",
+    "counts": "subtract plan.resident from the budget, or give card= in its place",
+    "segments": "put torch.utils.checkpoint around blocks of the model",
+    "keep": "a capture takes a few seconds, and each process captures for itself",
+}
+"""Options and names of `pgmo.recompute`."""
+
 COMMANDS = {
     "blocks": "use `pgmo stats --blocks`",
     "cache": "`pgmo doctor` shows the folder, and `pgmo doctor --clear` empties it",

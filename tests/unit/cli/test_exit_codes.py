@@ -86,9 +86,7 @@ WRONG = {
         [FACTORY],
         {
             "--budget": (*SIZES, "0", "120%"),
-            "--counts": ("", "luck"),
             "--costs": ("", "luck"),
-            "--planner": ("luck",),
             "--offload": ("", "usb", "0", "-1", "nan", "inf"),
             "--points": ("", "1", "-1", "x", HUGE),
             "--picture": ("x.png",),  # without --points

@@ -35,22 +35,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "or min (default), the least peak that is found",
     )
     parser.add_argument(
-        "--counts",
-        choices=("step", "all"),
-        default="step",
-        help="what the budget is for: what a step allocates (default), or parameters, buffers and "
-        "inputs, too",
-    )
-    parser.add_argument(
         "--costs",
         choices=("model", "measured"),
         default="model",
         help="an operator's time: from its arithmetic and traffic (default), or measured here",
-    )
-    parser.add_argument(
-        "--planner",
-        default="search",
-        help="search (default), min-cut, chen or kusumoto",
     )
     parser.add_argument(
         "--offload",
@@ -117,22 +105,13 @@ def run(arguments: argparse.Namespace) -> int:
     return 0
 
 
-_DEFAULTS = {
-    "budget": None,
-    "counts": "step",
-    "costs": "model",
-    "planner": "search",
-    "offload": None,
-}
-"""Options that decide what is planned; without a default, the one that is always said."""
-
-
 def _choices(arguments: argparse.Namespace) -> Iterator[str]:
     """The words that lead to the same plan."""
-    for name, default in _DEFAULTS.items():
-        value = getattr(arguments, name)
-        if value != default:
-            yield from (f"--{name}", value)
+    yield from ("--budget", arguments.budget)
+    if arguments.costs != "model":
+        yield from ("--costs", arguments.costs)
+    if arguments.offload is not None:
+        yield from ("--offload", arguments.offload)
 
 
 def _plan(arguments: argparse.Namespace) -> "RecomputePlan":
@@ -145,9 +124,7 @@ def _plan(arguments: argparse.Namespace) -> "RecomputePlan":
         model,
         inputs,
         _budget(arguments.budget),
-        counts=arguments.counts,
         costs=arguments.costs,
-        planner=arguments.planner,
         offload=_link(arguments.offload),
     )[1]
 
@@ -183,14 +160,11 @@ def _call(plan: "RecomputePlan", arguments: argparse.Namespace) -> str:
     """What a program says for the same."""
     from pgmo.units import format_bytes
 
-    counts, link = arguments.counts, _link(arguments.offload)
-    size = plan.peak + (plan.resident if counts == "all" else 0)
-    options = f', counts="{counts}"' if counts == "all" else ""
-    if link is not None:
-        options += f", offload={json.dumps(link)}"
+    link = _link(arguments.offload)
+    options = "" if link is None else f", offload={json.dumps(link)}"
     return (
-        f"In the program: model, plan = pgmo.recompute(model, inputs, budget={size}{options})"
-        f"  # {format_bytes(size)}"
+        f"In the program: model, plan = pgmo.recompute(model, inputs, budget={plan.peak}{options})"
+        f"  # {format_bytes(plan.peak)}"
     )
 
 
