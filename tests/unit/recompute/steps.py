@@ -10,10 +10,10 @@ def step(model, *inputs, seed=0):
     model.zero_grad(set_to_none=True)
     torch.manual_seed(seed)
     random.seed(seed)
-    result = model(*inputs)
-    result = result["loss"] if isinstance(result, dict) else result
-    loss = (result[0] if isinstance(result, tuple) else result).sum()
-    loss.backward()
+    results = model(*inputs)  # held until the backward pass is over, as programs do
+    loss = results["loss"] if isinstance(results, dict) else results
+    loss = loss[0] if isinstance(loss, tuple) else loss
+    loss.sum().backward()
     return [
         *(loss.detach(), *(one.grad for one in model.parameters())),
         *(one.clone() for one in model.buffers()),
