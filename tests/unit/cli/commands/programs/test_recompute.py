@@ -145,7 +145,6 @@ def test_what_the_factory_prints_is_not_in_the_object(model, capsys):
         ("make", ["--budget", "0"], 2, "a share of the peak is above 0"),
         ("make", ["--budget", "1O%"], 2, "cannot read '1O%' as a size"),
         ("make", ["--budget", "120%"], 2, "a share of the peak is above 0"),
-        ("make", ["--planner", "luck"], 2, "no planner is called 'luck'"),
         ("make", ["--offload", "usb"], 2, "give the name of a link"),
         ("make", ["--points", "1"], 2, "--points is 1"),
         ("make", ["--picture", "curve.png"], 2, "give --points 9"),
