@@ -122,7 +122,7 @@ def _measured(
 def _without_workspace(name: str, small: bool) -> Iterator[dict[str, Any]]:
     """Plans alone, with no regard to what operators take while they run, as in the literature."""
     model, inputs = create(name, small=small)
-    _, plan = pgmo.recompute(model, inputs, budget=None, measure=False, check=False)
+    _, plan = pgmo.recompute(model, inputs, budget=None, measure=False)
     for fraction in _settings(name, small)[0]:
         row = _row(name, "pgmo, workspaces not counted", fraction)
         budget = int(fraction * plan.default_peak)

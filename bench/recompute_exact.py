@@ -20,11 +20,11 @@ from typing import Any
 
 from _checkmate import Optimum, Program
 from _machine import add_common_options, result_path, write_result
+from _step_graphs import graph_data, read_graph
 from workloads.small_steps import NAMES, create
 
 import pgmo
 from pgmo.errors import BudgetError
-from pgmo.recompute.kept.plan_data import graph_data, read_graph
 from pgmo.recompute.planners.evaluator import Choice, Evaluator
 from pgmo.recompute.planners.graph import Graph
 from pgmo.recompute.planners.planning import plan_choice, propose, rank
@@ -42,7 +42,7 @@ def captured(name: str) -> Graph:
         found.append(graph)
         return Evaluator(graph).candidate((), "default")
 
-    pgmo.recompute(module, inputs, budget="min", planner=planner, check=False)
+    pgmo.recompute(module, inputs, budget="min", planner=planner)
     return found[0]
 
 

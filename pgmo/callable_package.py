@@ -4,6 +4,8 @@ import importlib
 from types import ModuleType
 from typing import Any, ClassVar
 
+from pgmo.errors import OptionError
+
 
 class CallablePackage(ModuleType):
     """The type of such a package. Its names are imported when they are first used."""
@@ -14,14 +16,22 @@ class CallablePackage(ModuleType):
     _homes: ClassVar[dict[str, str]]
     """Where the package's other names come from, by name."""
 
+    _removed: ClassVar[dict[str, str]] = {}
+    """What to use instead of options and names of the version before."""
+
     def __call__(self, *arguments: Any, **options: Any) -> Any:
         """Calls what the package is for."""
+        for option in self._removed.keys() & options.keys():
+            raise OptionError(
+                f"there is no option {option!r}; it was removed: {self._removed[option]}"
+            )
         home, name = self._calls
         return getattr(importlib.import_module(home), name)(*arguments, **options)
 
     def __getattr__(self, name: str) -> Any:
         if name not in self._homes:
-            raise AttributeError(f"module {self.__name__!r} has no attribute {name!r}")
+            hint = f"; it was removed: {self._removed[name]}" if name in self._removed else ""
+            raise AttributeError(f"module {self.__name__!r} has no attribute {name!r}{hint}")
         found = getattr(importlib.import_module(self._homes[name]), name)
         setattr(self, name, found)
         return found

@@ -14,6 +14,14 @@ OPTIONS = {
 }
 """Options of `pgmo.optimize`, `pgmo.wrap` and the callbacks."""
 
+RECOMPUTE = {
+    "check": "measure=False measures neither operators nor the first step",
+    "counts": "subtract plan.resident from the budget, or give card= in its place",
+    "segments": "put torch.utils.checkpoint around blocks of the model",
+    "keep": "a capture takes a few seconds, and each process captures for itself",
+}
+"""Options and names of `pgmo.recompute`."""
+
 COMMANDS = {
     "blocks": "use `pgmo stats --blocks`",
     "demo": "run `python examples/resnet.py` of the repository",
@@ -29,7 +37,7 @@ COMMAND_OPTIONS = {
     ("fit", "--timeout"): "call `pgmo.fit(command, timeout=...)`",
     ("fit", "--unproved"): "call `pgmo.fit(command, prove=False)`",
     ("recompute", "--costs"): "call `pgmo.recompute(model, inputs, budget, costs=...)`",
-    ("recompute", "--counts"): "call `pgmo.recompute(model, inputs, budget, counts=...)`",
+    ("recompute", "--counts"): "subtract what is resident from --budget",
     ("recompute", "--planner"): "call `pgmo.recompute(model, inputs, budget, planner=...)`",
     ("rehearse", "--devices"): "call `pgmo.rehearse(command, devices=...)`",
     ("rehearse", "--timeout"): "call `pgmo.rehearse(command, timeout=...)`",
@@ -53,7 +61,6 @@ NAMES = {
 
 ESTIMATES = "call pgmo.fit(); it needs a CUDA build of torch: `pgmo fit --environment DIR`"
 """Hint for `pgmo.fit.estimate`."""
-
 
 FRAMEWORKS = (
     "sessions of several frameworks at once were removed: open one of each, "

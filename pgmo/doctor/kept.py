@@ -13,7 +13,7 @@ from pgmo.files.cache_folder import DistrustError, cache_directory, open_folder
 
 KINDS = ("adapters", "steps")
 """Folders whose files can go at any time: compiled adapters and the stub runtime are compiled again
-when needed, steps of `pgmo.recompute(keep=True)` captured again."""
+when needed. Earlier versions wrote steps of `pgmo.recompute`, which nothing reads any more."""
 
 _OURS = {
     "adapters": re.compile(r".+-[0-9a-f]{16}\.(?:so|lock|tmp)|\..+\.[0-9a-f]{12}\.partial"),

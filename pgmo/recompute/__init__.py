@@ -3,24 +3,22 @@
     model, plan = pgmo.recompute(model, batch, budget="8 GiB")
 
 The package itself is the function, and has `forget`, which marks a region of a forward pass,
-`backend` for `torch.compile`, `largest`, which looks for the largest batch of a card, and
-`segments`, which needs no more than public names of PyTorch.
+`backend` for `torch.compile`, and `largest`, which looks for the largest batch of a card.
 
     a model's call     apply, twin, dispatch, call, pending, randomness, flat, objects, budget,
                        outcome, explain, curve, step_profile
-    on disk            the package kept
     a whole card       whole_card, largest
     what it freezes    the package frozen; rehearse, for values of tensors
     its graph          capture, eager, grouping, region, dropout, costs, workspaces, meter
     what to forget     decide, divide, in_place; of `graph` alone and without PyTorch: schedule,
                        evaluator, planning, shapes, floor, chen, lower_sets, kusumoto, min_cut
     running it         rewrite, execute, absent, announce, stages; compiled for `torch.compile`
-    without a graph    fallback (`segments`), tape (`forget` by itself)
+    without a graph    tape (`forget` by itself)
     PyTorch's insides  compat
 """
 
 from pgmo.recompute import package as _package  # makes this module callable
 
-__all__ = ["backend", "forget", "largest", "segments"]
+__all__ = ["backend", "forget", "largest"]
 
 del _package

@@ -37,12 +37,9 @@ def recompute(
     example_inputs: object = _NONE,
     budget: int | float | str | None = "min",
     *,
-    counts: Literal["step", "all"] = "step",
     costs: Literal["model", "measured"] = "model",
     planner: str | Planner = "search",
     measure: bool = True,
-    check: bool | None = None,
-    keep: bool = False,
     card: str | Card | None = None,
     optimizer: Optimizer | None = None,
     beside: int | str = 0,
@@ -59,9 +56,9 @@ def recompute(
     The budget counts what a step allocates between the beginning of the model's forward and the
     end of its backward pass, at the moment when that is most: activations, results, gradients
     (those of the parameters, too) and the workspaces of operators. What is there before it is not
-    counted, unless `counts="all"`: parameters, buffers and inputs. The optimizer's state, and what
-    the program computes from the model's results outside of it, such as a loss, come on top; put
-    the loss into the model's forward to have it planned, too.
+    counted: parameters, buffers and inputs. The optimizer's state, and what the program computes
+    from the model's results outside of it, such as a loss, come on top; put the loss into the
+    model's forward to have it planned, too.
 
     Args:
         model: a module. It goes on working as it is; the returned one shares its parameters,
@@ -73,19 +70,13 @@ def recompute(
         budget: bytes, such as `"8 GiB"`; a share of the peak without recomputation, such as
             `"60%"` or 0.6; `"min"` for the least peak that is found; None to recompute only what
             lies in `with pgmo.recompute.forget():`.
-        counts: "step" for what a step allocates, "all" to count what is there before it, too.
         costs: "model" reckons an operator's time from its arithmetic and its traffic, "measured"
             runs each operator of the step.
         planner: "search" improves the best choice of all others by local search; "min-cut",
             "chen" and "kusumoto" take the best of their own; or a function of a graph and a budget.
-        measure: run the operators that may need workspace, by themselves, to learn how much.
-        check: measure the first real step, warn when its peak is more than 2 % off, and plan
-            again with what its operators took; None for what `measure` is, without which
-            predictions have no workspace.
-        keep: write the captured and planned step to the cache directory once it has run, and begin
-            with what was written there: a later process then captures and plans nothing, as long
-            as code, versions, shapes, budget and what forward reads of Python are the same. Not
-            with a planner that is a function.
+        measure: run the operators that may need workspace, by themselves, to learn how much;
+            measure the first real step, warn when its peak is more than 2 % off, and plan again
+            with what its operators took. Without it predictions have no workspace.
         card: in the place of a budget: what a card has left beside parameters, buffers, inputs,
             the optimizer's state, CUDA's context, and a hundredth for packing; a name such as
             "RTX 4090", or a size such as "16GiB".
@@ -117,12 +108,9 @@ def recompute(
     """
     options = RecomputeOptions(
         budget,
-        counts,
         costs,
         planner,
         measure,
-        check,
-        keep,
         card,
         optimizer,
         beside,
@@ -138,12 +126,9 @@ class RecomputeOptions:
     """Options of `recompute`, which documents each of them."""
 
     budget: int | float | str | None = "min"
-    counts: Literal["step", "all"] = "step"
     costs: Literal["model", "measured"] = "model"
     planner: str | Planner = "search"
     measure: bool = True
-    check: bool | None = None
-    keep: bool = False
     card: str | Card | None = None
     optimizer: Optimizer | None = None
     beside: int | str = 0
@@ -171,27 +156,16 @@ def planned(
         raise OptionError(f"model is a {type(model).__name__}; give a torch.nn.Module")
     if options.costs not in ("model", "measured"):
         raise OptionError(f'costs is {options.costs!r}; give "model" or "measured"')
-    if options.counts not in ("step", "all"):
-        raise OptionError(f'counts is {options.counts!r}; give "step" or "all"')
-    if options.keep and not isinstance(options.planner, str):
-        raise OptionError(
-            "keep=True goes with a planner by its name: another process cannot tell whether a "
-            "function is the same"
-        )
     rate = None if options.offload is None else parse_link(options.offload)
     refuse_lazy(original(model))
     resident = _resident(model, call)
-    on_card = _whole_card(
-        model, resident, options.card, options.optimizer, options.beside, options.budget
-    )
-    there = resident if options.counts == "all" and on_card is None else 0
+    on_card = _whole_card(model, resident, options)
     settings = Settings(
-        parse_budget(options.budget if on_card is None else on_card.left, there),
+        parse_budget(options.budget if on_card is None else on_card.left),
         find_planner(options.planner, rate),
         options.costs,
         options.measure,
-        options.measure if options.check is None else options.check,
-        keep=options.keep,
+        options.measure,
         shapes=shapes,
         whole=options.whole,
     )
@@ -204,19 +178,13 @@ def planned(
     return _twin(recomputing, settings, model), RecomputePlan(recomputing, resident, on_card)
 
 
-def _whole_card(
-    model: nn.Module,
-    resident: int,
-    card: str | Card | None,
-    optimizer: Optimizer | None,
-    beside: int | str,
-    budget: object,
-) -> CardBudget | None:
-    if card is None:
-        if optimizer is not None or beside:
+def _whole_card(model: nn.Module, resident: int, options: RecomputeOptions) -> CardBudget | None:
+    optimizer = options.optimizer
+    if options.card is None:
+        if optimizer is not None or options.beside:
             raise OptionError("optimizer= and beside= are used only with card=")
         return None
-    if budget != "min":
+    if options.budget != "min":
         raise OptionError("give a card or a budget, not both: the budget is what the card has left")
     if optimizer is not None and not isinstance(optimizer, Optimizer):
         raise OptionError(
@@ -224,12 +192,12 @@ def _whole_card(
         )
     trained = [one for one in model.parameters() if one.requires_grad]
     return CardBudget(
-        find(card),
+        find(options.card),
         context_of(one.device for one in model.parameters()),
         resident,
         sum(one.nbytes for one in trained),  # weights of cuDNN's LSTM share a storage
         None if optimizer is None else optimizer_needs(optimizer),
-        parse_bytes(beside),
+        parse_bytes(options.beside),
     )
 
 

@@ -134,7 +134,7 @@ def _peak(planned: PlannedStep) -> str:
 
 
 def _divided(planned: PlannedStep) -> list[str]:
-    count = divided(planned.captured) if planned.in_two is None else planned.in_two
+    count = divided(planned.captured)
     if not count:
         return []
     return [

@@ -124,11 +124,6 @@ class RecomputePlan:
         """
         return self._call.measured
 
-    @property
-    def was_kept(self) -> bool:
-        """Whether an earlier process has captured and planned the step (`keep=True`)."""
-        return self._call.was_kept
-
     def explain(self) -> str:
         """What is recomputed, module by module, and where the peak lies."""
         text = explain(self._planned, self.budget, self.measured_peak, self.resident)

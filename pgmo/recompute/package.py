@@ -4,12 +4,12 @@ import sys
 from typing import TYPE_CHECKING, ClassVar, cast
 
 from pgmo.callable_package import CallablePackage
+from pgmo.removed import RECOMPUTE
 
 if TYPE_CHECKING:
     from pgmo.recompute.apply import recompute as _recompute
     from pgmo.recompute.largest import largest
     from pgmo.recompute.runtime.compiled import backend
-    from pgmo.recompute.runtime.without_graph.fallback import segments
     from pgmo.recompute.runtime.without_graph.region import forget
 
 
@@ -17,11 +17,11 @@ class RecomputePackage(CallablePackage):
     """The type of the module `pgmo.recompute`; its names need torch."""
 
     _calls = ("pgmo.recompute.apply", "recompute")
+    _removed = RECOMPUTE
     _homes: ClassVar = {
         "backend": "pgmo.recompute.runtime.compiled",
         "forget": "pgmo.recompute.runtime.without_graph.region",
         "largest": "pgmo.recompute.largest",
-        "segments": "pgmo.recompute.runtime.without_graph.fallback",
     }
 
     if TYPE_CHECKING:
@@ -29,7 +29,6 @@ class RecomputePackage(CallablePackage):
         forget = forget
         backend = staticmethod(backend)
         largest = staticmethod(largest)
-        segments = staticmethod(segments)
 
 
 package = sys.modules["pgmo.recompute"]

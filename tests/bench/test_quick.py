@@ -26,7 +26,7 @@ STUB = (
 )
 """Run by tests/fakecuda."""
 
-LIBRARIES = ("recompute_zoo", "recompute_kept", "recompute_exact", "recompute_blocks")
+LIBRARIES = ("recompute_zoo", "recompute_exact", "recompute_blocks")
 """Need libraries of models; run by tests of their own where those are installed."""
 
 

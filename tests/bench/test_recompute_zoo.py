@@ -23,12 +23,3 @@ def test_a_model_has_the_same_bits_under_all_changes(tmp_path):
     ways = {(way["way"], way["setting"]): way for way in row["ways"]}
     assert ways["pgmo", 0.5]["peak_share"] <= 0.51
     assert ways["pgmo", "min"]["peak_share"] <= ways["checkpoint", "each block"]["peak_share"]
-
-
-@pytest.mark.slow
-def test_another_process_reads_what_was_kept(tmp_path):
-    output = tmp_path / "kept.json"
-    run(tmp_path, BENCH / "recompute_kept.py", "--quick", "--output", output)
-    (row,) = json.loads(output.read_text())["rows"]
-    assert row["kept"]
-    assert row["same_bits"]

@@ -111,21 +111,15 @@ class Parts(nn.Module):
 
 @pytest.mark.filterwarnings("ignore:the forward pass is no single graph")
 @pytest.mark.parametrize("kind", [Parts, lambda: nn.Sequential(*Parts().blocks)])
-def test_what_is_read_by_another_process_takes_what_was_planned(kind, tmp_path, monkeypatch):
-    monkeypatch.setenv("PGMO_CACHE_DIR", str(tmp_path))
-    batch, found = torch.ones(2048, 256, device=DEVICE), []
-    for _ in range(2):
-        model, plan = pgmo.recompute(kind().to(DEVICE), batch, 0.75, offload=1e12, keep=True)
-        for _ in range(4):
-            before = torch.cuda.memory_allocated()
-            torch.cuda.reset_peak_memory_stats()
-            model(batch).mean().backward()
-            taken = torch.cuda.max_memory_allocated() - before
-            model.zero_grad()
-        assert plan.offloaded
-        assert abs(plan.measured_peak - plan.peak) <= 0.01 * plan.peak
-        assert taken <= 1.01 * plan.peak
-        found.append((plan.was_kept, plan.parts, plan.peak, plan.host_bytes, plan.measured_peak))
-    (first, *numbers), (second, *others) = found
-    assert (first, second) == (False, True)
-    assert numbers == others
+def test_the_card_is_taken_as_planned_in_each_step(kind):
+    batch = torch.ones(2048, 256, device=DEVICE)
+    model, plan = pgmo.recompute(kind().to(DEVICE), batch, 0.75, offload=1e12)
+    for _ in range(4):
+        before = torch.cuda.memory_allocated()
+        torch.cuda.reset_peak_memory_stats()
+        model(batch).mean().backward()
+        taken = torch.cuda.max_memory_allocated() - before
+        model.zero_grad()
+    assert plan.offloaded
+    assert abs(plan.measured_peak - plan.peak) <= 0.01 * plan.peak
+    assert taken <= 1.01 * plan.peak

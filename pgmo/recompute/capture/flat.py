@@ -133,12 +133,6 @@ class FlatModule(nn.Module):
             yield
         kept += answering.kept
 
-    @property
-    def results(self) -> tuple[list[Any], Spec, list[int]]:
-        """The leaves of what forward returns, how they are nested, and where the tensors stand."""
-        assert self.result is not None
-        return (*self.result, self._tensor_places)
-
     def nested(self, tensors: Any) -> Any:
         """What the module's forward returns, made of its tensors again."""
         assert self.result is not None

@@ -4,8 +4,6 @@ DynamicCache(layers=[Layer(keys, values), ...])    taken apart when captured: it
                                                    made anew at each call, of the new tensors
 """
 
-import operator
-import sys
 from typing import Any
 
 from torch import nn
@@ -43,24 +41,7 @@ def _unflatten(values: Any, context: Any) -> Any:
     return Opened(kind, dict(zip(names, values, strict=True))).closed()
 
 
-def _as_text(context: Any) -> list[Any]:
-    kind, names = context
-    return [kind.__module__, kind.__qualname__, list(names)]
-
-
-def _of_text(context: Any) -> Any:
-    home, name, names = context
-    return operator.attrgetter(name)(sys.modules[home]), tuple(names)
-
-
-register_pytree_node(
-    Opened,
-    _flatten,
-    _unflatten,
-    serialized_type_name="pgmo.Opened",
-    to_dumpable_context=_as_text,
-    from_dumpable_context=_of_text,
-)
+register_pytree_node(Opened, _flatten, _unflatten)
 
 
 def opened(tree: object, plain: tuple[type, ...], depth: int = _DEPTH) -> Any:

@@ -79,20 +79,27 @@ def _functions(one: Mention) -> Iterator[object]:
 
 
 def _mentions(code: CodeType, names: dict[str, Any]) -> Iterator[Mention]:
-    line = code.co_firstlineno
     words = tuple(one for one in code.co_consts if isinstance(one, str))
+    for name, attributes, line in _loads(code):
+        if name in names:
+            where = (code.co_filename, line)
+            yield Mention(name, attributes, of_names(names, name), where, words)
+
+
+@functools.lru_cache(maxsize=4096)  # code objects, which are gone through in each forward pass
+def _loads(code: CodeType) -> list[tuple[str, tuple[str, ...], int]]:
+    """Return the global names that code loads, with the attributes and the line of each."""
+    found = []
+    line = code.co_firstlineno
     instructions = list(dis.get_instructions(code))
     for index, one in enumerate(instructions):
         line = (one.positions.lineno if one.positions else None) or line
-        if one.opname != "LOAD_GLOBAL" or one.argval not in names:
-            continue
-        following = itertools.takewhile(
-            lambda one: one.opname in _ATTRIBUTE, instructions[index + 1 :]
-        )
-        attributes = tuple(str(one.argval) for one in following)
-        yield Mention(
-            one.argval, attributes, of_names(names, one.argval), (code.co_filename, line), words
-        )
+        if one.opname == "LOAD_GLOBAL":
+            following = itertools.takewhile(
+                lambda one: one.opname in _ATTRIBUTE, instructions[index + 1 :]
+            )
+            found.append((one.argval, tuple(str(one.argval) for one in following), line))
+    return found
 
 
 def of_names(owner: dict[str, Any], name: str) -> object:

@@ -10,6 +10,7 @@ from typing import Any
 from pgmo.errors import GraphError
 from pgmo.recompute.frozen.code import Mention
 from pgmo.recompute.frozen.places import line
+from pgmo.recompute.frozen.remembered import remember
 
 ADVICE = (
     "A captured step would use those of its capture for ever. Draw them with PyTorch (torch.rand), "
@@ -30,13 +31,14 @@ class Draws:
         python = random.getstate()
         numpy: Any = sys.modules.get("numpy")
         before = None if numpy is None else numpy.random.get_state()
+        state = remember(before)
         try:
             yield
         finally:
             if random.getstate() != python:
                 random.setstate(python)
                 self.of.append("Python")
-            if numpy is not None and repr(numpy.random.get_state()) != repr(before):
+            if numpy is not None and remember(numpy.random.get_state()) != state:
                 numpy.random.set_state(before)
                 self.of.append("NumPy")
 

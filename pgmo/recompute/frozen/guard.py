@@ -78,23 +78,6 @@ class Guard:
         self._earlier: list[tuple[Read, object]] = []  # at the end of the last run
         self._first: list[Attributes] = []  # before a forward pass that is not traced
 
-    @classmethod
-    def of_reads(cls, model: nn.Module, reads: list[Read]) -> "Guard":
-        """One that compares what was read elsewhere."""
-        guard = cls(model)
-        guard._reads = sorted(reads, key=lambda read: not is_plain(read.value))
-        return guard
-
-    @property
-    def reads(self) -> list[Read]:
-        """What was read while the forward pass was traced."""
-        return self._reads
-
-    @property
-    def codes(self) -> "dict[CodeType, dict[str, Any]]":
-        """The code that ran then, with its global names."""
-        return self._codes
-
     @contextmanager
     def watching(self, traced: bool) -> Iterator[Reads]:
         """Inside, a forward pass runs on tensors without contents.
@@ -136,22 +119,6 @@ class Guard:
             for module, attributes in zip(self._modules, self._first, strict=True):
                 attributes.put_back(module)
             raise
-
-    @contextmanager
-    def looking(self) -> Iterator[Reads]:
-        """Inside, a forward pass runs as it is: what it reads is noted, and nothing is refused.
-
-        Yields:
-            What it reads, as it comes.
-        """
-        reads = self._of_forwards()
-        known = list(objects(mentions(reads)))
-        with reads.noting():
-            for one in known:
-                reads.watch(one)
-            yield reads
-        self._codes = reads.codes
-        self._take(self._every(reads, mentions(reads)))
 
     def _of_forwards(self) -> Reads:
         """With the code of all forward methods."""

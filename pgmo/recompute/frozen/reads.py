@@ -152,15 +152,6 @@ class Reads:
                     kind.__getattribute__ = own  # type: ignore[method-assign,assignment]
             self._leave_out_the_dead()
 
-    @contextmanager
-    def pausing(self) -> Iterator[None]:
-        """Inside, nothing is noted."""
-        before, self._thread = self._thread, -1
-        try:
-            yield
-        finally:
-            self._thread = before
-
     def _leave_out_the_dead(self) -> None:
         """Objects that were made and gone while code ran are no settings, such as copies of one."""
         before = -1

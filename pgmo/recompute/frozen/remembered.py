@@ -61,7 +61,7 @@ def remember(value: object, depth: int = 4) -> object:
     if is_array(value):
         return _array(value)
     if is_generator(value):
-        return ("generator", repr(_state(value)))
+        return ("generator", _state(value))
     if isinstance(value, functools.partial):
         return _partial(value, depth)
     if isinstance(value, types.SimpleNamespace):
@@ -89,8 +89,8 @@ def _state(generator: Any) -> object:
     if isinstance(generator, random.Random):
         return generator.getstate()
     if hasattr(generator, "bit_generator"):
-        return generator.bit_generator.state
-    return generator.get_state()
+        return remember(generator.bit_generator.state)
+    return remember(generator.get_state())
 
 
 def _array(value: Any) -> object:

@@ -10,5 +10,4 @@ order       whether autograd sums the same gradients in the same order
 together    one graph of all parts, and of what was measured
 decided     what of the plan belongs to each part
 divided     finds, measures, plans, and runs the parts
-keeping     writes all that for other processes
 """

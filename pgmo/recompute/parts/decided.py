@@ -2,7 +2,7 @@
 
 import hashlib
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Literal
 
 from pgmo.recompute.planners.evaluator import Choice, Evaluator
 from pgmo.recompute.planners.graph import Graph
@@ -38,26 +38,6 @@ class Decision:
         peak, overhead = made.peak, made.overhead
         return Choice(made.recomputed, peak, overhead, "together", (), reruns, away, transfers)
 
-    def as_data(self) -> dict[str, Any]:
-        """For JSON."""
-        return {
-            "recomputed": sorted(self.recomputed),
-            "reruns": self.reruns,
-            "offloaded": sorted(self.offloaded),
-            "rate": self.rate,
-        }
-
-    @classmethod
-    def of_data(cls, data: Any) -> "Decision":
-        """From `as_data`."""
-        reruns = data["reruns"]
-        return cls(
-            frozenset(data["recomputed"]),
-            None if reruns is None else tuple((moment, index) for moment, index in reruns),
-            frozenset(data["offloaded"]),
-            data["rate"],
-        )
-
 
 class Decided:
     """A planner that gives what was decided together with other parts.
@@ -65,19 +45,15 @@ class Decided:
     Args:
         structure: of the part's graph; see `structure`.
         decision: for it.
-
-    Attributes:
-        identity: equal where the same is decided, in any process.
     """
 
     def __init__(self, structure: str, decision: Decision) -> None:
-        self.structure, self.decision = structure, decision
-        self.identity = (structure, sorted(decision.as_data().items(), key=str))
+        self._structure, self._decision = structure, decision
 
     def __call__(self, graph: Graph, _budget: int | Literal["min"]) -> Choice:
         """The choice; of another graph, such as of other inputs, all that can be forgotten."""
-        if structure(graph) == self.structure:
-            return self.decision.on(graph)
+        if structure(graph) == self._structure:
+            return self._decision.on(graph)
         return Evaluator(graph).candidate(frozenset(graph.candidates()), "together")
 
 

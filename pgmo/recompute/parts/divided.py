@@ -1,11 +1,10 @@
 """A kind of call that is no single graph: its parts are planned together, and run one by one."""
 
-import json
 import threading
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal, Protocol
 
 import torch
 from torch import Tensor, fx, nn
@@ -13,10 +12,8 @@ from torch import Tensor, fx, nn
 from pgmo.errors import GraphError, PgmoError
 from pgmo.recompute.capture.compat import flatten, saving_hooks
 from pgmo.recompute.capture.joint_graph import Captured
-from pgmo.recompute.kept.plan_data import planned_step
 from pgmo.recompute.parts.answers import Answers
 from pgmo.recompute.parts.decided import Decided, structure
-from pgmo.recompute.parts.keeping import MadePart, Part, look_between, planner_of, write
 from pgmo.recompute.parts.measure import StepMeasure
 from pgmo.recompute.parts.probe import KnownSubmodules, Probe, part_settings
 from pgmo.recompute.parts.run import Arguments
@@ -30,19 +27,25 @@ from pgmo.recompute.runtime.decide import PlannedStep, Settings
 from pgmo.recompute.runtime.stages import stage, stages
 from pgmo.user_warnings import warn_user
 
-if TYPE_CHECKING:
-    from types import CodeType
-
 PLANS = 8
 """How often a kind of call is planned, for ways through the model that come later."""
 
 
-MakePart = Callable[[nn.Module, Settings, dict[str, Any]], Part]
-"""Makes a part that runs, of a submodule, settings, and what was kept of its steps."""
+class Part(Protocol):
+    """What runs in the place of a submodule's forward method.
+
+    Attributes:
+        calls: that were captured, by their signatures.
+    """
+
+    calls: dict[tuple[object, ...], Any]
+
+    def __call__(self, *arguments: Any, **keywords: Any) -> Any:
+        """Calls the submodule."""
 
 
-_PATIENCE = 8
-"""Calls for which a plan is not written, since none of them was measured."""
+MakePart = Callable[[nn.Module, Settings], Part]
+"""Makes a part that runs, of a submodule and settings."""
 
 
 class DividedCall:
@@ -54,12 +57,10 @@ class DividedCall:
         settings: how it is planned.
         reason: why it is no single graph.
         part: makes a part that runs.
-        kept: what an earlier process has written of such a call; it is planned if there is none.
 
     Attributes:
         planned: what was decided for the whole step.
         reason: why it is no single graph.
-        was_kept: whether an earlier process has planned it.
 
     Raises:
         BudgetError: the budget cannot be met.
@@ -75,43 +76,20 @@ class DividedCall:
         settings: Settings,
         reason: str,
         part: MakePart,
-        kept: Any = None,
     ) -> None:
         self._model, self._settings, self.reason = model, settings, reason
         self._make = part
         self._paths = {one: path for path, one in model.named_modules() if path}
-        self._parts: dict[tuple[nn.Module, int], MadePart] = {}
+        self._parts: dict[tuple[nn.Module, int], Part] = {}
         self._way: list[tuple[nn.Module, int]] = []  # calls of parts that were planned for
-        self._made: dict[object, MadePart] = {}
+        self._made: dict[object, Part] = {}
         self._known = KnownSubmodules()
-        self._plans = self._runs = self._written = 0
-        self._stale, self.was_kept = False, kept is not None
+        self._plans, self._stale = 0, False
         self._measured: int | None = None
         self._measure: StepMeasure | None = None
-        self._reads: list[Any] | str = ""
-        self._codes: Iterable[CodeType] = ()
         self._ours = threading.local()
         self.devices = frozenset(one.device for one in (*model.parameters(), *model.buffers()))
-        if kept is None:
-            self._plan(arguments)
-        else:
-            self._take(kept)
-
-    def _take(self, kept: Any) -> None:
-        """Makes parts of what an earlier process has written."""
-        self._watch()
-        self.planned = planned_step(json.loads(kept["plan"]))
-        if kept["measured"] is not None:
-            self._measured, self._measure = kept["measured"], None
-        made = []
-        for one in kept["parts"]:
-            module = self._model.get_submodule(one["path"])
-            flags = None if one["flags"] is None else tuple(map(bool, one["flags"]))
-            made.append(self._part(module, flags, planner_of(one), one["steps"]))
-        for path, number, index in kept["calls"]:
-            self._parts[self._model.get_submodule(path), number] = made[index]
-        self._way = [(self._model.get_submodule(path), number) for path, number in kept["way"]]
-        self._answer_for([self._model.get_submodule(path) for path in kept["answers"]])
+        self._plan(arguments)
 
     def _plan(self, arguments: Arguments) -> None:
         self._plans += 1
@@ -126,25 +104,18 @@ class DividedCall:
                 raise GraphError("the model takes another way each time that it runs")
             self._decide(trace)
         self._watch()
-        if probe.guard is not None:
-            self._reads = look_between(probe.guard, self._model)
-            self._codes = probe.guard.codes
         states = self._known.states
         whole = [one for one, state in states.items() if state != "open"]
         inside = {one for module in whole for one in module.modules()}
         unknown = [one for one in self._paths if one not in states and one not in inside]
         parts = [one for one, state in states.items() if state == "part"]
-        self._answer_for([*parts, *unknown])
+        self._answers = Answers([*parts, *unknown], self._answer)
 
     def _watch(self) -> None:
         """Has a step of the plan be measured."""
         self._measured, self._measure = None, None
         if self._settings.check and len(self.devices) == 1:
             self._measure = StepMeasure(next(iter(self.devices)))
-
-    def _answer_for(self, modules: list[nn.Module]) -> None:
-        self._answered = [self._paths[one] for one in modules]
-        self._answers = Answers(modules, self._answer)
 
     def _decide(self, trace: StepTrace) -> None:
         """Plans for the whole step, and makes the parts that run."""
@@ -167,7 +138,7 @@ class DividedCall:
         captured = _as_captured(whole.graph)
         paths = tuple(dict.fromkeys(one.path for one in trace.calls))
         self.planned = PlannedStep(
-            captured, schedule, default, choice.planner, lambda: captured, budget, 0, paths
+            captured, schedule, default, choice.planner, lambda: captured, budget, paths
         )
         self._way = [(call.module, call.number) for call in trace.calls]
         for number, call in enumerate(trace.calls):
@@ -176,20 +147,12 @@ class DividedCall:
             key = (call.module, call.record, own)
             if key not in self._made:
                 planner = Decided(structure(call.captured.graph), own)
-                self._made[key] = self._part(call.module, flags, planner, {})
+                self._made[key] = self._part(call.module, flags, planner)
             self._parts[call.module, call.number] = self._made[key]
 
-    def _part(
-        self,
-        module: nn.Module,
-        flags: tuple[bool, ...] | None,
-        planner: Decided,
-        steps: dict[str, Any],
-    ) -> MadePart:
+    def _part(self, module: nn.Module, flags: tuple[bool, ...] | None, planner: Decided) -> Part:
         settings = part_settings(self._settings, flags)
-        settings = replace(settings, budget="min", planner=planner, keep=self._settings.keep)
-        run = self._make(module, settings, steps)
-        return MadePart(self._paths[module], flags, planner, run)
+        return self._make(module, replace(settings, budget="min", planner=planner))
 
     def _choose(self, graph: Graph, budget: int | Literal["min"]) -> Choice:
         settings = self._settings
@@ -231,7 +194,6 @@ class DividedCall:
             except PgmoError as error:
                 self._plans = PLANS
                 warn_user(f"the first plan stays: {error}")
-        self._runs += 1
         measure = self._measure
         if measure is not None and measure.peak is not None:
             self._measured, self._measure = measure.peak, None
@@ -262,16 +224,14 @@ class DividedCall:
         return self._model.forward(*arguments[0], **arguments[1])
 
     def _captured(self) -> int:
-        return sum(
-            len(one or ()) for part in self._parts.values() for one in part.run.calls.values()
-        )
+        return sum(len(one or ()) for part in self._parts.values() for one in part.calls.values())
 
     def _can_be_measured(self, arguments: Arguments) -> bool:
         """Whether a step takes what one alone does: all parts are captured, gradients are new."""
         assert self._measure is not None
         return (
             self._measure.tries > 0
-            and all(one.run.calls for one in self._parts.values())
+            and all(one.calls for one in self._parts.values())
             and all(one.grad is None for one in self._model.parameters())
             and all(one.grad_fn is None for one in _tensors(arguments))
         )
@@ -292,36 +252,7 @@ class DividedCall:
             if part is None:
                 self._stale = True
                 return forward(*given, **keywords)
-            return part.run(*given, **keywords)
-
-    @property
-    def has_settled(self) -> bool:
-        """Whether it has run as planned, and was not written since."""
-        if self._measure is not None and self._measure.tries and self._runs < _PATIENCE:
-            return False
-        fresh = self._plans > self._written and not self._stale and self._runs > 1
-        return fresh and all(one.run.is_settled for one in self._parts.values())
-
-    def keep(self, arguments: Arguments) -> str | None:
-        """Writes it for other processes; why not, if it cannot be."""
-        self._written = self._plans
-        calls = {(one.path, place[1]): one for place, one in self._parts.items()}
-        more = {
-            "measured": self.measured,
-            "reason": self.reason,
-            "answers": self._answered,
-            "way": [(self._paths[module], number) for module, number in self._way],
-        }
-        return write(
-            self._model,
-            arguments,
-            self._settings,
-            self.planned,
-            calls,
-            self._reads,
-            more,
-            self._codes,
-        )
+            return part(*given, **keywords)
 
 
 def _tensors(arguments: Arguments) -> list[Tensor]:

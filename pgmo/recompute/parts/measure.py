@@ -65,7 +65,9 @@ class StepMeasure:
             leaves: the model's parameters and what it is given, which alone get gradients.
         """
         self.tries -= 1
-        self._forward, self._leaves = None, frozenset(map(id, leaves))
+        self._forward = None
+        # An input without a gradient may be gone, and its identity another tensor's.
+        self._leaves = frozenset(id(one) for one in leaves if one.requires_grad)
         with _metered(self._device) as measuring:
             returned = run()
         self.note(returned)

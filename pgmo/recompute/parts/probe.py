@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 import torch
 from torch import Tensor, nn
@@ -30,7 +30,6 @@ from pgmo.recompute.capture.objects import opened
 from pgmo.recompute.capture.quiet import without_collector
 from pgmo.recompute.capture.rehearse import copied, nothing_stays
 from pgmo.recompute.capture.taking.meter import Meter, can_measure
-from pgmo.recompute.frozen.guard import Guard
 from pgmo.recompute.frozen.hooks import refuse_hooks
 from pgmo.recompute.frozen.modes import modes
 from pgmo.recompute.frozen.values import Observing
@@ -42,9 +41,6 @@ from pgmo.recompute.parts.trace import StepTrace, regions
 from pgmo.recompute.runtime.call import CapturedCall, NothingToPlanError, reason_of
 from pgmo.recompute.runtime.decide import Settings
 from pgmo.recompute.runtime.pending import Pending
-
-if TYPE_CHECKING:
-    from pgmo.recompute.frozen.reads import Reads
 
 State = Literal["part", "open", "eager"]
 """Captured by itself; runs as it is, and its submodules are asked; runs as it is with all in it."""
@@ -75,10 +71,6 @@ class Probe:
         settings: how parts are captured.
         known: of the submodules; more will be.
 
-    Attributes:
-        guard: what code between the parts has read, once they were found; None unless steps are
-            kept for other processes.
-
     Raises:
         GraphError: parameters and buffers cannot be exchanged for copies.
     """
@@ -96,8 +88,6 @@ class Probe:
             id(one): nn.Parameter(one.detach(), one.requires_grad) for one in model.parameters()
         }
         self._run: ProbeRun | None = None
-        self.guard = Guard(model) if settings.keep else None
-        self._reads: Reads | None = None
 
     def find(self) -> StepTrace:
         """Finds parts, until all that were found can be; nothing is measured.
@@ -170,7 +160,7 @@ class Probe:
         for place, number in places(leaves).items():
             leaves[place] = copies[number]
         arguments, keywords = unflatten(leaves, self._spec)
-        with self._looking(run), self._answers.answering(), self._protected(run):
+        with self._answers.answering(), self._protected(run):
             returned = self._model.forward(*arguments, **keywords)
         del arguments, keywords, leaves
         results = [one for one in flatten(opened(returned, PLAIN))[0] if isinstance(one, Tensor)]
@@ -190,16 +180,6 @@ class Probe:
                     "gradients come in another layout than its results have: they would be copied, "
                     "and added up in another order"
                 )
-
-    @contextmanager
-    def _looking(self, run: ProbeRun) -> Iterator[None]:
-        """Inside, what code between the parts reads is noted, if somebody wants to know."""
-        if self.guard is None or run.meter is not None:
-            yield
-            return
-        with self.guard.looking() as self._reads:
-            yield
-        self._reads = None
 
     def _protected(self, run: ProbeRun) -> AbstractContextManager[object]:
         """Inside, parameters are not written, or not before that is known; it costs some time."""
@@ -248,19 +228,14 @@ class Probe:
         record: CapturedCall | None = None
         free = torch.is_grad_enabled() and saving_hooks() == run.hooks
         if free and state in (None, "part"):
-            with self._unseen():
-                state, record = self._record(module, run, (given, keywords))
+            state, record = self._record(module, run, (given, keywords))
         if record is None:
             if state == "eager":
                 with self._answers.away(module):
                     return forward(*given, **keywords)
             return forward(*given, **keywords)
-        with self._answers.away(module), self._unseen():
+        with self._answers.away(module):
             return run.part(module, self._paths[module], record, forward, (given, keywords))
-
-    def _unseen(self) -> AbstractContextManager[None]:
-        """Inside, what is read is not noted: a part looks by itself."""
-        return nullcontext() if self._reads is None else self._reads.pausing()
 
     def _record(
         self, module: nn.Module, run: ProbeRun, arguments: Arguments
@@ -330,7 +305,6 @@ def part_settings(settings: Settings, flags: tuple[bool, ...] | None) -> Setting
         settings,
         budget=None,
         check=False,
-        keep=False,
         observes=False,
         differentiated="all" if flags is None else flags,
         joins=False,

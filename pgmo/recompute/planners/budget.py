@@ -6,8 +6,8 @@ from decimal import Decimal
 from numbers import Integral, Real
 from typing import Literal
 
-from pgmo.errors import BudgetError, OptionError
-from pgmo.units import format_bytes, parse_bytes
+from pgmo.errors import OptionError
+from pgmo.units import parse_bytes
 
 
 @dataclass(frozen=True)
@@ -16,54 +16,47 @@ class Share:
 
     Args:
         part: above 0, at most 1.
-        resident: bytes that are there before the step and count, too.
     """
 
     part: float
-    resident: int = 0
 
     def of(self, peak: int) -> int:
         """The bytes that a step may allocate whose peak is `peak` without recomputation.
 
-        Raises:
-            BudgetError: what is there before it takes more than that.
-
         Example:
-            >>> Share(0.5).of(100), Share(0.5, resident=20).of(100)
-            (50, 40)
+            >>> Share(0.5).of(100)
+            50
         """
-        return _above(int(self.part * (peak + self.resident)), self.resident)
+        return int(self.part * peak)
 
 
 Budget = int | Share | Literal["min"] | None
 """Bytes that a step allocates, a share, the least peak, or None: forget only what is marked."""
 
 
-def parse_budget(budget: object, resident: int = 0) -> Budget:
+def parse_budget(budget: object) -> Budget:
     """Reads a budget as users write it.
 
     Args:
         budget: bytes, as a whole number or as in `"8 GiB"`; a share, as in `"60%"`, 0.6 or
             `"0.6"`; `"min"`; None. Numbers may be NumPy's, or tensors of one.
-        resident: bytes that are there before the step and that the budget counts, too.
 
     Raises:
-        BudgetError: what is there before it takes more than that.
         OptionError: it is none of these.
 
     Example:
         >>> parse_budget("8 KiB"), parse_budget("60%"), parse_budget(0.5), parse_budget("min")
-        (8192, Share(part=0.6, resident=0), Share(part=0.5, resident=0), 'min')
+        (8192, Share(part=0.6), Share(part=0.5), 'min')
     """
     if budget is None or (isinstance(budget, str) and budget.strip() == "min"):
         return None if budget is None else "min"
     budget = _number(budget)
     share = _share(budget)
     if share is not None:
-        return Share(share, resident)
+        return Share(share)
     if not isinstance(budget, (int, str)) or isinstance(budget, bool):
         raise OptionError(f'the budget is {budget!r}; give bytes, "8 GiB", "60%", or "min"')
-    return _above(parse_bytes(budget), resident)
+    return parse_bytes(budget)
 
 
 def _number(budget: object) -> object:
@@ -107,12 +100,3 @@ def _share(budget: object) -> float | None:
             "bytes are a whole number"
         )
     return part
-
-
-def _above(size: int, resident: int) -> int:
-    if size < resident:
-        raise BudgetError(
-            f"a step cannot be run within {format_bytes(size)}: the parameters, the buffers and "
-            f"the inputs alone take {format_bytes(resident)}. Give more, or a smaller batch"
-        )
-    return size - resident

@@ -49,9 +49,6 @@ class Shapes:
                 less, as where parameters were frozen, is not refused for it; "min" is what that has
                 come to for graphs of its kind.
             peak: bytes that the step takes without recomputation.
-
-        Raises:
-            BudgetError: what is there before a step takes more than a share.
         """
         kind = self._kind(graph)
         longer, kind.longest = peak > kind.longest, max(peak, kind.longest)

@@ -17,7 +17,6 @@ from pgmo.recompute.capture.eager import as_in_eager_mode
 from pgmo.recompute.capture.flat import FlatModule, Forward, distinct
 from pgmo.recompute.capture.graphs import quick_copies
 from pgmo.recompute.capture.quiet import without_collector, without_logs
-from pgmo.recompute.frozen.guard import Guard
 from pgmo.recompute.frozen.places import of_error
 from pgmo.recompute.runtime.contexts import compiled_context
 from pgmo.recompute.runtime.decide import PlannedStep, Settings
@@ -35,7 +34,7 @@ _LIMITS = (
     "can have sizes that depend on values (unique(), bincount()), and the model's own tensors must "
     "be parameters or buffers. Compile the model with "
     "torch.compile(model, backend=pgmo.recompute.backend(budget)), which captures what lies "
-    "between such places, or use pgmo.recompute.segments"
+    "between such places"
 )
 
 _FIT = (
@@ -70,8 +69,6 @@ class CapturedCall:
         devices: of what is given, and of the model.
         reported: whether the first step was compared with the prediction.
     """
-
-    was_kept = False
 
     def __init__(
         self,
@@ -169,18 +166,6 @@ class CapturedCall:
         """Whether the forward pass may end with a `DiffersError`."""
         return self.step.checks > 0
 
-    @property
-    def has_settled(self) -> bool:
-        """Whether a step has run with the gradients that the plan was made for, as predicted."""
-        step = self.step
-        told = self.reported or not self._settings.check
-        return told and step.came is not None and step.came == step.expected
-
-    @property
-    def guard(self) -> Guard:
-        """What the capture has read of Python."""
-        return self._flat.guard
-
     def nested(self, tensors: Sequence[Tensor]) -> Any:
         """What forward returns, made of other tensors."""
         return self._flat.nested(tensors)
@@ -195,11 +180,6 @@ class CapturedCall:
     def differentiable(self) -> tuple[bool, ...]:
         """Of each tensor that forward returns, whether it has a derivative."""
         return self._flat.differentiable
-
-    @property
-    def results(self) -> tuple[list[Any], Any, list[int]]:
-        """The leaves of what forward returns, how they are nested, and where the tensors stand."""
-        return self._flat.results
 
     def check(self) -> None:
         """Looks whether what Python code has read is as it was.

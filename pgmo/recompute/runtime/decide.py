@@ -61,14 +61,6 @@ def rate_of(planner: Planner) -> float | None:
     return None
 
 
-def _identity(planner: Planner) -> object:
-    if planner is plan_choice:
-        return "search"
-    rate = rate_of(planner)
-    found: object = getattr(planner, "identity", None) or getattr(planner, "args", None)
-    return found if rate is None else ("search", rate)
-
-
 def _best_of(name: str, graph: Graph, budget: int | Literal["min"]) -> Choice:
     limit = None if budget == "min" else budget
     found = propose(graph, planners=[name])
@@ -92,7 +84,6 @@ class Settings:
         measure: run operators on the device to learn their workspaces.
         check: measure the first step.
         in_place: sum gradients in place; not for compilers, which want graphs without mutations.
-        keep: write what was captured to disk, and use what was written.
         shapes: what was planned for other calls of the model.
         anew: search again, whatever was planned for other shapes.
         observes: look which values of tensors are read, and capture for them; else refuse.
@@ -107,19 +98,12 @@ class Settings:
     measure: bool = True
     check: bool = True
     in_place: bool = True
-    keep: bool = False
     shapes: Shapes = field(default_factory=Shapes, compare=False, repr=False)
     anew: bool = False
     observes: bool = True
     differentiated: tuple[bool, ...] | Literal["all"] | None = None
     joins: bool = True
     whole: bool = False
-
-    def identity(self) -> tuple[object, ...]:
-        """Equal where the same step is planned in the same way."""
-        planner = _identity(self.planner)
-        how = (self.costs, self.measure, self.check, self.in_place, self.differentiated)
-        return (self.budget, planner, *how)
 
 
 @dataclass(frozen=True, eq=False)
@@ -133,7 +117,6 @@ class PlannedStep:
         planner: name of what found the choice.
         finest: gives the step in the smallest operations (`divide`), as planners see it.
         budget: bytes that the peak was not to exceed, "min", or None.
-        in_two: how many convolutions' backward passes are two operations; None: as captured.
         parts: paths of the submodules that were captured by themselves; none if all is one graph.
     """
 
@@ -143,7 +126,6 @@ class PlannedStep:
     planner: str
     finest: Callable[[], Captured]
     budget: int | Literal["min"] | None
-    in_two: int | None = None
     parts: tuple[str, ...] = ()
 
 

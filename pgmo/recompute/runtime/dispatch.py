@@ -9,8 +9,7 @@ no single graph   parts of it; so are calls with too many variants, or the model
 import inspect
 from contextlib import suppress
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
-from weakref import WeakSet
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -22,17 +21,11 @@ from pgmo.recompute.capture.flat import Forward, distinct, signature
 from pgmo.recompute.capture.joint_graph import refuse_recurrent
 from pgmo.recompute.frozen.hooks import refuse_global_hooks, refuse_hooks
 from pgmo.recompute.frozen.values import DiffersError
-from pgmo.recompute.kept import call as kept
-from pgmo.recompute.kept.call import KeptCall
-from pgmo.recompute.kept.unfit import UnfitError
-from pgmo.recompute.parts import keeping
 from pgmo.recompute.parts.divided import DividedCall
-from pgmo.recompute.planners.budget import Share
 from pgmo.recompute.planners.shapes import Shapes
 from pgmo.recompute.runtime.call import (
     CAPTURING,
     NOTHING,
-    TOLERANCE,
     CapturedCall,
     NothingToPlanError,
     reason_of,
@@ -42,11 +35,8 @@ from pgmo.recompute.runtime.pending import Pending
 from pgmo.recompute.runtime.randomness import Randomness
 from pgmo.user_warnings import warn_user
 
-if TYPE_CHECKING:
-    from types import CodeType
-
 Arguments = tuple[tuple[Any, ...], dict[str, Any]]
-Step = CapturedCall | KeptCall | DividedCall
+Step = CapturedCall | DividedCall
 
 VARIANTS = 8
 """Captures of one kind of call, for different attributes and values."""
@@ -63,34 +53,21 @@ class Recomputing:
         calls: by their signatures; None where there is nothing to plan.
         first: the one that was captured first; None before.
         settings: how its steps are planned.
-        steps: of a part, what is kept of its steps, by their keys.
-        codes: of a part, the code that they were captured of.
 
     Args:
         module: the model.
         settings: how its steps are planned.
         is_part: it is a submodule of a model that is no single graph, and is never refused.
-        steps: of a part, what an earlier process has kept.
     """
 
-    def __init__(
-        self,
-        module: nn.Module,
-        settings: Settings,
-        is_part: bool = False,
-        steps: dict[str, Any] | None = None,
-    ) -> None:
+    def __init__(self, module: nn.Module, settings: Settings, is_part: bool = False) -> None:
         self._module, self.settings = module, settings
         self._pending, self._is_part = Pending(), is_part
         self._pending.told = is_part  # it is called as often as the model likes
         self._indivisible: set[tuple[object, ...]] = set()
         self.calls: dict[tuple[object, ...], list[Step] | None] = {}
         self.first: Step | None = None
-        self._sought: set[tuple[object, ...]] = set()
-        self._written: WeakSet[CapturedCall] = WeakSet()
         self._told: set[str] = set()
-        self.steps: dict[str, Any] = steps or {}
-        self.codes: set[CodeType] = set()
         with suppress(TypeError, ValueError):
             self.__signature__ = inspect.signature(module.forward)
 
@@ -125,11 +102,9 @@ class Recomputing:
 
     def _capture(self, arguments: tuple[Any, ...], keywords: dict[str, Any]) -> Step:
         with CAPTURING:
-            made: Step | None = self._kept((arguments, keywords))
-            if isinstance(made, DividedCall):
-                self._tell_parts(made)
+            made: Step | None = None
             with suppress(NothingToPlanError):
-                made = made or self._made((arguments, keywords))
+                made = self._made((arguments, keywords))
             # PyTorch settles things when they are first used, such as the order of kernels.
             key = signature(self._module, (arguments, keywords))
             if made is None:
@@ -169,10 +144,6 @@ class Recomputing:
             raise
         except Exception:
             raise error.with_traceback(None) from error.__cause__
-        self._tell_parts(made)
-        return made
-
-    def _tell_parts(self, made: DividedCall) -> None:
         paths = made.planned.parts
         self._tell(
             f"the forward pass is no single graph: {made.reason}. {len(paths)} "
@@ -180,77 +151,7 @@ class Recomputing:
             f"({_list(paths)}) under one budget; all else runs as it is, and keeps what it keeps. "
             "whole=True makes this an error"
         )
-
-    def _kept(self, arguments: Arguments) -> KeptCall | DividedCall | None:
-        """What an earlier process has captured; it is looked for once for each kind of call."""
-        key = signature(self._module, arguments)
-        if not self.settings.keep or key in self._sought:
-            return None
-        try:
-            refuse_hooks(self._module)
-        except GraphError:
-            return None  # they were not there when it was kept
-        self._sought.add(key)
-        how = (self._module, arguments, self.settings)
-        if self._is_part:
-            return kept.read(*how, self._pending, self.steps.get)
-        found = kept.read(*how, self._pending)
-        data = None if found or self.settings.whole else keeping.read(*how)
-        if data is None:
-            return found
-        with suppress(*kept.BROKEN):
-            return DividedCall(*how, data["reason"], _part, data)
-        return None
-
-    def _keep(self, call: Step, arguments: Arguments) -> None:
-        """Writes what was captured, once it has run as it was planned."""
-        if not self.settings.keep or isinstance(call, KeptCall) or not call.has_settled:
-            return
-        if self._is_of_longer_one(call):
-            return
-        with CAPTURING:
-            if isinstance(call, DividedCall):
-                reason = self._keep_parts(call, arguments)
-            elif call in self._written:
-                return
-            else:
-                self._written.add(call)
-                self._sought.add(signature(self._module, arguments))
-                reason = self._keep_captured(call, arguments)
-        if reason is not None:
-            self._tell(f"the captured step is not kept for other processes: {reason}")
-
-    def _is_of_longer_one(self, call: Step) -> bool:
-        """Whether a budget is a share of another call's peak, which a process may never see."""
-        share, planned = self.settings.budget, call.planned
-        if not isinstance(share, Share) or not isinstance(planned.budget, int):
-            return False
-        return planned.budget > (1 + TOLERANCE) * share.of(planned.default.peak)
-
-    def _keep_parts(self, call: DividedCall, arguments: Arguments) -> str | None:
-        try:
-            refuse_hooks(self._module)
-        except GraphError as error:
-            return str(error)
-        return call.keep(arguments)
-
-    def _keep_captured(self, call: CapturedCall, arguments: Arguments) -> str | None:
-        """Writes a captured step, or leaves it to the model that this is a part of."""
-        if not self._is_part:
-            return kept.write(self._module, arguments, self.settings, call)
-        try:
-            name, data = kept.step_data(self._module, arguments, self.settings, call)
-        except UnfitError as error:
-            return str(error)
-        self.steps[name] = data
-        self.codes |= call.guard.codes.keys()
-        return None
-
-    @property
-    def is_settled(self) -> bool:
-        """Whether all steps were kept by an earlier process, or have settled here."""
-        found = [one for variants in self.calls.values() for one in variants or ()]
-        return all(isinstance(one, KeptCall) or one in self._written for one in found)
+        return made
 
     def __call__(self, *arguments: Any, **keywords: Any) -> Any:
         """Calls the model."""
@@ -289,9 +190,7 @@ class Recomputing:
         objection: Exception | None = None
         for call in variants:
             if isinstance(call, DividedCall):
-                result = call.run((arguments, keywords))
-                self._keep(call, (arguments, keywords))
-                return result
+                return call.run((arguments, keywords))
             found = _objection(call)
             if found is None:
                 try:
@@ -302,7 +201,6 @@ class Recomputing:
                 objection = objection or found
                 continue
             self._to_front(call)
-            self._keep(call, (arguments, keywords))
             return result
         if len(variants) >= VARIANTS:
             divided = self._divided_after_all((arguments, keywords), objection)
@@ -351,7 +249,7 @@ class Recomputing:
             return made
 
     @staticmethod
-    def _attempt(call: CapturedCall | KeptCall, tensors: list[Tensor]) -> Any:
+    def _attempt(call: CapturedCall, tensors: list[Tensor]) -> Any:
         """Runs a variant; where it does not fit, it has drawn no random numbers."""
         if not call.has_checks:
             return call(tensors)
@@ -378,8 +276,8 @@ class Recomputing:
         return any(one.requires_grad for one in given)
 
 
-def _part(module: nn.Module, settings: Settings, steps: dict[str, Any]) -> Recomputing:
-    return Recomputing(module, replace(settings, shapes=Shapes()), is_part=True, steps=steps)
+def _part(module: nn.Module, settings: Settings) -> Recomputing:
+    return Recomputing(module, replace(settings, shapes=Shapes()), is_part=True)
 
 
 def _list(paths: tuple[str, ...]) -> str:

@@ -66,19 +66,7 @@ class StepCompiler:
     news: bool = False
     checks: int = 0
     host: Host = field(default_factory=Host)
-    _forward: fx.GraphModule | None = None
-    _whole: fx.GraphModule | None = None
     _narrow: fx.GraphModule | None = None
-
-    @property
-    def modules(self) -> tuple[fx.GraphModule, fx.GraphModule, fx.GraphModule | None]:
-        """The forward pass, the backward pass for all gradients, and that for those expected.
-
-        The last is None where it is the same. There once both passes were compiled.
-        """
-        assert self._forward is not None
-        assert self._whole is not None
-        return self._forward, self._whole, self._narrow
 
     def partition(
         self, joint: fx.GraphModule, _inputs: object, *, num_fwd_outputs: int, **_more: object
@@ -120,7 +108,7 @@ class StepCompiler:
         It ends with a `DiffersError` where a value is not what the capture assumes, before
         anything is written.
         """
-        self.checks, self._forward = add_checks(module), module
+        self.checks = add_checks(module)
         half = _Half(module, None)
 
         def watched(arguments: list[Any]) -> Any:
@@ -136,7 +124,6 @@ class StepCompiler:
 
         The first time that the gradients are those expected, it is under a meter.
         """
-        self._whole = module
         places = [node.name for node in module.graph.find_nodes(op="placeholder")]
         wanted = [node.name for node in tangents(module)]
         halves: dict[Names, _Half] = {frozenset(wanted): _Half(module, None)}

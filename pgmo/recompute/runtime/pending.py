@@ -35,7 +35,7 @@ class Pending:
         """Bytes that all of them hold."""
         return sum(one.held for one in self._calls)
 
-    def add(self, context: Any, held: int, begin: Callable[[], None] | None = None) -> Call:
+    def add(self, context: Any, held: int, begin: Callable[[], None]) -> Call:
         """Adds a call, until its backward pass begins, or its results are gone.
 
         Args:
@@ -51,8 +51,7 @@ class Pending:
 
         def begun(_gradients: object) -> None:
             self._calls.discard(call)
-            if begin is not None:
-                begin()
+            begin()
 
         context.register_prehook(begun)
         return call

@@ -4,7 +4,7 @@ from torch import nn
 
 import pgmo
 from pgmo.cards import Card
-from pgmo.recompute.apply import _whole_card
+from pgmo.recompute.apply import RecomputeOptions, _whole_card
 from pgmo.recompute.whole_card import CONTEXT, CardBudget, optimizer_needs
 
 
@@ -73,7 +73,7 @@ def test_gradients_of_weights_that_share_a_storage_count_once():
     """As those of an LSTM on a CUDA device do."""
     flat = torch.zeros(4 << 20)
     model = nn.ParameterList(nn.Parameter(flat[at : at + 1024]) for at in range(0, 8192, 1024))
-    budget = _whole_card(model, 0, card(1 << 30), None, 0, "min")
+    budget = _whole_card(model, 0, RecomputeOptions(card=card(1 << 30)))
     assert budget.gradients == 8 * 4096
 
 

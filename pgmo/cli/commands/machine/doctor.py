@@ -6,9 +6,8 @@ own, so that a broken CUDA does no harm. Exit code 0 when pgmo can serve at leas
 else 1.
 
 With --clear, what is kept in the cache folder goes: compiled adapters and the stub runtime, which
-are compiled again when needed, and captured steps of pgmo.recompute(keep=True), which are captured
-again. After that and `pip uninstall pgmo` nothing of pgmo is left but the profiles and plans that
-you have saved.
+are compiled again when needed. After that and `pip uninstall pgmo` nothing of pgmo is left but the
+profiles and plans that you have saved.
 """
 
 import argparse

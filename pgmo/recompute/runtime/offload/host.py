@@ -39,15 +39,12 @@ class Host:
     All values of a step are there between its passes, so they lie one after the other: no packing
     takes less.
 
-    Args:
-        size: bytes that are taken already, such as by a step that an earlier process has written.
-
     Attributes:
         size: bytes of an arena.
     """
 
-    def __init__(self, size: int = 0) -> None:
-        self.size = size
+    def __init__(self) -> None:
+        self.size = 0
         self._places: dict[str, int] = {}
         self._pool: PinnedBufferPool | None = None
         self._flying: dict[tuple[int, int], tuple[torch.cuda.Event, Tensor]] = {}

@@ -11,6 +11,7 @@ from torch.nn import functional  # noqa: E402
 
 import pgmo  # noqa: E402
 from pgmo.recompute.capture.taking.meter import meter  # noqa: E402
+from tests.unit.recompute.steps import same  # noqa: E402
 
 X = torch.linspace(-1, 1, 32 * 64).reshape(32, 64)
 Y = torch.arange(32)
@@ -95,12 +96,6 @@ def trained(model, losses, *batch):
     return [*found, *(one.detach().clone() for one in model.parameters())]
 
 
-def assert_same(one, other):
-    assert [left is None for left in one] == [right is None for right in other]
-    for left, right in zip(one, other, strict=True):
-        assert left is None or torch.equal(left, right)
-
-
 def first(results):
     return results[0].square().mean()
 
@@ -127,17 +122,17 @@ def test_a_head_without_gradient_keeps_none(losses, budget):
     torch.manual_seed(0)
     plain = Heads()
     other = copy.deepcopy(plain)
-    model, _ = pgmo.recompute(other, X, budget, measure=False, check=False)
-    assert_same(trained(plain, losses, X), trained(model, losses, X))
+    model, _ = pgmo.recompute(other, X, budget, measure=False)
+    assert same(trained(plain, losses, X), trained(model, losses, X))
 
 
 @pytest.mark.parametrize("index", [0, 1, 2])
 def test_functions_of_somebody_else_are_called_as_by_autograd(index):
     torch.manual_seed(0)
     plain = Custom()
-    model, _ = pgmo.recompute(copy.deepcopy(plain), X, 1.0, measure=False, check=False)
+    model, _ = pgmo.recompute(copy.deepcopy(plain), X, 1.0, measure=False)
     losses = (lambda results: results[index],) * 2
-    assert_same(trained(plain, losses, X), trained(model, losses, X))
+    assert same(trained(plain, losses, X), trained(model, losses, X))
 
 
 def test_logits_beside_a_loss_get_no_gradient():
@@ -170,10 +165,10 @@ def test_what_is_held_for_other_outputs_is_counted():
 def test_logits_that_are_differentiated_after_all():
     torch.manual_seed(0)
     plain = Classifier()
-    model, plan = pgmo.recompute(copy.deepcopy(plain), (X, Y), 1.0, measure=False, check=False)
+    model, plan = pgmo.recompute(copy.deepcopy(plain), (X, Y), 1.0, measure=False)
     before = plan.peak
     losses = (lambda results: results[0] + results[1].square().mean(),) * 3
-    assert_same(trained(plain, losses, X, Y), trained(model, losses, X, Y))
+    assert same(trained(plain, losses, X, Y), trained(model, losses, X, Y))
     assert plan.peak > before
 
 

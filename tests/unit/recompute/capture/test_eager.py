@@ -12,6 +12,7 @@ from torch.nn import functional  # noqa: E402
 
 import pgmo  # noqa: E402
 from pgmo.recompute.capture.eager import as_in_eager_mode  # noqa: E402
+from tests.unit.recompute.steps import same, step  # noqa: E402
 
 
 class Upsampled(nn.Module):
@@ -69,16 +70,9 @@ class Contrasts(nn.Module):
 def test_the_same_bits(build, shape):
     torch.manual_seed(0)
     plain = build()
-    other = copy.deepcopy(plain)
     inputs = [torch.randint(64, (4, 16)) if shape is None else torch.randn(shape) for _ in range(6)]
-    model, _ = pgmo.recompute(other, inputs[0], budget="min", check=False)
-    for one in inputs:
-        for each in (plain, model):
-            each.zero_grad()
-            result = each(one)
-            (result[0] if isinstance(result, tuple) else result).backward()
-        for mine, its in zip(other.parameters(), plain.parameters(), strict=True):
-            assert torch.equal(mine.grad, its.grad)
+    model, _ = pgmo.recompute(copy.deepcopy(plain), inputs[0], budget="min", measure=False)
+    assert all(same(step(model, one), step(plain, one)) for one in inputs)
 
 
 def test_names_of_one_parameter_stay_so():
@@ -112,14 +106,7 @@ def test_dropout_rounds_as_on_a_cpu(drop, kind):
     batch = torch.randn(512, 32, dtype=getattr(torch, kind))
     model, plan = pgmo.recompute(copy.deepcopy(plain), (batch,), measure=False)
     assert plan.recomputed
-    losses = []
-    for one in (plain, model):
-        torch.manual_seed(1)
-        losses.append(one(batch).square().mean())
-        losses[-1].backward()
-    assert losses[0] == losses[1]
-    pairs = zip(plain.parameters(), model.parameters(), strict=True)
-    assert all(torch.equal(ours.grad, theirs.grad) for ours, theirs in pairs)
+    assert same(step(model, batch), step(plain, batch))
 
 
 class Doubled(torch.autograd.Function):
@@ -166,14 +153,8 @@ def test_a_wrapper_in_the_place_of_a_function_of_torch_runs_once(monkeypatch, ow
     monkeypatch.setattr(owner, name, lambda *one, **more: original(*one, **more) * 1.5)
     torch.manual_seed(0)
     plain, x = Ordinary(), torch.randn(4, 8)
-    model, _ = pgmo.recompute(copy.deepcopy(plain), x, budget="min", check=False)
-    for each in (plain, model):
-        torch.manual_seed(1)
-        each.loss = each(x)
-        each.loss.backward()
-    assert torch.equal(model.loss, plain.loss)
-    for mine, its in zip(model.parameters(), plain.parameters(), strict=True):
-        assert torch.equal(mine.grad, its.grad)
+    model, _ = pgmo.recompute(copy.deepcopy(plain), x, budget="min", measure=False)
+    assert same(step(model, x), step(plain, x))
 
 
 def test_functions_are_noted_again_after_a_capture():

@@ -30,7 +30,7 @@ class Returns(nn.Linear):
 
 def test_an_object_that_is_returned_is_another_one_at_each_call():
     x, plain = torch.randn(4, 8), Returns(8, 8)
-    model, _ = pgmo.recompute(plain, x, check=False)
+    model, _ = pgmo.recompute(plain, x, measure=False)
     first, second = model(x)["cache"], model(2 * x)["cache"]
     assert type(first) is Cache
     assert first.length == 1
@@ -42,7 +42,7 @@ def test_an_object_that_is_returned_is_another_one_at_each_call():
 
 def test_its_tensors_can_be_differentiated():
     x, plain = torch.randn(4, 8), Returns(8, 8)
-    model, _ = pgmo.recompute(plain, x, check=False)
+    model, _ = pgmo.recompute(plain, x, measure=False)
     (plain(x)["cache"].layers[0].keys.sum()).backward()
     expected = plain.weight.grad.clone()
     plain.zero_grad()

@@ -12,6 +12,7 @@ from torch.nn import functional  # noqa: E402
 import pgmo  # noqa: E402
 from pgmo.recompute.capture.repeated import blocks as repeated  # noqa: E402
 from pgmo.recompute.capture.repeated import expand as expanding  # noqa: E402
+from tests.unit.recompute.steps import same, step  # noqa: E402
 
 X = torch.linspace(-1, 1, 6 * 5 * 8).reshape(6, 5, 8)
 
@@ -131,21 +132,6 @@ def traced(model, **options):
         return pgmo.recompute(model, X, measure=False, **options)
 
 
-def run(model, seed=0):
-    torch.manual_seed(seed)
-    model.zero_grad(set_to_none=True)
-    loss = model(X.clone())
-    loss.backward()
-    return [loss.detach(), *(one.grad for one in model.parameters()), torch.rand(1)]
-
-
-def same(one, other):
-    return all(
-        a is b if a is None or b is None else torch.equal(a, b)
-        for a, b in zip(one, other, strict=True)
-    )
-
-
 def check(model, count, budget=0.6):
     """The same graph as if all blocks were traced, and the bits of the plain model."""
     plain = copy.deepcopy(model)
@@ -155,7 +141,7 @@ def check(model, count, budget=0.6):
     assert count is None or written == count
     assert plan.graph == expected.graph
     assert plan.recomputed == expected.recomputed
-    assert same(run(made), run(plain))
+    assert same(step(made, X), step(plain, X))
 
 
 def test_the_graph_is_that_of_all_blocks_traced():
@@ -219,13 +205,13 @@ def test_autocast_is_that_of_the_call():
 def test_what_one_block_read_is_looked_at_in_all_of_them():
     model, _, written = captured(deep(), budget=None)
     assert written == 3
-    run(model)
+    step(model, X)
     model.layers[1].attention.scale = 0.3
     plain = deep()
     plain.layers[1].attention.scale = 0.3
     with pytest.warns(UserWarning, match=r"model\.layers\.1\.attention\.scale is 0\.3"):
-        found = run(model)
-    assert same(found, run(plain))
+        found = step(model, X)
+    assert same(found, step(plain, X))
 
 
 def test_modules_are_those_of_each_block():

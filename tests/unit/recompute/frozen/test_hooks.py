@@ -22,7 +22,7 @@ def watch(*_arguments):
 
 
 def made(model):
-    return pgmo.recompute(model, X, 1.0, measure=False, check=False)[0]
+    return pgmo.recompute(model, X, 1.0, measure=False)[0]
 
 
 @pytest.mark.parametrize(

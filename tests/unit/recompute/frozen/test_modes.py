@@ -27,7 +27,7 @@ def operators(model):
 
 
 def test_each_kernel_of_attention_is_captured_by_itself():
-    model, _ = pgmo.recompute(Attention(), Q, 1.0, measure=False, check=False)
+    model, _ = pgmo.recompute(Attention(), Q, 1.0, measure=False)
     assert any("flash" in name for name in operators(model))
     with sdpa_kernel(SDPBackend.MATH):
         model(Q).backward()
@@ -52,7 +52,7 @@ def test_each_kernel_of_attention_is_captured_by_itself():
     ids=["default type", "determinism"],
 )
 def test_so_is_each_setting_of_pytorch(change, back):
-    model, _ = pgmo.recompute(Attention(), Q, 1.0, measure=False, check=False)
+    model, _ = pgmo.recompute(Attention(), Q, 1.0, measure=False)
     change()
     try:
         model(Q)

@@ -121,7 +121,7 @@ def test_hooks_that_a_first_forward_pass_registers_are_not_there_twice(monkeypat
 
     monkeypatch.setattr("pgmo.recompute.frozen.hooks._HARMLESS", (__name__,))
     plain = Collects()
-    model = pgmo.recompute(copy.deepcopy(plain), torch.ones(2, 4), 1.0, check=False)[0]
+    model = pgmo.recompute(copy.deepcopy(plain), torch.ones(2, 4), 1.0, measure=False)[0]
     assert torch.equal(model(torch.ones(2, 4)), plain(torch.ones(2, 4)))
     assert len(model.inner._forward_hooks) == 1
 

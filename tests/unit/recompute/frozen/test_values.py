@@ -10,6 +10,7 @@ from torch import nn  # noqa: E402
 
 import pgmo  # noqa: E402
 from pgmo.recompute.runtime.dispatch import VARIANTS  # noqa: E402
+from tests.unit.recompute.steps import same, step  # noqa: E402
 
 X = torch.randn(32, 16)
 
@@ -39,17 +40,6 @@ READS = {
 }
 
 
-def step(model, *inputs, seed=0):
-    """Loss, gradients, buffers, and the next random number."""
-    torch.manual_seed(seed)
-    model.zero_grad()
-    loss = model(*inputs)
-    loss.backward()
-    gradients = [one.grad.clone() for one in model.parameters()]
-    buffers = [one.clone() for one in model.buffers()]
-    return [loss.detach(), *gradients, *buffers, torch.rand(2)]
-
-
 def masks(count):
     """As many different ones."""
     return [torch.arange(32) > index for index in range(-1, count - 1)]
@@ -59,10 +49,10 @@ def masks(count):
 def test_values_that_change_are_noticed_before_anything_is_written(read):
     plain = Reads(READS[read])
     other = copy.deepcopy(plain)
-    model, _ = pgmo.recompute(other, (X, masks(1)[0]), budget="min", check=False)
+    model, _ = pgmo.recompute(other, (X, masks(1)[0]), budget="min", measure=False)
     for seed, mask in enumerate([*masks(3), *masks(3)]):
         expected = step(plain, X, mask, seed=seed)
-        assert all(map(torch.equal, step(model, X, mask, seed=seed), expected))
+        assert same(step(model, X, mask, seed=seed), expected)
     (variants,) = model.forward.calls.values()
     assert len(variants) == (2 if read in ("branch", "equal") else 3)
 
@@ -73,7 +63,7 @@ def test_looking_at_a_forward_pass_leaves_no_trace():
     versions = [one._version for one in (*plain.parameters(), *plain.buffers())]
     torch.manual_seed(0)
     drawn = torch.get_rng_state()
-    pgmo.recompute(plain, (X, masks(1)[0]), budget="min", check=False)
+    pgmo.recompute(plain, (X, masks(1)[0]), budget="min", measure=False)
     assert torch.equal(torch.get_rng_state(), drawn)
     assert versions == [one._version for one in (*plain.parameters(), *plain.buffers())]
     assert all(torch.equal(one, before[name]) for name, one in plain.state_dict().items())
@@ -82,11 +72,11 @@ def test_looking_at_a_forward_pass_leaves_no_trace():
 def test_of_too_many_values_the_model_runs_as_it_is():
     plain = Reads(READS["number"])
     other = copy.deepcopy(plain)
-    model, _ = pgmo.recompute(other, (X, masks(1)[0]), budget="min", check=False, whole=True)
+    model, _ = pgmo.recompute(other, (X, masks(1)[0]), budget="min", measure=False, whole=True)
     with pytest.warns(UserWarning, match=r"without recomputation.*read at .*test_values\.py"):
         for seed, mask in enumerate(masks(VARIANTS + 2)):
             expected = step(plain, X, mask, seed=seed)
-            assert all(map(torch.equal, step(model, X, mask, seed=seed), expected))
+            assert same(step(model, X, mask, seed=seed), expected)
     (variants,) = model.forward.calls.values()
     assert len(variants) == VARIANTS
 
@@ -94,13 +84,13 @@ def test_of_too_many_values_the_model_runs_as_it_is():
 def test_of_too_many_values_what_reads_none_of_them_is_captured_by_itself():
     plain = Reads(READS["number"])
     other = copy.deepcopy(plain)
-    model, _ = pgmo.recompute(other, (X, masks(1)[0]), budget="min", check=False)
+    model, _ = pgmo.recompute(other, (X, masks(1)[0]), budget="min", measure=False)
     with pytest.warns(
         UserWarning, match=r"no single graph: a value is .*read at .*test_values\.py"
     ):
         for seed, mask in enumerate(masks(VARIANTS + 2)):
             expected = step(plain, X, mask, seed=seed)
-            assert all(map(torch.equal, step(model, X, mask, seed=seed), expected))
+            assert same(step(model, X, mask, seed=seed), expected)
     ((divided,),) = model.forward.calls.values()
     assert divided.planned.parts == ("body",)
 
@@ -111,7 +101,7 @@ def test_what_is_not_a_number_is_itself():
             y = super().forward(x)
             return y.sum() if math.isnan(x.sum().item()) else y.mean()
 
-    model, _ = pgmo.recompute(Checks(16, 16), X * math.nan, check=False, measure=False)
+    model, _ = pgmo.recompute(Checks(16, 16), X * math.nan, measure=False)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         model(X * math.nan)

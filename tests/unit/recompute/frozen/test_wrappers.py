@@ -23,7 +23,7 @@ def group(tmp_path):
 
 
 def recompute(model):
-    return pgmo.recompute(model, X, 1.0, measure=False, check=False)[0]
+    return pgmo.recompute(model, X, 1.0, measure=False)[0]
 
 
 def test_ddp_goes_around_the_model_that_recomputes(group):

@@ -6,6 +6,8 @@ import torch
 from torch import nn
 from torch.nn import functional
 
+from tests.unit.recompute import steps
+
 WIDTH = 16
 
 
@@ -163,21 +165,4 @@ def batch(seed, rows=64):
 
 def step(model, inputs, seed):
     """Everything that a step computes."""
-    model.zero_grad(set_to_none=True)
-    torch.manual_seed(seed)
-    random.seed(seed)
-    result = model(*inputs)
-    loss = result if isinstance(result, torch.Tensor) else result["loss"]
-    loss.backward()
-    return [
-        *(loss.detach(), *(one.grad for one in model.parameters())),
-        *(one.clone() for one in model.buffers()),
-        *(torch.rand(2), torch.tensor(random.random())),
-    ]
-
-
-def same(ours, theirs):
-    return all(
-        one is other if one is None or other is None else torch.equal(one, other)
-        for one, other in zip(ours, theirs, strict=True)
-    )
+    return steps.step(model, *inputs, seed=seed)

@@ -15,8 +15,9 @@ from pgmo.recompute.capture.taking.meter import meter  # noqa: E402
 from pgmo.recompute.parts import measure  # noqa: E402
 from pgmo.recompute.runtime.call import CAPTURING  # noqa: E402
 from tests.unit.recompute.parts import models  # noqa: E402
-from tests.unit.recompute.parts.models import batch, same, step  # noqa: E402
+from tests.unit.recompute.parts.models import batch, step  # noqa: E402
 from tests.unit.recompute.parts.test_divided import made  # noqa: E402
+from tests.unit.recompute.steps import same  # noqa: E402
 
 pytestmark = pytest.mark.filterwarnings("ignore:the forward pass is no single graph")
 
@@ -28,20 +29,6 @@ def _engine():
     yield
     after = torch.autograd._engine_run_backward, torch.autograd.graph._engine_run_backward
     assert after == before
-
-
-@pytest.mark.parametrize(
-    "kind",
-    [models.Blocks, models.Shared, models.Written, models.Hidden, models.Convolutions],
-)
-def test_a_real_step_takes_what_was_predicted(kind):
-    plain, model, plan = made(kind)
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        for number in range(3):
-            assert same(step(model, batch(number), number), step(plain, batch(number), number))
-    assert plan.measured_peak == pytest.approx(plan.peak, rel=0.01)
-    assert "The first real step took" in plan.explain()
 
 
 class Returns(models.Blocks):
@@ -100,15 +87,14 @@ def _some(model, number):
     torch.autograd.grad(model(*batch(number)).mean(), [model.head.weight])
 
 
-@pytest.mark.parametrize("run", [_twice, _beside, _some])
-def test_a_backward_pass_of_something_else_than_one_step_is_not_measured(run):
+def test_backward_passes_of_something_else_than_one_step_are_not_measured():
     _, model, plan = made(Returns, planner="min-cut")
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        for number in range(4):
+        for number, run in enumerate((_twice, _beside, _some)):
             model.zero_grad()
             run(model, number)
-    assert plan.measured_peak is None
+            assert plan.measured_peak is None
 
 
 def test_backward_passes_of_others_are_left_alone_when_it_does_not_come(monkeypatch):
@@ -169,7 +155,7 @@ def test_gradients_that_are_there_put_it_off():
 
 @pytest.mark.slow
 def test_nothing_is_measured_while_somebody_profiles_or_where_it_is_not_wanted():
-    model, plan = pgmo.recompute(copy.deepcopy(models.Blocks()), batch(0), check=False)
+    model, plan = pgmo.recompute(copy.deepcopy(models.Blocks()), batch(0), measure=False)
     for number in range(3):
         step(model, batch(number), number)
     assert plan.measured_peak is None

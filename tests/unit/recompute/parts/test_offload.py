@@ -7,10 +7,11 @@ torch = pytest.importorskip("torch")
 import pgmo  # noqa: E402
 from pgmo.recompute.planners.schedule import is_at_home  # noqa: E402
 from tests.unit.recompute.parts import models  # noqa: E402
-from tests.unit.recompute.parts.models import batch, same, step  # noqa: E402
+from tests.unit.recompute.parts.models import batch, step  # noqa: E402
 from tests.unit.recompute.parts.test_divided import made, peak  # noqa: E402
 from tests.unit.recompute.planners.test_offload import read  # noqa: E402
 from tests.unit.recompute.runtime.test_offload import dice  # noqa: E402
+from tests.unit.recompute.steps import same  # noqa: E402
 
 pytestmark = pytest.mark.filterwarnings("ignore:the forward pass is no single graph")
 
@@ -18,8 +19,9 @@ pytestmark = pytest.mark.filterwarnings("ignore:the forward pass is no single gr
 @pytest.mark.parametrize(
     ("kind", "seed"),
     [
-        *((models.Blocks, seed) for seed in range(3)),
-        *((kind, 0) for kind in (models.Shared, models.Hidden, models.Convolutions)),
+        *((kind, 0) for kind in (models.Blocks, models.Shared, models.Hidden)),
+        pytest.param(models.Blocks, 1, marks=pytest.mark.slow),
+        pytest.param(models.Convolutions, 0, marks=pytest.mark.slow),
         pytest.param(models.Decoder, 0, marks=pytest.mark.slow),
     ],
 )

@@ -4,7 +4,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from pgmo.errors import BudgetError, OptionError
+from pgmo.errors import OptionError
 from pgmo.recompute.planners.budget import Share, parse_budget
 
 
@@ -31,15 +31,6 @@ def test_budgets_as_users_write_them(written, read):
 def test_what_is_no_budget(wrong):
     with pytest.raises(OptionError):
         parse_budget(wrong)
-
-
-def test_what_is_there_before_counts_if_it_is_named():
-    assert parse_budget(1000, resident=300) == 700
-    assert parse_budget("50%", resident=300).of(1000) == 350
-    with pytest.raises(BudgetError, match="alone take 300 B"):
-        parse_budget(299, resident=300)
-    with pytest.raises(BudgetError, match="alone take 300 B"):
-        parse_budget("10%", resident=300).of(1000)
 
 
 @pytest.mark.parametrize(

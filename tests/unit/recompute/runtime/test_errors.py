@@ -37,7 +37,7 @@ class Net(nn.Module):
 
 @pytest.fixture(scope="module")
 def model():
-    model, _ = pgmo.recompute(Net(), torch.ones(4, 8), check=False)
+    model, _ = pgmo.recompute(Net(), torch.ones(4, 8), measure=False)
     model(torch.ones(4, 8)).sum().backward()
     return model
 

@@ -18,6 +18,7 @@ from pgmo.recompute.runtime import decide  # noqa: E402
 from pgmo.recompute.runtime.offload import host as hosts  # noqa: E402
 from pgmo.recompute.runtime.offload.pinned import PinnedBufferPool  # noqa: E402
 from tests.unit.recompute.runtime.networks import Skips  # noqa: E402
+from tests.unit.recompute.steps import same, step  # noqa: E402
 
 
 class Layers(nn.Module):
@@ -31,21 +32,6 @@ class Layers(nn.Module):
 
 
 IMAGES, ROWS = torch.linspace(-1, 1, 2 * 3 * 64).reshape(2, 3, 8, 8), torch.ones(32, 16, 32)
-
-
-def outcome(model, inputs, seed=3, backward=True):
-    torch.manual_seed(seed)
-    for one in model.parameters():
-        one.grad = None
-    loss = model(inputs)
-    if backward:
-        loss.backward()
-    found = [loss.detach(), *(one.grad for one in model.parameters())]
-    return [*found, *(one.clone() for one in model.buffers()), torch.rand(1)]
-
-
-def same(one, other):
-    return all(a is b or torch.equal(a, b) for a, b in zip(one, other, strict=True))
 
 
 def dice(seed, share, needed=lambda _graph, reruns, _away: reruns):
@@ -78,8 +64,8 @@ def test_whatever_waits_on_the_host_the_bits_are_the_same(seed):
     model, plan = pgmo.recompute(
         copy.deepcopy(plain), IMAGES, budget="1 MiB", planner=dice(seed, 0.1), measure=False
     )
-    for step in range(2):
-        assert same(outcome(plain, IMAGES, step), outcome(model, IMAGES, step))
+    for seed in range(2):
+        assert same(step(plain, IMAGES, seed=seed), step(model, IMAGES, seed=seed))
     assert plan.host_bytes > 0
 
 
@@ -91,7 +77,7 @@ def test_a_budget_below_the_least_peak_is_met_as_predicted():
     with pytest.raises(pgmo.BudgetError):
         pgmo.recompute(copy.deepcopy(plain), ROWS, budget=budget)
     model, plan = pgmo.recompute(copy.deepcopy(plain), ROWS, budget=budget, offload="pcie5")
-    assert same(outcome(plain, ROWS), outcome(model, ROWS))
+    assert same(step(plain, ROWS), step(model, ROWS))
     assert plan.peak <= budget
     assert plan.measured_peak == plan.peak
     assert plan.offloaded
@@ -158,7 +144,10 @@ def test_memory_is_lent_again_whether_or_not_a_backward_pass_comes(offloading, m
 
     monkeypatch.setattr(PinnedBufferPool, "lend", noted)
     for backward in 3 * (True, False):
-        outcome(model, ROWS, backward=backward)
+        loss = model(ROWS)
+        if backward:
+            loss.backward()
+        del loss
         gc.collect()
     assert len(places) == 6
     assert len(set(places)) <= 2
@@ -195,20 +184,13 @@ def test_an_output_without_gradient_leaves_it_as_it_is():
         def forward(self, x):
             return super().forward(x), self.body[0](x).tanh().exp().sum(1)
 
-    def loss_of(one):
-        one.zero_grad()
-        torch.manual_seed(1)
-        loss, other = one(ROWS)
-        loss.backward()
-        return [loss.detach(), other.detach(), *(it.grad for it in one.parameters())]
-
     torch.manual_seed(0)
     plain = Two()
     model, plan = pgmo.recompute(
         copy.deepcopy(plain), ROWS, budget=0.5, offload="pcie5", measure=False
     )
     for _ in range(3):
-        assert same(loss_of(model), loss_of(plain))
+        assert same(step(model, ROWS), step(plain, ROWS))
     assert plan.offloaded
 
 
@@ -225,9 +207,9 @@ def test_an_error_on_the_way_leaves_the_next_step_alone(offloading, monkeypatch)
         copy.deepcopy(plain), ROWS, budget="min", offload="pcie5", measure=False
     )
     with pytest.raises(RuntimeError, match="stumbles"):
-        outcome(made, ROWS)
+        step(made, ROWS)
     monkeypatch.setattr(hosts.Host, "arrived", fetch)
-    assert same(outcome(model, ROWS), outcome(plain, ROWS))
+    assert same(step(model, ROWS), step(plain, ROWS))
 
 
 def test_other_shapes_are_offloaded_too():
@@ -237,7 +219,7 @@ def test_other_shapes_are_offloaded_too():
         copy.deepcopy(plain), ROWS, budget="min", offload="pcie5", measure=False
     )
     for rows in (ROWS, ROWS[:, :7], ROWS.repeat(2, 1, 1)):
-        assert same(outcome(plain, rows), outcome(model, rows))
+        assert same(step(plain, rows), step(model, rows))
     assert plan.offloaded
 
 

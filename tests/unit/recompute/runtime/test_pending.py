@@ -22,8 +22,8 @@ def net():
 def test_a_call_waits_until_its_backward_pass_begins_or_its_result_is_gone():
     pending = Pending()
     one, other = (torch.ones(2, requires_grad=True).sum() for _ in range(2))
-    pending.add(one.grad_fn, 8)
-    pending.add(other.grad_fn, 16)
+    pending.add(one.grad_fn, 8, lambda: None)
+    pending.add(other.grad_fn, 16, lambda: None)
     assert (len(pending), pending.held) == (2, 24)
     one.backward()
     assert (len(pending), pending.held) == (1, 16)

@@ -13,6 +13,7 @@ from pgmo.recompute.planners.evaluator import Choice  # noqa: E402
 from pgmo.recompute.planners.planning import plan_choice  # noqa: E402
 from pgmo.recompute.planners.schedule import simulate  # noqa: E402
 from tests.unit.recompute.runtime.networks import Skips  # noqa: E402
+from tests.unit.recompute.steps import same, step  # noqa: E402
 
 
 class Deep(nn.Module):
@@ -26,17 +27,6 @@ class Deep(nn.Module):
         for layer in self.layers:
             x = torch.tanh(layer(x))
         return x.square().mean()
-
-
-def outcome(model, inputs):
-    torch.manual_seed(3)
-    for one in model.parameters():
-        one.grad = None
-    loss = model(*inputs)
-    loss.backward()
-    found = [loss.detach(), *(one.grad for one in model.parameters())]
-    drawn = torch.rand(1)  # what is drawn next is the same, too
-    return [*found, *(one.clone() for one in model.buffers()), drawn]
 
 
 def anywhere(seed, share):
@@ -65,17 +55,16 @@ def test_whatever_runs_again_the_bits_are_the_same(seed):
     other.load_state_dict(model.state_dict())
     inputs = (torch.randn(2, 3, 12, 12),)
     planner = anywhere(seed, (0.03, 0.2, 1)[seed % 3])
-    again, plan = pgmo.recompute(model, inputs, budget="min", planner=planner, check=False)
+    again, plan = pgmo.recompute(model, inputs, budget="min", planner=planner, measure=False)
     assert plan.schedule.again.any()
     for _ in range(2):
-        pairs = zip(outcome(again, inputs), outcome(other, inputs), strict=True)
-        assert all(torch.equal(one, another) for one, another in pairs)
+        assert same(step(again, *inputs), step(other, *inputs))
 
 
 def test_a_value_is_computed_a_third_time_and_the_peak_is_the_planned_one():
     model = Deep()
     inputs = (torch.randn(2048, 32),)
-    expected = outcome(model, inputs)
+    expected = step(model, *inputs)
     found = []
 
     def planner(graph, _budget):
@@ -87,8 +76,7 @@ def test_a_value_is_computed_a_third_time_and_the_peak_is_the_planned_one():
     times = [index for _, index in plan.schedule.reruns]
     assert len(times) > len(set(times))
     assert plan.overhead > 1
-    pairs = zip(outcome(again, inputs), expected, strict=True)
-    assert all(torch.equal(one, another) for one, another in pairs)
+    assert same(step(again, *inputs), expected)
     assert plan.measured_peak == pytest.approx(plan.peak, rel=0.02)
     assert plan.peak <= 0.4 * plan.default_peak < found[0].peak
 
@@ -100,17 +88,10 @@ def test_an_output_without_gradient_leaves_the_plan_as_it_is():
 
     model = Two()
     inputs = (torch.randn(512, 32),)
-
-    def loss_of(one):
-        for parameter in one.parameters():
-            parameter.grad = None
-        loss, _ = one(*inputs)
-        loss.backward()
-        return [parameter.grad for parameter in one.parameters()]
-
-    expected = loss_of(model)
-    again, plan = pgmo.recompute(model, inputs, budget="min", planner=anywhere(1, 0.1), check=False)
+    expected = step(model, *inputs)
+    again, plan = pgmo.recompute(
+        model, inputs, budget="min", planner=anywhere(1, 0.1), measure=False
+    )
     for _ in range(2):
-        got = loss_of(again)
-        assert all(torch.equal(one, another) for one, another in zip(got, expected, strict=True))
+        assert same(step(again, *inputs), expected)
     assert plan.schedule.again.any()

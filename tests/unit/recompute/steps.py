@@ -1,0 +1,29 @@
+"""What tests compare of a step, bit by bit."""
+
+import random
+
+import torch
+
+
+def step(model, *inputs, seed=0):
+    """Everything that a step computes: the loss, gradients, buffers, and random numbers to come."""
+    model.zero_grad(set_to_none=True)
+    torch.manual_seed(seed)
+    random.seed(seed)
+    results = model(*inputs)  # held until the backward pass is over, as programs do
+    loss = results["loss"] if isinstance(results, dict) else results
+    loss = loss[0] if isinstance(loss, tuple) else loss
+    loss.sum().backward()
+    return [
+        *(loss.detach(), *(one.grad for one in model.parameters())),
+        *(one.clone() for one in model.buffers()),
+        *(torch.rand(2), torch.tensor(random.random())),
+    ]
+
+
+def same(ours, theirs):
+    """Whether all bits are, and what is None is None in both."""
+    return all(
+        one is other if one is None or other is None else torch.equal(one, other)
+        for one, other in zip(ours, theirs, strict=True)
+    )
