@@ -6,8 +6,8 @@ from typing import TypedDict
 
 import numpy as np
 
+from pgmo import removed
 from pgmo.errors import OptionError
-from pgmo.packing.solving import cp_sat
 from pgmo.packing.solving.improver import IMPROVERS
 from pgmo.packing.solving.packer import PACKERS
 from pgmo.packing.solving.stages import EFFORTS
@@ -36,7 +36,7 @@ class PlanningOptions:
     """Checked options of `pgmo.plan`, where the meaning of each is told.
 
     Raises:
-        OptionError: when a value cannot be used, or OR-Tools is needed and missing.
+        OptionError: when a value cannot be used.
 
     Example:
         >>> PlanningOptions(effort="fast").solver
@@ -57,11 +57,10 @@ class PlanningOptions:
 
     def __post_init__(self) -> None:
         if self.solver not in SOLVERS:
+            was = "; it was removed" if self.solver in removed.SOLVERS else ""
             raise OptionError(
-                f"no solver is called {self.solver!r}; choose one of {', '.join(SOLVERS)}"
+                f"no solver is called {self.solver!r}{was}; choose one of {', '.join(SOLVERS)}"
             )
-        if self.solver == "cp-sat":
-            cp_sat.require()
         if self.effort not in EFFORTS:
             raise OptionError(f"effort={self.effort!r} is not one of {', '.join(EFFORTS)}")
         limit = self.time_limit

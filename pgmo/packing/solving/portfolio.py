@@ -10,7 +10,7 @@ from pgmo.packing.solving.packer import PACKERS, attempt
 from pgmo.packing.solving.result import Incumbent
 from pgmo.packing.solving.stages import schedule
 
-_MANY = 50_000  # blocks from which on not all packers are worth their time: first fit takes longest
+_MANY = 50_000  # blocks from which on not all packers are worth their time
 _COSTLY = 1000  # blocks from which on another packer costs milliseconds
 _NEAR_ENOUGH = 1 / 4096  # of the bound: where time counts more, they are not spent for less
 _FEW = 2  # of them, the first ones, which have nearly all of what there is to gain
@@ -18,9 +18,6 @@ _FEW = 2  # of them, the first ones, which have nearly all of what there is to g
 
 class Portfolio:
     """What is to be tried, with how many threads and for how long.
-
-    Raises:
-        OptionError: when OR-Tools is needed and missing.
 
     Example:
         >>> import time
@@ -50,13 +47,7 @@ class Portfolio:
 
         Raises:
             KeyboardInterrupt: when Ctrl-C comes before each problem has a packing.
-            OptionError: when CP-SAT is asked for and a problem's numbers are too wide for it.
         """
-        if self._solver == "cp-sat":
-            from pgmo.packing.solving import cp_sat
-
-            for problem in problems:
-                cp_sat.check(problem)
         total = _Total(observer)
         bests = [BestKnown(problem, total.observe, begin) for problem in problems]
         total.of = bests
