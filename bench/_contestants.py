@@ -127,17 +127,19 @@ def _packer(name: str) -> Callable[[Problem], Contestant]:
 
 def _cp_sat(problem: Problem) -> Contestant:
     """CP-SAT, told the lower bound and the heuristic of Sekiyama et al. as its first packing."""
-    from _cp_sat import solve as solve_with_cp_sat
+    from ortools.sat.python import cp_model  # noqa: F401  (not part of the time)
 
     from pgmo.packing.lower_bound import max_load
+    from pgmo.packing.solving import cp_sat
 
     def solve(problem: Problem, seconds: float, threads: int, seed: int) -> Offsets:
         start, bound = pack(problem, "best-fit"), max_load(problem)
-        if (start + problem.aligned).max(initial=0) == bound:
+        size = -(-problem.size // problem.alignment) * problem.alignment
+        if (start + size).max(initial=0) == bound:
             return start
-        return solve_with_cp_sat(
+        return cp_sat.solve(
             problem, start, bound, time_limit=seconds, threads=threads, seed=seed
-        )
+        ).offset
 
     return solve
 

@@ -4,8 +4,8 @@ portfolio          --at the lower bound-->  done
   | all packers, milliseconds
   v
 improve            --at the lower bound, or proved, or out of time-->  done
-  search, branch and bound: which, and for how long, depends on `effort`, the number of
-  blocks and the gap (`pgmo/packing/solving/stages.py`)
+  search, branch and bound, CP-SAT: which, and for how long, depends on `effort`,
+  the number of blocks and the gap (`pgmo/packing/solving/stages.py`)
 """
 
 import time
@@ -65,8 +65,9 @@ def plan(
         opening: the profile of the program's first iteration (`session.opening`), to be planned as
             well: a session that begins with the plan serves that iteration, too.
         solver: "auto" chooses, see `pgmo.packing.solving.stages`; the name of a packer
-            (`pgmo.packing.solving.packer.PACKERS`) runs that one alone; "search" or
-            "branch-and-bound" lets that one improve on the packers for all of the time.
+            (`pgmo.packing.solving.packer.PACKERS`) runs that one alone; "search",
+            "branch-and-bound" or "cp-sat" (needs OR-Tools, `pip install ortools`) let that
+            one improve on the packers for all of the time.
         time_limit: seconds, from the call. When they are over before the first packer is done, the
             blocks that are left are stacked above the others: a waste, but an answer.
         effort: how "auto" goes about it. "fast": the packers only. "balanced": a search after them,
@@ -88,7 +89,7 @@ def plan(
         `bound` that is proved, whether they are `optimal`, and the `trace` of incumbents.
 
     Raises:
-        OptionError: when an option has a value that cannot be used.
+        OptionError: when an option has a value that cannot be used, or OR-Tools is missing.
         ProblemError: when the alignment is not a positive whole number.
         BudgetError: when blocks that have no slot exceed the budget, with the least one.
 

@@ -8,6 +8,7 @@ import numpy as np
 
 from pgmo import removed
 from pgmo.errors import OptionError
+from pgmo.packing.solving import cp_sat
 from pgmo.packing.solving.improver import IMPROVERS
 from pgmo.packing.solving.packer import PACKERS
 from pgmo.packing.solving.stages import EFFORTS
@@ -36,7 +37,7 @@ class PlanningOptions:
     """Checked options of `pgmo.plan`, where the meaning of each is told.
 
     Raises:
-        OptionError: when a value cannot be used.
+        OptionError: when a value cannot be used, or OR-Tools is needed and missing.
 
     Example:
         >>> PlanningOptions(effort="fast").solver
@@ -61,6 +62,8 @@ class PlanningOptions:
             raise OptionError(
                 f"no solver is called {self.solver!r}{was}; choose one of {', '.join(SOLVERS)}"
             )
+        if self.solver == "cp-sat":
+            cp_sat.require()
         if self.effort not in EFFORTS:
             raise OptionError(f"effort={self.effort!r} is not one of {', '.join(EFFORTS)}")
         limit = self.time_limit

@@ -12,6 +12,7 @@ from bench._dissected import dissected
 from pgmo.packing.lower_bound import max_load
 from pgmo.packing.planner import plan
 from pgmo.packing.problem import Problem
+from pgmo.packing.solving import cp_sat
 from pgmo.packing.solving.best_known import BestKnown
 from pgmo.packing.solving.improver import IMPROVERS, improve
 from pgmo.packing.validator import validate
@@ -19,13 +20,22 @@ from pgmo.packing.validator import validate
 from . import naive
 from .problems import as_plan, problems
 
+EXACT = ("branch-and-bound", "cp-sat", "auto")
 SECONDS = 60.0  # for problems that take milliseconds
 BRIEF = 0.02
 
 
-each_solver = pytest.mark.parametrize("solver", [*IMPROVERS, "auto"])
-each_improver = pytest.mark.parametrize("solver", IMPROVERS)
-each_exact = pytest.mark.parametrize("solver", ["branch-and-bound", "auto"])
+def parametrize(solvers):
+    missing = pytest.mark.skipif(not cp_sat.is_installed(), reason="needs pgmo[exact]")
+    return pytest.mark.parametrize(
+        "solver", [pytest.param(one, marks=missing if one == "cp-sat" else ()) for one in solvers]
+    )
+
+
+each_solver = parametrize((*IMPROVERS, "auto"))
+each_improver = parametrize(IMPROVERS)
+each_exact = parametrize(EXACT)
+# CP-SAT takes tens of milliseconds to begin.
 examples = settings(max_examples=int(os.environ.get("PGMO_EXAMPLES", "40")))
 
 

@@ -14,6 +14,7 @@ from pgmo.allocator.session.statistics import IterationStatistics, Phase
 from pgmo.allocator.session.verdict.summary import Summary
 from pgmo.packing.csv_file import read_csv
 from pgmo.packing.planner import SOLVERS
+from pgmo.packing.solving import cp_sat
 from pgmo.units import parse_bytes
 
 
@@ -92,6 +93,16 @@ def test_message(case):
     with pytest.raises(pgmo.PgmoError) as caught:
         provoke()
     assert str(caught.value) == expected
+
+
+def test_or_tools_that_are_missing(monkeypatch):
+    monkeypatch.setattr(cp_sat, "is_installed", lambda: False)
+    with pytest.raises(pgmo.errors.OptionError) as caught:
+        pgmo.plan(profile(), solver="cp-sat")
+    assert str(caught.value) == (
+        "solver='cp-sat' needs OR-Tools, which is not installed; run: pip install ortools, "
+        "or leave the choice to solver='auto'"
+    )
 
 
 def test_a_bad_row_of_a_csv_file(tmp_path):

@@ -5,11 +5,12 @@ import numpy as np
 from pgmo import _core
 from pgmo.packing.solving.best_known import BestKnown
 
-IMPROVERS: tuple[str, ...] = ("search", "branch-and-bound")
+IMPROVERS: tuple[str, ...] = ("search", "branch-and-bound", "cp-sat")
 """Names of the solvers that `improve` knows.
 
 - `search`: many skylines with learned priorities, then local moves and annealing over orders;
-- `branch-and-bound`: proves; exact search over canonical packings of each capacity.
+- `branch-and-bound`: proves; exact search over canonical packings of each capacity;
+- `cp-sat`: proves; OR-Tools' constraint solver, an optional dependency.
 """
 
 _FOREVER = 1e9  # seconds that native clocks can add up
@@ -27,6 +28,9 @@ def improve(best: BestKnown, solver: str, *, time_limit: float, threads: int, se
 
     Returns:
         Whether Ctrl-C ended it.
+
+    Raises:
+        OptionError: when the solver is "cp-sat" and OR-Tools is not installed.
 
     Example:
         >>> from pgmo.packing.problem import Problem
@@ -46,9 +50,30 @@ def improve(best: BestKnown, solver: str, *, time_limit: float, threads: int, se
     def note(seconds: float, arena: int, bound: int) -> None:
         best.note(arena, bound, solver, start + seconds)
 
-    offset, bound, interrupted = _core.solve(
-        solver, *problem.native, best.offset, best.bound, limit, threads, seed, note
-    )
+    if solver == "cp-sat":
+        from pgmo.packing.solving import cp_sat
+
+        answer = cp_sat.solve(
+            problem,
+            best.offset,
+            best.bound,
+            time_limit=limit,
+            threads=threads,
+            seed=seed,
+            report=note,
+        )
+        offset, bound, interrupted = answer.offset, answer.bound, answer.interrupted
+    else:
+        offset, bound, interrupted = _core.solve(
+            solver,
+            *problem.native,
+            best.offset,
+            best.bound,
+            limit,
+            threads,
+            seed,
+            note,
+        )
     best.offer(np.asarray(offset, np.int64), solver)
     best.prove(int(bound), solver)
     return bool(interrupted)

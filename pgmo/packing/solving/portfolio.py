@@ -19,6 +19,9 @@ _FEW = 2  # of them, the first ones, which have nearly all of what there is to g
 class Portfolio:
     """What is to be tried, with how many threads and for how long.
 
+    Raises:
+        OptionError: when OR-Tools is needed and missing.
+
     Example:
         >>> import time
         >>> portfolio = Portfolio(PlanningOptions(effort="fast"))
@@ -47,7 +50,13 @@ class Portfolio:
 
         Raises:
             KeyboardInterrupt: when Ctrl-C comes before each problem has a packing.
+            OptionError: when CP-SAT is asked for and a problem's numbers are too wide for it.
         """
+        if self._solver == "cp-sat":
+            from pgmo.packing.solving import cp_sat
+
+            for problem in problems:
+                cp_sat.check(problem)
         total = _Total(observer)
         bests = [BestKnown(problem, total.observe, begin) for problem in problems]
         total.of = bests

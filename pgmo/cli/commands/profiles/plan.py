@@ -38,7 +38,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--solver",
         default="auto",
-        help="auto (default), search, branch-and-bound, or the name of a packer",
+        help="auto (default), search, branch-and-bound, cp-sat, or the name of a packer",
     )
     parser.add_argument(
         "--time-limit", metavar="S", type=float, default=5.0, help="seconds (default: 5)"

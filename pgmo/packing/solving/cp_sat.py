@@ -1,0 +1,289 @@
+"""Exact packing with OR-Tools' CP-SAT: finds the smallest arena and proves it, for small problems.
+
+    offset                            Each block is a rectangle whose place in time is fixed and
+      ^  +---------+                  whose offset is free. NoOverlap2D keeps the rectangles
+      |  |    A    |         +---+    apart. A wrapping block is two rectangles, at both ends of
+      |--+----+----+    +----+ C |    the circle, with one offset: no larger, no smaller a problem
+      |B'| D  |         | B  |   |    than the circular one.
+      +--+----+---------+----+---+> ticks
+
+Sizes are divided by what they have in common and ticks are numbered, so that numbers stay small.
+Source of the solver: Perron and Furnon, OR-Tools (developers.google.com/optimization).
+"""
+
+import importlib.util
+import math
+import queue
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pgmo.errors import OptionError
+from pgmo.packing.problem import Problem
+
+if TYPE_CHECKING:
+    from ortools.sat.python import cp_model
+
+_LARGEST_AREA = 2**60  # CP-SAT adds up areas in 64 bits
+_LOOK = 1000  # blocks from one look at the clock to the next
+_POLL = 0.02  # seconds
+
+Report = Callable[[float, int, int], None]
+"""Is told of seconds since the call, arena and bound, each time that one of them gets better."""
+
+
+@dataclass(frozen=True, eq=False)
+class Solution:
+    """Packing that CP-SAT has found, with its bound.
+
+    Args:
+        offset: bytes, shape (m,).
+        arena: bytes that these offsets need.
+        bound: bytes that no packing can be below, as far as it is proved.
+        interrupted: whether Ctrl-C ended it.
+    """
+
+    offset: NDArray[np.int64]
+    arena: int
+    bound: int
+    interrupted: bool
+
+
+def is_installed() -> bool:
+    """Whether OR-Tools can be imported, without importing it.
+
+    Example:
+        >>> is_installed()
+        True
+    """
+    return importlib.util.find_spec("ortools") is not None
+
+
+def require() -> None:
+    """Raises the error that says how to install OR-Tools, unless it is there.
+
+    Raises:
+        OptionError: naming the command.
+    """
+    if not is_installed():
+        raise OptionError(
+            "solver='cp-sat' needs OR-Tools, which is not installed; "
+            "run: pip install ortools, or leave the choice to solver='auto'"
+        )
+
+
+def suits(problem: Problem) -> bool:
+    """Whether OR-Tools is installed and its numbers are wide enough for the problem.
+
+    Example:
+        >>> suits(Problem([2**60 + 1, 3], [0, 1], [2, 3]))
+        False
+    """
+    return is_installed() and _area(problem) <= _LARGEST_AREA
+
+
+def check(problem: Problem) -> None:
+    """Raises the error for a problem whose numbers are too wide for CP-SAT.
+
+    Raises:
+        OptionError: with the numbers.
+    """
+    if _area(problem) > _LARGEST_AREA:
+        size = problem.aligned
+        unit = int(np.gcd.reduce(size))
+        raise OptionError(
+            f"solver='cp-sat' cannot count {int(size.sum()) // unit} units of {unit} bytes times "
+            f"{len(np.unique(problem.lower))} ticks in 64 bits; use solver='branch-and-bound' or "
+            "'search'"
+        )
+
+
+def _area(problem: Problem) -> int:
+    """All of time and all memory that could be needed, in ticks times units."""
+    if not len(problem):
+        return 0
+    size = problem.aligned
+    ticks = len(np.unique(problem.lower))
+    return int(size.sum()) // int(np.gcd.reduce(size)) * ticks
+
+
+def solve(
+    problem: Problem,
+    offset: NDArray[np.int64],
+    bound: int,
+    *,
+    time_limit: float,
+    threads: int = 1,
+    seed: int = 0,
+    report: Report | None = None,
+) -> Solution:
+    """Improves a packing until none smaller exists, or the time is over.
+
+    Runs are repeatable only as far as they end before the time limit: CP-SAT's workers exchange
+    what they find as it comes.
+
+    Args:
+        problem: the blocks, on a line or a circle.
+        offset: a valid packing to start from, shape (m,).
+        bound: bytes that no packing can be below.
+        time_limit: seconds.
+        threads: workers of CP-SAT.
+        seed: of its random choices.
+        report: told of progress, in the thread that calls; Ctrl-C works meanwhile.
+
+    Raises:
+        OptionError: when OR-Tools is not installed, or areas (size times ticks) do not fit into
+            its 64-bit numbers.
+
+    Example:
+        >>> problem = Problem([1] * 5, [0, 2, 4, 6, 8], [3, 5, 7, 9, 11], period=10)
+        >>> answer = solve(problem, np.arange(5), bound=2, time_limit=10)
+        >>> answer.arena, answer.bound
+        (3, 3)
+    """
+    require()
+    check(problem)
+    if not len(problem):
+        return Solution(offset, 0, 0, False)
+    return _Run(problem, offset, bound).solve(time_limit, threads, seed, report)
+
+
+class _Run:
+    def __init__(self, problem: Problem, offset: NDArray[np.int64], bound: int) -> None:
+        size = problem.aligned
+        self._unit = int(np.gcd.reduce(size))
+        self._size = size // self._unit
+        self._bytes = size
+        self._start = offset
+        self._floor = -(-bound // self._unit)
+        numbered = problem.numbered()
+        self._begin, self._end = numbered.lower, numbered.upper
+        self._ticks = numbered.period or int(numbered.upper.max())
+        self._answers: queue.SimpleQueue[tuple[float, NDArray[np.int64] | None, int]]
+        self._answers = queue.SimpleQueue()
+
+    def solve(self, time_limit: float, threads: int, seed: int, report: Report | None) -> Solution:
+        from ortools.sat.python import cp_model
+
+        begin = time.perf_counter()
+        offset, bound = self._start, self._floor
+        arena = self._arena(offset)
+        built = self._model(arena, begin + time_limit)
+        if built is None:
+            return Solution(offset, arena, min(arena, bound * self._unit), False)
+        model, places = built
+        solver = cp_model.CpSolver()
+        left = time_limit - (time.perf_counter() - begin)
+        solver.parameters.max_time_in_seconds = max(0.01, left)
+        solver.parameters.num_workers = threads
+        solver.parameters.random_seed = seed % 2**31
+        solver.parameters.catch_sigint_signal = False  # Python's handler raises in our wait
+
+        def on_bound(value: float) -> None:
+            # A whole number of units, told as a double.
+            self._answers.put((time.perf_counter() - begin, None, math.ceil(value - 1e-6)))
+
+        solver.best_bound_callback = on_bound
+        statuses: list[Any] = []
+        failures: list[BaseException] = []
+        begun, given_up = threading.Event(), threading.Event()
+        done = threading.Event()  # Thread.join is not to be trusted when Ctrl-C comes (bpo-45274)
+
+        def work() -> None:
+            begun.set()
+            try:
+                if not given_up.is_set():
+                    statuses.append(
+                        solver.solve(model, _callback(cp_model, places, self._answers, begin))
+                    )
+            except BaseException as error:  # raised again by the thread that waits
+                failures.append(error)
+            finally:
+                done.set()
+
+        try:
+            threading.Thread(target=work, name="cp-sat", daemon=True).start()
+            interrupted = False
+            while True:
+                try:
+                    running = not done.is_set()
+                    while not self._answers.empty():
+                        seconds, found, proved = self._answers.get()
+                        better = found is not None and self._arena(found * self._unit) < arena
+                        if found is not None and better:
+                            offset = found * self._unit
+                            arena = self._arena(offset)
+                        higher = bound < proved
+                        bound = max(bound, proved)
+                        if report is not None and (better or higher):
+                            report(seconds, arena, bound * self._unit)
+                    if not running:
+                        break
+                    if interrupted:  # again and again: it may not have begun yet
+                        solver.stop_search()
+                    done.wait(_POLL)
+                except KeyboardInterrupt:
+                    interrupted = True
+        except BaseException:  # Ctrl-C as the thread began, or a failure of `report`
+            given_up.set()
+            while begun.is_set() and not done.wait(_POLL):
+                solver.stop_search()
+            raise
+        if failures:
+            raise failures[0]
+        status = statuses[0]
+        if status == cp_model.OPTIMAL:
+            bound = arena // self._unit
+        elif status in (cp_model.MODEL_INVALID, cp_model.INFEASIBLE):
+            why = model.validate() or "no packing is as small as the one it was given"
+            raise RuntimeError(f"CP-SAT refuses the model of {len(self._size)} blocks: {why}")
+        return Solution(offset, arena, min(arena, bound * self._unit), interrupted)
+
+    def _arena(self, offset: NDArray[np.int64]) -> int:
+        return int((offset + self._bytes).max())
+
+    def _model(self, arena: int, deadline: float) -> tuple["cp_model.CpModel", list[Any]] | None:
+        """The problem in CP-SAT's terms; None when already that takes too long."""
+        from ortools.sat.python import cp_model
+
+        model = cp_model.CpModel()
+        top = arena // self._unit
+        peak = model.new_int_var(self._floor, top, "peak")
+        places, across, along = [], [], []
+        start = self._start // self._unit
+        for block, size in enumerate(self._size.tolist()):
+            if block % _LOOK == _LOOK - 1 and time.perf_counter() > deadline:
+                return None
+            place = model.new_int_var(0, top - size, "")
+            places.append(place)
+            model.add(peak >= place + size)
+            model.add_hint(place, int(start[block]))
+            along.append(model.new_fixed_size_interval_var(place, size, ""))
+            begin, end = int(self._begin[block]), int(self._end[block])
+            across.append(
+                model.new_fixed_size_interval_var(begin, min(end, self._ticks) - begin, "")
+            )
+            if end > self._ticks:  # the same offset at the beginning of the circle
+                along.append(model.new_fixed_size_interval_var(place, size, ""))
+                across.append(model.new_fixed_size_interval_var(0, end - self._ticks, ""))
+        model.add_hint(peak, top)
+        model.add_no_overlap_2d(across, along)
+        model.minimize(peak)
+        return model, places
+
+
+def _callback(
+    cp_model: Any, places: list[Any], answers: "queue.SimpleQueue[Any]", begin: float
+) -> Any:
+    class Solutions(cp_model.CpSolverSolutionCallback):  # type: ignore[misc]
+        def on_solution_callback(self) -> None:
+            offset = np.array([self.value(place) for place in places], np.int64)
+            proved = math.ceil(self.best_objective_bound - 1e-6)
+            answers.put((time.perf_counter() - begin, offset, proved))
+
+    return Solutions()
