@@ -16,7 +16,6 @@ from pgmo.packing.solving.packer import PACKERS, pack
 from pgmo.packing.validator import validate
 from pgmo.profiler.profile import Profile
 
-FIRST_FIT_LIMIT = 200_000  # blocks; plan() leaves first fit out far below, see there
 PEER_LIMIT = 20_000  # blocks; the peer's time grows with their square
 FAST = 'plan(effort="fast")'
 PEER = "peer: greedy by size"
@@ -84,8 +83,6 @@ def _measure(family: str, blocks: int, repetitions: int) -> Iterator[dict[str, A
         }
 
     for packer in PACKERS:
-        if packer.startswith("first-fit") and len(problem) > FIRST_FIT_LIMIT:
-            continue
         offset = pack(problem, packer)
         seconds = repeat(lambda packer=packer: pack(problem, packer), repetitions)
         yield row(packer, seconds, int((offset + aligned).max()))

@@ -59,6 +59,9 @@ NAMES = {
 }
 """Names that the package itself had, and the module of each."""
 
+SOLVERS = ("first-fit-size", "first-fit-lifetime")
+"""Solvers of `pgmo.plan`; "auto" is at least as good on every recorded trace."""
+
 ESTIMATES = "call pgmo.fit(); it needs a CUDA build of torch: `pgmo fit --environment DIR`"
 """Hint for `pgmo.fit.estimate`."""
 

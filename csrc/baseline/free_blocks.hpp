@@ -8,6 +8,7 @@
 
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <bit>
 #include <cstddef>
@@ -99,7 +100,8 @@ class FreeBlocks {
     const auto units = static_cast<std::uint64_t>(size / kUnit);
     if (units < (1u << kSteps)) return units;
     const unsigned octave = static_cast<unsigned>(std::bit_width(units)) - 1 - kSteps;
-    return (static_cast<std::size_t>(octave) << kSteps) + (units >> octave);
+    const std::size_t bin = (static_cast<std::size_t>(octave) << kSteps) + (units >> octave);
+    return std::min(bin, kBins - 1);  // a file may name sizes that no card has
   }
 
   // The first block that is not before a block of this size and address.

@@ -144,7 +144,7 @@ void bind_packing(py::module_& module) {
              "whether Ctrl-C came.\n\n"
              "After `time_limit` seconds, or Ctrl-C, the rest is stacked above what is placed "
              "until then.\n"
-             "Raises ValueError naming the row when the problem is malformed. Releases the GIL.");
+             "Releases the GIL.");
   module.def("max_load", &max_load, py::arg("size"), py::arg("lower"), py::arg("upper"),
              py::arg("period"), py::arg("alignment"),
              "Largest sum of aligned sizes alive at one tick, in bytes.");

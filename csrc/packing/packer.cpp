@@ -2,9 +2,9 @@
 
 #include <algorithm>
 #include <array>
+#include <numeric>
+#include <vector>
 
-#include "packing/greedy/occupancy.hpp"
-#include "packing/greedy/preference.hpp"
 #include "packing/greedy/skyline.hpp"
 
 namespace pgmo::packing {
@@ -13,39 +13,59 @@ namespace {
 Tick lifetime(const Ring& ring, BlockId block) {
   return ring.lifetime[block];
 }
+
+// Size times lifetime. A double orders products beyond 2^63, too.
+double area(const Ring& ring, BlockId block) {
+  return static_cast<double>(ring.size[block]) * static_cast<double>(ring.lifetime[block]);
+}
+
 Bytes size(const Ring& ring, BlockId block) {
   return ring.size[block];
 }
+
 Tick earliness(const Ring& ring, BlockId block) {
   return -ring.begin[block];
 }
 
+// Blocks by falling key. Equal keys are ordered by lifetime, size and begin, so that the order
+// (and with it the arena) depends on the blocks alone; only of equal blocks the first goes first.
 template <auto key>
-Offsets best_fit(const Ring& ring, const Stop& stop) {
-  return fill_skyline(ring, stop,
-                      by_falling(ring, [&](BlockId block) { return key(ring, block); }));
+std::vector<BlockId> by_falling(const Ring& ring) {
+  std::vector<BlockId> order(ring.size.size());
+  std::iota(order.begin(), order.end(), 0);
+  std::sort(order.begin(), order.end(), [&](BlockId a, BlockId b) {
+    if (const auto x = key(ring, a), y = key(ring, b); x != y) return x > y;
+    if (ring.lifetime[a] != ring.lifetime[b]) return ring.lifetime[a] > ring.lifetime[b];
+    if (ring.size[a] != ring.size[b]) return ring.size[a] > ring.size[b];
+    if (ring.begin[a] != ring.begin[b]) return ring.begin[a] < ring.begin[b];
+    if (ring.end[a] != ring.end[b]) return ring.end[a] < ring.end[b];
+    return a < b;
+  });
+  return order;
 }
 
-template <auto key, Arrival arrival>
-Offsets first_fit(const Ring& ring, const Stop& stop) {
-  return fill_first_fit(ring, stop,
-                        by_falling(ring, [&](BlockId block) { return key(ring, block); }), arrival);
+// Stacks the blocks that have no offset above all others.
+void stack_rest(const Ring& ring, Offsets& offsets) {
+  Offset top = arena_of(ring, offsets);
+  for (BlockId block = 0; block < ring.blocks(); ++block) {
+    if (offsets[block] != kUnplanned) continue;
+    offsets[block] = top;
+    top += ring.size[block];
+  }
 }
 
 }  // namespace
 
 // "best-fit" is the heuristic of Sekiyama et al. 2018, "Profile-guided memory optimization for deep
 // neural networks" (arXiv 1804.10001), section 3.2: on the lowest line, the longest lifetime. The
-// others of its kind prefer the largest area there, which closes some gaps; the largest block,
-// which is better where a few make the peak; or the earliest request.
+// others prefer the largest area there, which closes some gaps; the largest block, which is better
+// where a few make the peak; or the earliest request.
 std::span<const Packer> packers() {
-  static constexpr std::array<Packer, 6> kPackers{{
-      {"best-fit", best_fit<lifetime>},
-      {"best-fit-area", best_fit<area>},
-      {"best-fit-size", best_fit<size>},
-      {"best-fit-start", best_fit<earliness>},
-      {"first-fit-size", first_fit<size, Arrival::kAny>},
-      {"first-fit-lifetime", first_fit<lifetime, Arrival::kFallingLifetime>},
+  static constexpr std::array<Packer, 4> kPackers{{
+      {"best-fit", by_falling<lifetime>},
+      {"best-fit-area", by_falling<area>},
+      {"best-fit-size", by_falling<size>},
+      {"best-fit-start", by_falling<earliness>},
   }};
   return kPackers;
 }
@@ -58,14 +78,18 @@ const Packer* find_packer(std::string_view name) {
 }
 
 Offsets pack(const Packer& packer, const Ring& ring, const Stop& stop) {
-  Offsets offsets = packer.pack(ring, stop);
-  shelve_leftovers(ring, offsets);
+  SkylinePacker skyline(ring, stop);
+  skyline.fill(packer.order(ring));
+  Offsets offsets = skyline.offsets();
+  stack_rest(ring, offsets);
   return offsets;
 }
 
 Bytes arena_of(const Ring& ring, const Offsets& offsets) {
   Bytes arena = 0;
-  for (BlockId i = 0; i < ring.blocks(); ++i) arena = std::max(arena, offsets[i] + ring.size[i]);
+  for (BlockId i = 0; i < ring.blocks(); ++i) {
+    if (offsets[i] != kUnplanned) arena = std::max(arena, offsets[i] + ring.size[i]);
+  }
   return arena;
 }
 

@@ -1,12 +1,12 @@
-// What every packer is: a function from a ring to one offset per block.
+// What every packer is: an order of preference for the skyline, which gives each block an offset.
 
 #pragma once
 
+#include <functional>
 #include <span>
 #include <string_view>
 #include <vector>
 
-#include "packing/greedy/leftovers.hpp"
 #include "packing/problem.hpp"
 
 namespace pgmo::packing {
@@ -15,10 +15,12 @@ namespace pgmo::packing {
 // blocks on one another.
 using Offsets = std::vector<Offset>;
 
-// One that is stopped leaves kUnplanned at the blocks that it has not come to.
+// Asked now and then whether to stop.
+using Stop = std::function<bool()>;
+
 struct Packer {
   std::string_view name;
-  Offsets (*pack)(const Ring&, const Stop&);
+  std::vector<BlockId> (*order)(const Ring&);  // the most preferred block first
 };
 
 // All packers, fastest first: the order in which a portfolio should try them.
@@ -27,10 +29,11 @@ std::span<const Packer> packers();
 // The packer of that name, or nullptr.
 const Packer* find_packer(std::string_view name);
 
-// Every block at its offset: by the packer, or, once `stop` says so, above what it has placed.
+// Every block at its offset: by the packer, or, once `stop` says so, stacked above what it has
+// placed.
 Offsets pack(const Packer& packer, const Ring& ring, const Stop& stop = {});
 
-// The smallest arena that holds all blocks at these offsets.
+// The smallest arena that holds all blocks at these offsets, without those that are kUnplanned.
 Bytes arena_of(const Ring& ring, const Offsets& offsets);
 
 }  // namespace pgmo::packing

@@ -1,22 +1,13 @@
 #include "packing/problem.hpp"
 
 #include <algorithm>
-#include <limits>
 #include <numeric>
-#include <stdexcept>
-#include <string>
 
 namespace pgmo::packing {
 namespace {
 
-constexpr Bytes kLargestSum = Bytes{1} << 62;
-
 Bytes round_up(Bytes size, Bytes alignment) {
   return (size + alignment - 1) / alignment * alignment;
-}
-
-[[noreturn]] void refuse(std::size_t row, const char* what) {
-  throw std::invalid_argument("row " + std::to_string(row) + ": " + what);
 }
 
 // Sum of sizes alive at each rank: a difference array, to which a wrapping block adds twice.
@@ -64,35 +55,7 @@ void join_ranks(Ring& ring) {
 
 }  // namespace
 
-void check(const Problem& problem) {
-  const std::size_t n = problem.size.size();
-  if (problem.lower.size() != n || problem.upper.size() != n) {
-    throw std::invalid_argument("columns of different lengths");
-  }
-  // Ranks are 32 bits wide and an unrolled end may be twice the number of ranks.
-  if (n > static_cast<std::size_t>(std::numeric_limits<Rank>::max() / 2 - 1)) {
-    throw std::invalid_argument("more than 2^30 blocks");
-  }
-  if (problem.alignment < 1 || problem.alignment > kLargestSum || problem.period < 0) {
-    throw std::invalid_argument("alignment or period out of range");
-  }
-  Bytes sum = 0;
-  for (std::size_t i = 0; i < n; ++i) {
-    if (problem.size[i] <= 0) refuse(i, "size is not positive");
-    if (problem.lower[i] < 0 || problem.upper[i] <= problem.lower[i]) refuse(i, "empty lifetime");
-    if (problem.period > 0 && (problem.lower[i] >= problem.period ||
-                               problem.upper[i] - problem.lower[i] > problem.period)) {
-      refuse(i, "lifetime does not fit the period");
-    }
-    if (problem.size[i] > kLargestSum) refuse(i, "size is beyond 2^62");
-    const Bytes size = round_up(problem.size[i], problem.alignment);
-    if (size > kLargestSum - sum) refuse(i, "sum of sizes is beyond 2^62");
-    sum += size;
-  }
-}
-
 Ring make_ring(const Problem& problem) {
-  check(problem);
   const std::size_t n = problem.size.size();
   std::vector<Tick> starts = problem.lower;
   std::sort(starts.begin(), starts.end());

@@ -20,7 +20,9 @@
 
 namespace pgmo::packing {
 
-// A problem as it is stated; see check().
+// A problem as it is stated. pgmo/packing/problem.py has checked that columns have one length,
+// sizes are positive, 0 <= lower < upper, on a circle also lower < period and upper - lower <=
+// period, and that aligned sizes sum to at most 2^62.
 struct Problem {
   std::vector<Bytes> size;
   std::vector<Tick> lower;
@@ -28,11 +30,6 @@ struct Problem {
   Tick period = 0;
   Bytes alignment = 1;
 };
-
-// Throws std::invalid_argument, naming the row, unless the packers may rely on: columns of one
-// length; sizes positive; 0 <= lower < upper; on a circle also lower < period and
-// upper - lower <= period; aligned sizes summing to at most 2^62.
-void check(const Problem& problem);
 
 // A stretch of time in which blocks are requested and none is freed, counted from 0. Two lifetimes
 // meet only if both are alive at the end of such a stretch, so no other tick matters: training
@@ -53,7 +50,7 @@ struct Ring {
   BlockId blocks() const { return static_cast<BlockId>(size.size()); }
 };
 
-// Checks and prepares. O(n log n).
+// Prepares a problem. O(n log n).
 Ring make_ring(const Problem& problem);
 
 }  // namespace pgmo::packing

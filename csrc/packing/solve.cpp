@@ -28,16 +28,6 @@ Clock::time_point after(Clock::time_point from, double seconds) {
   return from + std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(bounded));
 }
 
-void check_incumbent(const Ring& ring, const Offsets& incumbent) {
-  if (incumbent.size() != ring.size.size()) {
-    throw std::invalid_argument("offsets have another length than the blocks");
-  }
-  if (std::any_of(incumbent.begin(), incumbent.end(),
-                  [](Offset offset) { return offset < 0 || offset > Offset{1} << 62; })) {
-    throw std::invalid_argument("an offset is negative or beyond 2^62");
-  }
-}
-
 }  // namespace
 
 Outcome solve(std::string_view method, const Problem& problem, const Offsets& incumbent,
@@ -45,7 +35,6 @@ Outcome solve(std::string_view method, const Problem& problem, const Offsets& in
   const auto deadline = after(Clock::now(), time_limit);
   const Method run = method_of(method);
   const Ring ring = make_ring(problem);
-  check_incumbent(ring, incumbent);
   Monitor monitor(incumbent, arena_of(ring, incumbent), std::max(bound, ring.max_load), deadline);
 
   Outcome outcome;

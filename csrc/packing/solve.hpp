@@ -27,8 +27,7 @@ struct Outcome {
 
 // `method` is "search" or "branch-and-bound". `incumbent` must be a packing of the problem and
 // `bound` a lower bound of all packings (0 if none is known). The time limit counts from the call.
-// Throws std::invalid_argument for a malformed problem, an unknown method or an incumbent that
-// does not fit the problem's rows.
+// Throws std::invalid_argument for an unknown method.
 Outcome solve(std::string_view method, const Problem& problem, const Offsets& incumbent,
               Bytes bound, double time_limit, const Options& options, const Listener& listener);
 

@@ -57,9 +57,6 @@ def write_plan(plan: Plan, path: str | os.PathLike[str]) -> None:
     Raises:
         FileError: when the folder or the file cannot be written, or nothing could read it: the plan
             is checked as `read_plan` does it.
-
-    Example:
-        >>> write_plan(plan, "resnet.pgmoplan")  # doctest: +SKIP
     """
     inner = {_other(number): other for number, other in enumerate(plan.others, 1)}
     if plan.opening is not None:

@@ -129,9 +129,6 @@ def refuse(kind: str, *, behind: int = 0, count: int = 1) -> None:
         kind: "create", "map", "set_access", "reserve" or "export".
         behind: So many calls of that kind succeed before.
         count: So many calls are refused; 0 ends what was asked for before.
-
-    Example:
-        >>> refuse("map", behind=2)  # the third call  # doctest: +SKIP
     """
     _stub().fakecuda_refuse(_CALLS.index(kind), behind, count)
 
@@ -158,14 +155,6 @@ def violations(*, kernels: bool = True, reset: bool = False) -> int:
 
     Returns:
         Violations since the last reset or the start of the process.
-
-    Example:
-        >>> with held(stream), torch.cuda.stream(stream):  # doctest: +SKIP
-        ...     block.zero_()  # a set, whose bytes are known
-        ...     del block
-        ...     torch.cuda.empty_cache()  # unmaps nothing before the set is done
-        >>> violations(kernels=False)  # doctest: +SKIP
-        0
     """
     certain = int(_stub().fakecuda_violations(0, reset))
     possible = int(_stub().fakecuda_violations(1, reset))

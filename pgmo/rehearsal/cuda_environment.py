@@ -38,11 +38,6 @@ def make_environment(folder: Path, progress: Callable[[str], None]) -> str:
 
     Raises:
         RehearsalError: when the folder has something else, or torch cannot be installed.
-
-    Example:
-        >>> make_environment(Path(".venv-cuda"), print)  # doctest: +SKIP
-        installing torch==2.13.0, several gigabytes, in .venv-cuda
-        '/home/me/project/.venv-cuda/bin/python'
     """
     python = os.path.abspath(folder / "bin/python")
     if not folder.exists() or (folder.is_dir() and not any(folder.iterdir())):

@@ -52,10 +52,6 @@ def find_torch_build(python: str | None = None) -> TorchBuild:
 
     Raises:
         RehearsalError: when there is none; the message names the command that installs one.
-
-    Example:
-        >>> find_torch_build().version  # doctest: +SKIP
-        '2.11.0+cu130'
     """
     python = python or os.environ.get(PYTHON) or sys.executable
     try:
@@ -91,10 +87,6 @@ def stub_library(torch: TorchBuild) -> Iterator[Path]:
     Raises:
         RehearsalError: when it cannot be compiled.
         AdapterError: when there is no compiler, or the cache is in the way.
-
-    Example:
-        >>> with stub_library(find_torch_build()) as path:  # doctest: +SKIP
-        ...     subprocess.run([sys.executable, "train.py"], env={"LD_PRELOAD": str(path)})
     """
     what = f"the stub CUDA runtime for torch {torch.version}"
     compiler = find_compiler(what)

@@ -77,24 +77,6 @@ def skyline(problem: Problem, preference) -> list[int]:
     return offset
 
 
-def first_fit(problem: Problem, order) -> list[int]:
-    """In the given order, each block at the lowest offset free at all of its ticks; any circle."""
-    size = aligned(problem)
-    used: dict[int, list[tuple[int, int]]] = {}
-    offset = [-1] * len(problem)
-    for i in order:
-        ticks = ticks_of(problem, i)
-        at = 0
-        for low, high in sorted({span for tick in ticks for span in used.get(tick, [])}):
-            if low >= at + size[i]:
-                break
-            at = max(at, high)
-        offset[i] = at
-        for tick in ticks:
-            used.setdefault(tick, []).append((at, at + int(size[i])))
-    return offset
-
-
 def arena(problem: Problem, offset) -> int:
     return int((np.asarray(offset, np.int64) + aligned(problem)).max(initial=0))
 

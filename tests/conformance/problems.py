@@ -12,7 +12,7 @@ from . import naive
 
 
 @st.composite
-def problems(draw, max_blocks=40, circular=None, distinct=False):
+def problems(draw, max_blocks=40, circular=None):
     if circular is None:
         circular = draw(st.booleans())
     period = draw(st.integers(1, 30))
@@ -24,14 +24,13 @@ def problems(draw, max_blocks=40, circular=None, distinct=False):
                 st.integers(1, period),
             ),
             max_size=max_blocks,
-            unique_by=(lambda row: row[0]) if distinct else None,
         )
     )
     size, lower, life = np.array(rows, np.int64).reshape(-1, 3).T
     upper = lower + life
     if not circular:
         upper = np.maximum(lower + 1, np.minimum(upper, period))
-    alignment = 1 if distinct else draw(st.sampled_from((1, 4, 64, 96)))
+    alignment = draw(st.sampled_from((1, 4, 64, 96)))
     return Problem(size, lower, upper, period if circular else 0, alignment)
 
 

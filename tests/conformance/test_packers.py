@@ -95,16 +95,6 @@ def test_best_fit_is_the_heuristic_of_the_paper(problem):
     assert pack(problem, "best-fit-start").tolist() == naive.skyline(problem, naive.by_start)
 
 
-@given(problem=problems(max_blocks=25, distinct=True))
-def test_first_fit_is_first_fit(problem):
-    for packer, preference in (
-        ("first-fit-size", naive.by_size),
-        ("first-fit-lifetime", naive.by_lifetime),
-    ):
-        order = sorted(range(len(problem)), key=lambda i: preference(problem, i), reverse=True)
-        assert pack(problem, packer).tolist() == naive.first_fit(problem, order)
-
-
 @each_packer
 @pytest.mark.parametrize("family", FAMILIES)
 def test_packs_training_shaped_traces(packer, family):
@@ -134,27 +124,6 @@ def test_gives_a_valid_answer_when_time_is_over(packer, cut_open):
     validate(as_plan(problem, offset))
     arena, whole = naive.arena(problem, offset), naive.arena(problem, pack(problem, packer))
     assert whole < arena, "it was not cut short"
-    assert arena < int(naive.aligned(problem).sum()), "shelves are used again"
-
-
-@pytest.mark.parametrize("family", FAMILIES)
-@pytest.mark.parametrize("circular", [False, True])
-def test_first_fit_of_many_blocks_is_first_fit(family, circular):
-    """Large enough for blocks to be handed down, and for sets of several chunks."""
-    trace = FAMILIES[family](400, 4)
-    profile = Profile.from_columns(
-        size=trace.size, start=trace.start, end=trace.end, ticks=trace.ticks
-    )
-    problem, _ = Problem.from_profile(profile, 1)
-    upper = problem.upper if circular else np.minimum(problem.upper, problem.period)
-    size = problem.size + np.arange(len(problem))  # all different
-    problem = Problem(size, problem.lower, upper, problem.period if circular else 0)
-    for packer, preference in (
-        ("first-fit-size", naive.by_size),
-        ("first-fit-lifetime", naive.by_lifetime),
-    ):
-        order = sorted(range(len(problem)), key=lambda i: preference(problem, i), reverse=True)
-        assert pack(problem, packer).tolist() == naive.first_fit(problem, order)
 
 
 def test_unknown_names_are_refused():

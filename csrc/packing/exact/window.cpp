@@ -4,7 +4,7 @@
 #include <numeric>
 #include <utility>
 
-#include "packing/greedy/occupancy.hpp"
+#include "packing/search/meetings.hpp"
 
 namespace pgmo::packing {
 namespace {
@@ -256,19 +256,24 @@ Reduction reduce(const Ring& ring, Bytes bound) {
 
 void restore(const Ring& ring, const Reduction& reduction, Offsets& offsets) {
   if (reduction.spared.empty()) return;
-  Occupancy occupancy(ring.ranks);
-  std::vector<bool> spared(offsets.size());
-  for (const BlockId block : reduction.spared) spared[block] = true;
-  const auto add = [&](BlockId i) {
-    occupancy.add(ring.begin[i], ring.end[i], offsets[i], ring.size[i]);
-  };
-  for (BlockId i = 0; i < ring.blocks(); ++i) {
-    if (!spared[i]) add(i);
-  }
-  // The last one spared reckoned with the fewest others.
+  const Meetings meetings(ring);
+  for (const BlockId block : reduction.spared) offsets[block] = kUnplanned;
+  std::vector<std::pair<Offset, Offset>> taken;
+  // The last block that was spared counted on the fewest others.
   for (auto it = reduction.spared.rbegin(); it != reduction.spared.rend(); ++it) {
-    offsets[*it] = occupancy.lowest_fit(ring.begin[*it], ring.end[*it], ring.size[*it]);
-    add(*it);
+    taken.clear();
+    meetings.each(*it, [&](BlockId other) {
+      if (offsets[other] != kUnplanned) {
+        taken.emplace_back(offsets[other], offsets[other] + ring.size[other]);
+      }
+    });
+    std::sort(taken.begin(), taken.end());
+    Offset place = 0;
+    for (const auto& [low, high] : taken) {
+      if (low >= place + ring.size[*it]) break;
+      place = std::max(place, high);
+    }
+    offsets[*it] = place;
   }
 }
 

@@ -44,8 +44,8 @@ struct Reduction {
   Bytes arena = 0;              // what the bases need
 };
 
-// Blocks up to which some are spared: to put them back means to ask first fit about all the others,
-// for each better packing again.
+// Blocks up to which some are spared: each better packing has to find a place for them again, among
+// all the blocks that they meet.
 constexpr BlockId kSpareUpTo = 20'000;
 
 // Takes a problem apart. `bound` is a lower bound of its arena: spared blocks fit below it.

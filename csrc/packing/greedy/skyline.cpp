@@ -165,10 +165,4 @@ void SkylinePacker::push(std::int32_t index) {
   std::push_heap(heap_.begin(), heap_.end());
 }
 
-Offsets fill_skyline(const Ring& ring, const Stop& stop, const std::vector<BlockId>& preference) {
-  SkylinePacker skyline(ring, stop);
-  skyline.fill(preference);
-  return skyline.offsets();
-}
-
 }  // namespace pgmo::packing

@@ -72,7 +72,4 @@ class SkylinePacker {
   std::vector<HeapEntry> heap_;
 };
 
-// Fills a skyline once, as far as it comes.
-Offsets fill_skyline(const Ring& ring, const Stop& stop, const std::vector<BlockId>& preference);
-
 }  // namespace pgmo::packing

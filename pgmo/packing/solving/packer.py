@@ -15,9 +15,7 @@ PACKERS: tuple[str, ...] = tuple(_core.packers())
 - `best-fit`: on the lowest line of the skyline, the longest lifetime that fits it (Sekiyama et al.
   2018, arXiv 1804.10001, section 3.2), on a circle without a seam;
 - `best-fit-area`, `-size`, `-start`: the same with the largest size times lifetime, the largest
-  size, the earliest request;
-- `first-fit-size`: by falling size, each block at the lowest offset free for all of its lifetime;
-- `first-fit-lifetime`: the same by falling lifetime.
+  size, the earliest request.
 """
 
 

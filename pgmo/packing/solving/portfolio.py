@@ -10,7 +10,7 @@ from pgmo.packing.solving.packer import PACKERS, attempt
 from pgmo.packing.solving.result import Incumbent
 from pgmo.packing.solving.stages import schedule
 
-_MANY = 50_000  # blocks from which on not all packers are worth their time: first fit takes longest
+_MANY = 50_000  # blocks from which on not all packers are worth their time
 _COSTLY = 1000  # blocks from which on another packer costs milliseconds
 _NEAR_ENOUGH = 1 / 4096  # of the bound: where time counts more, they are not spent for less
 _FEW = 2  # of them, the first ones, which have nearly all of what there is to gain

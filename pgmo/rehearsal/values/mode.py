@@ -28,12 +28,7 @@ _ZEROED = 256 << 20
 
 
 class Values:
-    """Sees to values on the thread that it begins on, and in what backward passes run of Python.
-
-    Example:
-        >>> values = Values()  # doctest: +SKIP
-        >>> values.begin()  # doctest: +SKIP
-    """
+    """Sees to values on the thread that it begins on, and in what backward passes run of Python."""
 
     def __init__(self) -> None:
         self.known = KnownStorages()

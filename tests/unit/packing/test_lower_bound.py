@@ -5,22 +5,6 @@ from pgmo.packing.problem import Problem
 from pgmo.profiler.profile import Profile
 
 
-def test_empty():
-    assert max_load(Problem([], [], [], 4)) == 0
-
-
-def test_touching_lifetimes_are_not_alive_at_once():
-    assert max_load(Problem([8, 9], [0, 5], [5, 9])) == 9
-
-
-def test_wrapping_lifetimes_count_on_both_sides():
-    assert max_load(Problem([8, 9, 10], [0, 1, 3], [1, 3, 5], period=4)) == 18
-
-
-def test_sizes_count_aligned():
-    assert max_load(Problem([1, 65], [0, 0], [1, 1], alignment=64)) == 192
-
-
 def test_agrees_with_the_profile_unless_blocks_outlive_a_period():
     rng = np.random.default_rng(5)
     n = 500

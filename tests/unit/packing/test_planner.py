@@ -68,9 +68,8 @@ def test_no_time_is_enough_for_one_packer(monkeypatch):
 
 
 def test_one_packer_runs_alone(monkeypatch):
-    assert packers_that_ran(monkeypatch, hard_problem(), solver="first-fit-size") == [
-        "first-fit-size"
-    ]
+    ran = packers_that_ran(monkeypatch, hard_problem(), solver="best-fit-size")
+    assert ran == ["best-fit-size"]
 
 
 @each_solver
@@ -83,25 +82,6 @@ def test_every_solver_gives_a_valid_plan(solver):
     assert result.max_load == profile.max_load(64) <= result.arena
     assert result.fingerprint == profile.fingerprint
     assert result.seconds > 0
-
-
-@each_solver
-def test_every_solver_gives_a_packing_of_a_bare_problem(solver):
-    problem = hard_problem(60)
-    packing = plan(problem, solver=solver, time_limit=0.5)
-    check_packing(packing)
-    assert packing.problem is problem
-    if solver not in PACKERS:
-        assert packing.arena <= plan(problem, effort="fast").arena
-
-
-@pytest.mark.parametrize("solver", ["auto", "branch-and-bound"])
-def test_an_arena_above_the_load_can_be_proved_optimal(solver):
-    # Five blocks of a ring, each meeting both neighbours: two colours do not suffice.
-    ring = Problem([10] * 5, [0, 2, 4, 6, 8], [3, 5, 7, 9, 11], period=10)
-    packing = plan(ring, solver=solver)
-    assert (packing.max_load, packing.bound, packing.arena, packing.optimal) == (20, 30, 30, True)
-    assert packing.gap == 0.5
 
 
 def test_several_streams_share_the_time_and_the_trace():
@@ -125,12 +105,6 @@ def test_an_observer_sees_each_event_as_it_comes():
     packing = plan(hard_problem(60), time_limit=0.5, observer=seen.append)
     assert tuple(seen) == packing.trace
     assert seen[0].solver in PACKERS
-
-
-def test_the_same_seed_gives_the_same_offsets_while_packing():
-    problem = hard_problem()
-    one, two = (plan(problem, effort="fast", seed=3) for _ in range(2))
-    assert one.offset.tolist() == two.offset.tolist()
 
 
 @pytest.mark.parametrize("family", ["convolutional", "u_net", "transformer", "recurrent"])
@@ -192,6 +166,8 @@ def test_unknown_solvers_are_refused_with_the_names_of_the_known(blocks):
         plan(profile, solver="simplex")
     assert isinstance(caught.value, PgmoError)
     assert all(name in str(caught.value) for name in SOLVERS)
+    with pytest.raises(OptionError, match="'first-fit-size'; it was removed; choose one of auto"):
+        plan(profile, solver="first-fit-size")
 
 
 @pytest.mark.parametrize("alignment", [0, -64, 1.5])
@@ -221,12 +197,12 @@ def test_options_that_cannot_be_used(options, message):
 
 
 def test_other_threads_run_while_packing():
-    problem, _ = Problem.from_profile(profile_of("scattered", 30_000), 1)
+    problem, _ = Problem.from_profile(profile_of("scattered", 200_000), 1)
     ticks = []
     done = threading.Event()
 
     def work() -> None:
-        pack(problem, "first-fit-size")
+        pack(problem, "best-fit-size")
         done.set()
 
     thread = threading.Thread(target=work)
@@ -236,15 +212,6 @@ def test_other_threads_run_while_packing():
         time.sleep(0.001)
     thread.join()
     assert len(ticks) > 3  # with the GIL held there would be one tick at either end
-
-
-def test_repr_says_what_matters():
-    text = repr(plan(profile_of("transformer", 300)))
-    assert text.startswith("Plan(")
-    assert "blocks in" in text
-    assert "max load" in text
-    assert "gap 0." in text
-    assert "by best-fit" in text
 
 
 def test_every_stream_has_a_packing_before_any_has_a_second(monkeypatch):

@@ -36,7 +36,7 @@ def test_malformed_problems_name_the_row_and_the_numbers(arguments, message):
 def test_the_largest_sum_is_accepted():
     problem = Problem([2**61, 2**61], [0, 0], [1, 1])
     assert max_load(problem) == 2**62
-    assert sorted(pack(problem, "first-fit-size")) == [0, 2**61]
+    assert sorted(pack(problem, "best-fit-size")) == [0, 2**61]
 
 
 def test_columns_cannot_be_written():

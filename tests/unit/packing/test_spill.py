@@ -119,8 +119,8 @@ def test_the_effort_goes_into_both_parts(effort):
     validate(made)
     assert 0 < made.resident <= whole.arena // 2
     assert "spilled" in repr(made)
-    named = plan(profile, solver="first-fit-size", budget=whole.arena // 2)
-    assert named.solver == "first-fit-size"
+    named = plan(profile, solver="best-fit-size", budget=whole.arena // 2)
+    assert named.solver == "best-fit-size"
     validate(named)
 
 

@@ -36,7 +36,7 @@ def test_places_to_fill_in_a_title_stay_as_they_are():
 
 def test_a_given_plan_is_shown():
     profile = small_profile()
-    made = plan(profile, solver="first-fit-size", alignment=256)
+    made = plan(profile, solver="best-fit-size", alignment=256)
     header, columns = data_of(render(profile, made))
     assert columns["offset"] == made.offset.tolist()
     assert header["alignment"] == 256

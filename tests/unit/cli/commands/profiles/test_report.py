@@ -69,10 +69,10 @@ def solver_of(page) -> str:
 
 def test_the_plan_next_to_the_profile_is_shown_unless_another_is_given(source, tmp_path, capsys):
     page, other = source.with_suffix(".html"), tmp_path / "other.pgmoplan"
-    plan(profile(64), solver="first-fit-size").save(source.with_suffix(".pgmoplan"))
+    plan(profile(64), solver="best-fit-size").save(source.with_suffix(".pgmoplan"))
     plan(profile(64), solver="best-fit").save(other)
     assert main(["report", str(source)]) == 0
-    assert solver_of(page) == "first-fit-size"
+    assert solver_of(page) == "best-fit-size"
     assert capsys.readouterr().err == f"Wrote {page}\nNext: xdg-open {page}\n"
     assert main(["report", str(source), "--plan", str(other), "-f"]) == 0
     assert solver_of(page) == "best-fit"
@@ -94,7 +94,7 @@ def test_a_plan_next_to_it_that_is_of_another_profile_or_broken_is_not_shown(sou
 
 def test_a_plan_can_be_given_and_must_be_of_this_profile(source, tmp_path, capsys):
     own, other = tmp_path / "own.pgmoplan", tmp_path / "other.pgmoplan"
-    plan(profile(64), solver="first-fit-size").save(own)
+    plan(profile(64), solver="best-fit-size").save(own)
     plan(profile(128)).save(other)
     assert main(["report", str(source), "--plan", str(own)]) == 0
     assert main(["report", str(source), "--plan", str(other), "-f"]) == 1
