@@ -20,9 +20,14 @@ COMMANDS = {
 }
 """Commands of `pgmo`."""
 
+COMMAND_OPTIONS = {
+    ("report", "--against"): "`pgmo compare BASE NEW` prints what has changed",
+    ("check", "--junit"): "`--json` prints the same figures, and `--markdown` writes a table",
+}
+"""Options of commands of `pgmo`."""
+
 NAMES = {
     "AdapterError": "pgmo.errors",
-    "Extrapolation": "pgmo.profiler.extrapolation.learned",
     "FileError": "pgmo.errors",
     "GraphError": "pgmo.errors",
     "JointSession": "pgmo.allocator.session.joint",
@@ -35,6 +40,13 @@ NAMES = {
     "SessionError": "pgmo.errors",
 }
 """Names that the package itself had, and the module of each."""
+
+_NO_EXTRAPOLATION = (
+    "pgmo.fit() finds the largest batch of a card, and `pgmo rehearse` runs a batch without a GPU"
+)
+
+GONE = {"extrapolate": _NO_EXTRAPOLATION, "Extrapolation": _NO_EXTRAPOLATION}
+"""Names that the package itself had, and what to use instead."""
 
 ESTIMATES = "call pgmo.fit(); it needs a CUDA build of torch: `pgmo fit --environment DIR`"
 """Hint for `pgmo.fit.estimate`."""
