@@ -20,6 +20,12 @@ COMMANDS = {
 }
 """Commands of `pgmo`."""
 
+FORMATS = {
+    "minimalloc": "`--to csv` writes the lifetime and the size of each block",
+    "speedscope": "`pgmo report` shows the peak by module and by stack",
+}
+"""Formats of `pgmo export`."""
+
 COMMAND_OPTIONS = {
     ("report", "--against"): "`pgmo compare BASE NEW` prints what has changed",
     ("check", "--junit"): "`--json` prints the same figures, and `--markdown` writes a table",

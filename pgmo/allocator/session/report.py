@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from pgmo.allocator.session.statistics import IterationStatistics, Phase
 from pgmo.allocator.session.threads.boundary import exclusive
 from pgmo.allocator.session.verdict.summary import Summary
-from pgmo.display import NotebookFrame, formatter
+from pgmo.display import NotebookFrame, show_report
 from pgmo.errors import SessionError
 from pgmo.packing.plan import Plan
 from pgmo.profiler.profile import Profile
@@ -84,7 +84,7 @@ class SessionReport:
         if plan is not None and plan.fingerprint != profile.fingerprint:
             plan = None
         text = str(self.summary())
-        return formatter().show(profile, plan, height=height, headline=text)
+        return show_report(profile, plan, height=height, headline=text)
 
     @property
     def history(self) -> list[IterationStatistics]:

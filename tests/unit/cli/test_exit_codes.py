@@ -98,14 +98,12 @@ WRONG = {
     "stats": ([PROFILE], {"--top": COUNTS, "--by": ("", "color")}),
     "leaks": ([PROFILE], {"--memory": SIZES}),
     "compare": ([PROFILE], {"--top": COUNTS}),
-    "report": ([PROFILE, "-f"], {"--output": (PROFILE, "q.pgmoplan"), "--against": ("",)}),
+    "report": ([PROFILE, "-f"], {"--output": (PROFILE, "q.pgmoplan")}),
     "export": (
         [PROFILE, "-f"],
         {
             "--to": ("", "xml"),
             "--output": ("--to=csv", PROFILE, "q.pgmoplan"),
-            "--alignment": ("--to=minimalloc", *COUNTS, HUGE),
-            "--stream": ("--to=minimalloc", "", "-1", "x", str(2**64), "7"),
         },
     ),
     "check": (
@@ -113,7 +111,6 @@ WRONG = {
         {
             "--max-memory": SIZES,
             "--tolerance": ("", "5", "lots", "1%"),  # without --against
-            "--junit": ("x.xml",),
             "--markdown": ("x.md",),
             "--against": ("",),
         },
@@ -290,6 +287,14 @@ def test_what_was_probably_meant_is_said(arguments, meant, capsys):
     said = capsys.readouterr().err
     assert meant in said
     assert said.startswith(f"usage: pgmo {arguments[0] if arguments[0] in COMMANDS else '['}")
+
+
+@pytest.mark.parametrize(("command", "option"), removed.COMMAND_OPTIONS)
+def test_options_that_are_gone_say_what_to_use_instead(command, option, capsys):
+    with pytest.raises(SystemExit, match="2"):
+        main([command, "some.pgmoprof", option, "other"])
+    hint = removed.COMMAND_OPTIONS[command, option]
+    assert f"`pgmo {command} {option}` was removed: {hint}" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("command", removed.COMMANDS)

@@ -3,9 +3,6 @@
 The page needs no network and no server: open it in any browser, or send it to someone. Without
 --plan it shows the plan that lies next to the profile, where `pgmo plan` writes it; if there is
 none of this profile, a quick one is made for the picture.
-
-With --against BASE the page shows two profiles beside each other: live bytes over the iteration,
-who holds the peaks, and what has changed, by module and by operator.
 """
 
 import argparse
@@ -22,11 +19,6 @@ if TYPE_CHECKING:
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Adds the options of `pgmo report`."""
-    parser.add_argument(
-        "--against",
-        metavar="BASE",
-        help="another .pgmoprof file: one page with both, and what has changed since",
-    )
     parser.add_argument("profile", metavar="PROFILE", help="a .pgmoprof file")
     parser.add_argument(
         "--plan", metavar="PLAN", help="its .pgmoplan file (default: the one next to it)"
@@ -49,8 +41,6 @@ def run(arguments: argparse.Namespace) -> int:
     from pgmo.packing.plan import Plan
     from pgmo.report.page.html import render, write_report
 
-    if arguments.against is not None:
-        return _against(arguments)
     source = Path(arguments.profile)
     target = Path(arguments.output or next_to(arguments.profile, ".html"))
     refuse_our_suffix(target, "a report", ".html")
@@ -78,40 +68,6 @@ def run(arguments: argparse.Namespace) -> int:
                 "arena": None if plan is None else plan.arena,
             }
         )
-    opener = "open" if sys.platform == "darwin" else "xdg-open"
-    print_wrote([target], as_command(opener, target))
-    return 0
-
-
-def _against(arguments: argparse.Namespace) -> int:
-    """Two profiles in one page."""
-    from pgmo.cli.targets import check_targets, next_to, refuse_our_suffix
-    from pgmo.cli.terminal.output import as_command, print_json, print_wrote
-    from pgmo.report.findings.comparison import compare
-    from pgmo.report.page.beside import beside, write_beside
-    from pgmo.report.summary import plain
-
-    if not arguments.against:
-        raise OptionError("--against is empty; name a .pgmoprof file")
-    if arguments.plan:
-        raise OptionError("--against shows no plans; leave --plan out")
-    new, base = Path(arguments.profile), Path(arguments.against)
-    usual = f"{new.stem}-against-{base.stem}.html"
-    target = Path(arguments.output or next_to(arguments.profile, ".html").with_name(usual))
-    refuse_our_suffix(target, "a report", ".html")
-    to_stdout = arguments.output == "-"
-    if to_stdout and arguments.json:
-        raise OptionError("the page and its --json cannot both go to stdout; name a file with -o")
-    after, before = _load(new), _load(base)
-    names = (str(base), arguments.title or str(new))
-    if to_stdout:
-        sys.stdout.write(beside(before, after, names).encode(errors="replace").decode())
-        return 0
-    check_targets([target], force=arguments.force, sources=[new, base])
-    write_beside(before, after, target, names=names)
-    if arguments.json:
-        told = plain(compare(before, after))
-        print_json({"file": str(target), "bytes": target.stat().st_size, **told})
     opener = "open" if sys.platform == "darwin" else "xdg-open"
     print_wrote([target], as_command(opener, target))
     return 0
