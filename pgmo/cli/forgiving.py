@@ -39,7 +39,7 @@ class ForgivingParser(argparse.ArgumentParser):
 
     def error(self, message: str) -> NoReturn:
         """Prints the usage and the message on stderr, with `--json` an object, and exits with 2."""
-        removed = _removed_option(self._asked)
+        removed = _removed_option([*self.prog.split(), *self._asked])
         if removed:
             message = removed
         elif "did you mean" not in message and not self._passes_on():
