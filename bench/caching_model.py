@@ -29,7 +29,9 @@ from workloads.launch import ROOT, Stub
 
 sys.path.insert(0, str(ROOT))
 
-from pgmo.profiler.caching.model import AllocatorSettings, simulate_trace
+from _replayed_trace import simulate_trace
+
+from pgmo.profiler.caching.settings import AllocatorSettings
 from pgmo.profiler.trace import Event, Trace
 from pgmo.units import format_bytes
 

@@ -19,7 +19,7 @@
 # # Read a profile
 #
 # A profile is what one iteration allocates: for each block its size, when it was requested and freed, and
-# who asked for it. Here one is recorded, and read in three ways: as a picture, as columns, and by its peak.
+# who asked for it. Here one is recorded, and read as columns, and by its peak.
 
 # %%
 import numpy as np
@@ -61,8 +61,7 @@ with pgmo.optimize(device="cpu", model_name="network") as session:
 profile = session.profile
 
 # %% [markdown]
-# Live bytes over the iteration, by phase. They rise during the forward pass, because the backward pass needs
-# its activations, and fall during the backward pass.
+# In one line: how many blocks there are, in how many requests, and the most bytes that are alive at once.
 
 # %%
 profile

@@ -3,12 +3,12 @@
     profile  ->  plan  ->  replay
 
 `optimize` does all three. `Profile` and `Plan` are what it records and computes, `plan` computes
-one from the other, `extrapolate` tells the profile of a large batch from those of small ones, `fit`
-says whether a job fits on a card, `recompute` makes a model's step fit in a budget. Every error is
-a `PgmoError` (`pgmo.errors`). `torch_allocator`, `cupy_allocator` and `cupy_torch_allocator` are
-for those who exchange a framework's allocator themselves, `memory_stats` for those who watch it.
-`wrap` makes the calls of a model iterations, `unwrap` undoes it, `session_of` has its figures.
-`managed` is for models that do not fit. `close` closes a session that is out of reach.
+one from the other, `fit` says whether a job fits on a card, `recompute` makes a model's step fit in
+a budget. Every error is a `PgmoError` (`pgmo.errors`). `torch_allocator`, `cupy_allocator` and
+`cupy_torch_allocator` are for those who exchange a framework's allocator themselves, `memory_stats`
+for those who watch it. `wrap` makes the calls of a model iterations, `unwrap` undoes it,
+`session_of` has its figures. `managed` is for models that do not fit. `close` closes a session that
+is out of reach.
 
 Names are imported when they are first used (PEP 562): `import pgmo` and `pgmo --help` load neither
 numpy nor the native module.
@@ -32,7 +32,6 @@ if TYPE_CHECKING:
     from pgmo.fit.package import fit
     from pgmo.packing.plan import Plan
     from pgmo.packing.planner import plan
-    from pgmo.profiler.extrapolation.extrapolate import extrapolate
     from pgmo.profiler.profile import Profile
     from pgmo.recompute.package import recompute
     from pgmo.serving.wrap import session_of, unwrap, wrap
@@ -47,7 +46,6 @@ __all__ = [
     "close",
     "cupy_allocator",
     "cupy_torch_allocator",
-    "extrapolate",
     "fit",
     "managed",
     "memory_stats",
@@ -68,7 +66,6 @@ _HOMES = {
     "close": "pgmo.allocator.session.open_sessions",
     "cupy_allocator": "pgmo.allocator.adapters.cupy",
     "cupy_torch_allocator": "pgmo.allocator.adapters.cupy_through_torch",
-    "extrapolate": "pgmo.profiler.extrapolation.extrapolate",
     "fit": "pgmo.fit.package",
     "managed": "pgmo.allocator.managed.context",
     "memory_stats": "pgmo.allocator.memory_stats",
@@ -92,8 +89,10 @@ if not TYPE_CHECKING:  # to type checkers a module with this function has every 
     def __getattr__(name: str) -> object:
         home = _HOMES.get(name)
         if home is None:
-            from pgmo.removed import NAMES
+            from pgmo.removed import GONE, NAMES
 
+            if name in GONE:
+                raise ImportError(f"pgmo.{name} was removed: {GONE[name]}")
             if name in NAMES:  # `from pgmo import` would drop the text of an AttributeError
                 raise ImportError(f"pgmo.{name} has moved: from {NAMES[name]} import {name}")
             raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -1,17 +1,17 @@
-"""How profiles and plans show themselves in notebooks, without knowing who draws them.
+"""How notebooks show the reports of profiles and plans.
 
-The report knows profiles and plans. They know its name alone, and ask for it when they are drawn.
+The report imports profiles and plans. They import it when it is first shown.
 """
 
 import importlib
 import os
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol, cast
+from typing import Any
 
 from pgmo.files.replacement import replace_file
 
-_FORMATTER = "pgmo.report.page.notebook"
+_REPORT = "pgmo.report.page.html"
 
 
 @dataclass(frozen=True)
@@ -57,21 +57,19 @@ class NotebookFrame:
         )
 
 
-class Formatter(Protocol):
-    """A module that draws profiles and plans."""
+def show_report(
+    profile: Any, plan: Any = None, *, height: int = 900, headline: str = ""
+) -> NotebookFrame:
+    """Return the report of a profile for a notebook.
 
-    def profile_html(self, profile: Any) -> str:
-        """A profile as a fragment of HTML."""
+    Args:
+        profile: the profile.
+        plan: its plan; a quick one is made if there is none.
+        height: in pixels.
+        headline: with what the page begins; see `pgmo.report.page.html.render`.
 
-    def plan_html(self, plan: Any) -> str:
-        """A plan as a fragment of HTML."""
-
-    def show(
-        self, profile: Any, plan: Any = None, *, height: int = 900, headline: str = ""
-    ) -> NotebookFrame:
-        """The whole report of a profile."""
-
-
-def formatter() -> Formatter:
-    """Who draws; imported when something is first drawn."""
-    return cast("Formatter", importlib.import_module(_FORMATTER))
+    Raises:
+        ProfileError: when the plan is one of another profile.
+    """
+    render = importlib.import_module(_REPORT).render
+    return NotebookFrame(render(profile, plan, headline=headline), height)

@@ -32,7 +32,14 @@ COMMANDS = {
 }
 """Commands of `pgmo`."""
 
+FORMATS = {
+    "minimalloc": "`--to csv` writes the lifetime and the size of each block",
+    "speedscope": "`pgmo report` shows the peak by module and by stack",
+}
+"""Formats of `pgmo export`."""
+
 COMMAND_OPTIONS = {
+    ("check", "--junit"): "`--json` prints the same figures, and `--markdown` writes a table",
     ("doctor", "--build"): "`--fix` compiles adapters, too",
     ("fit", "--timeout"): "call `pgmo.fit(command, timeout=...)`",
     ("fit", "--unproved"): "call `pgmo.fit(command, prove=False)`",
@@ -41,12 +48,12 @@ COMMAND_OPTIONS = {
     ("recompute", "--planner"): "call `pgmo.recompute(model, inputs, budget, planner=...)`",
     ("rehearse", "--devices"): "call `pgmo.rehearse(command, devices=...)`",
     ("rehearse", "--timeout"): "call `pgmo.rehearse(command, timeout=...)`",
+    ("report", "--against"): "`pgmo compare BASE NEW` prints what has changed",
 }
 """Options of commands."""
 
 NAMES = {
     "AdapterError": "pgmo.errors",
-    "Extrapolation": "pgmo.profiler.extrapolation.learned",
     "FileError": "pgmo.errors",
     "GraphError": "pgmo.errors",
     "OptionError": "pgmo.errors",
@@ -61,6 +68,13 @@ NAMES = {
 
 SOLVERS = ("first-fit-size", "first-fit-lifetime")
 """Solvers of `pgmo.plan`; "auto" is at least as good on every recorded trace."""
+
+_NO_EXTRAPOLATION = (
+    "pgmo.fit() finds the largest batch of a card, and `pgmo rehearse` runs a batch without a GPU"
+)
+
+GONE = {"extrapolate": _NO_EXTRAPOLATION, "Extrapolation": _NO_EXTRAPOLATION}
+"""Names that the package itself had, and what to use instead."""
 
 ESTIMATES = "call pgmo.fit(); it needs a CUDA build of torch: `pgmo fit --environment DIR`"
 """Hint for `pgmo.fit.estimate`."""

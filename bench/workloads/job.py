@@ -15,10 +15,6 @@ PAGES_FIRST = ("pages", "pgmo_run")
 SAVED_PLAN = "pgmo_saved_plan"
 """A session with a plan of an earlier run of the same program."""
 
-EXTRAPOLATED = "pgmo_extrapolated"
-"""Records at small batches on the same card, and begins at the batch of the job from what those
-predict."""
-
 SMALL_GPT = Lengths(64, 16, 128, (16, 32, 48, 64, 96, 128))
 
 
@@ -33,14 +29,11 @@ class Job:
         batch: samples per iteration.
         iterations: how many are trained.
         seed: of the lengths that are drawn.
-        contender: one of `CONTENDERS`, `SAVED_PLAN` or `EXTRAPOLATED`.
+        contender: one of `CONTENDERS`, or `SAVED_PLAN`.
         card: bytes of device memory.
-        plan: the saved plan's file, for `SAVED_PLAN`; for `EXTRAPOLATED` the folder of the
-            profiles.
-        save: a folder: this is the run that records the plan, or the profiles of one batch, before
-            the one that is measured.
+        plan: the saved plan's file, for `SAVED_PLAN`.
+        save: a folder: this is the run that records the plan, before the one that is measured.
         small: a tiny network, for tests.
-        recorded_at: the batches of `EXTRAPOLATED`.
         train: whether it trains; else it infers.
     """
 
@@ -55,7 +48,6 @@ class Job:
     plan: str = ""
     save: str = ""
     small: bool = False
-    recorded_at: tuple[int, ...] = (2, 4, 8)
     train: bool = True
 
     @property
@@ -108,7 +100,6 @@ class Outcome:
         error: what it said, and
         trained: the iterations before that.
         hit_bytes_rate: bytes served from slots, from the second replayed iteration on.
-        first_hit_bytes_rate: the same of the program's first iteration.
         replans: how many plans took the place of another.
         driver_calls: of the driver's virtual memory, per iteration in the last third; None when
             that was not reached.
@@ -132,7 +123,6 @@ class Outcome:
     cpu_seconds: float = field(default=0.0, compare=False)
     replaying_from: int | None = None
     hit_bytes_rate: float | None = None
-    first_hit_bytes_rate: float | None = None
     replans: int | None = None
     gap: float | None = None
     notes: list[str] = field(default_factory=list)

@@ -11,7 +11,7 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, ClassVar, Protocol
 
-from workloads.job import EXTRAPOLATED, SAVED_PLAN, Job, Outcome
+from workloads.job import SAVED_PLAN, Job, Outcome
 
 ROOT = Path(__file__).parents[2]
 BUILD = ROOT / "pgmo/rehearsal/build.py"
@@ -60,13 +60,11 @@ class Stub:
         """Trains, and returns what the worker reports.
 
         Jobs with a saved plan record it first, in a process of its own on a card with more memory
-        than they have. Extrapolated ones record at small batches, on the card that they have.
+        than they have.
 
         Raises:
             WorkerError: when a worker ends with an error other than out of memory.
         """
-        if job.contender == EXTRAPOLATED:
-            return self._extrapolated(job)
         if job.contender != SAVED_PLAN:
             return self._train(job)
         with tempfile.TemporaryDirectory() as folder:
@@ -76,14 +74,6 @@ class Stub:
             if recorded.out_of_memory or not plan.exists():
                 raise WorkerError(f"no plan was saved for {job}: {recorded.error}")
             return self._train(replace(job, plan=str(plan)))
-
-    def _extrapolated(self, job: Job) -> Outcome:
-        with tempfile.TemporaryDirectory() as folder:
-            for batch in job.recorded_at:
-                recorded = self._train(replace(job, batch=batch, save=folder, iterations=3))
-                if recorded.out_of_memory:
-                    raise WorkerError(f"batch {batch} cannot be recorded: {recorded.error}")
-            return self._train(replace(job, plan=folder))
 
     def _train(self, job: Job) -> Outcome:
         return Outcome(**self.ask(job, "workloads.worker"))

@@ -14,7 +14,6 @@ import sys
 import tempfile
 import traceback
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
 import torch
@@ -24,7 +23,7 @@ from workloads import create
 from workloads.allocators import install_pages
 from workloads.columns import calls
 from workloads.costs import RunCosts
-from workloads.job import EXTRAPOLATED, Job, Outcome
+from workloads.job import Job, Outcome
 
 
 class HasEnvironment(Protocol):
@@ -114,8 +113,6 @@ def run(job: Job) -> Outcome:
                 if session:
                     session.step()
                 costs.end_iteration()
-        if job.contender == EXTRAPOLATED and job.save:
-            save_profiles(session, job)
     except torch.OutOfMemoryError as problem:
         error = str(problem)
     cost = costs.figures()
@@ -141,33 +138,9 @@ def open_session(job: Job) -> Any:
         return contextlib.nullcontext()
     import pgmo
 
-    if job.contender == EXTRAPOLATED:
-        return open_extrapolated(job)
     if job.save:
         return pgmo.optimize(device="cuda", save=job.save, model_name=job.network)
     return pgmo.optimize(device="cuda", plan=job.plan or None)
-
-
-def open_extrapolated(job: Job) -> Any:
-    """A session that records, or one that begins from what the recordings predict."""
-    import pgmo
-
-    if job.save:
-        return pgmo.optimize(device="cuda", record_only=True)
-    folder, batches = Path(job.plan), job.recorded_at
-    predicted = [
-        pgmo.extrapolate([folder / f"{name}-{batch}" for batch in batches], batch=batches)
-        for name in ("steady", "opening")
-    ]
-    steady, opening = (one.at(batch=job.batch) for one in predicted)
-    plan = pgmo.plan(steady, opening=opening, effort="fast")
-    return pgmo.optimize(device="cuda", plan=plan)
-
-
-def save_profiles(session: Any, job: Job) -> None:
-    """For `open_extrapolated`."""
-    for name, profile in (("steady", session.profile), ("opening", session.opening)):
-        profile.save(Path(job.save) / f"{name}-{job.batch}")
 
 
 def about(session: Any) -> dict[str, Any]:
@@ -176,7 +149,6 @@ def about(session: Any) -> dict[str, Any]:
     replayed = [one for one in session.history if one.phase.value == "replay"][1:]
     asked = sum(one.bytes_requested for one in replayed)
     return {
-        "first_hit_bytes_rate": session.history[0].planned_bytes_rate if session.history else None,
         "hit_bytes_rate": sum(one.bytes_hit for one in replayed) / asked if asked else None,
         "replans": summary.replans,
         "gap": summary.gap if session.plan is not None else None,

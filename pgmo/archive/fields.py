@@ -27,12 +27,7 @@ def refuse(path: Path, what: str, remedy: str = REMEDY) -> NoReturn:
 
 
 class Fields:
-    """Typed reading of parsed JSON: a value has the type and range it must have, or is refused.
-
-    Example:
-        >>> Fields(Path("a.pgmoprof"), {"ticks": 12}).integer("ticks", 0, 100)
-        12
-    """
+    """Typed reading of parsed JSON: a value has the type and range it must have, or is refused."""
 
     def __init__(
         self,

@@ -76,13 +76,6 @@ def read(
     Raises:
         FileError: no such file, truncated, altered, of another kind or a newer version, members
             missing, doubled or not known, types or lengths that disagree, counts that cannot be.
-
-    Example:
-        >>> try:
-        ...     read("/no/such/file.pgmoprof", "pgmoprof", 1, {})
-        ... except FileError as error:
-        ...     print(error)
-        /no/such/file.pgmoprof: cannot be read (No such file or directory); check the path
     """
     path = Path(path)
     return read_from(path, _load(path), kind, newest, schema, since, nests)

@@ -40,15 +40,6 @@ def write(
 
     Raises:
         FileError: when the folder or the file cannot be written.
-
-    Example:
-        >>> import numpy as np, tempfile
-        >>> from pgmo.archive import read
-        >>> schema = {"size": np.dtype("int64")}
-        >>> with tempfile.TemporaryDirectory() as folder:
-        ...     write(f"{folder}/a.pgmoprof", "pgmoprof", 1, {"size": np.arange(3)}, {"ticks": 3})
-        ...     read(f"{folder}/a.pgmoprof", "pgmoprof", 1, schema).columns["size"].tolist()
-        [0, 1, 2]
     """
     replace_file(Path(path), pack(kind, version, columns, fields, nested))
 
@@ -64,13 +55,6 @@ def pack(
 
     Raises:
         FileError: when there is too much to nest, or there are more rows than a file may have.
-
-    Example:
-        >>> from pgmo.archive import read_from
-        >>> inner = pack("pgmoplan", 1, {}, {"name": "inner"})
-        >>> outer = pack("pgmoplan", 1, {}, {}, {"b": inner})
-        >>> read_from(Path("a"), outer, "pgmoplan", 1, {}, nests=True).nested["b"] == inner
-        True
     """
     nested = nested or {}
     if len(columns) + len(nested) >= MAX_MEMBERS:

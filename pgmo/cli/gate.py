@@ -8,11 +8,9 @@ from pgmo.cli.exit_codes import CHECK_FAILED
 from pgmo.errors import OptionError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from pgmo.report.gate.gate import Gate
 
-_ONLY = ("tolerance", "junit", "markdown")
+_ONLY = ("tolerance", "markdown")
 
 
 def add_gate_arguments(parser: argparse.ArgumentParser) -> None:
@@ -29,7 +27,6 @@ def add_gate_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="SHARE",
         help="how much more is no failure: 5%% of what it was, or 64KiB (default: 1%%)",
     )
-    group.add_argument("--junit", metavar="FILE", help="also write JUnit XML there")
     group.add_argument(
         "--markdown", metavar="FILE", help="also write a table for a pull request there"
     )
@@ -38,7 +35,7 @@ def add_gate_arguments(parser: argparse.ArgumentParser) -> None:
 
 def misplaced(arguments: argparse.Namespace) -> str:
     """The option that was given without `--against`, or with it in vain; "" where all is well."""
-    for name in ("against", "junit", "markdown"):
+    for name in ("against", "markdown"):
         if getattr(arguments, name) == "":
             raise OptionError(f"--{name} is empty; name a file, or leave it out")
     if arguments.profile == "":
@@ -56,30 +53,26 @@ def run_gate(arguments: argparse.Namespace) -> int:
     from pgmo.cli.terminal.output import print_json, print_wrote
     from pgmo.files.replacement import replace_file
     from pgmo.report.gate.gate import compare_states
-    from pgmo.report.gate.junit import junit_xml
     from pgmo.report.gate.tolerance import Tolerance
     from pgmo.report.gate.words import markdown_lines, text_lines
 
     text = arguments.tolerance
     tolerance = Tolerance() if text is None else Tolerance.read(text)
-    writers: dict[str, Callable[[Gate], str]] = {
-        "junit": junit_xml,
-        "markdown": lambda gate: "\n".join(markdown_lines(gate)) + "\n",
-    }
-    wanted = {name: getattr(arguments, name) for name in writers if getattr(arguments, name)}
-    for path in wanted.values():
-        refuse_our_suffix(path, "what was compared", ".md or .xml")
+    wanted = [arguments.markdown] if arguments.markdown else []
+    for path in wanted:
+        refuse_our_suffix(path, "what was compared", ".md")
     sources = (arguments.plan, arguments.against)
-    check_targets(list(wanted.values()), force=arguments.force, sources=sources)
+    check_targets(wanted, force=arguments.force, sources=sources)
     gate = compare_states(Path(arguments.plan), Path(arguments.against), tolerance)
-    for name, path in wanted.items():
+    for path in wanted:
+        text = "\n".join(markdown_lines(gate)) + "\n"
         # A name of a file that is no UTF-8 has halves of surrogate pairs.
-        replace_file(Path(path), writers[name](gate).encode(errors="replace"))
+        replace_file(Path(path), text.encode(errors="replace"))
     if arguments.json:
         print_json(_document(arguments, gate))
     else:
         print("\n".join(text_lines(gate)))
-    print_wrote(wanted.values())
+    print_wrote(wanted)
     return 0 if gate.passed else CHECK_FAILED
 
 

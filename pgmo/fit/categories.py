@@ -31,15 +31,6 @@ def categorise(trace: Trace, known: dict[str, Any]) -> NDArray[np.int8]:
         trace: the history of one card.
         known: what the observer wrote down: addresses of `parameters` and `states`, and `marked`,
             for each step the number of its mark and the addresses of its gradients.
-
-    Example:
-        >>> rows = [(0, 512, 64), (0, 1024, 64), (8, 0, 0), (1, 1024, 64)]
-        >>> kind, address, size = zip(*rows)
-        >>> trace = Trace.from_columns(kind=kind, address=address, size=size)
-        >>> marked = [{"mark": 0, "gradients": [1024]}]
-        >>> known = {"parameters": [512], "states": [], "marked": marked}
-        >>> [NAMES[one] for one in categorise(trace, known)]
-        ['parameters', 'gradients']
     """
     blocks = pair_blocks(trace)
     found = np.zeros(len(blocks), np.int8)
@@ -67,13 +58,6 @@ def dispensable(trace: Trace, known: dict[str, Any]) -> NDArray[np.int64]:
 
     Returns:
         Numbers of convolutions, shape (n,).
-
-    Example:
-        >>> rows = [(0, 512, 64), (0, 1024, 64), (1, 1024, 64)]
-        >>> kind, address, size = zip(*rows)
-        >>> trace = Trace.from_columns(kind=kind, address=address, size=size)
-        >>> dispensable(trace, {"convolutions": [[1024, 64, 7]]}).tolist()
-        [-1, 7]
     """
     blocks = pair_blocks(trace)
     found = np.full(len(blocks), -1, np.int64)

@@ -8,7 +8,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import pairwise
-from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,13 +17,10 @@ from pgmo.fit.categories import GRADIENT, NAMES
 from pgmo.fit.evidence import Evidence
 from pgmo.fit.need import Need, Way
 from pgmo.fit.repeated import repeated
+from pgmo.fit.scaling import ScaledProfile
 from pgmo.profiler.caching.curves import Reserved
 from pgmo.profiler.caching.model import AllocatorSettings, simulate_profile
-from pgmo.profiler.extrapolation.extrapolate import extrapolate
 from pgmo.profiler.profile import NEVER, Profile
-
-if TYPE_CHECKING:
-    from pgmo.profiler.extrapolation.learned import Extrapolation
 
 ABOVE = 16 << 20
 """Bytes that pgmo is taken to take over the live ones, where no rehearsal has shown it.
@@ -180,22 +176,12 @@ class Law:
         """What was learned, in a sentence."""
         if self._fitted is None:
             return "one history, as it is"
-        return repr(self._fitted[0]).removeprefix("Extrapolation(").removesuffix(")")
+        return self._fitted[0].description
 
     @property
     def uncertainty(self) -> float:
-        """Share of the bytes that the laws do not give, at the largest value rehearsed.
-
-        What the others say of that one, where they are enough; else what is fitted from above.
-        """
-        if self._fitted is None:
-            return 0.0
-        fitted, _ = self._fitted
-        size = fitted.profiles[-1].size
-        if fitted.held_out is not None:
-            return float(np.abs(fitted.held_out).sum() / max(1, size.sum()))
-        loose = fitted.ambiguous | (fitted.kinds == "upper")
-        return float(size[loose].sum() / max(1, size.sum()))
+        """Share of the bytes at the largest value rehearsed whose sizes follow no law."""
+        return 0.0 if self._fitted is None else self._fitted[0].estimated_share
 
     def at(self, value: int | None) -> Load:
         """What is asked for at a value.
@@ -212,7 +198,7 @@ class Law:
                 raise OptionError(f"nothing is known at {value}: rehearse at two values at least")
             else:
                 fitted, of = self._fitted
-                profile = fitted.at(value=value)
+                profile = fitted.at(value)
             self._known[value] = Load(
                 replace(profile, trace=None), of.category, of.convolution, of.begins
             )
@@ -276,7 +262,7 @@ def _whole_requests(whole: Sequence[Evidence]) -> list[Evidence]:
     return [one for one in whole if not one.known.get("ran_out")] or list(whole)
 
 
-def _fit(evidence: Sequence[Evidence]) -> "tuple[Extrapolation, Evidence] | None":
+def _fit(evidence: Sequence[Evidence]) -> tuple[ScaledProfile, Evidence] | None:
     """The laws, and whose requests they tell; None where nothing varies.
 
     While pgmo records, operators are watched, and a few ask for more. So the histories of PyTorch
@@ -293,16 +279,15 @@ def _fit(evidence: Sequence[Evidence]) -> "tuple[Extrapolation, Evidence] | None
     return _fit_all(evidence)
 
 
-def _fit_all(evidence: Sequence[Evidence]) -> "tuple[Extrapolation, Evidence]":
+def _fit_all(evidence: Sequence[Evidence]) -> tuple[ScaledProfile, Evidence]:
     values = [int(one.value or 0) for one in evidence]
-    fitted = extrapolate([_given(one) for one in evidence], value=values)
-    return fitted, evidence[-1]
+    return ScaledProfile(values, [_given(one) for one in evidence]), evidence[-1]
 
 
-def _tells(fitted: "Extrapolation", of: Evidence, other: Evidence) -> bool:
+def _tells(fitted: ScaledProfile, of: Evidence, other: Evidence) -> bool:
     """Whether laws give the peak of a rehearsal that they were not made from."""
     try:
-        told = Load(fitted.at(value=int(other.value or 0)), of.category).peak
+        told = Load(fitted.at(int(other.value or 0)), of.category).peak
     except ProfileError:
         return False
     true = Load(_given(other), other.category).peak

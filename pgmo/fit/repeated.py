@@ -28,14 +28,6 @@ def repeated(
     Returns:
         The longer profile, and of which row each of its rows is a copy, shape (n,). It is the
         profile itself where its second and third step are not alike.
-
-    Example:
-        >>> profile = Profile.from_columns(
-        ...     size=[8, 4, 4], start=[0, 1, 2], end=[3, 2, 3], ticks=3, circular=False
-        ... )
-        >>> longer, rows = repeated(profile, (1, 2), 2)
-        >>> longer.start.tolist(), longer.end.tolist(), rows.tolist()
-        ([0, 1, 2, 3, 4], [5, 2, 3, 4, 5], [0, 1, 2, 2, 2])
     """
     second, third = begins
     ticks = profile.ticks

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pgmo.columns import as_column
-from pgmo.display import NotebookFrame, formatter
+from pgmo.display import NotebookFrame, show_report
 from pgmo.errors import PlanError
 from pgmo.packing.solving.result import Incumbent
 from pgmo.profiler.ordering.order import Order
@@ -243,10 +243,6 @@ class Plan:
             f"{'optimal, ' if self.optimal else ''}by {self.solver}{self._company()})"
         )
 
-    def _repr_html_(self) -> str:
-        """What a notebook shows: the blocks in the arena, and the figures."""
-        return formatter().plan_html(self)
-
     def show(self, *, height: int = 900) -> NotebookFrame:
         """The whole report inside of a notebook; `Profile.show(plan)` has the blocks' origins, too.
 
@@ -256,7 +252,7 @@ class Plan:
         Example:
             >>> plan.show()  # doctest: +SKIP
         """
-        return formatter().show(self.profile(), self, height=height)
+        return show_report(self.profile(), self, height=height)
 
     def _outside(self) -> str:
         return f", {format_bytes(self.spilled)} of it spilled" if self.spilled else ""

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from pgmo.columns import as_column
-from pgmo.display import NotebookFrame, formatter
+from pgmo.display import NotebookFrame, show_report
 from pgmo.errors import ProfileError
 from pgmo.profiler.ordering.order import Order
 from pgmo.profiler.tag import Tag
@@ -204,10 +204,6 @@ class Profile:
             f"{shared}{int(self.varying.sum())} varying, {shape})"
         )
 
-    def _repr_html_(self) -> str:
-        """What a notebook shows: live bytes over the iteration, and the figures."""
-        return formatter().profile_html(self)
-
     def show(self, plan: object = None, *, height: int = 900) -> NotebookFrame:
         """The whole report inside of a notebook.
 
@@ -221,7 +217,7 @@ class Profile:
         Example:
             >>> profile.show(plan)  # doctest: +SKIP
         """
-        return formatter().show(self, plan, height=height)
+        return show_report(self, plan, height=height)
 
     @cached_property
     def persistent(self) -> NDArray[np.bool_]:

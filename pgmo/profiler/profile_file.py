@@ -40,14 +40,6 @@ def write_profile(profile: Profile, path: str | os.PathLike[str]) -> None:
 
     Raises:
         FileError: when the folder or the file cannot be written, or nothing could read it.
-
-    Example:
-        >>> import tempfile
-        >>> profile = Profile.from_columns(size=[64], start=[0], end=[1], ticks=1)
-        >>> with tempfile.TemporaryDirectory() as folder:
-        ...     write_profile(profile, f"{folder}/a.pgmoprof")
-        ...     len(read_profile(f"{folder}/a.pgmoprof"))
-        1
     """
     own = {
         "ticks": profile.ticks,
@@ -70,13 +62,6 @@ def read_profile(path: str | os.PathLike[str]) -> Profile:
 
     Raises:
         FileError: when the file is truncated, altered, newer, or its content contradicts itself.
-
-    Example:
-        >>> try:
-        ...     read_profile("/no/such/file.pgmoprof")
-        ... except FileError as error:
-        ...     print(error)
-        /no/such/file.pgmoprof: cannot be read (No such file or directory); check the path
     """
     archive = read(path, FORMAT, FORMAT_VERSION, COLUMNS, _SINCE, nests=True)
     known = {_TRACE, MEMBER} if archive.version >= _ORDERS_SINCE else {_TRACE}

@@ -11,11 +11,6 @@ class Ranges:
 
     They are kept by address in runs of a thousand, so that one more costs the same however many
     there are.
-
-    Example:
-        >>> ranges = Ranges()
-        >>> ranges.replace(0, 512), ranges.replace(512, 512), ranges.replace(256, 512)
-        ([], [], [(0, 512), (512, 512)])
     """
 
     def __init__(self) -> None:

@@ -9,36 +9,18 @@ from pgmo.profiler.profile import Profile
 from pgmo.report.advice import Facts, Hint, advise
 from pgmo.report.blocks.history import follow
 from pgmo.report.blocks.origins import By
-from pgmo.report.findings.attribution import Holder, Node, Peak, alive, find_peak, module_tree
+from pgmo.report.findings.attribution import Holder, Peak, find_peak
 from pgmo.report.findings.drift import Drift, find_drift
 from pgmo.report.findings.failures import Failure, find_failures
 from pgmo.report.findings.fragmentation import Fragmentation, find_fragmentation
-from pgmo.report.findings.idle import Idle, find_idle
 from pgmo.report.findings.leaks import Leaks, find_leaks
 from pgmo.report.findings.moment import Moment, find_moment
 from pgmo.report.findings.reserved import Reservation, predict_reserved
 from pgmo.report.findings.residents import Residents, find_residents
 from pgmo.report.findings.streams import StreamUse, stream_use
-from pgmo.report.findings.timing import Duration, time_by
 
 if TYPE_CHECKING:
     from pgmo.packing.plan import Plan
-
-
-@dataclass(frozen=True)
-class PlanFigures:
-    """What a plan needs; sizes in bytes.
-
-    Example:
-        >>> PlanFigures(arena=100, max_load=100, gap=0.0, optimal=True, solver="best-fit").gap
-        0.0
-    """
-
-    arena: int
-    max_load: int
-    gap: float
-    optimal: bool
-    solver: str
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,24 +34,17 @@ class Explanation:
         circular: whether the iteration repeats.
         steady: whether two recorded iterations agreed.
         peak: the most alive at once, and who holds it.
-        modules: the same as a tree of modules.
         unplanned: bytes of the profile's blocks that get no slot, the persistent and the shared
             ones; they come on top of a plan, and are part of what PyTorch would reserve.
         residents: what is there all the time, on top of the peak.
         leaks: what accumulates.
         drift: how far iterations differ.
-        idle: blocks that hold much memory for long around the peak.
         streams: what each stream asks for.
         fragmentation: what the trace's own addresses say; None where there are none.
         failures: requests of the trace for which there was no memory.
-        times: where a trace spends its time; empty where it has no times.
         reserved: what PyTorch would reserve, by name of the setting: "default", "expandable".
         plan: of this profile, if one was given.
         hints: what would help, the one about most bytes first.
-
-    Example:
-        >>> explain(Profile.from_columns(size=[64], start=[0], end=[1], ticks=1)).peak.size
-        64
     """
 
     moment: Moment | None
@@ -78,18 +53,15 @@ class Explanation:
     circular: bool
     steady: bool
     peak: Peak
-    modules: tuple[Node, ...]
     unplanned: int
     residents: Residents
     leaks: Leaks
     drift: Drift
-    idle: tuple[Idle, ...]
     streams: tuple[StreamUse, ...]
     fragmentation: Fragmentation | None
     failures: tuple[Failure, ...]
-    times: tuple[Duration, ...]
     reserved: dict[str, Reservation]
-    plan: PlanFigures | None
+    plan: "Plan | None"
     hints: tuple[Hint, ...]
 
     @property
@@ -101,16 +73,6 @@ class Explanation:
     def holders(self) -> Mapping[By, tuple[Holder, ...]]:
         """Who holds the peak, by what blocks are grouped by."""
         return self.peak.holders
-
-    def as_dict(self) -> dict[str, Any]:
-        """The same as plain values, fit for JSON.
-
-        Example:
-            >>> profile = Profile.from_columns(size=[64], start=[0], end=[1], ticks=1)
-            >>> explain(profile).as_dict()["peak"]["size"]
-            64
-        """
-        return {item.name: plain(getattr(self, item.name)) for item in fields(self)}
 
     def lines(self) -> list[str]:
         """The same in words.
@@ -150,9 +112,6 @@ def explain(
     history = None if trace is None else follow(trace)
     peak = find_peak(profile, top)
     moment = find_moment(profile)
-    figures = None
-    if plan is not None and moment is None:
-        figures = PlanFigures(plan.arena, plan.max_load, plan.gap, plan.optimal, plan.solver)
     told = Explanation(
         moment=moment,
         blocks=len(profile),
@@ -160,18 +119,15 @@ def explain(
         circular=profile.circular,
         steady=profile.steady,
         peak=peak,
-        modules=module_tree(profile, alive(profile, peak.tick)),
         unplanned=int(profile.size[profile.turns == 0].sum()),
         residents=find_residents(profile, history, top),
         leaks=find_leaks(profile, history),
         drift=find_drift(profile, history),
-        idle=find_idle(profile, peak.tick, top) if moment is None else (),
         streams=stream_use(profile),
         fragmentation=None if trace is None else find_fragmentation(trace, history),
         failures=() if trace is None else find_failures(trace, history),
-        times=() if trace is None else time_by(trace, top=top),
         reserved=predict_reserved(profile) if predict and moment is None else {},
-        plan=figures,
+        plan=plan if moment is None else None,
         hints=(),
     )
     return replace(told, hints=advise(Facts(profile, told)))
@@ -181,10 +137,6 @@ def plain(value: Any) -> Any:
     """Turns values of this package into dicts, lists and numbers, fit for JSON.
 
     Columns that only pictures need are left out.
-
-    Example:
-        >>> plain(Holder("Net", 8, 1))
-        {'name': 'Net', 'size': 8, 'blocks': 1}
     """
     if is_dataclass(value) and not isinstance(value, type):
         shown = (item.name for item in fields(value) if item.compare)

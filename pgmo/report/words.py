@@ -14,15 +14,7 @@ _SHOWN: dict[By, str] = {"phase": "phase", "module": "module", "file": "line"}
 
 
 def explanation_lines(told: "Explanation") -> list[str]:
-    """An explanation in words: the peak and its holders, what is reserved, what leaks, hints.
-
-    Example:
-        >>> from pgmo.profiler.profile import Profile
-        >>> from pgmo.report.summary import explain
-        >>> profile = Profile.from_columns(size=[64], start=[0], end=[1], ticks=1)
-        >>> explanation_lines(explain(profile, predict=False))[-1]
-        'leaks       none (one iteration of a steady profile)'
-    """
+    """An explanation in words: the peak and its holders, what is reserved, what leaks, hints."""
     peak = told.peak
     lines = [
         f"peak        {format_bytes(peak.size)} in {peak.blocks} blocks, "
@@ -99,10 +91,6 @@ def leak_lines(leaks: Leaks, memory: int | None = None) -> list[str]:
     Args:
         leaks: what was found.
         memory: of the device, in bytes, to say how long it lasts.
-
-    Example:
-        >>> leak_lines(Leaks((), True, "8 iterations", 0))
-        ['leaks       none (8 iterations)']
     """
     if not leaks.judged:
         return [f"leaks       not known ({leaks.basis})"]
@@ -128,9 +116,9 @@ def _state(told: "Explanation") -> list[str]:
     """Drift and streams, where there is something to say."""
     lines = []
     drift = told.drift
-    if drift.steps:
+    if drift.compared:
         lines.append(
-            f"drift       {drift.changed} of {len(drift.steps)} iterations differ from the one "
+            f"drift       {drift.changed} of {drift.compared} iterations differ from the one "
             f"before; {drift.varying} blocks vary in size"
         )
     if len(told.streams) > 1:
@@ -139,17 +127,4 @@ def _state(told: "Explanation") -> list[str]:
             for use in told.streams[:_MOST]
         )
         lines.append(f"streams     {named}")
-    if told.times:
-        longest = ", ".join(
-            f"{one.name} {one.microseconds / 1000:.1f} ms" for one in told.times[:_MOST]
-        )
-        lines.append(f"time        on the thread that launches, from requests of {longest}")
-    if told.idle:
-        saved = [one for one in told.idle if one.saved]
-        first = (saved or list(told.idle))[0]
-        why = "saved for the backward pass; " if saved else ""
-        lines.append(
-            f"idle        {format_bytes(first.size)} from {first.origin} exist for "
-            f"{first.share:.0%} of the iteration: {why}when they are read is not known"
-        )
     return lines

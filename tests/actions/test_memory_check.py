@@ -4,7 +4,6 @@ import os
 import subprocess
 import sys
 from pathlib import Path
-from xml.etree import ElementTree
 
 import pytest
 
@@ -80,7 +79,6 @@ def test_a_wider_layer_fails_with_a_table(repository, tmp_path, programs):
     assert "→" in row
     assert "module `Sequential.1`" in ran.summary
     assert Path(ran.outputs["table"]).read_text() == ran.summary
-    assert int(ElementTree.parse(ran.outputs["junit"]).getroot().get("failures")) >= 1
 
 
 def test_it_may_be_used_twice_in_a_job(repository, tmp_path, programs):

@@ -11,7 +11,6 @@ CPU = (
     "baseline",
     "cpu_training",
     "engine",
-    "extrapolation",
     "packing",
     "planning",
     "real_programs",

@@ -11,7 +11,6 @@ STUB = (
     "caching_model",
     "cupy_allocator",
     "fakecuda_card",
-    "fakecuda_extrapolation",
     "fakecuda_memory",
     "fakecuda_ranks",
     "fakecuda_recompute",
@@ -122,16 +121,6 @@ def test_short_programs(tmp_path):
     assert row["session"]["start_share"] > 0
     assert row["plain"]["peak_over_plain_mib"] == 0
     assert result["claims"].keys() == {"start_share", "peak_over_plain_mib"}
-
-
-@pytest.mark.slow
-def test_extrapolation(tmp_path):
-    pytest.importorskip("torch")
-    (row,) = quick_result(tmp_path, "extrapolation")["rows"]
-    assert row["network"] == "lstm"
-    assert set(row["phases"]) == {"replay"}
-    assert min(row["served"]) > 0.9
-    assert row["exact_sizes"] + row["laws"]["upper"] >= row["requests"] - row["not_asked_for"]
 
 
 def test_packing(tmp_path):

@@ -75,17 +75,6 @@ def test_weights_that_are_sent_in_every_step_leave_nothing_behind(tmp_path):
     assert "| pgmo, pages | new | 4 |" in run("sent_weights.py", "--table", "-o", results)
 
 
-def test_a_batch_is_begun_from_what_small_ones_predict(tmp_path):
-    """Its kernels take buffers that of the recorded batches only the largest shows."""
-    found = quick("fakecuda_extrapolation.py", tmp_path / "results.json")
-    default, predicted = found["rows"]
-    assert default["trained"] == predicted["trained"] == 6
-    assert predicted["replaying_from"] == 0
-    assert predicted["first_hit_bytes_rate"] >= 0.99
-    assert predicted["hit_bytes_rate"] >= 0.99
-    assert predicted["reserved"] < default["reserved"]
-
-
 @pytest.mark.slow
 def test_the_largest_batch_by_recomputation(tmp_path):
     found = quick("fakecuda_recompute.py", tmp_path / "results.json")

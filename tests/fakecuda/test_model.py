@@ -2,8 +2,8 @@
 
 import pytest
 
-from tests.fakecuda.check_model import PROGRAMS, run_apart
-from tests.unit.profiler.caching.request_sequences import Program
+from tests.fakecuda.check_model import run_apart
+from tests.unit.profiler.caching.request_sequences import PROGRAMS, Program
 
 
 @pytest.mark.parametrize("program", PROGRAMS, ids=lambda program: f"{program.seed} {program.conf}")

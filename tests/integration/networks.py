@@ -261,18 +261,3 @@ class Mixer(nn.Module):
 
 
 UNSEEN = {"encoder": Encoder, "vgg": Vgg, "mixer": Mixer}
-
-
-class Training:
-    """One of the networks with AdamW, in steps."""
-
-    def __init__(self, name, batch):
-        self.model, self.size = UNSEEN[name](), batch
-        self.optimizer = torch.optim.AdamW(self.model.parameters())
-
-    def step(self):
-        inputs, labels = self.model.batch(self.size)
-        self.optimizer.zero_grad()
-        functional.cross_entropy(self.model(inputs), labels).backward()
-        torch.nn.utils.clip_grad_norm_(self.model.parameters(), 1.0)
-        self.optimizer.step()

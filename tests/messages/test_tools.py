@@ -1,7 +1,6 @@
 """Messages of the tools around plans, word by word: what happened, the numbers, what to do next."""
 
 from dataclasses import replace
-from io import StringIO
 from pathlib import Path
 
 import numpy as np
@@ -12,7 +11,6 @@ from pgmo.cli.completion import completion_script
 from pgmo.cli.source import read_profile_or_plan
 from pgmo.doctor.machine import settings_in_the_way, short_of_memory
 from pgmo.packing.audit import audit
-from pgmo.report.exporters.minimalloc import write_minimalloc
 
 
 def profile(**changes):
@@ -70,18 +68,6 @@ TOLD = {
 }
 
 RAISED = {
-    "alignment of an export": (
-        lambda: write_minimalloc(PLAN, StringIO(), alignment=32),
-        "the alignment cannot be 32: this plan's offsets are multiples of 64",
-    ),
-    "nothing to export": (
-        lambda: write_minimalloc(profile(end=[-1, -1]), StringIO()),
-        "there is no block to place; look at them with `pgmo stats`",
-    ),
-    "a stream without blocks": (
-        lambda: write_minimalloc(profile(), StringIO(), stream=7),
-        "there is no block to place on stream 7 (streams: [0]); look at them with `pgmo stats`",
-    ),
     "suffix": (
         lambda: read_profile_or_plan(Path("gpt.pickle")),
         "gpt.pickle: the suffix '.pickle' is neither .pgmoprof nor .pgmoplan; rename the file to "

@@ -62,6 +62,8 @@ def test_names_that_have_moved_say_where_they_are():
         from pgmo import Problem  # noqa: F401
     for name, home in removed.NAMES.items():
         assert hasattr(importlib.import_module(home), name)
+    with pytest.raises(ImportError, match=r"extrapolate was removed: pgmo\.fit\(\) finds"):
+        _ = pgmo.extrapolate
 
 
 def test_other_names_are_refused_as_usual():

@@ -45,6 +45,5 @@ class DeviceMemory:
         raise AdapterError(
             f"{self.device} cannot use unified memory beyond its {format_bytes(self.total)}: its "
             "attribute concurrentManagedAccess is 0 (so it is under Windows and WSL, and on cards "
-            "before Pascal). What works there: a profile at smaller batches and pgmo.extrapolate, "
-            "recomputation, or gradient accumulation"
+            "before Pascal). What works there: recomputation, or gradient accumulation"
         )

@@ -9,7 +9,7 @@ from pgmo.allocator.session.open_sessions import OpenSession
 from pgmo.allocator.session.statistics import IterationStatistics, Phase
 from pgmo.allocator.session.threads.boundary import exclusive
 from pgmo.allocator.session.verdict.summary import Summary
-from pgmo.display import NotebookFrame, formatter
+from pgmo.display import NotebookFrame, show_report
 from pgmo.errors import SessionError
 from pgmo.packing.plan import Plan
 from pgmo.profiler.profile import Profile
@@ -78,7 +78,7 @@ class SessionReport:
             )
         if plan is not None and plan.fingerprint != profile.fingerprint:
             plan = None
-        return formatter().show(profile, plan, height=height, headline=str(self.summary()))
+        return show_report(profile, plan, height=height, headline=str(self.summary()))
 
     @property
     def history(self) -> list[IterationStatistics]:

@@ -21,10 +21,6 @@ class Rung:
         command: the script and its arguments.
         change: made in the script from outside, or None; see `pgmo.fit.observer.changes`.
         words: what is different, for people; "" for the script as it is.
-
-    Example:
-        >>> Rung(("train.py",), None, "").words
-        ''
     """
 
     command: tuple[str, ...]
@@ -75,12 +71,7 @@ def rungs(
 
 
 def value_of(command: Sequence[str], option: str) -> int | None:
-    """The value that a command gives to an option; None where it does not.
-
-    Example:
-        >>> value_of(["a.py", "--batch", "8"], "--batch {}"), value_of(["--b=4"], "--b={}")
-        (8, 4)
-    """
+    """The value that a command gives to an option; None where it does not."""
     at = _place(command, option)
     if at is None:
         return None
@@ -89,12 +80,7 @@ def value_of(command: Sequence[str], option: str) -> int | None:
 
 
 def with_value(command: Sequence[str], option: str, value: int) -> tuple[str, ...]:
-    """The command with another value, or with the option at its end.
-
-    Example:
-        >>> with_value(["a.py", "--batch", "8"], "--batch {}", 2)
-        ('a.py', '--batch', '2')
-    """
+    """The command with another value, or with the option at its end."""
     words = list(command)
     at = _place(command, option)
     if at is None:

@@ -113,34 +113,19 @@ def with_optimizer(
 
 
 def adam_bytes(shape: list[int]) -> int:
-    """Two averages in float32.
-
-    Example:
-        >>> adam_bytes([3, 5])
-        120
-    """
+    """Two averages in float32."""
     return 8 * math.prod(shape)
 
 
 def adafactor_bytes(shape: list[int]) -> int:
-    """Sums over rows and columns (Shazeer and Stern, 2018); one average of what is no matrix.
-
-    Example:
-        >>> adafactor_bytes([100, 50]), adafactor_bytes([7])
-        (600, 28)
-    """
+    """Sums over rows and columns (Shazeer and Stern, 2018); one average of what is no matrix."""
     if len(shape) < 2:
         return 4 * math.prod(shape)
     return 4 * (math.prod(shape[:-1]) + math.prod(shape[:-2]) * shape[-1])
 
 
 def adam_8bit_bytes(shape: list[int]) -> int:
-    """Two averages in 8 bits with a scale for each block (Dettmers and others, 2022).
-
-    Example:
-        >>> adam_8bit_bytes([64, 64]), adam_8bit_bytes([10])
-        (8320, 80)
-    """
+    """Two averages in 8 bits with a scale for each block (Dettmers and others, 2022)."""
     count = math.prod(shape)
     if count < _LEAST_QUANTISED:
         return adam_bytes(shape)
@@ -177,12 +162,7 @@ def with_adapters(curves: Curves, model: Model, bits: int | None = None) -> Curv
 
 
 def quantised_bytes(shape: list[int], bits: int) -> int:
-    """A frozen weight in 8 bits with a scale for each row, or in 4 with one for each block.
-
-    Example:
-        >>> quantised_bytes([64, 64], 8), quantised_bytes([64, 64], 4)
-        (4352, 2304)
-    """
+    """A frozen weight in 8 bits with a scale for each row, or in 4 with one for each block."""
     count = math.prod(shape)
     if bits == 8:
         return count + 4 * shape[0]

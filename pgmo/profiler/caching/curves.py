@@ -5,9 +5,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from pgmo import _core
 from pgmo.columns import as_column
 from pgmo.errors import ProfileError
-from pgmo.profiler.caching.allocator import CachingAllocator
 from pgmo.units import format_bytes
 
 
@@ -27,11 +27,6 @@ class Reserved:
             all moments at the peak, when most is in use.
         retries: how often cached memory had to be given back to serve a request.
         failed: index of the request that ran out of memory, where the simulation ends; or None.
-
-    Example:
-        >>> curves = Curves(CachingAllocator())
-        >>> curves.result(ticks=0, address=[]).fragmentation
-        0.0
     """
 
     reserved: NDArray[np.int64]
@@ -64,7 +59,7 @@ class Curves:
         allocator: the one that is simulated.
     """
 
-    def __init__(self, allocator: CachingAllocator) -> None:
+    def __init__(self, allocator: _core.ModelledAllocator) -> None:
         self._allocator = allocator
         self._reserved: list[int] = []
         self._active: list[int] = []

@@ -1,21 +1,16 @@
 """What PyTorch would reserve for a program: its caching allocator replayed without a card."""
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from pgmo.errors import OptionError
-from pgmo.profiler.caching.allocator import CachingAllocator, OutOfMemoryError
 from pgmo.profiler.caching.curves import Curves, Reserved
-from pgmo.profiler.caching.replay import simulate_trace
+from pgmo.profiler.caching.native import native_allocator
 from pgmo.profiler.caching.settings import AllocatorSettings
 from pgmo.profiler.profile import NEVER, Profile
 
-if TYPE_CHECKING:
-    from pgmo.profiler.caching.pools import Block
-
-__all__ = ["AllocatorSettings", "Reserved", "simulate_profile", "simulate_trace"]
+__all__ = ["AllocatorSettings", "Reserved", "simulate_profile"]
 
 
 def simulate_profile(
@@ -55,13 +50,13 @@ def simulate_profile(
     """
     if iterations < 1:
         raise OptionError(f"iterations is {iterations}; simulate at least one")
-    allocator = CachingAllocator(settings, capacity)
+    allocator = native_allocator(settings, capacity)
     curves = Curves(allocator)
     turns = iterations if profile.circular else 1
     requested, freed = _steps(profile)
     size, stream = profile.size.tolist(), profile.stream.tolist()
     persistent = profile.persistent.tolist()
-    alive: list[dict[int, Block]] = [{} for _ in range(turns)]
+    alive: list[dict[int, int]] = [{} for _ in range(turns)]
     address = [0] * len(profile)
     numbers = [int(one) for one in convolution] or [-1] * len(profile)
     without: set[int] = set()
@@ -74,15 +69,14 @@ def simulate_profile(
             for row in requested[tick]:
                 if (turn and persistent[row]) or numbers[row] in without:
                     continue
-                try:
-                    block = allocator.malloc(size[row], stream[row])
-                except OutOfMemoryError:
-                    if numbers[row] >= 0:
-                        without.add(numbers[row])
-                        continue
+                block, place = allocator.allocate(size[row], stream[row])
+                if block < 0 and numbers[row] >= 0:
+                    without.add(numbers[row])
+                    continue
+                if block < 0:
                     return curves.result(profile.ticks, address, tick)
                 alive[turn][row] = block
-                address[row] = block.address
+                address[row] = place
             curves.served()
     return curves.result(profile.ticks, address)
 

@@ -1,6 +1,7 @@
-"""The native model of PyTorch's caching allocator, with settings as they are written in Python."""
+"""The model of PyTorch's CUDA caching allocator, with settings as they are written in Python."""
 
 from pgmo import _core
+from pgmo.errors import OptionError
 from pgmo.profiler.caching.settings import AllocatorSettings
 
 
@@ -10,12 +11,16 @@ def native_allocator(
     *,
     card: int | None = None,
 ) -> _core.ModelledAllocator:
-    """Make the model that runs along in processes (`csrc/baseline`).
+    """Make the model (`csrc/baseline`), which also runs along in processes.
 
     Args:
         settings: how the allocator is configured; PyTorch's defaults when left out.
         capacity: bytes of the card that the allocator can use; None = no limit.
-        card: bytes of the whole card, `capacity` when left out.
+        card: bytes of the whole card, `capacity` when left out: limits that the program sets
+            itself and the address space of expandable segments are fractions of it.
+
+    Raises:
+        OptionError: when the capacity is not above 0.
 
     Example:
         >>> allocator = native_allocator()
@@ -23,6 +28,8 @@ def native_allocator(
         >>> allocator.active >> 20, allocator.reserved >> 20
         (3, 20)
     """
+    if capacity is not None and capacity <= 0:
+        raise OptionError(f"capacity is {capacity} bytes; it must be above 0, or None")
     settings = settings or AllocatorSettings()
     made = _core.ModelledAllocator(
         expandable_segments=settings.expandable_segments,

@@ -24,13 +24,6 @@ def contents(path: Path, most: int | None = None) -> bytes:
     Raises:
         FileError: when it cannot be read, is no whole gzip file, or unpacks to more than a hundred
             times its size.
-
-    Example:
-        >>> try:
-        ...     contents(Path("/no/such/file"))
-        ... except FileError as error:
-        ...     print(error)
-        /no/such/file: cannot be read (No such file or directory); check the path
     """
     try:
         # Asked before it is opened: to open a pipe would wait for its writer.

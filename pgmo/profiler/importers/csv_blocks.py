@@ -63,13 +63,6 @@ def read_lifetimes(path: str | os.PathLike[str]) -> Lifetimes:
 
     Raises:
         FileError: when it cannot be read, or naming the line, the value and what is wrong with it.
-
-    Example:
-        >>> try:
-        ...     read_lifetimes("/no/such/file.csv")
-        ... except FileError as error:
-        ...     print(error)
-        /no/such/file.csv: cannot be read (No such file or directory); check the path
     """
     path = Path(path)
     text = text_of(path)
@@ -89,10 +82,6 @@ def read_csv_blocks(path: Path) -> Imported:
 
     Raises:
         FileError: naming the line, the value and what is wrong with it.
-
-    Example:
-        >>> read_csv_blocks(Path("blocks.csv")).table.ticks  # doctest: +SKIP
-        2
     """
     read = read_lifetimes(path)
     if not len(read.size):

@@ -30,15 +30,6 @@ def read_cupy_log(path: Path, device: int | None = None) -> list[Imported]:
 
     Raises:
         FileError: naming a line that is cut off or lacks something.
-
-    Example:
-        >>> import tempfile
-        >>> line = '{"hook":"malloc","device_id":0,"size":24,"mem_size":512,"mem_ptr":512}'
-        >>> with tempfile.TemporaryDirectory() as folder:
-        ...     path = Path(folder) / "a.log"
-        ...     size = path.write_text(line)
-        ...     read_cupy_log(path)[0].trace.size.tolist()
-        [24]
     """
     logs: dict[int, EventLog] = {}
     segments: dict[int, Ranges] = {}  # of each device

@@ -97,12 +97,7 @@ class _Earlier:
 
 
 def with_marks(seen: Rows, marks: Sequence[int]) -> Rows:
-    """Adds a `MARK` row before each of these rows; one past the last row comes at the end.
-
-    Example:
-        >>> with_marks(Rows.make([(0, 64, 8, 0, -1)]), [0]).kind.tolist()
-        [8, 0]
-    """
+    """Adds a `MARK` row before each of these rows; one past the last row comes at the end."""
     if not len(marks) or not len(seen):
         return seen
     at = np.array(marks, np.int64)

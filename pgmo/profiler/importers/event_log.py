@@ -14,15 +14,7 @@ _Row = tuple[int, int, int, int, int]
 
 
 class EventLog:
-    """The events of one device, as they are read.
-
-    Example:
-        >>> log = EventLog()
-        >>> log.add(Event.ALLOC, 64, 8)
-        >>> log.free(64, 8)
-        >>> log.imported(Path("a.log"), "cupy", "cuda:0", 0).trace.kind.tolist()
-        [0, 1, 2]
-    """
+    """The events of one device, as they are read."""
 
     def __init__(self) -> None:
         self._rows: list[_Row] = []
@@ -90,10 +82,6 @@ def choose_device(path: Path, found: Sequence[int], device: int | None) -> list[
 
     Raises:
         FileError: when it is not there.
-
-    Example:
-        >>> choose_device(Path("a.log"), [0, 1], 1)
-        [1]
     """
     if device is None:
         return sorted(found)

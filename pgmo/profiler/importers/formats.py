@@ -33,13 +33,6 @@ def read_file(path: str | os.PathLike[str], device: int | None = None) -> list[I
 
     Raises:
         FileError: when it cannot be read, is of no known format, damaged, or holds nothing.
-
-    Example:
-        >>> try:
-        ...     read_file("/no/such/snapshot.pickle")
-        ... except FileError as error:
-        ...     print(error)
-        /no/such/snapshot.pickle: cannot be read (No such file or directory); check the path
     """
     path = Path(path)
     beginning = contents(path, _BEGINNING)
@@ -65,15 +58,6 @@ def read_trace(path: str | os.PathLike[str], device: int | None = None) -> list[
 
     Raises:
         FileError: as `read_file`, and for a table of blocks, which is no trace.
-
-    Example:
-        >>> import pickle, tempfile
-        >>> event = {"action": "alloc", "addr": 512, "size": 8, "stream": 0, "frames": []}
-        >>> with tempfile.NamedTemporaryFile(suffix=".pickle") as file:
-        ...     pickle.dump({"segments": [], "device_traces": [[event]]}, file)
-        ...     file.flush()
-        ...     read_trace(file.name)
-        [Trace(1 events, 1 requests, device 0, 0 marks)]
     """
     found = read_file(path, device)
     if any(own.table is not None for own in found):

@@ -58,13 +58,7 @@ class Frame(NamedTuple):
 
 
 class Labels:
-    """Short names for files: the last part of the path, or the last two where one is not enough.
-
-    Example:
-        >>> labels = Labels([Frame("f", "/a/x/train.py", 1), Frame("g", "/a/y/train.py", 2)])
-        >>> labels.line(Frame("f", "/a/x/train.py", 31))
-        'x/train.py:31 in f'
-    """
+    """Short names for files: the last part of the path, or the last two where one is not enough."""
 
     def __init__(self, frames: Iterable[Frame]) -> None:
         users: dict[str, set[str]] = defaultdict(set)
@@ -139,12 +133,6 @@ def tag_of(stack: Sequence[Frame], labels: Labels) -> Tag:
 
     Without C++ frames there is no operator. Requests from the thread of the autograd engine then
     have no frames at all, and those count as backward, for hardly another thread allocates.
-
-    Example:
-        >>> stack = [Frame("at::_ops::add_Tensor::call(x)", "??", 0), Frame("f", "/me/a.py", 3)]
-        >>> tag = tag_of(stack, Labels(stack))
-        >>> tag.op, tag.phase, tag.file
-        ('aten.add', 'other', 'a.py:3 in f')
     """
     if not stack:
         return Tag("", "", "backward")

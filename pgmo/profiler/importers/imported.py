@@ -17,10 +17,6 @@ class Imported:
         notes: what is worth knowing about the file, in words, by name.
         table: a table of blocks is no trace: it says when blocks live, and not where. This is
             what it says, and `trace` is empty.
-
-    Example:
-        >>> Imported(Trace.from_columns(kind=[0], address=[64], size=[8])).trace.requests
-        1
     """
 
     trace: Trace

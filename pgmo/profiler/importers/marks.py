@@ -53,13 +53,6 @@ def find_marks(
         notes: the texts of that metadata.
         annotations: the snapshot's `external_annotations`.
         device: number of the device.
-
-    Example:
-        >>> step = {"stage": "END", "name": "Optimizer.step#SGD.step", "device": 0, "time_us": 15}
-        >>> time = np.array([10, 20, 30])
-        >>> marks = find_marks(time, np.zeros(3, np.int32), [""], [step], 0)
-        >>> marks.rows, marks.explanation
-        ((1,), 'the end of Optimizer.step#SGD.step')
     """
     own = [item for item in annotations if item.get("device", device) == device]
     found = [_annotated(time, own, *kind) for kind in ((_PROFILER, "START"), (_OPTIMIZER, "END"))]

@@ -36,15 +36,6 @@ def read_rmm_log(path: Path, device: int | None = None) -> list[Imported]:
 
     Raises:
         FileError: naming a line that is cut off or lacks something.
-
-    Example:
-        >>> import tempfile
-        >>> text = "Time,Action,Pointer,Size,Stream\n10:19:32.000123,allocate,0x40,8,0x0\n"
-        >>> with tempfile.TemporaryDirectory() as folder:
-        ...     path = Path(folder) / "a.csv"
-        ...     size = path.write_text(text)
-        ...     read_rmm_log(path)[0].trace.address.tolist()
-        [64]
     """
     log, failures = EventLog(), []
     days, last = 0, 0

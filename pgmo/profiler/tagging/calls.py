@@ -15,13 +15,6 @@ class Calls:
 
     It leaves nothing in the program: no hook that a compiler would trace, that a library would
     count, or that is missing when an exception passes. It takes some microseconds.
-
-    Example:
-        >>> class Net(nn.Module):  # doctest: +SKIP
-        ...     def forward(self, x):
-        ...         return Calls().running()
-        >>> Net()(1)  # doctest: +SKIP
-        ([Net()], '')
     """
 
     def __init__(self) -> None:

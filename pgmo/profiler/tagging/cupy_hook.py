@@ -32,11 +32,6 @@ class CupyRecorder:
         cupy: the module.
         device: number of the device.
         model_name: for the profile.
-
-    Example:
-        >>> with cupy_recorder() as recorder:  # doctest: +SKIP
-        ...     train_step(batch)
-        >>> recorder.profile()  # doctest: +SKIP
     """
 
     def __init__(self, cupy: Any, device: int, model_name: str = "") -> None:
@@ -137,13 +132,6 @@ def cupy_recorder(device: int | None = None, *, model_name: str = "") -> CupyRec
 
     Raises:
         AdapterError: when CuPy or the device is missing.
-
-    Example:
-        >>> with cupy_recorder() as recorder:  # doctest: +SKIP
-        ...     for batch in loader:
-        ...         train_step(batch)
-        ...         recorder.step()
-        >>> recorder.profile().save("loop.pgmoprof")  # doctest: +SKIP
     """
     cupy = imported_cupy()
     return CupyRecorder(cupy, cupy_device(cupy, device), model_name)

@@ -32,14 +32,7 @@ _COMPILED = "compile_wrapper"
 
 
 class Observer(Protocol):
-    """Whoever watches a program. Called on the thread that it is about; must not raise.
-
-    Example:
-        >>> class Careless:
-        ...     def withdraw(self): ...
-        ...     def come_back(self): ...
-        ...     def compiling(self): ...
-    """
+    """Whoever watches a program. Called on the thread that it is about; must not raise."""
 
     def withdraw(self) -> None:
         """Compiled code is about to be looked for, on this thread."""
@@ -80,9 +73,6 @@ def attend(observer: Observer) -> Callable[[], None]:
 
     Returns:
         What to call, on any thread, to tell it no more.
-
-    Example:
-        >>> leave = attend(Careless())  # doctest: +SKIP
     """
     global _wanted
     if not _wanted:

@@ -16,14 +16,6 @@ class ModulePaths:
 
     Modules are watched by weak references: what the program drops dies, and its names with it.
     Parameters are not, since torch exchanges none that are referred to weakly.
-
-    Example:
-        >>> from torch import nn
-        >>> paths = ModulePaths()
-        >>> net = nn.Sequential(nn.Linear(2, 2))
-        >>> root = paths.enter(net, None)
-        >>> root, paths.enter(net[0], root)
-        ('Sequential', 'Sequential.0')
     """
 
     def __init__(self) -> None:

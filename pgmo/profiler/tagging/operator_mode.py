@@ -54,10 +54,6 @@ class OperatorMode(AbstractContextManager["OperatorMode"]):
     Args:
         around: called with each operator, its positional arguments and a function that runs it;
             returns the result.
-
-    Example:
-        >>> with OperatorMode(lambda operator, arguments, run: run()):  # doctest: +SKIP
-        ...     torch.ones(3)
     """
 
     def __init__(self, around: Around) -> None:

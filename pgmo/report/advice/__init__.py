@@ -33,14 +33,7 @@ OF_A_MOMENT: tuple[Callable[[Facts], Hint | None], ...] = (
 
 
 def advise(facts: Facts) -> tuple[Hint, ...]:
-    """The hints that apply, the one about most bytes first.
-
-    Example:
-        >>> from pgmo.profiler.profile import Profile
-        >>> from pgmo.report.summary import explain
-        >>> explain(Profile.from_columns(size=[8], start=[0], end=[1], ticks=1)).hints
-        ()
-    """
+    """The hints that apply, the one about most bytes first."""
     rules = RULES if facts.told.moment is None else OF_A_MOMENT
     hints = [hint for rule in rules if (hint := rule(facts)) is not None]
     return tuple(sorted(hints, key=lambda hint: -hint.bytes))

@@ -25,10 +25,6 @@ class Hint:
         title: a few words.
         text: what was seen, its figures, and what to do.
         bytes: that it is about; what is saved is at most this.
-
-    Example:
-        >>> Hint("Loss kept", "...", 4).bytes
-        4
     """
 
     title: str

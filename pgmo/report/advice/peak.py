@@ -1,9 +1,10 @@
 """Rules about what this iteration holds at its peak."""
 
 import numpy as np
+from numpy.typing import NDArray
 
+from pgmo.profiler.profile import Profile
 from pgmo.report.advice.facts import Facts, Hint
-from pgmo.report.findings.idle import find_idle
 from pgmo.units import format_bytes
 
 _WORKSPACE_LIFE = 3
@@ -15,10 +16,7 @@ _LOSS = ("log_softmax", "cross_entropy", "nll_loss", "softmax_backward")
 
 def activations(facts: Facts) -> Hint | None:
     """Applies if two fifths of the peak or more were saved for the backward pass."""
-    saved = np.zeros(len(facts.profile), np.int64)
-    for block in find_idle(facts.profile, facts.told.peak.tick, top=None):
-        if block.saved:
-            saved[block.row] = facts.copies[block.row]
+    saved = facts.copies * facts.born("forward") * _dies_in_backward(facts.profile)
     size = facts.size(saved)
     if not facts.matters(size, 0.4):
         return None
@@ -94,3 +92,19 @@ def workspace(facts: Facts) -> Hint | None:
         "torch.backends.cudnn.benchmark = False, or channels_last, may choose a kernel with less.",
         size,
     )
+
+
+def _dies_in_backward(profile: Profile) -> NDArray[np.bool_]:
+    """Return whether each block is freed in a backward pass, shape (n,).
+
+    A block is freed after the request before its end, whose phase tells.
+    """
+    order = np.argsort(profile.start, kind="stable")
+    known = order[profile.tag[order] >= 0]
+    if not known.size:
+        return np.zeros(len(profile), np.bool_)
+    backward = np.array([tag.phase in ("backward", "recompute") for tag in profile.tags])
+    last = (profile.end - 1) % profile.ticks
+    request = np.searchsorted(profile.start[known], last, "right") - 1
+    freed: NDArray[np.bool_] = backward[profile.tag[known[request]]]
+    return freed & ~profile.persistent

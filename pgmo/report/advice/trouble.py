@@ -62,14 +62,14 @@ def ran_out(facts: Facts) -> Hint | None:
 def varying_sizes(facts: Facts) -> Hint | None:
     """Applies if blocks vary in size, or most iterations differ from the one before."""
     drift = facts.told.drift
-    restless = len(drift.steps) > 1 and drift.changed > len(drift.steps) // 2
+    restless = drift.compared > 1 and drift.changed > drift.compared // 2
     if not drift.varying and not restless:
         return None
     seen = []
     if drift.varying:
         seen.append(f"{drift.varying} blocks, {format_bytes(drift.varying_size)}, vary in size")
     if restless:
-        seen.append(f"{drift.changed} of {len(drift.steps)} iterations differ from the one before")
+        seen.append(f"{drift.changed} of {drift.compared} iterations differ from the one before")
     return Hint(
         "Iterations differ",
         f"{'; '.join(seen)}. Pad or bucket batches to few lengths: each length then has a plan, "

@@ -44,14 +44,6 @@ def find_placement(profile: Profile, address: NDArray[np.int64]) -> Placement | 
         profile: the profile.
         address: of its blocks, 0 where it is not known, shape (n,): its own column, or what a model
             of the allocator says. Segments and residents of the trace go with its own only.
-
-    Example:
-        >>> profile = Profile.from_columns(
-        ...     size=[64, 64], start=[0, 1], end=[2, 2], ticks=2, address=[2**20, 2**40]
-        ... )
-        >>> placement = find_placement(profile, profile.address)
-        >>> placement.position.tolist(), placement.height
-        ([0, 64], 128)
     """
     known = address > 0
     if not known.any():

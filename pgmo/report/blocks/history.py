@@ -60,14 +60,6 @@ def follow(trace: Trace) -> History:
 
     Args:
         trace: the events.
-
-    Example:
-        >>> trace = Trace.from_columns(
-        ...     kind=[0, 8, 0, 1], address=[64, 0, 96, 64], size=[8, 0, 4, 8]
-        ... )
-        >>> history = follow(trace)
-        >>> history.gone.tolist(), history.iteration.tolist(), history.live().tolist()
-        ([3, -1], [-1, 0], [8, 8, 12, 4])
     """
     blocks = pair_blocks(trace)
     marks = np.cumsum(trace.kind == Event.MARK)

@@ -31,10 +31,6 @@ def there_before(profile: Profile) -> NDArray[np.bool_]:
     """Which blocks were there before the first request that was recorded, shape (n,).
 
     A profile that repeats has none: what its trace began with is not among its blocks.
-
-    Example:
-        >>> there_before(Profile.from_columns(size=[8], start=[0], end=[1], ticks=1)).tolist()
-        [False]
     """
     found = np.zeros(len(profile), np.bool_)
     if profile.circular or profile.trace is None or not profile.trace.before:
@@ -51,11 +47,6 @@ def names_of(profile: Profile, by: By) -> list[str]:
 
     Raises:
         OptionError: when `by` is none of `KINDS`.
-
-    Example:
-        >>> profile = Profile.from_columns(size=[600], start=[0], end=[1], ticks=1)
-        >>> names_of(profile, "size"), names_of(profile, "module")
-        (['512 B to 1.00 KiB'], ['(untagged)'])
     """
     if by == "size":
         return size_classes(profile.size)

@@ -15,13 +15,6 @@ def write_document(source: Profile | Plan, out: TextIO) -> None:
     """Writes one object; its `blocks` are the rows of `block_rows`, one a line.
 
     A block's `tag` is an index into the `tags` of the whole, which also have the stack.
-
-    Example:
-        >>> import io
-        >>> out = io.StringIO()
-        >>> write_document(Profile.from_columns(size=[8], start=[0], end=[1], ticks=1), out)
-        >>> json.loads(out.getvalue())["max_load"]
-        8
     """
     head = _of_profile(source) if isinstance(source, Profile) else _of_plan(source)
     write_with_list(head, "blocks", block_rows(source), out)
@@ -30,15 +23,7 @@ def write_document(source: Profile | Plan, out: TextIO) -> None:
 def write_with_list(
     head: Mapping[str, Any], name: str, items: Iterable[Mapping[str, Any]], out: TextIO
 ) -> None:
-    """Writes an object whose last member is a long list, one item a line, as the items come.
-
-    Example:
-        >>> import sys
-        >>> write_with_list({"a": 1}, "b", [{"c": 2}], sys.stdout)
-        {"a": 1, "b": [
-        {"c": 2}
-        ]}
-    """
+    """Writes an object whose last member is a long list, one item a line, as the items come."""
     begin = json.dumps(dict(head))[:-1]
     out.write(f'{begin}{", " if head else ""}"{name}": [')
     separator = "\n"

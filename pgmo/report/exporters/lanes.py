@@ -36,11 +36,6 @@ def in_lanes(begin: _Column, end: _Column, place: _Column) -> Lanes:
         end: first tick after it, shape (p,).
         place: address or offset of each, shape (p,). With more than `MOST_LANES` different ones
             they are not kept apart.
-
-    Example:
-        >>> lanes = in_lanes(np.array([0, 1, 2]), np.array([2, 3, 4]), np.array([0, 64, 0]))
-        >>> lanes.lane.tolist(), lanes.place
-        ([0, 1, 0], (0, 64))
     """
     apart = len(np.unique(place)) <= MOST_LANES
     key = place if apart else np.zeros_like(place)
@@ -76,11 +71,6 @@ def in_one_turn(start: _Column, end: _Column, ticks: int) -> tuple[_Column, _Col
 
     Returns:
         Begin, end and row of each piece, shape (p,).
-
-    Example:
-        >>> begin, end, row = in_one_turn(np.array([0, 3]), np.array([2, 5]), ticks=4)
-        >>> begin.tolist(), end.tolist(), row.tolist()
-        ([0, 3, 0], [2, 4, 1], [0, 1, 1])
     """
     rows = np.arange(len(start), dtype=np.int64)
     begins, ends, of = [], [], []
@@ -103,11 +93,6 @@ def slots_in_one_turn(
 
     Returns:
         Begin, end, row and offset of each, shape (p,); a profile has no offsets.
-
-    Example:
-        >>> profile = Profile.from_columns(size=[64], start=[1], end=[3], ticks=2)
-        >>> [column.tolist() for column in slots_in_one_turn(profile, np.array([0]))]
-        [[1, 0], [2, 1], [0, 0], [-1, -1]]
     """
     ticks, start = source.ticks, source.start[rows]
     end = np.where(source.end[rows] == NEVER, ticks, source.end[rows])

@@ -36,13 +36,6 @@ def write_perfetto(source: Profile | Plan, out: TextIO) -> None:
 
     Lanes are the offsets of a plan, the addresses of a profile that has them, else as few as there
     are blocks at once.
-
-    Example:
-        >>> import io, json
-        >>> out = io.StringIO()
-        >>> write_perfetto(Profile.from_columns(size=[8], start=[0], end=[1], ticks=1), out)
-        >>> sorted({event["ph"] for event in json.loads(out.getvalue())["traceEvents"]})
-        ['C', 'M', 'X']
     """
     kind = "plan" if isinstance(source, Plan) else "profile"
     head = {

@@ -18,12 +18,7 @@ _NOTHING = {"end": NEVER, "address": 0, "tag": -1, "offset": UNPLANNED, "alterna
 
 
 def column_names(source: Profile | Plan) -> tuple[str, ...]:
-    """The columns of `block_rows`, in order.
-
-    Example:
-        >>> column_names(Profile.from_columns(size=[], start=[], end=[], ticks=0))[:3]
-        ('block', 'size', 'start')
-    """
+    """The columns of `block_rows`, in order."""
     return ("block", *_PLAN) if isinstance(source, Plan) else ("block", *_PROFILE, *_ORIGIN)
 
 
@@ -33,11 +28,6 @@ def block_rows(source: Profile | Plan) -> Iterator[dict[str, Cell]]:
     Of a profile with the block's origin (`module`, `op`, `phase`, `file`), of a plan with its
     `offset` and, for a block that outlives a period, `alternate`. A block that is never freed has
     no `end`.
-
-    Example:
-        >>> profile = Profile.from_columns(size=[8], start=[0], end=[1], ticks=1)
-        >>> [(row["size"], row["end"], row["module"]) for row in block_rows(profile)]
-        [(8, 1, '')]
     """
     names = _PLAN if isinstance(source, Plan) else _PROFILE
     columns = [getattr(source, name).tolist() for name in names]

@@ -11,10 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pgmo.profiler.profile import Profile
-from pgmo.report.blocks.origins import KINDS, UNNAMED, By, names_of
-
-_DEEPEST = 100
-"""Levels of modules that are told apart."""
+from pgmo.report.blocks.origins import KINDS, By, names_of
 
 OTHERS = "(others)"
 """The row that stands for all holders beyond those that were asked for."""
@@ -30,10 +27,6 @@ class Holder:
             list that was cut.
         size: bytes.
         blocks: number of live blocks.
-
-    Example:
-        >>> Holder("Net.conv", 4096, 1).size
-        4096
     """
 
     name: str
@@ -46,11 +39,6 @@ class Peak:
     """The first tick of the largest load, and who holds it, largest first.
 
     Each list of holders adds up to `size` and `blocks` exactly.
-
-    Example:
-        >>> profile = Profile.from_columns(size=[4], start=[0], end=[1], ticks=1)
-        >>> find_peak(profile).holders["phase"]
-        (Holder(name='(untagged)', size=4, blocks=1),)
     """
 
     tick: int
@@ -75,29 +63,6 @@ class Peak:
             "size": self.sizes,
         }
         return lists
-
-
-@dataclass(frozen=True)
-class Node:
-    """A module of the tree: what it and all modules below it hold.
-
-    Args:
-        name: the whole dotted path.
-        size: bytes, those of `children` included.
-        blocks: live blocks, those of `children` included.
-        own: bytes that no child accounts for.
-        children: largest first.
-
-    Example:
-        >>> Node("Net", 6, 2, 2, (Node("Net.conv", 4, 1, 4, ()),)).own
-        2
-    """
-
-    name: str
-    size: int
-    blocks: int
-    own: int
-    children: "tuple[Node, ...]"
 
 
 def find_peak(profile: Profile, top: int = 10) -> Peak:
@@ -132,12 +97,7 @@ def find_peak(profile: Profile, top: int = 10) -> Peak:
 
 
 def peak_tick(profile: Profile) -> int:
-    """The first tick of the largest load; 0 for an empty profile.
-
-    Example:
-        >>> peak_tick(Profile.from_columns(size=[4, 2], start=[0, 1], end=[2, 2], ticks=2))
-        1
-    """
+    """The first tick of the largest load; 0 for an empty profile."""
     load = profile.load_curve()
     return int(load.argmax()) if load.size else 0
 
@@ -146,11 +106,6 @@ def alive(profile: Profile, tick: int) -> NDArray[np.int64]:
     """How many copies of each block are alive at a tick of the steady state, shape (n,): 0, 1, 2.
 
     Of a profile without a history all blocks are: they were allocated at the moment it shows.
-
-    Example:
-        >>> profile = Profile.from_columns(size=[4, 2], start=[0, 1], end=[1, 5], ticks=2)
-        >>> alive(profile, 0).tolist(), alive(profile, 1).tolist()
-        ([1, 2], [0, 2])
     """
     if profile.trace is not None and not profile.trace.has_history:
         return np.ones(len(profile), np.int64)
@@ -171,11 +126,6 @@ def hold(
         copies: how often each block counts, shape (n,).
         by: what to group by.
         top: holders to name; the others make one row, "(others)". None for all.
-
-    Example:
-        >>> profile = Profile.from_columns(size=[4, 2], start=[0, 1], end=[1, 2], ticks=2)
-        >>> hold(profile, np.array([1, 1]), "size", top=1)
-        (Holder(name='4 B to 8 B', size=4, blocks=1), Holder(name='(others)', size=2, blocks=1))
     """
     rows = np.flatnonzero(copies)
     names = names_of(profile, by)
@@ -185,12 +135,7 @@ def hold(
 
 
 def rank(rows: Iterable[tuple[str, int, int]], top: int | None = None) -> tuple[Holder, ...]:
-    """Adds up (name, bytes, blocks) by name, largest first, and cuts the list to `top` and a rest.
-
-    Example:
-        >>> rank([("a", 4, 1), ("b", 9, 1), ("a", 1, 1)])
-        (Holder(name='b', size=9, blocks=1), Holder(name='a', size=5, blocks=2))
-    """
+    """Add up bytes and blocks by name, largest first; beyond `top`, one row has the others."""
     sums: dict[str, list[int]] = {}
     for name, size, count in rows:
         entry = sums.setdefault(name, [0, 0])
@@ -203,53 +148,3 @@ def rank(rows: Iterable[tuple[str, int, int]], top: int | None = None) -> tuple[
     rest = ranked[top:]
     others = Holder(OTHERS, sum(one.size for one in rest), sum(one.blocks for one in rest))
     return (*ranked[:top], others)
-
-
-def module_tree(profile: Profile, copies: NDArray[np.int64]) -> tuple[Node, ...]:
-    """The modules that hold blocks, each containing those below it; largest first.
-
-    Args:
-        profile: the profile.
-        copies: how often each block counts, shape (n,), such as from `alive`.
-
-    Returns:
-        The roots, "(untagged)" among them where blocks have no module; their sizes add up to that
-        of all counted blocks.
-
-    Example:
-        >>> from pgmo.profiler.tag import Tag
-        >>> tags = (Tag("Net", "mul", ""), Tag("Net.a.b", "mul", ""))
-        >>> profile = Profile.from_columns(
-        ...     size=[4, 2], start=[0, 1], end=[2, 2], ticks=2, tag=[0, 1], tags=tags
-        ... )
-        >>> root = module_tree(profile, alive(profile, 1))[0]
-        >>> root.name, root.size, root.own, root.children[0].name
-        ('Net', 6, 4, 'Net.a')
-    """
-    own = {holder.name: holder for holder in hold(profile, copies, "module")}
-    below: dict[str, set[str]] = {}  # path -> paths one level below; "" has the roots
-    for name in own:
-        parts = [name] if name in UNNAMED else name.split(".", _DEEPEST)
-        for depth in range(len(parts)):
-            parent = ".".join(parts[:depth])
-            below.setdefault(parent, set()).add(".".join(parts[: depth + 1]))
-    return _nodes("", own, below)
-
-
-def _nodes(
-    parent: str, own: Mapping[str, Holder], below: Mapping[str, set[str]]
-) -> tuple[Node, ...]:
-    nodes = []
-    for name in below.get(parent, ()):
-        children = _nodes(name, own, below)
-        mine = own.get(name, Holder(name, 0, 0))
-        nodes.append(
-            Node(
-                name=name,
-                size=mine.size + sum(child.size for child in children),
-                blocks=mine.blocks + sum(child.blocks for child in children),
-                own=mine.size,
-                children=children,
-            )
-        )
-    return tuple(sorted(nodes, key=lambda node: (-node.size, node.name)))

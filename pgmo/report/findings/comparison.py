@@ -18,10 +18,6 @@ class Side:
     """One of the two; sizes in bytes, None where it does not say.
 
     Without a history neither ticks nor loads are known.
-
-    Example:
-        >>> side_of(Profile.from_columns(size=[8], start=[0], end=[1], ticks=1)).max_load
-        8
     """
 
     kind: str
@@ -36,12 +32,7 @@ class Side:
 
 @dataclass(frozen=True)
 class Change:
-    """Bytes that one origin accounts for on both sides.
-
-    Example:
-        >>> Change("Net.conv", 4, 12).growth
-        8
-    """
+    """Bytes that one origin accounts for on both sides."""
 
     name: str
     before: int
@@ -55,12 +46,7 @@ class Change:
 
 @dataclass(frozen=True)
 class Resized:
-    """An origin on both sides whose requests differ in number or size.
-
-    Example:
-        >>> Resized("Net.conv", 2, 64, 2, 128).after_size
-        128
-    """
+    """An origin on both sides whose requests differ in number or size."""
 
     origin: str
     before_blocks: int
@@ -85,11 +71,6 @@ class Comparison:
         resized: origins of both that request another number of blocks or other sizes.
 
         moments: what each says that has no history; its peak is all that was allocated then.
-
-    Example:
-        >>> profile = Profile.from_columns(size=[8], start=[0], end=[1], ticks=1)
-        >>> compare(profile, profile).same
-        True
     """
 
     before: Side
@@ -103,14 +84,7 @@ class Comparison:
 
 
 def compare(before: Profile | Plan, after: Profile | Plan) -> Comparison:
-    """Compares two of a kind, or a profile with a plan.
-
-    Example:
-        >>> small = Profile.from_columns(size=[8], start=[0], end=[1], ticks=1)
-        >>> large = Profile.from_columns(size=[9], start=[0], end=[1], ticks=1)
-        >>> compare(small, large).peaks["phase"]
-        (Change(name='(untagged)', before=8, after=9),)
-    """
+    """Compares two of a kind, or a profile with a plan."""
     sides = side_of(before), side_of(after)
     moments = _moment(before), _moment(after)
     same = before.fingerprint == after.fingerprint
@@ -140,12 +114,7 @@ def _moment(what: Profile | Plan) -> Moment | None:
 
 
 def side_of(what: Profile | Plan) -> Side:
-    """The figures of a profile or a plan.
-
-    Example:
-        >>> side_of(Profile.from_columns(size=[8], start=[0], end=[-1], ticks=1)).persistent
-        8
-    """
+    """The figures of a profile or a plan."""
     if isinstance(what, Plan):
         planned = what.offset != UNPLANNED
         return Side(

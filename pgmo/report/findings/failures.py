@@ -20,10 +20,6 @@ class Failure:
         live: in blocks at that moment.
         reserved: by the allocator at that moment; 0 where the trace has no segments.
         origin: who asked, in one line.
-
-    Example:
-        >>> Failure(7, 2**30, 2**31, 2**32, "train.py:3 in step").unused
-        2147483648
     """
 
     row: int
@@ -44,11 +40,6 @@ def find_failures(trace: Trace, history: History | None = None) -> tuple[Failure
     Args:
         trace: the events.
         history: of the trace, if it is at hand.
-
-    Example:
-        >>> trace = Trace.from_columns(kind=[0, 7], address=[64, 0], size=[8, 100])
-        >>> find_failures(trace)
-        (Failure(row=1, size=100, live=8, reserved=0, origin='(untagged)'),)
     """
     rows = np.flatnonzero(trace.kind == Event.OOM)
     if not rows.size:

@@ -56,10 +56,6 @@ def find_fragmentation(trace: Trace, history: History | None = None) -> Fragment
     Args:
         trace: the events.
         history: of the trace, if it is at hand.
-
-    Example:
-        >>> find_fragmentation(Trace.from_columns(kind=[0], address=[64], size=[8])) is None
-        True
     """
     reserved = reserved_curve(trace)
     if not reserved.any():
@@ -84,12 +80,7 @@ def find_fragmentation(trace: Trace, history: History | None = None) -> Fragment
 
 
 def reserved_curve(trace: Trace) -> NDArray[np.int64]:
-    """Bytes that the allocator holds after each row of a trace, shape (m,); 0 without segments.
-
-    Example:
-        >>> reserved_curve(Trace.from_columns(kind=[3, 0, 4], address=[0] * 3, size=[8] * 3))
-        array([8, 8, 0])
-    """
+    """Bytes that the allocator holds after each row of a trace, shape (m,); 0 without segments."""
     takes, gives = np.isin(trace.kind, _TAKES), np.isin(trace.kind, _GIVES)
     return np.cumsum(np.where(takes, trace.size, 0) - np.where(gives, trace.size, 0))
 

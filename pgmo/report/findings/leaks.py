@@ -45,10 +45,6 @@ class Leak:
             one; 0 where only one iteration is known.
         confidence: "certain", "likely" or "possible"; of guessed iterations nothing is certain.
         why: what was seen.
-
-    Example:
-        >>> Leak("train.py:9", None, 5, 20, 4.0, 1, "certain", "4 B in each iteration").growth
-        4.0
     """
 
     origin: str
@@ -72,10 +68,6 @@ class Leaks:
         live: bytes known to be in use, from which leaks grow.
         per: "iteration" or "profile", what `growth` is counted by.
         guessed: whether nobody but the period of the requests tells what an iteration is.
-
-    Example:
-        >>> find_leaks(Profile.from_columns(size=[8], start=[0], end=[1], ticks=1)).found
-        ()
     """
 
     found: tuple[Leak, ...]
@@ -117,11 +109,6 @@ def find_leaks(profile: Profile, history: History | None = None) -> Leaks:
     Args:
         profile: the profile.
         history: of its trace, if it is at hand.
-
-    Example:
-        >>> profile = Profile.from_columns(size=[64, 8], start=[0, 1], end=[2, -1], ticks=2)
-        >>> [(leak.growth, leak.confidence) for leak in find_leaks(profile).found]
-        [(8.0, 'likely')]
     """
     moment = find_moment(profile)
     if moment is not None:
@@ -165,12 +152,6 @@ def compare_leaks(profiles: Sequence[Profile]) -> Leaks:
 
     Raises:
         ProfileError: for fewer than two profiles.
-
-    Example:
-        >>> early = Profile.from_columns(size=[8], start=[0], end=[-1], ticks=1)
-        >>> late = Profile.from_columns(size=[8, 8], start=[0, 1], end=[-1, -1], ticks=2)
-        >>> compare_leaks([early, late]).growth
-        8.0
     """
     if len(profiles) < 2:
         raise ProfileError(f"{len(profiles)} profiles cannot be compared; give two or more")

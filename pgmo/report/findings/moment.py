@@ -28,10 +28,6 @@ class Moment:
         reserved: in segments; None where no segments are known.
         largest_hole: the largest stretch of a segment that no block takes; None likewise.
         how: how to record, in a sentence.
-
-    Example:
-        >>> Moment(8, 1, None, None, "Record.").nothing_recorded
-        'Nothing was recorded: there is no history of requests, only what was allocated when ...'
     """
 
     size: int
@@ -59,31 +55,16 @@ class Moment:
         return f"{told}; {format_bytes(self.reserved)} reserved{hole}"
 
     def lines(self) -> list[str]:
-        """All of it in words, one line a fact.
-
-        Example:
-            >>> Moment(8, 1, 16, None, "Record.").lines()[-1]
-            'allocated   8 B in 1 block; 16 B reserved'
-        """
+        """All of it in words, one line a fact."""
         return [f"{self.nothing_recorded}.", self.how, f"allocated   {self.allocated}"]
 
     def sentences(self) -> str:
-        """All of it in a line.
-
-        Example:
-            >>> Moment(8, 1, 16, None, "Record.").sentences()[-52:]
-            'was written (8 B in 1 block; 16 B reserved). Record.'
-        """
+        """All of it in a line."""
         return f"{self.nothing_recorded} ({self.allocated}). {self.how}"
 
 
 def find_moment(profile: Profile) -> Moment | None:
-    """Return what a profile without a history says; None for a profile with one.
-
-    Example:
-        >>> find_moment(Profile.from_columns(size=[8], start=[0], end=[1], ticks=1)) is None
-        True
-    """
+    """Return what a profile without a history says; None for a profile with one."""
     trace = profile.trace
     if trace is None or trace.has_history:
         return None

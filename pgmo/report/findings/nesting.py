@@ -31,17 +31,7 @@ class Bar:
 
 
 def by_stack(profile: Profile) -> Bar:
-    """The peak by the lines of code that asked for its blocks, the outermost call first.
-
-    Example:
-        >>> from pgmo.profiler.tag import Tag
-        >>> tag = Tag("", "aten.mm", "forward", stack=("net.py:2 in forward", "train.py:9 in step"))
-        >>> profile = Profile.from_columns(
-        ...     size=[64], start=[0], end=[1], ticks=1, tag=[0], tags=(tag,)
-        ... )
-        >>> list(by_stack(profile).children["train.py:9 in step"].children)
-        ['net.py:2 in forward']
-    """
+    """The peak by the lines of code that asked for its blocks, the outermost call first."""
     paths = [
         (*reversed(tag.stack), *_named(tag.op)) if tag.stack else _without(tag, "stack")
         for tag in profile.tags
@@ -50,16 +40,7 @@ def by_stack(profile: Profile) -> Bar:
 
 
 def by_module(profile: Profile) -> Bar:
-    """The peak by modules, and by operators in them.
-
-    Example:
-        >>> from pgmo.profiler.tag import Tag
-        >>> profile = Profile.from_columns(
-        ...     size=[64], start=[0], end=[1], ticks=1, tag=[0], tags=(Tag("Net.a", "mm", ""),)
-        ... )
-        >>> list(by_module(profile).children["Net"].children)
-        ['a']
-    """
+    """The peak by modules, and by operators in them."""
     paths = [
         (*tag.module.split("."), *_named(tag.op)) if tag.module else _without(tag, "module")
         for tag in profile.tags

@@ -22,10 +22,6 @@ class Reservation:
         failed: request at which memory ran out, if a limit was given and it did.
         curve: bytes reserved at each tick of the last iteration, shape (ticks,).
         address: where each block of the profile is placed then, 0 if it is not, shape (n,).
-
-    Example:
-        >>> Reservation(peak=2**21, active=2**20, fragmentation=0.5, failed=None).peak
-        2097152
     """
 
     peak: int

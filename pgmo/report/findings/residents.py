@@ -19,11 +19,6 @@ class Residents:
         blocks: number of blocks.
         phases: in which they were requested, adding up to `size`.
         files: from which lines, adding up to `size`.
-
-    Example:
-        >>> profile = Profile.from_columns(size=[8], start=[0], end=[1], ticks=1)
-        >>> find_residents(profile).size
-        0
     """
 
     size: int
@@ -44,11 +39,6 @@ def find_residents(profile: Profile, history: History | None = None, top: int = 
         profile: the profile.
         history: of its trace, if it is at hand.
         top: holders to name of each kind.
-
-    Example:
-        >>> profile = Profile.from_columns(size=[8], start=[0], end=[-1], ticks=1, circular=False)
-        >>> find_residents(profile).size
-        8
     """
     if profile.circular and profile.trace is not None:
         history = history or follow(profile.trace)

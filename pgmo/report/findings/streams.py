@@ -19,10 +19,6 @@ class StreamUse:
             another's, so a plan needs the sum of these over all streams.
         shared: blocks that other streams use, too; these get no slot.
         shared_size: bytes of these.
-
-    Example:
-        >>> StreamUse(0, 2, 96, 64, 0, 0).max_load
-        64
     """
 
     stream: int
@@ -34,15 +30,7 @@ class StreamUse:
 
 
 def stream_use(profile: Profile) -> tuple[StreamUse, ...]:
-    """The streams of a profile, the one with the most bytes first.
-
-    Example:
-        >>> profile = Profile.from_columns(
-        ...     size=[8, 4], start=[0, 1], end=[1, 2], ticks=2, stream=[0, 7]
-        ... )
-        >>> [(use.stream, use.max_load) for use in stream_use(profile)]
-        [(0, 8), (7, 4)]
-    """
+    """The streams of a profile, the one with the most bytes first."""
     found = []
     for stream in np.unique(profile.stream):
         mine = profile.stream == stream

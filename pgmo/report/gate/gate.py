@@ -22,10 +22,6 @@ class Gate:
         new: names of those that have no earlier state.
         gone: names of those that have no new one, which nobody can check any more.
         tolerance: how much more was allowed.
-
-    Example:
-        >>> Gate((), (), ("net",), Tolerance()).passed
-        False
     """
 
     programs: tuple[Growth, ...]
@@ -50,11 +46,6 @@ def compare_states(new: Path, base: Path, tolerance: Tolerance) -> Gate:
     Raises:
         FileError: when a file cannot be read, one is a file and the other a folder, or there is
             nothing to compare.
-
-    Example:
-        >>> Profile.from_columns(size=[8], start=[0], end=[1], ticks=1).save("net.pgmoprof")
-        >>> compare_states(Path("net.pgmoprof"), Path("net.pgmoprof"), Tolerance()).passed
-        True
     """
     if new.is_dir() != base.is_dir():
         folder, file = (new, base) if new.is_dir() else (base, new)

@@ -32,10 +32,6 @@ class Grown(Change):
 
     Args:
         by: "module" or "op".
-
-    Example:
-        >>> Grown("Net.head", 4, 12, "module").growth
-        8
     """
 
     by: By
@@ -53,10 +49,6 @@ class Figure:
         limit: what `after` may be at most.
         grown: the origins that account for more than before, the largest growth first; only where
             both files are profiles, which know them.
-
-    Example:
-        >>> Figure("max load", "bytes", 100, 102, 101).failed
-        True
     """
 
     name: str
@@ -79,11 +71,6 @@ class Growth:
     Args:
         name: of the program.
         figures: in the order of `FIGURES`.
-
-    Example:
-        >>> profile = Profile.from_columns(size=[8], start=[0], end=[1], ticks=1)
-        >>> find_growth("net", profile, profile, Tolerance()).failed
-        False
     """
 
     name: str
@@ -108,13 +95,6 @@ def find_growth(
         before: the state to compare with.
         after: the new state.
         tolerance: how much more it may be.
-
-    Example:
-        >>> small = Profile.from_columns(size=[800], start=[0], end=[1], ticks=1)
-        >>> large = Profile.from_columns(size=[900], start=[0], end=[1], ticks=1)
-        >>> found = find_growth("net", small, large, Tolerance())
-        >>> [figure.name for figure in found.figures if figure.failed]
-        ['max load', 'arena']
     """
     sides = _figures_of(before), _figures_of(after)
     profiles = isinstance(before, Profile) and isinstance(after, Profile)

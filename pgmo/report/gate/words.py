@@ -10,13 +10,7 @@ _OF = {"module": "modules", "op": "operators"}
 
 
 def verdict(gate: Gate) -> str:
-    """The first line of everything that is said.
-
-    Example:
-        >>> from pgmo.report.gate.tolerance import Tolerance
-        >>> verdict(Gate((), ("net",), (), Tolerance()))
-        'Nothing was compared: no program has an earlier state.'
-    """
+    """The first line of everything that is said."""
     failed = [program.name for program in gate.programs if program.failed]
     parts = []
     if failed:
@@ -40,11 +34,6 @@ def text_lines(gate: Gate, top: int = 5) -> Iterator[str]:
     Args:
         gate: what was compared.
         top: modules and operators to name of each figure.
-
-    Example:
-        >>> from pgmo.report.gate.tolerance import Tolerance
-        >>> list(text_lines(Gate((), ("net",), (), Tolerance())))[1]
-        'new     net: nothing to compare with'
     """
     yield verdict(gate)
     for program in gate.programs:
@@ -82,11 +71,6 @@ def markdown_lines(gate: Gate, top: int = 3) -> Iterator[str]:
     Args:
         gate: what was compared.
         top: modules and operators to name of each program.
-
-    Example:
-        >>> from pgmo.report.gate.tolerance import Tolerance
-        >>> next(markdown_lines(Gate((), ("net",), (), Tolerance())))
-        '### Memory'
     """
     yield "### Memory"
     yield ""

@@ -37,14 +37,6 @@ def cards(profile: Profile, plan: Plan, told: Explanation) -> list[FigureCard]:
         profile: the profile.
         plan: its plan.
         told: its explanation.
-
-    Example:
-        >>> from pgmo.packing.planner import plan
-        >>> from pgmo.report.summary import explain
-        >>> profile = Profile.from_columns(size=[64], start=[0], end=[1], ticks=1)
-        >>> found = cards(profile, plan(profile), explain(profile, predict=False))
-        >>> [card.title for card in found]
-        ['Max load', 'Arena', 'Blocks']
     """
     if told.moment is not None:
         return _of_moment(told.moment, told)

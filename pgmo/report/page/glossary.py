@@ -35,12 +35,7 @@ WORDS = {
 
 
 def words() -> str:
-    """All of them as a part of the page that opens.
-
-    Example:
-        >>> words().startswith("<details")
-        True
-    """
+    """All of them as a part of the page that opens."""
     rows = "".join(
         f"<div><dt>{html.escape(word)}</dt><dd>{html.escape(text)}</dd></div>"
         for word, text in WORDS.items()

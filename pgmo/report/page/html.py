@@ -75,20 +75,13 @@ def render(
 
     Raises:
         ProfileError: when the plan is one of another profile.
-
-    Example:
-        >>> profile = Profile.from_columns(size=[64], start=[0], end=[1], ticks=1)
-        >>> render(profile).startswith("<!doctype html>")
-        True
     """
     plan = _plan_for(profile, plan)
     told = explain(profile, plan, predict=len(profile) > 0)
     name = title or profile.meta.model or "One iteration"
     extra: dict[str, Any] = {
         "title": name,
-        "solver": plan.solver,
-        "optimal": plan.optimal,
-        "told": told.as_dict(),
+        "moment": told.moment is not None,
         "placesSeen": bool((profile.address > 0).any()),
     }
     code, looks = script(), style()
@@ -123,14 +116,7 @@ def render(
 
 
 def plan_of(profile: Profile, plan: Plan) -> Plan | None:
-    """The plan, or the one inside of it, that was made for a profile; None if there is none.
-
-    Example:
-        >>> from pgmo.packing.planner import plan
-        >>> profile = Profile.from_columns(size=[64], start=[0], end=[1], ticks=1)
-        >>> plan_of(profile, plan(profile)) is not None
-        True
-    """
+    """The plan, or the one inside of it, that was made for a profile; None if there is none."""
     for inner in (plan, *plan.inner):
         if inner.fingerprint == profile.fingerprint and len(inner) == len(profile):
             return inner

@@ -28,17 +28,12 @@ _COLOURS = 8
 """How many the style sheet has."""
 
 
-def icicles(profile: Profile, title: str = "Who holds the peak", name: str = "icicles") -> str:
+def icicles(profile: Profile, title: str = "Who holds the peak") -> str:
     """Both drawings as a section of the page; "" where neither modules nor stacks are known.
 
     Args:
         profile: the profile.
         title: of the section.
-        name: of the section, the only one of its name in the page.
-
-    Example:
-        >>> icicles(Profile.from_columns(size=[64], start=[0], end=[1], ticks=1))
-        ''
     """
     drawn = []
     if any(tag.module for tag in profile.tags):
@@ -48,8 +43,8 @@ def icicles(profile: Profile, title: str = "Who holds the peak", name: str = "ic
     if not drawn:
         return ""
     return (
-        f'<section class="icicles" aria-labelledby="{name}-title">'
-        f'<h2 id="{name}-title">{html.escape(title)}</h2>'
+        '<section class="icicles" aria-labelledby="icicles-title">'
+        f'<h2 id="icicles-title">{html.escape(title)}</h2>'
         f"{''.join(drawn)}</section>"
     )
 

@@ -29,10 +29,6 @@ class Column:
         name: of the column.
         values: whole numbers from -1 up to `LARGEST`; -1 stands for "none".
         delta: store differences, which are small where neighbours are alike.
-
-    Example:
-        >>> Column("size", np.array([512, 1024, -1])).unit
-        512
     """
 
     name: str
@@ -83,10 +79,6 @@ def pack(header: Mapping[str, Any], columns: Sequence[Column]) -> str:
     Returns:
         Base64 of the deflated bytes: four bytes with the length of the header, lowest first, the
         header as JSON, the columns. There is nothing in it that HTML could take for a tag.
-
-    Example:
-        >>> len(pack({"ticks": 1}, [Column("size", np.array([8]))])) > 0
-        True
     """
     parts = [column.encoded() for column in columns]
     described = [

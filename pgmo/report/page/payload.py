@@ -37,12 +37,6 @@ def payload(
 
     Returns:
         Base64, see `pgmo.report.page.packed.pack`.
-
-    Example:
-        >>> from pgmo.packing.planner import plan
-        >>> profile = Profile.from_columns(size=[64], start=[0], end=[1], ticks=1)
-        >>> payload(profile, plan(profile)).isascii()
-        True
     """
     streams, stream = np.unique(profile.stream, return_inverse=True)
     flags = (

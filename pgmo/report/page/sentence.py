@@ -29,16 +29,6 @@ def sentence(profile: Profile, plan: Plan, told: Explanation) -> str:
 
     Returns:
         One sentence; "" for a profile without blocks.
-
-    Example:
-        >>> from pgmo.packing.planner import plan
-        >>> from pgmo.report.summary import explain
-        >>> tags = (Tag("GPT.layers.3.attention", "aten.mm", "backward"),)
-        >>> profile = Profile.from_columns(
-        ...     size=[20 * 2**20], start=[0], end=[1], ticks=1, tag=[0], tags=tags
-        ... )
-        >>> sentence(profile, plan(profile), explain(profile))
-        "As much as PyTorch reserves (20.0 MiB); the peak is in layer 3's attention, backward."
     """
     if not len(profile):
         return ""
@@ -57,14 +47,6 @@ def place_of(profile: Profile, tick: int) -> str:
     Args:
         profile: the profile.
         tick: in [0, ticks).
-
-    Example:
-        >>> tags = (Tag("", "aten.sqrt", "optimizer"),)
-        >>> profile = Profile.from_columns(
-        ...     size=[8], start=[0], end=[1], ticks=1, tag=[0], tags=tags
-        ... )
-        >>> place_of(profile, 0)
-        'in the optimizer step'
     """
     # Blocks from before a recording begin at tick 0, too: the request comes after them.
     requested = np.flatnonzero(profile.start == tick)

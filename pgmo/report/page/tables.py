@@ -1,4 +1,4 @@
-"""Tables that are there without a script: figures, and who holds the peak."""
+"""Tables of who holds the peak, and what would help; they need no script."""
 
 import html
 from collections.abc import Iterable
@@ -18,28 +18,23 @@ _TITLES: dict[By, str] = {
 
 
 def static_tables(told: Explanation) -> str:
-    """What an explanation says, as tables.
-
-    Example:
-        >>> from pgmo.profiler.profile import Profile
-        >>> from pgmo.report.summary import explain
-        >>> profile = Profile.from_columns(size=[64], start=[0], end=[1], ticks=1)
-        >>> static_tables(explain(profile, predict=False)).count("<table>")
-        1
-    """
+    """What an explanation says, as tables."""
     parts = []
-    for by, title in _TITLES.items():
-        holders = told.holders[by]
-        if any(not one.name.startswith("(") for one in holders):
-            when = "At the peak" if told.moment is None else "Allocated"
-            parts.append(_holders(f"{when}, by {title}", title, holders, told.peak.size))
     hints = "".join(
         f"<li><b>{html.escape(hint.title)}.</b> {html.escape(hint.text)}</li>"
         for hint in told.hints
     )
     if hints:
         parts.append(f"<section><h3>What would help</h3><ul>{hints}</ul></section>")
-    return "".join(parts)
+    for by, title in _TITLES.items():
+        holders = told.holders[by]
+        if any(not one.name.startswith("(") for one in holders):
+            when = "At the peak" if told.moment is None else "Allocated"
+            parts.append(_holders(f"{when}, by {title}", title, holders, told.peak.size))
+    if not parts:
+        return ""
+    summary = f"{'What would help, and who' if hints else 'Who'} holds memory, as tables"
+    return f'<details class="static"><summary>{summary}</summary>{"".join(parts)}</details>'
 
 
 def _holders(heading: str, title: str, holders: Iterable[Holder], whole: int) -> str:

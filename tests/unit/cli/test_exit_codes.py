@@ -86,14 +86,12 @@ WRONG = {
         {"--top": COUNTS, "--by": ("", "color"), "--memory": ("--leaks", *SIZES)},
     ),
     "compare": ([PROFILE], {"--top": COUNTS}),
-    "report": ([PROFILE, "-f"], {"--output": (PROFILE, "q.pgmoplan"), "--against": ("",)}),
+    "report": ([PROFILE, "-f"], {"--output": (PROFILE, "q.pgmoplan")}),
     "export": (
         [PROFILE, "-f"],
         {
             "--to": ("", "xml"),
             "--output": ("--to=csv", PROFILE, "q.pgmoplan"),
-            "--alignment": ("--to=minimalloc", *COUNTS, HUGE),
-            "--stream": ("--to=minimalloc", "", "-1", "x", str(2**64), "7"),
             "--device": ("--to=profile", "-2", "x", HUGE),
             "--iteration": ("--to=profile", "x", "y"),
         },
@@ -103,7 +101,6 @@ WRONG = {
         {
             "--max-memory": SIZES,
             "--tolerance": ("", "5", "lots", "1%"),  # without --against
-            "--junit": ("x.xml",),
             "--markdown": ("x.md",),
             "--against": ("",),
         },

@@ -146,7 +146,6 @@ def test_targets_that_cannot_be_files(folder):
     "command",
     [
         ["report"],
-        ["report", "--against", "net.pgmoprof"],
         ["export", "--to", "csv"],
         ["export", "--to", "profile"],
         ["plan"],

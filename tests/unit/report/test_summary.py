@@ -1,5 +1,3 @@
-import json
-
 import numpy as np
 import pytest
 
@@ -27,26 +25,14 @@ def test_every_part_agrees_with_the_profile(profile):
     plan = pgmo.plan(profile)
     told = explain(profile, plan)
     assert told.max_load == profile.max_load() == told.peak.size
-    assert sum(root.size for root in told.modules) == told.max_load
     assert told.holders["phase"] == told.peak.phases
     assert (told.plan.arena, told.plan.gap) == (plan.arena, plan.gap)
     assert [leak.growth for leak in told.leaks.found] == [4.0]
     assert told.residents.size == 4096 + 8192 + 4  # and the first loss, which is older
-    assert len(told.drift.steps) == 10
+    assert told.drift.compared == 10
     assert told.fragmentation is None  # this trace has no segments
-    assert sum(one.requests for one in told.times) == profile.trace.requests
     assert explain(profile).plan is None
     assert explain(profile, predict=False).reserved == {}
-
-
-def test_it_survives_json(profile):
-    told = explain(profile, pgmo.plan(profile))
-    fields = json.loads(json.dumps(told.as_dict(), allow_nan=False))
-    assert fields["peak"]["size"] == profile.max_load()
-    assert fields["leaks"]["found"][0]["tag"]["file"] == "train.py:12 in step"
-    assert fields["reserved"]["default"]["peak"] == told.reserved["default"].peak
-    assert "curve" not in fields["reserved"]["default"]
-    assert [hint["title"] for hint in fields["hints"]] == [hint.title for hint in told.hints]
 
 
 def test_words_have_the_figures(profile):
@@ -58,9 +44,6 @@ def test_words_have_the_figures(profile):
         "plan        needs",
         "leaks       4 B more in each iteration",
         "certain   4 B/iteration from train.py:12 in step, aten.nll_loss (forward)",
-        "idle        2.00 KiB from train.py:10 in step, Net, aten.mm (forward) exist for 75%",
-        "saved for the backward pass; when they are read is not known",
-        "time        on the thread that launches, from requests of",
         "drift       1 of 10 iterations differ",
         "hint        A number is kept as a tensor: 4 B",
     ):
@@ -70,7 +53,7 @@ def test_words_have_the_figures(profile):
 def test_an_empty_profile_is_explained_as_nothing():
     none = np.zeros(0, np.int64)
     told = explain(Profile.from_columns(size=none, start=none, end=none, ticks=0))
-    assert (told.max_load, told.idle, told.hints, told.modules) == (0, (), (), ())
+    assert (told.max_load, told.hints) == (0, ())
     assert told.lines()
 
 

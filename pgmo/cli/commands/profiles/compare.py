@@ -66,11 +66,18 @@ def _with_pytorch(arguments: argparse.Namespace, profile: "Profile | Plan") -> i
         )
     told = explain(profile, plan(profile, effort="fast"))
     if arguments.json:
-        parts = ("moment", "reserved", "fragmentation", "plan")
+        figures = ("arena", "max_load", "gap", "optimal", "solver")
+        made = None
+        if told.plan is not None:
+            made = {name: getattr(told.plan, name) for name in figures}
         print_json(
             {
                 "file": arguments.file,
-                **{key: plain(getattr(told, key)) for key in parts},
+                **{
+                    key: plain(getattr(told, key))
+                    for key in ("moment", "reserved", "fragmentation")
+                },
+                "plan": made,
                 "max_load": None if told.plan is None else told.plan.max_load,
             }
         )

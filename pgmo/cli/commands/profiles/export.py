@@ -5,7 +5,6 @@ csv         one line a block, with its origin, or of a plan with its offset
 json        the same with what is known about the whole
 perfetto    a timeline for https://ui.perfetto.dev, one tick as one microsecond
 memory-viz  a memory snapshot for https://pytorch.org/memory_viz, blocks where the plan puts them
-minimalloc  a packing problem, id,lower,upper,size, for solvers and for `pgmo plan`
 
 Sizes are in bytes, times in ticks, the requests of the iteration. FILE is a profile, a plan, or
 what another tool recorded: a memory snapshot of PyTorch's (torch.cuda.memory._dump_snapshot), the
@@ -20,8 +19,8 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
 
-from pgmo.cli.option_values import check_number
 from pgmo.errors import OptionError
+from pgmo.removed import FORMATS
 
 if TYPE_CHECKING:
     from pgmo.packing.plan import Plan
@@ -33,7 +32,6 @@ _SUFFIXES = {
     "json": ".json",
     "perfetto": ".perfetto.json",
     "memory-viz": ".memory-viz.pickle",
-    "minimalloc": ".minimalloc.csv",
 }
 
 
@@ -56,15 +54,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("-f", "--force", action="store_true", help="overwrite what is there")
     parser.add_argument("--json", action="store_true", help="print one object about the file")
-    parser.add_argument(
-        "--alignment",
-        metavar="BYTES",
-        type=int,
-        help="minimalloc: round sizes of a profile up to a multiple (default: as `pgmo plan`)",
-    )
-    parser.add_argument(
-        "--stream", metavar="N", type=int, help="minimalloc: only the blocks of this stream"
-    )
     parser.add_argument(
         "--device",
         metavar="N",
@@ -92,10 +81,9 @@ def _format(name: str) -> str:
     Raises:
         argparse.ArgumentTypeError: with what to use instead.
     """
-    if name == "speedscope":
-        raise argparse.ArgumentTypeError(
-            "the format speedscope was removed; `pgmo report` shows the peak by module and by stack"
-        )
+    hint = FORMATS.get(name)
+    if hint:
+        raise argparse.ArgumentTypeError(f"the format {name} was removed; {hint}")
     return name
 
 
@@ -113,12 +101,6 @@ def run(arguments: argparse.Namespace) -> int:
         raise OptionError(
             f"--device, --whole and --iteration are for --to profile, not for --to {to}"
         )
-    if to != "minimalloc" and (arguments.alignment is not None or arguments.stream is not None):
-        raise OptionError(f"--alignment and --stream are for --to minimalloc, not for --to {to}")
-    if arguments.stream is not None:
-        check_number("--stream", arguments.stream, 0, 2**64 - 1)
-    if arguments.alignment is not None:
-        check_number("--alignment", arguments.alignment, 1, 2**40)
     if arguments.json and arguments.output == "-":
         raise OptionError("the blocks and --json cannot both go to stdout; name a file with -o")
     path = Path(arguments.file)
@@ -158,13 +140,12 @@ def _target(arguments: argparse.Namespace) -> Path:
 
 
 def _write_profiles(arguments: argparse.Namespace) -> int:
+    from pgmo.cli.option_values import check_number
     from pgmo.cli.source import import_profiles
     from pgmo.cli.targets import check_suffix, check_targets
     from pgmo.cli.terminal.output import as_command, print_json, print_note, print_wrote
     from pgmo.report.findings.moment import find_moment
 
-    if arguments.alignment is not None or arguments.stream is not None:
-        raise OptionError("--alignment and --stream are for --to minimalloc, not for --to profile")
     if arguments.device is not None:
         check_number("--device", arguments.device, -1, 2**31 - 1)
     source, target = Path(arguments.file), _target(arguments)
@@ -205,18 +186,13 @@ def _write(source: "Profile | Plan", out: TextIO, arguments: argparse.Namespace)
     """Writes the format that was asked for; what is worth knowing about it comes back."""
     from pgmo.packing.plan import Plan
     from pgmo.report.exporters.document import write_document
-    from pgmo.report.exporters.minimalloc import write_minimalloc
     from pgmo.report.exporters.perfetto import write_perfetto
     from pgmo.report.exporters.spreadsheet import write_spreadsheet
 
     notes = []
     if isinstance(source, Plan) and source.inner:
         notes.append(f"only the main plan is written, not the {len(source.inner)} inside of it")
-    if arguments.format == "minimalloc":
-        notes += write_minimalloc(
-            source, out, alignment=arguments.alignment, stream=arguments.stream
-        )
-    elif arguments.format == "memory-viz":
+    if arguments.format == "memory-viz":
         pass  # no text; `_snapshot` makes it
     elif arguments.format == "perfetto":
         write_perfetto(source, out)
@@ -236,8 +212,6 @@ def _snapshot(source: "Profile | Plan") -> bytes:
 def _next(to: str, path: Path, target: Path) -> str:
     from pgmo.cli.terminal.output import as_command
 
-    if to == "minimalloc":
-        return as_command("pgmo plan", target)
     if to == "perfetto":
         return f"open {target} in https://ui.perfetto.dev (it stays on your machine)"
     if to == "memory-viz":

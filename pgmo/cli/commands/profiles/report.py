@@ -3,9 +3,6 @@
 The page needs no network and no server: open it in any browser, or send it to someone. Without
 --plan it shows the plan that lies next to the profile, where `pgmo plan` writes it; if there is
 none of this profile, a quick one is made for the picture.
-
-With --against BASE the page shows two profiles beside each other: live bytes over the iteration,
-who holds the peaks, and what has changed, by module and by operator.
 """
 
 import argparse
@@ -23,11 +20,6 @@ if TYPE_CHECKING:
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Adds the options of `pgmo report`."""
-    parser.add_argument(
-        "--against",
-        metavar="BASE",
-        help="another profile: one page with both, and what has changed since",
-    )
     parser.add_argument("profile", metavar="PROFILE", help="a profile, snapshot, log or table")
     parser.add_argument(
         "--plan", metavar="PLAN", help="its .pgmoplan file (default: the one next to it)"
@@ -45,28 +37,20 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Runs `pgmo report`."""
-    from pgmo.cli.targets import check_targets, refuse_our_suffix
+    from pgmo.cli.targets import check_targets, next_to, refuse_our_suffix
     from pgmo.cli.terminal.output import as_command, print_json, print_wrote
     from pgmo.files.replacement import replace_file
 
-    if arguments.against == "":
-        raise OptionError("--against is empty; name a profile")
-    if arguments.against and arguments.plan:
-        raise OptionError("--against shows no plans; leave --plan out")
-    target = _target(arguments)
+    target = Path(arguments.output or next_to(arguments.profile, ".html"))
     refuse_our_suffix(target, "a report", ".html")
     to_stdout = arguments.output == "-"
     if to_stdout and arguments.json:
         raise OptionError("the page and its --json cannot both go to stdout; name a file with -o")
-    sources = [path for path in (arguments.profile, arguments.against, arguments.plan) if path]
+    sources = [path for path in (arguments.profile, arguments.plan) if path]
     profile = read_profile(Path(arguments.profile))
-    base = read_profile(Path(arguments.against)) if arguments.against else None
     if not to_stdout:
         check_targets([target], force=arguments.force, sources=sources)
-    if base is None:
-        text, fields = _page(arguments, profile)
-    else:
-        text, fields = _page_of_two(arguments, profile, base)
+    text, fields = _page(arguments, profile)
     page = text.encode(errors="replace")  # a name of a file that is no UTF-8
     if to_stdout:
         sys.stdout.write(page.decode())
@@ -77,15 +61,6 @@ def run(arguments: argparse.Namespace) -> int:
     opener = "open" if sys.platform == "darwin" else "xdg-open"
     print_wrote([target], as_command(opener, target))
     return 0
-
-
-def _target(arguments: argparse.Namespace) -> Path:
-    from pgmo.cli.targets import next_to
-
-    usual = next_to(arguments.profile, ".html")
-    if arguments.against:
-        usual = usual.with_name(f"{usual.stem}-against-{Path(arguments.against).stem}.html")
-    return Path(arguments.output or usual)
 
 
 def _page(arguments: argparse.Namespace, profile: "Profile") -> tuple[str, dict[str, Any]]:
@@ -102,19 +77,6 @@ def _page(arguments: argparse.Namespace, profile: "Profile") -> tuple[str, dict[
         "arena": None if plan is None else plan.arena,
     }
     return render(profile, plan, title=title), fields
-
-
-def _page_of_two(
-    arguments: argparse.Namespace, profile: "Profile", base: "Profile"
-) -> tuple[str, dict[str, Any]]:
-    """The page of two profiles, and what `--json` says of their difference."""
-    from pgmo.report.findings.comparison import compare
-    from pgmo.report.page.beside import beside
-    from pgmo.report.summary import plain
-
-    names = (arguments.against, arguments.title or arguments.profile)
-    fields = plain(compare(base, profile)) if arguments.json else {}
-    return beside(base, profile, names), fields
 
 
 def _plan_beside(source: Path, profile: "Profile") -> "Plan | None":

@@ -34,13 +34,6 @@ class EventColumns:
     Args:
         stacks: numbers the events' stacks.
         odd: counts the values that are none.
-
-    Example:
-        >>> columns = EventColumns(Stacks(), OddValues())
-        >>> columns.add({"action": "alloc", "addr": 64, "size": 8})
-        >>> columns.add({"action": "alloc", "addr": "x", "size": 8})
-        >>> len(columns), columns.readable(np.arange(2)).tolist()
-        (2, [0])
     """
 
     def __init__(self, stacks: Stacks, odd: OddValues) -> None:

@@ -66,15 +66,6 @@ def load(data: bytes, hook: Callable[[dict[Any, Any]], Any] | None = None) -> An
     Raises:
         PickleError: when it is damaged or cut off, asks for more than plain data, or would take
             more time or memory than its size tells.
-
-    Example:
-        >>> import pickle
-        >>> load(pickle.dumps({"segments": [1, 2]}))
-        {'segments': [1, 2]}
-        >>> load(b"cos\nsystem\n(S'true'\ntR.")
-        Traceback (most recent call last):
-        ...
-        pgmo....PickleError: asks for the global 'os.system'; ...
     """
     if not data:
         raise PickleError("is empty; save it again")

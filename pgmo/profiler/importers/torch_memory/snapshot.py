@@ -57,15 +57,6 @@ def read_torch_snapshot(path: Path, device: int | None = None) -> list[Imported]
     Raises:
         FileError: when it is no snapshot, is damaged, asks for more than plain data, holds nothing,
             or has no such device.
-
-    Example:
-        >>> import pickle, tempfile
-        >>> event = {"action": "alloc", "addr": 512, "size": 8, "stream": 0, "frames": []}
-        >>> with tempfile.TemporaryDirectory() as folder:
-        ...     path = Path(folder) / "a.pickle"
-        ...     size = path.write_bytes(pickle.dumps({"segments": [], "device_traces": [[event]]}))
-        ...     read_torch_snapshot(path)[0].trace.requests
-        1
     """
     reader = _Reader(path)
     try:
@@ -277,17 +268,13 @@ class _Reader:
         """Return a block's address, size, requested size, whether it is alive, and its stack."""
         state = text(found["state"], "its state")
         size = integer(found.get("size", 0), "its size")
-        requested, frames = found.get("requested_size"), found.get("frames", ())
-        history = found.get("history")  # as PyTorch 2.0 wrote it, the last request first
-        if isinstance(history, list | tuple) and history and isinstance(history[0], dict):
-            requested = history[0].get("real_size") if requested is None else requested
-            frames = frames or history[0].get("frames", ())
+        requested = found.get("requested_size")
         return (
             integer(found.get("address", -1), "its address", -1),
             size,
             size if requested is None else integer(requested, "its requested size"),
             state.startswith("active"),
-            self.stacks.number(frames),
+            self.stacks.number(found.get("frames", ())),
         )
 
     def _segments(self, segments: list[dict[str, Any]]) -> tuple[Rows, Rows, Rows]:

@@ -21,17 +21,7 @@ _NO_TAG: Final = -2
 
 
 class Stacks:
-    """Stacks of calls, each kept once, however often it is in the file.
-
-    Example:
-        >>> stacks = Stacks()
-        >>> frame = stacks.frame({"name": "f", "filename": "/me/a.py", "line": 3})
-        >>> stacks.number([frame]), stacks.number((frame,)), stacks.number([])
-        (0, 0, -1)
-        >>> rows = Rows.make([(int(Event.ALLOC), 64, 8, 0, 0)])
-        >>> stacks.origins(rows).tolist(), stacks.tags(rows)[0].file
-        ([0], 'a.py:3 in f')
-    """
+    """Stacks of calls, each kept once, however often it is in the file."""
 
     def __init__(self, odd: OddValues | None = None) -> None:
         self._odd = odd or OddValues()

@@ -15,23 +15,3 @@ export function make(name, attributes = {}, ...children) {
 export function byId(id) {
   return document.getElementById(id);
 }
-
-// What a cell holds of a text: names of any length leave room for other rows.
-export function clipped(text) {
-  return String(text).length > 300 ? make("div", { class: "long", tabindex: 0 }, text) : text;
-}
-
-// A table of texts; columns: [{title, number}].
-export function makeTable(columns, rows, attributes = {}) {
-  const cell = (name, text, { number } = {}) => make(name, { class: number ? "number" : "" }, clipped(text));
-  return make(
-    "table",
-    attributes,
-    make("thead", {}, make("tr", {}, ...columns.map((column) => cell("th", column.title, column)))),
-    make(
-      "tbody",
-      {},
-      ...rows.map((row) => make("tr", {}, ...row.map((text, i) => cell("td", text, columns[i])))),
-    ),
-  );
-}

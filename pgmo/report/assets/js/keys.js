@@ -26,11 +26,8 @@ export function addKeys(view, actions) {
     v: actions.places,
     w: actions.turns,
     m: actions.persistent,
-    s: actions.statistics,
-    b: actions.table,
     "?": actions.help,
     h: actions.help,
-    t: actions.theme,
     Enter: actions.go,
     Escape: actions.letGo,
   };

@@ -16,7 +16,7 @@ export class Model {
     this.turn = Math.max(1, header.ticks); // what an iteration takes of the picture
     this.circular = header.circular;
     // Without a history all blocks were allocated at the one moment that is known.
-    this.moment = Boolean(header.told?.moment);
+    this.moment = header.moment;
     this.arena = header.arena;
     this.blocks = columns.size.length;
     const residents = columns["resident:size"] || [];

@@ -5,13 +5,10 @@ import { Curve } from "./curve.js";
 import { byId, make } from "./dom.js";
 import { groupBlocks, moduleDepths, palette } from "./groups.js";
 import { readHash, writeHash } from "./hash.js";
-import { Overview } from "./overview.js";
 import { showLegend, showLive, showSelected, showTip } from "./panel.js";
 import { compileQuery } from "./search.js";
 import { layOut, rectanglesOfBlock } from "./space.js";
-import { fillStatistics } from "./statistics.js";
-import { fillTable } from "./table.js";
-import { isDark, themeColours, toggleTheme } from "./theme.js";
+import { isDark, themeColours } from "./theme.js";
 import { View } from "./view.js";
 import { wire } from "./wiring.js";
 import { counted, formatBytes, formatCount } from "./units.js";
@@ -35,7 +32,6 @@ export class Page {
     };
     this.view = new View(() => this.moved());
     this.chart = new Chart(model, this.view, { base: byId("blocks"), over: byId("marks") });
-    this.overview = new Overview(model, this.view, byId("overview"));
     this.curve = new Curve(model, byId("curve"), byId("curve-keys"), {
       range: (x0, x1) =>
         this.view.goTo(x0 === null ? this.view.all() : { ...this.view.at, x0, x1 }),
@@ -71,7 +67,6 @@ export class Page {
     byId("turns-field").hidden = !model.circular;
     byId("persistent-field").hidden = model.moment || !model.flags.some((flags) => flags & 6);
     byId("curve").parentElement.hidden = model.moment;
-    byId("overview").hidden = model.moment;
     byId("peak").hidden = model.moment;
     byId("mode").hidden = model.moment;
     const known = (field) => model.header.tags.some((tag) => model.header.strings[tag[field]]);
@@ -204,7 +199,6 @@ export class Page {
     requestAnimationFrame(() => {
       this.following = false;
       this.curve.setRange(this.view.at.x0, this.view.at.x1);
-      this.overview.draw(this.theme);
     });
   }
 
@@ -216,7 +210,6 @@ export class Page {
   resize() {
     this.chart.resize();
     this.curve.resize();
-    this.overview.draw(this.theme);
   }
 
   cursor(tick) {
@@ -338,22 +331,5 @@ export class Page {
       .filter(({ disabled }) => !disabled)
       .map(({ value }) => value);
     this.setBy(open[(open.indexOf(this.state.by) + 1) % open.length]);
-  }
-
-  show(name) {
-    if (name === "statistics") fillStatistics(this.model, this.tick, this.depth);
-    if (name === "table") {
-      fillTable(this.model, this.found, (block) => {
-        byId("table").close();
-        this.pin(block);
-        this.go(block);
-      });
-    }
-    byId(name).showModal();
-  }
-
-  switchTheme() {
-    toggleTheme();
-    this.look();
   }
 }

@@ -7,7 +7,7 @@
 // A block that outlives its successor's birth has two places and takes them in turn: those of even
 // turns lie at `offset`, those of odd turns at `alternate`.
 
-import { PERSISTENT, RESIDENT, SHARED } from "./model.js";
+import { PERSISTENT, SHARED } from "./model.js";
 
 class Rectangles {
   constructor(capacity) {
@@ -88,8 +88,4 @@ export function rectanglesOfBlock(space, block) {
   const found = [];
   for (let i = 0; i < space.count; i += 1) if (space.block[i] === block) found.push(i);
   return found;
-}
-
-export function isResident(model, block) {
-  return Boolean(model.flags[block] & RESIDENT);
 }

@@ -1,31 +1,13 @@
-// Light and dark: what the system wants until the reader chooses; the choice is remembered.
+// Light and dark, as the system wants it.
 
-const KEY = "pgmo-report-theme";
+const PREFERS_DARK = matchMedia("(prefers-color-scheme: dark)");
 
 export function isDark() {
-  const chosen = document.documentElement.dataset.theme;
-  return chosen ? chosen === "dark" : matchMedia("(prefers-color-scheme: dark)").matches;
+  return PREFERS_DARK.matches;
 }
 
-// changed: is called when the colours are others than before.
-export function initTheme(changed) {
-  try {
-    const kept = localStorage.getItem(KEY);
-    if (kept === "dark" || kept === "light") document.documentElement.dataset.theme = kept;
-  } catch {
-    // Pages opened from a file may not store anything.
-  }
-  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", changed);
-}
-
-export function toggleTheme() {
-  const next = isDark() ? "light" : "dark";
-  document.documentElement.dataset.theme = next;
-  try {
-    localStorage.setItem(KEY, next);
-  } catch {
-    // As above: the choice holds for this visit.
-  }
+export function onThemeChange(changed) {
+  PREFERS_DARK.addEventListener("change", changed);
 }
 
 // The colours that canvases need, from the style sheet.

@@ -4,8 +4,7 @@ import { byId } from "./dom.js";
 import { addGestures } from "./gestures.js";
 import { readHash } from "./hash.js";
 import { addKeys } from "./keys.js";
-import { initPrint } from "./print.js";
-import { initTheme } from "./theme.js";
+import { onThemeChange } from "./theme.js";
 
 export function wire(page) {
   const { view, state, model } = page;
@@ -35,14 +34,9 @@ export function wire(page) {
   byId("reset").addEventListener("click", () => view.goTo(view.all()));
   byId("peak").addEventListener("click", () => page.peak());
   byId("unpin").addEventListener("click", () => page.pin(-1));
-  byId("theme").addEventListener("click", () => page.switchTheme());
-  for (const name of ["statistics", "table", "help"]) {
-    byId(`open-${name}`).addEventListener("click", () => page.show(name));
-    byId(name).addEventListener(
-      "click",
-      (event) => event.target === byId(name) && byId(name).close(),
-    ); // the backdrop
-  }
+  const help = byId("help");
+  byId("open-help").addEventListener("click", () => help.showModal());
+  help.addEventListener("click", (event) => event.target === help && help.close()); // the backdrop
   addGestures(page.chart, view, {
     hover: (...given) => page.hover(...given),
     leave: () => page.leave(),
@@ -61,18 +55,10 @@ export function wire(page) {
     places: () => page.setMode(state.mode === "planned" ? "placed" : "planned"),
     turns: () => page.setTurns(3 - state.turns),
     persistent: () => page.setPersistent(!state.persistent),
-    statistics: () => page.show("statistics"),
-    table: () => page.show("table"),
-    help: () => page.show("help"),
-    theme: () => page.switchTheme(),
+    help: () => help.showModal(),
     go: () => state.pin >= 0 && page.go(state.pin),
     letGo: () => page.pin(-1),
   });
-  initTheme(() => page.look());
-  initPrint(document.querySelector(".charts"), () => {
-    page.look();
-    page.curve.setRange(page.view.at.x0, page.view.at.x1);
-    page.chart.draw();
-  });
+  onThemeChange(() => page.look());
   addEventListener("hashchange", () => page.take(readHash()));
 }

@@ -24,6 +24,5 @@ def test_where_it_is_unsupported_it_says_what_works():
     assert str(caught.value) == (
         "cuda:1 cannot use unified memory beyond its 8.00 GiB: its attribute "
         "concurrentManagedAccess is 0 (so it is under Windows and WSL, and on cards before "
-        "Pascal). What works there: a profile at smaller batches and pgmo.extrapolate, "
-        "recomputation, or gradient accumulation"
+        "Pascal). What works there: recomputation, or gradient accumulation"
     )

@@ -5,8 +5,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from pgmo.profiler.caching.allocator import CachingAllocator, OutOfMemoryError
-from pgmo.profiler.caching.pools import Block
+from pgmo.profiler.caching.native import native_allocator
 from pgmo.profiler.caching.settings import AllocatorSettings
 
 MIB = 1 << 20
@@ -29,6 +28,28 @@ class Program:
         more = "" if self.fraction is None else f"per_process_memory_fraction:{self.fraction}"
         return AllocatorSettings.from_text(",".join(filter(None, [self.conf, more])))
 
+
+PROGRAMS = (
+    Program("", 1),
+    Program("", 2, card=1024),
+    Program("", 3, other_streams=True),
+    Program("", 4, card=1024, fraction=0.5, other_streams=True),
+    Program("expandable_segments:True", 5),
+    Program("expandable_segments:True", 6, card=1024),
+    Program("expandable_segments:True", 7, other_streams=True),
+    Program("expandable_segments:True", 8, card=1024, fraction=0.5, other_streams=True),
+    Program("roundup_power2_divisions:4", 9),
+    Program("roundup_power2_divisions:[2:2,8:4,64:1,>:8]", 10, other_streams=True),
+    Program("max_split_size_mb:32", 11),
+    Program("max_split_size_mb:64,max_non_split_rounding_mb:40", 12, card=1024),
+    Program("max_split_size_mb:32,roundup_power2_divisions:2", 13, card=1024, fraction=0.6),
+    Program("garbage_collection_threshold:0.6", 14, card=2048, fraction=0.6),
+    Program("garbage_collection_threshold:0.3,max_split_size_mb:100", 15, card=1024, fraction=0.9),
+    Program("garbage_collection_threshold:0.5,expandable_segments:True", 16, 400, 1024, 0.9),
+    Program("large_segment_size_mb:64", 17),
+    Program("large_segment_size_mb:40,expandable_segments:True", 18, card=1024),
+)
+"""One of each setting; other seeds follow from theirs."""
 
 Step = tuple[Any, ...]
 
@@ -84,12 +105,12 @@ def _size(draw: random.Random) -> int:
 
 @dataclass(frozen=True)
 class State:
-    """After a step: bytes, and each segment's stream and blocks as (bytes, in use)."""
+    """After a step: bytes, and each free block's size, stream, and whether its pool is small."""
 
     reserved: int
     active: int
     failed: bool
-    segments: list[tuple[int, list[tuple[int, bool]]]]
+    free: list[tuple[int, int, bool]]
 
 
 class Hold:
@@ -97,34 +118,6 @@ class Hold:
 
     def __init__(self) -> None:
         self.over = False
-
-
-class WaitingAllocator(CachingAllocator):
-    """The model, telling for which streams the genuine one waits: these are no longer held."""
-
-    holds: dict[int, Hold]
-    events: list[tuple[Block, list[Hold]]]
-
-    def release(self, block: Block) -> None:
-        """`cudaFree` waits for the whole device."""
-        super().release(block)
-        for hold in self.holds.values():
-            hold.over = True
-
-    def unmap(self, block: Block) -> None:
-        """Unmapping waits for the stream of the segment."""
-        before = self.reserved
-        super().unmap(block)
-        if self.reserved < before and block.pool.stream in self.holds:
-            self.holds[block.pool.stream].over = True
-
-    def empty_cache(self) -> None:
-        """Waits for all that is pending first."""
-        for block, holds in self.events:
-            if self.is_pending(block):
-                for hold in holds:
-                    hold.over = True
-        super().empty_cache()
 
 
 class ModelRun:
@@ -136,28 +129,26 @@ class ModelRun:
     """
 
     def __init__(self, program: Program, capacity: int) -> None:
-        self.allocator = WaitingAllocator(program.settings, capacity, card=program.card * MIB)
-        self.holds = self.allocator.holds = {}
-        self.events: list[tuple[Block, list[Hold]]] = []
-        self.allocator.events = self.events
-        self.blocks: dict[int, Block] = {}
+        self.allocator = native_allocator(program.settings, capacity, card=program.card * MIB)
+        self.holds: dict[int, Hold] = {}
+        self.blocks: dict[int, tuple[int, int]] = {}  # number in the model, and stream
         self.uses: dict[int, set[int]] = {}
+        self.pending: list[tuple[int, list[Hold]]] = []
 
     def step(self, step: Step) -> State:
         """Takes one step."""
         failed = False
         match step:
             case ("alloc", number, size, stream):
-                self._see_events()
-                try:
-                    self.blocks[number] = self.allocator.malloc(size, stream)
-                    self.uses[number] = set()
-                except OutOfMemoryError:
-                    failed = True
+                self._settle()
+                block, _ = self.allocator.allocate(size, stream)
+                failed = block < 0
+                if not failed:
+                    self.blocks[number], self.uses[number] = (block, stream), set()
             case ("free", number) if number in self.blocks:
-                self._free(self.blocks.pop(number), self.uses.pop(number))
+                self._free(self.blocks.pop(number)[0], self.uses.pop(number))
             case ("share", number, stream) if number in self.blocks:
-                if stream != self.blocks[number].pool.stream:
+                if stream != self.blocks[number][1]:
                     self.uses[number].add(stream)
             case ("hold", stream):
                 if stream not in self.holds or self.holds[stream].over:
@@ -166,31 +157,27 @@ class ModelRun:
                 self.holds[stream].over = True
             case ("empty",):
                 self.allocator.empty_cache()
-        return State(self.allocator.reserved, self.allocator.active, failed, self._segments())
+        blocks = self.allocator.free_blocks()
+        free = sorted((size, stream, small) for size, _, stream, small in blocks)
+        return State(self.allocator.reserved, self.allocator.active, failed, free)
 
-    def _free(self, block: Block, uses: set[int]) -> None:
+    def waited_for(self, streams: list[int]) -> None:
+        """The genuine allocator has waited for these streams, or nothing is pending on them."""
+        for stream in streams:
+            if stream in self.holds:
+                self.holds[stream].over = True
+
+    def _free(self, block: int, uses: set[int]) -> None:
         if not uses:
             self.allocator.free(block)
             return
-        self.allocator.defer(block)
         holds = [self.holds[stream] for stream in uses if stream in self.holds]
-        self.events.append((block, [hold for hold in holds if not hold.over]))
+        self.pending.append(
+            (self.allocator.postpone(block), [one for one in holds if not one.over])
+        )
 
-    def _see_events(self) -> None:
-        for block, holds in self.events:
-            if self.allocator.is_pending(block) and all(hold.over for hold in holds):
-                self.allocator.free(block)
-        self.events[:] = [one for one in self.events if self.allocator.is_pending(one[0])]
-
-    def _segments(self) -> list[tuple[int, list[tuple[int, bool]]]]:
-        """Segments by address; a stretch that is mapped without a gap is one."""
-        deferred = [block for block, _ in self.events if self.allocator.is_pending(block)]
-        free = [block for pool in self.allocator.pools() for block in pool.blocks()]
-        known = sorted([*self.blocks.values(), *deferred, *free], key=lambda b: b.address)
-        found: list[tuple[int, list[tuple[int, bool]]]] = []
-        for block in known:
-            before = block.preceding
-            if before is None or not before.mapped:
-                found.append((block.pool.stream, []))
-            found[-1][1].append((block.size, block.busy))
-        return found
+    def _settle(self) -> None:
+        done = [one for one in self.pending if all(hold.over for hold in one[1])]
+        self.pending = [one for one in self.pending if one not in done]
+        for number, _ in done:
+            self.allocator.settle(number)

@@ -7,7 +7,7 @@ from pgmo.errors import OptionError
 from pgmo.profiler.profile import NEVER, Profile
 from pgmo.profiler.tag import Tag
 from pgmo.report.blocks.origins import names_of
-from pgmo.report.findings.attribution import alive, find_peak, module_tree
+from pgmo.report.findings.attribution import alive, find_peak
 
 TAGS = (Tag("Net.a", "aten.mm", "forward"), Tag("Net.b", "aten.mm", "backward"))
 
@@ -77,41 +77,6 @@ def test_a_list_that_is_cut_still_adds_up(profile, top):
         assert len(holders) <= top + 1
         assert sum(holder.size for holder in holders) == peak.size
         assert sum(holder.blocks for holder in holders) == peak.blocks
-
-
-@given(profiles())
-def test_the_tree_of_modules_adds_up_at_each_node(profile):
-    def check(node):
-        assert node.size == node.own + sum(child.size for child in node.children)
-        for child in node.children:
-            assert child.name.startswith(f"{node.name}.")
-            check(child)
-
-    peak = find_peak(profile)
-    roots = module_tree(profile, alive(profile, peak.tick))
-    assert sum(root.size for root in roots) == peak.size
-    assert sum(root.blocks for root in roots) == peak.blocks
-    for root in roots:
-        check(root)
-
-
-def test_a_module_contains_those_below_it_and_no_namesake():
-    tags = tuple(
-        Tag(name, "", "") for name in ("GPT.blocks.3", "GPT.blocks.3.mlp", "GPT.blocks.30")
-    )
-    profile = Profile.from_columns(
-        size=[1, 2, 4, 8], start=[0, 1, 2, 3], end=[4] * 4, ticks=4, tag=[0, 1, 2, -1], tags=tags
-    )
-    untagged, root = module_tree(profile, alive(profile, 3))
-    assert (untagged.name, untagged.size, root.name, root.size, root.own) == (
-        *("(untagged)", 8),
-        *("GPT", 7, 0),
-    )
-    (blocks,) = root.children
-    assert [(node.name, node.size, node.own) for node in blocks.children] == [
-        ("GPT.blocks.30", 4, 4),
-        ("GPT.blocks.3", 3, 1),
-    ]
 
 
 def test_an_unknown_way_of_grouping_is_refused():

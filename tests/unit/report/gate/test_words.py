@@ -1,10 +1,8 @@
 from dataclasses import replace
-from xml.etree import ElementTree
 
 from pgmo.profiler.tag import Tag
 from pgmo.report.gate.gate import Gate
 from pgmo.report.gate.growth import find_growth
-from pgmo.report.gate.junit import junit_xml
 from pgmo.report.gate.tolerance import Tolerance
 from pgmo.report.gate.words import markdown_lines, text_lines, verdict
 from tests.unit.report.gate.states import state
@@ -54,18 +52,3 @@ def test_names_cannot_break_out_of_the_table():
     assert all(row.count("|") == 6 for row in rows)
     assert "`a│b'c <script>`" in text
     assert "\\<script\\>" in text.splitlines()[2]
-
-
-def test_junit_is_what_its_readers_expect():
-    found = gate(growth(), growth("large", second=4000, persistent=8), new=("x",), gone=("y",))
-    root = ElementTree.fromstring(junit_xml(found))
-    assert [suite.get("name") for suite in root] == ["net", "large", "x", "y"]
-    assert (root.get("tests"), root.get("failures")) == ("10", "5")
-    failure = root.find("./testsuite[@name='large']/testcase[@name='max load']/failure")
-    assert failure.get("message").startswith("max load is 4.88 KiB; it was 3.91 KiB")
-    assert "operator aten.relu" in failure.text
-
-
-def test_junit_survives_any_name():
-    text = junit_xml(gate(growth("a\x00<b>&\x1b")))
-    assert ElementTree.fromstring(text)[0].get("name") == "a\ufffd<b>&\ufffd"

@@ -75,7 +75,7 @@ def test_labels_of_addresses_differ_however_far_in(browser, tmp_path):
             };
         }"""
     )
-    opened.press("t")  # draws it again
+    opened.press("c")  # draws it again
     labels = opened.page.evaluate("[...window.labels]")
     assert labels[0] == "8.000 GiB"
     assert all(label.startswith("+") for label in labels[1:])

@@ -1,4 +1,4 @@
-"""Search, colours, views, dialogs and the table of the report, in a headless Chromium."""
+"""Search, colours and views of the report, in a headless Chromium."""
 
 import pytest
 
@@ -125,47 +125,11 @@ def test_persistent_blocks_are_shown_if_wanted(report):
     assert report.number("seen") == 10
 
 
-def test_dialogs_open_and_close_by_key(report):
-    for key, name, text in (
-        ("s", "statistics", "Who holds memory at the peak, by phase"),
-        ("b", "table", "8 blocks"),
-        ("?", "help", "Left to right"),
-    ):
-        report.page.keyboard.press(key)
-        assert text in report.text(f"#{name}")
-        report.page.keyboard.press("Escape")
-        assert report.page.locator(f"#{name}").is_hidden()
-
-
-def test_holders_of_the_peak_add_up_to_it(report):
-    report.page.keyboard.press("s")
-    table = report.page.locator("#statistics section", has_text="by phase").locator("tbody tr")
-    shares = [row.locator("td").nth(1).inner_text() for row in table.all()]
-    assert sum(float(share.rstrip(" %")) for share in shares) == pytest.approx(100, abs=0.2)
-
-
-def test_the_table_sorts_and_leads_to_blocks(report):
-    report.page.keyboard.press("b")
-    first = report.page.locator("#table tbody tr").first
-    assert "8.00 KiB" in first.inner_text()
-    report.page.click("#table th button:has-text('size')")
-    assert "512 B" in first.inner_text()
-    first.locator("button").click()
-    report.settle()
-    assert report.page.locator("#table").is_hidden()
-    assert report.view()["pin"] == "6"
-
-
-def test_the_table_comes_as_csv(report, tmp_path):
-    report.page.keyboard.press("b")
-    with report.page.expect_download() as download:
-        report.page.click("#download")
-    target = tmp_path / "blocks.csv"
-    download.value.save_as(target)
-    lines = target.read_text(encoding="utf-8").splitlines()
-    assert lines[0].startswith("id,lower,upper,size,offset")
-    assert len(lines) == 9
-    assert "0,0,5,8192," in "\n".join(lines)
+def test_help_opens_and_closes_by_key(report):
+    report.page.keyboard.press("?")
+    assert "Left to right" in report.text("#help")
+    report.page.keyboard.press("Escape")
+    assert report.page.locator("#help").is_hidden()
 
 
 def test_names_are_shown_as_text_whatever_is_in_them(report):

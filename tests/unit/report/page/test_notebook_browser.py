@@ -41,18 +41,3 @@ def test_the_report_works_inside_of_its_sandbox(page: "Page", tmp_path: Path) ->
     assert not problems
     reach = "() => { try { return !!parent.document.body } catch { return false } }"
     assert page.frames[-1].evaluate(reach) is False
-
-
-def test_pictures_and_tables_fit_and_can_be_read_in_the_dark(page: "Page", tmp_path: Path) -> None:
-    profile = small_profile()
-    for shown in (profile, pgmo.plan(profile)):
-        assert not show(page, tmp_path, shown._repr_html_())
-        box = page.locator("svg").bounding_box()
-        assert box is not None
-        assert box["width"] > 300
-        assert box["x"] + box["width"] <= 1000
-        colour = "(node) => getComputedStyle(node).fill"
-        assert page.locator("svg text").first.evaluate(colour) == "rgb(238, 238, 238)"
-        assert page.locator("td").first.evaluate("(node) => getComputedStyle(node).color") == (
-            "rgb(238, 238, 238)"
-        )

@@ -14,25 +14,17 @@ def times(factor):
     return [size * factor for size in LAYERS]
 
 
-@pytest.fixture
-def recorded(adapter):
-    """Sessions at batches 1, 2 and 4, in which nothing was served."""
-    sessions = []
-    for batch in (1, 2, 4):
-        own = SimulatedAdapter()
-        with open_session(own, record_only=True) as session:
-            run(Loop(own, times(batch)), session, 6)
-        sessions.append(session)
-    return sessions
+def recorded(batch):
+    """A session at a batch, in which nothing was served."""
+    own = SimulatedAdapter()
+    with open_session(own, record_only=True) as session:
+        run(Loop(own, times(batch)), session, 6)
+    return session
 
 
-def at(profiles, batch):
-    return pgmo.extrapolate(profiles, batch=[1, 2, 4]).at(batch=batch)
-
-
-def test_a_batch_that_was_never_recorded_is_served_from_the_first_request_on(adapter, recorded):
-    profile = at([one.profile for one in recorded], 32)
-    opening = at([one.opening for one in recorded], 32)
+def test_a_plan_of_another_process_is_served_from_the_first_request_on(adapter):
+    before = recorded(32)
+    profile, opening = before.profile, before.opening
     with open_session(adapter, plan=pgmo.plan(profile, opening=opening)) as session:
         run(Loop(adapter, times(32)), session, 4)
     assert [one.phase for one in session.history] == [Phase.REPLAY] * 4
@@ -43,16 +35,16 @@ def test_a_batch_that_was_never_recorded_is_served_from_the_first_request_on(ada
     assert session.plan.arena == pgmo.plan(profile).arena
 
 
-def test_without_the_opening_one_iteration_is_looked_at_before(adapter, recorded):
-    profile = at([one.profile for one in recorded], 8)
+def test_without_the_opening_one_iteration_is_looked_at_before(adapter):
+    profile = recorded(8).profile
     with open_session(adapter, plan=pgmo.plan(profile)) as session:
         run(Loop(adapter, times(8)), session, 5)
     assert session.history[0].phase is Phase.RECORD
     assert session.history[-1].hit_rate == 1
 
 
-def test_a_plan_that_is_wrong_does_no_harm(adapter, recorded):
-    profile = at([one.profile for one in recorded], 8)
+def test_a_plan_that_is_wrong_does_no_harm(adapter):
+    profile = recorded(8).profile
     with open_session(adapter, plan=pgmo.plan(profile)) as session:
         loop = Loop(adapter, [1000 * (number + 1) for number in range(9)])
         with pytest.warns(UserWarning, match="does not match this program"):

@@ -1,15 +1,11 @@
 import json
 import os
 import shutil
-from xml.etree import ElementTree
 
 import pytest
 
 from pgmo.cli.main import main
 from pgmo.packing.planner import plan
-from pgmo.report.gate.gate import Gate
-from pgmo.report.gate.junit import junit_xml
-from pgmo.report.gate.tolerance import Tolerance
 from tests.unit.report.gate.states import state
 
 
@@ -44,8 +40,7 @@ def test_json_is_one_value(files, capsys):
 
 
 def test_files_for_others(files, capsys, tmp_path):
-    assert against("more", "--junit", "memory.xml", "--markdown", "memory.md") == 3
-    assert ElementTree.parse("memory.xml").getroot().get("failures") == "2"
+    assert against("more", "--markdown", "memory.md") == 3
     assert (tmp_path / "memory.md").read_text().startswith("### Memory\n")
     assert "Wrote memory.md" in capsys.readouterr().err
     assert against("more", "--markdown", "memory.md") == 1
@@ -74,24 +69,14 @@ def test_options_that_do_not_go_together(command, files, capsys):
 def test_odd_names_are_in_files_for_others(files, tmp_path):
     name = os.fsdecode(b"caf\xe9")
     shutil.copy("more.pgmoprof", f"{name}.pgmoprof")
-    assert against(name, "--junit", "memory.xml", "--markdown", "memory.md") == 3
-    (suite,) = ElementTree.parse("memory.xml").getroot()
-    assert suite.get("name") == "caf\N{REPLACEMENT CHARACTER}"
+    assert against(name, "--markdown", "memory.md") == 3
     assert "`caf?`" in (tmp_path / "memory.md").read_text()
-
-
-@pytest.mark.parametrize("odd", ["\0", "\x1b", "\ud800", "\ufffe", "\uffff"])
-def test_junit_holds_no_character_that_xml_has_not(odd):
-    gone = Gate((), (), (f"a{odd}<b>\n\U0001f600",), Tolerance())
-    (suite,) = ElementTree.fromstring(junit_xml(gone).encode())
-    assert suite[0].get("classname") == "a\N{REPLACEMENT CHARACTER}<b>\n\U0001f600"
 
 
 @pytest.mark.parametrize(
     "words",
     [
         ["more.pgmoprof", "--against", ""],
-        ["same.pgmoprof", "--against", "base.pgmoprof", "--junit", ""],
         ["same.pgmoprof", "--against", "base.pgmoprof", "--markdown", ""],
         ["a.pgmoplan", ""],
     ],

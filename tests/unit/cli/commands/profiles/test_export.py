@@ -10,7 +10,6 @@ FORMATS = {
     "csv": "net.csv",
     "json": "net.json",
     "perfetto": "net.perfetto.json",
-    "minimalloc": "net.minimalloc.csv",
 }
 
 
@@ -50,16 +49,6 @@ def test_stdout_gets_what_a_file_would(to, source, tmp_path, capsys):
     assert "Wrote" not in captured.err
 
 
-def test_a_problem_for_other_solvers_needs_the_arena_of_the_plan(source, tmp_path, capsys):
-    problem = tmp_path / "net.minimalloc.csv"
-    assert main(["export", str(source), "--to", "minimalloc"]) == 0
-    capsys.readouterr()
-    assert main(["plan", str(problem), "--json"]) == 0
-    arena = json.loads(capsys.readouterr().out)["arena"]
-    assert main(["plan", str(source), "--json"]) == 0
-    assert arena == json.loads(capsys.readouterr().out)["arena"]
-
-
 def test_nothing_is_overwritten_unasked(source, capsys):
     source.with_suffix(".csv").write_text("mine")
     assert main(["export", str(source), "--to", "csv"]) == 1
@@ -79,19 +68,6 @@ def test_plans_inside_of_a_plan_are_mentioned(source, tmp_path, capsys):
     assert capsys.readouterr().err == (
         "Note: only the main plan is written, not the 1 inside of it\n"
     )
-
-
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        (["--to", "csv", "--stream", "1"], "are for --to minimalloc, not for --to csv"),
-        (["--to", "minimalloc", "--stream", "-1"], "--stream must be from 0 to"),
-        (["--to", "minimalloc", "--alignment", "0"], "--alignment must be from 1 to"),
-    ],
-)
-def test_options_that_do_not_fit_are_explained(options, message, source, capsys):
-    assert main(["export", str(source), *options]) == 2
-    assert message in capsys.readouterr().err
 
 
 def test_a_format_that_was_removed_names_what_to_use(source, capsys):

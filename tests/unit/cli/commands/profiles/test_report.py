@@ -62,20 +62,20 @@ def test_a_profile_is_never_replaced_by_its_page(source, capsys):
     assert source.read_bytes() == before
 
 
-def solver_of(page) -> str:
+def alignment_of(page) -> int:
     header, _ = unpack(re.search(r'id="data">([^<]*)<', page.read_text(encoding="utf-8"))[1])
-    return header["solver"]
+    return header["alignment"]
 
 
 def test_the_plan_next_to_the_profile_is_shown_unless_another_is_given(source, tmp_path, capsys):
     page, other = source.with_suffix(".html"), tmp_path / "other.pgmoplan"
-    plan(profile(64), solver="best-fit-size").save(source.with_suffix(".pgmoplan"))
-    plan(profile(64), solver="best-fit").save(other)
+    plan(profile(64), alignment=256).save(source.with_suffix(".pgmoplan"))
+    plan(profile(64), alignment=1024).save(other)
     assert main(["report", str(source)]) == 0
-    assert solver_of(page) == "best-fit-size"
+    assert alignment_of(page) == 256
     assert capsys.readouterr().err == f"Wrote {page}\nNext: xdg-open {page}\n"
     assert main(["report", str(source), "--plan", str(other), "-f"]) == 0
-    assert solver_of(page) == "best-fit"
+    assert alignment_of(page) == 1024
 
 
 def test_a_plan_next_to_it_that_is_of_another_profile_or_broken_is_not_shown(source, capsys):

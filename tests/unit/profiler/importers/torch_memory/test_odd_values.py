@@ -157,31 +157,3 @@ def test_any_values_in_any_frames_change_no_byte(tmp_path, seed):
     assert own.trace.size.tolist() == whole.trace.size.tolist()
     assert peak(own.trace) == peak(whole.trace)
     assert all(len(line) < 200 for tag in own.trace.tags for line in tag.stack)
-
-
-def test_old_blocks_have_their_stack_in_a_history(tmp_path):
-    frames = [{"name": "load", "filename": "/home/someone/old.py", "line": 7}]
-    saved = good()
-    saved["device_traces"] = []
-    for segment in saved["segments"]:
-        for block in segment["blocks"]:
-            block.pop("frames")
-            if block["state"] != "inactive":
-                size = block["requested_size"]
-                block["history"] = [{"addr": block["address"], "real_size": size, "frames": frames}]
-    for has_size in (True, False):
-        if not has_size:
-            for segment in saved["segments"]:
-                for block in segment["blocks"]:
-                    del block["requested_size"]
-        trace = read_one(tmp_path, saved).trace
-        assert {tag.file for tag in trace.tags} == {"old.py:7 in load"}
-
-
-@pytest.mark.parametrize("history", ["x", 5, [5], [{}], [{"frames": 3}], DEEP])
-def test_a_history_that_is_none_is_passed_over(tmp_path, history):
-    saved = good()
-    for segment in saved["segments"]:
-        for block in segment["blocks"]:
-            block["history"] = history
-    assert peak(read_one(tmp_path, saved).trace) == peak(read_one(tmp_path, good()).trace)

@@ -1,16 +1,12 @@
 """A trace replayed under a model of PyTorch's allocator."""
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 
-from pgmo.profiler.caching.allocator import CachingAllocator, OutOfMemoryError
+from pgmo import _core
 from pgmo.profiler.caching.curves import Curves, Reserved
+from pgmo.profiler.caching.native import native_allocator
 from pgmo.profiler.caching.settings import AllocatorSettings
 from pgmo.profiler.trace import Event, Trace
-
-if TYPE_CHECKING:
-    from pgmo.profiler.caching.pools import Block
 
 _TAKEN = (Event.SEGMENT_ALLOC, Event.SEGMENT_MAP)
 _GIVEN_BACK = (Event.SEGMENT_FREE, Event.SEGMENT_UNMAP)
@@ -50,17 +46,24 @@ def simulate_trace(
     """
     if settings is None:
         settings = AllocatorSettings.from_text(trace.settings)
-    return _Replay(trace, CachingAllocator(settings, capacity)).run()
+    return _Replay(trace, native_allocator(settings, capacity)).run()
+
+
+class _OutOfMemoryError(Exception):
+    """The model has no room for a request."""
 
 
 class _Replay:
-    """Goes through a trace; `blocks` are those alive, by their address there."""
+    """Replay of a trace: `blocks` are those alive, by their address in the trace.
 
-    def __init__(self, trace: Trace, allocator: CachingAllocator) -> None:
+    `deferred` are those that the program has freed and other streams may still use.
+    """
+
+    def __init__(self, trace: Trace, allocator: _core.ModelledAllocator) -> None:
         self.trace = trace
         self.allocator = allocator
-        self.blocks: dict[int, Block] = {}
-        self.deferred: dict[int, Block] = {}
+        self.blocks: dict[int, int] = {}
+        self.deferred: dict[int, int] = {}
         columns = (trace.kind, trace.address, trace.size, trace.stream)
         self.rows = list(zip(*(column.tolist() for column in columns), strict=True))
         # Not every source of traces knows both: then the one that it has is the free.
@@ -76,15 +79,14 @@ class _Replay:
         try:
             for kind, address, size, stream in self.rows[: self.trace.before]:
                 if kind == Event.ALLOC and size:
-                    self.blocks[address] = self.allocator.malloc(size, stream)
+                    self._allocate(address, size, stream)
             curves.served()
             curves.begin()
             for row in range(self.trace.before, len(self.rows)):
                 kind, address, size, stream = self.rows[row]
                 if kind == Event.ALLOC:
                     if size:
-                        block = self.blocks[address] = self.allocator.malloc(size, stream)
-                        placed[request] = block.address
+                        placed[request] = self._allocate(address, size, stream)
                     curves.served()
                     request += 1
                 elif kind == Event.FREE_REQUESTED and self.defers:
@@ -96,24 +98,33 @@ class _Replay:
                         self.allocator.empty_cache()
                 elif kind == Event.OOM:
                     # What the program had done with it is not known.
-                    self.allocator.free(self.allocator.malloc(size, stream))
-        except OutOfMemoryError:
+                    block, _ = self.allocator.allocate(size, stream)
+                    if block < 0:
+                        raise _OutOfMemoryError
+                    self.allocator.free(block)
+        except _OutOfMemoryError:
             return curves.result(self.trace.requests, placed, request)
         return curves.result(self.trace.requests, placed)
+
+    def _allocate(self, address: int, size: int, stream: int) -> int:
+        """Serve a request of the trace; return the address in the model."""
+        block, place = self.allocator.allocate(size, stream)
+        if block < 0:
+            raise _OutOfMemoryError
+        self.blocks[address] = block
+        return place
 
     def _defer(self, address: int) -> None:
         """The program lets go of a block that may be in use on other streams."""
         block = self.blocks.pop(address, None)
         if block is not None:
-            self.deferred[address] = block
-            self.allocator.defer(block)
+            self.deferred[address] = self.allocator.postpone(block)
 
     def _free(self, address: int) -> None:
-        """A block is free, unless a retry has waited for it already."""
-        block = self.deferred.pop(address, None)
-        if block is not None:
-            if self.allocator.is_pending(block):
-                self.allocator.free(block)
+        """A block is free; no effect if a retry has waited for it already."""
+        pending = self.deferred.pop(address, None)
+        if pending is not None:
+            self.allocator.settle(pending)
         elif (block := self.blocks.pop(address, None)) is not None:
             self.allocator.free(block)
 

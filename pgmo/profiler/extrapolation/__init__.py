@@ -1,1 +1,0 @@
-"""From profiles at small sizes to one at a size that was never run."""
