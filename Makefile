@@ -80,7 +80,7 @@ picture: $(READY)  ## draw docs/plan.svg from the demo's files
 	$(RUN)/python docs/picture.py demo-output/resnet.pgmoprof demo-output/resnet.pgmoplan
 
 # `make bench BENCH_ARGUMENTS=--quick` shows in a minute that all of them work.
-CPU_BENCHES = baseline cpu_training engine extrapolation packing planning real_programs recompute recompute_planners short_programs
+CPU_BENCHES = cpu_training engine extrapolation packing planning real_programs recompute recompute_planners
 
 bench: $(READY)  ## measure every claim that a CPU can; results go to bench/results
 	@for name in $(CPU_BENCHES); do \

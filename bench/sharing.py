@@ -95,20 +95,6 @@ def table(rows: list[Row]) -> str:
     return "\n".join(lines)
 
 
-def handing_table(rows: list[Row]) -> str:
-    """What handing pages over takes, as Markdown."""
-    kinds = ("create", "import", "map", "set_access", "unmap", "release")
-    lines = [
-        f"| way | pages | {' | '.join(kinds)} | messages | descriptors |",
-        "| --- " * (len(kinds) + 4) + "|",
-    ]
-    for row in rows:
-        cells = [f"{row['calls'][kind]:,}" for kind in kinds]
-        cells += [f"{row['messages']:,}", f"{row['descriptors']:,}"]
-        lines.append(f"| {row['way']} | {row['pages']:,} | {' | '.join(cells)} |")
-    return "\n" + "\n".join(lines)
-
-
 def parse() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n\n")[0])
     parser.add_argument("--python", default=sys.executable, help="one with the CUDA torch")
@@ -126,7 +112,6 @@ def main() -> None:
     if arguments.table:
         found = json.loads(result_path("sharing", arguments.output).read_text("utf-8"))
         print(table(found["rows"]))
-        print(handing_table(found.get("handing", [])))
         return
     stub = Stub.build(arguments.python, ROOT / arguments.stub)
     cases = [
@@ -141,11 +126,7 @@ def main() -> None:
     ]
     contenders = arguments.contender or CONTENDERS
     rows = [row for case in cases for row in measure(stub, case, contenders)]
-    found: dict[str, Any] = {"rows": rows}
-    if any(case.program in PROCESSES for case in cases):
-        # The pages of the larger training's arena.
-        found["handing"] = processes.handing(stub, 100 if arguments.quick else 3159)
-    write_result("sharing", found, arguments.output, quick=arguments.quick)
+    write_result("sharing", {"rows": rows}, arguments.output, quick=arguments.quick)
 
 
 if __name__ == "__main__":

@@ -3,7 +3,7 @@
 Needs no GPU: the real CUDA build of PyTorch runs on the stub CUDA runtime of pgmo/rehearsal.
 
     python bench/verdict.py --python .venv-fakecuda/bin/python
-    python bench/verdict.py --python .venv-fakecuda/bin/python --case t5 --case curriculum
+    python bench/verdict.py --python .venv-fakecuda/bin/python --case t5 --case nanogpt
     python bench/verdict.py --table
 
 Each program runs twice, in processes of its own: as it is, and under `pgmo run`. The first gives
@@ -25,15 +25,15 @@ from typing import Any
 
 from _machine import add_common_options, result_path, write_result
 from programs import PROGRAMS
-from verdicts import TITLES, Case, all_cases, table
+from verdicts import Case, all_cases, table
 from workloads.launch import ROOT, Stub
 
-QUICK = ("llama_padded", "growing_splats")
+QUICK = ("llama_padded", "nanogpt")
 
 
 def measure(stub: Stub, case: Case) -> dict[str, Any]:
     """Run a case without and with pgmo; sizes in bytes."""
-    row: dict[str, Any] = {"label": case.label, **asdict(case), "title": TITLES.get(case.name, "")}
+    row: dict[str, Any] = {"label": case.label, **asdict(case)}
     packages = PROGRAMS[case.name].packages if case.kind == "program" else ()
     missing = [name for name in packages if find_spec(name) is None and not _has(stub, name)]
     if missing:

@@ -15,7 +15,7 @@ from _worker import Job, Outcome
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
 sys.path[:0] = [str(HERE.parent), str(ROOT)]  # for _machine, and for pgmo when not installed
-from _machine import result_path, write_result  # noqa: E402
+from _machine import write_result  # noqa: E402
 
 _EXPANDABLE = "expandable_segments:True"
 _PATIENT, _LEAST = 3600, 3
@@ -151,26 +151,9 @@ def describe_device() -> dict[str, Any]:
     }
 
 
-def map_seconds(output: Path | None) -> float | None:
-    """Return what `page_costs.py` says that a map takes on this kind of device; None: it has not.
-
-    Args:
-        output: the result that is about to be written; that of `page_costs.py` lies beside it.
-    """
-    path = result_path("gpu/page_costs", output and output.with_name("page_costs.json"))
-    if not path.exists():
-        return None
-    found = json.loads(path.read_text("utf-8"))
-    same = found["device"] == describe_device()
-    return float(found["map_seconds"]) if same and found["map_seconds"] is not None else None
-
-
 def write_gpu_result(
     name: str, result: dict[str, Any], output: Path | None, *, quick: bool = False
 ) -> Path:
     """Writes a result with the device's description, by default to bench/results/gpu."""
-    header = {
-        "map_seconds": map_seconds(output),
-        "device": describe_device(),
-    }
-    return write_result(f"gpu/{name}", {**header, **result}, output, quick=quick)
+    described = {"device": describe_device(), **result}
+    return write_result(f"gpu/{name}", described, output, quick=quick)

@@ -9,7 +9,7 @@ allocator, the same for all, over the peak that was reserved; once for the whole
 included, and once from the iteration on at which a session has settled. Losses and final weights
 are compared bit for bit. Beside memory each run counts the calls of the driver that pages make, the
 requests that map and the waits, per iteration of the last third, and the CPU time of the process
-in all iterations; what a map takes on this card is that of `page_costs.py`.
+in all iterations.
 """
 
 import argparse

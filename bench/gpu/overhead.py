@@ -8,7 +8,7 @@ own allocator, a `CUDAPluggableAllocator` over functions that do nothing, pgmo's
 session, and pgmo in replay. Then the step time of a model whose kernels are small: without a
 session, on pages, recording, in replay. Reported are medians over all repetitions of all processes,
 and ratios against torch's own allocator, which takes turns with pgmo in one process; and what the
-pages do per step, to which `page_costs.py` adds what a map takes on this card.
+pages do per step.
 """
 
 import argparse

@@ -7,9 +7,8 @@ The programs of `bench/programs`, of which those are left out whose packages are
 are the peaks that torch has reserved over the whole run, and the losses and weights bit by bit;
 `repeats` says whether a program gives the same bits twice under the default allocator, for some
 kernels add in any order. Beside memory each run counts the calls of the driver that pages make,
-requests that map and waits, per step of an optimizer in the last third, and its CPU time; what a
-map takes on this card is that of `page_costs.py`. Several run at a time, since memory does not
-depend on time.
+requests that map and waits, per step of an optimizer in the last third, and its CPU time. Several
+run at a time, since memory does not depend on time.
 """
 
 import argparse

@@ -1,7 +1,6 @@
 """What one process of `never_worse.py` runs. Only the standard library."""
 
 from dataclasses import dataclass
-from typing import Any
 
 from workloads.job import process_settings
 
@@ -39,29 +38,3 @@ class LoopJob:
     def environment(self) -> dict[str, str]:
         """Settings of its process."""
         return process_settings(self.contender, self.card)
-
-
-@dataclass(frozen=True)
-class ProgramJob:
-    """One run of a bare sequence of requests.
-
-    Args:
-        requests: pairs of bytes and lifetime: the number of later requests before which a block is
-            freed.
-        contender: one of `workloads.job.CONTENDERS`, but none with a session.
-        card: bytes of device memory.
-    """
-
-    requests: tuple[tuple[int, int], ...]
-    contender: str = "default"
-    card: int = LARGE_CARD
-
-    @property
-    def environment(self) -> dict[str, str]:
-        """Settings of its process."""
-        return process_settings(self.contender, self.card)
-
-
-def parse(fields: dict[str, Any]) -> LoopJob | ProgramJob:
-    """The job that came as JSON."""
-    return LoopJob(**fields) if "loop" in fields else ProgramJob(**fields)

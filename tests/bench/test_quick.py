@@ -8,7 +8,6 @@ from tests.bench.scripts import BENCH, CPU, all_scripts, quick_result
 from tests.integration import running
 
 STUB = (
-    "caching_model",
     "cupy_allocator",
     "fakecuda_card",
     "fakecuda_extrapolation",
@@ -17,9 +16,7 @@ STUB = (
     "fakecuda_recompute",
     "fit",
     "never_worse",
-    "rules",
     "sekiyama",
-    "sent_weights",
     "sharing",
     "verdict",
     "what_if",
@@ -63,13 +60,6 @@ def test_planning(tmp_path):
     assert f"{fixed['share']:.2%}" in table.stdout
 
 
-@pytest.mark.slow
-def test_baseline(tmp_path):
-    for row in quick_result(tmp_path, "baseline")["rows"]:
-        assert row["ratio"] == pytest.approx(row["model_ns"] / row["malloc_ns"])
-        assert row["model_ns"] > 0
-
-
 def test_engine(tmp_path):
     result = quick_result(tmp_path, "engine")
     keys = ("what", "blocks", "bytes")
@@ -109,19 +99,6 @@ def test_cpu_training(tmp_path):
         assert row["rss"] >= row["rss_steady"] > 0
         assert row["time_against"].keys() == {one["allocator"] for one in rows if one != row}
     assert [row.get("hit_rate", 0) > 0.9 for row in rows] == [False, True, True]
-
-
-@pytest.mark.slow  # tests/integration runs programs of its kind
-def test_short_programs(tmp_path):
-    pytest.importorskip("torch")
-    result = quick_result(tmp_path, "short_programs")
-    (row,) = result["rows"]  # the three ways had the same losses, or there would be no result
-    for way in ("plain", "session", "run"):
-        assert row[way]["peak_mib"] > 0
-        assert row[way]["steps_seconds"] > 0
-    assert row["session"]["start_share"] > 0
-    assert row["plain"]["peak_over_plain_mib"] == 0
-    assert result["claims"].keys() == {"start_share", "peak_over_plain_mib"}
 
 
 @pytest.mark.slow
