@@ -49,6 +49,7 @@ def test_memory(tmp_path):
         assert ("replay" in row["phases"]) == contender.startswith("pgmo")
 
 
+@pytest.mark.slow
 def test_ranks(tmp_path):
     entries = quick("ranks", tmp_path)["entries"]
     assert [one["engine"] for one in entries][:2] == ["ddp", "fsdp2"]
@@ -59,7 +60,9 @@ def test_ranks(tmp_path):
         assert set(entry["rows"][-1]["phases"]) <= {"replay", "backoff"}
 
 
-@pytest.mark.parametrize("name", ["largest_batch", "sekiyama"])
+@pytest.mark.parametrize(
+    "name", ["largest_batch", pytest.param("sekiyama", marks=pytest.mark.slow)]
+)
 def test_largest_batches(name, tmp_path):
     entries = quick(name, tmp_path)["entries"]
     assert [one["contender"] for one in entries] == ["default", "pages", "pgmo"]
@@ -72,6 +75,7 @@ def test_largest_batches(name, tmp_path):
     assert "replay" in entries[-1]["phases"]
 
 
+@pytest.mark.slow
 def test_overhead(tmp_path):
     found = quick("overhead", tmp_path)
     rows = found["rows"]
@@ -83,6 +87,7 @@ def test_overhead(tmp_path):
     assert all(row["median"] > 0 for row in rows)
 
 
+@pytest.mark.slow
 def test_recompute(tmp_path):
     rows = quick("recompute", tmp_path)["rows"]
     assert [(row["way"], bool(row["limit"])) for row in rows] == [
