@@ -27,18 +27,15 @@ from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
-from _machine import add_common_options, result_path, write_result
+from _machine import result_path, write_result
+from _stub_jobs import Row, row_of, stub_parser
 from loops import NAMES, table
 from loops.job import LoopJob
 from workloads.columns import calls
 from workloads.job import CONTENDERS, OURS
-from workloads.launch import ROOT, Stub, WorkerError
+from workloads.launch import Stub
 
-Row = dict[str, Any]
-
-MODULE = "loops.worker"
 TOLERANCE = 1.005
 SHORT = (3, 5, 8, 12)
 QUICK_LOOPS = ("llama_padded", "mixture_of_experts")
@@ -65,12 +62,7 @@ def measure(stub: Stub, case: LoopJob, contenders: Iterable[str]) -> list[Row]:
 
 def run(stub: Stub, job: LoopJob) -> Row:
     """What the job's process says, or that it failed."""
-    row = {"loop": job.loop, "seed": job.seed, "contender": job.contender}
-    row |= {"iterations": job.iterations, "card": job.card}
-    try:
-        return row | stub.ask(job, MODULE)
-    except WorkerError as error:
-        return row | {"failed": str(error)}
+    return row_of(job, lambda: stub.ask(job, "loops.worker"), "loop", "seed", "iterations")
 
 
 def compare(row: Row, default: Row, expandable: Row) -> None:
@@ -106,18 +98,13 @@ def progress(row: Row) -> str:
 
 
 def parse() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description=__doc__.partition("\n\n")[0])
-    parser.add_argument("--python", default=sys.executable, help="one with the CUDA torch")
-    parser.add_argument("--stub", type=Path, default=ROOT / "build/fakecuda")
+    parser = stub_parser(__doc__)
     parser.add_argument("--loop", choices=NAMES, action="append", help="only this one; repeatable")
     parser.add_argument("--contender", choices=CONTENDERS, action="append")
     parser.add_argument("--seed", type=int, action="append", help="by default 0, 1 and 2")
     parser.add_argument("--iterations", type=int, default=24)
     parser.add_argument("--jobs", type=int, default=1, help="processes at a time")
-    parts = parser.add_mutually_exclusive_group()
-    parts.add_argument("--short", action="store_true", help="runs of 3, 5, 8 and 12 iterations")
-    parts.add_argument("--table", action="store_true", help="print the tables of earlier runs")
-    add_common_options(parser)
+    parser.add_argument("--short", action="store_true", help="runs of 3, 5, 8 and 12 iterations")
     return parser.parse_args()
 
 

@@ -9,8 +9,7 @@ Each demo network trains for a hundred iterations on the CPU with one thread and
 plan, at one length, and those that have lengths also at a new one each time. Planning is all that
 `session.step()` does; its share is of the CPU time of all these iterations, the first included.
 The same iterations run without a session as well, in turns, as the control: the CPU has no pages
-that could serve without one. `never_worse.py --hundred` has both, pages and sessions, without
-arithmetic.
+that could serve without one.
 """
 
 import argparse

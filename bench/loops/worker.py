@@ -5,12 +5,12 @@
 What it answers is in `run`.
 """
 
-import contextlib
 import time
 import warnings
 from typing import Any
 
 import torch
+from _stub_jobs import open_session
 from workloads.allocators import install_pages
 from workloads.costs import RunCosts
 from workloads.job import OURS
@@ -66,15 +66,6 @@ def run(job: LoopJob) -> dict[str, Any]:
         "torch": str(torch.__version__),
         **(about(session, ended) if session else {}),
     }
-
-
-def open_session(wanted: bool) -> Any:
-    """A session of pgmo, or nothing that can be entered as one."""
-    if not wanted:
-        return contextlib.nullcontext()
-    import pgmo
-
-    return pgmo.optimize(device="cuda")
 
 
 def about(session: Any, ended: Ended) -> dict[str, Any]:

@@ -34,8 +34,9 @@ def test_every_benchmark_is_run_by_a_test():
     for path in BENCH.rglob("[!_]*.py"):
         if path.parent.name in ("bench", "gpu"):
             text = path.read_text()
-            shared = ("add_common_options(parser)", "from largest_batch", "from workloads.scripts")
-            assert any(one in text for one in shared), path
+            shared = ("add_common_options(", "stub_parser(", "gpu_parser(")
+            borrowed = ("from largest_batch", "from workloads.scripts")
+            assert any(one in text for one in (*shared, *borrowed)), path
 
 
 def test_make_bench_runs_all_that_a_cpu_can():
@@ -79,13 +80,6 @@ def test_engine(tmp_path):
     assert min(found[name] for name in ("default_ns", "bypass_ns", "replay_ns")) > 0
     ratio = found["replay_over_default"]["figure"]
     assert ratio == pytest.approx(found["replay_ns"] / found["default_ns"], rel=0.05)
-    steps = result["session_step"]
-    assert [row["blocks"] for row in steps["rows"]] == [100, 1000]
-    assert all(figure > 0 for row in steps["rows"] for figure in row.values())
-    assert steps["early_us"]["figure"] == max(row["early_us"] for row in steps["rows"])
-    for row in steps["rows"]:
-        ratio = row["early_us"] / row["looked_at_us"]
-        assert row["over_looked_at"] == pytest.approx(ratio, abs=0.001)
 
 
 @pytest.mark.slow  # what it runs, the demo's networks both ways, tests/integration runs, too
@@ -120,7 +114,6 @@ def test_packing(tmp_path):
         ours = next(row for row in parts[part]["rows"] if row["contestant"] == "pgmo")
         assert ours["arena"] >= ours["max_load"] > 0
     assert {row["family"] for row in parts["growth"]["rows"]} == {"convolutional", "transformer"}
-    assert (tmp_path / "packing_growth.png").stat().st_size > 0
 
 
 @pytest.mark.slow  # tests/integration runs programs of other people, too
