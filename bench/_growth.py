@@ -1,7 +1,6 @@
-"""How the time of planning grows with the number of blocks: measured, and drawn."""
+"""How the time of planning grows with the number of blocks."""
 
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -94,48 +93,3 @@ def _measure(family: str, blocks: int, repetitions: int) -> Iterator[dict[str, A
         offset = greedy_by_size(problem)
         seconds = repeat(lambda: greedy_by_size(problem), repetitions)
         yield row(PEER, seconds, int((offset + aligned).max()))
-
-
-def draw_growth(rows: list[dict[str, Any]], path: Path) -> None:
-    """Draws seconds over blocks, both in powers of ten, beside the slope of n log n."""
-    import matplotlib
-
-    matplotlib.use("Agg")
-    from matplotlib import pyplot
-
-    figure, (left, right) = pyplot.subplots(1, 2, figsize=(11, 4.5), sharey=True)
-    training = [family for family in FAMILIES if family != "scattered"]
-    for family in training:
-        _line(left, rows, family, FAST, family)
-        _line(left, rows, family, PEER, None, linestyle=":", color="grey")
-    left.plot([], [], ":", color="grey", label="greedy by size (numpy)")
-    left.set_title('plan(effort="fast"), training traces')
-    for packer in PACKERS:
-        _line(right, rows, "convolutional", packer, packer)
-    right.set_title("each packer, convolutional traces")
-    for axes in (left, right):
-        points = sorted(
-            (row["blocks"], row["seconds"]) for row in rows if row["packer"] in (FAST, PACKERS[0])
-        )
-        n = np.array([points[0][0], points[-1][0]], float)
-        slope = n * np.log(n)
-        axes.plot(n, slope * points[-1][1] / slope[-1], "k--", linewidth=1, label="n log n")
-        axes.set(xscale="log", yscale="log", xlabel="blocks")
-        axes.grid(True, which="major", alpha=0.3)
-        axes.legend(fontsize=8)
-    left.set_ylabel("seconds, median")
-    figure.tight_layout()
-    figure.savefig(path, dpi=110)
-    pyplot.close(figure)
-
-
-def _line(
-    axes: Any, rows: list[dict[str, Any]], family: str, packer: str, label: str | None, **style: Any
-) -> None:
-    points = sorted(
-        (row["blocks"], row["seconds"])
-        for row in rows
-        if row["family"] == family and row["packer"] == packer
-    )
-    if points:
-        axes.plot(*zip(*points, strict=True), label=label, **{"marker": "o", "ms": 3, **style})

@@ -34,8 +34,6 @@ SLOWER = 1.1
 MEMORY = {
     "never_worse": "24 loops of other people, three seeds, 24 iterations",
     "never_worse_short": "24 loops of other people, 3 to 12 iterations",
-    "never_worse_hundred": "12 loops of other people, 100 iterations",
-    "never_worse_smallest": "23 loops, on the smallest card that each trains on",
     "real_programs_stub": "programs of other people as they are",
     "fakecuda_memory": "large networks",
     "fakecuda_ranks": "ranks of DDP, FSDP2, pipelines and others",

@@ -11,9 +11,7 @@ the row `empty`. The rows `paged` and `window` are those of a device with pages,
 nothing here: slots whose pages are there, and requests that no plan knows.
 
 With torch installed, also one pair of 4 KiB through the PyTorch CPU adapter against torch's own CPU
-allocator, in turns, and what `session.step()` costs at the end of iterations of 1,000 to 100,000
-blocks: soon after a plan serves, much later, and where lengths vary, beside sessions that are made
-to look at each iteration.
+allocator, in turns.
 """
 
 import argparse
@@ -39,22 +37,10 @@ PAIRS, QUICK_PAIRS = 1_000_000, 10_000
 LARGE = ((1_000, 64 << 20), (100, 1 << 30))
 """Blocks, and the bytes of each: fewer where all together would be more than a card has."""
 TORCH_BYTES = 4096
-STEP_BLOCKS = (1_000, 10_000, 100_000)
-STEP_EARLY, STEP_VARIED = slice(8, 28), slice(60, 100)
-"""Iterations soon after a plan serves, and when all lengths are known."""
-STEP_LATE = 300
-"""Iterations after which a plan is no longer watched."""
-STEP_LENGTHS = (1.0, 61 / 64, 57 / 64)
-"""At none of which one of the sizes is another one at another length."""
-MOST_VARIED = 10_000
-"""Blocks."""
-
 MOST_NANOSECONDS = 60.0
 MOST_RECORDING_NANOSECONDS = 100.0
 MOST_GROWTH = 1.5
 MOST_FOR_PAGES = 1.1
-MOST_STEP_US, MOST_LARGE_STEP_US = 22.0, 30.0
-MOST_OVER_LOOKED_AT = 0.15
 
 Key = tuple[str, int, int]
 """What, how many blocks, and the bytes of each; 0: those of a network."""
@@ -180,7 +166,7 @@ def measure_torch(repetitions: int) -> dict[str, Any]:
         engine.pause()
     default, bypass, served = Seconds.of(own), Seconds.of(idle), Seconds.of(ours)
     counted = engine.statistics()
-    engine.resume()  # the steps below are of the same engine
+    engine.resume()
     engine.remove_plans()
     engine.detach_arena()
     adapter.uninstall()
@@ -193,86 +179,6 @@ def measure_torch(repetitions: int) -> dict[str, Any]:
         "replay_ns": round(1e9 * served.median, 1),
         "replay_over_default": claim(served.median / default.median, 1.0),
     }
-
-
-def measure_step(blocks: Sequence[int], repetitions: int) -> dict[str, Any]:
-    """`session.step()` at the end of an iteration that is served from its plan, by blocks.
-
-    Early and late in a loop whose iterations are all alike, and where lengths vary within a plan;
-    beside the same sessions made to look at each iteration.
-    """
-    try:
-        import torch  # noqa: F401
-
-        from pgmo.allocator.session.lifecycle import Lifecycle
-    except ImportError as error:
-        return {"skipped": str(error)}
-    passing = Lifecycle._let_pass
-    rows = []
-    for count in blocks:
-        late = STEP_LATE + 10 * repetitions
-        alike, whole = run_steps(count, late, (1.0,))
-        row: dict[str, Any] = {
-            "blocks": count,
-            "iteration_us": microseconds(whole[STEP_EARLY]),
-            "early_us": microseconds(alike[STEP_EARLY]),
-            "late_us": microseconds(alike[STEP_LATE:]),
-        }
-        if count <= MOST_VARIED:  # planning takes longest
-            varied, _ = run_steps(count, STEP_VARIED.stop, STEP_LENGTHS)
-            row["varied_us"] = microseconds(varied[STEP_VARIED])
-        try:
-            Lifecycle._let_pass = lambda *_: None  # type: ignore[assignment, method-assign]
-            peer, _ = run_steps(count, STEP_EARLY.stop, (1.0,))
-        finally:
-            Lifecycle._let_pass = passing  # type: ignore[method-assign]
-        row["looked_at_us"] = microseconds(peer[STEP_EARLY])
-        row["over_looked_at"] = round(row["early_us"] / row["looked_at_us"], 3)
-        row["share_of_iteration"] = round(row["early_us"] / row["iteration_us"], 5)
-        rows.append(row)
-    worst = {
-        name: max(row[name] for row in rows if name in row)
-        for name in ("early_us", "late_us", "varied_us", "over_looked_at")
-    }
-    return {
-        "rows": rows,
-        "fewest_blocks_us": claim(rows[0]["early_us"], MOST_STEP_US),
-        "early_us": claim(worst["early_us"], MOST_LARGE_STEP_US),
-        "late_us": claim(worst["late_us"], MOST_LARGE_STEP_US),
-        "varied_us": claim(worst["varied_us"], MOST_LARGE_STEP_US),
-        "over_looked_at": claim(worst["over_looked_at"], MOST_OVER_LOOKED_AT),
-    }
-
-
-def run_steps(
-    count: int, iterations: int, lengths: Sequence[float]
-) -> tuple[list[float], list[float]]:
-    """Seconds of each step, and of the iteration before it, whose length is the next of these."""
-    import torch
-
-    import pgmo
-
-    blocks = [torch.empty(0)] * 16
-    steps, whole = [], []
-    with pgmo.optimize(device="cpu") as session:
-        for turn in range(iterations):
-            length = lengths[turn % len(lengths)]
-            empty, elements = torch.empty, int(TORCH_BYTES // 4 * length)
-            begin = time.thread_time()
-            for at in range(count):
-                blocks[at % len(blocks)] = empty(elements * (1 + at % 7))
-            blocks[:] = [torch.empty(0)] * len(blocks)
-            middle = time.thread_time()
-            session.step()
-            steps.append(time.thread_time() - middle)
-            whole.append(middle - begin)
-        if session.history[-1].hit_rate != 1:
-            raise RuntimeError("the last iteration was not served from its plan")
-    return steps, whole
-
-
-def microseconds(seconds: Sequence[float]) -> float:
-    return round(1e6 * Seconds.of(list(seconds)).median, 1)
 
 
 def main() -> int:
@@ -304,7 +210,6 @@ def main() -> int:
     }
     if not arguments.no_torch:
         result["through_torch"] = measure_torch(repetitions)
-        result["session_step"] = measure_step(counts if quick else STEP_BLOCKS, repetitions)
     for row in result["pairs"]:
         each = f" of {row['bytes'] >> 20:,} MiB" if row["bytes"] else ""
         blocks = f"{row['blocks']:,} blocks{each}"
@@ -313,9 +218,6 @@ def main() -> int:
         print(f"{name}: {figures}")
     if "through_torch" in result:
         print(f"through torch: {result['through_torch']}")
-        for name, figures in result["session_step"].items():
-            for row in figures if name == "rows" else [figures]:
-                print(f"session.step(), {name}: {row}")
     write_result("engine", result, arguments.output, quick=quick)
     return 0
 

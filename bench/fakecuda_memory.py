@@ -24,14 +24,12 @@ import itertools
 import json
 import sys
 from collections.abc import Iterable, Iterator
-from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
-from typing import Any
 
-from _machine import add_common_options, result_path, write_result
+from _machine import result_path, write_result
+from _stub_jobs import stub_parser
 from workloads.job import CONTENDERS, SAVED_PLAN, Job
-from workloads.launch import ROOT, Stub
-from workloads.measuring import GIB, largest_batches, measure_case
+from workloads.launch import Stub
+from workloads.measuring import GIB, measure_suite
 from workloads.table import tables
 
 EVERY_CONTENDER = (*CONTENDERS, SAVED_PLAN)
@@ -72,16 +70,12 @@ def searches(quick: bool) -> Iterator[Job]:
 
 
 def parse() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description=__doc__.partition("\n\n")[0])
-    parser.add_argument("--python", default=sys.executable, help="one with the CUDA torch")
-    parser.add_argument("--stub", type=Path, default=ROOT / "build/fakecuda")
+    parser = stub_parser(__doc__)
     parser.add_argument("--network", choices=list(LENGTHS), action="append")
     parser.add_argument("--allocator", choices=EVERY_CONTENDER, action="append")
-    parser.add_argument("--only", choices=("efficiency", "batch"))
+    parser.add_argument("--only", choices=("memory", "batch"))
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--jobs", type=int, default=2, help="processes at a time")
-    parser.add_argument("--table", action="store_true", help="print the tables of an earlier run")
-    add_common_options(parser)
     return parser.parse_args()
 
 
@@ -96,26 +90,18 @@ def main() -> None:
     quick = arguments.quick
     contenders = arguments.allocator or (CONTENDERS if quick else EVERY_CONTENDER)
     networks = arguments.network or (["gpt"] if quick else list(LENGTHS))
-    rows: list[dict[str, Any]] = []
-    batches: list[dict[str, Any]] = []
-    with ThreadPoolExecutor(arguments.jobs) as pool:
-        if arguments.only != "batch":
-            found = pool.map(
-                lambda case: measure_case(stub, case, contenders, arguments.seeds),
-                cases(networks, quick),
-            )
-            rows = [row for part in found for row in part]
-        if arguments.only != "efficiency" and "gpt" in networks:
-            card = CARD // 64 if quick else CARD
-            found = pool.map(
-                lambda case: largest_batches(stub, case, contenders, card), searches(quick)
-            )
-            batches = [row for part in found for row in part]
-    torch = stub.run(Job("gpt", small=True, batch=1, iterations=1)).torch
-    result = {"torch": torch, "rows": rows, "largest_batch": batches}
+    result = measure_suite(
+        stub,
+        arguments,
+        contenders,
+        cases(networks, quick),
+        searches(quick) if "gpt" in networks else (),
+        lambda case: (CARD // 64 if quick else CARD, 1),
+    )
     write_result("fakecuda_memory", result, arguments.output, quick=quick)
     print(tables(result))
-    if any("failed" in row for row in rows + batches):
+    rows = result["rows"]
+    if any("failed" in row for row in rows + result["largest_batch"]):
         sys.exit("some runs failed")
     if not all(row["identical"] for row in rows if row.get("lengths") in ("fixed", "grow")):
         sys.exit("runs of the same program differ")

@@ -40,19 +40,16 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
 
-from _machine import add_common_options, result_path, write_result
+from _machine import result_path, write_result
+from _stub_jobs import Row, row_of, stub_parser
 from ranks import NAMES, WORLDS
 from ranks.job import RankJob
 from ranks.table import table
 from workloads.columns import calls
 from workloads.job import CONTENDERS, OURS
-from workloads.launch import ROOT, Stub, WorkerError
+from workloads.launch import ROOT, Stub
 
-Row = dict[str, Any]
-
-MODULE = "ranks.worker"
 TOLERANCE = 1.005
 MOST_LAGGING = 64
 """The world up to which streams lag: beyond, the stub takes a minute to keep account of it."""
@@ -73,13 +70,9 @@ def measure(stub: Stub, case: RankJob, contenders: Iterable[str]) -> list[Row]:
 
 def run(stub: Stub, job: RankJob) -> Row:
     """What the job's process says, or that it failed."""
-    row = {"program": job.program, "world": job.world, "contender": job.contender, "lag": job.lag}
-    row |= {"iterations": job.iterations, "batch": job.batch, "card": job.card}
-    row["measured"] = datetime.now(UTC).isoformat(timespec="minutes")
-    try:
-        return row | stub.ask(job, MODULE)
-    except WorkerError as error:
-        return row | {"failed": str(error)}
+    row = {"measured": datetime.now(UTC).isoformat(timespec="minutes")}
+    fields = ("program", "world", "lag", "iterations", "batch")
+    return row | row_of(job, lambda: stub.ask(job, "ranks.worker"), *fields)
 
 
 def compare(row: Row, default: Row, expandable: Row) -> None:
@@ -147,17 +140,13 @@ def in_order(row: Row) -> tuple[int, int]:
 
 
 def parse() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description=__doc__.partition("\n\n")[0])
-    parser.add_argument("--python", default=sys.executable, help="one with the CUDA torch")
-    parser.add_argument("--stub", default=ROOT / "build/fakecuda")
+    parser = stub_parser(__doc__)
     parser.add_argument("--program", choices=NAMES, action="append", help="repeatable")
     parser.add_argument("--world", type=int, action="append", help="by default 2, 8, 64 and 512")
     parser.add_argument("--contender", choices=CONTENDERS, action="append")
     parser.add_argument("--iterations", type=int, default=18)
     parser.add_argument("--jobs", type=int, default=1, help="processes at a time")
-    parser.add_argument("--table", action="store_true", help="print the table of an earlier run")
     parser.add_argument("--keep", action="store_true", help="the file's rows of other cases")
-    add_common_options(parser)
     return parser.parse_args()
 
 

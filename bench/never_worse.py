@@ -5,10 +5,7 @@ of transformers, diffusers and peft need these packages; what is missing is left
 
     python bench/never_worse.py --python .venv-fakecuda/bin/python
     python bench/never_worse.py --python .venv-fakecuda/bin/python --loop whisper --loop t5
-    python bench/never_worse.py --python .venv-fakecuda/bin/python --smallest
     python bench/never_worse.py --python .venv-fakecuda/bin/python --short
-    python bench/never_worse.py --python .venv-fakecuda/bin/python --hundred
-    python bench/never_worse.py --python .venv-fakecuda/bin/python --adversary
     python bench/never_worse.py --table
 
 The loops of `loops/` run under every contender, each in a process of its own on a card of 141 GiB:
@@ -21,13 +18,6 @@ live are the bytes that the program asked for, without an allocator's rounding, 
 allocator's run. pgmo is behind where it takes more than 0.5 % above one of the first two.
 
 `--short` measures runs of 3, 5, 8 and 12 iterations.
-
-`--smallest` looks for the smallest card on which each contender runs the loop to its end, by
-bisection over real runs; calls, maps and waits are those on that card. `--hundred` runs a hundred
-iterations of loops with lengths, and of those whose structure changes most, and tells what planning
-took of the CPU's time; no kernel runs here, so it is a share of what PyTorch and Python take on the
-host. `--adversary` looks for requests under which pages take more than expandable segments, and
-reports the worst that it finds.
 """
 
 import argparse
@@ -35,36 +25,23 @@ import json
 import sys
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import asdict, replace
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
-from _machine import add_common_options, result_path, write_result
+from _machine import result_path, write_result
+from _stub_jobs import Row, row_of, stub_parser
 from loops import NAMES, table
-from loops.adversary import Program, search
-from loops.job import LoopJob, ProgramJob
-from loops.smallest import smallest_card, step_of
+from loops.job import LoopJob
 from workloads.columns import calls
-from workloads.costs import PER_ITERATION
 from workloads.job import CONTENDERS, OURS
-from workloads.launch import ROOT, Stub, WorkerError
+from workloads.launch import Stub
 
-Row = dict[str, Any]
-
-MODULE = "loops.worker"
 TOLERANCE = 1.005
 SHORT = (3, 5, 8, 12)
 QUICK_LOOPS = ("llama_padded", "mixture_of_experts")
-LONG_LOOPS = (
-    *("llama_fixed", "llama_padded", "llama_padded_checkpointing", "llama_accumulation", "trainer"),
-    *("lora", "whisper", "t5", "mixture_of_experts", "fine_experts", "recurrent", "gan_lazy"),
-)
 TABLES: dict[str, Callable[[Iterable[table.Row]], str]] = {
     "never_worse": table.peaks,
     "never_worse_short": table.short,
-    "never_worse_smallest": table.smallest,
-    "never_worse_hundred": table.hundred,
-    "never_worse_adversary": table.adversary,
 }
 """By the name of the result's file."""
 
@@ -85,12 +62,7 @@ def measure(stub: Stub, case: LoopJob, contenders: Iterable[str]) -> list[Row]:
 
 def run(stub: Stub, job: LoopJob) -> Row:
     """What the job's process says, or that it failed."""
-    row = {"loop": job.loop, "seed": job.seed, "contender": job.contender}
-    row |= {"iterations": job.iterations, "card": job.card}
-    try:
-        return row | stub.ask(job, MODULE)
-    except WorkerError as error:
-        return row | {"failed": str(error)}
+    return row_of(job, lambda: stub.ask(job, "loops.worker"), "loop", "seed", "iterations")
 
 
 def compare(row: Row, default: Row, expandable: Row) -> None:
@@ -125,82 +97,14 @@ def progress(row: Row) -> str:
     )
 
 
-def find_smallest(stub: Stub, case: LoopJob, contenders: Iterable[str]) -> list[Row]:
-    """One row per contender: the smallest card on which it runs the loop."""
-    rows = measure(stub, case, contenders)
-    for row in rows:
-        if "live" not in row:
-            continue
-        job = replace(case, contender=row["contender"])
-        outcomes: dict[int, Row] = {}
-
-        def trains(card: int, job: LoopJob = job, outcomes: dict[int, Row] = outcomes) -> bool:
-            outcomes[card] = stub.ask(replace(job, card=card), MODULE)
-            return not outcomes[card]["out_of_memory"]
-
-        try:
-            bounds = smallest_card(trains, row["live"], row["peak"])
-        except WorkerError as error:
-            row["failed"] = str(error)
-            print(progress_of_bounds(row), file=sys.stderr, flush=True)
-            continue
-        row |= {"step": step_of(row["live"]), **asdict(bounds)}
-        row["efficiency"] = row["live"] / bounds.enough if bounds.enough else None
-        on_smallest = outcomes.get(bounds.enough or 0, {})
-        row |= {key: on_smallest.get(key) for key in ("driver_calls", *PER_ITERATION)}
-        print(progress_of_bounds(row), file=sys.stderr, flush=True)
-    compare_bounds(rows)
-    return rows
-
-
-def compare_bounds(rows: list[Row]) -> None:
-    """Behind is who needs a card that is larger by more than one step of the bisection."""
-    found = {row["contender"]: row for row in rows if row.get("enough")}
-    theirs = [found[name]["enough"] for name in CONTENDERS[:2] if name in found]
-    for row in rows:
-        if row["contender"] in OURS and "step" in row and theirs:
-            row["behind"] = not row["enough"] or row["enough"] > min(theirs) + row["step"]
-
-
-def progress_of_bounds(row: Row) -> str:
-    begin = f"{row['loop']:28}{row['seed']:2} {row['contender']:11}"
-    if "failed" in row or not row["enough"]:
-        return f"{begin} FAILED: {row.get('failed', 'no card is enough')}"
-    live, enough = (f"{row[key] / 2**20:8,.0f} MiB" for key in ("live", "enough"))
-    found = f"{begin}{live}, smallest card {enough} {row['efficiency']:6.3f}"
-    return f"{found} in {row['runs']} runs" + ("" if row["confirmed"] else "  SECOND RUNS DIFFER")
-
-
-def find_adversary(stub: Stub, seed: int, programs: int) -> Row:
-    """The worst program that this seed's search finds."""
-
-    def peak(program: Program, contender: str) -> int:
-        found: int = stub.ask(ProgramJob(program, contender), MODULE)["peak"]
-        return found
-
-    found = asdict(search(peak, seed, programs))
-    worst = found["worst"]
-    print(f"seed {seed}: {worst['ratio']:.3f} in program {worst['number']}", file=sys.stderr)
-    return found
-
-
 def parse() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description=__doc__.partition("\n\n")[0])
-    parser.add_argument("--python", default=sys.executable, help="one with the CUDA torch")
-    parser.add_argument("--stub", type=Path, default=ROOT / "build/fakecuda")
+    parser = stub_parser(__doc__)
     parser.add_argument("--loop", choices=NAMES, action="append", help="only this one; repeatable")
     parser.add_argument("--contender", choices=CONTENDERS, action="append")
     parser.add_argument("--seed", type=int, action="append", help="by default 0, 1 and 2")
     parser.add_argument("--iterations", type=int, default=24)
-    parser.add_argument("--programs", type=int, default=300, help="that a search tries per seed")
     parser.add_argument("--jobs", type=int, default=1, help="processes at a time")
-    parts = parser.add_mutually_exclusive_group()
-    parts.add_argument("--smallest", action="store_true", help="the smallest cards, of one seed")
-    parts.add_argument("--short", action="store_true", help="runs of 3, 5, 8 and 12 iterations")
-    parts.add_argument("--hundred", action="store_true", help="a hundred iterations, and planning")
-    parts.add_argument("--adversary", action="store_true", help="the worst requests")
-    parts.add_argument("--table", action="store_true", help="print the tables of earlier runs")
-    add_common_options(parser)
+    parser.add_argument("--short", action="store_true", help="runs of 3, 5, 8 and 12 iterations")
     return parser.parse_args()
 
 
@@ -208,8 +112,7 @@ def chosen_lengths(arguments: argparse.Namespace) -> tuple[int, ...]:
     """Return how many iterations each run of a loop has."""
     if arguments.short:
         return SHORT[:1] if arguments.quick else SHORT
-    iterations = 100 if arguments.hundred else arguments.iterations
-    return (min(iterations, 6) if arguments.quick else iterations,)
+    return (min(arguments.iterations, 6) if arguments.quick else arguments.iterations,)
 
 
 def print_tables(output: Path | None) -> None:
@@ -226,10 +129,9 @@ def main() -> None:
         return
     quick = arguments.quick
     stub = Stub.build(arguments.python, arguments.stub.resolve())
-    one_seed = quick or arguments.smallest
-    seeds = arguments.seed or ([0] if one_seed else [0, 1, 2])
+    seeds = arguments.seed or ([0] if quick else [0, 1, 2])
     lengths = chosen_lengths(arguments)
-    loops = arguments.loop or (QUICK_LOOPS if quick else LONG_LOOPS if arguments.hundred else NAMES)
+    loops = arguments.loop or (QUICK_LOOPS if quick else NAMES)
     contenders = arguments.contender or CONTENDERS
     cases = [
         LoopJob(loop, seed, iterations, small=quick)
@@ -238,15 +140,9 @@ def main() -> None:
         for seed in seeds
     ]
     with ThreadPoolExecutor(arguments.jobs) as pool:
-        if arguments.adversary:
-            name, programs = "never_worse_adversary", 12 if quick else arguments.programs
-            rows = list(pool.map(lambda seed: find_adversary(stub, seed, programs), seeds))
-        else:
-            parts = [part for part in ("smallest", "short", "hundred") if vars(arguments)[part]]
-            name = "_".join(["never_worse", *parts])
-            part = find_smallest if arguments.smallest else measure
-            found = pool.map(lambda case: part(stub, case, contenders), cases)
-            rows = [row for rows in found for row in rows]
+        found = pool.map(lambda case: measure(stub, case, contenders), cases)
+        rows = [row for rows in found for row in rows]
+    name = "never_worse_short" if arguments.short else "never_worse"
     write_result(name, {"rows": rows}, arguments.output, quick=quick)
     print(TABLES[name](rows))
     if any("failed" in row for row in rows):

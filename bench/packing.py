@@ -2,7 +2,7 @@
 
     python bench/packing.py --instances DIR     every *.csv below DIR
     python bench/packing.py                     generated instances instead
-    python bench/packing.py --parts growth      1e3 to 1e6 blocks, and their picture, alone
+    python bench/packing.py --parts growth      1e3 to 1e6 blocks alone
     python bench/packing.py --quick             a little of each part, to see that it works
     PGMO_INSTANCES=DIR make bench               the same as --instances
 
@@ -33,9 +33,9 @@ from typing import Any
 import numpy as np
 from _contestants import CONTESTANTS, Run, run
 from _dissected import dissected
-from _growth import draw_growth, measure_growth
+from _growth import measure_growth
 from _large_networks import record_large_networks
-from _machine import QUICK_RESULTS, add_common_options, result_path, write_result
+from _machine import add_common_options, result_path, write_result
 from _traces import FAMILIES
 
 from pgmo.packing.csv_file import read_csv
@@ -44,7 +44,6 @@ from pgmo.packing.problem import Problem
 from pgmo.profiler.profile import Profile
 
 PARTS = ("instances", "circular", "networks", "growth")
-PICTURE = Path(__file__).parent / "packing_growth.png"
 FIRST = "pgmo"  # whom all are compared with
 
 
@@ -205,12 +204,11 @@ def main() -> None:
     add_common_options(parser)
     parser.add_argument("--table", action="store_true", help="print Markdown, measure nothing")
     args = parser.parse_args()
-    output, picture = result_path("packing", args.output, quick=args.quick), PICTURE
+    output = result_path("packing", args.output, quick=args.quick)
     if args.quick:
         args.time_limit, args.runs = 0.2, 1
         args.only = args.only or ["dissected 50", "lstm"]
         args.blocks, args.families = [1000, 2000], ["convolutional", "transformer"]
-        picture = (args.output.parent if args.output else QUICK_RESULTS) / PICTURE.name
     if args.table:
         for part, result in json.loads(output.read_text())["parts"].items():
             if part != "growth":
@@ -236,9 +234,6 @@ def main() -> None:
             }
             if part == "growth":
                 rows += measure_growth(args.blocks, args.families, args.runs)
-                picture.parent.mkdir(parents=True, exist_ok=True)
-                draw_growth(rows, picture)
-                print(f"Drew {picture}")
                 continue
             for name, problem in sources[part]():
                 if not args.only or any(word in name for word in args.only):

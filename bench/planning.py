@@ -9,8 +9,7 @@ Each network of `cpu_networks` trains for a hundred iterations on the CPU with o
 without a saved plan, at one length, and those that have lengths also at a new one each time.
 Planning is all that `session.step()` does; its share is of the CPU time of all these iterations,
 the first included. The same iterations run without a session as well, in turns, as the control: the
-CPU has no pages that could serve without one. `never_worse.py --hundred` has both, pages and
-sessions, without arithmetic.
+CPU has no pages that could serve without one.
 """
 
 import argparse

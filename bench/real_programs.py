@@ -27,15 +27,15 @@ import statistics
 import sys
 from importlib import metadata
 from importlib.util import find_spec
-from pathlib import Path
 from typing import Any
 
 from _agreement import Agreement, agreement
-from _machine import add_common_options, result_path, write_result
+from _machine import result_path, write_result
+from _stub_jobs import row_of, stub_parser
 from programs import NAMES, PROGRAMS
 from whole_runs import cpu, table
 from whole_runs.job import CONTENDERS, ENDLESS, WholeRun
-from workloads.launch import ROOT, Stub, WorkerError
+from workloads.launch import Stub, WorkerError
 
 QUICK = ("nanogpt", "lightning_gan")
 MODULE = "whole_runs.worker"
@@ -95,12 +95,8 @@ def measure_on_stub(stub: Stub, name: str, steps: int, *, small: bool) -> list[d
         ]
     rows = []
     for contender in CONTENDERS:
-        job = WholeRun(name, steps, contender, small=small)
-        row: dict[str, Any] = {"program": name, "steps": steps, "contender": contender}
-        try:
-            rows.append(row | stub.ask(job, MODULE))
-        except WorkerError as error:
-            rows.append(row | {"failed": str(error)})
+        job = WholeRun(name, steps, contender=contender, small=small)
+        rows.append(row_of(job, lambda job=job: stub.ask(job, MODULE), "program", "steps"))
     default, expandable, *ours = rows
     if all("peak" in row for row in rows):
         for row in rows:
@@ -145,15 +141,11 @@ def versions() -> dict[str, str]:
 
 
 def parse() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description=__doc__.partition("\n\n")[0])
+    parser = stub_parser(__doc__)
     parser.add_argument("--program", choices=NAMES, action="append", help="repeatable")
     parser.add_argument("--steps", type=int, default=40)
     parser.add_argument("--repetitions", type=int, default=3)
     parser.add_argument("--on-stub", action="store_true", help="on the stub CUDA runtime")
-    parser.add_argument("--python", default=sys.executable, help="one with the CUDA torch")
-    parser.add_argument("--stub", type=Path, default=ROOT / "build/fakecuda", help="its folder")
-    parser.add_argument("--table", action="store_true", help="print the tables of earlier runs")
-    add_common_options(parser)
     return parser.parse_args()
 
 

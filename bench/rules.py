@@ -25,19 +25,17 @@ import sys
 from collections.abc import Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
-from _machine import add_common_options, result_path, write_result
+from _machine import result_path, write_result
+from _stub_jobs import Row, row_of, stub_parser
 from loops import NAMES
 from switches import RULES
 from switches.job import RuleJob
 from switches.table import tables
 from workloads.columns import calls
 from workloads.job import OURS
-from workloads.launch import ROOT, Stub, WorkerError
-
-Row = dict[str, Any]
+from workloads.launch import Stub
 
 MODULE = "switches.worker"
 LEFT_OUT = ("decoding", "rollouts", "trainer_callback")
@@ -71,15 +69,12 @@ def measure(stub: Stub, case: RuleJob, rules: Iterable[str]) -> Iterator[Row]:
 
 def run(stub: Stub, job: RuleJob, rule: str) -> Row:
     """What the job's process says, or that it failed."""
-    row: Row = {"rule": rule, "loop": job.loop, "seed": job.seed, "contender": job.contender}
-    try:
-        found = stub.ask(job, MODULE)
-    except WorkerError as error:
-        return row | {"failed": str(error)}
-    if "skipped" in found:
-        return row | found
-    kept = ("peak", "out_of_memory", "seconds", "from_slots", "replans", "torch")
-    row |= {name: found[name] for name in kept if name in found}
+    found = {"rule": rule} | row_of(job, lambda: stub.ask(job, MODULE), "loop", "seed")
+    if "peak" not in found:
+        return found
+    named = ("rule", "loop", "seed", "contender")
+    measured = ("peak", "out_of_memory", "seconds", "from_slots", "replans", "torch")
+    row = {name: found[name] for name in (*named, *measured) if name in found}
     return row | {"calls": calls(found), "calls_before": found["driver_calls_before"]}
 
 
@@ -116,9 +111,7 @@ def numbers_off(rules: Iterable[str]) -> Mapping[str, float]:
 
 
 def parse() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description=__doc__.partition("\n\n")[0])
-    parser.add_argument("--python", default=sys.executable, help="one with the CUDA torch")
-    parser.add_argument("--stub", type=Path, default=ROOT / "build/fakecuda")
+    parser = stub_parser(__doc__)
     parser.add_argument("--loops", nargs="+", choices=NAMES)
     parser.add_argument("--rules", nargs="+", choices=list(RULES))
     parser.add_argument("--without", nargs="+", choices=list(RULES), default=[])
@@ -126,8 +119,6 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--seeds", nargs="+", type=int, default=[0])
     parser.add_argument("--iterations", type=int, default=24)
     parser.add_argument("--jobs", type=int, default=1, help="processes at a time")
-    parser.add_argument("--table", action="store_true", help="print the tables of an earlier run")
-    add_common_options(parser)
     return parser.parse_args()
 
 
@@ -145,7 +136,7 @@ def main() -> None:
     iterations = min(arguments.iterations, 6) if quick else arguments.iterations
     off = dict(numbers_off(arguments.without))
     cases = [
-        RuleJob(loop, seed, iterations, contender, small=quick, off=off)
+        RuleJob(loop, seed, iterations, contender=contender, small=quick, off=off)
         for loop in loops
         for seed in arguments.seeds
         for contender in arguments.contenders

@@ -15,25 +15,22 @@ pgmo saves of the default allocator's peak; the paper reports what it saves of i
 are of another decade: it is the same question, but not the same program. The bound is live bytes
 over the default's peak.
 
-The result is written network by network, and what it has of others stays.
-
 The largest batch is the largest that trains on a 16 GiB card; the bound is the largest whose live
 bytes alone fit on it; both to a few percent (`STEPS`).
 """
 
 import argparse
+import itertools
 import json
 import sys
 from collections.abc import Iterable, Iterator
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
-from pathlib import Path
-from typing import Any
 
-from _machine import add_common_options, result_path, write_result
+from _machine import result_path, write_result
+from _stub_jobs import stub_parser
 from workloads.job import CONTENDERS, Job
-from workloads.launch import ROOT, Stub
-from workloads.measuring import GIB, largest_batches, measure_case
+from workloads.launch import Stub
+from workloads.measuring import GIB, measure_suite
 from workloads.sekiyama import NAMES, REPORTED_REDUCTION
 from workloads.sekiyama.table import tables
 
@@ -63,25 +60,26 @@ def job(network: str, batch: int, *, train: bool, quick: bool) -> Job:
     )
 
 
-def cases(network: str, batches: Iterable[int], quick: bool) -> Iterator[Job]:
+def cases(networks: Iterable[str], batches: Iterable[int], quick: bool) -> Iterator[Job]:
     """The runs whose memory is measured."""
-    for train in (True, False):
-        for batch in batches:
-            yield job(network, batch, train=train, quick=quick)
+    for network, train, batch in itertools.product(networks, (True, False), batches):
+        yield job(network, batch, train=train, quick=quick)
+
+
+def searches(networks: Iterable[str], quick: bool) -> Iterator[Job]:
+    """The runs whose largest batch is looked for."""
+    for network in networks:
+        yield replace(job(network, 1, train=True, quick=quick), iterations=FIXED)
 
 
 def parse() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description=__doc__.partition("\n\n")[0])
-    parser.add_argument("--python", default=sys.executable, help="one with the CUDA torch")
-    parser.add_argument("--stub", type=Path, default=ROOT / "build/fakecuda")
+    parser = stub_parser(__doc__)
     parser.add_argument("--network", choices=NAMES, action="append", help="repeatable")
     parser.add_argument("--allocator", choices=CONTENDERS, action="append")
     parser.add_argument("--batch", type=int, action="append", help="by default 32 to 256")
     parser.add_argument("--only", choices=("memory", "batch"))
     parser.add_argument("--seeds", type=int, default=1, help="of lengths; the worst figures count")
     parser.add_argument("--jobs", type=int, default=2, help="processes at a time")
-    parser.add_argument("--table", action="store_true", help="print the tables of an earlier run")
-    add_common_options(parser)
     return parser.parse_args()
 
 
@@ -93,66 +91,20 @@ def main() -> None:
         return
     stub = Stub.build(arguments.python, arguments.stub.resolve())
     quick = arguments.quick
-    path = result_path("sekiyama", arguments.output, quick=quick)
-    result = json.loads(path.read_text("utf-8")) if path.exists() and not quick else {}
-    parts = {name: result.get(name, []) for name in ("rows", "largest_batch")}
-    failed = False
-    with ThreadPoolExecutor(arguments.jobs) as pool:
-        for network in arguments.network or (QUICK_NETWORKS if quick else NAMES):
-            for name, rows in measure(stub, network, arguments, pool).items():
-                measured = {identity(name, row) for row in rows}
-                others = [row for row in parts[name] if identity(name, row) not in measured]
-                parts[name] = sorted(others + rows, key=order)
-                failed |= any("failed" in row for row in rows)
-            found = {"torch": torch_of(stub), "reported_reduction": REPORTED_REDUCTION, **parts}
-            write_result("sekiyama", found, path, quick=quick)
-    print(tables(parts))
-    if failed:
+    networks = arguments.network or (QUICK_NETWORKS if quick else NAMES)
+    result = measure_suite(
+        stub,
+        arguments,
+        arguments.allocator or CONTENDERS,
+        cases(networks, arguments.batch or (QUICK_BATCHES if quick else BATCHES), quick),
+        searches(networks[:1] if quick else networks, quick),
+        lambda case: (QUICK_CARD, 1) if quick else (CARD, STEPS[case.network.removeprefix(FOLDER)]),
+    )
+    found = {"reported_reduction": REPORTED_REDUCTION, **result}
+    write_result("sekiyama", found, arguments.output, quick=quick)
+    print(tables(found))
+    if any("failed" in row for row in result["rows"] + result["largest_batch"]):
         sys.exit("some runs failed")
-
-
-def measure(
-    stub: Stub, network: str, arguments: argparse.Namespace, pool: ThreadPoolExecutor
-) -> dict[str, list[dict[str, Any]]]:
-    """What is asked for of one network: its rows, by their name in the result."""
-    quick = arguments.quick
-    allocators = arguments.allocator or CONTENDERS
-    found: dict[str, list[dict[str, Any]]] = {}
-    if arguments.only != "batch":
-        sizes = arguments.batch or (QUICK_BATCHES if quick else BATCHES)
-        parts = pool.map(
-            lambda case: measure_case(
-                stub, case, allocators, arguments.seeds if case.lengths == "any" else 1
-            ),
-            cases(network, sizes, quick),
-        )
-        found["rows"] = [row for part in parts for row in part]
-    if arguments.only != "memory" and not (quick and network != QUICK_NETWORKS[0]):
-        case = replace(job(network, 1, train=True, quick=quick), iterations=FIXED)
-        found["largest_batch"] = largest_batches(
-            stub,
-            case,
-            allocators,
-            QUICK_CARD if quick else CARD,
-            step=1 if quick else STEPS.get(network, 1),
-        )
-    return found
-
-
-def identity(name: str, row: dict[str, Any]) -> tuple[Any, ...]:
-    """What a later run of the same takes the place of; the batch may be what was found."""
-    case = row["network"], row["train"], row["allocator"]
-    return (*case, row["batch"]) if name == "rows" else case
-
-
-def order(row: dict[str, Any]) -> tuple[int, bool]:
-    """Of a row in the result: by network, training first."""
-    return NAMES.index(str(row["network"]).removeprefix(FOLDER)), not row["train"]
-
-
-def torch_of(stub: Stub) -> str:
-    """Its version."""
-    return stub.run(Job("gpt", small=True, batch=1, iterations=1)).torch
 
 
 if __name__ == "__main__":

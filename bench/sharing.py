@@ -23,14 +23,12 @@ import json
 import sys
 from collections.abc import Iterable
 from dataclasses import replace
-from typing import Any
 
-from _machine import add_common_options, result_path, write_result
+from _machine import result_path, write_result
+from _stub_jobs import Row, row_of, stub_parser
 from shared import NAMES, PROCESSES, STAGES, processes
 from shared.job import CONTENDERS, SharedJob
-from workloads.launch import ROOT, Stub, WorkerError
-
-Row = dict[str, Any]
+from workloads.launch import ROOT, Stub
 
 MODULE = "shared.worker"
 MIB = 1 << 20
@@ -55,14 +53,11 @@ def measure(stub: Stub, case: SharedJob, contenders: Iterable[str]) -> list[Row]
 
 def run(stub: Stub, job: SharedJob) -> Row:
     """What the job's process says, or that it failed."""
-    row = {"program": job.program, "models": job.models, "contender": job.contender}
-    row |= {"iterations": job.iterations, "card": job.card}
-    try:
-        if job.program in PROCESSES:
-            return row | processes.ask(stub, job)
-        return row | stub.ask(job, MODULE)
-    except WorkerError as error:
-        return row | {"failed": str(error)}
+
+    def answer() -> Row:
+        return processes.ask(stub, job) if job.program in PROCESSES else stub.ask(job, MODULE)
+
+    return row_of(job, answer, "program", "models", "iterations")
 
 
 def progress(row: Row) -> str:
@@ -95,29 +90,11 @@ def table(rows: list[Row]) -> str:
     return "\n".join(lines)
 
 
-def handing_table(rows: list[Row]) -> str:
-    """What handing pages over takes, as Markdown."""
-    kinds = ("create", "import", "map", "set_access", "unmap", "release")
-    lines = [
-        f"| way | pages | {' | '.join(kinds)} | messages | descriptors |",
-        "| --- " * (len(kinds) + 4) + "|",
-    ]
-    for row in rows:
-        cells = [f"{row['calls'][kind]:,}" for kind in kinds]
-        cells += [f"{row['messages']:,}", f"{row['descriptors']:,}"]
-        lines.append(f"| {row['way']} | {row['pages']:,} | {' | '.join(cells)} |")
-    return "\n" + "\n".join(lines)
-
-
 def parse() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description=__doc__.partition("\n\n")[0])
-    parser.add_argument("--python", default=sys.executable, help="one with the CUDA torch")
-    parser.add_argument("--stub", default=ROOT / "build/fakecuda")
+    parser = stub_parser(__doc__)
     parser.add_argument("--program", choices=NAMES, action="append", help="repeatable")
     parser.add_argument("--contender", choices=CONTENDERS, action="append")
     parser.add_argument("--iterations", type=int, help="by default 4 rounds, or 8 of each training")
-    parser.add_argument("--table", action="store_true", help="print the table of an earlier run")
-    add_common_options(parser)
     return parser.parse_args()
 
 
@@ -126,7 +103,6 @@ def main() -> None:
     if arguments.table:
         found = json.loads(result_path("sharing", arguments.output).read_text("utf-8"))
         print(table(found["rows"]))
-        print(handing_table(found.get("handing", [])))
         return
     stub = Stub.build(arguments.python, ROOT / arguments.stub)
     cases = [
@@ -141,11 +117,7 @@ def main() -> None:
     ]
     contenders = arguments.contender or CONTENDERS
     rows = [row for case in cases for row in measure(stub, case, contenders)]
-    found: dict[str, Any] = {"rows": rows}
-    if any(case.program in PROCESSES for case in cases):
-        # The pages of the larger training's arena.
-        found["handing"] = processes.handing(stub, 100 if arguments.quick else 3159)
-    write_result("sharing", found, arguments.output, quick=arguments.quick)
+    write_result("sharing", {"rows": rows}, arguments.output, quick=arguments.quick)
 
 
 if __name__ == "__main__":

@@ -3,7 +3,7 @@
 Needs no GPU: the real CUDA build of PyTorch runs on the stub CUDA runtime of pgmo/rehearsal.
 
     python bench/verdict.py --python .venv-fakecuda/bin/python
-    python bench/verdict.py --python .venv-fakecuda/bin/python --case t5 --case curriculum
+    python bench/verdict.py --python .venv-fakecuda/bin/python --case t5 --case nanogpt
     python bench/verdict.py --table
 
 Each program runs twice, in processes of its own: as it is, and under `pgmo run`. The first gives
@@ -23,17 +23,19 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from _machine import add_common_options, result_path, write_result
+from _machine import result_path, write_result
+from _stub_jobs import stub_parser
 from programs import PROGRAMS
-from verdicts import TITLES, Case, all_cases, table
+from verdicts import Case, all_cases, table
+from workloads.job import process_settings
 from workloads.launch import ROOT, Stub
 
-QUICK = ("llama_padded", "growing_splats")
+QUICK = ("llama_padded", "nanogpt")
 
 
 def measure(stub: Stub, case: Case) -> dict[str, Any]:
     """Run a case without and with pgmo; sizes in bytes."""
-    row: dict[str, Any] = {"label": case.label, **asdict(case), "title": TITLES.get(case.name, "")}
+    row: dict[str, Any] = {"label": case.label, **asdict(case)}
     packages = PROGRAMS[case.name].packages if case.kind == "program" else ()
     missing = [name for name in packages if find_spec(name) is None and not _has(stub, name)]
     if missing:
@@ -68,12 +70,7 @@ def _run(stub: Stub, case: Case, out: Path, report: Path | None = None) -> dict[
     options = PROGRAMS[case.name].options if case.kind == "program" else ()
     pgmo = ("pgmo", "run", "--json", str(report), *options, "-m") if report else ()
     settings = {
-        "FAKECUDA_BYTES": str(case.card),
-        "FAKECUDA_DEVICES": "1",
-        "FAKECUDA_COPY_LIMIT": str(1 << 16),
-        "PYTORCH_CUDA_ALLOC_CONF": case.configuration,
-        "PYTORCH_ALLOC_CONF": case.configuration,
-        "OMP_NUM_THREADS": "1",
+        **process_settings("expandable" if case.configuration else "default", case.card),
         "HF_HUB_OFFLINE": "1",
         "TOKENIZERS_PARALLELISM": "false",
         "PYTHONPATH": os.pathsep.join([str(ROOT / "bench"), str(ROOT)]),
@@ -105,13 +102,9 @@ def progress(row: dict[str, Any]) -> str:
 
 
 def parse() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description=__doc__.partition("\n\n")[0])
-    parser.add_argument("--python", default=sys.executable, help="one with the CUDA torch")
-    parser.add_argument("--stub", type=Path, default=ROOT / "build/fakecuda")
+    parser = stub_parser(__doc__)
     parser.add_argument("--case", action="append", help="only this program; repeatable")
-    parser.add_argument("--table", action="store_true", help="print the table of the earlier run")
     parser.add_argument("--resume", action="store_true", help="keep rows of the earlier run")
-    add_common_options(parser)
     return parser.parse_args()
 
 

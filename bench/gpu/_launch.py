@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 import time
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -15,7 +16,7 @@ from _worker import Job, Outcome
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
 sys.path[:0] = [str(HERE.parent), str(ROOT)]  # for _machine, and for pgmo when not installed
-from _machine import result_path, write_result  # noqa: E402
+from _machine import add_common_options, write_result  # noqa: E402
 
 _EXPANDABLE = "expandable_segments:True"
 _PATIENT, _LEAST = 3600, 3
@@ -77,24 +78,45 @@ def environment(allocator: str) -> dict[str, str]:
     return chosen
 
 
+def gpu_parser(description: str, seconds: float) -> argparse.ArgumentParser:
+    """Return the options that all of these benchmarks have.
+
+    Args:
+        description: the module's docstring, of which the first line is shown.
+        seconds: of the time budget, where none is given.
+    """
+    parser = argparse.ArgumentParser(description=description.partition("\n")[0])
+    parser.add_argument("--seconds", type=float, default=seconds, help="time budget")
+    add_common_options(parser)
+    return parser
+
+
 def budget_of(arguments: argparse.Namespace) -> Budget:
     """What the command line allows; a quick run is not over because a machine is slow."""
     return Budget(_PATIENT, _PATIENT) if arguments.quick else Budget(arguments.seconds)
 
 
-def launch(job: Job, budget: Budget) -> Outcome:
-    """Runs the job in a fresh process, for as long as the budget allows.
+def run_worker(
+    command: Sequence[str], allocator: str, budget: Budget, **how: Any
+) -> subprocess.CompletedProcess[str]:
+    """Run Python in a fresh process, for as long as the budget allows.
+
+    Args:
+        command: what Python is given.
+        allocator: whose settings the process has.
+        budget: of time.
+        how: `settings` are further variables of its environment, `cwd` is its folder.
 
     Raises:
-        WorkerError: when it fails otherwise than out of memory, or takes longer.
+        WorkerError: when it fails, or takes longer than one may.
         OutOfTimeError: when the budget is over before.
     """
     timeout = budget.for_one()
-    command = [sys.executable, str(HERE / "_worker.py"), json.dumps(asdict(job))]
     try:
-        process = subprocess.run(
-            command,
-            env=environment(job.allocator),
+        done = subprocess.run(
+            [sys.executable, *command],
+            env=environment(allocator) | how.get("settings", {}),
+            cwd=how.get("cwd"),
             capture_output=True,
             text=True,
             timeout=timeout,
@@ -104,15 +126,22 @@ def launch(job: Job, budget: Budget) -> Outcome:
         if timeout < budget.longest:
             raise OutOfTimeError from error
         raise WorkerError(f"took longer than {timeout:.0f} s") from error
-    lines = process.stdout.splitlines()
-    try:
-        fields = json.loads(lines[-1])
-    except (IndexError, ValueError) as error:
-        last = " | ".join(process.stderr.splitlines()[-3:])
-        raise WorkerError(f"exit code {process.returncode}: {last}") from error
-    if "error" in fields:
-        raise WorkerError(fields["error"])
-    return Outcome(**fields)
+    if done.returncode:
+        last = " | ".join(done.stderr.splitlines()[-3:])
+        raise WorkerError(f"exit code {done.returncode}: {last}")
+    return done
+
+
+def launch(job: Job, budget: Budget) -> Outcome:
+    """Run the job in a fresh process; out of memory is an outcome.
+
+    Raises:
+        WorkerError: when it fails otherwise, or takes longer than one may.
+        OutOfTimeError: when the budget is over before.
+    """
+    command = (str(HERE / "_worker.py"), json.dumps(asdict(job)))
+    done = run_worker(command, job.allocator, budget)
+    return Outcome(**json.loads(done.stdout.splitlines()[-1]))
 
 
 def at_once(bytes_each: int) -> int:
@@ -151,26 +180,9 @@ def describe_device() -> dict[str, Any]:
     }
 
 
-def map_seconds(output: Path | None) -> float | None:
-    """Return what `page_costs.py` says that a map takes on this kind of device; None: it has not.
-
-    Args:
-        output: the result that is about to be written; that of `page_costs.py` lies beside it.
-    """
-    path = result_path("gpu/page_costs", output and output.with_name("page_costs.json"))
-    if not path.exists():
-        return None
-    found = json.loads(path.read_text("utf-8"))
-    same = found["device"] == describe_device()
-    return float(found["map_seconds"]) if same and found["map_seconds"] is not None else None
-
-
 def write_gpu_result(
     name: str, result: dict[str, Any], output: Path | None, *, quick: bool = False
 ) -> Path:
     """Writes a result with the device's description, by default to bench/results/gpu."""
-    header = {
-        "map_seconds": map_seconds(output),
-        "device": describe_device(),
-    }
-    return write_result(f"gpu/{name}", {**header, **result}, output, quick=quick)
+    described = {"device": describe_device(), **result}
+    return write_result(f"gpu/{name}", described, output, quick=quick)

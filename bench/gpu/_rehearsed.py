@@ -1,4 +1,4 @@
-"""Eight steps of a model of `bench/rehearsed_models`: `python _rehearsed.py NAME FILE`.
+"""Eight steps of a model of `_models.py`: `python _rehearsed.py NAME FILE`.
 
 Runs unchanged on a card and in a rehearsal, and writes what it took to FILE: as torch counts it,
 and as the driver does for this process, where the driver tells.
@@ -10,7 +10,7 @@ import sys
 from pathlib import Path
 
 import torch
-from rehearsed_models import load
+from _models import MODELS
 
 STEPS = 8
 
@@ -32,7 +32,7 @@ def of_driver() -> int | None:
 def main() -> None:
     name, output = sys.argv[1:]
     free, _ = torch.cuda.mem_get_info()
-    step = load()[name]("cuda")
+    step = MODELS[name]("cuda")
     for _ in range(STEPS):
         step()
     torch.cuda.synchronize()

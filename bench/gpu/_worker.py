@@ -2,7 +2,7 @@
 
     python bench/gpu/_worker.py '{"workload": "resnet50", "allocator": "pgmo"}'
 
-Prints one line of JSON, the fields of `Outcome`, or `{"error": text}`.
+Prints one line of JSON, the fields of `Outcome`.
 """
 
 import contextlib
@@ -10,7 +10,6 @@ import json
 import os
 import sys
 import time
-import traceback
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
@@ -182,17 +181,5 @@ def describe(session: Any, outcome: Outcome) -> None:
     outcome.summary = str(session.summary())
 
 
-def main() -> int:
-    """Runs the job given as JSON in the first argument."""
-    try:
-        outcome = run(Job(**json.loads(sys.argv[1])))
-    except Exception as error:
-        traceback.print_exc()
-        print(json.dumps({"error": f"{type(error).__name__}: {error}"}))
-        return 1
-    print(json.dumps(asdict(outcome)), flush=True)
-    return 0
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    print(json.dumps(asdict(run(Job(**json.loads(sys.argv[1]))))), flush=True)

@@ -1,4 +1,4 @@
-"""What is trained and inferred, by name; the same seed gives the same bits.
+"""What is trained, by name; the same seed gives the same bits.
 
     program = WORKLOADS["resnet50"].create()
     loss = program.step(0)
@@ -22,13 +22,12 @@ SEED = 0
 
 
 class Program:
-    """A model, its optimizer when it trains, and the batches.
+    """A model, its optimizer and the batches.
 
     Args:
         model: on the device.
         batch: makes inputs and targets of a step.
         dtype: of the forward pass (autocast); gradients of float16 are scaled.
-        train: whether it trains.
         samples: in a batch.
     """
 
@@ -38,27 +37,21 @@ class Program:
         batch: Callable[[int], tuple[Tensor, Tensor]],
         *,
         dtype: torch.dtype,
-        train: bool,
         samples: int,
     ) -> None:
-        self.model = model.train(train)
+        self.model = model.train()
         self.batch = batch
         self.dtype = dtype
-        self.train = train
         self.samples = samples
-        if train:
-            self.optimizer = torch.optim.AdamW(model.parameters(), lr=1e-4)
-            self.scaler = torch.amp.GradScaler("cuda", enabled=dtype is torch.float16)
+        self.optimizer = torch.optim.AdamW(model.parameters(), lr=1e-4)
+        self.scaler = torch.amp.GradScaler("cuda", enabled=dtype is torch.float16)
 
     def step(self, index: int) -> Tensor:
-        """One iteration; its loss, or the sum of what it infers."""
+        """Train once and return the loss."""
         torch.manual_seed(SEED * 1_000_003 + index)
         inputs, targets = self.batch(index)
-        if not self.train:
-            with torch.inference_mode(), self._autocast():
-                return self.model(inputs).float().mean()
         self.optimizer.zero_grad(set_to_none=True)
-        with self._autocast():
+        with torch.autocast("cuda", self.dtype, enabled=self.dtype is not torch.float32):
             output = self.model(inputs)
             if output.dim() == 3:  # the last dimension are classes, or else the second
                 output, targets = output.flatten(0, 1), targets.flatten()
@@ -69,9 +62,6 @@ class Program:
         self.scaler.update()
         return loss.detach()
 
-    def _autocast(self) -> torch.autocast:
-        return torch.autocast("cuda", self.dtype, enabled=self.dtype is not torch.float32)
-
 
 @dataclass(frozen=True)
 class Workload:
@@ -81,7 +71,6 @@ class Workload:
         model: makes the network.
         kind: of its batches: "image", "mask" or "tokens".
         samples: in a batch, where nothing else is said.
-        train: whether it trains.
         dtype: of autocast.
         length: of the sequences; the longest, where they vary.
         varying: whether each iteration has a length of its own.
@@ -95,7 +84,6 @@ class Workload:
     model: Callable[[], nn.Module]
     kind: str
     samples: int
-    train: bool = True
     dtype: torch.dtype = torch.bfloat16
     length: int = LONGEST
     varying: bool = False
@@ -114,7 +102,6 @@ class Workload:
             model,
             lambda index: self._batch(index, samples),
             dtype=self.dtype,
-            train=self.train,
             samples=samples,
         )
 
@@ -141,10 +128,6 @@ class Workload:
 
 LONGEST_AT = 9
 """Iteration with the longest sequence: after the session has planned, so that it plans again."""
-
-
-def _small(**options: bool) -> Callable[[], nn.Module]:
-    return lambda: GPT(768, 12, **options)
 
 
 def _medium(**options: bool) -> Callable[[], nn.Module]:
@@ -190,24 +173,8 @@ WORKLOADS: dict[str, Workload] = {
     "unet": Workload(_unet, "mask", 16, dtype=HALF, repeats=False),
     "seq2seq": _seq2seq(),
     "experts": Workload(_experts, "tokens", 8, dense=False),
-    "gpt2_small": Workload(_small(), "tokens", 8),
-    "gpt2_small_checkpoint": Workload(_small(recompute=True), "tokens", 8),
-    "gpt2_small_varying": Workload(_small(), "tokens", 8, varying=True),
-    "gpt2_small_varying_checkpoint": Workload(_small(recompute=True), "tokens", 8, varying=True),
-    "seq2seq_varying": _seq2seq(varying=True),
     "alexnet": Workload(_alexnet, "image", 256, dtype=HALF),
     "googlenet": Workload(_googlenet, "image", 64, dtype=HALF, repeats=False),
-    "inception_resnet": Workload(_inception_resnet, "image", 32, dtype=HALF, side=299),
-    "gpt2_medium_inference": Workload(_medium(), "tokens", 8, train=False),
-    "resnet50_inference": Workload(_resnet50, "image", 128, train=False, dtype=HALF),
-    "unet_inference": Workload(_unet, "mask", 32, train=False, dtype=HALF),
-    "seq2seq_inference": _seq2seq(train=False),
-    "experts_inference": Workload(_experts, "tokens", 8, train=False, dense=False),
-    "alexnet_inference": Workload(_alexnet, "image", 256, train=False, dtype=HALF),
-    "googlenet_inference": Workload(_googlenet, "image", 128, train=False, dtype=HALF),
-    "inception_resnet_inference": Workload(
-        _inception_resnet, "image", 64, train=False, dtype=HALF, side=299
-    ),
 }
 """In order of interest: where the time is short, the last ones are left out."""
 

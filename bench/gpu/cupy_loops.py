@@ -191,7 +191,7 @@ def measure(who: str, pool: Any, make: Callable[[], Any], times: int) -> Outcome
 def main() -> None:
     """Measures for as long as there is time, and writes the result."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("--seconds", type=float, default=60)
+    parser.add_argument("--seconds", type=float, default=60, help="time budget")
     add_common_options(parser)
     arguments = parser.parse_args()
     try:

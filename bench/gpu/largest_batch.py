@@ -10,7 +10,6 @@ beat. The try that trained is the one that is timed, and nothing else runs meanw
 processes only import what they need.
 """
 
-import argparse
 import json
 import subprocess
 import sys
@@ -26,9 +25,9 @@ from _launch import (
     budget_of,
     device_or_exit,
     environment,
+    gpu_parser,
     write_gpu_result,
 )
-from _machine import add_common_options
 
 CONTENDERS = ("default", "pgmo", "pages", "expandable")
 """In the order in which they run: what is left out for time is at the end."""
@@ -142,12 +141,10 @@ def main(
         contenders: where the command line names none.
         what: the program's description.
     """
-    parser = argparse.ArgumentParser(description=what.partition("\n")[0])
+    parser = gpu_parser(what, 900)
     parser.add_argument("--workload", action="append")
     parser.add_argument("--contender", action="append", choices=CONTENDERS)
     parser.add_argument("--limit", type=float, default=16, help="GiB that torch may reserve")
-    parser.add_argument("--seconds", type=float, default=900, help="time budget")
-    add_common_options(parser)
     arguments = parser.parse_args()
     device_or_exit()
     import _workloads

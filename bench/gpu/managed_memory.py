@@ -10,7 +10,6 @@ page by page as it is touched and once prefetched in the order of the plan; and 
 arena spilled for good. Never is more unified memory asked for than the card has free.
 """
 
-import argparse
 import gc
 import statistics
 import sys
@@ -18,8 +17,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from _launch import ROOT, budget_of, device_or_exit, write_gpu_result
-from _machine import add_common_options
+from _launch import ROOT, budget_of, device_or_exit, gpu_parser, write_gpu_result
 
 sys.path.insert(0, str(ROOT))
 
@@ -189,9 +187,7 @@ def unified_steps(free: int, times: int) -> dict[str, float]:
 
 def main() -> None:
     """Measures as long as there is time, and writes the result."""
-    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("--seconds", type=float, default=60)
-    add_common_options(parser)
+    parser = gpu_parser(__doc__, 60)
     arguments = parser.parse_args()
     device_or_exit()
     import torch

@@ -9,10 +9,9 @@ allocator, the same for all, over the peak that was reserved; once for the whole
 included, and once from the iteration on at which a session has settled. Losses and final weights
 are compared bit for bit. Beside memory each run counts the calls of the driver that pages make, the
 requests that map and the waits, per iteration of the last third, and the CPU time of the process
-in all iterations; what a map takes on this card is that of `page_costs.py`.
+in all iterations.
 """
 
-import argparse
 import sys
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
@@ -27,10 +26,10 @@ from _launch import (
     at_once,
     budget_of,
     device_or_exit,
+    gpu_parser,
     launch,
     write_gpu_result,
 )
-from _machine import add_common_options
 from _worker import Job, Outcome
 
 CONTENDERS = ("default", "expandable", "pages", "pgmo", "pgmo_saved_plan")
@@ -191,11 +190,9 @@ def measure(names: list[str], budget: Budget, workers: int) -> list[dict[str, An
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser = gpu_parser(__doc__, 600)
     parser.add_argument("--workload", action="append")
-    parser.add_argument("--seconds", type=float, default=600, help="time budget")
     parser.add_argument("--at-once", type=int, default=0, help="runs at a time")
-    add_common_options(parser)
     arguments = parser.parse_args()
     device_or_exit()
     import _workloads
@@ -228,7 +225,7 @@ def main() -> None:
 
 
 def _describe(workload: Any) -> dict[str, Any]:
-    fields = {key: getattr(workload, key) for key in ("samples", "train", "length", "varying")}
+    fields = {key: getattr(workload, key) for key in ("samples", "length", "varying")}
     return {**fields, "kind": workload.kind, "dtype": str(workload.dtype)}
 
 

@@ -8,10 +8,9 @@ own allocator, a `CUDAPluggableAllocator` over functions that do nothing, pgmo's
 session, and pgmo in replay. Then the step time of a model whose kernels are small: without a
 session, on pages, recording, in replay. Reported are medians over all repetitions of all processes,
 and ratios against torch's own allocator, which takes turns with pgmo in one process; and what the
-pages do per step, to which `page_costs.py` adds what a map takes on this card.
+pages do per step.
 """
 
-import argparse
 import json
 import os
 import subprocess
@@ -21,8 +20,16 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from _launch import HERE, Budget, budget_of, device_or_exit, environment, write_gpu_result
-from _machine import Seconds, add_common_options
+from _launch import (
+    HERE,
+    Budget,
+    budget_of,
+    device_or_exit,
+    environment,
+    gpu_parser,
+    write_gpu_result,
+)
+from _machine import Seconds
 
 MOST_ROUNDS = 5
 KINDS = ("pgmo", "pages", "plugin")
@@ -120,9 +127,7 @@ def show(row: dict[str, Any]) -> None:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("--seconds", type=float, default=180, help="time budget")
-    add_common_options(parser)
+    parser = gpu_parser(__doc__, 180)
     arguments = parser.parse_args()
     device_or_exit()
     with TemporaryDirectory() as folder:

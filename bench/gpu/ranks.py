@@ -10,7 +10,6 @@ once for the whole run and once from the iteration on at which a session has set
 final weights are compared bit for bit. On the stub a rank is one of eight in a fake process group.
 """
 
-import argparse
 import json
 import os
 import subprocess
@@ -29,9 +28,9 @@ from _launch import (
     budget_of,
     device_or_exit,
     environment,
+    gpu_parser,
     write_gpu_result,
 )
-from _machine import add_common_options
 
 ENGINES = ("ddp", "fsdp2")
 CONTENDERS = ("default", "expandable", "pgmo")
@@ -154,10 +153,8 @@ def measure(engine: str, world: int, size: dict[str, int], budget: Budget) -> di
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("--seconds", type=float, default=300, help="time budget")
+    parser = gpu_parser(__doc__, 300)
     parser.add_argument("--engine", action="append", choices=ENGINES, help="repeat for more")
-    add_common_options(parser)
     arguments = parser.parse_args()
     device_or_exit()
     import torch

@@ -7,15 +7,12 @@ The programs of `bench/programs`, of which those are left out whose packages are
 are the peaks that torch has reserved over the whole run, and the losses and weights bit by bit;
 `repeats` says whether a program gives the same bits twice under the default allocator, for some
 kernels add in any order. Beside memory each run counts the calls of the driver that pages make,
-requests that map and waits, per step of an optimizer in the last third, and its CPU time; what a
-map takes on this card is that of `page_costs.py`. Several run at a time, since memory does not
-depend on time.
+requests that map and waits, per step of an optimizer in the last third, and its CPU time. Several
+run at a time, since memory does not depend on time.
 """
 
-import argparse
 import json
 import os
-import subprocess
 import sys
 import tempfile
 from concurrent.futures import ThreadPoolExecutor
@@ -30,10 +27,10 @@ from _launch import (
     WorkerError,
     budget_of,
     device_or_exit,
-    environment,
+    gpu_parser,
+    run_worker,
     write_gpu_result,
 )
-from _machine import add_common_options
 from programs import PROGRAMS, script
 
 ORDER = (
@@ -69,7 +66,6 @@ def run(name: str, contender: str, budget: Budget, *, quick: bool) -> Row:
         WorkerError: when it fails, or takes too long.
         OutOfTimeError: when the budget is over before.
     """
-    seconds = budget.for_one()
     with tempfile.TemporaryDirectory() as made:
         counted, result, of_pgmo = (Path(made, f"{part}.json") for part in ("c", "r", "p"))
         under = []
@@ -79,21 +75,8 @@ def run(name: str, contender: str, budget: Budget, *, quick: bool) -> Row:
         own += ["--small"] if quick else []
         wrapped = [str(HERE / "_program.py"), str(counted), contender, str(script(name)), *own]
         settings = {"HF_HUB_OFFLINE": "1", "TOKENIZERS_PARALLELISM": "false"}
-        try:
-            done = subprocess.run(
-                [sys.executable, *under, *wrapped],
-                env=environment(contender.partition(" ")[0]) | settings,
-                cwd=made,
-                capture_output=True,
-                text=True,
-                timeout=seconds,
-                check=False,
-            )
-        except subprocess.TimeoutExpired as error:
-            raise WorkerError("took too long") from error
-        if done.returncode:
-            last = " | ".join(done.stderr.splitlines()[-3:])
-            raise WorkerError(f"exit code {done.returncode}: {last}")
+        allocator = contender.partition(" ")[0]
+        run_worker([*under, *wrapped], allocator, budget, settings=settings, cwd=made)
         row: Row = {"contender": contender, **json.loads(counted.read_text())}
         row["computed"] = json.loads(result.read_text())
         if of_pgmo.exists():
@@ -141,10 +124,8 @@ def shown(entry: Row) -> str:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("--seconds", type=float, default=180, help="time budget")
+    parser = gpu_parser(__doc__, 180)
     parser.add_argument("--program", action="append", choices=ORDER, help="repeat for more")
-    add_common_options(parser)
     arguments = parser.parse_args()
     device_or_exit()
     budget, quick = budget_of(arguments), arguments.quick

@@ -3,7 +3,7 @@
     python bench/gpu/rehearsals.py --seconds 120
     python bench/gpu/rehearsals.py --quick              one model, to see that it works
 
-Models of `bench/rehearsed_models`, eight steps of forward pass, backward pass and AdamW, each run
+Models of `_models.py`, eight steps of forward pass, backward pass and AdamW, each run
 in a process of its own: on the card, and in a rehearsal of a card with its properties (`pgmo
 rehearse`); the first ones also in a rehearsal that makes a plan, and on the card again with that
 plan from the first request on. Compared are the peaks of what tensors held and of what the default
@@ -11,13 +11,10 @@ allocator reserved, and what the driver counts for a process beyond that, which 
 the context and estimates. Several run at a time, since memory does not depend on time.
 """
 
-import argparse
 import dataclasses
 import json
 import os
 import statistics
-import subprocess
-import sys
 import tempfile
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -31,9 +28,10 @@ from _launch import (
     budget_of,
     device_or_exit,
     environment,
+    gpu_parser,
+    run_worker,
     write_gpu_result,
 )
-from _machine import add_common_options
 
 from pgmo.cards import Card, find
 from pgmo.errors import PgmoError
@@ -48,10 +46,6 @@ MODELS = (
     "EfficientNet B0",
     "Whisper",
     "DenseNet-121",
-    "Llama with LoRA",
-    "ViT small",
-    "T5",
-    "Mixtral, 8 experts",
 )
 QUICK = "DistilBERT"
 SCRIPT = HERE / "_rehearsed.py"
@@ -85,20 +79,7 @@ def on_the_card(name: str, folder: Path, budget: Budget, *under: str) -> Row:
         OutOfTimeError: when the budget is over before.
     """
     output = folder / "taken.json"
-    try:
-        done = subprocess.run(
-            [sys.executable, *under, str(SCRIPT), name, str(output)],
-            env=environment("default"),
-            capture_output=True,
-            text=True,
-            timeout=budget.for_one(),
-            check=False,
-        )
-    except subprocess.TimeoutExpired as error:
-        raise WorkerError("took too long") from error
-    if done.returncode:
-        last = " | ".join(done.stderr.splitlines()[-3:])
-        raise WorkerError(f"exit code {done.returncode}: {last}")
+    run_worker([*under, str(SCRIPT), name, str(output)], "default", budget)
     return dict(json.loads(output.read_text()))
 
 
@@ -181,9 +162,7 @@ def shown(row: Row) -> str:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("--seconds", type=float, default=180, help="time budget")
-    add_common_options(parser)
+    parser = gpu_parser(__doc__, 180)
     arguments = parser.parse_args()
     device_or_exit()
     card, budget = this_card(), budget_of(arguments)

@@ -1,67 +1,27 @@
 """What one process of `never_worse.py` runs. Only the standard library."""
 
 from dataclasses import dataclass
-from typing import Any
 
-from workloads.job import process_settings
+from _stub_jobs import StubJob
 
 from loops import Setting
 
-LARGE_CARD = 141 << 30
-
 
 @dataclass(frozen=True)
-class LoopJob:
+class LoopJob(StubJob):
     """One run of a loop.
 
     Args:
         loop: one of `loops.NAMES`.
         seed: of what it draws.
         iterations: how many.
-        contender: one of `workloads.job.CONTENDERS`.
-        card: bytes of device memory.
-        small: a tiny network, for tests.
     """
 
     loop: str
     seed: int = 0
     iterations: int = 24
-    contender: str = "default"
-    card: int = LARGE_CARD
-    small: bool = False
 
     @property
     def setting(self) -> Setting:
         """What to build."""
         return Setting(self.seed, self.small)
-
-    @property
-    def environment(self) -> dict[str, str]:
-        """Settings of its process."""
-        return process_settings(self.contender, self.card)
-
-
-@dataclass(frozen=True)
-class ProgramJob:
-    """One run of a bare sequence of requests.
-
-    Args:
-        requests: pairs of bytes and lifetime: the number of later requests before which a block is
-            freed.
-        contender: one of `workloads.job.CONTENDERS`, but none with a session.
-        card: bytes of device memory.
-    """
-
-    requests: tuple[tuple[int, int], ...]
-    contender: str = "default"
-    card: int = LARGE_CARD
-
-    @property
-    def environment(self) -> dict[str, str]:
-        """Settings of its process."""
-        return process_settings(self.contender, self.card)
-
-
-def parse(fields: dict[str, Any]) -> LoopJob | ProgramJob:
-    """The job that came as JSON."""
-    return LoopJob(**fields) if "loop" in fields else ProgramJob(**fields)

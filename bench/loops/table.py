@@ -1,7 +1,6 @@
 """The tables of the README, in Markdown, from the results of `never_worse.py`."""
 
 from collections.abc import Iterable
-from statistics import median
 
 from workloads.columns import HEADS, Row, cost_cells, cost_heads, markdown, worst
 from workloads.job import CONTENDERS, OURS
@@ -37,33 +36,6 @@ def peaks(rows: Iterable[Row]) -> str:
     return markdown(lines)
 
 
-def hundred(rows: Iterable[Row]) -> str:
-    """Efficiencies over many iterations, and what planning took of the CPU's time."""
-    ends = ["CPU time of an iteration, default", "planning, of all CPU time"]
-    lines = [["loop", "live MiB", *PEAKS, *cost_heads(OURS), *ends]]
-    for loop, found in by_loop(rows).items():
-        every = [row for of_one in found.values() for row in of_one]
-        live = max((row["live"] for row in every if "live" in row), default=None)
-        session = found.get("pgmo", []) + found.get("pgmo_run", [])
-        plain = [row["cpu_seconds"] / row["trained"] for row in found["default"] if "peak" in row]
-        shares = [
-            {"share": row["planning_seconds"] / row["cpu_seconds"]}
-            for row in session
-            if "planning_seconds" in row
-        ]
-        lines.append(
-            [
-                TITLES[loop],
-                f"{live / 2**20:,.0f}" if live else "skipped",
-                *(efficiency(found.get(contender, [])) for contender in CONTENDERS),
-                *cost_cells(found, OURS),
-                f"{1e3 * median(plain):.0f} ms" if plain else "",
-                worst(shares, "share", max, ".1%"),
-            ]
-        )
-    return markdown(lines)
-
-
 def short(rows: Iterable[Row]) -> str:
     """Peaks of short runs over the better of PyTorch's two; of several seeds the worst.
 
@@ -88,28 +60,6 @@ def over_best(rows: list[Row]) -> str:
     best = [{"over": max(r["over_expandable"], r["over_default"])} for r in rows if "behind" in r]
     mark = f" {BEHIND}" if any(row.get("behind") or "failed" in row for row in rows) else ""
     return worst(best, "over", max, ".3f") + mark
-
-
-def smallest(rows: Iterable[Row]) -> str:
-    """Live bytes over the smallest card; the CPU time is that on a large one."""
-    lines = [["loop", "live MiB", *PEAKS, *cost_heads(OURS)]]
-    for loop, found in by_loop(rows).items():
-        first = next((rows[0] for rows in found.values() if "live" in rows[0]), None)
-        live = f"{first['live'] / 2**20:,.0f}" if first else "skipped"
-        cells = [efficiency(found.get(contender, [])) for contender in CONTENDERS]
-        lines.append([TITLES[loop], live, *cells, *cost_cells(found, OURS)])
-    return markdown(lines)
-
-
-def adversary(searches: Iterable[Row]) -> str:
-    """The worst that each seed found."""
-    lines = [["seed", "programs", "worst ratio", "median", "live MiB", "pages", "expandable"]]
-    for one in searches:
-        worst, ratios = one["worst"], sorted(one["ratios"])
-        sizes = [f"{worst[key] / 2**20:,.0f}" for key in ("live", "pages", "expandable")]
-        figures = [f"{worst['ratio']:.3f}", f"{ratios[len(ratios) // 2]:.3f}"]
-        lines.append([str(one["seed"]), str(len(ratios)), *figures, *sizes])
-    return markdown(lines)
 
 
 def by_loop(rows: Iterable[Row]) -> dict[str, dict[str, list[Row]]]:

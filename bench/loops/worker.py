@@ -2,68 +2,42 @@
 
     echo '{"loop": "t5", "contender": "pages"}' | run PYTHON -m loops.worker
 
-What it answers to a loop is in `run_loop`, what to bare requests in `run`.
+What it answers is in `run`.
 """
 
-import contextlib
 import time
 import warnings
 from typing import Any
 
 import torch
+from _stub_jobs import open_session
 from workloads.allocators import install_pages
 from workloads.costs import RunCosts
 from workloads.job import OURS
 from workloads.worker import serve
 
 from loops import create, family
-from loops.job import LoopJob, ProgramJob, parse
-
-
-def run(job: LoopJob | ProgramJob) -> dict[str, Any]:
-    """What the job's process reports; sizes in bytes."""
-    from pgmo.rehearsal import control
-
-    install_pages(job.contender)
-    if isinstance(job, ProgramJob):
-        request(job.requests)
-        return {"peak": control.peak(0)}
-    return run_loop(job)
-
-
-def request(requests: Any) -> None:
-    """Makes the requests, and frees each block before the request that its lifetime names."""
-    dying: dict[int, list[torch.Tensor]] = {}
-    for now, (size, lifetime) in enumerate(requests):
-        dying.pop(now, None)
-        block = torch.empty(size, dtype=torch.uint8, device="cuda")
-        dying.setdefault(now + 1 + lifetime, []).append(block)
-        del block
+from loops.job import LoopJob
 
 
 class Ended:
-    """Callback at the end of each iteration, which steps the session and reads the counters.
-
-    Attributes:
-        planning: CPU seconds that the session took at the ends of iterations.
-    """
+    """Callback at the end of each iteration, which steps the session and reads the counters."""
 
     def __init__(self, iterations: int, session: Any) -> None:
-        self.costs, self.session, self.planning = RunCosts(iterations), session, 0.0
+        self.costs, self.session = RunCosts(iterations), session
 
     def __call__(self) -> None:
         """The program's step function has returned."""
         if self.session:
-            began = time.process_time()
             self.session.step()
-            self.planning += time.process_time() - began
         self.costs.end_iteration()
 
 
-def run_loop(job: LoopJob) -> dict[str, Any]:
-    """Builds the loop and runs it until it is done, or out of memory."""
+def run(job: LoopJob) -> dict[str, Any]:
+    """Builds the loop and runs it until it is done, or out of memory; sizes in bytes."""
     from pgmo.rehearsal import control
 
+    install_pages(job.contender)
     error, began = "", time.monotonic()
     loop, session, ended = None, None, Ended(job.iterations, None)
     with warnings.catch_warnings(record=True) as warned:
@@ -94,37 +68,26 @@ def run_loop(job: LoopJob) -> dict[str, Any]:
     }
 
 
-def open_session(wanted: bool) -> Any:
-    """A session of pgmo, or nothing that can be entered as one."""
-    if not wanted:
-        return contextlib.nullcontext()
-    import pgmo
-
-    return pgmo.optimize(device="cuda")
-
-
 def about(session: Any, ended: Ended) -> dict[str, Any]:
     """What pgmo knows of the run."""
     late = session.history[ended.costs.late_from :]
     asked = sum(one.bytes_requested for one in late)
     return {
         "from_slots": sum(one.bytes_hit for one in late) / asked if asked else None,
-        "planning_seconds": ended.planning,
         "replans": session.summary().replans,
         "notes": list(session.summary().notes),
         "replayed": sum(one.phase.value == "replay" for one in session.history),
     }
 
 
-def prepare(job: LoopJob | ProgramJob) -> None:
+def prepare(job: LoopJob) -> None:
     """Imports what the job needs, once for all that follow.
 
     Raises:
         ModuleNotFoundError: when it is not installed.
     """
-    if isinstance(job, LoopJob):
-        family(job.loop)
+    family(job.loop)
 
 
 if __name__ == "__main__":
-    serve(parse, run, prepare)
+    serve(lambda fields: LoopJob(**fields), run, prepare)

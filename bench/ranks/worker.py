@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import torch
+from _stub_jobs import open_session
 from workloads.allocators import install_pages
 from workloads.costs import RunCosts
 from workloads.job import OURS
@@ -33,7 +34,7 @@ def run(job: RankJob) -> dict[str, Any]:
             programs.begin(job)
             step = programs.create(job)
             streams = every_stream() if job.lag else []
-            with open_session(job) as session:
+            with open_session(job.contender in OURS[1:]) as session:
                 costs = RunCosts(job.iterations)
                 for iteration in range(job.iterations):
                     if iteration == costs.late_from:
@@ -85,15 +86,6 @@ def peaks(control: Any, prefix: str) -> dict[str, int]:
     """Of the card, and of what the program asked for."""
     requested = torch.cuda.memory_stats()["requested_bytes.all.peak"]
     return {f"{prefix}peak": control.peak(0), f"{prefix}requested": requested}
-
-
-def open_session(job: RankJob) -> Any:
-    """A session of pgmo, or nothing that can be entered as one."""
-    if job.contender not in OURS[1:]:
-        return contextlib.nullcontext()
-    import pgmo
-
-    return pgmo.optimize(device="cuda")
 
 
 def about(session: Any, late_from: int) -> dict[str, Any]:

@@ -2,7 +2,6 @@
 
 import json
 import os
-import resource
 import shutil
 import subprocess
 import tempfile
@@ -43,14 +42,14 @@ def ask(stub: Stub, job: SharedJob) -> dict[str, Any]:
 def start(stub: Stub, job: SharedJob, at: int, folder: Path) -> "subprocess.Popen[str]":
     """One of the processes. It waits for the others when its model is built, and at its end."""
     python = os.path.abspath(shutil.which(stub.python) or stub.python)
-    paths = os.pathsep.join([str(ROOT / "bench"), str(stub.package)])
+    paths = os.pathsep.join([str(ROOT / "bench"), str(ROOT)])
     settings = {**job.environment, "FAKECUDA_SHARED": str(folder / "card"), "PYTHONPATH": paths}
     if job.contender in OURS:
         settings["PGMO_SHARE"] = str(folder / "socket" / "share")
     fields = {"job": asdict(job), "at": at, "batch": BATCHES[at], "folder": str(folder)}
     return subprocess.Popen(
         [str(stub.out / "run"), python, "-m", MODULE, json.dumps(fields)],
-        cwd=stub.package,
+        cwd=ROOT,
         env={**os.environ, **settings},
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
@@ -105,27 +104,6 @@ def together(found: list[dict[str, Any]], log: Path) -> dict[str, Any]:
         verdict = check(log, slack=60.0)
         row |= {"turns": verdict.turns, "passed": verdict.passed, "wrong": verdict.wrong}
     return row
-
-
-def handing(stub: Stub, pages: int) -> list[dict[str, Any]]:
-    """What handing so many pages over takes, by each of the ways of `handing.py`."""
-    python = os.path.abspath(shutil.which(stub.python) or stub.python)
-    paths = os.pathsep.join([str(ROOT / "bench"), str(stub.package)])
-    limit = resource.getrlimit(resource.RLIMIT_NOFILE)
-    resource.setrlimit(resource.RLIMIT_NOFILE, (limit[1], limit[1]))  # a descriptor for each page
-    rows = []
-    for way in ("release", "handles"):
-        done = subprocess.run(
-            [str(stub.out / "run"), python, "-m", "shared.handing", way, str(pages), "3"],
-            cwd=stub.package,
-            env={**os.environ, "PYTHONPATH": paths},
-            stdout=subprocess.PIPE,
-            text=True,
-            check=True,
-        )
-        rows.append({"way": way, "pages": pages, **json.loads(done.stdout)})
-    resource.setrlimit(resource.RLIMIT_NOFILE, limit)
-    return rows
 
 
 def fits(stub: Stub, job: SharedJob, card: int) -> bool:

@@ -7,10 +7,11 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
+from _stub_jobs import open_session
 from workloads.worker import serve
 
 from shared import STAGES
-from shared.job import OURS, SharedJob, parse
+from shared.job import OURS, SharedJob
 
 
 def run(job: SharedJob) -> dict[str, Any]:
@@ -46,7 +47,7 @@ def run_stages(job: SharedJob) -> dict[str, Any]:
     from shared.stages import Stages
 
     loop = Stages(Setting(0, job.small))
-    with open_session(job) as session:
+    with open_session(job.contender in OURS) as session:
         loop.session, loop.asleep = session, job.contender == "pgmo_asleep"
         for iteration in range(job.iterations):
             loop.step(iteration)
@@ -64,7 +65,7 @@ def run_trainings(job: SharedJob) -> dict[str, Any]:
     ]
     length = 128 if job.small else 512
     with contextlib.ExitStack() as stack:
-        sessions = [stack.enter_context(open_session(job)) for _ in trainings]
+        sessions = [stack.enter_context(open_session(job.contender in OURS)) for _ in trainings]
 
         def iterate(at: int) -> None:
             mark = sessions[at].iteration() if sessions[at] else contextlib.nullcontext()
@@ -103,15 +104,6 @@ def each(iterate: Callable[[int], None], count: int, job: SharedJob) -> None:
         raise failed[0]
 
 
-def open_session(job: SharedJob) -> Any:
-    """A session of pgmo, or nothing that can be entered as one."""
-    if job.contender not in OURS:
-        return contextlib.nullcontext()
-    import pgmo
-
-    return pgmo.optimize(device="cuda")
-
-
 def about(sessions: list[Any]) -> dict[str, Any]:
     """What pgmo knows of the run."""
     late = [one for session in sessions for one in session.history[-3:]]
@@ -126,4 +118,4 @@ def about(sessions: list[Any]) -> dict[str, Any]:
 
 
 if __name__ == "__main__":
-    serve(parse, run)
+    serve(lambda fields: SharedJob(**fields), run)

@@ -7,7 +7,6 @@ CASE is a `verdicts.Case` as JSON, OUT a file for JSON. Nothing here knows of pg
 """
 
 import json
-import random
 import runpy
 import sys
 from pathlib import Path
@@ -42,13 +41,6 @@ def _run(case: Case) -> None:
         from loops import Setting, create
 
         create(case.name, Setting(case.seed, case.small)).run(case.iterations, lambda: None)
-    elif case.kind == "growing":
-        from verdicts import growing
-
-        chance = random.Random(case.seed)
-        step = getattr(growing, case.name)(chance, case.small)
-        for iteration in range(case.iterations):
-            step(iteration)
     else:
         _run_program(case)
 

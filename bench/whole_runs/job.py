@@ -1,9 +1,8 @@
 """What one process of `real_programs.py --on-stub` runs. Only the standard library."""
 
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, field
 
-from workloads.job import process_settings
+from _stub_jobs import StubJob
 
 CONTENDERS = ("default", "expandable", "pages", "pgmo_run")
 """PyTorch's allocator; the same with expandable segments; pgmo's pages without a session; `pgmo
@@ -18,30 +17,19 @@ ENDLESS = ("generate", "trl_grpo")
 
 
 @dataclass(frozen=True)
-class WholeRun:
+class WholeRun(StubJob):
     """One run of a program on the stub CUDA runtime.
 
     Args:
         program: one of `programs.NAMES`.
         steps: of its optimizer.
-        contender: one of `CONTENDERS`.
-        card: bytes of device memory.
-        small: a tiny network, for tests.
     """
 
     program: str
     steps: int = 40
-    contender: str = "default"
-    card: int = CARD
-    small: bool = False
+    card: int = field(default=CARD, kw_only=True)
 
     @property
     def environment(self) -> dict[str, str]:
         """Settings of its process."""
-        settings = process_settings(self.contender, self.card)
-        return settings | {"HF_HUB_OFFLINE": "1", "TOKENIZERS_PARALLELISM": "false"}
-
-
-def parse(fields: dict[str, Any]) -> WholeRun:
-    """A job from a line's JSON."""
-    return WholeRun(**fields)
+        return super().environment | {"HF_HUB_OFFLINE": "1", "TOKENIZERS_PARALLELISM": "false"}

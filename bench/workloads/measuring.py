@@ -1,8 +1,10 @@
 """Measures workloads under several allocators: peaks, and the largest batches of a card."""
 
+import argparse
 import statistics
 import sys
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from typing import Any
 
@@ -141,3 +143,38 @@ def largest_batches(
             file=sys.stderr,
         )
     return rows
+
+
+def measure_suite(
+    stub: Stub,
+    arguments: argparse.Namespace,
+    contenders: Sequence[str],
+    cases: Iterable[Job],
+    searches: Iterable[Job],
+    batches: Callable[[Job], tuple[int, int]],
+) -> dict[str, Any]:
+    """Measure peaks and largest batches of networks, several at a time.
+
+    Args:
+        stub: runs them.
+        arguments: `only` one of both, how many `seeds`, and `jobs` at a time.
+        contenders: whose peaks and batches are measured.
+        cases: whose peaks are.
+        searches: whose largest batches are.
+        batches: bytes of the card of a search, and the step between its batches.
+    """
+    rows: list[dict[str, Any]] = []
+    found: list[dict[str, Any]] = []
+    with ThreadPoolExecutor(arguments.jobs) as pool:
+        if arguments.only != "batch":
+            parts = pool.map(
+                lambda case: measure_case(stub, case, contenders, arguments.seeds), cases
+            )
+            rows = [row for part in parts for row in part]
+        if arguments.only != "memory":
+            parts = pool.map(
+                lambda case: largest_batches(stub, case, contenders, *batches(case)), searches
+            )
+            found = [row for part in parts for row in part]
+    torch = stub.run(Job("gpt", small=True, batch=1, iterations=1)).torch
+    return {"torch": torch, "rows": rows, "largest_batch": found}

@@ -8,7 +8,6 @@ from tests.integration.running import run
 BENCH = Path(__file__).parents[2] / "bench"
 
 CPU = (
-    "baseline",
     "cpu_training",
     "engine",
     "packing",
@@ -16,7 +15,6 @@ CPU = (
     "real_programs",
     "recompute",
     "recompute_planners",
-    "short_programs",
 )
 """Those that need neither a GPU nor the stub of its runtime, which `make bench` runs."""
 

@@ -15,6 +15,7 @@ import contextlib
 import doctest
 import importlib.util
 import io
+import os
 import re
 import shlex
 import subprocess
@@ -28,6 +29,7 @@ from sybil.evaluators.python import PythonEvaluator
 from sybil.parsers.markdown import CodeBlockParser, SkipParser
 
 from pgmo.cli.main import main
+from tests import forked
 
 _PRINTED = "_printed"
 _VARY = "<!-- figures vary -->\n"
@@ -38,6 +40,7 @@ _LAUNCHERS = {
     "python": (),
     "torchrun": ("-m", "torch.distributed.run"),
 }
+_OF_A_SHELL = re.compile(r"[|&;<>$*?`]")
 _FLAGS = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
 
 
@@ -95,22 +98,29 @@ def _run(command: str) -> tuple[int, str]:
     code = 0
     for part in command.split(" && "):
         if not part.startswith("pgmo ") or part.startswith("pgmo run "):
-            # A script has a process of its own.
-            ours = part
-            for name, arguments in _LAUNCHERS.items():
-                if part.startswith(f"{name} "):
-                    python = shlex.join([sys.executable, *arguments])
-                    ours = f"{python} {part.removeprefix(f'{name} ')}"
-            done = subprocess.run(ours, shell=True, capture_output=True, text=True)
-            code = done.returncode
-            out.write(done.stdout)
-            messages.write(done.stderr)
+            done = _run_in_process(part)
+            code = done.exit_code
+            out.write(done.output)
+            messages.write(done.errors)
         else:
             with contextlib.redirect_stdout(out), contextlib.redirect_stderr(messages):
                 code = main(shlex.split(part)[1:])
         if code:
             return code, messages.getvalue()
     return 0, out.getvalue()
+
+
+def _run_in_process(command: str) -> forked.Ended:
+    """Run a script in a process of its own, which has torch already unless a launcher starts it."""
+    name, _, rest = command.partition(" ")
+    if name in ("pgmo", "python") and not _OF_A_SHELL.search(rest):
+        words = (*_LAUNCHERS[name], *shlex.split(rest))
+        return forked.run_command(Path.cwd(), *words, environment=os.environ)
+    ours = command
+    if name in _LAUNCHERS:
+        ours = f"{shlex.join([sys.executable, *_LAUNCHERS[name]])} {rest}"
+    done = subprocess.run(ours, shell=True, capture_output=True, text=True)
+    return forked.Ended(done.stdout, done.stderr, done.returncode)
 
 
 def skipped_code(text: str) -> list[str]:

@@ -45,12 +45,9 @@ bench-fakecuda: fakecuda  ## measure device memory on the CUDA build of PyTorch,
 	$(FAKECUDA_PYTHON) bench/fakecuda_card.py --stub $(FAKECUDA_OUT)
 	$(FAKECUDA_PYTHON) bench/sharing.py --stub $(FAKECUDA_OUT)
 	$(FAKECUDA_PYTHON) bench/never_worse.py --stub $(FAKECUDA_OUT)
-	$(FAKECUDA_PYTHON) bench/never_worse.py --stub $(FAKECUDA_OUT) --smallest
 	$(FAKECUDA_PYTHON) bench/never_worse.py --stub $(FAKECUDA_OUT) --short
-	$(FAKECUDA_PYTHON) bench/never_worse.py --stub $(FAKECUDA_OUT) --adversary
 	$(FAKECUDA_PYTHON) bench/real_programs.py --on-stub --stub $(FAKECUDA_OUT)
 	$(FAKECUDA_PYTHON) bench/sekiyama.py --stub $(FAKECUDA_OUT)
-	$(FAKECUDA_PYTHON) bench/rules.py --stub $(FAKECUDA_OUT)
 	PYTHONPATH=. $(FAKECUDA_PYTHON) bench/fit.py
 	PYTHONPATH=. $(FAKECUDA_PYTHON) bench/what_if.py
 
@@ -58,4 +55,3 @@ bench-fakecuda: fakecuda  ## measure device memory on the CUDA build of PyTorch,
 check-model: fakecuda  ## compare the model of PyTorch's allocator with the genuine one
 	PYTHONPATH=. $(FAKECUDA_OUT)/run $(FAKECUDA_PYTHON) tests/fakecuda/check_model.py \
 	  --programs 20 --record tests/unit/profiler/caching/recorded_reserved.json
-	$(FAKECUDA_PYTHON) bench/caching_model.py --stub $(FAKECUDA_OUT)

@@ -65,16 +65,6 @@ def test_the_benchmark_measures_pytorchs_own_allocators(tmp_path):
     assert "requests that map: pages" in largest
 
 
-def test_weights_that_are_sent_in_every_step_leave_nothing_behind(tmp_path):
-    results = tmp_path / "results.json"
-    found = quick("sent_weights.py", results, "--ways", "pgmo")
-    for row in found["rows"]:
-        assert row["error"] == ""
-        assert row["exports"] == row["descriptors_at_most"] == row["descriptors_after_step_1"]
-        assert row["card_at_end"] <= row["weights"] + (4 << 20)
-    assert "| pgmo, pages | new | 4 |" in run("sent_weights.py", "--table", "-o", results)
-
-
 @pytest.mark.slow
 def test_the_largest_batch_by_recomputation(tmp_path):
     found = quick("fakecuda_recompute.py", tmp_path / "results.json")
@@ -100,18 +90,6 @@ def test_the_largest_batch_by_one_call(tmp_path):
     assert f"| {ours['largest_batch']} (" in run("fakecuda_card.py", "--table", "-o", results)
 
 
-@pytest.mark.slow
-def test_the_model_of_the_allocator(tmp_path):
-    results = tmp_path / "results.json"
-    rows = quick("caching_model.py", results)["rows"]
-    assert {row["network"] for row in rows} == {"gpt"}
-    assert {row["conf"] for row in rows} >= {"", "expandable_segments:True"}
-    for row in rows:
-        assert row["requests_off"] == 0
-        assert row["model"] == row["reserved"] > 0
-    assert len(run("caching_model.py", "--table", "-o", results).splitlines()) == 2 + len(rows)
-
-
 @pytest.mark.skipif(not find_spec("transformers"), reason="its loops are those of transformers")
 def test_loops_under_every_allocator(tmp_path):
     results, script = tmp_path / "results.json", "never_worse.py"
@@ -132,23 +110,10 @@ def test_loops_under_every_allocator(tmp_path):
 
 def test_verdicts_are_held_against_real_runs(tmp_path):
     results, script = tmp_path / "results.json", "verdict.py"
-    rows = quick(script, results, "--case", "growing_splats")["rows"]
+    rows = quick(script, results, "--case", "nanogpt")["rows"]
     assert [row["right"] for row in rows] == [True]
     assert rows[0]["verdict"]["wrong"] == []
-    assert "| growing_splats |" in run(script, "--table", "-o", results)
-
-
-@pytest.mark.skipif(not find_spec("transformers"), reason="its loops are those of transformers")
-def test_what_planning_takes(tmp_path):
-    results, only = tmp_path / "results.json", ("--loop", "llama_padded")
-    rows = quick("never_worse.py", results, "--hundred", *only)["rows"]
-    assert [row["contender"] for row in rows] == CONTENDERS
-    for row in rows:
-        assert_costs(row)
-        assert row["cpu_seconds"] > row.get("planning_seconds", 0)
-        assert ("planning_seconds" in row) == row["contender"].startswith("pgmo")
-    assert rows[-1]["planning_seconds"] > 0
-    assert "planning, of all CPU time" in run("never_worse.py", "--table", "-o", results)
+    assert "| nanogpt |" in run(script, "--table", "-o", results)
 
 
 @pytest.mark.skipif(not find_spec("timm"), reason="its network is one of timm")
@@ -175,17 +140,6 @@ def test_whole_programs_under_every_allocator(tmp_path):
     assert f"| {rows[0]['efficiency']:.3f} | {rows[1]['efficiency']:.3f} |" in table
 
 
-@pytest.mark.skipif(not find_spec("transformers"), reason="its loops are those of transformers")
-def test_the_smallest_card_is_one_that_is_just_enough(tmp_path):
-    results, only = tmp_path / "results.json", ("--loop", "llama_padded", "--contender", "pages")
-    (row,) = quick("never_worse.py", results, "--smallest", *only)["rows"]
-    assert row["confirmed"]
-    assert row["live"] <= row["enough"]
-    below = row["too_little"]
-    assert below is None or 0 < row["enough"] - below <= row["step"]
-    assert_costs(row)
-
-
 @pytest.mark.slow
 def test_networks_of_2018(tmp_path):
     results, script = tmp_path / "results.json", "sekiyama.py"
@@ -204,31 +158,6 @@ def test_networks_of_2018(tmp_path):
     assert all(0 < batches[name] <= batches["bound"] for name in CONTENDERS)
     table = run(script, "--table", "-o", results)
     assert f"| AlexNet | {batches['default']} | {batches['expandable']} |" in table
-
-
-@pytest.mark.slow  # builds the native module
-def test_rules_that_are_switched_off(tmp_path, monkeypatch):
-    monkeypatch.setenv("PGMO_DEBUG", "1")  # the copy of pgmo compiles faster
-    results, script = tmp_path / "results.json", "rules.py"
-    rows = quick(script, results, "--copy", tmp_path / "copy")["rows"]
-    rules = ["everything on", "stale", "far", "price"]
-    assert [row["rule"] for row in rows] == rules * 2
-    assert all(row["over_expandable"] > 0 for row in rows)
-    assert rows[0]["over_usual"] == 1
-    table = run(script, "--table", "-o", results)
-    lines = [line for line in table.splitlines() if line.startswith("| `")]
-    assert [line.split("`")[1] for line in lines] == ["stale", "far", "price"]
-
-
-@pytest.mark.slow
-def test_the_worst_requests_that_a_search_finds(tmp_path):
-    results = tmp_path / "results.json"
-    (found,) = quick("never_worse.py", results, "--adversary")["rows"]
-    worst = found["worst"]
-    assert worst["ratio"] == max(found["ratios"]) == worst["pages"] / worst["expandable"]
-    assert worst["live"] <= min(worst["pages"], worst["expandable"])
-    (again,) = quick("never_worse.py", results, "--adversary")["rows"]
-    assert again == found
 
 
 def test_ranks_share_the_pages_of_their_streams(tmp_path):
@@ -268,8 +197,6 @@ def test_jobs_that_share_a_card(tmp_path):
     assert apart["wrong"] == []
     assert apart["turns"] == 2 * apart["iterations"]
     assert not apart["fits_without"]
-    ways = {row["way"]: row["calls"] for row in found["handing"]}
-    assert ways["handles"]["import"] == ways["release"]["create"] == 100
     awake, asleep = rows["stages", "pgmo"], rows["stages", "pgmo_asleep"]
     assert asleep["peak"] <= awake["peak"]
     assert f"{awake['peak'] / 2**20:,.0f} MiB" in run("sharing.py", "--table", "-o", results)

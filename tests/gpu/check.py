@@ -50,11 +50,9 @@ KNOWN = {
     "real_programs": 120,
     "memory": 100,
     "overhead": 75,
-    "page_costs": 60,
     "sekiyama": 190,
     "cupy_loops": 30,
     "rehearsals": 100,
-    "workspaces": 35,
     "managed_memory": 35,
 }
 """Seconds of the rest, in its order: begun where time is left."""

@@ -29,7 +29,7 @@ def shared(folder, *words, environment=None):
 
 
 def test_two_processes_in_turns_compute_what_each_computes_alone(tmp_path):
-    alone = [results(run(tmp_path, SCRIPT, seed, fresh=True)) for seed in (1, 2)]
+    alone = [results(run(tmp_path, SCRIPT, seed)) for seed in (1, 2)]
     both = f"{sys.executable} {SCRIPT} 1 > one & {sys.executable} {SCRIPT} 2 > two; wait"
     done = shared(tmp_path, "sh", "-c", both)
     assert done.returncode == 0, done.stderr

@@ -7,7 +7,7 @@ import pytest
 
 import pgmo
 from pgmo.errors import RehearsalError
-from pgmo.fit.evidence import Job, collect
+from pgmo.fit.evidence import Evidence, Job, collect
 from pgmo.fit.largest import MOST, roomy, search
 from pgmo.fit.law import Law
 from pgmo.fit.what_if.arithmetic import Model
@@ -20,10 +20,15 @@ def script(tmp_path: Path) -> str:
     return train(tmp_path)
 
 
-def test_one_rehearsal_says_what_all_ways_take(script: str) -> None:
-    job = Job((script,), vary="--batch-size {}")
-    law = Law([collect(job, roomy(card(1)), value=8, way="pgmo")])
-    need = law.need(8)
+@pytest.fixture(scope="module")
+def evidence(tmp_path_factory: pytest.TempPathFactory) -> Evidence:
+    """One rehearsal of the script at batch 8."""
+    job = Job((train(tmp_path_factory.mktemp("evidence")),), vary="--batch-size {}")
+    return collect(job, roomy(card(1)), value=8, way="pgmo")
+
+
+def test_one_rehearsal_says_what_all_ways_take(script: str, evidence: Evidence) -> None:
+    need = Law([evidence]).need(8)
     for way in ("default", "expandable"):
         done = run(script, 8, roomy(card(1)), way)
         assert need.reserved[way] == done.reserved_peak
@@ -83,10 +88,8 @@ def test_changes_are_rehearsed_and_take_less(script: str) -> None:
         assert changed < 0.9 * plain, change
 
 
-def test_work_is_that_of_the_matrices(script: str) -> None:
-    job = Job((script,), vary="--batch-size {}")
-    known = collect(job, roomy(card(1)), value=8).known
-    flops = sum(count * flops for _, flops, _, count in known["work"])
+def test_work_is_that_of_the_matrices(evidence: Evidence) -> None:
+    flops = sum(count * flops for _, flops, _, count in evidence.known["work"])
     products = 2 * 8 * 512 * 4 * 2 * 256 * 1024
     # The first layer's input needs no gradient, but its normalisation's parameters do.
     assert flops == pytest.approx(3 * products)

@@ -91,9 +91,8 @@ def trained_at(folder: Path, code: str, mib: int) -> tuple[int, int]:
 
 
 def test_as_accelerate_finds_it(tmp_path: Path) -> None:
-    small, _ = trained_at(tmp_path, OF_ACCELERATE, 340)
-    large, _ = trained_at(tmp_path, OF_ACCELERATE, 640)
-    assert 4 < small < large < 500
+    batch, _ = trained_at(tmp_path, OF_ACCELERATE, 340)
+    assert 4 < batch < 16  # a larger one would run out of memory
 
 
 @pytest.mark.slow

@@ -8,6 +8,7 @@ from tests.documentation.examples import run_page
 from tests.fakecuda.programs import ROOT
 
 
+@pytest.mark.slow  # the other tests of this folder run its commands
 def test_will_it_fit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("NO_COLOR", "1")

@@ -22,7 +22,9 @@ LAUNCHER = {
 }
 
 
-@pytest.mark.parametrize("kind", ["lightning", "fsdp1", "fsdp2"])
+@pytest.mark.parametrize(
+    "kind", ["lightning", pytest.param("fsdp1", marks=pytest.mark.slow), "fsdp2"]
+)
 def test_fsdp_is_served(kind):
     pytest.importorskip("lightning" if kind == "lightning" else "transformers")
     further = {} if kind == "lightning" else {"ACCELERATE_USE_FSDP": "true"}

@@ -42,28 +42,35 @@ def test_engines_are_served_over_a_fake_process_group(eight, engine):
     assert one["saved"][-1].endswith(".pgmoplan")
 
 
-def test_each_size_of_the_world_has_a_plan_of_its_own(tmp_path):
-    for world in (8, 64, 1024):
-        train(tmp_path, world, "fsdp2", rank=world // 2 - 1)
-    assert len(list(tmp_path.glob("fsdp2-*.pgmoplan"))) == 3
-    assert {path.stem for path in tmp_path.glob("*.txt")} == {
-        f"fsdp2-rank{world // 2 - 1}-of-{world}" for world in (8, 64, 1024)
-    }
+WORLDS = (8, 64, 1024)
 
 
-def test_a_rank_begins_with_its_own_plan_and_others_of_its_world_with_the_same(tmp_path):
-    train(tmp_path, 64, "fsdp2")
-    own = train(tmp_path, 64, "fsdp2")["fsdp2"]
-    assert own["recorded"] == 0
-    assert ", the plan of rank 0 of 64" in own["notes"][0]
-    other = train(tmp_path, 64, "fsdp2", rank=63)["fsdp2"]
-    assert 0 < other["recorded"] <= 2  # until an iteration has followed it
-    assert "it has 100.0% of the requests" in other["notes"][0]
+@pytest.fixture(scope="module")
+def worlds(tmp_path_factory):
+    """The folder of plans of three worlds, and the session of one rank of each, in their order."""
+    folder = tmp_path_factory.mktemp("worlds")
+    return folder, [train(folder, one, "fsdp2", rank=one // 2 - 1)["fsdp2"] for one in WORLDS]
 
 
-def test_a_shard_of_another_size_is_planned_anew(tmp_path):
-    train(tmp_path, 8, "fsdp2")
-    one = train(tmp_path, 64, "fsdp2")["fsdp2"]
-    assert f"no plan in {tmp_path} fits: the best of 1 has 7" in one["notes"][0]
+def test_each_size_of_the_world_has_a_plan_of_its_own(worlds):
+    folder, _ = worlds
+    assert len(list(folder.glob("fsdp2-*.pgmoplan"))) == 3
+    ranks = {path.stem for path in folder.glob("*.txt")}
+    assert {f"fsdp2-rank{world // 2 - 1}-of-{world}" for world in WORLDS} <= ranks
+
+
+def test_a_shard_of_another_size_is_planned_anew(worlds):
+    folder, (_, one, _) = worlds
+    assert f"no plan in {folder} fits: the best of 1 has 7" in one["notes"][0]
     assert one["recorded"] > 0
     assert one["hit_rate"] == 1
+
+
+def test_a_rank_begins_with_its_own_plan_and_others_of_its_world_with_the_same(worlds):
+    folder, _ = worlds
+    own = train(folder, 64, "fsdp2", rank=31)["fsdp2"]
+    assert own["recorded"] == 0
+    assert ", the plan of rank 31 of 64" in own["notes"][0]
+    other = train(folder, 64, "fsdp2", rank=63)["fsdp2"]
+    assert 0 < other["recorded"] <= 2  # until an iteration has followed it
+    assert "it has 100.0% of the requests" in other["notes"][0]

@@ -27,6 +27,11 @@ for step in range(12):
     print(step, loss.item())
 """
 
+LARGE = TRAIN.replace("nn.Linear(1024, 1024)", "nn.utils.skip_init(nn.Linear, 1024, 1024)").replace(
+    "range(8)", "range(500)"
+)
+"""The same with more parameters than 2 GiB hold. What they are filled with takes no time."""
+
 
 def test_a_plan_serves_the_first_request_of_the_real_run(run, tmp_path):
     answer = run(TRAIN, way="pgmo", save=tmp_path / "plans", iterations=8)
@@ -60,8 +65,7 @@ def test_a_profile_goes_where_it_is_wanted(run, tmp_path):
 
 @pytest.mark.parametrize("way", ["default", "pgmo"])
 def test_out_of_memory_says_where(run, way):
-    code = TRAIN.replace("range(8)", "range(500)")
-    answer = run(code, card="2GiB", way=way)
+    answer = run(LARGE, card="2GiB", way=way)
     assert not answer.fits
     assert not answer.failed
     assert answer.exit_code == 1
@@ -116,7 +120,7 @@ def test_what_cannot_run_is_said_in_a_sentence(run, code, begins):
     assert answer.notes[0].startswith(f"the script cannot be rehearsed as it is: {begins}")
 
 
-@pytest.mark.parametrize("ending", ["sys.exit(0)", "import os; os._exit(0)", "pass"])
+@pytest.mark.parametrize("ending", ["sys.exit(0)", "import os; os._exit(0)"])
 def test_every_end_is_noticed(run, ending):
     code = f"import sys, torch\ntorch.empty(1 << 24, device='cuda')\n{ending}\n"
     answer = run(code)
@@ -148,8 +152,7 @@ def test_what_cannot_be_asked(run, tmp_path):
         run("", world=2, ranks=(2,))
 
 
-def test_the_command(run, tmp_path, capfd):
-    run("")  # compiles the stub
+def test_the_command(tmp_path, capfd):
     script = tmp_path / "train.py"
     script.write_text(TRAIN)
     given = ["rehearse", "--card", "RTX 4090", "--way", "default", "--iterations", "2"]
@@ -159,7 +162,7 @@ def test_the_command(run, tmp_path, capfd):
     assert fields["fits"]
     assert fields["iterations"] == 2
     assert picture.stat().st_size > 0
-    script.write_text(TRAIN.replace("range(8)", "range(500)"))
+    script.write_text(LARGE)
     assert main([*given, "--card", "2GiB", str(script)]) == 3
     assert "it does not fit" in capfd.readouterr().out
     script.write_text("raise SystemExit(3)")

@@ -132,7 +132,9 @@ def test_a_kernel_of_the_script_is_launched(told):
     assert int(told(KERNEL)) == 2 << 22
 
 
-@pytest.mark.parametrize("name", ["nanogpt", "mnist", "lightning_classifier"])
+@pytest.mark.parametrize(
+    "name", ["nanogpt", "mnist", pytest.param("lightning_classifier", marks=pytest.mark.slow)]
+)
 def test_real_programs(run, name):
     script = ROOT / "bench/programs" / f"{name}.py"
     arguments = ["--steps", "5", "--small"]

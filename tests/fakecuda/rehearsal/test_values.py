@@ -2,6 +2,33 @@
 
 import json
 
+import pytest
+
+from tests.fakecuda.rehearsal.conftest import tell_all
+
+
+@pytest.fixture(scope="module")
+def values(tmp_path_factory):
+    """What the scripts of this file told, in one process that looks for torch first."""
+    scripts = {
+        "looked_for": LOOKED_FOR,
+        "computed": COMPUTED,
+        "drawn": DRAWN,
+        "masked": MASKED,
+        "routed": ROUTED,
+        "printed": PRINTED,
+        "training": TRAINING,
+    }
+    return tell_all(tmp_path_factory.mktemp("values"), scripts)
+
+
+@pytest.fixture(scope="module")
+def of_transformers(tmp_path_factory):
+    """What the scripts told that use transformers."""
+    scripts = {"experts": EXPERTS, "generation": GENERATION, "stopping": STOPPING}
+    return tell_all(tmp_path_factory.mktemp("of_transformers"), scripts)
+
+
 COMPUTED = """
 import json, torch
 here = dict(device="cuda")
@@ -19,8 +46,10 @@ tell.write(json.dumps([
 """
 
 
-def test_small_whole_numbers_are_computed(told):
-    lengths, places, kept, gathered, distinct, repeated, counts, *rest = json.loads(told(COMPUTED))
+def test_small_whole_numbers_are_computed(values):
+    lengths, places, kept, gathered, distinct, repeated, counts, *rest = json.loads(
+        values["computed"]
+    )
     assert lengths == [2, 3]
     assert places == [[0, 0], [0, 1], [1, 0], [1, 1], [1, 2]]
     assert kept == [5, 6, 7, 8, 9]
@@ -47,8 +76,8 @@ tell.write(json.dumps([
 """
 
 
-def test_random_numbers_are_drawn(told):
-    drawn, chosen, order, same = json.loads(told(DRAWN))
+def test_random_numbers_are_drawn(values):
+    drawn, chosen, order, same = json.loads(values["drawn"])
     assert {*drawn} <= {*range(10, 20)}
     assert len({*drawn}) > 5
     assert len({*chosen}) > 5
@@ -82,8 +111,8 @@ tell.write(json.dumps([losses, norms, finite, steps, scaler.get_scale()]))
 """
 
 
-def test_training_goes_its_ordinary_way(told):
-    losses, norms, finite, steps, scale = json.loads(told(TRAINING))
+def test_training_goes_its_ordinary_way(values):
+    losses, norms, finite, steps, scale = json.loads(values["training"])
     assert losses == sorted(losses, reverse=True)
     assert losses[0] > losses[-1] > 0
     assert all(0 < norm < float("inf") for norm in norms)
@@ -132,8 +161,8 @@ tell.write(json.dumps(counts))
 """
 
 
-def test_experts_are_chosen_evenly(told):
-    counts = json.loads(told(EXPERTS))
+def test_experts_are_chosen_evenly(of_transformers):
+    counts = json.loads(of_transformers["experts"])
     assert len(counts) == 3
     for one in counts:
         assert sum(one) == 4 * 256 * 2
@@ -158,8 +187,8 @@ tell.write(json.dumps([list(greedy.shape), list(sampled.shape), different]))
 """
 
 
-def test_answers_are_as_long_as_they_may_be(told):
-    greedy, sampled, different = json.loads(told(GENERATION))
+def test_answers_are_as_long_as_they_may_be(of_transformers):
+    greedy, sampled, different = json.loads(of_transformers["generation"])
     assert greedy == sampled == [2, 32]
     assert different > 10
 
@@ -197,8 +226,8 @@ tell.write(json.dumps([trainer.state.global_step, trainer.accelerator.scaler.get
 """
 
 
-def test_a_trainer_does_not_stop_early(told):
-    steps, scale = json.loads(told(STOPPING))
+def test_a_trainer_does_not_stop_early(of_transformers):
+    steps, scale = json.loads(of_transformers["stopping"])
     assert steps == 16
     assert scale == 65536
 
@@ -216,8 +245,8 @@ for share in (2, 4, 8):
 """
 
 
-def test_gradients_go_through_masks(told):
-    assert told(MASKED).split() == ["32", "16", "8"]
+def test_gradients_go_through_masks(values):
+    assert values["masked"].split() == ["32", "16", "8"]
 
 
 LOOKED_FOR = """
@@ -228,8 +257,8 @@ tell.write(str(torch.full((2,), 7, device="cuda").tolist()))
 """
 
 
-def test_whoever_looks_for_torch_first_finds_values(told):
-    assert told(LOOKED_FOR) == "[7, 7]"
+def test_whoever_looks_for_torch_first_finds_values(values):
+    assert values["looked_for"] == "[7, 7]"
 
 
 ROUTED = """
@@ -259,21 +288,23 @@ tell.write("done")
 """
 
 
-def test_what_is_computed_again_goes_the_same_way(told):
-    assert told(ROUTED) == "done"  # PyTorch compares the sizes
+def test_what_is_computed_again_goes_the_same_way(values):
+    assert values["routed"] == "done"  # PyTorch compares the sizes
 
 
-def test_tensors_are_printed(told):
-    code = """
-    import torch
-    for _ in range(3):
-        large = torch.full((1 << 16,), 1.5, device="cuda")
-        whole = torch.arange(4, device="cuda")
-        del large
-    loss = torch.randn(512, 512, device="cuda", requires_grad=True).mean()
-    tell.write(f"{whole!r} {loss!r}")
-    """
-    whole, _, loss = told(code).partition(" tensor")
+PRINTED = """
+import torch
+for _ in range(3):
+    large = torch.full((1 << 16,), 1.5, device="cuda")
+    whole = torch.arange(4, device="cuda")
+    del large
+loss = torch.randn(512, 512, device="cuda", requires_grad=True).mean()
+tell.write(f"{whole!r} {loss!r}")
+"""
+
+
+def test_tensors_are_printed(values):
+    whole, _, loss = values["printed"].partition(" tensor")
     assert whole == "tensor([0, 1, 2, 3], device='cuda:0')"
     assert loss.startswith("(1.")
     assert loss.endswith(", device='cuda:0', grad_fn=<MeanBackward0>)")

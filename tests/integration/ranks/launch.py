@@ -17,11 +17,11 @@ ROOT = Path(__file__).resolve().parents[3]
 def launch(
     folder: Path, *command: str, world: int = 2, ranks: "range | None" = None, **more: str
 ) -> list[forked.Ended]:
-    """Runs `python -m COMMAND` in every rank, with PGMO_CHECK=1.
+    """Run a script, or `python -m` a module, in every rank, with PGMO_CHECK=1.
 
     Args:
         folder: where they meet.
-        command: module and arguments.
+        command: a path that ends in ".py" or the name of a module, and arguments.
         world: number of ranks.
         ranks: those to start; by default all.
         more: variables of the environment.
@@ -39,7 +39,8 @@ def launch(
             "MEETING": str(folder / "meeting"),
             **more,
         }
-        return forked.run_command(ROOT, "-m", *command, environment=environment)
+        words = command if command[0].endswith(".py") else ("-m", *command)
+        return forked.run_command(ROOT, *words, environment=environment)
 
     chosen = range(world) if ranks is None else ranks
     with ThreadPoolExecutor(len(chosen)) as pool:

@@ -1,21 +1,22 @@
-"""`torchrun -m pgmo run`: scripts that know nothing of pgmo, in several processes."""
+"""`python -m pgmo run` in each rank: scripts that know nothing of pgmo, in several processes.
 
-import os
+The guide on several processes starts the same by torchrun.
+"""
+
 import re
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
 pytest.importorskip("torch")
 
-import torch
+from tests.integration.ranks.launch import launch
 
 SCRIPT = """
-import sys, time, torch, torch.distributed as dist
-torch.set_num_threads(1)
-dist.init_process_group("gloo")
+import os, sys, time, torch, torch.distributed as dist
+meeting = f"file://{os.environ['MEETING']}"
+rank, world = (int(os.environ[name]) for name in ("RANK", "WORLD_SIZE"))
+dist.init_process_group("gloo", init_method=meeting, rank=rank, world_size=world)
 torch.manual_seed(0)
 network = torch.nn.Sequential(torch.nn.Linear(64, 256), torch.nn.ReLU(), torch.nn.Linear(256, 4))
 model = torch.nn.parallel.DistributedDataParallel(network)
@@ -34,37 +35,27 @@ time.sleep(1)
 when the interpreter ends before: with and without pgmo, three times in eight on a busy machine."""
 
 
-def torchrun(folder: Path, *command: str) -> tuple[list[str], str]:
-    """The losses of two processes, and what was said."""
-    launcher = ("-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2")
-    done = subprocess.run(
-        [sys.executable, *launcher, *command],
-        cwd=folder,
-        env={
-            **os.environ,
-            "PGMO_CHECK": "1",
-            "GLOO_SOCKET_IFNAME": "lo",
-            "PYTHONPATH": str(Path(__file__).resolve().parents[3]),
-        },
-        capture_output=True,
-        text=True,
-    )
-    assert done.returncode == 0, done.stderr
-    return sorted(re.findall(r"rank \d loss \S+", done.stdout)), done.stderr
+def losses(folder: Path, meeting: str, *command: str) -> tuple[list[str], str]:
+    """Return the losses of two processes, and what was said."""
+    ended = launch(folder, *command, MEETING=str(folder / meeting))
+    for one in ended:
+        assert one.exit_code == 0, one.errors
+    said = "".join(one.errors for one in ended)
+    return [re.search(r"rank \d loss \S+", one.output)[0] for one in ended], said
 
 
-@pytest.mark.skipif(not torch.distributed.is_gloo_available(), reason="this torch has no gloo")
 def test_ranks_share_a_directory_and_the_next_job_begins_there(tmp_path: Path) -> None:
-    (tmp_path / "train.py").write_text(SCRIPT)
-    without, _ = torchrun(tmp_path, "train.py")
+    script, plans = tmp_path / "train.py", tmp_path / "plans"
+    script.write_text(SCRIPT)
+    without, _ = losses(tmp_path, "plain", str(script))
     assert len(without) == 2
-    command = ("-m", "pgmo", "run", "--plan", "plans", "--save", "plans", "train.py")
-    losses, said = torchrun(tmp_path, *command)
-    assert losses == without
+    command = ("pgmo", "run", "--plan", str(plans), "--save", str(plans), str(script))
+    with_pgmo, said = losses(tmp_path, "first", *command)
+    assert with_pgmo == without
     assert said.count("12 iterations, 5 recorded") == 1  # by the first rank alone
-    (plan,) = (tmp_path / "plans").glob("*.pgmoplan")
-    assert f"Wrote plans/{plan.name}" in said
-    losses, said = torchrun(tmp_path, *command)
-    assert losses == without
+    (plan,) = plans.glob("*.pgmoplan")
+    assert re.search(rf"Wrote \S*{re.escape(plan.name)}", said)
+    with_pgmo, said = losses(tmp_path, "second", *command)
+    assert with_pgmo == without
     assert "12 iterations, 0 recorded, 12 replayed" in said
     assert f"began with {plan.name}, the plan of rank 0 of 2" in said

@@ -1,0 +1,70 @@
+"""What benchmarks on the stub CUDA runtime have in common: jobs, rows, sessions, options."""
+
+import argparse
+import contextlib
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from _machine import add_common_options
+from workloads.job import process_settings
+from workloads.launch import ROOT, WorkerError
+
+Row = dict[str, Any]
+
+LARGE_CARD = 141 << 30
+"""Bytes of an H200: nothing is given back for want of memory."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class StubJob:
+    """What one process runs.
+
+    Args:
+        contender: whose allocator, one of `workloads.job.CONTENDERS` or of the benchmark's own.
+        card: bytes of device memory.
+        small: a tiny network, for tests.
+    """
+
+    contender: str = "default"
+    card: int = LARGE_CARD
+    small: bool = False
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """Settings of its process."""
+        return process_settings(self.contender, self.card)
+
+
+def row_of(job: StubJob, answer: Callable[[], Row], *fields: str) -> Row:
+    """Return these fields of the job and the answer of its process, or that it failed."""
+    row = {name: getattr(job, name) for name in (*fields, "contender", "card")}
+    try:
+        return row | answer()
+    except WorkerError as error:
+        return row | {"failed": str(error)}
+
+
+def open_session(wanted: bool) -> Any:
+    """Return a session of pgmo, or nothing that can be entered as one."""
+    if not wanted:
+        return contextlib.nullcontext()
+    import pgmo
+
+    return pgmo.optimize(device="cuda")
+
+
+def stub_parser(description: str) -> argparse.ArgumentParser:
+    """Return the options that all of these benchmarks have.
+
+    Args:
+        description: the module's docstring, of which the first line is shown.
+    """
+    parser = argparse.ArgumentParser(description=description.partition("\n\n")[0])
+    parser.add_argument("--python", default=sys.executable, help="one with the CUDA torch")
+    parser.add_argument("--stub", type=Path, default=ROOT / "build/fakecuda", help="its folder")
+    parser.add_argument("--table", action="store_true", help="print tables of earlier runs")
+    add_common_options(parser)
+    return parser
