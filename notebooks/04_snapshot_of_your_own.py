@@ -138,7 +138,7 @@ from pathlib import Path
 from pgmo.cli.main import main
 
 profile_file = Path(FILE).with_suffix(".pgmoprof")
-assert main(["import", str(FILE), "-o", str(profile_file), "--force"]) == 0
+assert main(["export", str(FILE), "--to", "profile", "-o", str(profile_file), "--force"]) == 0
 
 # %%
 import pgmo

@@ -15,6 +15,7 @@ STUB = (
     "fakecuda_recompute",
     "fit",
     "never_worse",
+    "rules",
     "sekiyama",
     "sharing",
     "verdict",
@@ -81,7 +82,7 @@ def test_engine(tmp_path):
     assert ratio == pytest.approx(found["replay_ns"] / found["default_ns"], rel=0.05)
 
 
-@pytest.mark.slow  # what it runs, the demo's networks both ways, tests/integration runs, too
+@pytest.mark.slow  # what it runs, the networks both ways, tests/integration runs, too
 def test_cpu_training(tmp_path):
     pytest.importorskip("torch")
     rows = quick_result(tmp_path, "cpu_training")["rows"]

@@ -111,9 +111,12 @@ def _run(command: str) -> tuple[int, str]:
 
 
 def _run_in_process(command: str) -> forked.Ended:
-    """Run a script in a process of its own, which has torch already unless a launcher starts it."""
+    """Run a script in a process of its own, which has torch already.
+
+    One that a launcher or pytest starts begins without it.
+    """
     name, _, rest = command.partition(" ")
-    if name in ("pgmo", "python") and not _OF_A_SHELL.search(rest):
+    if name in ("pgmo", "python") and not _OF_A_SHELL.search(rest) and "-m pytest" not in rest:
         words = (*_LAUNCHERS[name], *shlex.split(rest))
         return forked.run_command(Path.cwd(), *words, environment=os.environ)
     ours = command

@@ -66,6 +66,19 @@ def test_the_benchmark_measures_pytorchs_own_allocators(tmp_path):
 
 
 @pytest.mark.slow
+def test_rules_that_are_switched_off(tmp_path):
+    results, script = tmp_path / "results.json", "rules.py"
+    rows = quick(script, results)["rows"]
+    rules = ["everything on", "stale", "look_ahead", "price"]
+    assert [row["rule"] for row in rows] == rules * 2
+    assert all(row["over_expandable"] > 0 for row in rows)
+    assert rows[0]["over_usual"] == 1
+    table = run(script, "--table", "-o", results)
+    lines = [line for line in table.splitlines() if line.startswith("| `")]
+    assert [line.split("`")[1] for line in lines] == rules[1:]
+
+
+@pytest.mark.slow
 def test_the_largest_batch_by_recomputation(tmp_path):
     found = quick("fakecuda_recompute.py", tmp_path / "results.json")
     plain, ours = found["rows"]

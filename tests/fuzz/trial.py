@@ -74,7 +74,7 @@ class Trial:
         told = ("--json",) if given.number % 3 else ()
         if given.kind == "snapshot":
             told += _CHOSEN[given.number // 3 % len(_CHOSEN)]
-        self._run("import", path, "-o", made, "-f", *told)
+        self._run("export", path, "--to", "profile", "-o", made, "-f", *told)
         written = sorted(self._folder.glob("made*.pgmoprof"))
         if not written:
             raise WrongError("an import that succeeds writes nothing")
@@ -107,7 +107,7 @@ class Trial:
         number //= 4
         what = number % 8
         if what == 0:
-            self._run("leaks", path)
+            self._run("stats", path, "--leaks")
         elif what == 1:
             self._run("compare", path, path)
         elif what == 2:

@@ -68,10 +68,9 @@ TOLD = {
 }
 
 RAISED = {
-    "suffix": (
+    "file": (
         lambda: read_profile_or_plan(Path("gpt.pickle")),
-        "gpt.pickle: the suffix '.pickle' is neither .pgmoprof nor .pgmoplan; rename the file to "
-        "what it is",
+        "gpt.pickle: cannot be read (No such file or directory); check the path",
     ),
 }
 

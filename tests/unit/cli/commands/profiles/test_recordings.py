@@ -157,7 +157,6 @@ def test_a_table_has_no_iterations(tmp_path, capsys):
     [
         ["--to", "csv", "--device", "0"],
         ["--to", "csv", "--whole"],
-        ["--to", "profile", "--stream", "1"],
     ],
 )
 def test_options_of_another_format_are_refused(options, source, capsys):
