@@ -68,8 +68,8 @@ for number, one in enumerate(session.history):
 assert session.history[-1].hit_rate > 0.9
 
 # %% [markdown]
-# The plan that was replayed. Each rectangle is a block, from its request to its free (left to right), at its
-# place in the arena (bottom to top).
+# The plan that was replayed, in one line: how many blocks have a slot, the arena, and the max load. `session.plan.show()`
+# draws each block at its place.
 
 # %%
 session.plan

@@ -127,7 +127,7 @@ if FILE is None:
     print(len(recorder.events), "events,", recorder.segments, "segments")
 
 # %% [markdown]
-# ## Import
+# ## Read the file
 #
 # A snapshot is a pickle, which could run any code when it is opened. pgmo reads it with an unpickler of its own that makes
 # plain data and refuses everything else. What repeats is found by itself.
