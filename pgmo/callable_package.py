@@ -1,10 +1,26 @@
 """Packages that are called: `pgmo.fit("train.py")` beside `pgmo.fit.accumulate()`."""
 
 import importlib
+from collections.abc import Iterable, Mapping
 from types import ModuleType
 from typing import Any, ClassVar
 
 from pgmo.errors import OptionError
+
+
+def refuse_removed(options: Iterable[str], removed: Mapping[str, str]) -> None:
+    """Refuse options of the version before.
+
+    Args:
+        options: names that a call was given.
+        removed: what to use instead, by name.
+
+    Raises:
+        OptionError: for the first one that was removed.
+    """
+    for option in options:
+        if option in removed:
+            raise OptionError(f"there is no option {option!r}; it was removed: {removed[option]}")
 
 
 class CallablePackage(ModuleType):
@@ -21,10 +37,7 @@ class CallablePackage(ModuleType):
 
     def __call__(self, *arguments: Any, **options: Any) -> Any:
         """Calls what the package is for."""
-        for option in self._removed.keys() & options.keys():
-            raise OptionError(
-                f"there is no option {option!r}; it was removed: {self._removed[option]}"
-            )
+        refuse_removed(options, self._removed)
         home, name = self._calls
         return getattr(importlib.import_module(home), name)(*arguments, **options)
 

@@ -41,6 +41,8 @@ FORMATS = {
 COMMAND_OPTIONS = {
     ("check", "--junit"): "`--json` prints the same figures, and `--markdown` writes a table",
     ("doctor", "--build"): "`--fix` compiles adapters, too",
+    ("export", "--alignment"): "the format minimalloc, which had it, was removed",
+    ("export", "--stream"): "the format minimalloc, which had it, was removed",
     ("fit", "--timeout"): "call `pgmo.fit(command, timeout=...)`",
     ("fit", "--unproved"): "call `pgmo.fit(command, prove=False)`",
     ("recompute", "--costs"): "call `pgmo.recompute(model, inputs, budget, costs=...)`",
@@ -49,6 +51,7 @@ COMMAND_OPTIONS = {
     ("rehearse", "--devices"): "call `pgmo.rehearse(command, devices=...)`",
     ("rehearse", "--timeout"): "call `pgmo.rehearse(command, timeout=...)`",
     ("report", "--against"): "`pgmo compare BASE NEW` prints what has changed",
+    ("share", "--check"): "the file of --log has a JSON object a line, which jq reads",
 }
 """Options of commands."""
 
@@ -64,26 +67,30 @@ NAMES = {
     "ProfileError": "pgmo.errors",
     "SessionError": "pgmo.errors",
 }
-"""Names that the package itself had, and the module of each."""
+"""Names that moved out of the package, and the module of each."""
 
 SOLVERS = ("first-fit-size", "first-fit-lifetime")
 """Solvers of `pgmo.plan`; "auto" is at least as good on every recorded trace."""
-
-_NO_EXTRAPOLATION = (
-    "pgmo.fit() finds the largest batch of a card, and `pgmo rehearse` runs a batch without a GPU"
-)
-
-GONE = {"extrapolate": _NO_EXTRAPOLATION, "Extrapolation": _NO_EXTRAPOLATION}
-"""Names that the package itself had, and what to use instead."""
-
-ESTIMATES = "call pgmo.fit(); it needs a CUDA build of torch: `pgmo fit --environment DIR`"
-"""Hint for `pgmo.fit.estimate`."""
 
 FRAMEWORKS = (
     "sessions of several frameworks at once were removed: open one of each, "
     'pgmo.optimize() and pgmo.optimize(framework="cupy"), and mark iterations of both'
 )
 """Hint for a tuple as `framework` of `pgmo.optimize`."""
+
+_NO_EXTRAPOLATION = (
+    "pgmo.fit() finds the largest batch of a card, and `pgmo rehearse` runs a batch without a GPU"
+)
+
+GONE = {
+    "Extrapolation": _NO_EXTRAPOLATION,
+    "JointSession": FRAMEWORKS,
+    "extrapolate": _NO_EXTRAPOLATION,
+}
+"""Names that were removed, and what to use instead."""
+
+ESTIMATES = "call pgmo.fit(); it needs a CUDA build of torch: `pgmo fit --environment DIR`"
+"""Hint for `pgmo.fit.estimate`."""
 
 
 def instead_of(option: str) -> str:

@@ -1,4 +1,4 @@
-// What every packer is: an order of preference for the skyline, which gives each block an offset.
+// Packers: each is an order in which the skyline prefers blocks.
 
 #pragma once
 
@@ -15,7 +15,7 @@ namespace pgmo::packing {
 // blocks on one another.
 using Offsets = std::vector<Offset>;
 
-// Asked now and then whether to stop.
+// Callback, polled during packing: true stops it.
 using Stop = std::function<bool()>;
 
 struct Packer {

@@ -6,7 +6,7 @@ import argparse
 import sys
 from itertools import pairwise
 
-from pgmo.removed import COMMAND_OPTIONS, COMMANDS
+from pgmo.removed import COMMANDS
 
 TYPE_CHECKING = False  # as in pgmo/__init__.py: typing takes long to import
 if TYPE_CHECKING:
@@ -39,10 +39,7 @@ class ForgivingParser(argparse.ArgumentParser):
 
     def error(self, message: str) -> NoReturn:
         """Prints the usage and the message on stderr, with `--json` an object, and exits with 2."""
-        removed = _removed_option([*self.prog.split(), *self._asked])
-        if removed:
-            message = removed
-        elif "did you mean" not in message and not self._passes_on():
+        if "did you mean" not in message and not self._passes_on():
             nearest = self.nearest_options(_own(self._asked))
             if nearest:
                 message += f"; did you mean {', '.join(nearest)}?"
@@ -80,15 +77,6 @@ class ForgivingParser(argparse.ArgumentParser):
     def _passes_on(self) -> bool:
         """Whether there may be options among the arguments that are another program's."""
         return any(action.nargs == argparse.REMAINDER for action in self._actions)
-
-
-def _removed_option(words: Sequence[str]) -> str:
-    """Return the message about an option that a command had once; "" if there is none."""
-    given = [word.partition("=")[0] for word in _own(words)]
-    for (command, option), hint in COMMAND_OPTIONS.items():
-        if command in given and option in given:
-            return f"`pgmo {command} {option}` was removed: {hint}"
-    return ""
 
 
 def nearest(word: str, names: Iterable[str]) -> str | None:

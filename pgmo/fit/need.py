@@ -30,7 +30,8 @@ class Need:
         allocated_peak: most bytes of live tensors at once.
         reserved: most bytes that each way takes of the card, by way. Those that are not known are
             missing.
-        uncertainty: share by which the true peak may differ; 0.0 where it is exact.
+        uncertainty: share of the bytes at the largest value rehearsed whose sizes follow no law;
+            0.0 where the peak itself was rehearsed.
         notes: what the figures depend on and do not show, a sentence each.
 
     Raises:

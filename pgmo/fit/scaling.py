@@ -69,7 +69,8 @@ class ScaledProfile:
         sizes = np.stack([_sizes_in(one, self._largest) for one in profiles], axis=1)
         for value, profile, size in zip(values, profiles, sizes.T, strict=True):
             _check_paired(f"{value} and {values[-1]}", profile, self._largest, size > 0)
-        distinct, self._law = np.unique(sizes, axis=0, return_inverse=True)
+        distinct, law = np.unique(sizes, axis=0, return_inverse=True)
+        self._law = law.reshape(-1)  # NumPy 2.0 gives it a second axis
         self._laws = [
             _SizeLaw([(at, one) for at, one in zip(values, row, strict=True) if one])
             for row in distinct.tolist()
@@ -148,10 +149,10 @@ class _SizeLaw:
         return max(1, ceil(size))
 
     def _estimate(self, value: int) -> int:
-        """Return the size at the next larger value; beyond the last, go on as it grew there."""
-        larger = [size for at, size in self._known if at >= value]
-        if larger:
-            return larger[0]
+        """Return the largest size up to the next value; beyond the last, go on as it grew there."""
+        if value <= self._known[-1][0]:
+            following = min(at for at, _ in self._known if at >= value)
+            return max(size for at, size in self._known if at <= following)
         last, size = self._known[-1]
         if len(self._known) == 1:
             return ceil(_MARGIN * size * value / last)

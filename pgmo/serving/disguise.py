@@ -104,7 +104,7 @@ def _method(thing: object, name: str) -> Any:
 
 
 def passed_on(function: Callable[..., Any], around: Around) -> Callable[..., Any]:
-    """Return a function whose calls run `around(function, ...)`, but for those in compiled code."""
+    """Return a function that calls `around(function, ...)`; in compiled code `function` alone."""
 
     @functools.wraps(function)
     def passing(*args: Any, **kwargs: Any) -> Any:
@@ -125,7 +125,7 @@ def _is_compiling() -> bool:
     return torch is not None and torch.compiler.is_compiling()
 
 
-dynamo.skip(passed_on(print, print))  # all that are passed on share their code
+dynamo.skip(passed_on(print, print))  # every wrapper of `passed_on` has this code object
 dynamo.skip(_is_compiling)
 
 

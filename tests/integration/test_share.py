@@ -63,7 +63,7 @@ def test_the_commands_exit_code_is_that_of_share(tmp_path):
     [
         (["--linger", "1", "--", "true"], "for a broker alone"),
         (["--priority", "1"], "give one after --"),
-        (["--check", "share.log"], "--check was removed; the file of --log has"),
+        (["--status", "--", "true"], "--status starts nothing"),
         (["--json", "--", "true"], "--json goes with --status"),
     ],
 )

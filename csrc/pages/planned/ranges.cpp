@@ -218,7 +218,7 @@ void Space::arrange(const RangeOwner& owner, bool followed) noexcept {
     pool_.nothing_missed(followed);
   } else if (followed && more && arrangements_ > heuristics_.confirmations + 1 &&
              arrangements_ < heuristics_.most_arrangements) {
-    pool_.missed_slots(std::min(missed, few));
+    pool_.missed_slots(std::min(missed, std::max<std::size_t>(1, few)));
   } else {
     pool_.missed_for_good();
   }

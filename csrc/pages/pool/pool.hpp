@@ -153,10 +153,10 @@ class Pool {
   bool arrange(const std::vector<std::vector<PagePlace*>>& plan, const Growth& growth,
                InUse in_use);
 
-  // Slots have been refused that needed so many pages, iteration after iteration: what was
-  // requested instead lay on the pages of other slots, which were refused for that. Until
-  // `nothing_missed` there are so many pages beyond the highest occupancy, as far as the card has
-  // them. As many as were refused bring this to rest, and may be most of what the program has.
+  // Slots have been refused, iteration after iteration: what was requested instead lay on the pages
+  // of other slots, which were refused for that. Until `nothing_missed` there are so many pages
+  // beyond the highest occupancy, as far as the card has them. At most a few: all that were refused
+  // could be most of what the program has. Slots that still lack pages map them, as windows do.
   void missed_slots(std::size_t pages) noexcept;
 
   // Some are refused all the same, and no pages more are created for them.

@@ -27,7 +27,7 @@ from pgmo.profiler.profile import Profile
 
 
 class Owner(Protocol):
-    """The object that a program holds: a `Session`, which this file knows by these alone."""
+    """Protocol of the `Session` that a program holds, which imports this module."""
 
     shares_card: bool
     give_way: Callable[[], object] | None
@@ -74,7 +74,7 @@ class OpenSession:
 
     @property
     def give_way(self) -> Callable[[], object] | None:
-        """That of the session; see there."""
+        """Return the session's `give_way` callback; None once the session is gone."""
         session = self.session()
         return session.give_way if session is not None else None
 

@@ -11,7 +11,7 @@ from pgmo.error_frames import clear_frames
 
 
 class Iterating(Protocol):
-    """What opens, has iterations, and is closed: a session, which imports this file."""
+    """Protocol of a session, which imports this module."""
 
     def __enter__(self) -> object:
         """Opens it."""

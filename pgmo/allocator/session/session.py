@@ -77,8 +77,8 @@ class Session(SessionReport):
                 another iteration.
         """
         thread, complete = threading.current_thread(), False
-        is_counted = self._is_open("iteration()")
-        takes_turn = is_counted
+        with exclusive():
+            takes_turn = is_counted = self._is_open("iteration()")
         keeps_seat = takes_turn and self._known.holds_seat
         try:
             if takes_turn and self._take_turn():
@@ -150,7 +150,7 @@ class Session(SessionReport):
         """Make calls of something the session's iterations, and serve nothing between them.
 
         Returns:
-            What is to be notified of each call.
+            The turns whose `enter()` each call has to call.
         """
         with exclusive():
             state = self._known.lifecycle.state
@@ -392,5 +392,5 @@ class Session(SessionReport):
 
 
 def _never() -> bool:
-    """Pass no iteration without a look at it."""
+    """Return False: every iteration is examined."""
     return False

@@ -147,7 +147,7 @@ def _how(answer: Answer) -> str:
     )
     uncertain = answer.need.uncertainty
     if uncertain:
-        told += f" The figures may be off by {uncertain:.1%}."
+        told += f" Sizes of {uncertain:.1%} of the bytes follow no law, and are estimates."
     proved = ", ".join(NAMES[way] for way in answer.proved)
     if proved:
         told += f" Rehearsed on this card itself: {proved}."

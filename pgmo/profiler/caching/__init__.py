@@ -1,1 +1,1 @@
-"""The parts of the model of PyTorch's caching allocator: `model.py` puts them together."""
+"""What PyTorch's caching allocator reserves, without a card: settings, and the native model."""

@@ -47,7 +47,7 @@ def read_file(path: str | os.PathLike[str], device: int | None = None) -> list[I
         )
     if beginning[:2] == b"PK":
         raise FileError(
-            f"{path}: is a zip archive: pgmo plan and pgmo stats read profiles themselves, and "
+            f"{path}: is a zip archive: commands read profiles as they are, and "
             f"torch.save writes no memory snapshots; give {_KNOWN}"
         )
     return _read_text(path, beginning.decode("utf-8-sig", "replace"), device)

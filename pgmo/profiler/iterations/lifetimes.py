@@ -33,10 +33,10 @@ class Steady:
     Args:
         kind: "exact", "fit", or "none" when made by `best_effort`.
         reference: index of the iteration whose ordinals are used.
-        rows: for each member its requests' ordinals in the reference or -1, by iteration index.
-        varying: where members disagree about the size, shape (requests of the reference,).
-            An iteration that was recorded with tags is no member: the tagger's dispatch mode adds
+        rows: for each member its requests' ordinals in the reference or -1, by iteration index. An
+            iteration that was recorded with tags is no member: the tagger's dispatch mode adds
             requests and lengthens lifetimes.
+        varying: where members disagree about the size, shape (requests of the reference,).
         followers: complete iterations recorded after the reference, without those with tags; from
             two on, the frees of wrapping and doubly live blocks have been seen; with none they look
             persistent.

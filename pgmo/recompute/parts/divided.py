@@ -67,8 +67,6 @@ class DividedCall:
         GraphError: nothing in it can be captured.
     """
 
-    has_checks = False
-
     def __init__(
         self,
         model: nn.Module,

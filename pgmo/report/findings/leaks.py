@@ -130,7 +130,7 @@ def _why_not_known(profile: Profile, iterations: int) -> str:
     _, _, refused = found.rpartition("as they came; ")
     if " are no iterations: " in refused:
         return (
-            f"no iterations were recognised, as {refused}; if they are, `pgmo export "
+            f"no iterations were recognised, as {refused}; if they are, `pgmo export FILE "
             "--to profile --iteration 0` makes a profile in which all of them are compared"
         )
     if iterations:

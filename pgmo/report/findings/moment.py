@@ -15,7 +15,7 @@ _HOW_IN_TORCH = (
     "To record, call torch.cuda.memory._record_memory_history() before the work and "
     "torch.cuda.memory._dump_snapshot(FILE) after a few iterations."
 )
-_HOW_ELSEWHERE = "Record a history of requests and frees, and import it."
+_HOW_ELSEWHERE = "Record a history of requests and frees."
 
 
 @dataclass(frozen=True)

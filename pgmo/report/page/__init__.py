@@ -1,1 +1,1 @@
-"""What shows the findings: the HTML page, pictures, notebooks."""
+"""The report as one HTML page."""

@@ -1,6 +1,5 @@
 """What the report page needs to know of a profile and its plan, packed."""
 
-from dataclasses import asdict
 from typing import Any
 
 import numpy as np
@@ -49,11 +48,9 @@ def payload(
     header = {
         "ticks": profile.ticks,
         "circular": profile.circular,
-        "steady": profile.steady,
         "arena": plan.arena,
         "maxLoad": plan.max_load,
         "alignment": plan.alignment,
-        "meta": asdict(profile.meta),
         "streams": [str(number) for number in streams.tolist()],
         "height": placement.height if placement else 0,
         **_strings(tags),

@@ -114,7 +114,6 @@ WRONG = {
             "--lanes": COUNTS,
             "--card-bytes": SIZES,
             "--priority": ("", "x", "9", "-9", HUGE),
-            "--check": ("share.log",),  # removed
         },
     ),
     "doctor": ([], {"--clear": ("", "everything")}),
@@ -277,9 +276,15 @@ def test_a_command_that_is_gone_says_what_to_use(command, capsys):
 
 @pytest.mark.parametrize(("command", "option"), removed.COMMAND_OPTIONS)
 def test_an_option_that_is_gone_says_what_to_use(command, option, files, capsys):
-    given = {"fit": ["script.py"], "rehearse": ["script.py"], "recompute": [FACTORY]}.get(
-        command, []
-    )
+    needed = {
+        "check": [PROFILE],
+        "export": [PROFILE, "--to", "csv"],
+        "fit": ["script.py"],
+        "recompute": [FACTORY],
+        "rehearse": ["script.py"],
+        "report": [PROFILE],
+    }
+    given = needed.get(command, [])
     assert code_of([command, f"{option}=3", *given]) == 2
     instead = removed.COMMAND_OPTIONS[command, option]
     assert f"`pgmo {command} {option}` was removed: {instead}" in capsys.readouterr().err

@@ -1,4 +1,4 @@
-"""When something that may be in vain is tried again: pauses, and patience with departures.
+"""Pauses before a recording is tried again, and the count of iterations that left their plan.
 
 iteration   a a a b a a a b | a a a b a a a b a a      a: planned, b: not
 departures        1       2   └── recorded: b twice, and what it leaves is freed

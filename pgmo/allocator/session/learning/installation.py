@@ -125,9 +125,9 @@ class InstallationRule:
 
 
 def _pages_of(plan: Plan) -> int:
-    """Return the pages of a plan's arenas, of which several streams have some in common.
+    """Return the pages of a plan's arenas.
 
-    Which streams may have in common depends on the program's own events: see `ordered_load`.
+    Several streams may share pages, in the order of the program's events: see `ordered_load`.
     """
     several = len(np.unique(plan.stream[plan.offset != UNPLANNED])) > 1
     needed = (plan.ordered_load or plan.max_load) if several else plan.arena

@@ -23,7 +23,8 @@ from pgmo.profiler.recording import Iteration
 def all_repeat(iterations: Sequence[Iteration], newest: Steady) -> bool:
     """Return whether all iterations since the first of the newest structure made its requests."""
     return newest.kind == "exact" and all(
-        index in newest.rows for index in range(newest.reference, len(iterations))
+        index in newest.rows or _has_tags(iterations[index])
+        for index in range(newest.reference, len(iterations))
     )
 
 
@@ -33,9 +34,16 @@ def all_found(
     """Return whether all iterations since the first of any structure are of one, or planned."""
     first = min(steady.reference for steady in found)
     return all(
-        any(index in steady.rows for steady in found) or is_planned(known, iterations[index])
+        any(index in steady.rows for steady in found)
+        or is_planned(known, iterations[index])
+        or _has_tags(iterations[index])
         for index in range(first, len(iterations))
     )
+
+
+def _has_tags(iteration: Iteration) -> bool:
+    """Return whether an iteration was tagged, so that it is of no structure."""
+    return bool(np.any(iteration.tag >= 0))
 
 
 def plan_all(
@@ -48,7 +56,7 @@ def plan_all(
 ) -> tuple[list[PlannedProfile], int]:
     """Return all plans that there are now, and the number of that of the newest structure.
 
-    A plan that serves all lengths of a known one takes its place.
+    A new plan replaces a known one whose requests it serves at every length.
 
     Args:
         iterations: that were recorded.

@@ -36,7 +36,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     _add_card(parser)
     parser.set_defaults(world=1)
     parser.add_argument(
-        "--rank", type=int, default=0, metavar="N", help="which of them (default: 0)"
+        "--rank",
+        type=int,
+        default=0,
+        metavar="N",
+        help="of the process, below --world (default: 0)",
     )
     parser.add_argument(
         "--way",

@@ -60,7 +60,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--status", action="store_true", help="show the cards of the broker that runs, and end"
     )
-    parser.add_argument("--check", nargs="?", const="", help=argparse.SUPPRESS)  # removed
     parser.add_argument("-q", "--quiet", action="store_true", help="say nothing")
     parser.add_argument("--json", action="store_true", help="with --status: one object, no text")
     parser.add_argument("words", metavar="COMMAND", nargs=argparse.REMAINDER, help="what to run")
@@ -72,13 +71,11 @@ def run(arguments: argparse.Namespace) -> int:
 
     from pgmo.share.address import default_address
 
-    if arguments.check is not None:
-        raise OptionError(
-            "--check was removed; the file of --log has a JSON object a line, which jq reads"
-        )
     rules = _rules(arguments)
     address = Path(arguments.socket).absolute() if arguments.socket else default_address()
     if arguments.status:
+        if arguments.words or arguments.log or arguments.linger is not None:
+            raise OptionError("--status starts nothing: leave out the command, --log and --linger")
         return _show_status(address, as_json=arguments.json)
     log = Path(arguments.log) if arguments.log else None
     words = arguments.words[1:] if arguments.words[:1] == ["--"] else arguments.words

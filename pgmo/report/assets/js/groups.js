@@ -48,7 +48,7 @@ export function palette(by, dark) {
 }
 
 // The first levels of a dotted path.
-export function cutModule(path, depth) {
+function cutModule(path, depth) {
   return path.split(".").slice(0, depth).join(".");
 }
 
