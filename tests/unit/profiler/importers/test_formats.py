@@ -115,7 +115,7 @@ def test_snapshots_are_told_by_content(tmp_path):
 def test_profiles_are_told_apart(tmp_path):
     path = tmp_path / "a.pgmoprof"
     Profile.from_columns(size=[8], start=[0], end=[1], ticks=1).save(path)
-    with pytest.raises(FileError, match="is a zip archive: pgmo plan and pgmo stats read"):
+    with pytest.raises(FileError, match="is a zip archive: commands read profiles as they are"):
         read_file(path)
 
 
