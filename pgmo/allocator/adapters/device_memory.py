@@ -1,4 +1,4 @@
-"""What a card says of itself: how much room there is, and whether unified memory works on it.
+"""Memory of a card: its free bytes, and whether unified memory works on it.
 
 managed   |####################################|
 card      |######################|                    1.6 times its room: pages move over the bus
@@ -31,7 +31,7 @@ class DeviceMemory:
     concurrent: bool
 
     def oversubscription(self, managed: int) -> float:
-        """How many times the room that there was is held: above 1, pages have to move."""
+        """Return bytes held over bytes that were free: above 1, pages have to move."""
         return managed / self.free if self.free else float(managed > 0)
 
     def require_managed(self) -> None:

@@ -1,4 +1,4 @@
-"""Which pages of an arena the next iteration needs first, from the plan alone.
+"""Choice of the pages that the next iteration needs first, from the plan alone.
 
     ticks      0 ───────────────▶ 9        room: 3 of the 5 slots
     slot a     ▓▓▓▓                          needed first   ─┐

@@ -1,4 +1,4 @@
-"""Where the arenas of several streams lie in the one range of offsets that plans speak of.
+"""Layout of the arenas of several streams in one range of offsets.
 
     plan A    stream 0 [0, 90)    stream 1 [90, 120)
     plan B    stream 0 [0, 40)    stream 1 [40, 110)
@@ -63,7 +63,7 @@ class Layout:
         return self.size - self.resident
 
     def covers(self, other: "Layout") -> bool:
-        """Whether plans made for another layout find room in this one."""
+        """Return whether plans made for another layout fit into this one."""
         return all(
             stream in own and own[stream].size >= needed.size
             for own, theirs in ((self.ranges, other.ranges), (self.spilled, other.spilled))

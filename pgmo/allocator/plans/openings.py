@@ -89,7 +89,7 @@ def _with_births(recorded: Plan, steady: Plan) -> Plan | None:
 
 
 def _alike(steady: Plan, rows: np.ndarray, size: np.ndarray) -> int:
-    """How many requests of the first iteration have sizes that a steady plan's requests may have.
+    """Count requests of the first iteration whose sizes a steady plan's requests may have.
 
     One of them may be a shorter sequence; what does not depend on that has the same size in both,
     and what does lies between those that are known.

@@ -1,4 +1,4 @@
-"""Where `save=` puts plans and profiles.
+"""Directory that `save=` writes plans and profiles to.
 
     gpt.pgmoplan             every plan of the program: the main one with the others inside
     gpt.pgmoprof             the profile of the main one

@@ -1,4 +1,4 @@
-"""What to tell a program that has run out of memory, as far as pgmo knows it.
+"""Advice to a program that has run out of memory.
 
 The adapter adds the figures of the moment; this text is made when the plan changes.
 """
