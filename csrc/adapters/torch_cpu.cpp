@@ -32,6 +32,7 @@ const uint32_t* mode = nullptr;
 
 constexpr uint64_t kStream = 0;  // CPU tensors know no streams
 constexpr c10::DeviceType kDevice = c10::DeviceType::CPU;
+constexpr size_t kLarge = size_t{1} << 20;  // below it, the engine returns nothing for a block
 
 // Somebody may put another allocator beneath us between two sessions. A deleter is a plain function
 // and cannot carry the allocator that its block came from, so each upstream has a deleter of its
@@ -91,7 +92,10 @@ class TorchCpuAdapter final : public c10::Allocator {
 
   c10::DataPtr allocate(size_t bytes) override {
     if (__atomic_load_n(mode, __ATOMIC_RELAXED) == 0 || bytes == 0) {
-      return allocate_yielding(bytes);
+      c10::DataPtr data = allocate_yielding(bytes);
+      // Not counted; but in a pause, pages that idle in the arena may go back for it.
+      if (bytes >= kLarge) api->adopt(engine, data.get(), bytes, kStream, 0);
+      return data;
     }
     if (void* slot = api->allocate(engine, bytes, kStream)) {
       if (c10::memoryProfilingEnabled()) c10::profiledCPUMemoryReporter().New(slot, bytes);

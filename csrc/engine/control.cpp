@@ -191,9 +191,15 @@ void Engine::pause() {
 }
 
 void Engine::resume() {
+  if (take_lent_in_pause()) trim_malloc();
   const Guard guard(lock_);
   if (mode_when_paused_) mode_.store(*mode_when_paused_, std::memory_order_relaxed);
   mode_when_paused_.reset();
+}
+
+bool Engine::take_lent_in_pause() {
+  const Guard guard(lock_);
+  return std::exchange(lent_in_pause_, false);
 }
 
 void Engine::delegate_thread(ThreadId thread, bool on) {

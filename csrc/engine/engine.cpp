@@ -71,20 +71,22 @@ void* Engine::allocate(std::size_t bytes, std::uint64_t stream) noexcept {
 bool Engine::adopt(void* pointer, std::size_t bytes, std::uint64_t stream, bool in_gap) noexcept {
   if (pointer == nullptr || bytes == 0) return false;
   const ThreadId thread = Threads::own();
+  bool adopted = false;
+  bool lends = false;
   {
     const Guard guard(lock_);
-    if (!has(PGMO_RECORDING | PGMO_SERVING)) return false;
-    if (threads_.is_delegated(thread)) [[unlikely]]
-      return false;
-    if (!has(PGMO_SERVING)) threads_.note(thread);  // else `allocate` has
-    if (!blocks_.adopt(address_of(pointer), static_cast<Bytes>(bytes), stream, in_gap)) {
-      return false;
+    if (!has(PGMO_RECORDING | PGMO_SERVING)) {
+      lends = mode_when_paused_ && lending_.due_in_pause(static_cast<Bytes>(bytes), slots_.dense());
+      lent_in_pause_ = lent_in_pause_ || lends;
+    } else if (!threads_.is_delegated(thread)) {
+      if (!has(PGMO_SERVING)) threads_.note(thread);  // else `allocate` has
+      adopted = blocks_.adopt(address_of(pointer), static_cast<Bytes>(bytes), stream, in_gap);
+      lends = adopted && lending_.due(slots_.dense(), blocks_.foreign.dense()) && has(PGMO_SERVING);
     }
-    if (!lending_.due(slots_.dense(), blocks_.foreign.dense()) || !has(PGMO_SERVING)) [[likely]]
-      return true;
   }
-  lend();
-  return true;
+  if (lends) [[unlikely]]
+    lend();
+  return adopted;
 }
 
 bool Engine::release(void* pointer) noexcept {

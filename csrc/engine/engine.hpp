@@ -259,6 +259,8 @@ class Engine final : private pages::RangeOwner {
         returning_, [&](const pages::Extent& range) { return range.address == address; });
   }
   void lend() noexcept;
+  static void trim_malloc() noexcept;
+  bool take_lent_in_pause();
   void look_at(std::uintptr_t address, Bytes bytes) noexcept;
   void count_sparse() noexcept;
   void count_paged_slot(Bytes bytes) noexcept {
@@ -279,6 +281,7 @@ class Engine final : private pages::RangeOwner {
 
   std::atomic<std::uint32_t> mode_{0};
   std::optional<std::uint32_t> mode_when_paused_;
+  bool lent_in_pause_ = false;
   Spinlock lock_;
 
   Threads threads_;

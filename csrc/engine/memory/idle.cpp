@@ -76,14 +76,18 @@ void Engine::lend_idle(bool on) {
   lending_.set(on);
 }
 
+// What malloc keeps of blocks that were missed and freed lies beside the arena, too.
+void Engine::trim_malloc() noexcept {
+#ifdef __GLIBC__
+  ::malloc_trim(0);
+#endif
+}
+
 // What the framework has just served is not touched yet.
 void Engine::lend() noexcept {
   try {
     return_pages(true);
-    // What malloc keeps of blocks that were missed and freed lies beside the arena, too.
-#ifdef __GLIBC__
-    ::malloc_trim(0);
-#endif
+    trim_malloc();
   } catch (const std::bad_alloc&) {
     // They stay as they are; with each request it would be the same.
     const std::lock_guard<Spinlock> guard(lock_);

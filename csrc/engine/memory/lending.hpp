@@ -56,6 +56,13 @@ class Lending {
            std::min(highest_, touched_) + foreign > needed_ + heuristics_.small_block;
   }
 
+  // The same in a pause, where nothing is counted: a large block is of an evaluation, whose memory
+  // would come on top of the arena's.
+  bool due_in_pause(Bytes bytes, Bytes slots) const noexcept {
+    return on_ && bytes >= heuristics_.small_block &&
+           std::min(highest_, touched_) > slots + heuristics_.small_block;
+  }
+
   // All pages in which nothing lives have gone back. It costs something each time, so the next time
   // in this iteration is when there is some more of the framework's.
   void returned(Bytes slots, Bytes foreign) noexcept {

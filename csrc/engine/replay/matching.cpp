@@ -61,7 +61,10 @@ SlotIndex Replayer::find_second(RequestKey key) noexcept {
 // A varying request may have a size that is not known yet. Where another one is known, two in a row
 // contradict it.
 Replayer::Match Replayer::match_unknown_size(RequestKey key) {
-  if (!may_vary_to(cursor_, key)) return {kNoSlot, Miss::kUnknown};
+  if (!may_vary_to(cursor_, key)) {
+    const SlotIndex open = find_open_past_smaller(key);
+    return open == kNoSlot ? Match{kNoSlot, Miss::kUnknown} : take(open, key);
+  }
   // What is known of the next one counts more than what may be of this one.
   const SlotIndex next = cursor_ + 1;
   if (next < plan_.requests() && sizes_.is_known(next, key)) return take(next, key);
@@ -73,6 +76,17 @@ Replayer::Match Replayer::match_unknown_size(RequestKey key) {
   }
   sizes_.forget();
   return take(cursor_, key);
+}
+
+// Requests that are left out, as a number that is logged in some iterations only, stand in the way of
+// the next varying one, whose size nobody knows yet.
+SlotIndex Replayer::find_open_past_smaller(RequestKey key) const noexcept {
+  const SlotIndex until = std::min(plan_.requests(), cursor_ + 4);
+  for (SlotIndex request = cursor_; request < until; ++request) {
+    if (may_vary_to(request, key) && sizes_.is_open(request)) return request;
+    if (key_bytes(plan_.slot(request).key) >= key_bytes(key)) break;
+  }
+  return kNoSlot;
 }
 
 // A micro-batch of another length begins with the request that was missed.

@@ -160,6 +160,7 @@ class Replayer {
   SlotIndex take_skipped(RequestKey key) noexcept;
   SlotIndex find_second(RequestKey key) noexcept;
   Match match_unknown_size(RequestKey key);
+  SlotIndex find_open_past_smaller(RequestKey key) const noexcept;
   void begin_other_length() noexcept;
   SlotIndex window_end() const noexcept;
   bool may_vary_to(SlotIndex request, RequestKey key) const noexcept;

@@ -60,18 +60,31 @@ def compare(first: Iteration, second: Iteration) -> Match:
         rows = np.arange(len(base))
         return Match("exact", base, other, rows, np.zeros(len(base), np.bool_), same)
     difference = first_difference(first, second)
-    candidates = []
-    if len(base) == len(other):
-        rows = np.arange(len(base))
-        candidates.append(np.where(base.stream == other.stream, rows, UNPAIRED))
-    if len(base) <= 2 * len(other):
-        candidates.append(np.empty(0, np.int64))  # only aligned when it comes to that
-    for rows in candidates:
-        rows = rows if len(rows) else align(base, other)
-        if _convincing(base, other, rows):
-            return _fit(base, other, rows, difference)
+    convincing = [rows for rows in _pairings(base, other) if _convincing(base, other, rows)]
+    if convincing:
+        rows = max(convincing, key=lambda rows: _equal_sizes(base, other, rows))
+        return _fit(base, other, rows, difference)
     rows = np.full(len(other), UNPAIRED)
     return Match("none", base, other, rows, np.zeros(len(base), np.bool_), difference)
+
+
+def _pairings(base: Iteration, other: Iteration) -> list[NDArray[np.int64]]:
+    """Return the ways to pair two iterations: one by one, and aligned.
+
+    Two of one length may still differ by requests that come at another place, as a number that is
+    logged in either; paired one by one, all between these places would have other sizes.
+    """
+    pairings = []
+    if len(base) == len(other):
+        pairings.append(np.where(base.stream == other.stream, np.arange(len(base)), UNPAIRED))
+    if len(base) <= 2 * len(other):
+        pairings.append(align(base, other))
+    return pairings
+
+
+def _equal_sizes(base: Iteration, other: Iteration, rows: NDArray[np.int64]) -> int:
+    paired = rows != UNPAIRED
+    return int(np.count_nonzero(base.size[rows[paired]] == other.size[paired]))
 
 
 def _fit(base: Iteration, other: Iteration, rows: NDArray[np.int64], difference: str) -> Match:
