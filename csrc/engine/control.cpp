@@ -222,11 +222,16 @@ void Engine::end_iteration() {
   arrange_pages();
   settle_ranges();
   const pages::PageStatistics of_pages = pages_statistics();
-  const Guard guard(lock_);
-  if (blocks_.recorder.active()) blocks_.recorder.step();
-  close_iteration();
-  passing_.ends(reading(of_pages), previous_);
-  PGMO_ASSERT_EXPENSIVE(consistent());
+  bool lent = false;
+  {
+    const Guard guard(lock_);
+    if (blocks_.recorder.active()) blocks_.recorder.step();
+    lent = lending_.has_returned();
+    close_iteration();
+    passing_.ends(reading(of_pages), previous_);
+    PGMO_ASSERT_EXPENSIVE(consistent());
+  }
+  if (lent) trim_malloc();  // the next iteration may touch all of the arena again
 }
 
 // The lock is held.

@@ -71,6 +71,9 @@ class Lending {
     put_off(foreign);
   }
 
+  // Whether pages have gone back in this iteration.
+  bool has_returned() const noexcept { return sweeps_ > 0; }
+
   void put_off(Bytes foreign) noexcept { again_at_ = foreign + spare(); }
 
   void end_iteration() noexcept {
