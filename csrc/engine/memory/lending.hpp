@@ -43,8 +43,10 @@ class Lending {
   bool overfull(Bytes foreign) const noexcept {
     if (!on_) [[likely]]
       return false;
+    // In an iteration that departs from its plan, malloc keeps what was missed and freed, too.
+    const Bytes others = sweeps_ > 0 ? most_foreign_ : foreign;
     return known_ && sweeps_ < kMostSweeps &&
-           std::min(highest_, touched_) + foreign > needed_ + spare();
+           std::min(highest_, touched_) + others > needed_ + spare();
   }
 
   // The framework has served a request; whether pages are to be lent for it.
@@ -52,6 +54,7 @@ class Lending {
     if (!on_) [[likely]]
       return false;
     needed_ = std::max(needed_, slots + foreign);
+    most_foreign_ = std::max(most_foreign_, foreign);
     return foreign >= again_at_ &&
            std::min(highest_, touched_) + foreign > needed_ + heuristics_.small_block;
   }
@@ -67,6 +70,7 @@ class Lending {
   // in this iteration is when there is some more of the framework's.
   void returned(Bytes slots, Bytes foreign) noexcept {
     touched_ = slots;
+    most_foreign_ = foreign;
     ++sweeps_;
     put_off(foreign);
   }
@@ -108,6 +112,7 @@ class Lending {
   Offset highest_ = 0;
   Bytes touched_ = 0;  // at most
   Bytes needed_ = 0;
+  Bytes most_foreign_ = 0;  // since pages were last returned
   Bytes again_at_ = 0;
 };
 
