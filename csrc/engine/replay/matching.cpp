@@ -21,7 +21,7 @@ Replayer::Match Replayer::resynchronise(RequestKey key) {
 SlotIndex Replayer::find_past_smaller(RequestKey key) const noexcept {
   // Where the next one may have this size for all that is known, only few were left out.
   const bool open = may_vary_to(cursor_, key) && sizes_.is_open(cursor_);
-  const SlotIndex until = open ? std::min(plan_.requests(), cursor_ + 4) : window_end();
+  const SlotIndex until = open ? std::min(plan_.requests(), cursor_ + kLeftOut) : window_end();
   SlotIndex request = cursor_;
   while (request < until && !sizes_.is_known(request, key)) request = plan_.next_as_large(request);
   return request < until ? request : kNoSlot;
@@ -81,7 +81,7 @@ Replayer::Match Replayer::match_unknown_size(RequestKey key) {
 // Requests that are left out, as a number that is logged in some iterations only, stand in the way of
 // the next varying one, whose size nobody knows yet.
 SlotIndex Replayer::find_open_past_smaller(RequestKey key) const noexcept {
-  const SlotIndex until = std::min(plan_.requests(), cursor_ + 4);
+  const SlotIndex until = std::min(plan_.requests(), cursor_ + kLeftOut);
   for (SlotIndex request = cursor_; request < until; ++request) {
     if (may_vary_to(request, key) && sizes_.is_open(request)) return request;
     if (key_bytes(plan_.slot(request).key) >= key_bytes(key)) break;

@@ -27,7 +27,7 @@
 //   3. if the previous request missed: both of them in a row, in the window ahead, or further ahead
 //      as an anchor, which is a pair of fixed sizes that the plan has once;
 //   4. the varying one under the cursor, if its size is not known today, or if two in a row
-//      contradict what is known;
+//      contradict what is known; or one of the next three, if those before it are smaller;
 //   5. else a miss; the cursor stays.
 //
 //     replayer   slots, lateness, and where the iteration stands    sizes_today   what varies
@@ -148,6 +148,9 @@ class Replayer {
  private:
   // Requests larger than planned that are kept until `take_grown`: a plan is made anew long before.
   static constexpr std::size_t kMostGrown = std::size_t{1} << 20;
+
+  // Requests that may have been left out before one whose size nobody knows yet.
+  static constexpr SlotIndex kLeftOut = 4;
 
   struct Match {
     SlotIndex request = kNoSlot;

@@ -153,6 +153,35 @@ TEST(pages_are_lent_to_what_has_no_slot) {
   CHECK_EQ(f.memory[kLarge], 0x5a);  // it lives
 }
 
+TEST(pages_are_lent_to_an_evaluation_in_a_pause) {
+  Touched f;
+  f.engine.lend_idle(true);
+  const std::uintptr_t large = (f.allocate(kPage), f.allocate(kLarge));
+  std::memset(f.memory, 0x5a, kLarge + kPage);
+  f.release(large);
+  f.engine.pause();
+  CHECK(!f.adopt(0x10000000u, kPage));  // a line of a log
+  CHECK_EQ(f.memory[0], 0x5a);
+  CHECK(!f.adopt(0x10000000u, kLarge));
+  CHECK_EQ(f.memory[0], 0);
+  CHECK_EQ(f.memory[kLarge], 0x5a);  // it lives
+  std::memset(f.memory, 0x5a, 1);
+  CHECK(!f.adopt(0x10000000u, kLarge));
+  CHECK_EQ(f.memory[0], 0x5a);  // nothing was served meanwhile
+  f.engine.resume();
+}
+
+TEST(what_malloc_keeps_of_missed_blocks_counts_as_resident) {
+  Touched f;
+  f.engine.lend_idle(true);
+  f.depart_with(kLarge);
+  f.release(0x10000000u);
+  std::uint8_t& idle = f.memory[2 * kLarge - 1];
+  idle = 0x5a;
+  CHECK(f.allocate(kLarge) != 0);  // its slot is served after all
+  CHECK_EQ(idle, 0);
+}
+
 TEST(no_pages_are_lent_where_nobody_has_said_that_they_may) {
   Touched f;
   f.depart_with(kLarge);

@@ -49,6 +49,18 @@ TEST(a_varying_request_that_was_left_out_is_passed_over_by_a_larger_one) {
   CHECK_EQ(f.serve(300), 1000);
 }
 
+TEST(numbers_that_are_left_out_do_not_hide_the_first_batch) {
+  ReplayerFixture f({slot(4, 2, 0), slot(8, 2, 64), varying(900, 3, 1000), varying(300, 4, 2000)});
+  CHECK_EQ(f.serve(700), 1000);
+  CHECK_EQ(f.serve(200), 2000);
+}
+
+TEST(a_batch_is_not_looked_for_behind_what_is_as_large) {
+  ReplayerFixture f({slot(4, 2, 0), slot(800, 2, 64), varying(900, 3, 1000)});
+  CHECK_EQ(f.serve(700), kUnplanned);
+  CHECK_EQ(f.missed(Miss::kUnknown), 1u);
+}
+
 // Three layers of two varying requests each, and a number in between.
 std::vector<PlannedRequest> layers(Tick end = 9) {
   std::vector<PlannedRequest> rows;

@@ -74,6 +74,16 @@ def test_requests_that_another_kernel_leaves_out():
         assert "4 are absent" in match.explanation
 
 
+def test_what_is_logged_at_another_place_shifts_nothing():
+    step = _network(1)
+    first = [*step[:40], 4, 8, 4, *step[40:]]
+    second = [*step[:160], 4, 8, 4, *step[160:]]
+    match = compare(*_iterations(first, second))
+    assert match.kind == "fit"
+    assert not match.varying.any()
+    assert int((match.rows < 0).sum()) == 3
+
+
 def test_an_evaluation_does_not_fit_the_training_step():
     training = _network(1, requests=300)
     assert compare(*_iterations(training, training[:100])).kind == "none"
