@@ -4,8 +4,8 @@
 // is common between the two iterations, 30 for any other size on the same stream, nothing on
 // another, or for a size that is sixteen times the other, as a batch is of a number that is logged
 // beside it. So two requests of like sizes are left unpaired only where that gains something. Small
-// gaps are done as a whole; in large ones a window slides along both sequences and decides its first
-// half.
+// gaps are done as a whole; in large ones a window slides along both sequences and decides its
+// first half.
 //
 //     a  ─────[██████████▒▒▒▒▒▒▒▒▒▒░░░░░]──────▶     █ decided   ▒ looked at   ░ slack
 //     b  ──────[█████████▒▒▒▒▒▒▒▒▒]────────────▶

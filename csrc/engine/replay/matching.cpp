@@ -78,8 +78,8 @@ Replayer::Match Replayer::match_unknown_size(RequestKey key) {
   return take(cursor_, key);
 }
 
-// Requests that are left out, as a number that is logged in some iterations only, stand in the way of
-// the next varying one, whose size nobody knows yet.
+// Requests that are left out, as a number that is logged in some iterations only, stand in the way
+// of the next varying one, whose size nobody knows yet.
 SlotIndex Replayer::find_open_past_smaller(RequestKey key) const noexcept {
   const SlotIndex until = std::min(plan_.requests(), cursor_ + kLeftOut);
   for (SlotIndex request = cursor_; request < until; ++request) {
