@@ -1,5 +1,3 @@
-import dataclasses
-
 import numpy as np
 import pytest
 from hypothesis import assume, given
@@ -172,10 +170,6 @@ def test_tags_come_from_an_iteration_that_has_requests_of_its_own():
     profile = build_profile(iterations, steady, tags)
     assert (steady.reference, sorted(steady.rows)) == (1, [1, 2, 3])
     assert [profile.tags[tag].module for tag in profile.tag] == [str(size) for size in sizes]
-    again = build_profile(
-        iterations, dataclasses.replace(steady, rows={1: np.arange(5)}), tags, tags_from=0
-    )
-    assert again.tag.tolist() == profile.tag.tolist()
 
 
 def test_what_is_born_in_the_first_iteration_lends_no_tags():
