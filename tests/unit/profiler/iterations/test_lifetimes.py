@@ -4,15 +4,10 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from pgmo.errors import ProfileError
+from pgmo.profiler.iterations.iteration_kinds import compare
+from pgmo.profiler.iterations.lifetimes import Steady, build_profile
 from pgmo.profiler.iterations.request_pairs import align
-from pgmo.profiler.iterations.step_finder import (
-    Steady,
-    best_effort,
-    build_profile,
-    compare,
-    find_all,
-    find_steady,
-)
+from pgmo.profiler.iterations.step_finder import best_effort, find_all, find_steady
 from pgmo.profiler.profile import NEVER
 from pgmo.profiler.recording import FREE, REQUEST, STEP, make_events, split
 from pgmo.profiler.tag import Tag
