@@ -129,7 +129,7 @@ def measure_torch(repetitions: int) -> dict[str, Any]:
     engine = adapter.engine
     adapter.install()
     memory = adapter.take_arena(TORCH_BYTES, 0)
-    engine.attach_arena(memory.base, memory.bytes, *memory.owner)
+    engine.add_arena(0, 0, memory.base, memory.bytes, *memory.owner)
     starts = np.arange(requests)
     zeros = np.zeros(requests, np.int64)
     engine.add_plan(

@@ -207,10 +207,10 @@ struct Replay {
     // The arena is packed simply, above what lives at once: a page for each of its places.
     if (paged) space.deallocate(space.allocate(packed.arena, kStream), kStream);
     // Nobody writes to the blocks, so the arena needs no memory behind it.
-    engine.attach_arena(paged
-                            ? engine.reserve_arena(space, packed.arena, kStream)
-                            : pgmo_arena{reinterpret_cast<void*>(std::uintptr_t{1} << 44),
-                                         static_cast<std::size_t>(packed.arena), nullptr, nullptr});
+    engine.add_arena(kStream, 0,
+                     paged ? engine.reserve_arena(space, packed.arena, kStream)
+                           : pgmo_arena{reinterpret_cast<void*>(std::uintptr_t{1} << 44),
+                                        static_cast<std::size_t>(packed.arena), nullptr, nullptr});
     engine.add_plan(rows, {&kStream, 1}, packed.arena, kAlignment);
     engine.start_serving();
   }

@@ -210,15 +210,6 @@ void bind_engine(py::module_& module) {
           "last "
           "call.")
       .def(
-          "attach_arena",
-          [](Engine& engine, std::uintptr_t base, std::size_t bytes, std::uintptr_t give_back,
-             std::uintptr_t context) {
-            engine.attach_arena(read_arena(base, bytes, give_back, context));
-          },
-          py::arg("base"), py::arg("bytes"), py::arg("give_back") = 0, py::arg("context") = 0,
-          "Serves from this range from now on. The previous arena is given back, by calling\n"
-          "give_back(context), when its last block has died.")
-      .def(
           "add_arena",
           [](Engine& engine, std::uint64_t stream, Offset begin, std::uintptr_t base,
              std::size_t bytes, std::uintptr_t give_back, std::uintptr_t context) {
@@ -226,7 +217,8 @@ void bind_engine(py::module_& module) {
           },
           py::arg("stream"), py::arg("begin"), py::arg("base"), py::arg("bytes"),
           py::arg("give_back") = 0, py::arg("context") = 0,
-          "One more arena, of this stream, for the offsets from `begin` on.")
+          "An arena of this stream, for the offsets from `begin` on. It is given back, by calling\n"
+          "give_back(context), when it serves no more and its last block has died.")
       .def(
           "use_pages",
           [](Engine& engine, std::uintptr_t space) {

@@ -77,26 +77,6 @@ std::vector<std::uint32_t> Engine::indices_of(std::span<const std::uint64_t> str
   return indices;
 }
 
-void Engine::attach_arena(const pgmo_arena& arena) {
-  Arenas::Segment segment{Arenas::kEveryStream, 0, arena};
-  Arenas alone;  // to be checked before anything changes
-  alone.add(segment);
-  std::vector<pgmo_arena> empty;
-  {
-    const Guard guard(lock_);
-    check_plans(alone);
-    segment.range = range_at(arena.base);
-    empty = retire_arenas();
-    if (replayer_ != nullptr) replayer_->rest();
-    arenas_.add(segment);
-    ++plans_changed_;
-    here_.without_arena = arenas_.without();
-    blocks_.forget_within(address_of(arena.base), arena.bytes);
-    PGMO_ASSERT_EXPENSIVE(consistent());
-  }
-  for (const pgmo_arena& one : empty) give_back(one);
-}
-
 void Engine::add_arena(std::uint64_t stream, Offset begin, const pgmo_arena& arena) {
   const std::vector<std::uint32_t> index = indices_of({&stream, 1});
   const Guard guard(lock_);
@@ -105,7 +85,7 @@ void Engine::add_arena(std::uint64_t stream, Offset begin, const pgmo_arena& are
 
 void Engine::add_spill(Offset begin, const pgmo_arena& arena) {
   const Guard guard(lock_);
-  add_segment({Arenas::kEveryStream, begin, arena, /*spilled=*/true});
+  add_segment({Arenas::kEveryStream, begin, arena});
 }
 
 void Engine::add_segment(Arenas::Segment segment) {

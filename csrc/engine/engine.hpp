@@ -110,11 +110,6 @@ class Engine final : private pages::RangeOwner {
   void remove_plans();
   std::vector<Grown> take_grown();
 
-  // The new arena serves from now on. The old one goes back when its last block has died. Throws
-  // std::invalid_argument, and changes nothing, when it is too small for a plan that is still here.
-  void attach_arena(const pgmo_arena& arena);
-  void detach_arena();
-
   // The pages that arenas and windows of the session are of, before any of them is reserved.
   void use_pages(pages::Space& space);
 
@@ -122,13 +117,17 @@ class Engine final : private pages::RangeOwner {
   // also when it was never attached. Its base is null where no addresses can be had.
   pgmo_arena reserve_arena(pages::Space& space, Bytes bytes, pages::Stream stream);
 
-  // Besides the arenas that are there one more, of this stream, for the offsets from `begin` on.
+  // An arena for slots of this stream, for the offsets from `begin` on. Throws
+  // std::invalid_argument, and changes nothing, when a plan that is here has slots outside of it.
   void add_arena(std::uint64_t stream, Offset begin, const pgmo_arena& arena);
 
   // And one for slots of every stream, for the offsets from `begin` on, which lies behind all
   // others: to be added first, as plans that use it are checked with each arena.
   void add_spill(Offset begin, const pgmo_arena& arena);
   bool has_arena();
+
+  // Nothing is served any more. Each arena goes back when its last block has died.
+  void detach_arena();
 
   // Whether nobody counts the slots of any range; see pages/planned/planned_range.hpp.
   bool settled() noexcept;

@@ -75,10 +75,6 @@ std::vector<Grown> Engine::take_grown() {
 }
 
 void Engine::check_slots(const ReplayPlan& plan, const Arenas& arenas) const {
-  if (plan.arena_bytes() > arenas.extent()) {
-    throw std::invalid_argument("the plan needs an arena of " + std::to_string(plan.arena_bytes()) +
-                                " bytes, but this one has " + std::to_string(arenas.extent()));
-  }
   for (SlotIndex request = 0; request < plan.requests(); ++request) {
     for (SlotIndex slot = request; slot != kNoSlot && plan.planned(slot);
          slot = plan.slot(slot).alternate) {

@@ -95,16 +95,15 @@ class Fields:
             self._wrong(name, value, "a mapping from strings to strings")
         return {str(key): str(text) for key, text in value.items()}
 
-    def rows(self, name: str, width: int, most: int = 0) -> list[tuple[str, ...]]:
-        """A list of lists of strings, `width` in each, or from `width` to `most`."""
-        wide = range(width, max(width, most) + 1)
-        wanted = f"{width} to {most}" if most else str(width)
+    def rows(self, name: str, least: int, most: int) -> list[tuple[str, ...]]:
+        """A list of lists of strings, from `least` to `most` in each."""
+        wide = range(least, most + 1)
         value = self._values.get(name)
         if not isinstance(value, list):
             self._wrong(name, value, "a list")
         for number, row in enumerate(value):
             if not isinstance(row, list) or len(row) not in wide or not all(map(_is_text, row)):
-                self._wrong(f"{name}[{number}]", row, f"a list of {wanted} strings")
+                self._wrong(f"{name}[{number}]", row, f"a list of {least} to {most} strings")
         return [tuple(row) for row in value]
 
     def inner(self, name: str) -> "Fields":

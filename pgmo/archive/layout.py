@@ -18,6 +18,12 @@ COMMENT = len(SEAL) + 64
 TAIL = 22 + COMMENT
 """Bytes of the zip end record and its comment, which is the seal."""
 
+ANEW = {
+    "pgmoprof": "record it again: pgmo run --profile-only SCRIPT",
+    "pgmoplan": "plan its profile again: pgmo plan PROFILE",
+}
+"""How a file of each kind is made anew, for errors about files of an older version."""
+
 RESERVED = ("format", "format_version", "rows", "checksums")
 """The container's own fields of `meta.json`."""
 

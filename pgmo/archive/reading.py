@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from pgmo.archive.columns import checksum, read_column
 from pgmo.archive.fields import REMEDY, Fields, refuse
 from pgmo.archive.layout import (
+    ANEW,
     COMMENT,
     MAGIC,
     MAX_DIRECTORY,
@@ -38,15 +39,13 @@ class Archive:
 
     Args:
         path: of the file.
-        version: its format version.
         rows: entries of each column.
-        columns: by name; those that the version does not have yet are zero.
+        columns: by name.
         fields: of `meta.json`, without the container's own.
         nested: the archives inside by name, for `read_from`.
     """
 
     path: Path
-    version: int
     rows: int
     columns: dict[str, NDArray[Any]]
     fields: dict[str, object]
@@ -56,9 +55,8 @@ class Archive:
 def read(
     path: str | os.PathLike[str],
     kind: str,
-    newest: int,
+    version: int,
     schema: Mapping[str, np.dtype[Any]],
-    since: Mapping[str, int] | None = None,
     nests: bool = False,
 ) -> Archive:
     """Reads an archive back, or says what is wrong with it.
@@ -68,26 +66,24 @@ def read(
     Args:
         path: the file.
         kind: the format that it must have.
-        newest: the newest format version that the caller understands.
+        version: the format version that it must have.
         schema: name and type of each column that must be there.
-        since: for columns that version 1 did not have, the version that brought them.
         nests: whether there may be archives of the same kind inside.
 
     Raises:
-        FileError: no such file, truncated, altered, of another kind or a newer version, members
+        FileError: no such file, truncated, altered, of another kind or version, members
             missing, doubled or not known, types or lengths that disagree, counts that cannot be.
     """
     path = Path(path)
-    return read_from(path, _load(path), kind, newest, schema, since, nests)
+    return read_from(path, _load(path), kind, version, schema, nests)
 
 
 def read_from(
     path: Path,
     data: bytes,
     kind: str,
-    newest: int,
+    version: int,
     schema: Mapping[str, np.dtype[Any]],
-    since: Mapping[str, int] | None = None,
     nests: bool = False,
 ) -> Archive:
     """Reads an archive from its bytes, like `read`; `path` tells in messages where they are from.
@@ -106,17 +102,13 @@ def read_from(
             path, f"is a {str(meta.get('format'))[:40]!r} file, not {kind!r}", "pass the right file"
         )
     head = Fields(path, meta)
-    version = head.integer("format_version", 1, 2**31)
-    if version > newest:
-        remedy = "install a newer pgmo"
-        refuse(
-            path,
-            f"was written by a newer pgmo: format_version {version}, this one reads up to {newest}",
-            remedy,
-        )
+    written = head.integer("format_version", 1, 2**31)
+    if written != version:
+        older = written < version
+        writer, remedy = ("an older", ANEW[kind]) if older else ("a newer", "install a newer pgmo")
+        what = f"was written by {writer} pgmo: format_version {written}, this one reads {version}"
+        refuse(path, what, remedy)
     rows = head.integer("rows", 0, MAX_ROWS)
-    later = {name: schema[name] for name, first in (since or {}).items() if first > version}
-    schema = {name: dtype for name, dtype in schema.items() if name not in later}
     checksums = head.texts("checksums")
     suffix = f".{kind}"
     nested = {name for name in members if nests and name.endswith(suffix)}
@@ -133,10 +125,9 @@ def read_from(
         if checksums[name] != checksum(column):
             refuse(path, f"member '{name}.npy' does not match its checksum in meta.json")
         columns[name] = column
-    columns.update({name: np.zeros(rows, dtype) for name, dtype in later.items()})
     fields = {key: value for key, value in meta.items() if key not in RESERVED}
     inner = {name.removesuffix(suffix): bytes(members[name]) for name in sorted(nested)}
-    return Archive(path, version, rows, columns, fields, inner)
+    return Archive(path, rows, columns, fields, inner)
 
 
 def _load(path: Path) -> bytes:

@@ -30,11 +30,6 @@ from pgmo.profiler.profile_file import meta_from_json, meta_to_json
 
 FORMAT = "pgmoplan"
 FORMAT_VERSION = 6
-_SINCE = {"shared": 2, "shorter": 5}  # the format version that brought a column
-_NESTS_SINCE = 2  # the one that brought plans inside of a plan
-_BOUND_SINCE = 3  # the one that brought the bound that is proved
-_RESIDENT_SINCE = 4  # the one that brought slots in unified memory
-_ORDERS_SINCE = 6  # the one that brought how streams are ordered
 _OPENING = "opening"
 _FIELDS: dict[str, Callable[[Any], object]] = {
     **dict.fromkeys(("arena", "max_load", "bound", "resident"), int),
@@ -65,7 +60,7 @@ def write_plan(plan: Plan, path: str | os.PathLike[str]) -> None:
     for name, one in [("", plan), *inner.items()]:
         where = path / f"{name}.{FORMAT}" if name else path
         own = Fields(where, _fields(one), remedy=UNWRITTEN)
-        _read_fields(own, len(one), FORMAT_VERSION)
+        _read_fields(own, len(one))
         _check(own, one)
     packed = {
         name: pack(FORMAT, FORMAT_VERSION, _columns(one), _fields(one))
@@ -88,7 +83,8 @@ def read_plan(path: str | os.PathLike[str], *, check: bool = True) -> Plan:
             `pgmo.packing.audit`.
 
     Raises:
-        FileError: when the file is truncated, altered, newer, or a plan in it is invalid.
+        FileError: when the file is truncated, altered or of another version, or a plan in it is
+            invalid.
 
     Example:
         >>> try:
@@ -97,12 +93,11 @@ def read_plan(path: str | os.PathLike[str], *, check: bool = True) -> Plan:
         ...     print(error)
         /no/such/file.pgmoplan: cannot be read (No such file or directory); check the path
     """
-    archive = read(path, FORMAT, FORMAT_VERSION, COLUMNS, _SINCE, nests=True)
+    archive = read(path, FORMAT, FORMAT_VERSION, COLUMNS, nests=True)
     nested_orders = _orders(archive)
     names = archive.nested.keys() - nested_orders.keys()
     others = [_other(number) for number in range(1, len(names - {_OPENING}) + 1)]
-    known = {_OPENING, *others} if archive.version >= _NESTS_SINCE else set()
-    for name in sorted(names - known):
+    for name in sorted(names - {_OPENING, *others}):
         refuse(archive.path, f"member '{name[:80]}.{FORMAT}' is not part of this format")
     for name in sorted(nested_orders.keys() - {_order_of(one) for one in ("", *names)}):
         refuse(archive.path, f"member '{name[:80]}.{FORMAT}' is not part of this format")
@@ -110,7 +105,7 @@ def read_plan(path: str | os.PathLike[str], *, check: bool = True) -> Plan:
     for name in names:
         where = archive.path / f"{name}.{FORMAT}"
         data = archive.nested[name]
-        nested = read_from(where, data, FORMAT, FORMAT_VERSION, COLUMNS, _SINCE)
+        nested = read_from(where, data, FORMAT, FORMAT_VERSION, COLUMNS)
         inner[name] = _plan(nested, check, order=nested_orders.get(_order_of(name)))
     plans = inner.get(_OPENING), tuple(inner[other] for other in others)
     return _plan(archive, check, *plans, order=nested_orders.get(_order_of("")))
@@ -122,8 +117,6 @@ def _order_of(name: str) -> str:
 
 
 def _orders(archive: Archive) -> dict[str, Order]:
-    if archive.version < _ORDERS_SINCE:
-        return {}
     return {
         name: unpack_order(data, archive.path / f"{name}.{FORMAT}", FORMAT, FORMAT_VERSION)
         for name, data in archive.nested.items()
@@ -156,7 +149,7 @@ def _plan(
     own = Fields(archive.path, archive.fields)
     columns: dict[str, Any] = archive.columns
     try:
-        fields = _read_fields(own, archive.rows, archive.version)
+        fields = _read_fields(own, archive.rows)
         plan = Plan(**columns, **fields, opening=opening, others=others, order=order)
         if check:
             _check(own, plan, fields["resident"])
@@ -167,28 +160,18 @@ def _plan(
     return plan
 
 
-def _read_fields(own: Fields, rows: int, version: int) -> dict[str, Any]:
+def _read_fields(own: Fields, rows: int) -> dict[str, Any]:
     """What `meta.json` says of a plan, checked; what is to be written is checked by it, too."""
-    since = {"bound": _BOUND_SINCE, "resident": _RESIDENT_SINCE}
-    own.only("meta", *(name for name in _FIELDS if version >= since.get(name, 1)))
+    own.only("meta", *_FIELDS)
     ticks = own.integer("ticks", 0, MAX_TICKS)
     if ticks > 1024 * (rows + 1024):
         own.refuse(f"declares {ticks} ticks for {rows} blocks")
-    arena = own.integer("arena", 0, _MAX_ARENA)
-    max_load = own.integer("max_load", 0, _MAX_ARENA)
-    optimal = own.flag("optimal")
-    bound = arena if optimal else max_load
-    if version >= _BOUND_SINCE:
-        bound = own.integer("bound", 0, _MAX_ARENA)
-    resident = arena
-    if version >= _RESIDENT_SINCE:
-        resident = own.integer("resident", 0, _MAX_ARENA)
     return {
-        "arena": arena,
-        "max_load": max_load,
-        "bound": bound,
-        "resident": resident,
-        "optimal": optimal,
+        "arena": own.integer("arena", 0, _MAX_ARENA),
+        "max_load": own.integer("max_load", 0, _MAX_ARENA),
+        "bound": own.integer("bound", 0, _MAX_ARENA),
+        "resident": own.integer("resident", 0, _MAX_ARENA),
+        "optimal": own.flag("optimal"),
         "solver": own.text("solver"),
         "alignment": own.integer("alignment", 1, 2**40),
         "ticks": ticks,

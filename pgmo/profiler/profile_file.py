@@ -26,11 +26,7 @@ from pgmo.profiler.trace import MOST_DEVICE, MarkedBy, Trace
 
 FORMAT = "pgmoprof"
 FORMAT_VERSION = 5
-_SINCE = {"shared": 2, "address": 3}  # the format version that brought a column
 _TRACE = "trace"
-_ORIGINS_SINCE = 3  # the one that brought lines of code to tags, and the trace
-_MARKS_SINCE = 4  # the one that says where the trace's marks come from
-_ORDERS_SINCE = 5  # the one that brought how streams are ordered
 _MOST_LINES = 64  # of code that a tag has
 _TEXTS = tuple(item.name for item in fields(ProfileMeta) if item.name != "notes")
 
@@ -49,7 +45,7 @@ def write_profile(profile: Profile, path: str | os.PathLike[str]) -> None:
         "meta": meta_to_json(profile.meta),
     }
     path = Path(path)
-    _fields(Fields(path, own, remedy=UNWRITTEN), len(profile), FORMAT_VERSION)
+    _fields(Fields(path, own, remedy=UNWRITTEN), len(profile))
     columns = {name: getattr(profile, name) for name in COLUMNS}
     nested = {} if profile.trace is None else {_TRACE: _pack_trace(path, profile.trace)}
     if profile.order is not None:
@@ -61,26 +57,26 @@ def read_profile(path: str | os.PathLike[str]) -> Profile:
     """Reads a profile back and checks everything about it first.
 
     Raises:
-        FileError: when the file is truncated, altered, newer, or its content contradicts itself.
+        FileError: when the file is truncated, altered or of another version, or its content
+            contradicts itself.
     """
-    archive = read(path, FORMAT, FORMAT_VERSION, COLUMNS, _SINCE, nests=True)
-    known = {_TRACE, MEMBER} if archive.version >= _ORDERS_SINCE else {_TRACE}
-    for name in sorted(archive.nested.keys() - known):
+    archive = read(path, FORMAT, FORMAT_VERSION, COLUMNS, nests=True)
+    for name in sorted(archive.nested.keys() - {_TRACE, MEMBER}):
         refuse(archive.path, f"member '{name[:80]}.{FORMAT}' is not part of this format")
     own = Fields(archive.path, archive.fields)
     try:
         columns: dict[str, Any] = archive.columns
         return Profile(
             **columns,
-            **_fields(own, archive.rows, archive.version),
-            trace=_read_trace(archive, own) if _TRACE in archive.nested else None,
+            **_fields(own, archive.rows),
+            trace=_read_trace(archive) if _TRACE in archive.nested else None,
             order=_read_order(archive),
         )
     except ProfileError as error:
         raise FileError(f"{archive.path}: {error}; record it again") from error
 
 
-def _fields(own: Fields, rows: int, version: int) -> dict[str, Any]:
+def _fields(own: Fields, rows: int) -> dict[str, Any]:
     """What `meta.json` says of a profile, checked; what is to be written is checked by it, too."""
     own.only("ticks", "circular", "steady", "tags", "meta")
     ticks = own.integer("ticks", 0, MAX_TICKS)
@@ -92,7 +88,7 @@ def _fields(own: Fields, rows: int, version: int) -> dict[str, Any]:
         "ticks": ticks,
         "circular": own.flag("circular"),
         "steady": own.flag("steady"),
-        "tags": _tags_from_json(own, version),
+        "tags": _tags_from_json(own),
         "meta": meta_from_json(own.inner("meta")),
     }
 
@@ -106,20 +102,17 @@ def _pack_trace(outer: Path, trace: Trace) -> bytes:
         "marked_by": str(trace.marked_by),
     }
     path = outer / f"{_TRACE}.{FORMAT}"
-    _trace_fields(Fields(path, own, remedy=UNWRITTEN), len(trace), FORMAT_VERSION)
+    _trace_fields(Fields(path, own, remedy=UNWRITTEN), len(trace))
     columns = {name: getattr(trace, name) for name in TRACE_COLUMNS}
     return pack(FORMAT, FORMAT_VERSION, columns, own)
 
 
-def _read_trace(outer: Archive, profile: Fields) -> Trace:
+def _read_trace(outer: Archive) -> Trace:
     path = outer.path / f"{_TRACE}.{FORMAT}"
     archive = read_from(path, outer.nested[_TRACE], FORMAT, FORMAT_VERSION, TRACE_COLUMNS)
     own = Fields(path, archive.fields)
     columns: dict[str, Any] = archive.columns
-    told = _trace_fields(own, archive.rows, archive.version)
-    if archive.version < _MARKS_SINCE:
-        told["marked_by"] = _earlier(profile)
-    return Trace(**columns, **told)
+    return Trace(**columns, **_trace_fields(own, archive.rows))
 
 
 def _read_order(archive: Archive) -> Order | None:
@@ -129,17 +122,15 @@ def _read_order(archive: Archive) -> Order | None:
     return unpack_order(archive.nested[MEMBER], path, FORMAT, FORMAT_VERSION)
 
 
-def _trace_fields(own: Fields, rows: int, version: int) -> dict[str, Any]:
+def _trace_fields(own: Fields, rows: int) -> dict[str, Any]:
     """What `meta.json` says of a trace, like `_fields`."""
-    known = version >= _MARKS_SINCE
-    own.only("before", "device", "settings", "tags", *(["marked_by"] if known else []))
-    told: dict[str, Any] = {"marked_by": _marked_by(own)} if known else {}
+    own.only("before", "device", "settings", "tags", "marked_by")
     return {
         "before": own.integer("before", 0, rows),
         "device": own.integer("device", 0, MOST_DEVICE),
         "settings": own.texts("settings"),
-        "tags": _tags_from_json(own, version),
-        **told,
+        "tags": _tags_from_json(own),
+        "marked_by": _marked_by(own),
     }
 
 
@@ -150,21 +141,12 @@ def _marked_by(own: Fields) -> MarkedBy:
     return MarkedBy(found)
 
 
-def _earlier(profile: Fields) -> MarkedBy:
-    """Files before format version 4 say in words alone that a period was guessed."""
-    notes = profile.inner("meta").texts("notes")
-    guessed = "found by their period" in notes.get("iterations", "")
-    return MarkedBy.PERIOD if guessed else MarkedBy.STEPS
-
-
 def _tags_to_json(tags: tuple[Tag, ...]) -> list[list[str]]:
     rows = [(tag.module, tag.op, tag.phase, tag.file, *tag.stack[:_MOST_LINES]) for tag in tags]
     return [[as_text(text) for text in row] for row in rows]
 
 
-def _tags_from_json(own: Fields, version: int) -> tuple[Tag, ...]:
-    if version < _ORIGINS_SINCE:
-        return tuple(Tag(row[0], row[1], row[2]) for row in own.rows("tags", 3))
+def _tags_from_json(own: Fields) -> tuple[Tag, ...]:
     rows = own.rows("tags", 4, 4 + _MOST_LINES)
     return tuple(Tag(row[0], row[1], row[2], row[3], row[4:]) for row in rows)
 

@@ -8,7 +8,7 @@ gone at     block 0: 2   block 1: 4   block 3: 5    the next request after the f
 shared      block 4                                 it is used on another stream, too
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 
 import numpy as np
@@ -82,6 +82,12 @@ class Iteration:
     def same_requests(self, other: "Iteration") -> bool:
         """Whether both issue the same sizes on the same streams in the same order."""
         return np.array_equal(self.size, other.size) and np.array_equal(self.stream, other.stream)
+
+    def part(self, chosen: NDArray[np.bool_] | NDArray[np.int64]) -> "Iteration":
+        """Return some of the requests, by a mask or by rows. `gone` counts all of them, still."""
+        names = ("size", "stream", "thread", "tag", "gone", "shared", "in_gap")
+        kept = {name: getattr(self, name)[chosen] for name in names}
+        return replace(self, rows=None, **kept)
 
 
 def split(events: NDArray[np.void]) -> list[Iteration]:

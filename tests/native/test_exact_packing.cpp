@@ -10,7 +10,6 @@
 #include "packing/exact/branch_and_bound.hpp"
 #include "packing/exact/exact_search.hpp"
 #include "packing/exact/search_order.hpp"
-#include "packing/exact/tight_search.hpp"
 #include "packing/exact/window.hpp"
 
 using namespace pgmo;
@@ -53,24 +52,6 @@ bool valid(const Problem& problem, const Ring& ring, const Offsets& offsets) {
         return false;
       }
     }
-  }
-  return true;
-}
-
-// The same of a window, section by section.
-bool apart(const Window& window, const Offsets& offsets) {
-  for (Rank s = 0; s < window.sections; ++s) {
-    std::vector<std::pair<Offset, Offset>> there;
-    for (BlockId i = 0; i < window.blocks(); ++i) {
-      const bool wraps = s + window.sections < window.end[i];
-      if ((window.begin[i] > s || s >= window.end[i]) && !wraps) continue;
-      there.emplace_back(offsets[i], offsets[i] + window.size[i]);
-    }
-    std::sort(there.begin(), there.end());
-    for (std::size_t k = 1; k < there.size(); ++k) {
-      if (there[k].first < there[k - 1].second) return false;
-    }
-    if (!there.empty() && there[0].first < 0) return false;
   }
   return true;
 }
@@ -148,36 +129,6 @@ TEST(search_of_the_windows_finds_what_enumeration_finds) {
     above_load += least > ring.max_load;
   }
   CHECK(above_load > 10);  // or the proofs of impossibility were never put to the test
-}
-
-TEST(tight_search_of_the_windows_finds_what_exact_search_finds) {
-  int found = 0, exhausted = 0;
-  for (unsigned seed = 0; seed < 1500; ++seed) {
-    Dice dice(seed);
-    const Problem problem = random_problem(dice, dice.roll(4, 9), dice.roll(3, 9));
-    const Ring ring = make_ring(problem);
-    const Reduction reduction = reduce(ring, 0);
-    for (const Window& window : reduction.windows) {
-      Offsets part;
-      const Bytes least = least_height(window, seed % 20, part);
-      for (Bytes capacity = window.load; capacity <= least; ++capacity) {
-        TightSearch search(window, capacity);
-        search.start(search_order(window, seed, seed % 30).blocks);
-        const auto state = search.run(20'000, [] { return false; });
-        if (state != TightSearch::State::kFound) {
-          exhausted += state == TightSearch::State::kExhausted;
-          CHECK(capacity < least);
-          continue;
-        }
-        ++found;
-        CHECK(capacity == least);
-        CHECK(height_of(window, search.offsets()) <= capacity);
-        CHECK(apart(window, search.offsets()));
-      }
-    }
-  }
-  CHECK(found > 300);
-  CHECK(exhausted > 10);
 }
 
 TEST(the_reduced_problem_needs_what_the_whole_one_needs) {

@@ -17,16 +17,8 @@ std::optional<std::uint32_t> Arenas::stream_at(std::uintptr_t address) const noe
 
 const Arenas::Segment* Arenas::spilled() const noexcept {
   const auto found = std::find_if(segments_.begin(), segments_.end(),
-                                  [](const Segment& segment) { return segment.spilled; });
+                                  [](const Segment& segment) { return segment.spilled(); });
   return found == segments_.end() ? nullptr : &*found;
-}
-
-Bytes Arenas::extent() const noexcept {
-  if (segments_.empty()) return 0;
-  const Segment& first = segments_.front();
-  if (first.stream_index != kEveryStream || spilled() != nullptr)
-    return std::numeric_limits<Bytes>::max();
-  return static_cast<Bytes>(first.arena.bytes);
 }
 
 bool Arenas::has_room(std::uint32_t stream_index, Offset offset, Bytes bytes,
@@ -40,9 +32,7 @@ bool Arenas::has_room(std::uint32_t stream_index, Offset offset, Bytes bytes,
     return holds(*spill);
   }
   for (const Segment& segment : segments_) {
-    if (segment.spilled) continue;
-    if (segment.stream_index != kEveryStream && segment.stream_index != stream_index) continue;
-    return holds(segment);
+    if (segment.stream_index == stream_index) return holds(segment);
   }
   return true;
 }
@@ -55,20 +45,15 @@ void Arenas::add(const Segment& segment) {
     throw std::invalid_argument("an arena of " + std::to_string(arena.bytes) +
                                 " bytes is not a range of memory");
   }
-  const bool every = segment.stream_index == kEveryStream;
-  if (segment.spilled && !every) {
-    throw std::invalid_argument("what is spilled is of every stream");
-  }
-  if (!every && segment.stream_index >= kMostStreams) {
+  if (!segment.spilled() && segment.stream_index >= kMostStreams) {
     throw std::invalid_argument("more than " + std::to_string(kMostStreams) + " streams");
   }
   for (const Segment& other : segments_) {
-    const bool same =
-        every || other.stream_index == kEveryStream || other.stream_index == segment.stream_index;
-    if (segment.spilled == other.spilled && same) {
+    if (segment.stream_index == other.stream_index) {
       throw std::invalid_argument("the stream has an arena already");
     }
-    if (segment.spilled != other.spilled && segment.spilled != (segment.begin > other.begin)) {
+    if (segment.spilled() != other.spilled() &&
+        segment.spilled() != (segment.begin > other.begin)) {
       throw std::invalid_argument("what is spilled lies behind all arenas");
     }
     if (segment.begin < other.begin + static_cast<Bytes>(other.arena.bytes) &&
@@ -78,12 +63,9 @@ void Arenas::add(const Segment& segment) {
   }
   segments_.push_back(segment);
   const std::uintptr_t bias = address_of(arena.base) - static_cast<std::uintptr_t>(segment.begin);
-  if (segment.spilled) {
+  if (segment.spilled()) {
     spill_begin_ = segment.begin;
     spill_bias_ = bias;
-  } else if (every) {
-    every_ = bias;
-    without_ = 0;
   } else {
     biases_[segment.stream_index] = bias;
     without_ &= ~(std::uint64_t{1} << segment.stream_index);
@@ -109,7 +91,6 @@ std::vector<pgmo_arena> Arenas::retire(LateSet& late) {
   }
   late = LateSet{};
   segments_.clear();
-  every_ = 0;
   spill_begin_ = std::numeric_limits<Offset>::max();
   spill_bias_ = 0;
   std::fill(std::begin(biases_), std::end(biases_), 0);

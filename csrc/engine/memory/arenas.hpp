@@ -9,8 +9,7 @@
 //
 //     retired   ░░░▓░░░       only late blocks; given back when the last of them has died
 //
-// Blocks of different streams are not ordered in time, so they never share an arena. A framework
-// without streams has one arena for all of them.
+// Blocks of different streams are not ordered in time, so they never share an arena.
 
 #pragma once
 
@@ -29,7 +28,7 @@ namespace pgmo {
 
 class Arenas {
  public:
-  static constexpr std::uint32_t kEveryStream = ~std::uint32_t{0};
+  static constexpr std::uint32_t kEveryStream = ~std::uint32_t{0};  // of what is spilled
   // With an arena of their own. One bit of `without` stays set, then, for all streams beyond.
   static constexpr std::uint32_t kMostStreams = 63;
   static_assert(kMostStreams < 64, "`without` has one bit for each, and one for all beyond");
@@ -40,8 +39,9 @@ class Arenas {
     std::uint32_t stream_index;  // or kEveryStream
     Offset begin;
     pgmo_arena arena;
-    bool spilled = false;                  // then of every stream
     pages::PlannedRange* range = nullptr;  // where it has pages only as slots need them
+
+    bool spilled() const noexcept { return stream_index == kEveryStream; }
   };
 
   struct Released {
@@ -58,8 +58,7 @@ class Arenas {
   std::uintptr_t address(std::uint32_t stream_index, Offset offset) const noexcept {
     if (offset >= spill_begin_) [[unlikely]]
       return spill_bias_ + static_cast<std::uintptr_t>(offset);
-    const std::uintptr_t bias = every_ != 0 ? every_ : biases_[stream_index % kBiases];
-    return bias + static_cast<std::uintptr_t>(offset);
+    return biases_[stream_index % kBiases] + static_cast<std::uintptr_t>(offset);
   }
 
   // The current arena that an address lies in, or nullptr.
@@ -97,9 +96,6 @@ class Arenas {
   void for_each_retired(Visit&& visit) const {
     for (const Retired& retired : retired_) visit(retired.arena);
   }
-
-  // Bytes that a plan may need; with arenas of single streams every slot has to be looked at.
-  Bytes extent() const noexcept;
 
   // Whether a slot lies in the arena of its stream; so it does when there is none yet.
   bool has_room(std::uint32_t stream_index, Offset offset, Bytes bytes,
@@ -156,7 +152,6 @@ class Arenas {
   static constexpr std::uint32_t kBiases = kMostStreams + 1;
 
   std::vector<Segment> segments_;
-  std::uintptr_t every_ = 0;
   Offset spill_begin_ = std::numeric_limits<Offset>::max();
   std::uintptr_t spill_bias_ = 0;
   std::uintptr_t biases_[kBiases] = {};

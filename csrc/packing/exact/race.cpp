@@ -9,7 +9,6 @@
 
 #include "packing/exact/exact_search.hpp"
 #include "packing/exact/search_order.hpp"
-#include "packing/exact/tight_search.hpp"
 
 namespace pgmo::packing {
 namespace {
@@ -17,11 +16,7 @@ namespace {
 constexpr std::uint64_t kNodesPerBlock = 3;  // of the shortest tries: one goes all the way down
 constexpr std::uint64_t kFirstRound = 500;   // nodes
 constexpr std::uint64_t kRound = 4000;
-constexpr std::uint64_t kTightNodesPerBlock = 10;
-constexpr std::uint64_t kHeadStart = 3000;      // nodes of exact search, which mostly suffices
-constexpr std::uint64_t kTightNodes = 2;        // of tight search for one of exact search
-constexpr std::int64_t kTightSize = 4'000'000;  // sections of all blocks, up to which it is tried
-constexpr double kMemory = 1 << 30;             // bytes, for all racers of a window
+constexpr double kMemory = 1 << 30;  // bytes, for all racers of a window
 
 // 1 1 2 1 1 2 4 1 1 2 1 1 2 4 8 ... from index 1 (Luby, Sinclair, Zuckerman 1993): the first half
 // of 2^k - 1 entries is that of 2^(k - 1) - 1, twice; the last entry is 2^(k - 1).
@@ -49,18 +44,11 @@ class Racer {
     found_.reset();
     const std::uint64_t end = nodes_ + nodes;
     while (bound_ < height_ && nodes_ < end && !stopped()) {
-      if (tight_left_ > 0 && tight_->capacity() != bound_) tight_left_ = 0;
-      if (at_bound_ && tight_left_ == 0 && !search_) choose_tight();
-      if (tight_left_ > 0) {
-        run_tight(end - nodes_, stopped);
-        continue;
-      }
       if (!search_ || search_->capacity() < bound_ || search_->capacity() >= height_) start();
       const std::uint64_t before = search_->nodes();
       const auto state = search_->run(std::min(left_, end - nodes_), stopped);
       const std::uint64_t spent = search_->nodes() - before;
       nodes_ += spent;
-      exact_nodes_ += spent;
       left_ -= std::min(left_, spent);
       if (state == ExactSearch::State::kFound) {
         found_ = search_->offsets();
@@ -105,40 +93,6 @@ class Racer {
     search_.emplace(window_, capacity, order_);
   }
 
-  // Begins a try of tight search once that had less time, by more than the head start.
-  void choose_tight() {
-    if (tight_nodes_ + kHeadStart > exact_nodes_ || !wants_tight_) return;
-    if (!tight_ || tight_->capacity() != bound_) {
-      std::int64_t size = 0;
-      for (BlockId i = 0; i < window_.blocks(); ++i) size += window_.end[i] - window_.begin[i];
-      wants_tight_ = size <= kTightSize;
-      if (!wants_tight_) return;
-      tight_.emplace(window_, bound_);
-    }
-    tight_order_ = search_order(window_, seed_, first_ + tight_tries_ * stride_);
-    tight_->start(tight_order_.blocks);
-    tight_left_ = kTightNodesPerBlock * tight_order_.blocks.size() * luby(++tight_tries_);
-  }
-
-  void run_tight(std::uint64_t nodes, const std::function<bool()>& stopped) {
-    const std::uint64_t before = tight_->nodes();
-    const auto state = tight_->run(std::min(tight_left_, nodes * kTightNodes), stopped);
-    const std::uint64_t spent = tight_->nodes() - before;
-    const std::uint64_t cost = (spent + kTightNodes - 1) / kTightNodes;
-    nodes_ += cost;
-    tight_nodes_ += cost;
-    tight_left_ -= std::min(tight_left_, spent);
-    if (state == TightSearch::State::kOpen) return;
-    tight_left_ = 0;
-    if (state == TightSearch::State::kExhausted) {
-      wants_tight_ = false;
-      return;
-    }
-    found_ = tight_->offsets();
-    best_ = tight_order_;
-    height_ = height_of(window_, *found_);
-  }
-
   // Gave an order up: a racer above the bound asks for less next time.
   void missed() {
     if (at_bound_) return;
@@ -161,11 +115,6 @@ class Racer {
   int ease_ = 1;  // asks for an arena smaller by 2^-ease of the way to the bound
   std::uint64_t left_ = 0;
   std::optional<ExactSearch> search_;
-  std::optional<TightSearch> tight_;  // at the bound only
-  bool wants_tight_ = true;
-  SearchOrder tight_order_;
-  std::uint64_t tight_tries_ = 0, tight_left_ = 0;
-  std::uint64_t exact_nodes_ = 0, tight_nodes_ = 0;
   Bytes bound_ = 0, height_ = 0;
   std::optional<Offsets> found_;
   std::uint64_t nodes_ = 0;

@@ -18,7 +18,6 @@ from pgmo.allocator.plans.plan_set import requests_of
 from pgmo.packing.plan import UNPLANNED, Plan
 from pgmo.profiler.iterations.request_pairs import UNPAIRED, align
 from pgmo.profiler.profile import NEVER
-from pgmo.profiler.recording import Iteration
 
 
 def openings(recorded: Plan, steady: list[Plan]) -> list[Plan]:
@@ -38,7 +37,7 @@ def openings(recorded: Plan, steady: list[Plan]) -> list[Plan]:
 def _with_births(recorded: Plan, steady: Plan) -> Plan | None:
     born = recorded.end == NEVER
     others = np.flatnonzero(~born)
-    rows = align(requests_of(steady), _part(requests_of(recorded), others))
+    rows = align(requests_of(steady), requests_of(recorded).part(others))
     paired = rows != UNPAIRED
     few = np.count_nonzero(paired) < heuristics.current.alike_share * min(len(others), len(steady))
     alike = _alike(steady, rows[paired], recorded.size[others[paired]])
@@ -97,10 +96,3 @@ def _alike(steady: Plan, rows: np.ndarray, size: np.ndarray) -> int:
     planned, shorter = steady.size[rows], steady.shorter[rows]
     between = (shorter > 0) & (shorter <= size) & (size <= planned)
     return int(np.count_nonzero((size == planned) | between))
-
-
-def _part(iteration: Iteration, rows: np.ndarray) -> Iteration:
-    """Some of an iteration's requests."""
-    columns = ("size", "stream", "thread", "tag", "gone", "shared", "in_gap")
-    kept = {name: getattr(iteration, name)[rows] for name in columns}
-    return replace(iteration, rows=None, **kept)

@@ -161,17 +161,15 @@ class PlanSet:
         self.all = []
 
     def _serve(self, plans: list[PlannedProfile]) -> None:
+        for planned in plans:
+            self._add(planned)
         try:
-            for planned in plans:
-                self._add(planned)
-            if self._engine.has_arena:
-                self._engine.start_serving()
-        except (ValueError, RuntimeError) as error:
+            self._engine.start_serving()
+        except RuntimeError:
+            # Another thread may have run out of memory meanwhile, and have had the arena, in which
+            # nothing lived. The session takes one again at the next boundary.
             if self._engine.has_arena:
                 raise
-            # Another thread ran out of memory meanwhile, and had the arena, in which nothing lived.
-            self._engine.remove_plans()
-            raise AdapterError("the memory was needed elsewhere at once") from error
 
     def _attach(self, plans: list[Plan]) -> None:
         self._layout = Layout([])

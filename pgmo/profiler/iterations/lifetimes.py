@@ -10,7 +10,7 @@ iteration begins.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -56,7 +56,6 @@ def build_profile(
     steady: Steady,
     tags: Sequence[Tag] = (),
     meta: ProfileMeta | None = None,
-    tags_from: int | None = None,
     *,
     alone: bool = False,
 ) -> Profile:
@@ -72,7 +71,6 @@ def build_profile(
         steady: from `find_steady` or `best_effort`.
         tags: what the tags of the iterations index.
         meta: goes into the profile.
-        tags_from: index of the iteration that was recorded with tags; None to look for it.
         alone: whether sizes and lifetimes are those of the reference alone. The others only show
             what it leaves alive.
 
@@ -98,7 +96,7 @@ def build_profile(
         end=end,
         stream=reference.stream,
         thread=reference.thread,
-        tag=_tags(iterations, steady, end, tags_from),
+        tag=tags_of(iterations, steady, end),
         ordinal=ordinal,
         varying=steady.varying,
         shared=_shared(iterations, steady),
@@ -202,24 +200,29 @@ def _next_row(rows: NDArray[np.int64], ticks: int) -> NDArray[np.int64]:
     return np.minimum.accumulate(filled[::-1])[::-1]
 
 
-def _tags(
-    iterations: list[Iteration], steady: Steady, end: NDArray[np.int64], tags_from: int | None
+def tags_of(
+    iterations: list[Iteration], steady: Steady, end: NDArray[np.int64]
 ) -> NDArray[np.int32]:
-    """The tags of the reference's requests, carried over from the iteration that has them."""
+    """Return the tags of the reference's requests, carried over from the iteration that has them.
+
+    Args:
+        iterations: all that were recorded.
+        steady: has the reference.
+        end: of the reference's blocks, in ticks.
+    """
     reference = iterations[steady.reference]
     tag = np.full(len(reference), -1, np.int32)
-    if tags_from is None:
-        # Not by requests: one that compiles has many, all of them by "torch.compile".
-        tagged = [len(distinct(one.tag[one.tag >= 0])) for one in iterations]
-        order = sorted(range(len(iterations)), key=lambda i: (i in steady.rows, tagged[i]))
-        tags_from = next((index for index in reversed(order) if tagged[index]), steady.reference)
+    # Not by requests: one that compiles has many, all of them by "torch.compile".
+    tagged = [len(distinct(one.tag[one.tag >= 0])) for one in iterations]
+    order = sorted(range(len(iterations)), key=lambda i: (i in steady.rows, tagged[i]))
+    tags_from = next((index for index in reversed(order) if tagged[index]), steady.reference)
     source = iterations[tags_from]
     rows = steady.rows.get(tags_from)
     is_strange = rows is None
     born = source.gone == ALIVE
     if tags_from == 0 and len(source) != len(reference) and born.any() and (end != NEVER).all():
         # Optimizer state is born there, beside temporaries of the same sizes, which go on.
-        source, rows = only(source, ~born), None
+        source, rows = source.part(~born), None
     rows = align(reference, source) if rows is None else rows
     paired = rows != UNPAIRED
     if is_strange and not _is_alike(reference, source, rows):
@@ -234,13 +237,6 @@ def _is_alike(reference: Iteration, other: Iteration, rows: NDArray[np.int64]) -
     equal = reference.size[rows[paired]] == other.size[paired]
     enough = 5 * paired.sum() >= 4 * min(len(reference), len(other))
     return bool(enough and 2 * equal.sum() >= len(equal))
-
-
-def only(iteration: Iteration, wanted: NDArray[np.bool_]) -> Iteration:
-    """Some of the requests of an iteration, whose frees keep the numbers that they have."""
-    names = ("size", "stream", "thread", "tag", "gone", "shared", "in_gap")
-    kept = {name: getattr(iteration, name)[wanted] for name in names}
-    return replace(iteration, rows=None, **kept)
 
 
 def lend_tags(tag: NDArray[np.int32]) -> NDArray[np.int32]:

@@ -16,7 +16,13 @@ from dataclasses import replace
 
 import numpy as np
 
-from pgmo.profiler.iterations.lifetimes import Steady, build_profile, check_belongs, lend_tags
+from pgmo.profiler.iterations.lifetimes import (
+    Steady,
+    build_profile,
+    check_belongs,
+    lend_tags,
+    tags_of,
+)
 from pgmo.profiler.iterations.request_pairs import UNPAIRED, align
 from pgmo.profiler.profile import Profile, ProfileMeta
 from pgmo.profiler.recording import ALIVE, Iteration
@@ -77,5 +83,5 @@ def build_opening(
     end = np.where(late, profile.start + 2 * profile.ticks, profile.end)
     # Later iterations are more like the one with tags than the first is.
     tag, paired = np.full(len(first), -1, np.int32), place != UNPAIRED
-    tag[place[paired]] = build_profile(iterations, steady, tags).tag[paired]
+    tag[place[paired]] = tags_of(iterations, steady, profile.end)[paired]
     return replace(profile, end=end, tag=lend_tags(tag))

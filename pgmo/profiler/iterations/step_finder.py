@@ -16,20 +16,9 @@ recorded iteration, the fourth completes the picture.
 import numpy as np
 
 from pgmo.profiler.iterations.iteration_kinds import Kind, Match, compare, first_difference
-from pgmo.profiler.iterations.lifetimes import Steady, build_profile
+from pgmo.profiler.iterations.lifetimes import Steady
 from pgmo.profiler.iterations.request_pairs import UNPAIRED, align
 from pgmo.profiler.recording import ALIVE, Iteration
-
-__all__ = [
-    "Match",
-    "Steady",
-    "best_effort",
-    "build_profile",
-    "compare",
-    "find_all",
-    "find_repeated",
-    "find_steady",
-]
 
 
 def find_steady(iterations: list[Iteration]) -> Steady | None:

@@ -140,7 +140,7 @@ class Attack {
   void serve() {
     const Bytes page = device_.page();
     engine_->use_pages(*space_);
-    engine_->attach_arena(engine_->reserve_arena(*space_, kArenaPages * page, 0));
+    engine_->add_arena(0, 0, engine_->reserve_arena(*space_, kArenaPages * page, 0));
     std::vector<PlannedRequest> rows;
     for (Tick at = 0; at < kRows; ++at) rows.push_back(slot(page, at + 3, at % kArenaPages * page));
     (void)engine_->add_plan(rows, std::vector<std::uint64_t>{0}, kArenaPages * page, 1);
@@ -237,7 +237,7 @@ class Attack {
     (void)engine_->statistics();
     // And a session of its own, of memory that is not the device's.
     static std::array<std::uint64_t, 1024> memory;
-    engine_->attach_arena({memory.data(), sizeof memory, nullptr, nullptr});
+    engine_->add_arena(0, 0, {memory.data(), sizeof memory, nullptr, nullptr});
     (void)engine_->add_plan({slot(64, 2, 0), slot(64, 2, 64)}, std::vector<std::uint64_t>{0}, 128,
                             1);
     engine_->start_serving();

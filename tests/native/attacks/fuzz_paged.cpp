@@ -50,7 +50,6 @@ Plans plans_for(Random& random, Bytes page, std::int64_t count) {
                   .alignment = 512,
                   .sizes = sizes_for(random, page),
                   .streams = random.chance(0.5) ? kPagedStreams : 1,
-                  .apart = true,
                   .varying = random.chance(0.5) ? 0.4 : 0.0,
                   .persistent = random.chance(0.5) ? 0.05 : 0.0,
                   .two_turns = random.chance(0.4) ? 0.04 : 0.0};

@@ -55,7 +55,7 @@ class Episode {
     }
     sizes_ = style.sizes;
     layout_ = lay_out(random_, plans_, style);
-    if (layout_.apart && random_.chance(0.5)) spill(random_, plans_, layout_);
+    if (random_.chance(0.5)) spill(random_, plans_, layout_);
   }
 
   void add_plans() {
@@ -74,13 +74,8 @@ class Episode {
 
   Offset any_offset() { return random_.between(0, static_cast<Bytes>(room())); }
 
-  // For all streams, or for each; then some have none, as if the program had not used them yet.
+  // Some streams have none, as if the program had not used them yet.
   void attach() {
-    if (!layout_.apart || random_.chance(0.2)) {
-      while (!client_.attach(room(), alignment_)) {
-      }
-      return;
-    }
     while (client_.attached() && !client_.detach()) {
     }
     const auto spilled = static_cast<std::uint64_t>(layout_.spill);
@@ -120,7 +115,7 @@ class Episode {
     }
     if (!random_.chance(wildness_ / 10)) client_.end_iteration();
     if (random_.chance(wildness_ / 10)) client_.end_iteration();
-    if (layout_.apart && random_.chance(0.1)) add_any_arena();
+    if (random_.chance(0.1)) add_any_arena();
     if (!client_.attached() && random_.chance(0.5)) serve();
   }
 
@@ -165,19 +160,16 @@ class Episode {
   }
 
   void change_arenas() {
-    switch (random_.between(0, 5)) {
+    switch (random_.between(0, 4)) {
       case 0:
-        if (added_) client_.attach(random_.chance(0.1) ? 1 : room(), alignment_);
-        return;
-      case 1:
         if (random_.chance(0.6)) client_.detach();
         return;
-      case 2:
+      case 1:
         return client_.yield_idle();
-      case 3:
+      case 2:
         if (added_) return serve_from_others();
         return;
-      case 4:  // anywhere: most likely refused
+      case 3:  // anywhere: most likely refused
         if (random_.chance(0.3)) {
           if (random_.chance(0.5)) client_.detach();
           static_cast<void>(client_.add_spill(any_offset(), any_size(random_, 5000), alignment_));
@@ -185,13 +177,13 @@ class Episode {
         }
         return add_arena_anywhere(static_cast<std::uint32_t>(random_.between(0, kMostStreams - 1)));
       default:
-        if (layout_.apart) add_any_arena();
+        add_any_arena();
     }
   }
 
   // Nearly where the stream's slots are, or not at all.
   void add_arena_anywhere(std::uint32_t stream) {
-    const bool near = layout_.apart && random_.chance(0.5);
+    const bool near = random_.chance(0.5);
     const Bytes shift = std::min<Bytes>(random_.between(0, 8), layout_.begins[stream]);
     const Offset begin = near ? layout_.begins[stream] - shift : any_offset();
     const Bytes bytes = near ? layout_.bytes[stream] + shift : any_size(random_, 5000);

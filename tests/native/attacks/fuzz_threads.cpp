@@ -1,6 +1,6 @@
 // The attack from several threads at once, with real memory.
 //
-//     driver     end_iteration  select_plan  attach_arena  add_arena  pause  record
+//     driver     end_iteration  select_plan  detach_arena  add_arena  pause  record
 //     ... workers    request ──▶ write ──▶ pool ──▶ check what was written ──▶ free
 //                                                                          (another thread's
 //                                                                           block, often)
@@ -57,7 +57,6 @@ class Attack {
     Random random(seed);
     PlanStyle style = random_style(random);
     style.streams = kMostStreams;
-    style.apart = true;
     style.alignment = 64;
     style.varying = 0.2;
     style.persistent = 0.05;
@@ -134,12 +133,8 @@ class Attack {
     return {base, bytes, give_back, new Token{this, base}};
   }
 
-  // One arena for all streams, or one for each, of which some have to do without.
+  // One arena for each stream, of which some have to do without.
   void attach(Random& random) {
-    if (random.chance(0.3)) {
-      engine_.attach_arena(take(static_cast<std::uint64_t>(plans_.front().arena)));
-      return;
-    }
     engine_.detach_arena();
     while (!engine_.has_arena()) {
       for (std::uint32_t stream = 0; stream < kMostStreams; ++stream) {
@@ -157,16 +152,9 @@ class Attack {
   }
 
   void exchange_plans(Random& random) {
-    for (;;) {
-      engine_.remove_plans();
-      if (!engine_.has_arena()) attach(random);
-      try {
-        return add_plans();
-      } catch (const std::invalid_argument&) {
-        // A worker has made it yield the arenas just now.
-        require(!engine_.has_arena(), "a plan is refused that has an arena");
-      }
-    }
+    engine_.remove_plans();
+    if (!engine_.has_arena()) attach(random);
+    add_plans();
   }
 
   void serve() {

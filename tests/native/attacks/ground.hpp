@@ -1,8 +1,8 @@
 // What an engine stands on, as its client knows it: arenas, taken from the framework.
 //
-//     stream 0   [──── arena ────]                       an arena for each stream, one for all
-//     stream 1            [─ arena ─]                    of them, or none; in offsets, which
-//     stream 2                          (none yet)       is what they may not share
+//     stream 0   [──── arena ────]                       an arena for each stream, or none; in
+//     stream 1            [─ arena ─]                    offsets, which is what they may not
+//     stream 2                          (none yet)       share
 //     all                                   [─ spilled ─]
 //
 // Arenas that the engine has retired are known to the oracle alone.
@@ -63,13 +63,6 @@ class Ground {
   void let_go() {
     arenas_.fill({});
     spill_ = {};
-    for_all_ = false;
-  }
-  void set_for_all(const pgmo_arena& arena, std::uint64_t alignment) {
-    arenas_.fill({address_of(arena.base), 0, arena.bytes});
-    spill_ = {};
-    for_all_ = true;
-    alignment_ = alignment;
   }
   void set(std::uint32_t stream, Offset begin, const pgmo_arena& arena, std::uint64_t alignment) {
     arenas_[stream] = {address_of(arena.base), begin, arena.bytes};
@@ -78,7 +71,7 @@ class Ground {
 
   // Whether a stream's arena for these offsets gets into the way of none that is there.
   bool has_room_for(std::uint32_t stream, Offset begin, std::uint64_t bytes) const {
-    if (for_all_ || has_arena(stream)) return false;
+    if (has_arena(stream)) return false;
     if (spill_.base != 0 && begin + static_cast<Offset>(bytes) > spill_.begin) return false;
     for (const Arena& other : arenas_) {
       if (other.base != 0 && begin < other.begin + static_cast<Offset>(other.bytes) &&
@@ -137,7 +130,6 @@ class Ground {
   std::deque<Token> tokens_;
   std::array<Arena, kMostStreams> arenas_{};
   Arena spill_;
-  bool for_all_ = false;
   std::uint64_t alignment_ = 1;
 };
 

@@ -38,16 +38,6 @@ class Session {
 
   bool attached() const { return ground_.attached(); }
 
-  bool attach(std::uint64_t bytes, std::uint64_t alignment) {
-    bool fits = true;
-    for (const RandomPlan& plan : plans_) fits &= plan.arena <= static_cast<Bytes>(bytes);
-    const pgmo_arena arena = ground_.take(bytes);
-    const bool accepted = accepts([&] { engine_.attach_arena(arena); }, arena);
-    require(accepted ? fits : !fits || ran_out_, "an arena is refused, or wrongly not");
-    if (accepted) ground_.set_for_all(arena, alignment);
-    return accepted;
-  }
-
   bool add_arena(std::uint32_t stream, Offset begin, std::uint64_t bytes, std::uint64_t alignment) {
     const bool fits = ground_.has_room_for(stream, begin, bytes) && holds(stream, begin, bytes);
     const pgmo_arena arena = ground_.take(bytes);

@@ -55,23 +55,9 @@ TEST(each_stream_has_addresses_of_its_own) {
   CHECK_EQ(arenas.count(), 2u);
 }
 
-TEST(an_arena_of_every_stream_serves_all_of_them) {
-  Arenas arenas;
-  CHECK_EQ(arenas.without(), ~std::uint64_t{0});
-  CHECK(!arenas.attached());
-  arenas.add(segment(Arenas::kEveryStream, 0, kA, 1000));
-  CHECK(arenas.attached());
-  CHECK_EQ(arenas.without(), 0u);
-  for (const std::uint32_t stream : {0u, 1u, 63u, 64u, 70'000u}) {
-    CHECK_EQ(arenas.address(stream, 7), kA + 7);
-    CHECK(arenas.has_room(stream, 900, 100, 1));
-    CHECK(!arenas.has_room(stream, 901, 100, 1));
-  }
-  CHECK_EQ(arenas.stream_at(kA).value_or(9), Arenas::kEveryStream);
-  CHECK_EQ(arenas.extent(), 1000);
-}
-
 TEST(streams_without_an_arena_are_known) {
+  CHECK_EQ(Arenas().without(), ~std::uint64_t{0});
+  CHECK(!Arenas().attached());
   const Arenas arenas = two_arenas();
   CHECK_EQ(arenas.without(), ~std::uint64_t{3});
   CHECK(
@@ -114,12 +100,7 @@ TEST(a_stream_has_one_arena) {
   Arenas arenas;
   arenas.add(segment(3, 0, kA, 1000));
   CHECK_THROWS(arenas.add(segment(3, 5000, kB, 10)), std::invalid_argument);
-  CHECK_THROWS(arenas.add(segment(Arenas::kEveryStream, 5000, kB, 10)), std::invalid_argument);
   CHECK_EQ(arenas.address(3, 0), kA);
-  Arenas every;
-  every.add(segment(Arenas::kEveryStream, 0, kA, 1000));
-  CHECK_THROWS(every.add(segment(3, 5000, kB, 10)), std::invalid_argument);
-  CHECK_THROWS(every.add(segment(Arenas::kEveryStream, 5000, kB, 10)), std::invalid_argument);
 }
 
 TEST(an_arena_that_is_no_range_of_memory_or_of_offsets_is_refused) {

@@ -29,7 +29,7 @@ struct Mapped : Fixture {
   Mapped() {
     CHECK(memory != MAP_FAILED);
     std::memset(memory, 0x5a, kPages * kPage);
-    engine.attach_arena({memory, kPages * kPage, [](void*) {}, nullptr});
+    engine.add_arena(kStream, 0, {memory, kPages * kPage, [](void*) {}, nullptr});
     add(kApart, kPages * kPage);
     engine.start_serving();
   }
@@ -81,8 +81,7 @@ TEST(a_page_that_a_block_only_touches_stays) {
 TEST(of_a_retired_arena_only_late_blocks_stay_also_while_others_are_served) {
   Mapped f;
   const std::uintptr_t first = f.allocate(2 * kPage);
-  f.attach(1, kPages * kPage);
-  f.engine.start_serving();
+  f.replace(1, kPages * kPage);
   CHECK_EQ(f.engine.return_idle(), static_cast<Bytes>((kPages - 2) * kPage));
   CHECK_EQ(f.pages_kept(), 2u);
   f.release(first);
@@ -95,7 +94,7 @@ TEST(more_than_is_returned_at_once_goes_as_well) {
   CHECK(memory != MAP_FAILED);
   std::memset(memory, 0x5a, bytes);
   Fixture f;
-  f.engine.attach_arena({memory, bytes, [](void*) {}, nullptr});
+  f.engine.add_arena(kStream, 0, {memory, bytes, [](void*) {}, nullptr});
   f.add({slot(2 * kPage, 1, std::size_t{17} << 20)}, bytes);
   f.engine.start_serving();
   const std::uintptr_t living = f.allocate(2 * kPage);
@@ -119,7 +118,7 @@ struct Touched : Fixture {
 
   Touched() {
     CHECK(memory != MAP_FAILED);
-    engine.attach_arena({memory, 2 * kLarge, [](void*) {}, nullptr});
+    engine.add_arena(kStream, 0, {memory, 2 * kLarge, [](void*) {}, nullptr});
     add({slot(static_cast<Bytes>(kPage), 2, static_cast<Offset>(kLarge)),
          slot(static_cast<Bytes>(kLarge), 2, 0)},
         2 * kLarge);
@@ -217,7 +216,7 @@ struct Spread : Fixture {
 
   Spread() {
     CHECK(memory != MAP_FAILED);
-    engine.attach_arena({memory, 2 * kLarge, [](void*) {}, nullptr});
+    engine.add_arena(kStream, 0, {memory, 2 * kLarge, [](void*) {}, nullptr});
     engine.lend_idle(true);
   }
   ~Spread() { ::munmap(memory, 2 * kLarge); }

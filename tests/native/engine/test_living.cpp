@@ -85,7 +85,7 @@ TEST(late_blocks_are_alive) {
   f.serve(kWrapping);
   f.iterate();  // request 0 is late from its end on
   CHECK_LIVING(f.find(f.base(0)), 100, Living::kLate);
-  f.attach(1);
+  f.replace(1);
   CHECK_LIVING(f.find(f.base(0)), 100, Living::kLate);
   CHECK_LIVING(f.find(f.base(0) + 1000), 200, Living::kLate);
   CHECK_EQ(f.alive(), 3u);

@@ -124,7 +124,11 @@ TEST(a_use_on_another_stream_than_the_arenas_puts_off_the_release) {
 
 TEST(a_stream_is_that_of_the_block_and_not_of_one_before_it) {
   Fixture f;
-  f.serve({slot(100, 1, 0, 0), slot(200, 2, 0, 1)});
+  f.engine.add_spill(20'000, f.range(2));
+  f.engine.add_arena(kStream, 0, f.range(0));
+  f.engine.add_arena(kOtherStream, 10'000, f.range(1));
+  f.add({slot(100, 1, 20'000, 0), slot(200, 2, 20'000, 1)}, 30'000);
+  f.engine.start_serving();
   f.engine.start_recording();
   const std::uintptr_t first = f.allocate(100);
   f.engine.stop_recording();
@@ -252,7 +256,7 @@ TEST(what_was_tracked_in_an_arena_s_memory_is_gone) {
   CHECK_EQ(f.engine.statistics().fallback.live, 400);
   f.engine.add_arena(kStream, 0, f.range(0));
   CHECK_EQ(f.engine.statistics().fallback.live, 300);
-  f.engine.attach_arena(f.range(1));
+  f.engine.add_arena(kOtherStream, 10'000, f.range(1));
   CHECK_EQ(f.engine.statistics().fallback.live, 200);
   f.release(Fixture::base(0) - 150);
   f.release(Fixture::base(0) + 10'000);

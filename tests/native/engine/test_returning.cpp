@@ -33,7 +33,7 @@ struct Mapped {
   explicit Mapped(Fixture& fixture) {
     pgmo_arena arena = fixture.range(0, kBytes);
     arena.base = memory;
-    fixture.engine.attach_arena(arena);
+    fixture.engine.add_arena(kStream, 0, arena);
     fixture.add({slot(100, 2, 0), slot(200, 2, kBytes / 2)}, kBytes);
   }
   ~Mapped() { munmap(memory, kBytes); }

@@ -25,7 +25,6 @@ Arenas::Segment segment(std::uint32_t stream, Offset begin, std::uintptr_t base,
 TEST(what_is_spilled_lies_behind_all_arenas) {
   Arenas arenas;
   Arenas::Segment spill = segment(Arenas::kEveryStream, 3000, 0x2000000, 500);
-  spill.spilled = true;
   arenas.add(spill);
   CHECK(arenas.attached());
   CHECK_EQ(arenas.without(), ~std::uint64_t{0});

@@ -62,7 +62,7 @@ TEST(arenas_of_all_streams_are_yielded_together) {
 TEST(a_new_arena_serves_after_a_yield) {
   Yielding f;
   CHECK(f.engine.yield_idle());
-  f.attach(1);
+  f.replace(1);
   CHECK_EQ(f.allocate(10), f.base(1));
   CHECK_EQ(f.allocate(100), f.base(1) + 1000);
   CHECK_EQ(f.returned[0], 1);

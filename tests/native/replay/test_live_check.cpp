@@ -51,7 +51,7 @@ void* at(std::uintptr_t address) {
 // Rows 0 and 1 live at the same time on the same bytes: a plan that no validator lets through.
 void replay_an_invalid_plan() {
   Engine engine;
-  engine.attach_arena({at(0x100000), 1000, nullptr, nullptr});
+  engine.add_arena(0, 0, {at(0x100000), 1000, nullptr, nullptr});
   const std::uint64_t streams[] = {0};
   const PlannedRequest rows[] = {slot(100, 2, 0), slot(100, 2, 50)};
   engine.add_plan({std::begin(rows), std::end(rows)}, streams, 1000, 1);

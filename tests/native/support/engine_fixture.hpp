@@ -30,12 +30,19 @@ struct Fixture {
   }
   int given_back() const { return std::accumulate(returned.begin(), returned.end(), 0); }
 
-  void attach(int arena, std::size_t bytes = 10'000) { engine.attach_arena(range(arena, bytes)); }
+  void attach(int arena, std::size_t bytes = 10'000) {
+    engine.add_arena(kStream, 0, range(arena, bytes));
+  }
+  void replace(int arena, std::size_t bytes = 10'000) {
+    engine.detach_arena();
+    attach(arena, bytes);
+    engine.start_serving();
+  }
   Engine::PlanId add(const std::vector<PlannedRequest>& rows, Bytes arena = 10'000) {
     return engine.add_plan(rows, kStreams, arena, 1);
   }
   void serve(const std::vector<PlannedRequest>& rows) {
-    attach(0);
+    if (!engine.has_arena()) attach(0);
     add(rows);
     engine.start_serving();
   }

@@ -24,7 +24,7 @@ struct RandomPlan {
   std::vector<PlannedRequest> rows;
   Bytes arena = 0;
   Bytes alignment = 1;
-  std::array<Bytes, kMostStreams> heights{};  // of each stream's part, when they lie apart
+  std::array<Bytes, kMostStreams> heights{};  // of each stream's part
 };
 
 // What the plans of one program have in common.
@@ -33,7 +33,6 @@ struct PlanStyle {
   Bytes alignment;
   std::vector<Bytes> sizes;
   std::uint32_t streams;
-  bool apart;  // each stream's slots have offsets of their own
   double varying;
   double persistent;
   double two_turns;
@@ -93,7 +92,6 @@ inline PlanStyle random_style(Random& random) {
                   .alignment = random.pick(kAlignments),
                   .sizes = {},
                   .streams = random.chance(0.4) ? kMostStreams : 1u,
-                  .apart = random.chance(0.5),
                   .varying = random.chance(0.4) ? 0.4 : 0.0,
                   .persistent = random.chance(0.5) ? 0.05 : 0.0,
                   .two_turns = random.chance(0.4) ? 0.04 : 0.0};
@@ -128,23 +126,21 @@ inline RandomPlan random_plan(Random& random, const PlanStyle& style) {
       return plan.rows[a].bytes > plan.rows[b].bytes;
     });
   }
-  std::vector<FirstFit> parts(style.apart ? kMostStreams : 1, FirstFit(ticks, style.alignment));
+  std::vector<FirstFit> parts(kMostStreams, FirstFit(ticks, style.alignment));
   for (const std::size_t at : order) {
     PlannedRequest& row = plan.rows[at];
     const Tick start = static_cast<Tick>(at);
     if (random.chance(style.persistent)) continue;
-    FirstFit& fit = parts[style.apart ? row.stream_index : 0];
+    FirstFit& fit = parts[row.stream_index];
     row.offset = fit.place(row.bytes, start, row.end);
     if (row.end > start + ticks) row.alternate = fit.place(row.bytes, start, row.end);
   }
   for (std::size_t part = 0; part < parts.size(); ++part) plan.heights[part] = parts[part].height();
-  plan.arena = std::max<Bytes>(1, parts[0].height());
   return plan;
 }
 
 // The offsets that each stream has in the plans of one program.
 struct Layout {
-  bool apart;
   std::array<Offset, kMostStreams> begins;
   std::array<Bytes, kMostStreams> bytes;
   Bytes spill = 0;  // of the spilled range, which begins at as many; 0: there is none
@@ -152,8 +148,7 @@ struct Layout {
 
 // Puts the streams' parts one behind the other, with a gap now and then.
 inline Layout lay_out(Random& random, std::vector<RandomPlan>& plans, const PlanStyle& style) {
-  Layout layout{style.apart, {}, {}, 0};
-  if (!style.apart) return layout;
+  Layout layout{{}, {}, 0};
   Bytes all = 0;
   for (std::uint32_t stream = 0; stream < kMostStreams; ++stream) {
     Bytes most = 1;

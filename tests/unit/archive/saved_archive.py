@@ -8,6 +8,7 @@ import numpy as np
 
 from pgmo.archive import read, seal
 
+VERSION = 2
 SCHEMA = {"size": np.dtype(np.int64), "flag": np.dtype(np.bool_), "tag": np.dtype(np.int32)}
 COLUMNS = {
     "size": np.array([1, 2**40, 3]),
@@ -17,7 +18,7 @@ COLUMNS = {
 
 
 def read_saved(path):
-    return read(path, "pgmoprof", 1, SCHEMA)
+    return read(path, "pgmoprof", VERSION, SCHEMA)
 
 
 def rebuilt(saved, change=lambda members: None, **zip_options):

@@ -5,9 +5,9 @@ import os
 import numpy as np
 import pytest
 
-from pgmo.archive import pack, read, write
+from pgmo.archive import pack, write
 from pgmo.errors import FileError
-from tests.unit.archive.saved_archive import COLUMNS, SCHEMA, read_saved
+from tests.unit.archive.saved_archive import COLUMNS, SCHEMA, VERSION, read_saved
 
 
 def test_round_trip(saved):
@@ -25,13 +25,13 @@ def test_numpy_reads_the_columns_directly(saved):
 
 
 def test_equal_content_gives_equal_bytes(saved, tmp_path):
-    write(tmp_path / "b.pgmoprof", "pgmoprof", 1, COLUMNS, {"ticks": 3})
+    write(tmp_path / "b.pgmoprof", "pgmoprof", VERSION, COLUMNS, {"ticks": 3})
     assert (tmp_path / "b.pgmoprof").read_bytes() == saved.read_bytes()
 
 
 def test_no_rows(tmp_path):
     empty = {name: column[:0] for name, column in COLUMNS.items()}
-    write(tmp_path / "e", "pgmoprof", 1, empty, {})
+    write(tmp_path / "e", "pgmoprof", VERSION, empty, {})
     assert read_saved(tmp_path / "e").rows == 0
 
 
@@ -64,39 +64,26 @@ def test_a_failed_write_leaves_the_old_file_and_nothing_else(saved, tmp_path, mo
 
     monkeypatch.setattr(os, "replace", full)
     with pytest.raises(FileError, match="No space left on device"):
-        write(target, "pgmoprof", 1, COLUMNS, {})
+        write(target, "pgmoprof", VERSION, COLUMNS, {})
     assert target.read_bytes() == b"old"
     assert os.listdir(tmp_path) == ["a.pgmoprof"]
 
 
 def test_what_cannot_be_written(tmp_path):
     with pytest.raises(FileError, match="cannot be written"):
-        write(tmp_path / "none" / "a", "pgmoprof", 1, COLUMNS, {})
+        write(tmp_path / "none" / "a", "pgmoprof", VERSION, COLUMNS, {})
     with pytest.raises(FileError, match="not a regular file"):
-        write(tmp_path, "pgmoprof", 1, COLUMNS, {})
+        write(tmp_path, "pgmoprof", VERSION, COLUMNS, {})
 
 
 def test_a_link_stays_a_link(tmp_path):
     (tmp_path / "link").symlink_to(tmp_path / "real")
-    write(tmp_path / "link", "pgmoprof", 1, COLUMNS, {})
+    write(tmp_path / "link", "pgmoprof", VERSION, COLUMNS, {})
     assert (tmp_path / "link").is_symlink()
     assert read_saved(tmp_path / "real").rows == 3
-
-
-def test_columns_that_later_versions_brought(tmp_path):
-    old = {name: COLUMNS[name] for name in ("size", "flag")}
-    write(tmp_path / "old", "pgmoprof", 2, old, {})
-    since = {"tag": 3, "flag": 2}
-    archive = read(tmp_path / "old", "pgmoprof", 3, SCHEMA, since)
-    assert archive.version == 2
-    assert archive.columns["flag"].tolist() == COLUMNS["flag"].tolist()
-    assert archive.columns["tag"].tolist() == [0, 0, 0]
-    assert archive.columns["tag"].dtype == SCHEMA["tag"]
-    with pytest.raises(FileError, match=r"'tag\.npy' is missing"):
-        read(tmp_path / "old", "pgmoprof", 3, SCHEMA, {"tag": 2})
 
 
 def test_more_rows_than_a_file_may_have_are_not_written(monkeypatch):
     monkeypatch.setattr("pgmo.archive.writing.MAX_ROWS", 2)
     with pytest.raises(FileError, match="3 rows are more than the 2"):
-        pack("pgmoprof", 1, COLUMNS, {})
+        pack("pgmoprof", VERSION, COLUMNS, {})

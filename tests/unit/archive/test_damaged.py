@@ -10,7 +10,14 @@ from hypothesis import strategies as st
 
 from pgmo.archive import seal
 from pgmo.errors import FileError
-from tests.unit.archive.saved_archive import COLUMNS, changed_meta, npy, read_saved, rebuilt
+from tests.unit.archive.saved_archive import (
+    COLUMNS,
+    VERSION,
+    changed_meta,
+    npy,
+    read_saved,
+    rebuilt,
+)
 
 
 def test_every_flipped_bit_is_noticed(saved, tmp_path):
@@ -88,8 +95,12 @@ HOSTILE = [
     (_set("meta.json", b"\xff"), "meta.json cannot be parsed"),
     (changed_meta(format="pgmoplan"), "is a 'pgmoplan' file, not 'pgmoprof'"),
     (
-        changed_meta(format_version=2),
-        "newer pgmo: format_version 2, this one reads up to 1; install a newer pgmo",
+        changed_meta(format_version=VERSION + 1),
+        "a newer pgmo: format_version 3, this one reads 2; install a newer pgmo",
+    ),
+    (
+        changed_meta(format_version=VERSION - 1),
+        "an older pgmo: format_version 1, this one reads 2; record it again: pgmo run",
     ),
     (changed_meta(format_version=True), "'format_version' is True, must be a whole number"),
     (changed_meta(rows=2**60), "'rows' is 1152921504606846976, must be from 0"),

@@ -1,4 +1,3 @@
-import dataclasses
 import json
 import zipfile
 from dataclasses import replace
@@ -92,24 +91,6 @@ def test_fields_that_are_wrong(tmp_path, changes, message):
     columns = {name: getattr(profile, name) for name in COLUMNS}
     write(tmp_path / "bad", "pgmoprof", FORMAT_VERSION, columns, fields)
     with pytest.raises(FileError, match=message):
-        Profile.load(tmp_path / "bad")
-
-
-def test_files_of_version_1_have_no_shared_blocks(tmp_path):
-    profile = small_profile()
-    fields = _fields(profile, tmp_path)
-    fields["tags"] = [[tag.module, tag.op, tag.phase] for tag in profile.tags]
-    new = ("shared", "address")
-    columns = {name: getattr(profile, name) for name in COLUMNS if name not in new}
-    write(tmp_path / "old", "pgmoprof", 1, columns, fields)
-    loaded = Profile.load(tmp_path / "old")
-    assert same(loaded, dataclasses.replace(profile, shared=np.zeros(6, bool)))
-    # A newer one must have the column, an older one must not.
-    write(tmp_path / "bad", "pgmoprof", 2, columns, fields)
-    with pytest.raises(FileError, match=r"member 'shared\.npy' is missing"):
-        Profile.load(tmp_path / "bad")
-    write(tmp_path / "bad", "pgmoprof", 1, {**columns, "shared": profile.shared}, fields)
-    with pytest.raises(FileError, match=r"member 'shared\.npy' is not part of this format"):
         Profile.load(tmp_path / "bad")
 
 
@@ -232,25 +213,13 @@ def test_who_marked_the_iterations_is_kept(tmp_path, marked_by):
     assert Profile.load(tmp_path / "a.pgmoprof").trace.marked_by == marked_by
 
 
-def _with_trace(tmp_path, version, iterations, **own):
-    """A file of some version, whose notes say this of the iterations."""
-    meta = ProfileMeta(notes={"iterations": iterations})
-    profile = replace(small_profile(), meta=meta)
+def test_marks_of_nobody_known_are_refused(tmp_path):
+    profile = small_profile()
     columns = {name: getattr(profile, name) for name in COLUMNS}
     trace = Trace.from_columns(kind=[8], address=[0], size=[0])
     inner = {name: getattr(trace, name) for name in TRACE_COLUMNS}
-    own = {"before": 0, "device": 0, "settings": {}, "tags": [], **own}
-    nested = {"trace": pack("pgmoprof", version, inner, own)}
-    write(tmp_path / "a", "pgmoprof", version, columns, _fields(profile, tmp_path), nested)
-    return Profile.load(tmp_path / "a").trace
-
-
-def test_in_older_files_the_notes_say_who_marked(tmp_path):
-    guessed = _with_trace(tmp_path, 3, "4 of 9 requests, found by their period")
-    told = _with_trace(tmp_path, 3, "4 of 9 requests, by the marks in the trace")
-    assert (guessed.marked_by, told.marked_by) == (MarkedBy.PERIOD, MarkedBy.STEPS)
-
-
-def test_marks_of_nobody_known_are_refused(tmp_path):
+    own = {"before": 0, "device": 0, "settings": {}, "tags": [], "marked_by": "me"}
+    nested = {"trace": pack("pgmoprof", FORMAT_VERSION, inner, own)}
+    write(tmp_path / "a", "pgmoprof", FORMAT_VERSION, columns, _fields(profile, tmp_path), nested)
     with pytest.raises(FileError, match="'marked_by' is 'me', must be one of steps, "):
-        _with_trace(tmp_path, FORMAT_VERSION, "", marked_by="me")
+        Profile.load(tmp_path / "a")

@@ -14,7 +14,7 @@ from pgmo.allocator.session.statistics import IterationStatistics, Phase
 from pgmo.errors import AdapterError, PlanError
 from pgmo.packing.plan import Plan
 from pgmo.packing.planner import for_opening
-from pgmo.profiler.iterations.step_finder import Steady
+from pgmo.profiler.iterations.lifetimes import Steady
 from pgmo.profiler.profile import Profile, ProfileMeta
 from pgmo.profiler.recording import Iteration
 from pgmo.profiler.tag import Tag

@@ -11,8 +11,8 @@ from pgmo.allocator.plans.plan_set import PlannedProfile, check_replayable, requ
 from pgmo.allocator.plans.store import find_profile
 from pgmo.allocator.session.state import SessionState
 from pgmo.packing.plan import Plan
+from pgmo.profiler.iterations.iteration_kinds import compare
 from pgmo.profiler.iterations.request_pairs import UNPAIRED
-from pgmo.profiler.iterations.step_finder import compare
 from pgmo.profiler.recording import Iteration
 from pgmo.world import world
 

@@ -25,8 +25,8 @@ from pgmo.allocator.session.learning.recorded_plans import (
 )
 from pgmo.allocator.session.recorder import Recorder
 from pgmo.allocator.session.state import SessionState
-from pgmo.profiler.iterations.lifetimes import build_profile
-from pgmo.profiler.iterations.step_finder import Steady, best_effort, find_all, find_repeated
+from pgmo.profiler.iterations.lifetimes import Steady, build_profile
+from pgmo.profiler.iterations.step_finder import best_effort, find_all, find_repeated
 from pgmo.profiler.profile import Profile, ProfileMeta
 from pgmo.profiler.recording import Iteration, split
 

@@ -14,8 +14,8 @@ from pgmo.allocator.plans.plan_set import PlannedProfile, requests_of
 from pgmo.packing.planning_options import PlanningOptions
 from pgmo.profiler.iterations.families import families, refine
 from pgmo.profiler.iterations.iteration_kinds import compare
+from pgmo.profiler.iterations.lifetimes import Steady
 from pgmo.profiler.iterations.request_pairs import UNPAIRED
-from pgmo.profiler.iterations.step_finder import Steady
 from pgmo.profiler.profile import Profile
 from pgmo.profiler.recording import Iteration
 

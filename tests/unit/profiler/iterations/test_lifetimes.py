@@ -1,20 +1,13 @@
-import dataclasses
-
 import numpy as np
 import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from pgmo.errors import ProfileError
+from pgmo.profiler.iterations.iteration_kinds import compare
+from pgmo.profiler.iterations.lifetimes import Steady, build_profile
 from pgmo.profiler.iterations.request_pairs import align
-from pgmo.profiler.iterations.step_finder import (
-    Steady,
-    best_effort,
-    build_profile,
-    compare,
-    find_all,
-    find_steady,
-)
+from pgmo.profiler.iterations.step_finder import best_effort, find_all, find_steady
 from pgmo.profiler.profile import NEVER
 from pgmo.profiler.recording import FREE, REQUEST, STEP, make_events, split
 from pgmo.profiler.tag import Tag
@@ -172,10 +165,6 @@ def test_tags_come_from_an_iteration_that_has_requests_of_its_own():
     profile = build_profile(iterations, steady, tags)
     assert (steady.reference, sorted(steady.rows)) == (1, [1, 2, 3])
     assert [profile.tags[tag].module for tag in profile.tag] == [str(size) for size in sizes]
-    again = build_profile(
-        iterations, dataclasses.replace(steady, rows={1: np.arange(5)}), tags, tags_from=0
-    )
-    assert again.tag.tolist() == profile.tag.tolist()
 
 
 def test_what_is_born_in_the_first_iteration_lends_no_tags():

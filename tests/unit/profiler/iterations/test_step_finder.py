@@ -3,13 +3,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pgmo.profiler.iterations.step_finder import (
-    best_effort,
-    compare,
-    find_all,
-    find_repeated,
-    find_steady,
-)
+from pgmo.profiler.iterations.iteration_kinds import compare
+from pgmo.profiler.iterations.step_finder import best_effort, find_all, find_repeated, find_steady
 from pgmo.profiler.recording import make_events, split
 
 
