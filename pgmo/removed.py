@@ -86,6 +86,7 @@ GONE = {
     "Extrapolation": _NO_EXTRAPOLATION,
     "JointSession": FRAMEWORKS,
     "extrapolate": _NO_EXTRAPOLATION,
+    "load_ipython_extension": "put `with pgmo.optimize() as session:` around the loop of the cell",
 }
 """Names that were removed, and what to use instead."""
 
