@@ -8,7 +8,6 @@ from tests.bench.scripts import BENCH, CPU, all_scripts, quick_result
 from tests.integration import running
 
 STUB = (
-    "cupy_allocator",
     "fakecuda_card",
     "fakecuda_memory",
     "fakecuda_ranks",

@@ -12,7 +12,7 @@ PATHS = os.pathsep.join([str(ROOT / "bench"), str(ROOT)])
 
 START = """
 import json, sys
-from _cupy_on_stub import redirect_runtime
+from tests.fakecuda.cupy_on_stub import redirect_runtime
 redirect_runtime()
 import cupy, pgmo
 
