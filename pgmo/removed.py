@@ -33,6 +33,7 @@ COMMANDS = {
 """Commands of `pgmo`."""
 
 FORMATS = {
+    "json": "`--to csv` writes the blocks, and `pgmo stats --json` what is known about the whole",
     "minimalloc": "`--to csv` writes the lifetime and the size of each block",
     "speedscope": "`pgmo report` shows the peak by module and by stack",
 }
@@ -40,6 +41,7 @@ FORMATS = {
 
 COMMAND_OPTIONS = {
     ("check", "--junit"): "`--json` prints the same figures, and `--markdown` writes a table",
+    ("check", "--max-memory"): "`--json` prints the arena, and `--against` says what has grown",
     ("doctor", "--build"): "`--fix` compiles adapters, too",
     ("export", "--alignment"): "the format minimalloc, which had it, was removed",
     ("export", "--stream"): "the format minimalloc, which had it, was removed",
@@ -52,6 +54,7 @@ COMMAND_OPTIONS = {
     ("rehearse", "--timeout"): "call `pgmo.rehearse(command, timeout=...)`",
     ("report", "--against"): "`pgmo compare BASE NEW` prints what has changed",
     ("share", "--check"): "the file of --log has a JSON object a line, which jq reads",
+    ("stats", "--memory"): "--leaks prints the bytes that each iteration leaves behind",
 }
 """Options of commands."""
 

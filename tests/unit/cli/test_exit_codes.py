@@ -83,7 +83,7 @@ WRONG = {
     ),
     "stats": (
         [PROFILE],
-        {"--top": COUNTS, "--by": ("", "color"), "--memory": ("--leaks", *SIZES)},
+        {"--top": COUNTS, "--by": ("", "color")},
     ),
     "compare": ([PROFILE], {"--top": COUNTS}),
     "report": ([PROFILE, "-f"], {"--output": (PROFILE, "q.pgmoplan")}),
@@ -99,7 +99,6 @@ WRONG = {
     "check": (
         [PLAN],
         {
-            "--max-memory": SIZES,
             "--tolerance": ("", "5", "lots", "1%"),  # without --against
             "--markdown": ("x.md",),
             "--against": ("",),

@@ -69,9 +69,10 @@ def run(arguments: argparse.Namespace) -> int:
         packing_lines,
         plan_lines,
     )
-    from pgmo.cli.terminal.output import as_command, print_json, print_note, print_wrote
+    from pgmo.cli.terminal.output import as_command, print_json, print_wrote
     from pgmo.packing.planning_options import PlanningOptions
     from pgmo.packing.solving.result import Packing
+    from pgmo.terminal import say
 
     if arguments.alignment is not None:
         check_number("--alignment", arguments.alignment, 1, 2**40)
@@ -95,7 +96,7 @@ def run(arguments: argparse.Namespace) -> int:
     else:
         print("\n".join(lines))
     if made.interrupted and not made.optimal:
-        print_note("interrupted: this is the best that was found until then")
+        say("interrupted: this is the best that was found until then")
     if target is None:
         print_wrote([], as_command("pgmo plan", source, "-o", source.with_suffix(".plan.csv")))
     else:

@@ -47,9 +47,9 @@ def run(arguments: argparse.Namespace) -> int:
     if to_stdout and arguments.json:
         raise OptionError("the page and its --json cannot both go to stdout; name a file with -o")
     sources = [path for path in (arguments.profile, arguments.plan) if path]
-    profile = read_profile(Path(arguments.profile))
     if not to_stdout:
         check_targets([target], force=arguments.force, sources=sources)
+    profile = read_profile(Path(arguments.profile))
     text, fields = _page(arguments, profile)
     page = text.encode(errors="replace")  # a name of a file that is no UTF-8
     if to_stdout:
@@ -81,22 +81,23 @@ def _page(arguments: argparse.Namespace, profile: "Profile") -> tuple[str, dict[
 
 def _plan_beside(source: Path, profile: "Profile") -> "Plan | None":
     """The plan next to a profile, if it is of that profile; says so where another is shown."""
-    from pgmo.cli.terminal.output import as_command, print_note
+    from pgmo.cli.terminal.output import as_command
     from pgmo.packing.plan import Plan
     from pgmo.report.page.html import plan_of
+    from pgmo.terminal import say
 
     path = source.with_suffix(".pgmoplan")
     again = f"`{as_command('pgmo plan', source)}"
     try:
         plan = Plan.load(path) if path.exists() else None
     except PgmoError as error:
-        print_note(f"{error}\nThe page shows a quick plan; {again} --force` makes one to keep")
+        say(f"{error}\nThe page shows a quick plan; {again} --force` makes one to keep")
         return None
     if plan is None:
-        print_note(f"There is no {path}: the page shows a quick plan; {again}` makes one to keep")
+        say(f"There is no {path}: the page shows a quick plan; {again}` makes one to keep")
         return None
     if plan_of(profile, plan) is None:
-        print_note(
+        say(
             f"{path} is the plan of another profile: the page shows a quick one; "
             f"{again} --force` makes it again"
         )

@@ -91,9 +91,10 @@ def run(arguments: argparse.Namespace) -> int:
     """Runs `pgmo rehearse`."""
     from pgmo.cards import find
     from pgmo.cli.after_script import take_options
-    from pgmo.cli.terminal.output import console, print_json, print_note, print_wrote
+    from pgmo.cli.terminal.output import console, print_json, print_wrote
     from pgmo.cli.terminal.rehearsal import lines, next_command, words
     from pgmo.rehearsal import rehearse
+    from pgmo.terminal import say
 
     take_options(arguments, _add_card)
     if arguments.card is None:
@@ -123,7 +124,7 @@ def run(arguments: argparse.Namespace) -> int:
         for line in lines(answer, arguments.script, card, arguments.way):
             out.print(line, markup=False, soft_wrap=True)
     if arguments.quiet and answer.error and not arguments.json:
-        print_note(answer.error)
+        say(answer.error)
     written = [answer.profile, answer.plan, _path(arguments.snapshot)]
     wrote = [one for one in written if one is not None and one.exists()]
     print_wrote(wrote, next_command(answer, arguments))
