@@ -51,6 +51,7 @@ COMMAND_OPTIONS = {
     ("recompute", "--counts"): "subtract what is resident from --budget",
     ("recompute", "--planner"): "call `pgmo.recompute(model, inputs, budget, planner=...)`",
     ("rehearse", "--devices"): "call `pgmo.rehearse(command, devices=...)`",
+    ("rehearse", "--snapshot"): "--save a profile; `pgmo export --to memory-viz` makes one of it",
     ("rehearse", "--timeout"): "call `pgmo.rehearse(command, timeout=...)`",
     ("report", "--against"): "`pgmo compare BASE NEW` prints what has changed",
     ("share", "--check"): "the file of --log has a JSON object a line, which jq reads",

@@ -55,7 +55,6 @@ WRONG = {
             "--rank": ("", "-1", "x", "1"),
             "--way": ("", "luck"),
             "--iterations": COUNTS,
-            "--snapshot": ("x.pgmoprof", "x.pgmoplan"),
         },
     ),
     "plan": (
