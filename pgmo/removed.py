@@ -54,6 +54,7 @@ COMMAND_OPTIONS = {
     ("rehearse", "--snapshot"): "--save a profile; `pgmo export --to memory-viz` makes one of it",
     ("rehearse", "--timeout"): "call `pgmo.rehearse(command, timeout=...)`",
     ("report", "--against"): "`pgmo compare BASE NEW` prints what has changed",
+    ("run", "--no-pages"): "set PGMO_PAGES=0 in the environment",
     ("share", "--check"): "the file of --log has a JSON object a line, which jq reads",
     ("stats", "--memory"): "--leaks prints the bytes that each iteration leaves behind",
 }
