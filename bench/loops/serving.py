@@ -109,9 +109,6 @@ class Served(Loop):
     def work(self) -> Callable[[], object]:
         """Draws a request; gives what serves it."""
 
-    def step(self, iteration: int) -> None:
-        """Nothing: requests come several at a time."""
-
 
 class Embedding(Served):
     """BERT base, up to 32 texts of up to 512 tokens to a request."""

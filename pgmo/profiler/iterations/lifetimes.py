@@ -56,7 +56,6 @@ def build_profile(
     steady: Steady,
     tags: Sequence[Tag] = (),
     meta: ProfileMeta | None = None,
-    tags_from: int | None = None,
     *,
     alone: bool = False,
 ) -> Profile:
@@ -72,7 +71,6 @@ def build_profile(
         steady: from `find_steady` or `best_effort`.
         tags: what the tags of the iterations index.
         meta: goes into the profile.
-        tags_from: index of the iteration that was recorded with tags; None to look for it.
         alone: whether sizes and lifetimes are those of the reference alone. The others only show
             what it leaves alive.
 
@@ -98,7 +96,7 @@ def build_profile(
         end=end,
         stream=reference.stream,
         thread=reference.thread,
-        tag=_tags(iterations, steady, end, tags_from),
+        tag=_tags(iterations, steady, end),
         ordinal=ordinal,
         varying=steady.varying,
         shared=_shared(iterations, steady),
@@ -202,17 +200,14 @@ def _next_row(rows: NDArray[np.int64], ticks: int) -> NDArray[np.int64]:
     return np.minimum.accumulate(filled[::-1])[::-1]
 
 
-def _tags(
-    iterations: list[Iteration], steady: Steady, end: NDArray[np.int64], tags_from: int | None
-) -> NDArray[np.int32]:
+def _tags(iterations: list[Iteration], steady: Steady, end: NDArray[np.int64]) -> NDArray[np.int32]:
     """The tags of the reference's requests, carried over from the iteration that has them."""
     reference = iterations[steady.reference]
     tag = np.full(len(reference), -1, np.int32)
-    if tags_from is None:
-        # Not by requests: one that compiles has many, all of them by "torch.compile".
-        tagged = [len(distinct(one.tag[one.tag >= 0])) for one in iterations]
-        order = sorted(range(len(iterations)), key=lambda i: (i in steady.rows, tagged[i]))
-        tags_from = next((index for index in reversed(order) if tagged[index]), steady.reference)
+    # Not by requests: one that compiles has many, all of them by "torch.compile".
+    tagged = [len(distinct(one.tag[one.tag >= 0])) for one in iterations]
+    order = sorted(range(len(iterations)), key=lambda i: (i in steady.rows, tagged[i]))
+    tags_from = next((index for index in reversed(order) if tagged[index]), steady.reference)
     source = iterations[tags_from]
     rows = steady.rows.get(tags_from)
     is_strange = rows is None
