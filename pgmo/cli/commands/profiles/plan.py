@@ -31,7 +31,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "-o",
         "--output",
         metavar="PLAN",
-        help="the file to write, .pgmoplan or .csv (default: a profile's .pgmoplan, next to it)",
+        help="the .pgmoplan to write, or a table's .csv (default: a profile's plan, next to it)",
     )
     parser.add_argument("-f", "--force", action="store_true", help="overwrite what is there")
     parser.add_argument("--json", action="store_true", help="print one object, no text")
@@ -148,7 +148,9 @@ def _target(source: Path, is_profile: bool, arguments: argparse.Namespace) -> Pa
     if not arguments.output and not is_profile:
         return None
     target = Path(arguments.output or source.with_suffix(".pgmoplan"))
-    if target.suffix.lower() != _CSV:
+    if is_profile:
+        check_suffix(target, ".pgmoplan")
+    elif target.suffix.lower() != _CSV:
         check_suffix(target, ".pgmoplan", _CSV)
     check_targets([target], force=arguments.force, sources=[source])
     return target
@@ -170,7 +172,7 @@ def _solve(what: "Profile | Problem", arguments: argparse.Namespace) -> "Plan | 
 
 
 def _write(made: "Plan | Packing", table: "BlockTable | None", target: Path) -> None:
-    from pgmo.packing.csv_file import table_of_plan, write_csv
+    from pgmo.packing.csv_file import write_csv
     from pgmo.packing.solving.result import Packing
 
     if isinstance(made, Packing):
@@ -178,7 +180,5 @@ def _write(made: "Plan | Packing", table: "BlockTable | None", target: Path) -> 
             write_csv(table, made.offset, target)
         else:
             made.as_plan().save(target)
-    elif target.suffix.lower() == _CSV:
-        write_csv(*table_of_plan(made), target)
     else:
         made.save(target)
