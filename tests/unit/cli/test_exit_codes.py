@@ -281,6 +281,8 @@ def test_an_option_that_is_gone_says_what_to_use(command, option, files, capsys)
         "recompute": [FACTORY],
         "rehearse": ["script.py"],
         "report": [PROFILE],
+        "run": ["script.py"],
+        "stats": [PROFILE],
     }
     given = needed.get(command, [])
     assert code_of([command, f"{option}=3", *given]) == 2

@@ -47,9 +47,9 @@ def run(arguments: argparse.Namespace) -> int:
     if to_stdout and arguments.json:
         raise OptionError("the page and its --json cannot both go to stdout; name a file with -o")
     sources = [path for path in (arguments.profile, arguments.plan) if path]
+    profile = read_profile(Path(arguments.profile))
     if not to_stdout:
         check_targets([target], force=arguments.force, sources=sources)
-    profile = read_profile(Path(arguments.profile))
     text, fields = _page(arguments, profile)
     page = text.encode(errors="replace")  # a name of a file that is no UTF-8
     if to_stdout:
