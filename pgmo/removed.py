@@ -60,6 +60,9 @@ COMMAND_OPTIONS = {
 }
 """Options of commands."""
 
+TABLES = "end it in .pgmoplan; `pgmo export --to csv` makes a table of that"
+"""Hint for a table as `--output` of `pgmo plan`."""
+
 NAMES = {
     "AdapterError": "pgmo.errors",
     "FileError": "pgmo.errors",

@@ -144,10 +144,14 @@ def _with_history(source: Path, profile: "Profile") -> "Profile":
 
 def _target(source: Path, is_profile: bool, arguments: argparse.Namespace) -> Path | None:
     from pgmo.cli.targets import check_suffix, check_targets
+    from pgmo.errors import OptionError
+    from pgmo.removed import TABLES
 
     if not arguments.output and not is_profile:
         return None
     target = Path(arguments.output or source.with_suffix(".pgmoplan"))
+    if is_profile and target.suffix.lower() == _CSV:
+        raise OptionError(f"{target}: {TABLES}")
     if is_profile:
         check_suffix(target, ".pgmoplan")
     elif target.suffix.lower() != _CSV:
