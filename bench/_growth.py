@@ -45,12 +45,10 @@ def greedy_by_size(problem: Problem) -> NDArray[np.int64]:
     return offset
 
 
-def measure_growth(
-    sizes: list[int], families: list[str], repetitions: int
-) -> Iterator[dict[str, Any]]:
+def measure_growth(sizes: list[int], repetitions: int) -> Iterator[dict[str, Any]]:
     """Yields a row for each family, number of blocks and packer."""
     for blocks in sizes:
-        for family in families:
+        for family in FAMILIES:
             yield from _measure(family, blocks, repetitions)
 
 

@@ -215,8 +215,6 @@ def costs() -> Iterator[Cost]:
             yield Cost(what, row["against_default"], "of the default's time", row["goal"])
     planning = max(row["share"] for row in load("planning")["rows"])
     yield Cost("planning, in 100 iterations on the CPU", planning, "of their time", 0.01)
-    pool = load("cupy_allocator")["claims"]["of_pool"]
-    yield Cost("an array of CuPy from a slot", pool["figure"], "of its pool's time", 1.0)
     for name, found in load("gpu/cupy_loops")["figures"].items():
         took, pools = found["pgmo"]["seconds_per_step"], found["cupy"]["seconds_per_step"]
         yield Cost(f"on a GPU: a step of CuPy, {name}", took / pools, "of its pool's time", 1.0)

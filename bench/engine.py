@@ -184,7 +184,6 @@ def measure_torch(repetitions: int) -> dict[str, Any]:
 def main() -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
     parser.add_argument("--repetitions", type=int, default=9, help="of each measurement (9)")
-    parser.add_argument("--no-torch", action="store_true", help="the engine alone")
     add_common_options(parser)
     arguments = parser.parse_args()
     quick = arguments.quick
@@ -208,16 +207,14 @@ def main() -> int:
             for (what, count, size), seconds in sorted(pairs.items())
         ],
     }
-    if not arguments.no_torch:
-        result["through_torch"] = measure_torch(repetitions)
+    result["through_torch"] = measure_torch(repetitions)
     for row in result["pairs"]:
         each = f" of {row['bytes'] >> 20:,} MiB" if row["bytes"] else ""
         blocks = f"{row['blocks']:,} blocks{each}"
         print(f"{row['what']:>7} {blocks:>24} {row['median_ns']:8.1f} ns a pair")
     for name, figures in result["claims"].items():
         print(f"{name}: {figures}")
-    if "through_torch" in result:
-        print(f"through torch: {result['through_torch']}")
+    print(f"through torch: {result['through_torch']}")
     write_result("engine", result, arguments.output, quick=quick)
     return 0
 

@@ -71,7 +71,6 @@ def searches(quick: bool) -> Iterator[Job]:
 
 def parse() -> argparse.Namespace:
     parser = stub_parser(__doc__)
-    parser.add_argument("--network", choices=list(LENGTHS), action="append")
     parser.add_argument("--allocator", choices=EVERY_CONTENDER, action="append")
     parser.add_argument("--only", choices=("memory", "batch"))
     parser.add_argument("--seeds", type=int, default=3)
@@ -89,13 +88,12 @@ def main() -> None:
     stub = Stub.build(arguments.python, arguments.stub.resolve())
     quick = arguments.quick
     contenders = arguments.allocator or (CONTENDERS if quick else EVERY_CONTENDER)
-    networks = arguments.network or (["gpt"] if quick else list(LENGTHS))
     result = measure_suite(
         stub,
         arguments,
         contenders,
-        cases(networks, quick),
-        searches(quick) if "gpt" in networks else (),
+        cases(["gpt"] if quick else LENGTHS, quick),
+        searches(quick),
         lambda case: (CARD // 64 if quick else CARD, 1),
     )
     write_result("fakecuda_memory", result, arguments.output, quick=quick)

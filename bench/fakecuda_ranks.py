@@ -55,17 +55,15 @@ MOST_LAGGING = 64
 """The world up to which streams lag: beyond, the stub takes a minute to keep account of it."""
 
 
-def measure(stub: Stub, case: RankJob, contenders: Iterable[str]) -> list[Row]:
-    """One row per contender; PyTorch's own always run, as the others are compared with them."""
-    wanted = list(contenders)
+def measure(stub: Stub, case: RankJob) -> list[Row]:
+    """One row per contender, each compared with the first two, which are PyTorch's own."""
     rows = [run(stub, replace(case, contender=name)) for name in CONTENDERS[:2]]
-    ours = [name for name in OURS if name in wanted]
     for lag in (False, True) if case.world <= MOST_LAGGING else (False,):
-        rows += [run(stub, replace(case, contender=name, lag=lag)) for name in ours]
+        rows += [run(stub, replace(case, contender=name, lag=lag)) for name in OURS]
     for row in rows:
         compare(row, *rows[:2])
         print(progress(row), file=sys.stderr, flush=True)
-    return [row for row in rows if row["contender"] in wanted]
+    return rows
 
 
 def run(stub: Stub, job: RankJob) -> Row:
@@ -143,7 +141,6 @@ def parse() -> argparse.Namespace:
     parser = stub_parser(__doc__)
     parser.add_argument("--program", choices=NAMES, action="append", help="repeatable")
     parser.add_argument("--world", type=int, action="append", help="by default 2, 8, 64 and 512")
-    parser.add_argument("--contender", choices=CONTENDERS, action="append")
     parser.add_argument("--iterations", type=int, default=18)
     parser.add_argument("--jobs", type=int, default=1, help="processes at a time")
     parser.add_argument("--keep", action="store_true", help="the file's rows of other cases")
@@ -169,11 +166,10 @@ def main() -> None:
         for program in arguments.program or NAMES
         for world in arguments.world or ((4,) if quick else WORLDS)
     ]
-    contenders = arguments.contender or CONTENDERS
     path = result_path("fakecuda_ranks", arguments.output, quick=quick)
     rows = earlier(path) if arguments.keep else []
     with ThreadPoolExecutor(arguments.jobs) as pool:
-        for part in pool.map(lambda case: measure(stub, case, contenders), cases):
+        for part in pool.map(lambda case: measure(stub, case), cases):
             rows = replaced(rows, part)
             write_result("fakecuda_ranks", {"rows": rows}, arguments.output, quick=quick)
     print(table(rows))

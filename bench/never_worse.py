@@ -46,18 +46,16 @@ TABLES: dict[str, Callable[[Iterable[table.Row]], str]] = {
 """By the name of the result's file."""
 
 
-def measure(stub: Stub, case: LoopJob, contenders: Iterable[str]) -> list[Row]:
-    """One row per contender; PyTorch's own always run, as the others are compared with them."""
+def measure(stub: Stub, case: LoopJob) -> list[Row]:
+    """One row per contender, each compared with the first two, which are PyTorch's own."""
     rows = [run(stub, replace(case, contender=contender)) for contender in CONTENDERS[:2]]
-    wanted = list(contenders)
     default, expandable = rows
     if all("peak" in row for row in rows):
-        ours = [name for name in wanted if name in OURS]
-        rows += [run(stub, replace(case, contender=contender)) for contender in ours]
+        rows += [run(stub, replace(case, contender=contender)) for contender in OURS]
     for row in rows:
         compare(row, default, expandable)
         print(progress(row), file=sys.stderr, flush=True)
-    return [row for row in rows if row["contender"] in wanted]
+    return rows
 
 
 def run(stub: Stub, job: LoopJob) -> Row:
@@ -100,7 +98,6 @@ def progress(row: Row) -> str:
 def parse() -> argparse.Namespace:
     parser = stub_parser(__doc__)
     parser.add_argument("--loop", choices=NAMES, action="append", help="only this one; repeatable")
-    parser.add_argument("--contender", choices=CONTENDERS, action="append")
     parser.add_argument("--seed", type=int, action="append", help="by default 0, 1 and 2")
     parser.add_argument("--iterations", type=int, default=24)
     parser.add_argument("--jobs", type=int, default=1, help="processes at a time")
@@ -132,7 +129,6 @@ def main() -> None:
     seeds = arguments.seed or ([0] if quick else [0, 1, 2])
     lengths = chosen_lengths(arguments)
     loops = arguments.loop or (QUICK_LOOPS if quick else NAMES)
-    contenders = arguments.contender or CONTENDERS
     cases = [
         LoopJob(loop, seed, iterations, small=quick)
         for loop in loops
@@ -140,7 +136,7 @@ def main() -> None:
         for seed in seeds
     ]
     with ThreadPoolExecutor(arguments.jobs) as pool:
-        found = pool.map(lambda case: measure(stub, case, contenders), cases)
+        found = pool.map(lambda case: measure(stub, case), cases)
         rows = [row for rows in found for row in rows]
     name = "never_worse_short" if arguments.short else "never_worse"
     write_result(name, {"rows": rows}, arguments.output, quick=quick)

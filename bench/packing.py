@@ -45,6 +45,7 @@ from pgmo.profiler.profile import Profile
 
 PARTS = ("instances", "circular", "networks", "growth")
 FIRST = "pgmo"  # whom all are compared with
+THREADS = len(os.sched_getaffinity(0))
 
 
 def from_folder(folder: Path) -> Iterator[tuple[str, Problem]]:
@@ -109,7 +110,7 @@ def compare(
             continue
         runs = []
         for seed in range(args.runs):
-            runs.append(run(contestant, problem, args.time_limit, args.threads, seed))
+            runs.append(run(contestant, problem, args.time_limit, THREADS, seed))
             if runs[-1].arena is None or runs[-1].seconds > 1.5 * args.time_limit:
                 break  # nothing is gained by waiting for the others
         if contestant == FIRST:
@@ -195,12 +196,10 @@ def main() -> None:
     parser.add_argument("--parts", nargs="+", default=list(PARTS), choices=PARTS)
     parser.add_argument("--time-limit", type=float, default=5.0)
     parser.add_argument("--runs", type=int, default=5)
-    parser.add_argument("--threads", type=int, default=len(os.sched_getaffinity(0)))
     parser.add_argument("--only", nargs="+", metavar="WORD", help="instances with it in their name")
     installed = [name for name, entry in CONTESTANTS.items() if entry.installed]
     parser.add_argument("--contestants", nargs="+", default=installed, choices=installed)
     parser.add_argument("--blocks", type=int, nargs="+", default=[10**k for k in (3, 4, 5, 6)])
-    parser.add_argument("--families", nargs="+", default=list(FAMILIES), choices=FAMILIES)
     add_common_options(parser)
     parser.add_argument("--table", action="store_true", help="print Markdown, measure nothing")
     args = parser.parse_args()
@@ -208,7 +207,7 @@ def main() -> None:
     if args.quick:
         args.time_limit, args.runs = 0.2, 1
         args.only = args.only or ["dissected 50", "lstm"]
-        args.blocks, args.families = [1000, 2000], ["convolutional", "transformer"]
+        args.blocks = [1000, 2000]
     if args.table:
         for part, result in json.loads(output.read_text())["parts"].items():
             if part != "growth":
@@ -229,11 +228,11 @@ def main() -> None:
             parts[part] = {
                 "date": datetime.now(UTC).isoformat(timespec="seconds"),
                 "time_limit": args.time_limit,
-                "threads": args.threads,
+                "threads": THREADS,
                 "rows": rows,
             }
             if part == "growth":
-                rows += measure_growth(args.blocks, args.families, args.runs)
+                rows += measure_growth(args.blocks, args.runs)
                 continue
             for name, problem in sources[part]():
                 if not args.only or any(word in name for word in args.only):

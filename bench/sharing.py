@@ -21,7 +21,6 @@ the peak of several threads is what happens to live at once.
 import argparse
 import json
 import sys
-from collections.abc import Iterable
 from dataclasses import replace
 
 from _machine import result_path, write_result
@@ -34,10 +33,10 @@ MODULE = "shared.worker"
 MIB = 1 << 20
 
 
-def measure(stub: Stub, case: SharedJob, contenders: Iterable[str]) -> list[Row]:
+def measure(stub: Stub, case: SharedJob) -> list[Row]:
     """One row per contender."""
     several = case.program not in STAGES
-    names = [name for name in contenders if not (several and name == "pgmo_asleep")]
+    names = [name for name in CONTENDERS if not (several and name == "pgmo_asleep")]
     rows = []
     for name in names:
         row = run(stub, replace(case, contender=name))
@@ -93,7 +92,6 @@ def table(rows: list[Row]) -> str:
 def parse() -> argparse.Namespace:
     parser = stub_parser(__doc__)
     parser.add_argument("--program", choices=NAMES, action="append", help="repeatable")
-    parser.add_argument("--contender", choices=CONTENDERS, action="append")
     parser.add_argument("--iterations", type=int, help="by default 4 rounds, or 8 of each training")
     return parser.parse_args()
 
@@ -115,8 +113,7 @@ def main() -> None:
         for program in arguments.program or NAMES
         for models in ((1,) if program in STAGES else (2,) if arguments.quick else (2, 4))
     ]
-    contenders = arguments.contender or CONTENDERS
-    rows = [row for case in cases for row in measure(stub, case, contenders)]
+    rows = [row for case in cases for row in measure(stub, case)]
     write_result("sharing", {"rows": rows}, arguments.output, quick=arguments.quick)
 
 

@@ -112,7 +112,7 @@ def main() -> None:
     arguments = parse()
     if arguments.table:
         found = json.loads(result_path("verdict", arguments.output).read_text("utf-8"))
-        print(table.markdown(found["rows"]))
+        print(table.table(found["rows"]))
         return
     stub = Stub.build(arguments.python, arguments.stub.resolve())
     names = arguments.case or (QUICK if arguments.quick else None)
@@ -129,7 +129,7 @@ def main() -> None:
         print(progress(rows[-1]), file=sys.stderr, flush=True)
         # Written after each: a whole run takes long, and may be ended.
         write_result("verdict", {"rows": rows}, arguments.output, quick=arguments.quick)
-    print(table.markdown(rows))
+    print(table.table(rows))
     if not all(row.get("right", "skipped" in row) for row in rows):
         sys.exit("a verdict is wrong, or a run failed")
 

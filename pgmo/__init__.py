@@ -79,11 +79,6 @@ _HOMES = {
 }
 
 
-def load_ipython_extension(shell: object) -> None:
-    """Called by `%load_ext pgmo`: adds the cell magic `%%pgmo`."""
-    importlib.import_module("pgmo.integrations.ipython").load(shell)
-
-
 if not TYPE_CHECKING:  # to type checkers a module with this function has every name
 
     def __getattr__(name: str) -> object:

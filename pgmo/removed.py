@@ -33,6 +33,7 @@ COMMANDS = {
 """Commands of `pgmo`."""
 
 FORMATS = {
+    "json": "`--to csv` writes the blocks, and `pgmo stats --json` what is known about the whole",
     "minimalloc": "`--to csv` writes the lifetime and the size of each block",
     "speedscope": "`pgmo report` shows the peak by module and by stack",
 }
@@ -40,6 +41,7 @@ FORMATS = {
 
 COMMAND_OPTIONS = {
     ("check", "--junit"): "`--json` prints the same figures, and `--markdown` writes a table",
+    ("check", "--max-memory"): "`--json` prints the arena, and `--against` says what has grown",
     ("doctor", "--build"): "`--fix` compiles adapters, too",
     ("export", "--alignment"): "the format minimalloc, which had it, was removed",
     ("export", "--stream"): "the format minimalloc, which had it, was removed",
@@ -49,11 +51,17 @@ COMMAND_OPTIONS = {
     ("recompute", "--counts"): "subtract what is resident from --budget",
     ("recompute", "--planner"): "call `pgmo.recompute(model, inputs, budget, planner=...)`",
     ("rehearse", "--devices"): "call `pgmo.rehearse(command, devices=...)`",
+    ("rehearse", "--snapshot"): "--save a profile; `pgmo export --to memory-viz` makes one of it",
     ("rehearse", "--timeout"): "call `pgmo.rehearse(command, timeout=...)`",
     ("report", "--against"): "`pgmo compare BASE NEW` prints what has changed",
+    ("run", "--no-pages"): "set PGMO_PAGES=0 in the environment",
     ("share", "--check"): "the file of --log has a JSON object a line, which jq reads",
+    ("stats", "--memory"): "--leaks prints the bytes that each iteration leaves behind",
 }
 """Options of commands."""
+
+TABLES = "end it in .pgmoplan; `pgmo export --to csv` makes a table of that"
+"""Hint for a table as `--output` of `pgmo plan`."""
 
 NAMES = {
     "AdapterError": "pgmo.errors",
@@ -86,6 +94,7 @@ GONE = {
     "Extrapolation": _NO_EXTRAPOLATION,
     "JointSession": FRAMEWORKS,
     "extrapolate": _NO_EXTRAPOLATION,
+    "load_ipython_extension": "put `with pgmo.optimize() as session:` around the loop of the cell",
 }
 """Names that were removed, and what to use instead."""
 

@@ -138,12 +138,11 @@ def main(
     Args:
         result: its name.
         workloads: the name of those in `_workloads`.
-        contenders: where the command line names none.
+        contenders: who searches.
         what: the program's description.
     """
     parser = gpu_parser(what, 900)
     parser.add_argument("--workload", action="append")
-    parser.add_argument("--contender", action="append", choices=CONTENDERS)
     parser.add_argument("--limit", type=float, default=16, help="GiB that torch may reserve")
     arguments = parser.parse_args()
     device_or_exit()
@@ -156,7 +155,7 @@ def main(
     cases = [
         (workload, contender)
         for workload in arguments.workload or wanted
-        for contender in arguments.contender or contenders
+        for contender in contenders
     ]
     entries = measure(cases, limit, budget_of(arguments))
     figures = {"limit_bytes": limit, "entries": entries}

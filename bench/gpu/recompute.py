@@ -19,12 +19,17 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import nullcontext
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from _launch import Budget, budget_of, device_or_exit, environment, write_gpu_result
-from _machine import add_common_options
+from _launch import (
+    Budget,
+    budget_of,
+    device_or_exit,
+    environment,
+    gpu_parser,
+    write_gpu_result,
+)
 
 WORKLOADS = {"resnet50": 64, "unet": 16, "gpt2_medium": 4}
 """Samples in the batch of each."""
@@ -46,9 +51,8 @@ SEARCHED = (WAYS[0], WAYS[4], WAYS[2], WAYS[5])
 
 WARM, TIMED = 3, 8
 TRIES = 12
-LINK = "pcie5"
-PACKED = 9  # steps in which a session warms up, records and replays
 LONGEST = 120
+LINK = "pcie5"
 
 
 @dataclass(frozen=True)
@@ -61,7 +65,6 @@ class Job:
         setting: what it is told.
         samples: in a batch, or in the first that is tried.
         limit: bytes that torch may reserve while the largest batch is looked for; 0 to measure.
-        packed: whether steps are recorded, packed and replayed by `pgmo.optimize`, too.
     """
 
     workload: str
@@ -69,19 +72,18 @@ class Job:
     setting: float | str | None
     samples: int
     limit: int = 0
-    packed: bool = False
 
 
-def jobs(limit: int, samples: int, *, quick: bool) -> Iterator[Job]:
+def jobs(limit: int, *, quick: bool) -> Iterator[Job]:
     """First what tells most: each way at once on all networks, measurements before searches."""
     if quick:
         for (way, setting), most in ((WAYS[0], 0), (WAYS[4], 0), (WAYS[4], QUICK_LIMIT)):
-            yield Job(QUICK, way, setting, samples or 4, most)
+            yield Job(QUICK, way, setting, 4, most)
         return
     for ways, most in ((WAYS[:4], 0), (SEARCHED, limit), (WAYS[4:], 0)):
         for way, setting in ways:
-            for name, usual in WORKLOADS.items():
-                yield Job(name, way, setting, samples or usual, most)
+            for name, samples in WORKLOADS.items():
+                yield Job(name, way, setting, samples, most)
 
 
 def work(job: Job) -> dict[str, Any]:
@@ -131,7 +133,7 @@ def _reserved(job: Job, batch: int) -> int | None:
 
     torch.cuda.reset_peak_memory_stats()
     try:
-        _train(job, batch, steps=PACKED if job.packed else 2)
+        _train(job, batch, steps=2)
         return int(torch.cuda.max_memory_reserved())
     except torch.OutOfMemoryError:
         return None
@@ -188,9 +190,6 @@ def _train(job: Job, samples: int, steps: int) -> tuple[int, Any, list[float]]:
     from workloads import resnet, unet
     from workloads.step import WithLoss
 
-    import pgmo
-    from pgmo.allocator.session.statistics import Phase
-
     program = EVERY[job.workload].create(samples)
     inputs = [one.contiguous() for one in program.batch(0)]
     if job.way == "checkpoint":
@@ -214,20 +213,16 @@ def _train(job: Job, samples: int, steps: int) -> tuple[int, Any, list[float]]:
     else:
         way = Plain(job.way, job.setting, model, inputs)
     seconds = []
-    with pgmo.optimize(device="cuda") if job.packed else nullcontext() as session:
-        for step in range(steps):
-            if step == min(WARM, steps - 1) and not job.packed:
-                torch.cuda.empty_cache()
-                torch.cuda.reset_peak_memory_stats()
-            torch.cuda.synchronize()
-            begin = time.perf_counter()
-            with session.iteration() if session else nullcontext():
-                way.step()
-                optimizer.step()
-            torch.cuda.synchronize()
-            seconds.append(time.perf_counter() - begin)
-        if session and session.history[-1].phase is not Phase.REPLAY:
-            raise RuntimeError("the steps were not packed: " + session.summary())
+    for step in range(steps):
+        if step == min(WARM, steps - 1):
+            torch.cuda.empty_cache()
+            torch.cuda.reset_peak_memory_stats()
+        torch.cuda.synchronize()
+        begin = time.perf_counter()
+        way.step()
+        optimizer.step()
+        torch.cuda.synchronize()
+        seconds.append(time.perf_counter() - begin)
     return before, way, seconds
 
 
@@ -256,9 +251,9 @@ def _Autocast(module: Any) -> Any:  # noqa: N802, a class that is made when torc
     return Autocast()
 
 
-def launch(job: Job, budget: Budget, longest: float) -> dict[str, Any]:
+def launch(job: Job, budget: Budget) -> dict[str, Any]:
     """Runs a job in a fresh process; what it found, or why there is nothing."""
-    timeout = min(longest, budget.left)
+    timeout = min(max(LONGEST, budget.longest), budget.left)
     if timeout < 10:
         return {"left_out": "the time was over"}
     command = [sys.executable, __file__, "--job", json.dumps(asdict(job))]
@@ -282,14 +277,9 @@ def launch(job: Job, budget: Budget, longest: float) -> dict[str, Any]:
 
 def main() -> None:
     """Runs everything within the time and writes the result."""
-    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("--seconds", type=float, default=600)
+    parser = gpu_parser(__doc__, seconds=600)
     parser.add_argument("--limit", type=float, default=16, help="GiB, for the largest batch")
-    parser.add_argument("--samples", type=int, default=0, help="in a batch, to try it out")
-    parser.add_argument("--longest", type=float, default=LONGEST, help="seconds of a process")
-    parser.add_argument("--workloads", nargs="+", choices=WORKLOADS)
     parser.add_argument("--ways", nargs="+", choices=sorted({way for way, _ in WAYS}))
-    add_common_options(parser)
     parser.add_argument("--job", help=argparse.SUPPRESS)
     arguments = parser.parse_args()
     device_or_exit()
@@ -297,15 +287,12 @@ def main() -> None:
         print(json.dumps(work(Job(**json.loads(arguments.job)))), flush=True)
         return
     budget = budget_of(arguments)
-    longest = budget.longest if arguments.quick else arguments.longest
     rows = []
     limit = int(arguments.limit * 2**30)
-    for job in jobs(limit, arguments.samples, quick=arguments.quick):
-        if arguments.workloads and job.workload not in arguments.workloads:
-            continue
+    for job in jobs(limit, quick=arguments.quick):
         if arguments.ways and job.way not in arguments.ways:
             continue
-        rows.append(asdict(job) | launch(job, budget, longest))
+        rows.append(asdict(job) | launch(job, budget))
         print(rows[-1], file=sys.stderr, flush=True)
     write_gpu_result("recompute", {"rows": rows}, arguments.output, quick=arguments.quick)
     if any("failed" in row for row in rows):

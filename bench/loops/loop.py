@@ -1,7 +1,6 @@
 """What loops have in common."""
 
 import random
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable
 from typing import Any
 
@@ -17,7 +16,7 @@ torch.backends.cuda.enable_cudnn_sdp(False)
 BFLOAT16 = torch.bfloat16
 
 
-class Loop(ABC):
+class Loop:
     """A loop of one program; subclasses build their models in `__init__`.
 
     Attributes:
@@ -32,9 +31,8 @@ class Loop(ABC):
         self.setting = setting
         self.chance = random.Random(setting.seed)
 
-    @abstractmethod
     def step(self, iteration: int) -> None:
-        """One iteration."""
+        """One iteration; nothing where `run` has its own."""
 
     def run(self, iterations: int, ended: Callable[[], None], *, session: bool = False) -> None:
         """Runs the loop.

@@ -5,7 +5,7 @@ thread of its own. So that a run can be repeated, threads take turns, after each
 """
 
 import threading
-from abc import abstractmethod
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
@@ -82,7 +82,7 @@ class Baton:
         self.take(number)
 
 
-class Served(Loop):
+class Served(Loop, ABC):
     """A model in bfloat16, whose calls pgmo wraps."""
 
     opens_session = True
@@ -108,9 +108,6 @@ class Served(Loop):
     @abstractmethod
     def work(self) -> Callable[[], object]:
         """Draws a request; gives what serves it."""
-
-    def step(self, iteration: int) -> None:
-        """Nothing: requests come several at a time."""
 
 
 class Embedding(Served):

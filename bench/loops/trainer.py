@@ -58,10 +58,6 @@ class WithTrainer(Loop):
         self.data, self.others = Texts(lengths[200:]), Texts(lengths[:200])
         self.model = bert(setting, layers=8).to("cuda")
 
-    def step(self, iteration: int) -> None:
-        """The trainer's own."""
-        raise NotImplementedError
-
     def run(self, iterations: int, ended: Callable[[], None], *, session: bool = False) -> None:
         """See `Loop`."""
         callbacks = self.callbacks() if session else []

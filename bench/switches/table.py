@@ -3,9 +3,9 @@
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from switches import RULES
+from workloads.columns import Row, markdown
 
-Row = Mapping[str, Any]
+from switches import RULES
 
 ALIKE = 0.0005
 """Of a peak: what counts as the same."""
@@ -39,8 +39,7 @@ def _table(rows: Iterable[Row]) -> str:
         own = by_rule.get(name)
         if own:
             lines.append([f"`{name}`", RULES[name].what, *_peaks(own), *_calls(own)])
-    lines.insert(1, ["---"] * len(lines[0]))
-    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+    return markdown(lines)
 
 
 def worthless(rows: Iterable[Row]) -> list[str]:

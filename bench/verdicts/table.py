@@ -1,9 +1,9 @@
 """Tables of `verdict.py`."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from typing import Any
 
-Row = Mapping[str, Any]
+from workloads.columns import Row, markdown
 
 MIB = 1 << 20
 SAME = 0.03
@@ -39,24 +39,18 @@ def judged(row: Row) -> dict[str, Any]:
     }
 
 
-def markdown(rows: Iterable[Row]) -> str:
+def table(rows: Iterable[Row]) -> str:
     """The table of bench/details.md."""
-    lines = [
-        "| program | plain, MiB | modelled | pgmo, MiB | counted | real | stated |",
-        "|---|---:|---:|---:|---:|---:|---:|",
-    ]
+    heads = "program", "plain, MiB", "modelled", "pgmo, MiB", "counted", "real", "stated"
+    lines = [list(heads)]
     for row in rows:
         if "right" not in row:
-            lines.append(
-                f"| {row['label']} | {row.get('failed') or row.get('skipped')} | | | | | |"
-            )
+            lines.append([row["label"], f"{row.get('failed') or row.get('skipped')}"])
             continue
         verdict = row["verdict"]
         stated = "none" if row["stated"] is None else f"{-row['stated']:+.1%}"
+        taken = row["plain"], verdict["plain"], row["taken"], verdict["taken"]
+        sizes = [f"{size / MIB:,.0f}" for size in taken]
         wrong = "" if row["right"] else " **wrong**"
-        lines.append(
-            f"| {row['label']} | {row['plain'] / MIB:,.0f} | {verdict['plain'] / MIB:,.0f} "
-            f"| {row['taken'] / MIB:,.0f} | {verdict['taken'] / MIB:,.0f} "
-            f"| {-row['real']:+.1%} | {stated}{wrong} |"
-        )
-    return "\n".join(lines)
+        lines.append([row["label"], *sizes, f"{-row['real']:+.1%}", stated + wrong])
+    return markdown(lines)

@@ -34,7 +34,7 @@ def add_gate_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def misplaced(arguments: argparse.Namespace) -> str:
-    """The option that was given without `--against`, or with it in vain; "" where all is well."""
+    """What was given without `--against`, or with it in vain; "" where all is well."""
     for name in ("against", "markdown"):
         if getattr(arguments, name) == "":
             raise OptionError(f"--{name} is empty; name a file, or leave it out")
@@ -42,9 +42,7 @@ def misplaced(arguments: argparse.Namespace) -> str:
         raise OptionError("PROFILE is empty; name a file, or leave it out")
     if arguments.against is None:
         return next((f"--{name}" for name in _ONLY if getattr(arguments, name) is not None), "")
-    if arguments.profile is not None:
-        return "PROFILE"
-    return "--max-memory" if arguments.max_memory is not None else ""
+    return "PROFILE" if arguments.profile is not None else ""
 
 
 def run_gate(arguments: argparse.Namespace) -> int:

@@ -14,7 +14,7 @@ _BEGINNING = 65536
 """Bytes that tell what a file is."""
 
 
-def read_profile_or_plan(path: Path) -> "Profile | Plan":
+def read_profile_or_plan(path: Path, *, noted: bool = True) -> "Profile | Plan":
     """Read a plan, or whatever `read_profile` reads.
 
     Raises:
@@ -22,13 +22,14 @@ def read_profile_or_plan(path: Path) -> "Profile | Plan":
     """
     from pgmo.packing.plan import Plan
 
-    return Plan.load(path) if path.suffix == ".pgmoplan" else read_profile(path)
+    return Plan.load(path) if path.suffix == ".pgmoplan" else read_profile(path, noted=noted)
 
 
-def read_profile(path: Path) -> "Profile":
+def read_profile(path: Path, *, noted: bool = True) -> "Profile":
     """Read a profile, or make one of a memory snapshot, a log or a table of blocks.
 
-    The content tells which it is. A note on stderr says which part of a recording was taken.
+    The content tells which it is. A note on stderr says which part of a recording was taken,
+    unless the caller says so itself.
 
     Raises:
         FileError: when the file cannot be read, holds a plan, or recordings of several devices.
@@ -40,9 +41,10 @@ def read_profile(path: Path) -> "Profile":
         ...     print(error)
         gpt.pgmoplan is a plan, which knows no origins: give the profile that it was made of
     """
-    from pgmo.cli.terminal.output import as_command, print_note
+    from pgmo.cli.terminal.output import as_command
     from pgmo.profiler.importers.contents import contents
     from pgmo.profiler.profile import Profile
+    from pgmo.terminal import say
 
     if path.suffix == ".pgmoplan":
         raise FileError(
@@ -58,8 +60,8 @@ def read_profile(path: Path) -> "Profile":
             f"`{as_command('pgmo export', path, '--to', 'profile')}`"
         )
     (profile,) = found
-    if "iterations" in profile.meta.notes:
-        print_note(f"Note: {path}: iterations: {profile.meta.notes['iterations']}")
+    if noted and "iterations" in profile.meta.notes:
+        say(f"Note: {path}: iterations: {profile.meta.notes['iterations']}")
     return profile
 
 
@@ -96,9 +98,9 @@ def import_profiles(
         FileError: when the file cannot be read, or nothing was allocated in it.
         OptionError: when a table of blocks is asked for a device or an iteration.
     """
-    from pgmo.cli.terminal.output import print_note
     from pgmo.profiler.importers.formats import read_file
     from pgmo.profiler.iterations.traces.block_ends import pair_blocks
+    from pgmo.terminal import say
 
     found = read_file(path, device)
     if device is not None and any(own.table is not None for own in found):
@@ -114,7 +116,7 @@ def import_profiles(
             "before the work"
         )
     for own in empty:
-        print_note(f"{own.device}: nothing was allocated there, so it has no profile")
+        say(f"{own.device}: nothing was allocated there, so it has no profile")
     return [_profile(path, own, whole, iteration) for own in found if own not in empty]
 
 

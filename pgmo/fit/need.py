@@ -12,6 +12,16 @@ Way = Literal["default", "expandable", "pgmo"]
 
 WAYS: tuple[Way, ...] = ("default", "expandable", "pgmo")
 
+CATEGORIES = {
+    "parameters": "parameters and buffers",
+    "gradients": "gradients",
+    "optimizer_state": "optimizer state",
+    "activations": "activations and batches",
+    "workspaces": "workspaces",
+    "context": "CUDA context",
+}
+"""What people call the kinds of bytes that a job needs."""
+
 
 @dataclass(frozen=True)
 class Need:
@@ -67,13 +77,7 @@ class Need:
     @property
     def categories(self) -> dict[str, int]:
         """Bytes alive at the peak by what they are, context left out."""
-        return {
-            "parameters": self.parameters,
-            "gradients": self.gradients,
-            "optimizer_state": self.optimizer_state,
-            "activations": self.activations,
-            "workspaces": self.workspaces,
-        }
+        return {name: getattr(self, name) for name in CATEGORIES if name != "context"}
 
     def total(self, way: Way = "pgmo") -> int:
         """Bytes of the card that the job takes at its peak, context included.

@@ -38,15 +38,12 @@ class Check:
     detail: str
 
 
-def audit(
-    plan: Plan, profile: Profile | None = None, *, max_memory: int | None = None
-) -> list[Check]:
+def audit(plan: Plan, profile: Profile | None = None) -> list[Check]:
     """Makes every check on a plan, and on the plans that it brings along.
 
     Args:
         plan: perhaps read with `read_plan(path, check=False)`.
         profile: what it, or one of the plans inside, should have been made from.
-        max_memory: bytes that the arena may have.
 
     Returns:
         The checks, those of the main plan first. The plan can be used if all have passed.
@@ -66,11 +63,6 @@ def audit(
         matching = (name for name, one in named.items() if one.fingerprint == profile.fingerprint)
         name = next(matching, "")
         checks.append(_check(name, "profile", lambda: _profile(named[name], profile)))
-    if max_memory is not None:
-        # The plans of a program take turns in one arena, so the largest counts.
-        largest = max(named, key=lambda key: named[key].arena)
-        arena = named[largest].arena
-        checks.append(_check(largest, "memory", lambda: _memory(arena, max_memory)))
     return checks
 
 
@@ -180,15 +172,6 @@ def _difference(plan: Plan, profile: Profile) -> str:
                 f"row {row}: {column} is {own[row]} in the plan, {theirs[row]} in the profile{more}"
             )
     return ""
-
-
-def _memory(arena: int, allowed: int) -> str:
-    if arena > allowed:
-        raise PlanError(
-            f"the arena of {_exactly(arena)} is {format_bytes(arena - allowed)} larger than the "
-            f"{_exactly(allowed)} allowed; plan with --effort best, or train a smaller batch"
-        )
-    return f"the arena of {format_bytes(arena)} is within {format_bytes(allowed)}"
 
 
 def _largest_load(plan: Plan, chosen: NDArray[np.bool_], *, whole_slots: bool) -> int:

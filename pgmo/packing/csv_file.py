@@ -16,9 +16,8 @@ from numpy.typing import NDArray
 
 from pgmo.errors import FileError, ProblemError
 from pgmo.files.replacement import replace_file
-from pgmo.packing.plan import UNPLANNED, Plan
 from pgmo.packing.problem import Problem
-from pgmo.profiler.importers.csv_blocks import NEEDED, OFFSET, read_lifetimes
+from pgmo.profiler.importers.csv_blocks import OFFSET, read_lifetimes
 
 
 @dataclass(frozen=True, eq=False)
@@ -82,38 +81,3 @@ def write_csv(table: BlockTable, offset: NDArray[np.int64], path: str | os.PathL
         cells = [*row[:at], *[""] * (at - len(row)), place, *row[at + (not new) :]]
         writer.writerow(cells)
     replace_file(Path(path), out.getvalue().encode())
-
-
-def table_of_plan(plan: Plan) -> tuple[BlockTable, NDArray[np.int64]]:
-    """A plan's blocks as a table, and their offsets: one line for each slot.
-
-    The id is the row in the plan; a block that outlives a period has two lines, each for the whole
-    period, and an `upper` beyond the period lies in the next one. Blocks without a slot are left
-    out.
-
-    Example:
-        >>> from pgmo.packing.planner import plan
-        >>> from pgmo.profiler.profile import Profile
-        >>> table, offset = table_of_plan(
-        ...     plan(Profile.from_columns(size=[8, 9], start=[0, 1], end=[3, 2], ticks=2))
-        ... )
-        >>> [row[0] for row in table.rows], offset.tolist()
-        (['0', '0', '1'], [0, 64, 128])
-    """
-    first = np.flatnonzero(plan.offset != UNPLANNED)
-    second = np.flatnonzero(plan.alternate != UNPLANNED)
-    ids = np.concatenate([first, second])
-    offset = np.concatenate([plan.offset[first], plan.alternate[second]])
-    order = np.argsort(ids, kind="stable")
-    ids, offset = ids[order], offset[order]
-    twice = plan.alternate[ids] != UNPLANNED
-    problem = Problem(
-        plan.size[ids],
-        np.where(twice, 0, plan.start[ids]),
-        np.where(twice, plan.ticks, plan.end[ids]),
-        period=plan.ticks if plan.circular else 0,
-        alignment=plan.alignment,
-    )
-    columns = (ids, problem.lower, problem.upper, problem.size)
-    rows = [[str(cell) for cell in row] for row in zip(*(c.tolist() for c in columns), strict=True)]
-    return BlockTable(problem, NEEDED, rows), offset

@@ -47,7 +47,6 @@ def rehearse(
     environment: Mapping[str, str] | None = None,
     ranks: Sequence[int] = (0,),
     save: Path | None = None,
-    snapshot: Path | None = None,
     python: str | None = None,
     quiet: bool = True,
 ) -> Rehearsal:
@@ -69,7 +68,6 @@ def rehearse(
         environment: variables of the script, beside those of this process.
         ranks: which of the world are rehearsed, one after the other.
         save: directory for profile and plan under the script's name, as for `pgmo run --save`.
-        snapshot: file for PyTorch's memory snapshot, taken at the end or when memory runs out.
         python: with the CUDA build of torch; by default `PGMO_REHEARSAL_PYTHON`, or this one.
         quiet: keep what the script prints to oneself.
 
@@ -107,7 +105,6 @@ def rehearse(
                 "way": way,
                 "plan": _path(plan),
                 "save": _path(save) or (str(folder / "saved") if profile else None),
-                "snapshot": _path(snapshot),
                 "iterations": iterations,
                 "world": world,
                 "rank": rank,

@@ -85,31 +85,20 @@ def reserved_lines(told: "Explanation") -> list[str]:
     return lines
 
 
-def leak_lines(leaks: Leaks, memory: int | None = None) -> list[str]:
-    """What accumulates, in words.
-
-    Args:
-        leaks: what was found.
-        memory: of the device, in bytes, to say how long it lasts.
-    """
+def leak_lines(leaks: Leaks) -> list[str]:
+    """What accumulates, in words."""
     if not leaks.judged:
         return [f"leaks       not known ({leaks.basis})"]
     if not leaks.found:
         return [f"leaks       none ({leaks.basis})"]
-    lines = [
-        f"leaks       {format_bytes(leaks.growth)} more in each {leaks.per} ({leaks.basis})",
+    return [
+        f"leaks       {format_bytes(leaks.growth)} more in each iteration ({leaks.basis})",
         *(
-            f"  {leak.confidence:<10}{format_bytes(leak.growth)}/{leaks.per} from {leak.origin}: "
+            f"  {leak.confidence:<10}{format_bytes(leak.growth)}/iteration from {leak.origin}: "
             f"{leak.why}"
             for leak in leaks.found
         ),
     ]
-    if memory is not None:
-        lines.append(
-            f"  {format_bytes(memory)} are full after about {leaks.until_full(memory)} more "
-            f"{leaks.per}s, starting from {format_bytes(leaks.live)} in use"
-        )
-    return lines
 
 
 def _state(told: "Explanation") -> list[str]:

@@ -37,7 +37,6 @@ class RunOptions:
         start: the directory in which relative paths begin: programs may change to another one.
         memory: "managed" for unified memory on CUDA devices; see `pgmo.managed`.
         budget: of device memory on CUDA devices, in bytes; None for any.
-        pages: False for arenas that are single blocks; see `pgmo.optimize`.
         limit: of pages on CUDA devices, in bytes; None for any.
         step_on: the function each call of which is an iteration; None for steps of optimizers.
     """
@@ -50,7 +49,6 @@ class RunOptions:
     start: Path = Path()
     memory: str = "device"
     budget: int | None = None
-    pages: bool | None = None
     limit: int | None = None
     step_on: str | None = None
 
@@ -202,7 +200,6 @@ class Supervision:
             model_name=name,
             record_only=options.profile_only,
             budget=None if device == "cpu" else options.budget,
-            pages=options.pages,
             limit=None if device == "cpu" else options.limit,
         )
         where = "" if alone else f" on {device}"

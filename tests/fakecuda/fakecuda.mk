@@ -40,7 +40,6 @@ test-fakecuda: fakecuda  ## run real training loops on the CUDA build of PyTorch
 .PHONY: bench-fakecuda
 bench-fakecuda: fakecuda  ## measure device memory on the CUDA build of PyTorch, without a GPU
 	$(FAKECUDA_PYTHON) bench/fakecuda_memory.py --stub $(FAKECUDA_OUT)
-	$(FAKECUDA_PYTHON) bench/cupy_allocator.py --stub $(FAKECUDA_OUT)
 	$(FAKECUDA_PYTHON) bench/fakecuda_recompute.py --stub $(FAKECUDA_OUT)
 	$(FAKECUDA_PYTHON) bench/fakecuda_card.py --stub $(FAKECUDA_OUT)
 	$(FAKECUDA_PYTHON) bench/sharing.py --stub $(FAKECUDA_OUT)

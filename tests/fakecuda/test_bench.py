@@ -240,12 +240,3 @@ def test_what_if_is_near_what_the_script_itself_takes(tmp_path):
         assert abs(row["error"]) < 0.03, row
     table = run("what_if.py", "--table", "-o", results)
     assert f"{computed['error']:+.2%}" in table
-
-
-def test_an_arrays_memory_costs_no_more_than_cupys_pool(tmp_path):
-    pytest.importorskip("cupy")
-    figures = quick("cupy_allocator.py", tmp_path / "results.json")["figures"]
-    assert figures.keys() == {"default_stream", "other_stream", "recorded", "no_session"}
-    for row in figures.values():
-        assert min(row["pool_ns"], row["pgmo_ns"], row["ratio"]) > 0
-    assert figures["default_stream"]["ratio"] < 1.5

@@ -7,7 +7,7 @@ from torch import nn
 import pgmo
 from pgmo.recompute.runtime.offload import host as hosts
 from pgmo.recompute.runtime.offload.host import Host
-from pgmo.rehearsal.control import held
+from tests.fakecuda.control import held
 
 DEVICE = torch.device("cuda:0")
 

@@ -11,7 +11,7 @@ from pgmo.packing.plan import Plan
 from pgmo.profiler.profile import Profile
 from tests.fuzz.inputs import Input
 
-_EXPORTS = ("csv", "json", "perfetto")
+_EXPORTS = ("csv", "perfetto")
 _CHOSEN: tuple[tuple[str, ...], ...] = (
     *[()] * 4,
     ("--whole",),

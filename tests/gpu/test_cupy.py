@@ -7,7 +7,6 @@ from pathlib import Path
 import pytest
 
 import pgmo
-from pgmo.profiler.tagging.cupy_hook import cupy_recorder
 from tests.gpu.device import why_not_cupy
 
 REASON = why_not_cupy()
@@ -132,18 +131,3 @@ def test_the_arena_goes_back_with_the_last_array_of_it():
         assert pool.used_bytes() >= start + arena
         program.loss = None
         assert pool.used_bytes() == start
-
-
-def test_the_hook_sees_what_a_session_records():
-    program = network()
-    with cupy_recorder() as recorder:
-        for _ in range(6):
-            program.step()
-            recorder.step()
-    with pgmo.optimize(framework="cupy", record_only=True) as session:
-        for _ in range(6):
-            with session.iteration():
-                program.step()
-    by_hook, by_session = recorder.profile(), session.profile
-    assert by_hook.size.tolist() == by_session.size.tolist()
-    assert by_hook.end.tolist() == by_session.end.tolist()

@@ -64,6 +64,8 @@ def test_names_that_have_moved_say_where_they_are():
         assert hasattr(importlib.import_module(home), name)
     with pytest.raises(ImportError, match=r"extrapolate was removed: pgmo\.fit\(\) finds"):
         _ = pgmo.extrapolate
+    with pytest.raises(ImportError, match=r"load_ipython_extension was removed: put `with pgmo"):
+        pgmo.load_ipython_extension(None)  # as `%load_ext pgmo` does
 
 
 def test_other_names_are_refused_as_usual():

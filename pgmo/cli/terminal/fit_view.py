@@ -3,21 +3,13 @@
 from typing import TYPE_CHECKING
 
 from pgmo.cli.terminal.output import print_text
-from pgmo.fit.need import WAYS
+from pgmo.fit.need import CATEGORIES, WAYS
 from pgmo.units import format_bytes
 
 if TYPE_CHECKING:
     from rich.console import Console
 
     from pgmo.fit.answer import Answer
-
-_SHOWN = {
-    "parameters": "parameters and buffers",
-    "gradients": "gradients",
-    "optimizer_state": "optimizer state",
-    "activations": "activations and batches",
-    "workspaces": "workspaces",
-}
 
 _HOLDERS = 5
 
@@ -79,12 +71,11 @@ def _print_categories(out: "Console", answer: "Answer") -> None:
     from rich.table import Table
 
     need = answer.need
-    rows = [(_SHOWN[name], size) for name, size in need.categories.items()]
-    rows.append(("CUDA context", need.context))
-    whole = sum(size for _, size in rows)
+    sizes = {**need.categories, "context": need.context}
+    whole = sum(sizes.values())
     table = Table("alive at the peak", "size", "share")
-    for name, size in rows:
-        table.add_row(name, format_bytes(size), f"{size / whole:.1%}")
+    for name, size in sizes.items():
+        table.add_row(CATEGORIES[name], format_bytes(size), f"{size / whole:.1%}")
     out.print(table)
 
 

@@ -91,8 +91,3 @@ def as_command(command: str, *words: str | Path) -> str:
         "pgmo plan 'my runs/gpt.pgmoprof'"
     """
     return f"{command} {shlex.join(map(str, words))}"
-
-
-def print_note(text: str) -> None:
-    """Says something on stderr that is worth knowing about the result."""
-    say(text)

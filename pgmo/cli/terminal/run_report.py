@@ -10,13 +10,14 @@ from pathlib import Path
 
 from pgmo.allocator.session.verdict.judge import judge_device
 from pgmo.allocator.session.verdict.verdict import Verdict
-from pgmo.cli.terminal.output import print_json, print_note, print_wrote
+from pgmo.cli.terminal.output import print_json, print_wrote
 from pgmo.cli.terminal.streams import checked_stdout
 from pgmo.runner.early_pages import baselines, summary_of
 from pgmo.runner.out_of_memory import is_out_of_memory, save_out_of_memory, tell
 from pgmo.runner.program import Ending, Program
 from pgmo.runner.ranks import rank
 from pgmo.runner.supervision import Supervision
+from pgmo.terminal import say
 
 _PROCESS = os.getpid()
 
@@ -58,7 +59,7 @@ def finish(
     with _perhaps_closed():
         if not quiet and (supervision.sessions or not ending.code):
             for text in conclusions(supervision):
-                print_note(text)
+                say(text)
     if json_path is not None:
         _write_json(program, ending, supervision, kept, json_path)
     with _perhaps_closed():

@@ -4,19 +4,10 @@ from html import escape
 from pathlib import Path
 
 from pgmo.fit.answer import NAMES, Answer
-from pgmo.fit.need import WAYS
+from pgmo.fit.need import CATEGORIES, WAYS
 from pgmo.fit.page.curve import curve
 from pgmo.fit.page.tables import alternatives, cards, holders
 from pgmo.units import format_bytes
-
-_CATEGORIES = {
-    "parameters": "parameters and buffers",
-    "gradients": "gradients",
-    "optimizer_state": "optimizer state",
-    "activations": "activations and batches",
-    "workspaces": "workspaces",
-    "context": "CUDA context",
-}
 
 
 def page(answer: Answer) -> str:
@@ -124,12 +115,12 @@ def _categories(answer: Answer) -> str:
     whole = max(1, sum(sizes.values()))
     stack = "".join(
         f'<span style="width:{size / whole:.2%};background:var(--{name})" '
-        f'title="{escape(_CATEGORIES[name])}"></span>'
+        f'title="{escape(CATEGORIES[name])}"></span>'
         for name, size in sizes.items()
         if size
     )
     items = "".join(
-        f'<li><i style="background:var(--{name})"></i>{escape(_CATEGORIES[name])}'
+        f'<li><i style="background:var(--{name})"></i>{escape(CATEGORIES[name])}'
         f"<b>{format_bytes(size)}</b></li>"
         for name, size in sizes.items()
     )

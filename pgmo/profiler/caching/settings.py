@@ -1,7 +1,7 @@
-"""Settings of PyTorch's caching allocator: read from the environment's text or from a snapshot."""
+"""Settings of PyTorch's caching allocator, read from the environment's text."""
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,7 +11,6 @@ MIB = 1 << 20
 INTERVALS = 16
 """Numbers of divisions that the allocator keeps: for sizes below 2 MiB, below 4 MiB, ..."""
 
-_ENVIRONMENT = ("PYTORCH_CUDA_ALLOC_CONF", "PYTORCH_ALLOC_CONF")
 # Of those that the caching allocator has, these do not change where served requests are placed:
 # memory of the host, locks, which error a request gets that is not served, addresses set aside.
 _WITHOUT_EFFECT = re.compile(
@@ -83,12 +82,8 @@ class AllocatorSettings:
         return (steps,) * INTERVALS if isinstance(steps, int) else steps
 
     @classmethod
-    def from_text(cls, text: str | Mapping[str, Any]) -> "AllocatorSettings":
-        """Reads `PYTORCH_ALLOC_CONF`'s text, or the `allocator_settings` of a snapshot.
-
-        Args:
-            text: "key:value,key:[value,value]", or a mapping of names to values; its values may
-                be text. Names that a mapping has beyond those known here are passed over.
+    def from_text(cls, text: str) -> "AllocatorSettings":
+        """Reads `PYTORCH_ALLOC_CONF`'s text: "key:value,key:[value,value]".
 
         Raises:
             OptionError: when the text cannot be read, or asks for another allocator than this one.
@@ -97,17 +92,8 @@ class AllocatorSettings:
             >>> settings = AllocatorSettings.from_text("roundup_power2_divisions:[256:1,512:2,>:8]")
             >>> settings.divisions[7:11]
             (1, 1, 2, 8)
-            >>> AllocatorSettings.from_text({"expandable_segments": "True"}).expandable_segments
-            True
         """
-        if isinstance(text, str):
-            return cls(**dict(_from_pairs(text)))
-        found: dict[str, Any] = {}
-        for name in _ENVIRONMENT:
-            found.update(_from_pairs(str(text.get(name) or "")))
-        for name, value in text.items():
-            found.update(_from_snapshot(name, value))
-        return cls(**found)
+        return cls(**dict(_from_pairs(text)))
 
 
 def _from_pairs(text: str) -> Iterator[tuple[str, Any]]:
@@ -145,30 +131,6 @@ def _known(name: str, value: str) -> tuple[str, Any] | None:
         case "per_process_memory_fraction":
             return "memory_fraction", _number(name, value)
     return None
-
-
-def _from_snapshot(name: str, value: Any) -> Iterator[tuple[str, Any]]:
-    """One entry of a snapshot, which has sizes in bytes and -1 for no limit."""
-    match name:
-        case "expandable_segments":
-            yield name, value if isinstance(value, bool) else _truth(name, str(value))
-        case "max_split_size":
-            size = int(_number(name, str(value)))
-            yield name, size if size > 0 else None
-        case "garbage_collection_threshold":
-            yield name, _number(name, str(value))
-        case "roundup_power2_divisions":
-            pairs = value.items() if isinstance(value, Mapping) else _numbers_in(str(value))
-            steps = [int(step) for _, step in sorted(pairs, key=lambda pair: int(pair[0]))]
-            if steps:
-                yield name, tuple(steps) if len(steps) > 1 else steps[0]
-
-
-def _numbers_in(text: str) -> list[tuple[int, int]]:
-    """The pairs of a mapping that was written as text, or a single number."""
-    if text.strip().isdigit():
-        return [(1, int(text))]
-    return [(int(key), int(step)) for key, step in re.findall(r"(\d+)\D*:\D*?(\d+)", text)]
 
 
 def _divisions(items: str) -> tuple[int, ...]:

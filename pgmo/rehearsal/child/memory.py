@@ -5,8 +5,6 @@ import sys
 import traceback
 from typing import Any
 
-from pgmo.imports import after_import
-
 
 def counted() -> dict[str, Any]:
     """Peaks of the fullest card, in bytes, as the stub and torch count them."""
@@ -47,23 +45,6 @@ def line_that_asked(error: BaseException) -> str:
     for frame in reversed(own or frames):
         return f"{os.path.relpath(frame.filename)}:{frame.lineno}: {frame.line}"
     return ""
-
-
-def record_history() -> None:
-    """Has PyTorch record what a snapshot is to show, from its first request on."""
-    after_import("torch.cuda", _record)
-
-
-def write_snapshot(path: str) -> None:
-    """Writes PyTorch's memory snapshot; nothing where CUDA was never used."""
-    cuda = sys.modules.get("torch.cuda")
-    if cuda is not None and cuda.is_initialized():
-        cuda.memory._dump_snapshot(path)
-
-
-def _record() -> None:
-    cuda: Any = sys.modules["torch.cuda"]
-    cuda._lazy_call(lambda: cuda.memory._record_memory_history(stacks="python"))
 
 
 def _installed(path: str) -> bool:

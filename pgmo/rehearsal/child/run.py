@@ -93,8 +93,6 @@ class ScriptRun:
             "iterations": counted.ended or None,
             **memory.counted(),
         }
-        if self._spec["snapshot"]:
-            memory.write_snapshot(self._spec["snapshot"])
         if is_out_of_memory(error):
             assert error is not None
             fields["out_of_memory"] = f"{error}\n{memory.line_that_asked(error)}"

@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Any
 
 from pgmo.imports import after_import
 from pgmo.rehearsal.child.compilers import Compilers
-from pgmo.rehearsal.child.memory import record_history
 from pgmo.rehearsal.child.world import FakeWorld
 from pgmo.units import format_bytes
 
@@ -34,8 +33,6 @@ class Scene:
         """Waits for torch."""
         self._compilers.set()
         after_import("torch", self._torch)
-        if self._spec["snapshot"]:
-            record_history()
         self._world.set()
 
     def notes(self) -> list[str]:

@@ -15,7 +15,7 @@ def leaking(facts: Facts) -> Hint | None:
     growth = sum(leak.growth for leak in found)
     return Hint(
         "Memory leaks",
-        f"{format_bytes(growth)} stay behind in each {facts.told.leaks.per}, most of it from "
+        f"{format_bytes(growth)} stay behind in each iteration, most of it from "
         f"{found[0].origin}. Look for a list, a cache or a closure that keeps these tensors, and "
         "keep a detached copy on the CPU or nothing instead.",
         round(growth),
@@ -30,7 +30,7 @@ def numbers_kept(facts: Facts) -> Hint | None:
     growth = sum(leak.growth for leak in found)
     return Hint(
         "A number is kept as a tensor",
-        f"{format_bytes(growth)} in small blocks stay behind in each {facts.told.leaks.per}, from "
+        f"{format_bytes(growth)} in small blocks stay behind in each iteration, from "
         f"{found[0].origin}. If it is a loss that is summed or put into a list, use loss.item() "
         "or loss.detach(): a loss that is not detached keeps its whole graph.",
         round(growth),

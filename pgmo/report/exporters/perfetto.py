@@ -13,6 +13,7 @@ Source: the Trace Event Format (complete, counter and metadata events), and Perf
 microseconds.
 """
 
+import json
 from collections.abc import Iterator
 from dataclasses import asdict
 from typing import Any, TextIO
@@ -22,7 +23,6 @@ from numpy.typing import NDArray
 
 from pgmo.packing.plan import UNPLANNED, Plan
 from pgmo.profiler.profile import NEVER, Profile
-from pgmo.report.exporters.document import write_with_list
 from pgmo.report.exporters.lanes import in_lanes, in_one_turn, slots_in_one_turn
 from pgmo.report.exporters.rows import NOBODY
 from pgmo.units import format_bytes
@@ -48,7 +48,13 @@ def write_perfetto(source: Profile | Plan, out: TextIO) -> None:
             **{name: text for name, text in asdict(source.meta).items() if name != "notes"},
         },
     }
-    write_with_list(head, "traceEvents", _events(source), out)
+    begin = json.dumps(head)[:-1]
+    out.write(f'{begin}, "traceEvents": [')
+    separator = "\n"
+    for event in _events(source):  # as they come: they may be many
+        out.write(separator + json.dumps(event))
+        separator = ",\n"
+    out.write("\n]}\n")
 
 
 def _events(source: Profile | Plan) -> Iterator[dict[str, Any]]:

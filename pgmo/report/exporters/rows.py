@@ -1,4 +1,4 @@
-"""The blocks of a profile or a plan as plain rows: what CSV and JSON have in common."""
+"""The blocks of a profile or a plan as plain rows."""
 
 from collections.abc import Iterator
 

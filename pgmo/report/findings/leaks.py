@@ -8,12 +8,10 @@ gradients                                           #     freed by the next iter
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
 
-from pgmo.errors import ProfileError
 from pgmo.profiler.profile import Profile
 from pgmo.profiler.tag import Tag
 from pgmo.profiler.trace import MarkedBy
@@ -40,7 +38,7 @@ class Leak:
         tag: the same in its parts; None where it is not known.
         blocks: that were seen to stay, or that each iteration leaves, as far as one is known.
         size: their bytes.
-        growth: bytes per iteration, or per profile where several were compared.
+        growth: bytes per iteration.
         first: iteration in which the first of them was requested, -1 for before the first whole
             one; 0 where only one iteration is known.
         confidence: "certain", "likely" or "possible"; of guessed iterations nothing is certain.
@@ -66,7 +64,6 @@ class Leaks:
         judged: whether there was enough to tell; if not, an empty `found` means nothing.
         basis: what was looked at, in words.
         live: bytes known to be in use, from which leaks grow.
-        per: "iteration" or "profile", what `growth` is counted by.
         guessed: whether nobody but the period of the requests tells what an iteration is.
     """
 
@@ -74,28 +71,12 @@ class Leaks:
     judged: bool
     basis: str
     live: int
-    per: str = "iteration"
     guessed: bool = False
 
     @property
     def growth(self) -> float:
-        """Bytes per iteration (or profile), all leaks together."""
+        """Bytes per iteration, all leaks together."""
         return sum(leak.growth for leak in self.found)
-
-    def until_full(self, memory: int) -> int | None:
-        """Iterations (or profiles) until `memory` bytes are full; None when nothing leaks.
-
-        What the profile does not know, such as parameters that were there before, is not counted,
-        so it is rather fewer.
-
-        Example:
-            >>> leak = Leak("a.py:1", None, 1, 10, 10.0, 1, "certain", "")
-            >>> Leaks((leak,), True, "", live=100).until_full(150)
-            5
-        """
-        if not self.growth:
-            return None
-        return max(0, int((memory - self.live) // self.growth))
 
 
 def find_leaks(profile: Profile, history: History | None = None) -> Leaks:
@@ -142,42 +123,6 @@ def _why_not_known(profile: Profile, iterations: int) -> str:
         f"no iterations were recognised, and {_FEWEST} are needed: record that many, with an "
         "optimizer of torch.optim or a profiler that steps"
     )
-
-
-def compare_leaks(profiles: Sequence[Profile]) -> Leaks:
-    """Finds what grows from profile to profile of the same program, in the order of time.
-
-    What counts is what an iteration leaves alive: persistent blocks, and those that are alive when
-    the trace ends. An origin is reported if it grows from each profile to the next.
-
-    Raises:
-        ProfileError: for fewer than two profiles.
-    """
-    if len(profiles) < 2:
-        raise ProfileError(f"{len(profiles)} profiles cannot be compared; give two or more")
-    held = [_held(profile) for profile in profiles]
-    found = []
-    for name, (_, last_size, last_blocks) in held[-1].items():
-        sizes = [one.get(name, (None, 0, 0))[1] for one in held]
-        if any(after <= before for before, after in pairwise(sizes)):
-            continue
-        counts = [one.get(name, (None, 0, 0))[2] for one in held]
-        steps = len(sizes) - 1
-        found.append(
-            Leak(
-                origin=name,
-                tag=held[-1][name][0],
-                blocks=last_blocks - counts[0],
-                size=last_size - sizes[0],
-                growth=(last_size - sizes[0]) / steps,
-                first=0,
-                confidence="likely" if steps > 1 else "possible",
-                why=f"grows in each of {steps} steps from profile to profile",
-            )
-        )
-    live = _live(profiles[-1])
-    basis = f"what is alive at the end of {len(profiles)} profiles"
-    return Leaks(_ordered(found), True, basis, live, per="profile")
 
 
 def _of_trace(history: History) -> Leaks:
@@ -273,18 +218,6 @@ def _names(tags: Sequence[Tag], tag: NDArray[np.int32], size: NDArray[np.int64])
 
 def _first_tag(tags: Sequence[Tag], tag: NDArray[np.int32]) -> Tag | None:
     return tags[tag[0]] if tag[0] >= 0 else None
-
-
-def _held(profile: Profile) -> dict[str, tuple[Tag | None, int, int]]:
-    """What is alive when a profile ends, by origin: its tag, bytes and blocks."""
-    tags, tag, size, kept = profile.tags, profile.tag, profile.size, profile.persistent
-    if profile.trace is not None:
-        history = follow(profile.trace)
-        tags, tag, size, kept = history.trace.tags, history.tag, history.size, history.gone == ALIVE
-    return {
-        name: (_first_tag(tags, tag[group]), int(size[group].sum()), len(group))
-        for name, group in _groups(tags, tag, size, np.flatnonzero(kept)).items()
-    }
 
 
 def _live(profile: Profile) -> int:

@@ -55,7 +55,7 @@ def cards(profile: Profile, plan: Plan, told: Explanation) -> list[FigureCard]:
         note = f"{abs(saved) / default.peak:.1%} of what PyTorch would reserve"
         made.append(FigureCard(title, format_bytes(abs(saved)), note, good=saved > 0))
     if told.leaks.found:
-        growth = f"{format_bytes(told.leaks.growth)} per {told.leaks.per}"
+        growth = f"{format_bytes(told.leaks.growth)} per iteration"
         origin, guessed = f"from {told.leaks.found[0].origin}", told.leaks.guessed
         said = f"{origin}, if what repeats is an iteration" if guessed else origin
         made.append(FigureCard("Leaks", growth, said, bad=not guessed))

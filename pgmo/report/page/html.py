@@ -1,13 +1,10 @@
 """The report: one HTML file that shows a profile's blocks at their places and loads nothing."""
 
 import html
-import os
 import re
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pgmo.errors import ProfileError
-from pgmo.files.replacement import replace_file
 from pgmo.packing.plan import Plan
 from pgmo.profiler.profile import Profile
 from pgmo.report.blocks.framework_addresses import find_placement
@@ -25,40 +22,6 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 _PLACE = re.compile(r"\{\{(\w+)\}\}")
-
-
-def write_report(
-    profile: Profile,
-    path: str | os.PathLike[str],
-    *,
-    plan: Plan | None = None,
-    title: str = "",
-) -> Path:
-    """Writes the report of a profile: one HTML file for any browser, without a network.
-
-    Args:
-        profile: the profile.
-        path: the file to write; what is there is replaced.
-        plan: its plan; a quick one is made if there is none.
-        title: of the page; the model's name if left out.
-
-    Returns:
-        The path.
-
-    Raises:
-        FileError: when the file cannot be written.
-        ProfileError: when the plan is one of another profile.
-
-    Example:
-        >>> profile = Profile.from_columns(size=[64], start=[0], end=[1], ticks=1)
-        >>> write_report(profile, "report.html")
-        PosixPath('report.html')
-    """
-    target = Path(path)
-    text = render(profile, plan, title=title)
-    # Names may hold halves of surrogate pairs, from file names that are no UTF-8.
-    replace_file(target, text.encode(errors="replace"))
-    return target
 
 
 def render(

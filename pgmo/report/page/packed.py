@@ -17,9 +17,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-LARGEST = 2**53 - 1
-"""Beyond this a number has no exact counterpart in JavaScript."""
-
 
 @dataclass(frozen=True, eq=False)
 class Column:
@@ -27,7 +24,7 @@ class Column:
 
     Args:
         name: of the column.
-        values: whole numbers from -1 up to `LARGEST`; -1 stands for "none".
+        values: whole numbers from -1 up to 2**53 - 1, JavaScript's largest; -1 stands for "none".
         delta: store differences, which are small where neighbours are alike.
     """
 

@@ -14,7 +14,7 @@ newer = pytest.mark.skipif(
 
 BEGIN = """
 import json, os, pgmo, torch
-from pgmo.rehearsal.control import driver_calls, hold, peak, release, used, violations
+from tests.fakecuda.control import driver_calls, hold, peak, release, used, violations
 torch.cuda.memory.change_current_allocator(pgmo.torch_allocator())
 MIB = 1 << 20
 def block(mib):

@@ -29,7 +29,7 @@ import torch
 
 import pgmo
 from pgmo.allocator import heuristics
-from pgmo.rehearsal import control
+from tests.fakecuda import control
 
 BROKEN = ("waits", "records", "lifetimes")
 """Streams wait only as the program does, not as the allocator asks; the program tells of no stream

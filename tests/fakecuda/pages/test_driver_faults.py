@@ -5,7 +5,7 @@ import pytest
 from tests.fakecuda.pages.block_program import MIB, run
 
 AFTER_A_FAULT = """
-from pgmo.rehearsal.control import refuse
+from tests.fakecuda.control import refuse
 
 def held():
     stats = torch.cuda.memory_stats()
@@ -51,7 +51,7 @@ def test_after_calls_that_were_refused_everything_goes_on_and_nothing_leaks():
 
 
 CAUGHT = """
-from pgmo.rehearsal.control import refuse
+from tests.fakecuda.control import refuse
 kept = block(100)
 reserved = torch.cuda.memory_reserved()
 errors = []
@@ -88,7 +88,7 @@ def test_a_full_card_is_an_error_that_can_be_caught_while_the_driver_refuses_pag
 
 
 IN_A_SESSION = """
-from pgmo.rehearsal.control import refuse
+from tests.fakecuda.control import refuse
 with pgmo.optimize(device="cuda") as session:
     for iteration in range(12):
         if iteration in (2, 5, 8):
@@ -126,7 +126,7 @@ def test_pages_are_served_where_memory_for_network_cards_gives_no_access():
 
 
 NO_ACCESS = """
-from pgmo.rehearsal.control import refuse
+from tests.fakecuda.control import refuse
 refuse("set_access", count=1 << 20)
 blocks = [block(30) for _ in range(20)]
 calls = driver_calls()

@@ -71,7 +71,7 @@ def main():
 
 IN_EVERY_STEP = """
 import os
-from pgmo.rehearsal.control import driver_calls, own_files, used
+from tests.fakecuda.control import driver_calls, own_files, used
 
 def descriptors():
     return len(os.listdir("/proc/self/fd")) - own_files()  # the stub has one for each handle

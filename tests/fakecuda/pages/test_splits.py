@@ -6,7 +6,7 @@ MIB = 1 << 20
 
 BEGIN = """
 import json, random, pgmo, torch
-from pgmo.rehearsal.control import hold, release, used, violations
+from tests.fakecuda.control import hold, release, used, violations
 MIB = 1 << 20
 def block(mib):
     return torch.empty(int(mib * MIB), dtype=torch.uint8, device="cuda")

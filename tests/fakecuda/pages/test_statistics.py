@@ -115,7 +115,7 @@ def test_a_session_heeds_that_caching_was_off_before(pages):
     (held,) = run_program(
         f"""
 import json, pgmo, torch
-from pgmo.rehearsal import control
+from tests.fakecuda import control
 torch.cuda.init()
 before = control.used()
 torch.cuda.caching_allocator_enable(False)

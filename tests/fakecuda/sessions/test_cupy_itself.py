@@ -1,18 +1,14 @@
 """The package CuPy on the stub: its arrays, pools, streams, devices and errors."""
 
-import os
-
 import pytest
 
 from tests.fakecuda.programs import ROOT, run_program
 
 pytest.importorskip("cupy")
 
-PATHS = os.pathsep.join([str(ROOT / "bench"), str(ROOT)])
-
 START = """
 import json, sys
-from _cupy_on_stub import redirect_runtime
+from tests.fakecuda.cupy_on_stub import redirect_runtime
 redirect_runtime()
 import cupy, pgmo
 
@@ -89,7 +85,7 @@ print(json.dumps([kind(array) for array in arrays]))
 
 
 def run(code, **environment):
-    return run_program(START + code, PYTHONPATH=PATHS, PGMO_CHECK="1", **environment)
+    return run_program(START + code, PYTHONPATH=str(ROOT), PGMO_CHECK="1", **environment)
 
 
 def test_arrays_are_served_and_no_python_function_of_ours_is_entered():

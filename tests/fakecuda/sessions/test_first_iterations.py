@@ -7,7 +7,7 @@ from tests.fakecuda.programs import ROOT, run_program
 BEGIN = """
 import json, pgmo, torch
 from torch import nn
-from pgmo.rehearsal.control import driver_calls, violations
+from tests.fakecuda.control import driver_calls, violations
 from pgmo.allocator import heuristics
 # Plans serve, though they may take a page more than windows would.
 heuristics.use(heuristics.Heuristics(price=0))

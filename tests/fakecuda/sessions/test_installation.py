@@ -6,7 +6,7 @@ MIB = 1 << 20
 
 BEGIN = """
 import json, random, warnings, pgmo, torch
-from pgmo.rehearsal.control import driver_calls, peak, violations
+from tests.fakecuda.control import driver_calls, peak, violations
 warnings.simplefilter("error")
 torch.cuda.memory.change_current_allocator(pgmo.torch_allocator())
 def block(size):

@@ -7,7 +7,7 @@ from tests.fakecuda.programs import ROOT, run_program
 BEGIN = '''
 import json, pgmo, torch
 from pgmo.allocator import heuristics
-from pgmo.rehearsal.control import driver_calls, violations
+from tests.fakecuda.control import driver_calls, violations
 heuristics.use(heuristics.Heuristics(price=0))  # plans serve at once
 torch.cuda.memory.change_current_allocator(pgmo.torch_allocator())
 def block(size):

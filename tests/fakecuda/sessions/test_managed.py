@@ -14,7 +14,7 @@ MIB = 1 << 20
 
 INSIDE = """
 import json, pgmo, threading, torch
-from pgmo.rehearsal.control import managed, used
+from tests.fakecuda.control import managed, used
 
 def take(mib):
     return torch.empty(mib << 20, dtype=torch.uint8, device="cuda")
@@ -53,7 +53,7 @@ print(json.dumps([seen, peak, times]))
 
 AROUND = """
 import json, pgmo, torch
-from pgmo.rehearsal.control import managed
+from tests.fakecuda.control import managed
 
 def take(mib):
     return torch.empty(mib << 20, dtype=torch.uint8, device="cuda")
@@ -96,7 +96,7 @@ print(json.dumps(seen))
 
 TRAIN = """
 import contextlib, json, pgmo, torch, warnings
-from pgmo.rehearsal.control import hints, managed, used
+from tests.fakecuda.control import hints, managed, used
 from workloads import Shape, create
 
 warnings.simplefilter("ignore")

@@ -40,7 +40,7 @@ print(json.dumps({
 
 PENDING = """
 import json, pgmo, torch
-from pgmo.rehearsal.control import held
+from tests.fakecuda.control import held
 
 side = torch.cuda.Stream()
 def iteration(used_elsewhere=False):
@@ -109,7 +109,7 @@ def train(session):
 OTHER_DEVICE = f"""
 device = "cuda:1"
 {PERCEPTRON}
-from pgmo.rehearsal.control import has_context, used
+from tests.fakecuda.control import has_context, used
 
 with pgmo.optimize(device=device) as session:
     train(session)
@@ -168,7 +168,7 @@ def test_a_session_on_one_device_leaves_the_others_alone():
 
 EVALUATED = """
 import json, pgmo, torch
-from pgmo.rehearsal.control import used
+from tests.fakecuda.control import used
 from workloads import Shape, create
 
 workload = create("gpt", Shape(batch=4, small=True))

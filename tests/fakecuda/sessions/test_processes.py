@@ -19,7 +19,7 @@ PATHS = os.pathsep.join([str(ROOT / "bench"), str(ROOT)])
 
 TRAINING = """
 import contextlib, json, pathlib, sys, time, pgmo, torch
-from pgmo.rehearsal.control import card_peak, card_used, used, violations
+from tests.fakecuda.control import card_peak, card_used, used, violations
 torch.cuda.memory.change_current_allocator(pgmo.torch_allocator())
 from workloads import Shape, create
 folder, at, how = pathlib.Path(sys.argv[1]), int(sys.argv[2]), sys.argv[3]

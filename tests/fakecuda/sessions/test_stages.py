@@ -7,7 +7,7 @@ from tests.fakecuda.programs import run_program
 
 LOOP = """
 import contextlib, json, os, pgmo, torch
-from pgmo.rehearsal.control import peak, used, violations
+from tests.fakecuda.control import peak, used, violations
 
 if PAGES:
     torch.cuda.memory.change_current_allocator(pgmo.torch_allocator())

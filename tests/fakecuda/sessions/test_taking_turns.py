@@ -10,7 +10,7 @@ PATHS = os.pathsep.join([str(ROOT / "bench"), str(ROOT)])
 
 TRAININGS = """
 import contextlib, json, threading, pgmo, torch
-from pgmo.rehearsal.control import driver_calls, peak, used, violations
+from tests.fakecuda.control import driver_calls, peak, used, violations
 torch.cuda.memory.change_current_allocator(pgmo.torch_allocator())
 from pgmo.allocator import heuristics
 from workloads import Shape, create

@@ -2,8 +2,8 @@
 
 import ctypes
 
-from pgmo.rehearsal.control import driver_calls, peak, used
 from tests.fakecuda import driver
+from tests.fakecuda.control import driver_calls, peak, used
 from tests.fakecuda.driver import OUT_OF_MEMORY, PAGE
 from tests.fakecuda.stub.mapped_memory import read, refused, write
 

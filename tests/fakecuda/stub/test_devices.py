@@ -5,7 +5,7 @@ import threading
 import pytest
 import torch
 
-from pgmo.rehearsal.control import used
+from tests.fakecuda.control import used
 from tests.fakecuda.programs import run_program
 
 MIB = 1 << 20

@@ -6,7 +6,7 @@ MIB = 1 << 20
 
 TRAIN = """
 import json, torch
-from pgmo.rehearsal.control import driver_calls, peak, used, violations
+from tests.fakecuda.control import driver_calls, peak, used, violations
 torch.backends.cudnn.enabled = False
 layers = [m for _ in range(4) for m in (torch.nn.Linear(1024, 1024), torch.nn.GELU())]
 model = torch.nn.Sequential(*layers).cuda()

@@ -4,8 +4,8 @@ import os
 import subprocess
 import sys
 
-from pgmo.rehearsal.control import used
 from tests.fakecuda import driver
+from tests.fakecuda.control import used
 from tests.fakecuda.driver import (
     FABRIC,
     INVALID_VALUE,
@@ -44,7 +44,7 @@ def test_another_process_sees_the_same_bytes():
     code = """
 import ctypes, sys
 from tests.fakecuda import driver
-from pgmo.rehearsal.control import used
+from tests.fakecuda.control import used
 handle = driver.import_from(int(sys.argv[1]))
 address = driver.reserve(driver.PAGE)
 driver.map_at(address, driver.PAGE, handle)

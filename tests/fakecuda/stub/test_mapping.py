@@ -5,8 +5,8 @@ import itertools
 import subprocess
 import sys
 
-from pgmo.rehearsal.control import used
 from tests.fakecuda import driver
+from tests.fakecuda.control import used
 from tests.fakecuda.driver import NO_ACCESS, PAGE, READ, READ_WRITE
 from tests.fakecuda.programs import ROOT, run_program
 from tests.fakecuda.stub.mapped_memory import host_bytes, read, write
@@ -140,7 +140,7 @@ def test_a_large_card_fits_into_the_maps_that_a_process_may_have():
 import json
 from tests.fakecuda import driver
 from tests.fakecuda.driver import PAGE
-from pgmo.rehearsal.control import used
+from tests.fakecuda.control import used
 number = 139 << 9
 address = driver.reserve(number * PAGE)
 for at in range(number):

@@ -3,8 +3,8 @@
 import pytest
 import torch
 
-from pgmo.rehearsal.control import held, hold, release, violations
 from tests.fakecuda import driver
+from tests.fakecuda.control import held, hold, release, violations
 from tests.fakecuda.driver import PAGE
 from tests.fakecuda.programs import ROOT, run_program
 
@@ -292,7 +292,7 @@ def test_streams_may_read_the_same_page_or_write_apart(place, streams):
 
 EMPTY_CACHE = """
 import json, torch
-from pgmo.rehearsal.control import hold, violations
+from tests.fakecuda.control import hold, violations
 from tests.fakecuda import driver
 stream = torch.cuda.Stream()
 with torch.cuda.stream(stream):

@@ -2,7 +2,7 @@
 
 import torch
 
-from pgmo.rehearsal.control import held, hold, release
+from tests.fakecuda.control import held, hold, release
 
 BYTES = 32 << 20  # so much has a segment of its own
 

@@ -55,7 +55,6 @@ WRONG = {
             "--rank": ("", "-1", "x", "1"),
             "--way": ("", "luck"),
             "--iterations": COUNTS,
-            "--snapshot": ("x.pgmoprof", "x.pgmoplan"),
         },
     ),
     "plan": (
@@ -83,7 +82,7 @@ WRONG = {
     ),
     "stats": (
         [PROFILE],
-        {"--top": COUNTS, "--by": ("", "color"), "--memory": ("--leaks", *SIZES)},
+        {"--top": COUNTS, "--by": ("", "color")},
     ),
     "compare": ([PROFILE], {"--top": COUNTS}),
     "report": ([PROFILE, "-f"], {"--output": (PROFILE, "q.pgmoplan")}),
@@ -99,7 +98,6 @@ WRONG = {
     "check": (
         [PLAN],
         {
-            "--max-memory": SIZES,
             "--tolerance": ("", "5", "lots", "1%"),  # without --against
             "--markdown": ("x.md",),
             "--against": ("",),
@@ -283,6 +281,8 @@ def test_an_option_that_is_gone_says_what_to_use(command, option, files, capsys)
         "recompute": [FACTORY],
         "rehearse": ["script.py"],
         "report": [PROFILE],
+        "run": ["script.py"],
+        "stats": [PROFILE],
     }
     given = needed.get(command, [])
     assert code_of([command, f"{option}=3", *given]) == 2

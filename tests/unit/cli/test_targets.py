@@ -33,7 +33,7 @@ def folder(tmp_path, monkeypatch):
 # What is read, by a name that the command would take for its output; and the rest of the command.
 WRITERS = {
     "export a profile": ("net.pgmoprof", "net.csv", ["export", "net.pgmoprof", "--to", "csv"]),
-    "export a plan": ("net.pgmoplan", "net.json", ["export", "net.pgmoplan", "--to", "json"]),
+    "export a plan": ("net.pgmoplan", "net.csv", ["export", "net.pgmoplan", "--to", "csv"]),
     "export a recording": (
         "table.csv",
         "table.pgmoprof",

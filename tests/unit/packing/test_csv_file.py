@@ -4,11 +4,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pgmo.errors import FileError
-from pgmo.packing.csv_file import read_csv, table_of_plan, write_csv
+from pgmo.packing.csv_file import read_csv, write_csv
 from pgmo.packing.planner import plan
 from pgmo.packing.solving.result import Packing
 from pgmo.packing.validator import validate
-from tests.unit.profiler.examples import small_profile
 
 GOOD = "id,lower,upper,size\na,0,2,64\nb,1,3,32\n"
 
@@ -135,15 +134,6 @@ def test_what_is_written_can_be_read(tmp_path_factory, rows):
         column.tolist() for column in (table.problem.lower, table.problem.upper, table.problem.size)
     )
     assert again.header == (*table.header, "offset")
-
-
-def test_a_plan_as_a_table_has_a_line_for_each_slot():
-    made = plan(small_profile())
-    table, offset = table_of_plan(made)
-    ids = [row[0] for row in table.rows]
-    assert ids == ["0", "1", "2", "2", "4"]  # row 3 is persistent, 5 shared; 2 outlives a period
-    assert offset.tolist() == [*made.offset[[0, 1, 2]], made.alternate[2], made.offset[4]]
-    assert table.problem.upper.max() <= 2 * made.ticks
 
 
 def test_a_packing_as_a_plan_keeps_its_proof_and_is_valid(given_text):

@@ -2,9 +2,8 @@
 
 import pytest
 
-from pgmo.report.page.html import write_report
 from tests.unit.report.browser import Report, open_browser
-from tests.unit.report.profiles import large_profile, small_profile
+from tests.unit.report.profiles import large_profile, small_profile, write_report
 
 
 @pytest.fixture(scope="module")

@@ -1,9 +1,12 @@
 """Profiles for tests of the report."""
 
+from pathlib import Path
+
 import numpy as np
 
 from pgmo.profiler.profile import NEVER, Profile, ProfileMeta
 from pgmo.profiler.tag import Tag
+from pgmo.report.page.html import render
 
 KIB = 1024
 HOSTILE = "Net.</script><script>document.title='gone'</script>"
@@ -61,3 +64,9 @@ def large_profile(blocks: int = 100_000, seed: int = 0) -> Profile:
         tags=tags,
         meta=ProfileMeta(model="large"),
     )
+
+
+def write_report(profile: Profile, path: Path) -> Path:
+    """Write the page of a profile, and return where it is."""
+    path.write_text(render(profile), encoding="utf-8")
+    return path

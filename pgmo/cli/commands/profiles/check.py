@@ -25,9 +25,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "plan", metavar="PLAN", help="a .pgmoplan file; with --against also a profile, or a folder"
     )
     parser.add_argument("profile", metavar="PROFILE", nargs="?", help="what it was made from")
-    parser.add_argument(
-        "--max-memory", metavar="SIZE", help="fail when the arena is larger, such as 16GiB"
-    )
     parser.add_argument("--json", action="store_true", help="print one object, no text")
     add_gate_arguments(parser)
 
@@ -46,12 +43,10 @@ def run(arguments: argparse.Namespace) -> int:
     from pgmo.cli.terminal.output import as_command, print_json, print_wrote
     from pgmo.packing.audit import audit
     from pgmo.packing.plan_file import read_plan
-    from pgmo.units import parse_bytes
 
-    allowed = None if arguments.max_memory is None else parse_bytes(arguments.max_memory)
     plan = read_plan(Path(arguments.plan), check=False)
     profile = read_profile(Path(arguments.profile)) if arguments.profile else None
-    checks = audit(plan, profile, max_memory=allowed)
+    checks = audit(plan, profile)
     passed = all(check.passed for check in checks)
     if arguments.json:
         print_json(
@@ -59,7 +54,6 @@ def run(arguments: argparse.Namespace) -> int:
                 "file": arguments.plan,
                 "profile": arguments.profile,
                 "arena": plan.arena,
-                "max_memory": allowed,
                 "passed": passed,
                 "checks": [asdict(check) for check in checks],
             }

@@ -2,7 +2,6 @@
 
 profile     a .pgmoprof file of a memory snapshot, a log or a table, one for each device
 csv         one line a block, with its origin, or of a plan with its offset
-json        the same with what is known about the whole
 perfetto    a timeline for https://ui.perfetto.dev, one tick as one microsecond
 memory-viz  a memory snapshot for https://pytorch.org/memory_viz, blocks where the plan puts them
 
@@ -29,7 +28,6 @@ if TYPE_CHECKING:
 _SUFFIXES = {
     "profile": ".pgmoprof",
     "csv": ".csv",
-    "json": ".json",
     "perfetto": ".perfetto.json",
     "memory-viz": ".memory-viz.pickle",
 }
@@ -91,8 +89,9 @@ def run(arguments: argparse.Namespace) -> int:
     """Runs `pgmo export`."""
     from pgmo.cli.source import read_profile_or_plan
     from pgmo.cli.targets import check_targets, refuse_our_suffix
-    from pgmo.cli.terminal.output import print_json, print_note, print_wrote
+    from pgmo.cli.terminal.output import print_json, print_wrote
     from pgmo.files.replacement import replace_file
+    from pgmo.terminal import say
 
     to = arguments.format
     if to == "profile":
@@ -107,13 +106,13 @@ def run(arguments: argparse.Namespace) -> int:
     target = _target(arguments)
     if arguments.output != "-":
         refuse_our_suffix(target, f"what --to {to} writes", _SUFFIXES[to])
+        check_targets([target], force=arguments.force, sources=[path])
+    elif to == "memory-viz":
+        raise OptionError("a snapshot is no text; name a file with -o")
     source = read_profile_or_plan(path)
     if arguments.output == "-":
-        if to == "memory-viz":
-            raise OptionError("a snapshot is no text; name a file with -o")
         notes = _write(source, sys.stdout, arguments)
     else:
-        check_targets([target], force=arguments.force, sources=[path])
         text = io.StringIO(newline="")
         notes = _write(source, text, arguments)
         data = _snapshot(source) if to == "memory-viz" else text.getvalue().encode()
@@ -122,7 +121,7 @@ def run(arguments: argparse.Namespace) -> int:
             told = {"file": str(target), "format": to, "bytes": len(data), "blocks": len(source)}
             print_json({**told, "notes": notes})
     for note in notes:
-        print_note(f"Note: {note}")
+        say(f"Note: {note}")
     if arguments.output != "-":
         print_wrote([target], _next(to, path, target))
     return 0
@@ -143,13 +142,15 @@ def _write_profiles(arguments: argparse.Namespace) -> int:
     from pgmo.cli.option_values import check_number
     from pgmo.cli.source import import_profiles
     from pgmo.cli.targets import check_suffix, check_targets
-    from pgmo.cli.terminal.output import as_command, print_json, print_note, print_wrote
+    from pgmo.cli.terminal.output import as_command, print_json, print_wrote
     from pgmo.report.findings.moment import find_moment
+    from pgmo.terminal import say
 
     if arguments.device is not None:
         check_number("--device", arguments.device, -1, 2**31 - 1)
     source, target = Path(arguments.file), _target(arguments)
     check_suffix(target, ".pgmoprof")
+    check_targets([target], force=arguments.force, sources=[source])
     profiles = import_profiles(
         source,
         device=arguments.device,
@@ -160,7 +161,7 @@ def _write_profiles(arguments: argparse.Namespace) -> int:
     if len(profiles) > 1:
         devices = [one.trace.device for one in profiles if one.trace is not None]
         targets = [target.with_suffix(f".{device}{target.suffix}") for device in devices]
-    check_targets(targets, force=arguments.force, sources=[source])
+        check_targets(targets, force=arguments.force, sources=[source])
     told = []
     for path, profile in zip(targets, profiles, strict=True):
         profile.save(path)
@@ -170,12 +171,12 @@ def _write_profiles(arguments: argparse.Namespace) -> int:
         )
         for name, text in notes.items():
             if name not in ("source", "events"):
-                print_note(f"Note: {name}: {text}")
+                say(f"Note: {name}: {text}")
     if arguments.json:
         print_json({"source": str(source), "profiles": told})
     moment = find_moment(profiles[0])
     if moment is not None:
-        print_note(moment.sentences())
+        say(moment.sentences())
         print_wrote(targets, as_command("pgmo stats", targets[0], "--by", "file"))
     else:
         print_wrote(targets, as_command("pgmo plan", targets[0]))
@@ -185,7 +186,6 @@ def _write_profiles(arguments: argparse.Namespace) -> int:
 def _write(source: "Profile | Plan", out: TextIO, arguments: argparse.Namespace) -> list[str]:
     """Writes the format that was asked for; what is worth knowing about it comes back."""
     from pgmo.packing.plan import Plan
-    from pgmo.report.exporters.document import write_document
     from pgmo.report.exporters.perfetto import write_perfetto
     from pgmo.report.exporters.spreadsheet import write_spreadsheet
 
@@ -196,8 +196,6 @@ def _write(source: "Profile | Plan", out: TextIO, arguments: argparse.Namespace)
         pass  # no text; `_snapshot` makes it
     elif arguments.format == "perfetto":
         write_perfetto(source, out)
-    elif arguments.format == "json":
-        write_document(source, out)
     else:
         write_spreadsheet(source, out)
     return notes

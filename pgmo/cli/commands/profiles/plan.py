@@ -31,7 +31,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "-o",
         "--output",
         metavar="PLAN",
-        help="the file to write, .pgmoplan or .csv (default: a profile's .pgmoplan, next to it)",
+        help="the .pgmoplan to write, or a table's .csv (default: a profile's plan, next to it)",
     )
     parser.add_argument("-f", "--force", action="store_true", help="overwrite what is there")
     parser.add_argument("--json", action="store_true", help="print one object, no text")
@@ -69,9 +69,10 @@ def run(arguments: argparse.Namespace) -> int:
         packing_lines,
         plan_lines,
     )
-    from pgmo.cli.terminal.output import as_command, print_json, print_note, print_wrote
+    from pgmo.cli.terminal.output import as_command, print_json, print_wrote
     from pgmo.packing.planning_options import PlanningOptions
     from pgmo.packing.solving.result import Packing
+    from pgmo.terminal import say
 
     if arguments.alignment is not None:
         check_number("--alignment", arguments.alignment, 1, 2**40)
@@ -95,7 +96,7 @@ def run(arguments: argparse.Namespace) -> int:
     else:
         print("\n".join(lines))
     if made.interrupted and not made.optimal:
-        print_note("interrupted: this is the best that was found until then")
+        say("interrupted: this is the best that was found until then")
     if target is None:
         print_wrote([], as_command("pgmo plan", source, "-o", source.with_suffix(".plan.csv")))
     else:
@@ -143,11 +144,17 @@ def _with_history(source: Path, profile: "Profile") -> "Profile":
 
 def _target(source: Path, is_profile: bool, arguments: argparse.Namespace) -> Path | None:
     from pgmo.cli.targets import check_suffix, check_targets
+    from pgmo.errors import OptionError
+    from pgmo.removed import TABLES
 
     if not arguments.output and not is_profile:
         return None
     target = Path(arguments.output or source.with_suffix(".pgmoplan"))
-    if target.suffix.lower() != _CSV:
+    if is_profile and target.suffix.lower() == _CSV:
+        raise OptionError(f"{target}: {TABLES}")
+    if is_profile:
+        check_suffix(target, ".pgmoplan")
+    elif target.suffix.lower() != _CSV:
         check_suffix(target, ".pgmoplan", _CSV)
     check_targets([target], force=arguments.force, sources=[source])
     return target
@@ -169,7 +176,7 @@ def _solve(what: "Profile | Problem", arguments: argparse.Namespace) -> "Plan | 
 
 
 def _write(made: "Plan | Packing", table: "BlockTable | None", target: Path) -> None:
-    from pgmo.packing.csv_file import table_of_plan, write_csv
+    from pgmo.packing.csv_file import write_csv
     from pgmo.packing.solving.result import Packing
 
     if isinstance(made, Packing):
@@ -177,7 +184,5 @@ def _write(made: "Plan | Packing", table: "BlockTable | None", target: Path) -> 
             write_csv(table, made.offset, target)
         else:
             made.as_plan().save(target)
-    elif target.suffix.lower() == _CSV:
-        write_csv(*table_of_plan(made), target)
     else:
         made.save(target)

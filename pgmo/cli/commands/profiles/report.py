@@ -81,22 +81,23 @@ def _page(arguments: argparse.Namespace, profile: "Profile") -> tuple[str, dict[
 
 def _plan_beside(source: Path, profile: "Profile") -> "Plan | None":
     """The plan next to a profile, if it is of that profile; says so where another is shown."""
-    from pgmo.cli.terminal.output import as_command, print_note
+    from pgmo.cli.terminal.output import as_command
     from pgmo.packing.plan import Plan
     from pgmo.report.page.html import plan_of
+    from pgmo.terminal import say
 
     path = source.with_suffix(".pgmoplan")
     again = f"`{as_command('pgmo plan', source)}"
     try:
         plan = Plan.load(path) if path.exists() else None
     except PgmoError as error:
-        print_note(f"{error}\nThe page shows a quick plan; {again} --force` makes one to keep")
+        say(f"{error}\nThe page shows a quick plan; {again} --force` makes one to keep")
         return None
     if plan is None:
-        print_note(f"There is no {path}: the page shows a quick plan; {again}` makes one to keep")
+        say(f"There is no {path}: the page shows a quick plan; {again}` makes one to keep")
         return None
     if plan_of(profile, plan) is None:
-        print_note(
+        say(
             f"{path} is the plan of another profile: the page shows a quick one; "
             f"{again} --force` makes it again"
         )

@@ -8,9 +8,8 @@ operator, phase, file, stream or size class. --at-peak keeps those that are aliv
 is; the sums then add up to the max load exactly.
 
 With --leaks, blocks that accumulate, and where they come from: best of a recording of several
-iterations; of one steady iteration it shows what that never frees. Of several profiles of one
-program, in the order of time, it shows what grows from each to the next. With --check, the exit
-code is 3 when there are leaks.
+iterations; of one steady iteration it shows what that never frees. With --check, the exit code is
+3 when there are leaks.
 """
 
 import argparse
@@ -25,12 +24,7 @@ from pgmo.errors import OptionError
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Adds the options of `pgmo stats`."""
-    parser.add_argument(
-        "files",
-        metavar="FILE",
-        nargs="+",
-        help="a profile, plan, snapshot, log or table; several with --leaks",
-    )
+    parser.add_argument("file", metavar="FILE", help="a profile, plan, snapshot, log or table")
     parser.add_argument("--blocks", action="store_true", help="list the blocks of a profile")
     parser.add_argument("--by", choices=KINDS, help="sum blocks instead of listing them")
     parser.add_argument("--at-peak", action="store_true", help="only blocks alive at the peak")
@@ -38,11 +32,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--top", type=int, default=10, metavar="N", help="rows in each list (default: 10)"
     )
     parser.add_argument("--leaks", action="store_true", help="blocks that accumulate")
-    parser.add_argument(
-        "--memory",
-        metavar="SIZE",
-        help="of the device, such as 24GiB: --leaks says how long it lasts",
-    )
     parser.add_argument(
         "--check", action="store_true", help="with --leaks: exit with 3 when there are any"
     )
@@ -54,9 +43,9 @@ def run(arguments: argparse.Namespace) -> int:
     check_number("--top", arguments.top, 1)
     if arguments.leaks:
         return _leaks(arguments)
-    if arguments.check or arguments.memory is not None or len(arguments.files) > 1:
-        raise OptionError("--check, --memory and several files go with --leaks")
-    path = Path(arguments.files[0])
+    if arguments.check:
+        raise OptionError("--check goes with --leaks")
+    path = Path(arguments.file)
     if arguments.blocks or arguments.by or arguments.at_peak:
         if path.suffix == ".pgmoplan":
             raise OptionError("--blocks, --by and --at-peak are for profiles (.pgmoprof)")
@@ -74,12 +63,10 @@ def run(arguments: argparse.Namespace) -> int:
 
 def _leaks(arguments: argparse.Namespace) -> int:
     from pgmo.cli.terminal.leak_view import show_leaks
-    from pgmo.units import parse_bytes
 
     if arguments.blocks or arguments.by or arguments.at_peak:
         raise OptionError("--leaks lists what accumulates; leave --blocks, --by and --at-peak out")
-    memory = None if arguments.memory is None else parse_bytes(arguments.memory)
-    leaks = show_leaks(arguments.files, memory, as_json=arguments.json)
+    leaks = show_leaks(Path(arguments.file), as_json=arguments.json)
     return CHECK_FAILED if arguments.check and leaks else 0
 
 
@@ -97,7 +84,7 @@ def _show_summary(path: Path, arguments: argparse.Namespace) -> None:
     from pgmo.packing.plan import Plan
 
     fields: dict[str, Any]
-    source = read_profile_or_plan(path)
+    source = read_profile_or_plan(path, noted=False)
     if isinstance(source, Plan):
         fields = describe_plan(source)
         lines = plan_lines(fields)

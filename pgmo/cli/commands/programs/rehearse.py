@@ -60,9 +60,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--plan", metavar="FILE", help="begin with a saved plan, or one of a directory that fits"
     )
     parser.add_argument(
-        "--snapshot", metavar="FILE", help="write PyTorch's memory snapshot of it to FILE"
-    )
-    parser.add_argument(
         "--python", metavar="PATH", help="with the CUDA build of torch (default: this one)"
     )
     parser.add_argument("-f", "--force", action="store_true", help="overwrite what is there")
@@ -91,9 +88,10 @@ def run(arguments: argparse.Namespace) -> int:
     """Runs `pgmo rehearse`."""
     from pgmo.cards import find
     from pgmo.cli.after_script import take_options
-    from pgmo.cli.terminal.output import console, print_json, print_note, print_wrote
+    from pgmo.cli.terminal.output import console, print_json, print_wrote
     from pgmo.cli.terminal.rehearsal import lines, next_command, words
     from pgmo.rehearsal import rehearse
+    from pgmo.terminal import say
 
     take_options(arguments, _add_card)
     if arguments.card is None:
@@ -111,7 +109,6 @@ def run(arguments: argparse.Namespace) -> int:
         iterations=_iterations(arguments.iterations),
         save=_path(arguments.save),
         plan=_path(arguments.plan),
-        snapshot=_path(arguments.snapshot),
         python=arguments.python,
         quiet=arguments.quiet or arguments.json,
     )
@@ -123,9 +120,8 @@ def run(arguments: argparse.Namespace) -> int:
         for line in lines(answer, arguments.script, card, arguments.way):
             out.print(line, markup=False, soft_wrap=True)
     if arguments.quiet and answer.error and not arguments.json:
-        print_note(answer.error)
-    written = [answer.profile, answer.plan, _path(arguments.snapshot)]
-    wrote = [one for one in written if one is not None and one.exists()]
+        say(answer.error)
+    wrote = [one for one in (answer.profile, answer.plan) if one is not None and one.exists()]
     print_wrote(wrote, next_command(answer, arguments))
     return _code(answer)
 
@@ -152,16 +148,12 @@ def _check_files(arguments: argparse.Namespace) -> None:
     """Finds out before a long run what cannot be written.
 
     Raises:
-        FileError: for a file that is there already, or an odd name.
+        FileError: for a file that is there already.
     """
-    from pgmo.cli.targets import check_targets, refuse_our_suffix
-
-    if arguments.snapshot:
-        refuse_our_suffix(arguments.snapshot, "a snapshot", ".pickle")
-        check_targets([arguments.snapshot], force=arguments.force)
     if not arguments.save:
         return
     from pgmo.allocator.plans.store import prepare_directory
+    from pgmo.cli.targets import check_targets
     from pgmo.runner.program import Program
 
     prepare_directory(Path(arguments.save))

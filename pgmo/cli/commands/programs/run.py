@@ -63,11 +63,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="device memory for what an iteration requests: what is idle for longest is spilled",
     )
     parser.add_argument(
-        "--no-pages",
-        action="store_true",
-        help="take arenas as single blocks, for comparison (see pgmo.optimize, pages=)",
-    )
-    parser.add_argument(
         "--limit", metavar="SIZE", help="of the card's memory in pages: no more is taken"
     )
     parser.add_argument(
@@ -141,7 +136,6 @@ def run(arguments: argparse.Namespace) -> int:
         start=Path.cwd(),
         memory=arguments.memory,
         budget=_bytes(arguments.budget),
-        pages=False if arguments.no_pages else None,
         limit=_bytes(arguments.limit),
         step_on=arguments.step_on,
     )
@@ -175,7 +169,7 @@ def run(arguments: argparse.Namespace) -> int:
             from pgmo.runner.step_on import StepOn
 
             step_on = StepOn(options.step_on, own, Called(supervision))
-        if options.pages is not False and options.memory == "device":
+        if options.memory == "device":
             serve_from_the_start(supervision.notes.append)
         if step_on is None:
             after_import("torch.optim.optimizer", Watcher(supervision).attach)
@@ -245,7 +239,6 @@ def _check(options: "RunOptions") -> None:
         device=options.device,
         model_name=options.name,
         budget=options.budget,
-        pages=options.pages,
         limit=options.limit,
     )
     if options.plan is not None:

@@ -1,56 +1,9 @@
-"""Settings as text and as snapshots hold them."""
+"""Settings as the environment has them."""
 
 import pytest
 
 from pgmo.errors import OptionError
 from pgmo.profiler.caching.settings import MIB, AllocatorSettings
-
-SNAPSHOT = {
-    "PYTORCH_CUDA_ALLOC_CONF": "",
-    "max_split_size": -1,
-    "garbage_collection_threshold": 0.0,
-    "expandable_segments": False,
-    "pinned_num_register_threads": 1,
-    "release_lock_on_cudamalloc": False,
-    "roundup_power2_divisions": {str(1 << n): 0 for n in range(16)},
-}
-
-
-def test_an_untouched_snapshot_is_the_default() -> None:
-    assert AllocatorSettings.from_text(SNAPSHOT) == AllocatorSettings()
-    assert AllocatorSettings.from_text({k: str(v) for k, v in SNAPSHOT.items()}) == (
-        AllocatorSettings()
-    )
-    assert AllocatorSettings.from_text("") == AllocatorSettings.from_text({}) == AllocatorSettings()
-
-
-def test_nested_settings_in_the_form_of_the_environment() -> None:
-    steps = ",".join(f"{1 << n}:{1 << (n % 3)}" for n in range(16))
-    read = AllocatorSettings.from_text({"roundup_power2_divisions": f"[{steps}]"})
-    assert read.divisions == tuple(1 << (n % 3) for n in range(16))
-
-
-@pytest.mark.parametrize("as_text", [False, True])
-def test_a_snapshot_with_everything(as_text: bool) -> None:
-    steps = {str(1 << n): 1 << (n % 3) for n in range(16)}
-    given = SNAPSHOT | {
-        "max_split_size": 100 * MIB,
-        "garbage_collection_threshold": 0.6,
-        "expandable_segments": True,
-        "roundup_power2_divisions": steps,
-    }
-    read = AllocatorSettings.from_text({k: str(v) for k, v in given.items()} if as_text else given)
-    assert read.max_split_size == 100 * MIB
-    assert read.garbage_collection_threshold == 0.6
-    assert read.expandable_segments
-    assert read.divisions == tuple(1 << (n % 3) for n in range(16))
-
-
-def test_what_only_the_text_of_a_snapshot_says() -> None:
-    text = "large_segment_size_mb:64,per_process_memory_fraction:0.5,max_non_split_rounding_mb:80"
-    read = AllocatorSettings.from_text(SNAPSHOT | {"PYTORCH_CUDA_ALLOC_CONF": text})
-    assert (read.large_segment_size, read.max_non_split_rounding) == (64 * MIB, 80 * MIB)
-    assert read.memory_fraction == 0.5
 
 
 def test_lists() -> None:
@@ -82,6 +35,7 @@ def test_what_cannot_be_used(text: str, message: str) -> None:
 
 def test_the_other_backend_of_pytorchs_own_is_accepted() -> None:
     assert AllocatorSettings.from_text("backend:native") == AllocatorSettings()
+    assert AllocatorSettings.from_text("") == AllocatorSettings()
 
 
 def test_newer_settings_that_place_nothing_elsewhere() -> None:
@@ -91,6 +45,12 @@ def test_newer_settings_that_place_nothing_elsewhere() -> None:
         "expandable_segments_reserve_by_class:[capture:0.25,workspace:40G],"
         "expandable_segments:True,pinned_max_cached_size_mb:64"
     )
-    for given in (text, SNAPSHOT | {"expandable_segments": True, "PYTORCH_CUDA_ALLOC_CONF": text}):
-        read = AllocatorSettings.from_text(given)
-        assert (read.memory_fraction, read.expandable_segments) == (0.5, True)
+    read = AllocatorSettings.from_text(text)
+    assert (read.memory_fraction, read.expandable_segments) == (0.5, True)
+
+
+def test_sizes_are_in_mebibytes() -> None:
+    text = "large_segment_size_mb:64,max_non_split_rounding_mb:80,max_split_size_mb:100"
+    read = AllocatorSettings.from_text(text)
+    assert (read.large_segment_size, read.max_non_split_rounding) == (64 * MIB, 80 * MIB)
+    assert read.max_split_size == 100 * MIB

@@ -165,6 +165,8 @@ def test_tags_come_from_an_iteration_that_has_requests_of_its_own():
     profile = build_profile(iterations, steady, tags)
     assert (steady.reference, sorted(steady.rows)) == (1, [1, 2, 3])
     assert [profile.tags[tag].module for tag in profile.tag] == [str(size) for size in sizes]
+    again = build_profile(iterations, dataclasses.replace(steady, rows={1: np.arange(5)}), tags)
+    assert again.tag.tolist() == profile.tag.tolist()
 
 
 def test_what_is_born_in_the_first_iteration_lends_no_tags():

@@ -5,7 +5,6 @@ import sys
 import pytest
 
 from pgmo.errors import AdapterError
-from pgmo.profiler.tagging.cupy_hook import cupy_recorder
 from pgmo.profiler.tagging.cupy_module import cupy_device, imported_cupy
 from tests.unit import fake_cupy
 
@@ -32,7 +31,6 @@ def test_the_number_of_a_device():
             cupy_device(cupy, wrong)
 
 
-def test_a_recorder_needs_a_device(monkeypatch):
-    monkeypatch.setitem(sys.modules, "cupy", fake_cupy.make(devices=0))
+def test_no_device():
     with pytest.raises(AdapterError, match="CuPy finds no CUDA device"):
-        cupy_recorder()
+        cupy_device(fake_cupy.make(devices=0))

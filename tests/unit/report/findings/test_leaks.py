@@ -2,13 +2,12 @@ from dataclasses import replace
 
 import pytest
 
-from pgmo.errors import ProfileError
 from pgmo.profiler.importers.torch_memory.snapshot import read_torch_snapshot
 from pgmo.profiler.iterations.from_trace import profile_of
 from pgmo.profiler.profile import NEVER, Profile
 from pgmo.profiler.tag import Tag
 from pgmo.profiler.trace import MarkedBy, Trace
-from pgmo.report.findings.leaks import compare_leaks, find_leaks
+from pgmo.report.findings.leaks import find_leaks
 from tests.unit.profiler.importers.snapshots import MIB, Device, save, snapshot
 from tests.unit.report.loops import ACTIVATION, GRADIENT, LOSS, STATE, TAGS, Loop, train
 
@@ -25,7 +24,6 @@ def test_a_clean_loop_has_no_leaks(iterations):
     assert leaks.judged
     assert leaks.found == ()
     assert leaks.growth == 0
-    assert leaks.until_full(2**30) is None
 
 
 @pytest.mark.parametrize("iterations", [4, 5, 6, 9, 40])
@@ -101,14 +99,6 @@ def test_too_few_iterations_say_nothing():
     assert leaks.basis == "3 iterations in the trace: too few to tell, 4 are needed"
 
 
-def test_until_full_counts_from_what_is_in_use():
-    leaks = find_leaks(with_trace(train(10, keep_activations=True)))
-    assert leaks.growth == 2048
-    assert leaks.live > 10 * 2048
-    assert leaks.until_full(leaks.live + 5 * 2048 + 1) == 5
-    assert leaks.until_full(1) == 0
-
-
 def test_a_steady_iteration_leaks_what_it_never_frees():
     tag = Tag("Net", "aten.relu", "forward")
     columns = {"size": [64, 8, 8], "start": [0, 1, 2], "end": [2, NEVER, NEVER], "tag": [0, 0, 0]}
@@ -125,24 +115,6 @@ def test_persistent_blocks_of_anything_else_are_no_leak(circular, steady):
     leaks = find_leaks(profile)
     assert not leaks.judged
     assert leaks.found == ()
-
-
-def test_profiles_in_a_row_show_what_grows_from_each_to_the_next():
-    def profile(losses: int, caches: int) -> Profile:
-        loop = Loop()
-        for _ in range(losses):
-            loop.alloc(4, LOSS)
-        for _ in range(caches):
-            loop.alloc(64, STATE)
-        return with_trace(loop.trace())
-
-    leaks = compare_leaks([profile(1, 3), profile(3, 3), profile(7, 3)])
-    (leak,) = leaks.found
-    assert (leak.tag, leak.blocks, leak.size, leak.growth) == (TAGS[LOSS], 6, 24, 12.0)
-    assert leaks.per == "profile"
-    assert compare_leaks([profile(3, 1), profile(3, 4), profile(3, 2)]).found == ()
-    with pytest.raises(ProfileError, match="1 profiles cannot be compared; give two or more"):
-        compare_leaks([profile(1, 1)])
 
 
 def test_nothing_is_certain_where_iterations_were_guessed():

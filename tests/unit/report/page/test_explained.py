@@ -15,12 +15,12 @@ from pgmo.report.findings.attribution import find_peak
 from pgmo.report.findings.nesting import by_module, by_stack
 from pgmo.report.page.cards import cards
 from pgmo.report.page.glossary import WORDS
-from pgmo.report.page.html import render, write_report
+from pgmo.report.page.html import render
 from pgmo.report.page.icicle import icicles
 from pgmo.report.page.sentence import module_in_words, place_of, sentence
 from pgmo.report.summary import explain
 from tests.unit.report.browser import Report
-from tests.unit.report.profiles import HOSTILE, small_profile
+from tests.unit.report.profiles import HOSTILE, small_profile, write_report
 
 MIB = 2**20
 STACK = ("net.py:7 in forward", "train.py:3 in step", "train.py:9 in <module>")

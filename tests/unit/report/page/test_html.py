@@ -1,12 +1,11 @@
-import os
 import re
 
 import pytest
 
-from pgmo.errors import FileError, ProfileError
+from pgmo.errors import ProfileError
 from pgmo.packing.planner import plan
-from pgmo.profiler.profile import Profile, ProfileMeta
-from pgmo.report.page.html import render, write_report
+from pgmo.profiler.profile import Profile
+from pgmo.report.page.html import render
 from tests.unit.report.page.test_packed import unpack
 from tests.unit.report.profiles import HOSTILE, small_profile
 
@@ -79,20 +78,3 @@ def test_figures_are_there_without_a_script():
 )
 def test_profiles_that_are_hardly_any_make_a_page_too(profile):
     assert render(profile).endswith("</html>\n")
-
-
-def test_a_file_that_cannot_be_written_is_an_error(tmp_path):
-    with pytest.raises(FileError, match="cannot be written"):
-        write_report(small_profile(), tmp_path / "no" / "report.html")
-
-
-def test_the_file_holds_the_page(tmp_path):
-    path = write_report(small_profile(), tmp_path / "report.html")
-    assert path.read_text(encoding="utf-8") == render(small_profile())
-
-
-def test_names_that_are_no_unicode_can_be_written(tmp_path):
-    name = os.fsdecode(b"net-\xff")
-    profile = small_profile(meta=ProfileMeta(model=name))
-    path = write_report(profile, tmp_path / "report.html", title=name)
-    assert "<h1>net-?</h1>" in path.read_text(encoding="utf-8")

@@ -5,11 +5,10 @@ import pytest
 from pgmo.packing.planner import plan
 from pgmo.profiler.profile import Profile
 from pgmo.report.findings.attribution import alive
-from pgmo.report.page.html import write_report
 from pgmo.units import format_bytes
 from tests.unit.report.browser import Report
 from tests.unit.report.pointing import LEFT, click, drag, pixel, point_at
-from tests.unit.report.profiles import small_profile
+from tests.unit.report.profiles import small_profile, write_report
 
 
 def test_blocks_are_drawn_at_their_places(report):

@@ -5,8 +5,8 @@ import pytest
 
 from pgmo.profiler.profile import Profile
 from pgmo.profiler.tag import Tag
-from pgmo.report.page.html import write_report
 from tests.unit.report.browser import Report
+from tests.unit.report.profiles import write_report
 
 BLOCKS = 8255
 HEIGHTS = (700, 1200, 1440, 2000)

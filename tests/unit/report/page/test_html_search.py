@@ -4,11 +4,10 @@ import pytest
 
 from pgmo.recompute.planners.schedule import simulate
 from pgmo.recompute.step_profile import step_profile
-from pgmo.report.page.html import write_report
 from tests.unit.recompute.graphs import chain
 from tests.unit.report.browser import Report
 from tests.unit.report.pointing import click, point_at
-from tests.unit.report.profiles import HOSTILE
+from tests.unit.report.profiles import HOSTILE, write_report
 
 
 def matches(report: Report, query: str) -> str:

@@ -4,9 +4,9 @@ import pytest
 
 from pgmo.profiler.profile import Profile, ProfileMeta
 from pgmo.profiler.tag import Tag
-from pgmo.report.page.html import write_report
 from tests.unit.report.browser import Report
 from tests.unit.report.pointing import click
+from tests.unit.report.profiles import write_report
 
 
 def test_the_address_holds_the_view(browser, small, report):

@@ -7,8 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pgmo.report.page.packed import LARGEST, Column, encode_integers, pack
+from pgmo.report.page.packed import Column, encode_integers, pack
 
+LARGEST = 2**53 - 1  # of JavaScript
 WHOLE = st.integers(-1, LARGEST)
 
 

@@ -57,7 +57,6 @@ def test_it_does_not_replace_what_it_reads(files):
         ["check", "a.pgmoplan", "--markdown", "m.md"],
         ["check", "a.pgmoplan", "--tolerance", "1%"],
         ["check", "a.pgmoplan", "a.pgmoprof", "--against", "base.pgmoprof"],
-        ["check", "a.pgmoplan", "--max-memory", "1G", "--against", "base.pgmoprof"],
     ],
 )
 def test_options_that_do_not_go_together(command, files, capsys):

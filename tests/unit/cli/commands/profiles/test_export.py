@@ -8,7 +8,6 @@ from pgmo.profiler.profile import Profile
 
 FORMATS = {
     "csv": "net.csv",
-    "json": "net.json",
     "perfetto": "net.perfetto.json",
 }
 

@@ -107,13 +107,14 @@ def test_an_output_that_cannot_be_written(source, tmp_path, capsys):
     folder.mkdir()
     taken.touch()
     assert "there is no folder" in failure([source, "-o", missing], capsys)
-    assert "neither .pgmoplan nor .csv" in failure([source, "-o", tmp_path / "x.txt"], capsys, 2)
+    assert "the suffix is not .pgmoplan" in failure([source, "-o", tmp_path / "x.txt"], capsys, 2)
+    assert "`pgmo export --to csv` makes" in failure([source, "-o", tmp_path / "x.csv"], capsys, 2)
     assert "is a folder; name a file in it" in failure([source, "-o", folder], capsys)
     assert "is a folder; name a file in it" in failure([source, "-o", folder, "-f"], capsys)
     assert "there is no folder" in failure([source, "-o", taken / "x.pgmoplan"], capsys)
     for force in ([], ["-f"]):
         assert "too long" in failure(
-            [source, "-o", tmp_path / ("n" * 300 + ".csv"), *force], capsys
+            [source, "-o", tmp_path / ("n" * 300 + ".pgmoplan"), *force], capsys
         )
 
 
@@ -122,19 +123,10 @@ def test_a_plan_never_replaces_its_own_profile(source, tmp_path, capsys):
     link.symlink_to(source)
     replaced = f"would replace {source}, which is read"
     assert replaced in failure([source, "-o", link, "-f"], capsys, 2)
-    assert "neither .pgmoplan nor .csv" in failure([source, "-o", source, "-f"], capsys, 2)
+    assert "the suffix is not .pgmoplan" in failure([source, "-o", source, "-f"], capsys, 2)
     misnamed = source.rename(tmp_path / "misnamed.pgmoplan")
     assert f"{misnamed} is a plan, which" in failure([misnamed, "-f"], capsys, 1)
     assert len(Profile.load(misnamed)) == 2
-
-
-def test_a_profile_as_csv(source, tmp_path):
-    target = tmp_path / "net.csv"
-    assert main(["plan", str(source), "-o", str(target)]) == 0
-    header, *rows = target.read_text().splitlines()
-    assert header == "id,lower,upper,size,offset"
-    assert {row.rpartition(",")[0] for row in rows} == {"0,0,2,1000", "1,1,3,3000"}
-    assert sorted(int(row.rpartition(",")[2]) % 64 for row in rows) == [0, 0]
 
 
 def test_alignment_of_a_profile(source):
@@ -184,6 +176,8 @@ def test_blocks_with_offsets(blocks, tmp_path, capsys):
         "id,lower,upper,size,offset\na,0,2,64,0\nb,1,3,32,64\nc,2,3,64,0\n"
     )
     assert "exists already" in failure([blocks, "-o", target], capsys)
+    odd = failure([blocks, "-o", target.with_suffix(".txt")], capsys, 2)
+    assert "neither .pgmoplan nor .csv" in odd
     assert f"would replace {blocks}, which is read" in failure(
         [blocks, "-o", blocks, "-f"], capsys, 2
     )

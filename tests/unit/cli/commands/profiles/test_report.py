@@ -1,4 +1,5 @@
 import json
+import os
 import re
 from pathlib import Path
 
@@ -43,6 +44,13 @@ def test_the_title_is_the_models_name_or_the_one_that_is_given(source, tmp_path)
     assert "<h1>GPT</h1>" in target.read_text(encoding="utf-8")
     assert main(["report", str(source), "-o", str(target), "-f", "--title", "Mine"]) == 0
     assert "<h1>Mine</h1>" in target.read_text(encoding="utf-8")
+
+
+def test_names_that_are_no_unicode_can_be_written(tmp_path):
+    source = tmp_path / os.fsdecode(b"net-\xff.pgmoprof")
+    profile(64).save(source)
+    assert main(["report", str(source), "-o", str(tmp_path / "page.html")]) == 0
+    assert "<h1>net-?</h1>" in (tmp_path / "page.html").read_text(encoding="utf-8")
 
 
 def test_a_page_is_not_replaced_unasked(source, capsys):

@@ -1,6 +1,6 @@
 """CuPy itself on the stub of CUDA's runtime (pgmo/rehearsal), without a GPU.
 
-    from _cupy_on_stub import redirect_runtime
+    from tests.fakecuda.cupy_on_stub import redirect_runtime
     redirect_runtime()
     import cupy
 
