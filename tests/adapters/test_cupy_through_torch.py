@@ -12,7 +12,6 @@ import pgmo
 from pgmo.allocator.adapters.cupy_through_torch import quick_request
 from pgmo.errors import AdapterError
 from tests.unit import fake_cupy
-from tests.unit.allocator.simulated import open_session
 from tests.unit.fake_cupy import alloc
 
 torch = pytest.importorskip("torch")
@@ -39,44 +38,6 @@ def cupy(world, monkeypatch):
     assert made.runtime.log == []  # nothing reached the driver but through torch
 
 
-def test_one_plan_serves_both(cupy, world, adapter):
-    adapter.uninstall()
-    seen = {}
-
-    def iteration():
-        tensor, array = world.allocate(5000), alloc(cupy, 3000)
-        with cupy.cuda.Stream(4):
-            elsewhere = alloc(cupy, 7000)
-        seen.update(tensor=tensor.address, array=array.ptr, elsewhere=elsewhere.ptr)
-        tensor.free()
-
-    with open_session(adapter) as session:
-        for _ in range(7):
-            with session.iteration():
-                iteration()
-        assert session.history[-1].requests == session.history[-1].hits == 3
-        assert session.plan.arena == 5120 + 3072 + 7168
-        assert session.plan.stream.tolist() == [0, 0, 1]
-        assert sorted(session.plan.size.tolist()) == [3000, 5000, 7000]
-        assert abs(seen["array"] - seen["tensor"]) in (3072, 5120)  # side by side
-    assert world.current == world.upstream()
-
-
-def test_arrays_live_on_after_the_session(cupy, world, adapter):
-    adapter.uninstall()
-    with open_session(adapter) as session:
-        for _ in range(6):
-            with session.iteration():
-                kept = [alloc(cupy, 3000)]
-        assert session.history[-1].hit_rate == 1
-    after = alloc(cupy, 3000)
-    assert after.ptr != kept[0].ptr
-    assert world.living() == 2  # the arena, and the one from after
-    kept.clear()
-    assert world.living() == 1
-    del after
-
-
 def test_it_is_an_allocator_without_a_session_too(cupy, world):
     block = alloc(cupy, 3000)
     assert block.mem.size == 3000
@@ -93,13 +54,6 @@ def test_the_per_thread_default_stream_is_refused(cupy):
         alloc(cupy, 100)
 
 
-def test_out_of_memory_is_that_of_torch(cupy, world):
-    world.limit(4096)
-    with pytest.raises(Exception, match="out of memory"):
-        alloc(cupy, 1 << 20)
-    assert alloc(cupy, 512).ptr
-
-
 def test_what_is_missing_is_told(cupy, monkeypatch):
     monkeypatch.setattr(torch.version, "cuda", None)
     with pytest.raises(AdapterError, match="was built without CUDA"):
@@ -107,24 +61,6 @@ def test_what_is_missing_is_told(cupy, monkeypatch):
     monkeypatch.setitem(sys.modules, "cupy", None)
     with pytest.raises(AdapterError, match="pip install cupy"):
         pgmo.cupy_torch_allocator()
-
-
-def test_a_request_on_the_current_device_takes_the_quick_way(cupy, world, monkeypatch):
-    taken = []
-
-    def bare(size, stream):
-        taken.append((size, stream))
-        return world.raw_alloc_with_stream(size, stream, 0)
-
-    monkeypatch.setattr(torch._C, "_cuda_getDevice", lambda: 0, raising=False)
-    monkeypatch.setattr(torch._C, "_cuda_cudaCachingAllocator_raw_alloc", bare, raising=False)
-    cupy.cuda.set_allocator(pgmo.cupy_torch_allocator())
-    with cupy.cuda.Stream(4):
-        block = alloc(cupy, 3000)
-    with cupy.cuda.Device(1):
-        other = alloc(cupy, 100)
-    assert taken == [(3000, 4)]
-    del block, other
 
 
 def test_the_device_is_made_current_only_where_it_is_not():

@@ -6,7 +6,6 @@ from tests.adapters.world import OutOfMemoryError, Slot, in_thread, serve
 
 METHODS = ["allocate", "raw_alloc"]
 ONE = [Slot(1000, 0, end=1)]
-TEXT = "CUDA out of memory. Tried to allocate {} bytes. GPU 0 has a total capacity of 8192 bytes"
 
 
 @pytest.fixture
@@ -87,16 +86,6 @@ def test_not_while_a_block_lives_in_it(small, adapter, paused):
     assert not adapter.engine.has_arena
 
 
-def test_a_block_that_is_late_counts(small, adapter):
-    living = small.allocate(1000)
-    for _ in range(3):
-        adapter.engine.end_iteration()
-    with pytest.raises(OutOfMemoryError):
-        small.allocate(7000)
-    living.free()
-    small.allocate(7000).free()
-
-
 def test_a_slot_that_waits_for_another_stream_is_waited_for(small, adapter):
     living = small.allocate(1000)
     with small.held(3):
@@ -126,45 +115,3 @@ def test_not_while_a_pool_is_active(small, adapter, method, paused):
         assert adapter.engine.has_arena
     getattr(small, method)(7000)
     assert not adapter.engine.has_arena
-
-
-@pytest.mark.parametrize("method", METHODS)
-def test_when_it_fails_again_the_text_is_of_what_there_is_then(small, adapter, method):
-    adapter.advise("Make the batch smaller.")
-    with pytest.raises(OutOfMemoryError) as caught:
-        getattr(small, method)(9000)
-    assert str(caught.value).splitlines() == [
-        f"{TEXT.format(9000)} of which 8192 bytes is free.",
-        "pgmo: blocks of this session outside the plan 0 B.",
-        "Make the batch smaller.",
-    ]
-    assert not adapter.engine.has_arena
-    small.log()
-    with pytest.raises(OutOfMemoryError):
-        getattr(small, method)(9000)
-    assert len(asked(small)) == 1  # there is nothing more to give back
-
-
-@pytest.mark.parametrize("method", METHODS)
-@pytest.mark.parametrize("lives", [True, False])
-def test_while_paused_the_text_is_torchs_alone(small, adapter, method, lives):
-    if lives:
-        small.allocate(1000)
-    adapter.advise("Make the batch smaller.")
-    adapter.engine.pause()
-    with pytest.raises(OutOfMemoryError) as caught:
-        getattr(small, method)(9000)
-    free = 4096 if lives else 8192
-    assert str(caught.value) == f"{TEXT.format(9000)} of which {free} bytes is free."
-
-
-def test_each_device_has_arenas_of_its_own(world, adapter_of):
-    first, second = adapter_of(0), adapter_of(1)
-    for index, adapter in enumerate((first, second)):
-        world.limit(8192, index)
-        with world.on(index):
-            serve(adapter, ONE)
-    with world.on(1):
-        world.allocate(7000).free()
-    assert first.engine.has_arena
-    assert not second.engine.has_arena

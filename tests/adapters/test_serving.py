@@ -1,39 +1,8 @@
 """Whole sessions, and what the allocator beneath sees of them; the rest is in the suite."""
 
-from pgmo.allocator.session.statistics import Phase
 from pgmo.profiler.recording import FREE, REQUEST, STREAM
 from tests.adapters.world import Slot, in_thread, serve
-from tests.conformance.subjects import TorchCudaWorld
-from tests.unit.allocator.simulated import LAYERS, Loop, open_session, run
-
-
-def test_records_then_serves_everything_from_slots(world, adapter):
-    subject = TorchCudaWorld(world, adapter)
-    loop = Loop(subject, LAYERS)
-    with subject.session() as session:
-        run(loop, session, 6)
-        world.log()
-        run(loop, session, 2)
-        assert [one.phase for one in session.history] == [Phase.RECORD] * 4 + [Phase.REPLAY] * 4
-        assert all(one.hits == one.requests for one in session.history[4:])
-        assert world.log() == []  # nothing reached the allocator beneath
-        assert world.used() >= session.plan.arena
-        loop.finish()
-    assert world.living() == 0
-    assert world.current == world.upstream()
-
-
-def test_blocks_that_live_on_give_the_arena_back_with_the_last_of_them(world, adapter):
-    subject = TorchCudaWorld(world, adapter)
-    loop = Loop(subject, LAYERS)
-    with subject.session() as session:
-        run(loop, session, 8)
-        arena = session.plan.arena
-    assert world.used() >= arena
-    loop.drop()
-    assert world.living() == len(loop.state)
-    loop.finish()
-    assert world.living() == 0
+from tests.unit.allocator.simulated import open_session
 
 
 def test_each_event_has_bytes_stream_and_block(world, adapter):

@@ -1,14 +1,10 @@
-import numpy as np
 import pytest
 
-from pgmo.allocator.plans.plan_set import PlannedProfile, PlanSet, requests_of
+from pgmo.allocator.plans.plan_set import PlannedProfile, PlanSet
 from pgmo.errors import AdapterError
 from pgmo.packing.planner import plan
-from pgmo.profiler.iterations.iteration_kinds import first_difference
 from pgmo.profiler.profile import Profile
-from pgmo.profiler.recording import make_events, split
 from tests.unit.allocator.simulated import SimulatedAdapter
-from tests.unit.profiler.examples import small_profile
 
 
 def planned(size):
@@ -40,18 +36,3 @@ def test_an_arena_that_somebody_needs_meanwhile_is_told_of(monkeypatch, count):
     monkeypatch.undo()
     plans.install(both)
     assert adapter.engine.has_arena
-
-
-def test_requests_are_those_of_the_profile():
-    profile = small_profile()
-    requests = requests_of(plan(profile))
-    for column in ("size", "stream", "shared"):
-        assert np.array_equal(getattr(requests, column), getattr(profile, column)), column
-
-
-def test_explanations_call_a_plan_a_plan():
-    (iteration,) = split(make_events([("request", 8), ("step",)]))
-    text = first_difference(requests_of(plan(small_profile())), iteration)
-    assert "the plan" in text
-    assert "in iteration 0" in text
-    assert "-1" not in text

@@ -85,14 +85,3 @@ def test_closing_what_it_has_inherited_leaves_a_forked_childs_own_session_open(a
     with open_session(adapter) as session:
         run(loop, session, 4)
         assert in_child(close_one_of_two) == 0
-
-
-def test_children_of_children_open_sessions(adapter):
-    loop = Loop(adapter, LAYERS)
-
-    def train(then=lambda: True):
-        with open_session(adapter) as own:
-            run(loop, own, 6)
-            return own.history[-1].hit_rate == 1 and then()
-
-    assert train(lambda: in_child(lambda: train(lambda: in_child(train) == 0)) == 0)

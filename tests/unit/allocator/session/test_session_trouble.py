@@ -9,7 +9,6 @@ import pytest
 from pgmo.allocator.plans.plan_set import requests_of
 from pgmo.allocator.session import installer as installing
 from pgmo.allocator.session.learning.recorded_plans import is_planned
-from pgmo.allocator.session.statistics import Phase
 from pgmo.errors import AdapterError, FileError, SessionError
 from tests.unit.allocator.simulated import LAYERS, Loop, SimulatedAdapter, open_session, run
 
@@ -76,19 +75,6 @@ def test_no_memory_for_a_larger_arena_leaves_the_old_plans_serving(adapter, monk
         loop.finish()
     now = adapter.engine.statistics()
     assert now["arenas"] == now["live_slot_bytes"] == 0
-
-
-def test_no_memory_for_the_first_arena_means_bypass(adapter, monkeypatch):
-    def refuse(size, stream):
-        raise AdapterError("no memory")
-
-    monkeypatch.setattr(adapter, "take_arena", refuse)
-    loop = Loop(adapter, LAYERS)
-    with open_session(adapter) as session:
-        with pytest.warns(UserWarning, match="could not be had: no memory"):
-            run(loop, session, 8)
-        assert session.phase is Phase.BYPASS
-        assert session.history[-1].hits == 0
 
 
 def test_a_planned_structure_is_known_beside_a_larger_one_of_as_many_requests(adapter):

@@ -39,14 +39,6 @@ def test_what_waits_is_done_before_the_next_goes_in():
         assert done == ["later"]
 
 
-def test_an_exception_leaves_it_free():
-    with pytest.raises(KeyError), exclusive():
-        raise KeyError
-    done = []
-    on_another_thread(lambda: when_free(lambda: done.append("at once")))
-    assert done == ["at once"]
-
-
 class Interrupting(boundary._Gate):
     """Ctrl-C comes as the lock has been taken, right before the block begins."""
 
