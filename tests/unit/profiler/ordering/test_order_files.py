@@ -79,15 +79,6 @@ def test_a_file_without_an_order_has_none(tmp_path, kind):
 
 
 @pytest.mark.parametrize("kind", READERS)
-def test_a_truncated_order_is_refused(tmp_path, kind):
-    packed = pack_order(Order(**HONEST), kind, READERS[kind][1])
-    for kept in (1, len(packed) // 2, len(packed) - 1):
-        _file(kind, tmp_path / "a", packed[:kept])
-        with pytest.raises(FileError, match="a"):
-            READERS[kind][0](tmp_path / "a")
-
-
-@pytest.mark.parametrize("kind", READERS)
 def test_every_byte_that_is_changed_is_noticed(tmp_path, kind):
     packed = pack_order(Order(**HONEST), kind, READERS[kind][1])
     for at in range(0, len(packed), 7):
