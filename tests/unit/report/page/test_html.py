@@ -5,7 +5,7 @@ import pytest
 
 from pgmo.errors import FileError, ProfileError
 from pgmo.packing.planner import plan
-from pgmo.profiler.profile import Profile, ProfileMeta
+from pgmo.profiler.profile import ProfileMeta
 from pgmo.report.page.html import render, write_report
 from tests.unit.report.page.test_packed import unpack
 from tests.unit.report.profiles import HOSTILE, small_profile
@@ -28,10 +28,6 @@ def test_titles_and_origins_are_escaped():
     assert "<h1>&lt;b&gt;&amp;</h1>" in page
     assert HOSTILE not in page
     assert HOSTILE in data_of(page)[0]["strings"]
-
-
-def test_places_to_fill_in_a_title_stay_as_they_are():
-    assert "<h1>{{script}}</h1>" in render(small_profile(), title="{{script}}")
 
 
 def test_a_given_plan_is_shown():
@@ -68,27 +64,9 @@ def test_figures_are_there_without_a_script():
         assert f"<dt>{title}</dt>" in cards
 
 
-@pytest.mark.parametrize(
-    "profile",
-    [
-        Profile.from_columns(size=[], start=[], end=[], ticks=0),
-        Profile.from_columns(size=[8, 8], start=[0, 1], end=[2, -1], ticks=2, circular=False),
-        Profile.from_columns(size=[8], start=[0], end=[-1], ticks=1),
-    ],
-    ids=["empty", "line", "nothing to plan"],
-)
-def test_profiles_that_are_hardly_any_make_a_page_too(profile):
-    assert render(profile).endswith("</html>\n")
-
-
 def test_a_file_that_cannot_be_written_is_an_error(tmp_path):
     with pytest.raises(FileError, match="cannot be written"):
         write_report(small_profile(), tmp_path / "no" / "report.html")
-
-
-def test_the_file_holds_the_page(tmp_path):
-    path = write_report(small_profile(), tmp_path / "report.html")
-    assert path.read_text(encoding="utf-8") == render(small_profile())
 
 
 def test_names_that_are_no_unicode_can_be_written(tmp_path):
