@@ -8,21 +8,6 @@ import pytest
 from tests.unit.allocator.simulated import LAYERS, Loop, open_session, run
 
 
-def test_forked_child_neither_plans_nor_serves(adapter):
-    loop = Loop(adapter, LAYERS)
-    with open_session(adapter) as session:
-        run(loop, session, 2)
-        child = os.fork()
-        if child == 0:
-            for _ in range(6):
-                loop()
-                session.step()
-            os._exit(adapter.engine.statistics()["hits"])
-        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
-        run(loop, session, 4)
-        assert session.history[-1].hit_rate == 1
-
-
 def in_child(work):
     """The exit code of a forked child that does this: 0 if it returns true."""
     child = os.fork()

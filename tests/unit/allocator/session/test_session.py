@@ -5,7 +5,7 @@ import pytest
 
 from pgmo.allocator.session.statistics import Phase
 from pgmo.errors import SessionError
-from tests.unit.allocator.simulated import LAYERS, Loop, SimulatedAdapter, open_session, run
+from tests.unit.allocator.simulated import LAYERS, Loop, open_session, run
 
 
 def test_records_four_iterations_then_serves_everything_from_slots(adapter):
@@ -67,22 +67,6 @@ def test_a_program_that_turns_into_another_is_recorded_again(adapter):
         other.finish()
 
 
-@pytest.mark.filterwarnings("ignore:pgmo. blocks that were not planned")
-def test_alternating_structures_each_use_their_plan(adapter):
-    one, two = Loop(adapter, LAYERS), Loop(adapter, [777 * (at + 1) for at in range(12)])
-    with open_session(adapter) as session:
-        run(one, session, 6)
-        run(two, session, 8)
-        for _ in range(6):
-            run(one, session, 1)
-            run(two, session, 1)
-    last = session.history[-4:]
-    assert len({statistics.plan for statistics in last}) == 2
-    assert all(statistics.known_rate == 1 for statistics in last)
-    # Gradients of one live on into the other, so some slots are taken; most are not.
-    assert min(statistics.hit_rate for statistics in last) > 0.6
-
-
 def test_longer_length_costs_one_replan(adapter):
     loop = Loop(adapter, LAYERS)
     with open_session(adapter) as session:
@@ -112,23 +96,6 @@ def test_a_program_that_never_repeats_gets_no_arena_and_is_hardly_recorded(adapt
         assert not adapter.arenas
         assert session.summary().waits == "its iterations do not repeat"
         assert session.summary().recorded < 40
-
-
-def test_plan_without_its_opening_serves_from_the_second_iteration_on(adapter):
-    loop = Loop(adapter, LAYERS)
-    with open_session(adapter) as session:
-        run(loop, session, 6)
-    plan = session.plan
-    assert plan.opening is None
-
-    fresh = SimulatedAdapter()
-    loop = Loop(fresh, LAYERS)
-    with open_session(fresh, plan=plan) as session:
-        run(loop, session, 4)
-    first, *later = session.history
-    # Were the first one served, the optimizer's state would settle in slots and stay there.
-    assert (first.phase, first.hits) == (Phase.RECORD, 0)
-    assert all(one.phase is Phase.REPLAY and one.hit_rate == 1 for one in later)
 
 
 def test_exception_while_recording_starts_the_recording_again(adapter):
