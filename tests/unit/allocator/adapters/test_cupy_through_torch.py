@@ -1,6 +1,8 @@
-"""CuPy through PyTorch's CUDA allocator, both replaced, and the real adapter in between."""
+"""CuPy through PyTorch's CUDA allocator, both replaced.
 
-import gc
+Over the real one: tests/fakecuda/sessions/test_cupy.py.
+"""
+
 import os
 import subprocess
 import sys
@@ -11,50 +13,51 @@ import pytest
 import pgmo
 from pgmo.allocator.adapters.cupy_through_torch import quick_request
 from pgmo.errors import AdapterError
-from tests.unit import fake_cupy
 from tests.unit.fake_cupy import alloc
 
 torch = pytest.importorskip("torch")
 
 
 @pytest.fixture
-def cupy(world, monkeypatch):
-    """CuPy that allocates through the world's PyTorch."""
-    made = fake_cupy.make()
-    monkeypatch.setitem(sys.modules, "cupy", made)
-    monkeypatch.setattr(torch.version, "cuda", "13.0")
-    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+def through_torch(cupy, monkeypatch):
+    """The blocks that PyTorch has handed out: bytes, device and stream by address."""
+    living = {}
 
     def request(size, device, stream):
-        return world.raw_alloc_with_stream(size, stream, device)
+        address = 4096 * (len(living) + 1)
+        living[address] = size, device, stream
+        return address
 
+    monkeypatch.setattr(torch.version, "cuda", "13.0")
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(torch.cuda, "init", lambda: None)
     monkeypatch.delattr(torch._C, "_cuda_cudaCachingAllocator_raw_alloc", raising=False)
     monkeypatch.setattr(torch.cuda, "caching_allocator_alloc", request)
-    monkeypatch.setattr(torch.cuda, "caching_allocator_delete", world.raw_delete)
-    made.cuda.set_allocator(pgmo.cupy_torch_allocator())
-    yield made
-    gc.collect()
-    assert world.living() == 0
-    assert made.runtime.log == []  # nothing reached the driver but through torch
+    monkeypatch.setattr(torch.cuda, "caching_allocator_delete", living.pop)
+    cupy.cuda.set_allocator(pgmo.cupy_torch_allocator())
+    return living
 
 
-def test_it_is_an_allocator_without_a_session_too(cupy, world):
+def test_it_is_an_allocator_without_a_session_too(cupy, through_torch):
     block = alloc(cupy, 3000)
     assert block.mem.size == 3000
-    assert world.living() == 1
+    assert through_torch == {block.ptr: (3000, 0, 0)}
     assert alloc(cupy, 0).ptr == 0
     with cupy.cuda.Stream(1):  # the other handle of the default stream
-        assert alloc(cupy, 100).ptr
-    assert world.log()[-2].startswith("beneath: raw_alloc_with_stream(100, 0")
-    del block
+        other = alloc(cupy, 100)
+    assert through_torch[other.ptr] == (100, 0, 0)
+    del block, other
+    assert through_torch == {}
 
 
+@pytest.mark.usefixtures("through_torch")
 def test_the_per_thread_default_stream_is_refused(cupy):
     with cupy.cuda.Stream(2), pytest.raises(AdapterError, match="unset CUPY_CUDA_PTDS"):
         alloc(cupy, 100)
 
 
-def test_what_is_missing_is_told(cupy, monkeypatch):
+@pytest.mark.usefixtures("through_torch")
+def test_what_is_missing_is_told(monkeypatch):
     monkeypatch.setattr(torch.version, "cuda", None)
     with pytest.raises(AdapterError, match="was built without CUDA"):
         pgmo.cupy_torch_allocator()
