@@ -1,7 +1,10 @@
+from dataclasses import replace
+
+import numpy as np
 import pytest
 
-from pgmo.allocator.plans.plan_set import PlannedProfile, PlanSet
-from pgmo.errors import AdapterError
+from pgmo.allocator.plans.plan_set import PlannedProfile, PlanSet, check_replayable
+from pgmo.errors import AdapterError, PlanError
 from pgmo.packing.planner import plan
 from pgmo.profiler.profile import Profile
 from tests.unit.allocator.simulated import SimulatedAdapter
@@ -36,3 +39,10 @@ def test_an_arena_that_somebody_needs_meanwhile_is_told_of(monkeypatch, count):
     monkeypatch.undo()
     plans.install(both)
     assert adapter.engine.has_arena
+
+
+def test_a_plan_whose_blocks_overlap_is_refused():
+    profile = Profile.from_columns(size=[64, 128], start=[0, 1], end=[2, 2], ticks=2)
+    overlapping = replace(plan(profile), offset=np.zeros(2, np.int64))
+    with pytest.raises(PlanError, match=r"block 0.*block 1"):
+        check_replayable(overlapping, alignment=64)
