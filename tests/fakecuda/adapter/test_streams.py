@@ -1,5 +1,8 @@
 """A slot that other streams use is not handed out again before all of them are done."""
 
+import ctypes
+import os
+
 import pytest
 import torch
 
@@ -148,3 +151,23 @@ def test_a_block_that_outlives_the_session_is_freed_behind_all_work(session):
         assert not stream.record_event().query()
         del first
         assert stream.query()
+
+
+def test_streams_beyond_those_that_have_numbers_are_waited_for_too(session):
+    """The engine tells 64 streams apart; requests of the others are PyTorch's."""
+    stub, handle = ctypes.CDLL(os.environ["PGMO_FAKECUDA"]), ctypes.c_void_p()
+    streams = []
+    for _ in range(70):
+        assert stub.cudaStreamCreateWithFlags(ctypes.byref(handle), 1) == 0
+        streams.append(torch.cuda.ExternalStream(handle.value))
+    with session.iteration():
+        for stream in streams:
+            with torch.cuda.stream(stream):
+                torch.empty(512, dtype=torch.uint8, device="cuda")
+    with session.iteration():
+        first = block()
+        slot = first.data_ptr()
+        with held(streams[-1]):
+            first.record_stream(streams[-1])
+            del first
+            assert block().data_ptr() != slot
