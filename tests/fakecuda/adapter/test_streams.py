@@ -6,6 +6,7 @@ import os
 import pytest
 import torch
 
+import pgmo
 from pgmo.rehearsal.control import held, hold, release
 from tests.fakecuda.adapter.conftest import block, pending, replaying, twice
 
@@ -108,7 +109,8 @@ def test_a_slow_stream_hides_none_of_those_that_wait_behind_it():
             hold(slow)
             for at in range(8):
                 blocks[at].record_stream(slow if at < 5 else quick)
-            blocks.clear()
+            while blocks:
+                del blocks[0]  # those of the slow stream wait in front
         for _ in range(2):
             with session.iteration():
                 served = [block() for _ in range(8)]
@@ -140,12 +142,16 @@ def test_the_arena_goes_back_at_the_end_though_a_slot_waits(session, device):
         assert torch.cuda.memory_allocated() == before - arena
 
 
-def test_a_block_that_outlives_the_session_is_freed_behind_all_work(session):
+@pytest.mark.parametrize("iterations", [0, 8])
+def test_a_block_that_outlives_the_session_is_freed_behind_all_work(iterations):
     """PyTorch ignores streams that are recorded for a block whose deleter it does not know."""
     stream = torch.cuda.Stream()
-    with session.iteration():
-        first = block()
-    session.close()
+    with pgmo.optimize(device="cuda", tags=False, pages=False) as session:
+        for _ in range(iterations):
+            with session.iteration():
+                twice()
+        with session.iteration():  # in a slot, or recorded
+            first = block()
     with held(stream):
         first.record_stream(stream)
         assert not stream.record_event().query()
