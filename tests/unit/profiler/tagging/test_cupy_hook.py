@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import pgmo
-from pgmo.errors import ProfileError, SessionError
+from pgmo.errors import AdapterError, ProfileError, SessionError
 from pgmo.profiler.profile import Profile
 from pgmo.profiler.tagging.cupy_hook import cupy_recorder
 from tests.unit import fake_cupy
@@ -146,3 +146,9 @@ def test_a_recorder_is_used_once(cupy):
         recorder.__enter__()
     with pytest.raises(SessionError, match="make another one"), recorder:
         pass
+
+
+def test_without_cupy_the_reason_is_told(monkeypatch):
+    monkeypatch.setitem(sys.modules, "cupy", None)
+    with pytest.raises(AdapterError, match="pip install cupy"):
+        cupy_recorder()

@@ -31,6 +31,12 @@ def test_a_plan_is_written_next_to_its_profile(source, capsys):
     assert captured.err == f"Wrote {target}\nNext: pgmo report {source}\n"
 
 
+def test_a_plan_elsewhere_is_named_in_the_next_command(source, tmp_path, capsys):
+    target = tmp_path / "other.pgmoplan"
+    assert main(["plan", str(source), "-o", str(target)]) == 0
+    assert capsys.readouterr().err.endswith(f"Next: pgmo report {source} --plan {target}\n")
+
+
 def test_within_a_budget(source, capsys):
     assert main(["plan", str(source), "--budget", "3 KiB"]) == 0  # the smaller block leaves
     made = Plan.load(source.with_suffix(".pgmoplan"))
