@@ -8,7 +8,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 import pgmo
-from tests.unit.allocator.simulated import Oracle, open_session
+from tests.unit.allocator.simulated import Oracle
 
 
 class Subject(ABC):
@@ -134,33 +134,6 @@ class TorchCuda(TorchCpu):
         return torch.empty(size, dtype=torch.uint8, device="cuda")
 
 
-class TorchCudaWorld(Subject):
-    """The CUDA adapter over a replaced PyTorch (tests/adapters)."""
-
-    alignment = 512
-    streams = (0, 3, 5)
-
-    def __init__(self, world: Any, adapter: Any) -> None:
-        super().__init__()
-        adapter.uninstall()  # sessions install it
-        self._world, self._adapter = world, adapter
-
-    def session(self, **options: Any) -> Any:
-        return open_session(self._adapter, **options)
-
-    def on(self, stream: Any) -> AbstractContextManager[object]:
-        return self._world.on(stream=stream)
-
-    def allocate(self, size: int) -> Any:
-        return self._world.allocate(size)
-
-    def address(self, block: Any) -> int:
-        return int(block.address)
-
-    def let_go(self, block: Any) -> None:
-        block.free()
-
-
 class Cupy(Subject):
     """CuPy, itself or replaced.
 
@@ -210,14 +183,12 @@ class FakeCupy(Cupy):
 
 
 class CupyThroughTorch(Cupy):
-    """CuPy, replaced, through PyTorch's CUDA allocator, replaced as well: pgmo is under that."""
+    """CuPy, replaced, through PyTorch's CUDA allocator: one session serves both."""
 
     program = ""
 
-    def __init__(self, cupy: Any, adapter: Any) -> None:
-        super().__init__(cupy, tuple(map(cupy.cuda.Stream, (0, 3, 5))))
-        adapter.uninstall()
-        self._adapter = adapter
+    def __init__(self, cupy: Any, streams: tuple[Any, ...]) -> None:
+        super().__init__(cupy, streams)
+        self._plans = TemporaryDirectory()
 
-    def session(self, **options: Any) -> Any:
-        return open_session(self._adapter, **options)
+    session = TorchCuda.session

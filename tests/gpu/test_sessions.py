@@ -1,13 +1,11 @@
 """Sessions come and go in a process that uses the device before, in between and after."""
 
-import gc
-
 import pytest
 
 torch = pytest.importorskip("torch")
 
 import pgmo  # noqa: E402
-from tests.gpu.device import PAGES, STUB  # noqa: E402
+from tests.gpu.device import STUB  # noqa: E402
 from tests.gpu.processes import result_of, run_module  # noqa: E402
 from tests.gpu.programs import GPT, Perceptron  # noqa: E402
 from tests.gpu.replaying import from_fallback, from_slot, replaying  # noqa: E402
@@ -35,31 +33,6 @@ def test_tensors_live_on_across_both_ends():
         assert (total == 4).all()
         assert (before == 3).all()
         assert all((tensor == -1).all() for tensor in after)
-
-
-@pytest.mark.skipif(PAGES, reason="an arena is addresses alone: PGMO_PAGES=0")
-def test_the_arena_goes_back_when_its_last_tensor_dies():
-    gc.collect()
-    torch.cuda.empty_cache()
-    start = torch.cuda.memory_allocated()
-    with replaying() as session:
-        arena = session.plan.arena
-        slot = from_slot(session)
-    assert torch.cuda.memory_allocated() - start >= arena
-    del slot
-    gc.collect()
-    assert torch.cuda.memory_allocated() == start
-
-
-def test_blocks_from_before_are_freed_inside_and_the_other_way_round():
-    before = [torch.full((1 << 20,), 1.0, device="cuda") for _ in range(4)]
-    with replaying() as session:
-        before.clear()
-        inside = [from_fallback(session) for _ in range(4)]
-    torch.cuda.synchronize()
-    start = torch.cuda.memory_allocated()
-    inside.clear()
-    assert start - torch.cuda.memory_allocated() == 4 * (4 << 20)
 
 
 def test_training_goes_on_when_a_session_opens_and_closes_in_the_middle():

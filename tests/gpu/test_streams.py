@@ -4,7 +4,6 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-import pgmo  # noqa: E402
 from tests.gpu.device import STUB  # noqa: E402
 from tests.gpu.processes import result_of, run_module  # noqa: E402
 
@@ -50,40 +49,3 @@ def test_the_check_notices_a_broken_adapter(tmp_path):
     if not STUB:  # which copies at once, before y is there
         assert seen["wrong"]
         assert set(seen["wrong"]) <= set(seen["delayed"])
-
-
-def test_streams_have_arenas_of_their_own():
-    """Two streams that allocate the same sizes at once never meet in one slot."""
-    side = torch.cuda.Stream()
-    starts: list[tuple[int, int]] = []
-    with pgmo.optimize(device="cuda", tags=False) as session:
-        for _ in range(10):
-            with session.iteration():
-                for _ in range(4):
-                    here = torch.zeros(1 << 18, device="cuda")
-                    with torch.cuda.stream(side):
-                        there = torch.zeros(1 << 18, device="cuda")
-                        there_start = there.data_ptr()
-                        del there
-                    starts.append((here.data_ptr(), there_start))
-                    del here
-    assert session.history[-1].hits == 8
-    mine, others = ({start[place] for start in starts[-8:]} for place in (0, 1))
-    assert not mine & others
-
-
-def test_freed_on_another_thread():
-    """The backward pass runs on a thread of torch's own; so may the last reference."""
-    import threading
-
-    with pgmo.optimize(device="cuda", tags=False) as session:
-        for number in range(10):
-            with session.iteration():
-                holder = [torch.full((1 << 18,), float(number), device="cuda")]
-                total = holder[0].sum()
-                thread = threading.Thread(target=holder.clear)
-                thread.start()
-                thread.join()
-                if not STUB:
-                    assert total.item() == number * (1 << 18)
-    assert session.history[-1].hits >= 1

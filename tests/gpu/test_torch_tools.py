@@ -26,70 +26,6 @@ def session():
         yield session
 
 
-def test_memory_allocated_counts_what_the_fallback_serves(session):
-    before = torch.cuda.memory_allocated()
-    block = from_fallback(session, LARGE // 4)
-    assert torch.cuda.memory_allocated() - before == LARGE
-    del block
-    assert torch.cuda.memory_allocated() == before
-
-
-def test_a_slot_is_counted_once(session):
-    """On its own, or as a part of the arena, which is one block of the allocator beneath then."""
-    before = torch.cuda.memory_allocated(), torch.cuda.memory_reserved()
-    block = from_slot(session)
-    allocated = before[0] + (BLOCK if PAGES else 0)
-    assert (torch.cuda.memory_allocated(), torch.cuda.memory_reserved()) == (allocated, before[1])
-    assert PAGES or before[0] >= session.plan.arena
-    del block
-
-
-def test_peaks_can_be_reset(session):
-    torch.cuda.reset_peak_memory_stats()
-    start = torch.cuda.max_memory_allocated()
-    assert start == torch.cuda.memory_allocated()
-    block = from_fallback(session, LARGE // 4)
-    del block
-    assert torch.cuda.max_memory_allocated() - start == LARGE
-    torch.cuda.reset_peak_memory_stats()
-    assert torch.cuda.max_memory_allocated() == start
-
-
-def test_statistics_have_the_same_fields_as_without_a_session(session):
-    inside = set(torch.cuda.memory_stats())
-    text = torch.cuda.memory_summary()
-    session.close()
-    assert inside == set(torch.cuda.memory_stats())
-    assert {"allocated_bytes.all.peak", "reserved_bytes.all.current"} <= inside
-    assert "CUDA memory summary" in text
-
-
-def test_own_statistics(session):
-    inside = pgmo.memory_stats("cuda")
-    assert inside
-    assert all(isinstance(value, int) for value in inside.values())
-    assert session.plan.arena in inside.values()
-
-
-def test_history_and_snapshot(session):
-    torch.cuda.memory._record_memory_history(max_entries=1000)
-    try:
-        block = from_fallback(session, LARGE // 4)
-        held = from_slot(session)
-        snapshot = torch.cuda.memory._snapshot()
-    finally:
-        torch.cuda.memory._record_memory_history(enabled=None)
-    segments = [(one["address"], one["total_size"]) for one in snapshot["segments"]]
-
-    def inside(tensor):
-        return any(start <= tensor.data_ptr() < start + size for start, size in segments)
-
-    assert inside(block)
-    assert inside(held)  # the arena is a block in one of torch's segments
-    events = [event for trace in snapshot["device_traces"] for event in trace]
-    assert any(event["action"] == "alloc" and event["size"] == LARGE for event in events)
-
-
 def test_empty_cache_returns_what_is_free_and_keeps_what_lives(session):
     del (block := [from_fallback(session, LARGE // 4)])[:]
     held = filled(from_slot(session), 6.0)
@@ -179,12 +115,3 @@ def test_a_tensor_in_pages_is_shared_with_another_process():
         finally:
             process.join(timeout=30)
         del tensor
-
-
-@pytest.mark.skipif(PAGES, reason="what lies in pages can be shared: PGMO_PAGES=0")
-def test_a_tensor_in_a_slot_without_pages_is_not_shared(session):
-    tensor = from_slot(session)
-    with pytest.raises(RuntimeError, match="pgmo"):
-        tensor.untyped_storage()._share_cuda_()
-    copy = tensor.cpu()  # what else it can do is unharmed
-    assert copy.shape == (ELEMENTS,)

@@ -95,12 +95,6 @@ def whole_model():
 
 
 @program
-def inductor():
-    model = network()
-    return Loop(model, compile_(model, backend="inductor"))
-
-
-@program
 def inductor_with_planned_memory():
     """A student and a teacher, whose buffers inductor puts into pools, as it does in inference."""
     teacher = nn.Sequential(nn.Linear(8, 64), nn.Softmax(-1), nn.Linear(64, 8), nn.LayerNorm(8))
@@ -114,23 +108,6 @@ def inductor_with_planned_memory():
         return functional.mse_loss(loop.call(batch), target)
 
     loop.loss = loss
-    return loop
-
-
-@program
-def inductor_reduce_overhead():
-    """CUDA graphs on a GPU; on the CPU what is compiled is the same as in the default mode."""
-    model = network()
-    options = {"backend": "inductor", "mode": "reduce-overhead"}
-    return Loop(model, compile_(model, **options))
-
-
-@program
-def inductor_any_length():
-    """Compiled twice: for the first length, and for the others."""
-    model = network()
-    loop = Loop(model, compile_(model, backend="inductor"))
-    loop.batch = lambda step: torch.randn(4 + 2 * (step % 4), 8)
     return loop
 
 
@@ -155,31 +132,10 @@ def compiled_again_after_some_steps():
 
 
 @program
-def inductor_compiled_again():
-    model = network()
-    loop = Loop(model, compile_(model, backend="inductor"))
-    loop.after = lambda step: setattr(model[3], "p", 0.2 if step == 5 else model[3].p)
-    return loop
-
-
-@program
 def in_place():
     model = Blocks()
     model.compile(backend="aot_eager")
     return Loop(model)
-
-
-@program
-def a_function():
-    model = network()
-    loop = Loop(model)
-    loop.loss = compile_(lambda batch: model(batch).square().mean())
-    return loop
-
-
-@program
-def block_by_block():
-    return Loop(Blocks(compiled=True))
 
 
 @program
@@ -206,14 +162,6 @@ def nested():
 
 
 @program
-def lengths():
-    model = network()
-    loop = Loop(model, compile_(model))
-    loop.batch = lambda step: torch.randn(4 + 2 * (step % 4), 8)
-    return loop
-
-
-@program
 def compiled_late():
     """In the middle of a step that is recorded."""
     model = network()
@@ -225,21 +173,6 @@ def compiled_late():
         return loop.call(batch).square().mean()
 
     loop.loss = loss
-    return loop
-
-
-@program
-def compiled_anew():
-    model = network()
-    loop = Loop(model, compile_(model))
-    loop.after = lambda step: torch._dynamo.reset() if step == 4 else None
-    return loop
-
-
-@program
-def optimizer_compiled():
-    loop = Loop(network())
-    loop.update = compile_(lambda: loop.optimizer.step())
     return loop
 
 

@@ -51,18 +51,3 @@ def test_conjugate_gradients_solve_the_system(example, capsys):
     residual = example("examples/cupy_conjugate_gradient").main(60, size=200)
     assert residual < 1e-8
     assert "60 iterations" in capsys.readouterr().out
-
-
-def test_the_benchmark_looks_at_the_pool(example, monkeypatch):
-    bench = example("bench/gpu/cupy_loops")
-    monkeypatch.setattr(bench, "ARRAYS", 30)
-    pools = bench.pools()
-    assert list(pools) == ["cupy", "pgmo"]  # what the fake cannot make is left out
-    found = {
-        who: bench.measure(who, make(), bench.Arrays, bench.STEPS) for who, make in pools.items()
-    }
-    assert found["cupy"].held == found["cupy"].peak == sum(bench.SIZES)  # a block of each size
-    # Two arrays are alive at a time, at most. While recording, all is as without pgmo.
-    assert found["pgmo"].held == sum(bench.SIZES[1:])
-    assert found["pgmo"].peak == sum(bench.SIZES)
-    assert found["cupy"].digest == found["pgmo"].digest

@@ -5,7 +5,7 @@ import json
 import pytest
 
 import pgmo
-from tests.integration.running import MOVING, run
+from tests.integration.running import run
 
 pytest.importorskip("torch")
 
@@ -58,25 +58,6 @@ def test_out_of_memory_that_the_script_handles_is_none_of_our_business(tmp_path)
     assert not list(tmp_path.glob("pgmo-oom-*"))
 
 
-def test_a_script_with_a_session_of_its_own_keeps_it(tmp_path):
-    script = tmp_path / "train.py"
-    script.write_text(
-        "import pgmo, torch\n"
-        "model = torch.nn.Linear(8, 8)\n"
-        "optimizer = torch.optim.SGD(model.parameters(), lr=0.1)\n"
-        "with pgmo.optimize(device='cpu') as session:\n"
-        "    for _ in range(8):\n"
-        "        with session.iteration():\n"
-        "            optimizer.zero_grad()\n"
-        "            model(torch.randn(4, 8)).sum().backward()\n"
-        "            optimizer.step()\n"
-        "print(session.summary().iterations)\n"
-    )
-    done = run(tmp_path, "-m", "pgmo", "run", script)
-    assert done.stdout == "8\n"
-    assert done.stderr == "pgmo: the script opened a session of its own, which serves it\n"
-
-
 def test_warnings_as_errors_do_not_reach_the_script(tmp_path):
     """Iterations that are all different make the session warn."""
     script = tmp_path / "train.py"
@@ -98,42 +79,3 @@ def test_warnings_as_errors_do_not_reach_the_script(tmp_path):
     fields = json.loads((tmp_path / "run.json").read_text())
     assert fields["notes"] == []
     assert fields["sessions"][0]["summary"]["iterations"] == 12
-
-
-def test_a_session_that_the_script_opens_later_takes_over(tmp_path):
-    script = MOVING + (
-        "import pgmo\n"
-        "with pgmo.optimize(device='cpu') as session:\n"
-        "    for _ in range(3):\n"
-        "        model(torch.randn(4, 8)).sum().backward()\n"
-        "        session.step()\n"
-        "print(session.summary().iterations)\n"
-    )
-    (tmp_path / "train.py").write_text(script)
-    done = run(tmp_path, "-m", "pgmo", "run", "train.py")
-    assert done.stdout == "3\n"
-    assert "the script opened a session of its own" in done.stderr
-
-
-@pytest.mark.parametrize("closing", ["sys.stdout.close()", "os.close(2)", "sys.stderr.close()"])
-def test_closed_streams_do_not_change_the_exit_code(tmp_path, closing):
-    (tmp_path / "train.py").write_text(f"import os, sys\n{closing}\n")
-    done = run(tmp_path, "-m", "pgmo", "run", "train.py", fresh=True)
-    assert done.stderr.count("Traceback") == 0
-
-
-def test_warnings_point_to_the_line_of_the_script(tmp_path):
-    script = tmp_path / "train.py"
-    script.write_text(
-        "import os, torch\n"
-        "model = torch.nn.Linear(8, 8)\n"
-        "optimizer = torch.optim.SGD(model.parameters(), lr=0.1)\n"
-        "for number in range(8):\n"
-        "    if number == 2: os.rmdir('plans')  # so that no plan can be saved\n"
-        "    model(torch.randn(4, 8)).sum().backward()\n"
-        "    optimizer.step()\n"
-        "    optimizer.zero_grad()\n"
-    )
-    done = run(tmp_path, "-m", "pgmo", "run", "--save", "plans", script)
-    (warned,) = [line for line in done.stderr.splitlines() if "Warning: pgmo: " in line]
-    assert warned.startswith(f"{script}:7: UserWarning: pgmo: the plan could not be saved")

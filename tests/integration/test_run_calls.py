@@ -26,21 +26,6 @@ def test_steps_of_optimizers_do_not_count_then(tmp_path):
     assert session["summary"]["iterations"] > 4
 
 
-@pytest.mark.parametrize(
-    ("target", "message"),
-    [
-        ("serving:answer", "has no answer; it has predict, Server.answer"),
-        ("torch.nn:Linearr.forward", "torch.nn has no Linearr"),
-        ("predict", "MODULE:FUNCTION"),
-    ],
-)
-def test_names_that_do_not_exist(tmp_path, target, message):
-    command = ("-m", "pgmo", "run", "--step-on", target, SCRIPTS / "serving.py", 1)
-    done = run(tmp_path, *command, check=False)
-    assert done.returncode == 2
-    assert message in done.stderr
-
-
 def test_a_function_that_is_never_called_is_said(tmp_path):
     command = ("-m", "pgmo", "run", "--step-on", "json:dumps", SCRIPTS / "serving.py", 1)
     done = run(tmp_path, *command)

@@ -8,7 +8,6 @@ import pytest
 
 import pgmo
 from tests import forked
-from tests.integration import running
 from tests.same_bits import assert_same_bits, bits
 
 torch = pytest.importorskip("torch")
@@ -255,37 +254,6 @@ with pgmo.optimize(device="cpu") as session:
     )
     assert ended.exit_code == 0, ended.errors
     assert "child trained" in ended.output
-
-
-def test_saved_plan_serves_another_process_from_its_first_iteration_on(tmp_path):
-    script = """
-import sys, pgmo, torch
-from tests.integration.test_torch_cpu import Training
-folder, mode = sys.argv[1:]
-save, load = {"save": folder, "model_name": "net"}, {"plan": folder + "/net.pgmoplan"}
-options = save if mode == "save" else load
-training = Training()
-with pgmo.optimize(device="cpu", **options) as session:
-    for _ in range(10):
-        with session.iteration():
-            training.step()
-last, phases = session.history[-1], [one.phase.value for one in session.history]
-print(last.hits, last.requests, phases, session.history[0].misses["persistent"], training.losses,
-      sep="|")
-"""
-    program = tmp_path / "program.py"
-    program.write_text(script)
-    outputs = []
-    for mode in ("save", "load"):
-        printed = running.run(tmp_path, program, tmp_path, mode).stdout
-        outputs.append(printed.strip().split("|"))
-    saving, loading = outputs
-    assert saving[0] == saving[1] == loading[0] == loading[1]
-    assert saving[2] == str(["record"] * 5 + ["replay"] * 5)
-    assert loading[2] == str(["replay"] * 10)
-    # State is born: two moments and a count of steps for each of eight parameters.
-    assert loading[3] == "24"
-    assert saving[4] == loading[4]
 
 
 def test_decorator_without_parentheses_and_options_by_position():

@@ -132,19 +132,6 @@ tell(driver.is_mapped(address), len(others))
     assert value == 4
 
 
-def test_a_child_of_a_fork_may_drop_what_it_inherits():
-    assert run(
-        """
-kept = [block(3) for _ in range(4)]
-child = os.fork()
-if child == 0:
-    del kept
-    os._exit(0)
-tell(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
-"""
-    ) == [0]
-
-
 @pytest.mark.parametrize(("stale", "kept"), [("0", True), ("1", False)])
 def test_pages_have_one_address_at_a_time_where_a_second_one_would_not_agree(stale, kept):
     code = """

@@ -170,35 +170,3 @@ tell(said, len(block(900)) // MIB)
     assert said.startswith("CUDA out of memory. Tried to allocate 200.00 MiB. GPU 0 has a total")
     assert "pgmo: its pages hold 900.00 MiB, of which 900.00 MiB are in use." in said
     assert again == 900
-
-
-def test_what_idles_in_torchs_own_cache_is_used_before_memory_runs_out():
-    assert run(
-        """
-from pgmo.allocator.adapters.torch_cuda import adapter_library
-pool = torch.cuda.MemPool()
-with torch.cuda.use_mem_pool(pool):
-    inside = block(600)
-outside = used()
-del inside, pool
-tell(outside // MIB, len(block(900)) // MIB)
-""",
-        FAKECUDA_BYTES=str(1024 * MIB),
-    ) == [600, 900]
-
-
-def test_a_limit_is_kept_and_said():
-    said, held = run(
-        """
-with pgmo.optimize(device="cuda", limit="100 MiB") as session:
-    kept = [block(30) for _ in range(3)]
-    try:
-        block(30)
-        said = ""
-    except torch.OutOfMemoryError as error:
-        said = str(error)
-    tell(said, used())
-"""
-    )
-    assert said.startswith("CUDA out of memory. Tried to allocate 30.00 MiB")
-    assert held <= 100 * MIB

@@ -101,22 +101,6 @@ with pgmo.optimize(device="cuda") as session:
     assert grown <= 0
 
 
-def test_a_new_session_looks_again():
-    first, second = run(
-        """
-sizes = []
-for _ in range(2):
-    with pgmo.optimize(device="cuda") as session:
-        before = used()
-        state = [block(4) for _ in range(8)]
-        sizes.append(used() - before)
-    del state
-tell(*sizes)
-"""
-    )
-    assert first == second == 0
-
-
 LOOP = """
 def train(iterations):
     for at in range(iterations):

@@ -6,55 +6,6 @@ from tests.fakecuda.pages.block_program import MIB, newer, run
 from tests.fakecuda.programs import ROOT, run_program
 
 
-def test_statistics_count_pages():
-    allocated, reserved, peak_allocated, peak_reserved, card, requests = run(
-        """
-first, second = block(10), block(20.3)
-del first
-stats = torch.cuda.memory_stats()
-tell(torch.cuda.memory_allocated(), torch.cuda.memory_reserved(), torch.cuda.max_memory_allocated(),
-     torch.cuda.max_memory_reserved(), used(), stats["allocation.all.current"])
-"""
-    )
-    assert 20.3 * MIB <= allocated < 20.4 * MIB
-    assert peak_allocated == pytest.approx(30.3 * MIB, abs=0.1 * MIB)
-    assert reserved == peak_reserved == card
-    assert 30.3 * MIB <= card <= 34 * MIB
-    assert requests == 1
-
-
-def test_peaks_begin_anew_when_they_are_reset():
-    whole, after = run(
-        """
-big = block(64); del big
-whole = torch.cuda.max_memory_allocated()
-small = block(4)
-torch.cuda.reset_peak_memory_stats()
-tell(whole, torch.cuda.max_memory_allocated())
-"""
-    )
-    assert (whole, after) == (64 * MIB, 4 * MIB)
-
-
-def test_sums_begin_anew_when_they_are_reset():
-    (counted,) = run(
-        """
-kept, gone = block(4), block(8)
-torch.cuda.reset_accumulated_memory_stats()
-def sums():
-    stats = torch.cuda.memory_stats()
-    return [stats[f"{name}.all.{what}"] for name in ("allocated_bytes", "allocation")
-            for what in ("current", "allocated", "freed")]
-counted = [sums()]
-del gone
-block(2)
-tell([*counted, sums()])
-"""
-    )
-    assert counted[0] == [12 * MIB, 0, 0, 2, 0, 0]
-    assert counted[1] == [4 * MIB, 2 * MIB, 10 * MIB, 1, 1, 2]
-
-
 @newer
 @pytest.mark.parametrize("begin", ["", "pgmo.optimize(device='cuda').__enter__()"])
 def test_any_accelerators_functions_know_of_pages(begin):

@@ -52,22 +52,6 @@ def test_lengths_for_which_pages_move_little_need_no_plan():
     assert "plan       none serves: " in summary
 
 
-def test_a_program_that_repeats_is_served_from_its_plan():
-    seen, late = run(
-        """
-with pgmo.optimize(device="cuda") as session:
-    for at in range(20):
-        iterate(9000)
-        session.step()
-        if at == 8:
-            driver_calls(reset=True)
-print(json.dumps([phases(session), driver_calls()["map"]]))
-"""
-    )
-    assert set(seen[5:]) == {"replay"}
-    assert late == 0
-
-
 def test_a_plan_waits_for_room_between_what_lives():
     """What stays for good lies between blocks that come again, in whose places no arena fits."""
     code = """

@@ -185,3 +185,14 @@ except pgmo.errors.AdapterError as error:
 """
     said = run_program(code, FAKECUDA_MANAGED="0", **SETTINGS)
     assert said.startswith("cuda:0 cannot use unified memory beyond its")
+
+
+def test_only_the_device_that_is_named_is_unified():
+    code = """
+import json, pgmo, torch
+from pgmo.rehearsal.control import managed, used
+with pgmo.managed(device="cuda:1"):
+    here, there = (torch.empty(64 << 20, dtype=torch.uint8, device=f"cuda:{at}") for at in (0, 1))
+    print(json.dumps([used(0) >> 20, managed() >> 20]))
+"""
+    assert run_program(code, FAKECUDA_DEVICES="2", **SETTINGS) == [64, 64]

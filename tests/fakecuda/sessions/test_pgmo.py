@@ -122,7 +122,7 @@ device = "cuda"
 {PERCEPTRON}
 import warnings
 warnings.simplefilter("always")
-with warnings.catch_warnings(record=True) as said, pgmo.optimize(device="cuda", OPTIONS) as session:
+with warnings.catch_warnings(record=True) as said, pgmo.optimize(device="cuda") as session:
     train(session)
     planned = session.plan is not None
     found = [session.phase, planned, [str(one.message) for one in said]]
@@ -212,20 +212,9 @@ def test_an_evaluation_gets_the_memory_of_an_arena_that_lies_idle(pages):
     assert refused == "CUDA out of memory"
 
 
-def over_the_drivers_own_pool(options):
-    code = OVER_THE_DRIVERS_POOL.replace("OPTIONS", options)
-    return run(code, PYTORCH_CUDA_ALLOC_CONF="backend:cudaMallocAsync")
-
-
 def test_beside_the_drivers_own_pool_a_session_steps_aside_and_says_so():
-    phase, planned, said = over_the_drivers_own_pool("")
+    settings = {"PYTORCH_CUDA_ALLOC_CONF": "backend:cudaMallocAsync"}
+    phase, planned, said = run(OVER_THE_DRIVERS_POOL, **settings)
     assert phase == "bypass"
     assert not planned
     assert any("uses the driver's memory pool (backend:cudaMallocAsync)" in one for one in said)
-
-
-def test_over_the_drivers_own_pool_an_arena_serves_whoever_asks_for_it():
-    phase, planned, said = over_the_drivers_own_pool("pages=False")
-    assert phase == "replay"
-    assert planned
-    assert said == []

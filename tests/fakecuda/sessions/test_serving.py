@@ -12,14 +12,12 @@ import pgmo
 
 SERVER = """
 import http.client, json, os, random, sys, threading, time
-from contextlib import nullcontext
-from concurrent.futures import ThreadPoolExecutor
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import torch
 from pgmo.rehearsal import control
 
-wrapped, requests, clients = sys.argv[1] == "wrapped", int(sys.argv[2]), int(sys.argv[3])
+wrapped, requests = sys.argv[1] == "wrapped", int(sys.argv[2])
 if wrapped:
     import pgmo
     torch.cuda.memory.change_current_allocator(pgmo.torch_allocator())
@@ -31,56 +29,13 @@ with torch.device("cuda"):
 if wrapped:
     pgmo.wrap(model)
 
-class Turns:
-    # Calls at the same time take turns after each module, so that their order is no chance.
-
-    def __init__(self, threads):
-        self.start, self.changed = threading.Barrier(threads), threading.Condition()
-        self.waiting, self.turn, self.mine = set(range(threads)), 0, threading.local()
-        self.threads = threads
-
-    def __call__(self, client):
-        self.mine.client = client
-        return self
-
-    def __enter__(self):
-        self.start.wait()
-        self.wait()
-
-    def __exit__(self, *_):
-        self.waiting.discard(self.mine.client)
-        if self.waiting:
-            self.next()
-        else:
-            self.waiting, self.turn = set(range(self.threads)), 0
-
-    def next(self, *_):
-        after = [(self.turn + step) % self.threads for step in range(1, self.threads + 1)]
-        with self.changed:
-            self.turn = next(client for client in after if client in self.waiting)
-            self.changed.notify_all()
-
-    def wait(self):
-        with self.changed:
-            self.changed.wait_for(lambda: self.turn == self.mine.client, timeout=120)
-
-    def module(self, *_):
-        self.next()
-        self.wait()
-
-turns = nullcontext
-if clients > 1:
-    turns = Turns(clients)
-    for module in model.modules():
-        module.register_forward_hook(turns.module)
-
 class Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
 
     def do_POST(self):
         asked = self.rfile.read(int(self.headers["Content-Length"]))
-        client, batch, length = json.loads(asked)
-        with turns(client), torch.inference_mode():
+        batch, length = json.loads(asked)
+        with torch.inference_mode():
             shape = model(torch.zeros(batch, length, 256, device="cuda")).mean(1).cpu().shape
         body = json.dumps(list(shape)).encode()
         self.send_response(200)
@@ -94,15 +49,11 @@ class Handler(BaseHTTPRequestHandler):
 questions = [(chance.randint(1, 16), chance.randint(8, 512)) for _ in range(requests)]
 
 class Server(ThreadingHTTPServer):
-    # A thread for each request, after the one before has ended, or as many as there are clients: a
-    # thread keeps its workspace until it ends.
+    # A thread for each request, after the one before has ended: threads keep their workspaces.
 
-    workers, last = ThreadPoolExecutor(clients), None
+    last = None
 
     def process_request(self, request, address):
-        if clients > 1:
-            self.workers.submit(self.process_request_thread, request, address)
-            return
         while self.last is not None and os.path.exists(f"/proc/self/task/{self.last.native_id}"):
             time.sleep(0.0005)
         self.last = threading.Thread(target=self.process_request_thread, args=(request, address))
@@ -111,15 +62,11 @@ class Server(ThreadingHTTPServer):
 server = Server(("127.0.0.1", 0), Handler)
 threading.Thread(target=server.serve_forever).start()
 
-def ask(client):
-    for batch, length in questions[client::clients]:
-        connection = http.client.HTTPConnection(*server.server_address, timeout=120)
-        connection.request("POST", "/", json.dumps([client, batch, length]))
-        assert json.loads(connection.getresponse().read()) == [batch, 256]
-        connection.close()
-
-with ThreadPoolExecutor(clients) as pool:
-    list(pool.map(ask, range(clients)))
+for batch, length in questions:
+    connection = http.client.HTTPConnection(*server.server_address, timeout=120)
+    connection.request("POST", "/", json.dumps([batch, length]))
+    assert json.loads(connection.getresponse().read()) == [batch, 256]
+    connection.close()
 server.shutdown()
 found = {"peak": control.peak(0)}
 if wrapped:
@@ -142,18 +89,10 @@ def serve(folder, *arguments, allocator=""):
 
 
 def test_a_thousand_requests_need_no_more_than_expandable_segments(tmp_path):
-    theirs = serve(tmp_path, "plain", 1000, 1, allocator="expandable_segments:True")
-    ours = serve(tmp_path, "wrapped", 1000, 1)
+    theirs = serve(tmp_path, "plain", 1000, allocator="expandable_segments:True")
+    ours = serve(tmp_path, "wrapped", 1000)
     assert ours["device"] == "cuda:0"
     assert ours["counted"] == 1000
-    assert ours["peak"] <= theirs["peak"]
-
-
-def test_requests_at_the_same_time_need_no_more_either(tmp_path):
-    """They take turns after each module, since both peaks would be chance without."""
-    theirs = serve(tmp_path, "plain", 1000, 4, allocator="expandable_segments:True")
-    ours = serve(tmp_path, "wrapped", 1000, 4)
-    assert 0 < ours["counted"] <= 1000
     assert ours["peak"] <= theirs["peak"]
 
 

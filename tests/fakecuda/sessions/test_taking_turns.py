@@ -113,39 +113,6 @@ def test_threads_with_steps_take_turns_as_well():
         assert rate >= 0.9
 
 
-MISUSE = (
-    TRAININGS
-    + """
-trainings = build(2)
-said = []
-def refused(call):
-    try:
-        call()
-    except pgmo.errors.SessionError as error:
-        said.append(str(error).split(";")[0])
-        return True
-    return False
-
-with pgmo.optimize(device="cuda") as first, pgmo.optimize(device="cuda") as second:
-    first.step()
-    found = [refused(second.step)]
-    second.close()
-    train(trainings[0])
-    first.step()
-with pgmo.optimize(device="cuda", pages=False):
-    found.append(refused(lambda: pgmo.optimize(device="cuda").__enter__()))
-print(json.dumps([found, said]))
-"""
-)
-
-
-def test_what_cannot_be_told_apart_is_refused():
-    found, said = run_program(MISUSE, PYTHONPATH=PATHS)
-    assert found == [True, True]
-    assert said[0] == "an iteration of another session on this device goes on in this thread"
-    assert said[1].startswith("a session for torch on cuda:0 is open already")
-
-
 CLOSED = (
     TRAININGS
     + """

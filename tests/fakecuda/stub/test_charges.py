@@ -46,10 +46,6 @@ def test_a_retained_handle_has_to_be_released_as_often():
     assert used() == before
 
 
-def test_the_card_refuses_what_it_does_not_have():
-    assert refused(driver.create, 1 << 50) == OUT_OF_MEMORY
-
-
 def test_the_peak_is_the_most_at_once_since_the_reset():
     peak(1, reset=True)
     base = used(1)

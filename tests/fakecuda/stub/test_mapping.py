@@ -22,18 +22,6 @@ def test_two_addresses_of_a_handle_show_the_same_bytes(two):
     assert read(first + PAGE - 1) == 18
 
 
-def test_handles_do_not_share_bytes():
-    with driver.reserved(2 * PAGE) as address:
-        handles = [driver.create(PAGE), driver.create(PAGE)]
-        for at, handle in enumerate(handles):
-            driver.map_at(address + at * PAGE, PAGE, handle)
-            write(address + at * PAGE, at + 1)
-        assert [read(address), read(address + PAGE)] == [1, 2]
-        driver.unmap(address, 2 * PAGE)
-        for handle in handles:
-            driver.release(handle)
-
-
 def test_bytes_stay_with_their_handle_while_it_is_mapped_nowhere(page):
     with driver.reserved(2 * PAGE) as address:
         driver.map_at(address, PAGE, page)

@@ -124,11 +124,6 @@ def test_what_is_imported_can_be_read_again(name, folder, capsys):
     assert main(["stats", "q.pgmoprof"]) == 0
 
 
-def test_what_is_planned_can_be_read_again(folder, capsys):
-    assert main(["plan", "net.pgmoprof", "-o", "q.PGMOPLAN"]) == 2
-    assert not (folder / "q.PGMOPLAN").exists()
-
-
 def test_targets_that_cannot_be_files(folder):
     check_targets(["new.csv"], force=False, sources=["table.csv"])
     with pytest.raises(FileError, match="is a folder; name a file in it"):
@@ -170,9 +165,3 @@ def test_a_profile_is_named_by_what_was_imported(name, profile, folder):
     (folder / "in" / name).write_bytes(table)
     assert main(["export", f"in/{name}", "--to", "profile"]) == 0
     assert (folder / "in" / f"{profile}.pgmoprof").is_file()
-
-
-def test_a_name_that_is_taken_is_told_without_options_that_are_not_there(folder, capsys):
-    (folder / "counted.json").write_text("mine")
-    assert main(["run", "--json", "counted.json", "script.py"]) == 1
-    assert "pass --force to overwrite, or name another place" in capsys.readouterr().err

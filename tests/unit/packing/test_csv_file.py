@@ -103,15 +103,6 @@ def test_paths_that_are_no_file(tmp_path):
             read_csv(path)
 
 
-@pytest.mark.parametrize("newline", ["\n", "\r\n"])
-def test_all_columns_are_kept(given_text, tmp_path, newline):
-    lines = ["size,id,note,upper,lower", '64,a,"x, y",2,0', "32,b,,3,1"]
-    table = read_csv(given_text(newline.join(lines) + newline))
-    write_csv(table, np.array([32, 0]), tmp_path / "out.csv")
-    expected = [lines[0] + ",offset", lines[1] + ",32", lines[2] + ",0"]
-    assert (tmp_path / "out.csv").read_bytes() == (newline.join(expected) + newline).encode()
-
-
 def test_old_offsets_are_replaced(given_text, tmp_path):
     text = "id,offset,lower,upper,size\na,999,0,2,64\nb,999,1,3,32\n"
     write_csv(read_csv(given_text(text)), np.array([32, 0]), tmp_path / "out.csv")

@@ -20,13 +20,6 @@ def columns_of(made: Plan) -> dict[str, object]:
     return {name: getattr(made, name) for name in made.__dataclass_fields__}
 
 
-def test_repr_and_length(small):
-    assert len(small) == 2
-    assert repr(small) == (
-        "Plan(2 of 2 blocks in 128 B, max load 128 B, gap 0.00 %, optimal, by best-fit)"
-    )
-
-
 def test_columns_are_typed_and_read_only(small):
     assert small.offset.dtype == np.int64
     assert small.stream.dtype == np.uint64
@@ -51,23 +44,6 @@ def test_columns_of_other_shapes_and_types_are_refused(small, column, message):
 
 def test_gap_is_relative_to_the_max_load(small):
     assert Plan(**{**columns_of(small), "arena": 160}).gap == 0.25
-
-
-def test_round_trip_through_a_file(small, tmp_path):
-    small.save(tmp_path / "small.pgmoplan")
-    again = Plan.load(tmp_path / "small.pgmoplan")
-    assert again.offset.tolist() == small.offset.tolist()
-    assert (again.arena, again.optimal, again.solver) == (128, True, "best-fit")
-
-
-def test_plans_inside_show_in_the_repr_and_only_there(small):
-    assert small.inner == ()
-    assert repr(replace(small, others=[small])) == f"{repr(small)[:-1]}; 1 more inside)"
-    whole = replace(small, others=[small, small], opening=small)
-    assert repr(whole) == f"{repr(small)[:-1]}; 2 more inside; with its opening)"
-    assert whole.others == (small, small)
-    assert whole.inner == (small, small, small)
-    assert (len(whole), whole.gap) == (len(small), small.gap)
 
 
 def test_plans_inside_have_none_inside(small):

@@ -62,13 +62,6 @@ def _assert_same(one, other):
     )
 
 
-def test_round_trip(plan, tmp_path):
-    plan.save(tmp_path / "a.pgmoplan")
-    loaded = Plan.load(tmp_path / "a.pgmoplan")
-    _assert_same(plan, loaded)
-    assert loaded.gap == plan.gap
-
-
 @given(profile=profiles())
 def test_any_plan_comes_back(tmp_path_factory, profile):
     path = tmp_path_factory.getbasetemp() / "any.pgmoplan"

@@ -46,12 +46,6 @@ def test_load_is_what_counting_gives(profile, alignment):
     assert profile.max_load(alignment) == max(expected)
 
 
-def test_empty_profile():
-    empty = Profile.from_columns(size=[], start=[], end=[], ticks=0)
-    assert len(empty) == 0
-    assert empty.max_load() == 0
-
-
 @pytest.mark.parametrize(
     ("change", "message"),
     [
@@ -79,11 +73,6 @@ def test_contradictions_are_refused(change, message):
     Profile.from_columns(**good)
     with pytest.raises(ProfileError, match=message):
         Profile.from_columns(**{**good, **change})
-
-
-def test_many_bad_rows_are_counted():
-    with pytest.raises(ProfileError, match=r"row 0: size is 0.*; 2 more rows like it"):
-        Profile.from_columns(size=[0, 0, 0], start=[0, 1, 2], end=[1, 2, 3], ticks=3)
 
 
 def test_sizes_that_overflow_when_added_are_refused():

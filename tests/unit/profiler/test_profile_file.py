@@ -23,14 +23,6 @@ def _fields(profile, tmp_path):
     return {name: meta[name] for name in ("ticks", "circular", "steady", "tags", "meta")}
 
 
-def test_round_trip(tmp_path):
-    profile = small_profile()
-    profile.save(tmp_path / "a.pgmoprof")
-    loaded = Profile.load(tmp_path / "a.pgmoprof")
-    assert same(profile, loaded)
-    assert loaded.fingerprint == profile.fingerprint
-
-
 @given(profile=profiles())
 def test_any_profile_comes_back(tmp_path_factory, profile):
     path = tmp_path_factory.getbasetemp() / "any.pgmoprof"

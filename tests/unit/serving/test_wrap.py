@@ -3,7 +3,6 @@
 import copy
 import gc
 import pickle
-import threading
 import weakref
 
 import pytest
@@ -110,22 +109,6 @@ def test_a_saved_model_can_be_loaded(model, tmp_path):
     loaded = torch.load(tmp_path / "model.pt", weights_only=False)
     assert type(loaded) is Net
     assert torch.equal(ask(loaded, 1)[0], ask(model, 1)[0])
-
-
-def test_calls_within_a_call_are_a_part_of_it(model):
-    pgmo.wrap(model, "generate")
-    with torch.inference_mode():
-        for _ in range(6):
-            model.generate(torch.ones(4, 32), 5)
-        model(torch.ones(4, 32))
-    assert len(pgmo.session_of(model).history) == 6
-
-
-def test_each_forward_pass_of_generate_is_an_iteration(model):
-    pgmo.wrap(model)
-    with torch.inference_mode():
-        model.generate(torch.ones(4, 32), 5)
-    assert len(pgmo.session_of(model).history) == 5
 
 
 def test_training_is_passed_on_and_said_once(model):
@@ -237,40 +220,6 @@ def test_pipelines_are_objects_with_modules():
     assert len(pgmo.session_of(pipeline).history) == 6
     pgmo.unwrap(pipeline)
     assert type(pipeline) is Pipeline
-
-
-def test_overlapping_calls_wait_for_nothing(model):
-    """A second call ends while the first one still runs, and is right."""
-    expected = ask(model, 1)[0]
-    pgmo.wrap(model)
-    ask(model, 6)
-    inside, done = threading.Event(), threading.Event()
-
-    def hold(*_):
-        if threading.current_thread().name == "first":
-            inside.set()
-            assert done.wait(30)
-
-    handle = model.first.register_forward_hook(hold)
-    results = {}
-
-    def first():
-        results["first"] = ask(model, 1)[0]
-
-    thread = threading.Thread(target=first, name="first")
-    thread.start()
-    assert inside.wait(30)
-    with pytest.warns(UserWarning, match="one call at a time") as caught:
-        for _ in range(3):
-            assert torch.equal(ask(model, 1)[0], expected)
-    done.set()
-    thread.join()
-    handle.remove()
-    assert len(caught) == 1
-    assert torch.equal(results["first"], expected)
-    assert len(pgmo.session_of(model).history) == 7
-    ask(model, 1)
-    assert len(pgmo.session_of(model).history) == 8
 
 
 def test_unwrapping_while_a_call_runs(model):

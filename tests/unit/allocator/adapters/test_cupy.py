@@ -3,7 +3,6 @@
 import pytest
 
 import pgmo
-from pgmo import _core
 from pgmo.allocator.session.statistics import Phase
 from tests.unit.allocator.cupy_program import Program
 from tests.unit.allocator.simulated import LAYERS, Loop, run
@@ -30,20 +29,6 @@ def test_records_then_serves_everything_from_slots(cupy):
     assert session.profile.meta.framework == "cupy"
 
 
-def test_the_arena_goes_back_with_the_last_array_of_it(cupy):
-    program = Program(cupy)
-    loop = Loop(program, LAYERS)
-    with pgmo.optimize(framework="cupy") as session:
-        run(loop, session, 8)
-        arena = session.plan.arena
-    cupy.pool.free_all_blocks()
-    assert cupy.runtime.used() >= arena
-    loop.drop()
-    cupy.pool.free_all_blocks()
-    assert cupy.runtime.used() == sum(LAYERS)  # the state, which was never in it
-    loop.finish()
-
-
 def test_slots_of_each_stream_are_in_an_arena_of_that_stream(cupy):
     seen = {}
 
@@ -63,31 +48,6 @@ def test_slots_of_each_stream_are_in_an_arena_of_that_stream(cupy):
         kinds = sorted(kind for _, _, kind in cupy.runtime.living.values())
         assert kinds == ["async on 0", "async on 4096", "async on 8192"]
     assert len(set(seen.values())) == 3
-
-
-def test_recorded_blocks_are_as_large_as_those_beneath(cupy):
-    with pgmo.optimize(framework="cupy") as session:
-        block = alloc(cupy, 1000)
-        assert type(block.mem).__name__ == "UnownedMemory"
-        assert block.mem.size == 1024
-        del block
-        session.step()
-
-
-def test_using_allocator_inside_of_a_session_is_left_alone(cupy):
-    loop = Loop(Program(cupy), LAYERS)
-    own = cupy.cuda.MemoryPool()
-    with pgmo.optimize(framework="cupy") as session:
-        run(loop, session, 6)
-        with session.iteration():
-            with cupy.cuda.using_allocator(own.malloc):
-                block = alloc(cupy, LAYERS[0])
-            loop()
-        assert session.history[-1].hit_rate == 1
-        assert type(block.mem).__name__ == "PooledMemory"
-        del block
-        assert sum(map(len, own.free.values())) == 1
-        loop.finish()
 
 
 def test_each_device_has_a_session_of_its_own(cupy):
@@ -230,23 +190,6 @@ def test_an_arena_may_go_back_while_an_exception_is_on_its_way(cupy):
         max(last.pop(), 1 / 0)
     cupy.pool.free_all_blocks()
     assert cupy.runtime.used() <= held - arena
-
-
-def test_blocks_that_end_with_the_interpreter_call_nobody(cupy):
-    with pgmo.optimize(framework="cupy") as session:
-        for _ in range(7):
-            with session.iteration():
-                alloc(cupy, 1000)
-        slot = alloc(cupy, 1000)
-        assert session.statistics["live_slot_bytes"] == 1000
-        _core.end_blocks()
-        try:
-            del slot
-        finally:
-            _core.end_blocks(False)
-        assert session.statistics["live_slot_bytes"] == 1000
-        address = int(session._lifecycle.state.adapter.engine.living()["address"][0])
-        assert session._lifecycle.state.adapter.engine.release(address)
 
 
 def test_a_block_ends_before_the_memory_beneath_it(cupy):

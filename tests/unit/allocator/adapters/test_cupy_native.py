@@ -67,15 +67,6 @@ def test_no_python_function_is_entered_for_an_array(cupy):
     assert recorded == served == elsewhere == calls_of_ours(arrays) == []
 
 
-def test_another_device_is_passed_on(cupy):
-    with pgmo.optimize(framework="cupy", device="cuda:1") as session:
-        assert type(alloc(cupy, 1000).mem).__name__ == "PooledMemory"
-        with cupy.cuda.Device(1):
-            assert type(alloc(cupy, 1000).mem).__name__ == "UnownedMemory"
-        session.step()
-        assert session.statistics["recorded_requests"] == 1
-
-
 def test_more_streams_than_can_be_told_apart_are_passed_on(cupy):
     kinds = []
     with pgmo.optimize(framework="cupy") as session:
@@ -118,13 +109,6 @@ def test_calls_of_another_form_are_those_of_the_allocator_beneath(cupy):
     assert allocator() == ((), {})
     assert allocator(1, 2) == ((1, 2), {})
     assert allocator(size=5) == ((), {"size": 5})
-
-
-def test_methods_want_an_allocator(cupy):
-    with pytest.raises(TypeError):
-        _core.CupyAllocator()
-    with pytest.raises(TypeError, match="incompatible function arguments"):
-        _core.CupyAllocator.detach(cupy, 0)
 
 
 # --- lifetime -----------------------------------------------------------------------------------

@@ -1,6 +1,6 @@
 // The few declarations of the CUDA runtime that PyTorch's c10/cuda headers use, so that code which
-// includes those can be compiled, and run against functions of one's own, where no CUDA is
-// installed. Values are those of CUDA 13; handles are opaque there as they are here.
+// includes those can be compiled where no CUDA is installed. Values are those of CUDA 13; handles
+// are opaque there as they are here.
 #pragma once
 
 #include <cstddef>
@@ -33,11 +33,7 @@ enum cudaStreamCaptureMode {
   cudaStreamCaptureModeThreadLocal = 1,
   cudaStreamCaptureModeRelaxed = 2,
 };
-enum cudaDeviceAttr { cudaDevAttrConcurrentManagedAccess = 89 };
-enum cudaUserObjectFlags { cudaUserObjectNoDestructorSync = 1 };
-enum cudaUserObjectRetainFlags { cudaGraphUserObjectMove = 1 };
 
-constexpr unsigned cudaMemAttachGlobal = 1;
 constexpr unsigned cudaStreamDefault = 0;
 constexpr unsigned cudaStreamNonBlocking = 1;
 constexpr unsigned cudaEventDefault = 0;
@@ -54,8 +50,6 @@ using cudaStream_t = struct CUstream_st*;
 using cudaEvent_t = struct CUevent_st*;
 using cudaGraph_t = struct CUgraph_st*;
 using cudaGraphNode_t = struct CUgraphNode_st*;
-using cudaUserObject_t = struct CUuserObject_st*;
-using cudaHostFn_t = void (*)(void*);
 struct cudaGraphEdgeData;
 struct cudaIpcEventHandle_t {
   char reserved[64];
@@ -70,26 +64,19 @@ const char* cudaGetErrorString(cudaError_t error);
 cudaError_t cudaGetDeviceCount(int* count);
 cudaError_t cudaGetDevice(int* device);
 cudaError_t cudaSetDevice(int device);
-cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr attribute, int device);
 cudaError_t cudaDeviceSynchronize();
 cudaError_t cudaDeviceGetStreamPriorityRange(int* least, int* greatest);
 
 cudaError_t cudaMalloc(void** memory, size_t bytes);
-cudaError_t cudaMallocManaged(void** memory, size_t bytes, unsigned flags = cudaMemAttachGlobal);
 cudaError_t cudaFree(void* memory);
 cudaError_t cudaMemGetInfo(size_t* free_bytes, size_t* total_bytes);
-cudaError_t cudaMemcpy(void* to, const void* from, size_t bytes, cudaMemcpyKind kind);
 cudaError_t cudaMemcpyAsync(void* to, const void* from, size_t bytes, cudaMemcpyKind kind,
                             cudaStream_t stream = nullptr);
-cudaError_t cudaMemsetAsync(void* memory, int value, size_t bytes, cudaStream_t stream = nullptr);
 
-cudaError_t cudaStreamCreateWithFlags(cudaStream_t* stream, unsigned flags);
-cudaError_t cudaStreamDestroy(cudaStream_t stream);
 cudaError_t cudaStreamQuery(cudaStream_t stream);
 cudaError_t cudaStreamSynchronize(cudaStream_t stream);
 cudaError_t cudaStreamGetPriority(cudaStream_t stream, int* priority);
 cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned flags = 0);
-cudaError_t cudaLaunchHostFunc(cudaStream_t stream, cudaHostFn_t function, void* data);
 
 cudaError_t cudaEventCreate(cudaEvent_t* event);
 cudaError_t cudaEventCreateWithFlags(cudaEvent_t* event, unsigned flags);
@@ -110,9 +97,4 @@ cudaError_t cudaStreamGetCaptureInfo(cudaStream_t stream, cudaStreamCaptureStatu
                                      const cudaGraphNode_t** dependencies = nullptr,
                                      const cudaGraphEdgeData** edges = nullptr,
                                      size_t* count = nullptr);
-cudaError_t cudaUserObjectCreate(cudaUserObject_t* object, void* data, cudaHostFn_t destroy,
-                                 unsigned references, unsigned flags);
-cudaError_t cudaUserObjectRelease(cudaUserObject_t object, unsigned count = 1);
-cudaError_t cudaGraphRetainUserObject(cudaGraph_t graph, cudaUserObject_t object,
-                                      unsigned count = 1, unsigned flags = 0);
 }

@@ -37,13 +37,6 @@ def plans(folder):
     return sorted(folder.glob("*.pgmoplan"))
 
 
-def test_ranks_with_the_same_plan_have_one_file(tmp_path):
-    saved = {tuple(directory(tmp_path, rank).save([planned()], None)) for rank in range(4)}
-    assert len(saved) == 1
-    assert len(plans(tmp_path)) == len(list(tmp_path.glob("*.pgmoprof"))) == 1
-    assert [own_size(directory(tmp_path, rank)) for rank in range(4)] == [64] * 4
-
-
 def test_ranks_with_different_plans_have_different_files_and_find_their_own(tmp_path):
     for rank, size in enumerate((64, 128, 128, 256)):
         directory(tmp_path, rank).save([planned(size)], None)

@@ -29,16 +29,6 @@ def test_each_stream_is_as_large_as_the_largest_plan_needs_it():
     assert Layout([planned((90, 0), (30, 1))]).ranges == {0: Range(0, 128), 1: Range(128, 64)}
 
 
-def test_streams_that_only_one_plan_uses():
-    layout = Layout([planned((64, 3)), planned((64, 0)), planned((128, 7), (64, 3))])
-    assert layout.ranges == {0: Range(0, 64), 3: Range(64, 64), 7: Range(128, 128)}
-
-
-def test_nothing_is_planned_nowhere():
-    assert Layout([]).ranges == {}
-    assert Layout([]).size == 0
-
-
 def test_every_plan_finds_its_slots_in_the_range_of_their_stream():
     plans = [planned((900, 0), (300, 1), (64, 2)), planned((64, 2), (400, 0), (700, 1))]
     layout = Layout(plans)
@@ -81,18 +71,6 @@ def test_both_slots_of_a_block_with_two_turns_move_together(two_turns):
     assert layout.ranges[5] == Range(1024, 512)
     assert sorted((offset[1], alternate[1])) == [1024, 1280]
     assert alternate[0] == UNPLANNED
-
-
-def test_blocks_without_a_slot_stay_without(two_turns):
-    offset, alternate = Layout([planned((1024, 0)), two_turns]).place(two_turns)
-    assert (offset[2], alternate[2]) == (UNPLANNED, UNPLANNED)
-
-
-def test_a_stream_of_which_nothing_is_planned_has_no_range():
-    profile = Profile.from_columns(
-        size=[64, 64], start=[0, 1], end=[1, NEVER], stream=[0, 9], ticks=2
-    )
-    assert Layout([make_plan(profile)]).ranges == {0: Range(0, 64)}
 
 
 @pytest.mark.parametrize(

@@ -1,12 +1,13 @@
-import numpy as np
+from dataclasses import replace
 
-from pgmo.allocator.plans.plan_set import PlannedProfile, PlanSet, requests_of
+import numpy as np
+import pytest
+
+from pgmo.allocator.plans.plan_set import PlannedProfile, PlanSet, check_replayable
+from pgmo.errors import PlanError
 from pgmo.packing.planner import plan
-from pgmo.profiler.iterations.iteration_kinds import first_difference
 from pgmo.profiler.profile import Profile
-from pgmo.profiler.recording import make_events, split
 from tests.unit.allocator.simulated import SimulatedAdapter
-from tests.unit.profiler.examples import small_profile
 
 
 def planned(size):
@@ -34,16 +35,8 @@ def test_an_arena_that_somebody_needs_meanwhile_comes_again(monkeypatch):
     assert adapter.engine.has_arena
 
 
-def test_requests_are_those_of_the_profile():
-    profile = small_profile()
-    requests = requests_of(plan(profile))
-    for column in ("size", "stream", "shared"):
-        assert np.array_equal(getattr(requests, column), getattr(profile, column)), column
-
-
-def test_explanations_call_a_plan_a_plan():
-    (iteration,) = split(make_events([("request", 8), ("step",)]))
-    text = first_difference(requests_of(plan(small_profile())), iteration)
-    assert "the plan" in text
-    assert "in iteration 0" in text
-    assert "-1" not in text
+def test_a_plan_whose_blocks_overlap_is_refused():
+    profile = Profile.from_columns(size=[64, 128], start=[0, 1], end=[2, 2], ticks=2)
+    overlapping = replace(plan(profile), offset=np.zeros(2, np.int64))
+    with pytest.raises(PlanError, match=r"block 0.*block 1"):
+        check_replayable(overlapping, alignment=64)

@@ -22,14 +22,6 @@ def names(folder):
     return sorted(path.name for path in folder.iterdir())
 
 
-def test_one_plan(tmp_path):
-    written = save([planned(3)], None, tmp_path, "net")
-    assert [path.name for path in written] == ["net.pgmoprof", "net.pgmoplan"]
-    assert names(tmp_path) == ["net.pgmoplan", "net.pgmoprof"]
-    assert len(Plan.load(tmp_path / "net.pgmoplan")) == 3
-    assert len(Profile.load(tmp_path / "net.pgmoprof")) == 3
-
-
 def test_all_plans_in_one_file_and_each_profile_in_its_own(tmp_path):
     written = save([planned(3), planned(4), planned(5)], planned(9), tmp_path, "net")
     profiles = ["net.pgmoprof", "net-2.pgmoprof", "net-3.pgmoprof", "net-opening.pgmoprof"]

@@ -64,13 +64,6 @@ def test_blocks_that_wrap_hold_the_peak_of_the_next_iteration():
     assert lines[2].split() == ["7.00", "MiB", "request", "1"]
 
 
-def test_a_block_of_two_turns_holds_the_peak_too():
-    own = Profile.from_columns(size=[MIB, 7 * MIB], start=[0, 1], end=[1, 4], ticks=2)
-    assert own.turns.tolist() == [1, 2]
-    lines = advice.while_replaying(plan(own), own).splitlines()
-    assert ["7.00", "MiB", "request", "1"] in [line.split() for line in lines]
-
-
 def test_no_more_than_ten_blocks():
     own = Profile.from_columns(
         size=np.arange(1, 31) * MIB, start=np.arange(30), end=[30] * 30, ticks=30

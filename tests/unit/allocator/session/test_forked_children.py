@@ -8,21 +8,6 @@ import pytest
 from tests.unit.allocator.simulated import LAYERS, Loop, open_session, run
 
 
-def test_forked_child_neither_plans_nor_serves(adapter):
-    loop = Loop(adapter, LAYERS)
-    with open_session(adapter) as session:
-        run(loop, session, 2)
-        child = os.fork()
-        if child == 0:
-            for _ in range(6):
-                loop()
-                session.step()
-            os._exit(adapter.engine.statistics()["hits"])
-        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
-        run(loop, session, 4)
-        assert session.history[-1].hit_rate == 1
-
-
 def in_child(work):
     """The exit code of a forked child that does this: 0 if it returns true."""
     child = os.fork()
@@ -85,14 +70,3 @@ def test_closing_what_it_has_inherited_leaves_a_forked_childs_own_session_open(a
     with open_session(adapter) as session:
         run(loop, session, 4)
         assert in_child(close_one_of_two) == 0
-
-
-def test_children_of_children_open_sessions(adapter):
-    loop = Loop(adapter, LAYERS)
-
-    def train(then=lambda: True):
-        with open_session(adapter) as own:
-            run(loop, own, 6)
-            return own.history[-1].hit_rate == 1 and then()
-
-    assert train(lambda: in_child(lambda: train(lambda: in_child(train) == 0)) == 0)

@@ -1,9 +1,5 @@
 """Arenas of one block, which cannot grow; and little growth."""
 
-from types import SimpleNamespace
-
-from pgmo.allocator.session.options import Options
-from pgmo.allocator.session.state import SessionState
 from tests.unit.allocator.simulated import LAYERS, Loop, open_session, run
 
 
@@ -42,9 +38,3 @@ def test_one_small_request_that_grows_is_no_other_program(adapter):
         assert [one.phase.value for one in session.history].count("record") < 8
         assert session.history[-1].hit_bytes_rate > 0.999
         loop.finish()
-
-
-def test_blocks_that_are_hardly_touched_are_planned_apart():
-    adapter = SimpleNamespace(alignment=64, engine=SimpleNamespace(sparse_from=1 << 20))
-    adapter.engine.delegate_thread = lambda *_: None
-    assert SessionState(adapter, Options()).planning.apart_from == 1 << 20

@@ -10,7 +10,7 @@ import pytest
 from pgmo.allocator.session.lifecycle import Lifecycle
 from pgmo.allocator.session.statistics import Phase
 from pgmo.errors import SessionError
-from tests.unit.allocator.simulated import LAYERS, Loop, SimulatedAdapter, open_session, run
+from tests.unit.allocator.simulated import LAYERS, Loop, SimulatedAdapter, open_session
 
 
 @pytest.fixture
@@ -64,15 +64,6 @@ def test_lengths_within_a_plan_pass_too(adapter, looked_at):
         assert phases == []
         assert len({one.bytes_requested for one in session.history[-40:]}) == 8
         assert all(one.hit_rate == 1 for one in session.history[-40:])
-        loop.finish()
-
-
-def test_iterations_as_contexts_and_calls_pass_too(adapter, looked_at):
-    loop = Loop(adapter, LAYERS)
-    with open_session(adapter) as session:
-        phases = looked_at(session)
-        run(loop, session, 50)
-        assert len(phases) == 5
         loop.finish()
 
 
@@ -193,16 +184,3 @@ def test_misuse_is_told_where_iterations_pass(adapter):
         loop.finish()
     with pytest.raises(SessionError, match="closed"):
         session.step()
-
-
-def test_what_has_passed_is_known_when_another_session_follows(adapter):
-    for _ in range(2):
-        loop = Loop(adapter, LAYERS)
-        with open_session(adapter) as session:
-            steps(loop, session, 30)
-            loop.finish()
-        with open_session(adapter) as other:
-            steps(loop, other, 20)
-            assert len(session.history) == session.summary().iterations == 30
-            assert len(other.history) == 20
-            loop.finish()

@@ -40,12 +40,3 @@ def test_what_was_recorded_so_far_is_a_line(adapter):
         assert line.meta.device == session.device == adapter.device
         adapter.free(kept)
     assert session.recording is None
-
-
-def test_recorded_lines_tell_who_was_freed(adapter):
-    with open_session(adapter) as session:
-        first = adapter.request(100)
-        adapter.free(first)
-        adapter.request(200)
-        assert session.recording.end.tolist() == [1, 2]
-        session.step()

@@ -5,7 +5,7 @@ import pytest
 
 from pgmo.allocator.session.statistics import Phase
 from pgmo.errors import SessionError
-from tests.unit.allocator.simulated import LAYERS, Loop, SimulatedAdapter, open_session, run
+from tests.unit.allocator.simulated import LAYERS, Loop, open_session, run
 
 
 def test_records_four_iterations_then_serves_everything_from_slots(adapter):
@@ -22,14 +22,6 @@ def test_records_four_iterations_then_serves_everything_from_slots(adapter):
     assert session.statistics["live_slot_bytes"] == 0
 
 
-def test_first_iteration_with_optimizer_state_is_not_what_is_planned(adapter):
-    loop = Loop(adapter, LAYERS)
-    with open_session(adapter) as session:
-        run(loop, session, 6)
-    assert len(session.profile) == 3 * len(LAYERS) + 1
-    assert not session.profile.persistent.any()
-
-
 def test_wrapping_and_doubly_live_blocks_are_told_apart(adapter):
     loop = Loop(adapter, LAYERS)
     with open_session(adapter) as session:
@@ -39,59 +31,6 @@ def test_wrapping_and_doubly_live_blocks_are_told_apart(adapter):
     assert profile.size[doubly].tolist() == [4]  # the loss
     # The gradients, and the first activation: they die before the next iteration's first request.
     assert np.count_nonzero(profile.end == profile.ticks) == len(LAYERS) + 1
-
-
-def test_step_and_iteration_count_the_same(adapter):
-    loop = Loop(adapter, LAYERS)
-    with open_session(adapter) as session:
-        for _ in range(6):
-            loop()
-            session.step()
-    assert [one.phase for one in session.history][-2:] == [Phase.REPLAY] * 2
-
-
-def test_close_returns_to_bypass_with_blocks_alive(adapter):
-    loop = Loop(adapter, LAYERS)
-    with open_session(adapter) as session:
-        run(loop, session, 6)
-    assert not adapter.installed
-    assert session.phase is Phase.CLOSED
-    assert adapter.engine.statistics()["arenas"] == 1  # gradients still live there
-    loop()  # with the framework's own allocator, while slots are freed
-    loop.finish()
-    assert adapter.engine.statistics()["arenas"] == 0
-    assert adapter.engine.statistics()["live_slot_bytes"] == 0
-
-
-def test_second_session_in_one_process(adapter):
-    for _ in range(2):
-        loop = Loop(adapter, LAYERS)
-        with open_session(adapter) as session:
-            run(loop, session, 6)
-            assert session.history[-1].hit_rate == 1
-        loop.finish()
-
-
-def test_requests_in_a_pause_are_not_part_of_the_iteration(adapter):
-    loop = Loop(adapter, LAYERS)
-
-    def evaluate():
-        with session.pause():
-            adapter.free(adapter.request(12345))
-
-    with open_session(adapter) as session:
-        run(loop, session, 4, extra=evaluate)
-        run(loop, session, 4)
-    assert all(one.hit_rate == 1 for one in session.history[4:])
-
-
-@pytest.mark.filterwarnings("ignore:a pgmo session ended without")
-def test_pauses_nest(adapter):
-    with open_session(adapter) as session, session.pause():
-        with session.pause():
-            pass
-        adapter.free(adapter.request(64))
-        assert session.statistics["fallback_bytes"] == 0
 
 
 def test_inserted_requests_cost_only_themselves(adapter):
@@ -128,34 +67,6 @@ def test_a_program_that_turns_into_another_is_recorded_again(adapter):
         other.finish()
 
 
-@pytest.mark.filterwarnings("ignore:pgmo. blocks that were not planned")
-def test_alternating_structures_each_use_their_plan(adapter):
-    one, two = Loop(adapter, LAYERS), Loop(adapter, [777 * (at + 1) for at in range(12)])
-    with open_session(adapter) as session:
-        run(one, session, 6)
-        run(two, session, 8)
-        for _ in range(6):
-            run(one, session, 1)
-            run(two, session, 1)
-    last = session.history[-4:]
-    assert len({statistics.plan for statistics in last}) == 2
-    assert all(statistics.known_rate == 1 for statistics in last)
-    # Gradients of one live on into the other, so some slots are taken; most are not.
-    assert min(statistics.hit_rate for statistics in last) > 0.6
-
-
-def test_varying_lengths_are_served_by_one_plan(adapter):
-    loop = Loop(adapter, LAYERS)
-    with open_session(adapter) as session:
-        for scale in (3, 5, 2, 4, 1, 5, 2, 3):
-            loop.scale = scale
-            run(loop, session, 1)
-        replayed = [one for one in session.history if one.phase is Phase.REPLAY]
-        assert len(replayed) >= 3
-        assert all(one.hit_rate == 1 for one in replayed[1:])
-        assert session.summary().replans == 0
-
-
 def test_longer_length_costs_one_replan(adapter):
     loop = Loop(adapter, LAYERS)
     with open_session(adapter) as session:
@@ -187,45 +98,6 @@ def test_a_program_that_never_repeats_gets_no_arena_and_is_hardly_recorded(adapt
         assert session.summary().recorded < 40
 
 
-def test_plan_without_its_opening_serves_from_the_second_iteration_on(adapter):
-    loop = Loop(adapter, LAYERS)
-    with open_session(adapter) as session:
-        run(loop, session, 6)
-    plan = session.plan
-    assert plan.opening is None
-
-    fresh = SimulatedAdapter()
-    loop = Loop(fresh, LAYERS)
-    with open_session(fresh, plan=plan) as session:
-        run(loop, session, 4)
-    first, *later = session.history
-    # Were the first one served, the optimizer's state would settle in slots and stay there.
-    assert (first.phase, first.hits) == (Phase.RECORD, 0)
-    assert all(one.phase is Phase.REPLAY and one.hit_rate == 1 for one in later)
-
-
-def test_saved_plan_of_another_program_is_replaced(adapter, tmp_path):
-    with open_session(adapter, save=tmp_path, model_name="loop") as session:
-        run(Loop(adapter, LAYERS), session, 6)
-    fresh = SimulatedAdapter()
-    with open_session(fresh, plan=tmp_path / "loop.pgmoplan") as session:
-        with pytest.warns(UserWarning, match="does not match this program"):
-            run(Loop(fresh, [1000 * (at + 1) for at in range(9)]), session, 8)
-    assert session.history[-1].hit_rate == 1
-
-
-def test_exception_ends_the_iteration_early_and_the_session_goes_on(adapter):
-    loop = Loop(adapter, LAYERS)
-    with open_session(adapter) as session:
-        run(loop, session, 6)
-        with pytest.raises(RuntimeError, match="boom"), session.iteration():
-            left = adapter.request(LAYERS[0])
-            raise RuntimeError("boom")
-        adapter.free(left)
-        run(loop, session, 2)
-        assert session.history[-1].hit_rate == 1
-
-
 def test_exception_while_recording_starts_the_recording_again(adapter):
     loop = Loop(adapter, LAYERS)
     with open_session(adapter) as session:
@@ -236,24 +108,6 @@ def test_exception_while_recording_starts_the_recording_again(adapter):
         run(loop, session, 6)
     assert session.history[-1].hit_rate == 1
     assert len(session.profile) == 3 * len(LAYERS) + 1
-
-
-def test_exception_out_of_the_session_returns_to_bypass(adapter):
-    with pytest.raises(RuntimeError, match="boom"), open_session(adapter) as session:
-        run(Loop(adapter, LAYERS), session, 6)
-        raise RuntimeError("boom")
-    assert not adapter.installed
-    assert session.phase is Phase.CLOSED
-
-
-def test_model_changed_in_the_middle_of_an_iteration(adapter):
-    loop = Loop(adapter, LAYERS)
-    with open_session(adapter) as session:
-        run(loop, session, 6)
-        loop.layers[2:4] = [12_345, 54_321, 99_999]
-        run(loop, session, 10)
-    assert session.history[7].hit_rate > 0.5  # what comes as before is found
-    assert session.history[-1].hit_rate == 1
 
 
 def test_decorated_function_is_one_iteration_a_call(adapter):
@@ -301,16 +155,3 @@ def test_iterations_that_come_again_are_counted_like_all_others(adapter):
         reason: sum(one.misses[reason] for one in replayed) for reason in summary.misses
     }
     assert [one.requests for one in history[-50:]] == [again[-1].requests] * 50
-
-
-def test_one_that_differs_is_looked_at_after_any_number_of_the_same(adapter):
-    loop = Loop(adapter, LAYERS)
-    with open_session(adapter) as session:
-        run(loop, session, 400)
-        replans = session.summary().replans
-        loop.scale = 3
-        with pytest.warns(UserWarning, match="recording again"):
-            run(loop, session, 8)
-        assert session.summary().replans > replans
-        assert session.history[-1].hit_rate == 1
-        loop.finish()

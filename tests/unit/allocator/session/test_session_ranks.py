@@ -43,17 +43,6 @@ def test_ranks_that_do_the_same_have_one_plan_and_each_begins_with_it(tmp_path, 
         assert summary.notes == (f"began with {name}, the plan of rank {number} of 4",)
 
 
-def test_ranks_that_differ_have_plans_of_their_own(tmp_path, rank):
-    programs = LAYERS, OTHER
-    for number, layers in enumerate(programs):
-        rank(number, 2)
-        train(layers, save=tmp_path)
-    assert len(plans(tmp_path)) == 2
-    for number, layers in enumerate(programs):
-        rank(number, 2)
-        assert train(layers, plan=tmp_path).summary().recorded == 0
-
-
 def test_a_rank_without_a_plan_takes_the_one_that_it_follows(tmp_path, rank):
     for number, layers in ((0, OTHER), (3, LAYERS)):
         rank(number, 4)
@@ -87,28 +76,12 @@ def test_a_rank_whose_own_program_has_changed_records_anew(tmp_path, rank):
     assert [path.exists() for path in session.saved] == [True] * len(session.saved)
 
 
-def test_save_alone_begins_with_nothing(tmp_path, rank):
-    rank(0, 2)
-    recorded = [train(save=tmp_path).summary().recorded for _ in range(2)]
-    assert recorded[0] == recorded[1] > 0
-
-
 def test_the_directory_of_plans_may_be_named_before_it_is_there(tmp_path, rank):
     folder = tmp_path / "plans"
     rank(1, 2)
     summary = train(plan=folder, save=folder).summary()
     assert summary.notes == (f"{folder} has no plan for this yet",)
     assert train(plan=folder, save=folder).summary().recorded == 0
-
-
-def test_a_directory_of_the_version_before_serves(tmp_path, rank):
-    rank(0, 2)
-    train(save=tmp_path)
-    (tmp_path / "job-rank0-of-2.txt").unlink()
-    (tmp_path / "job.ranks.json").write_text('{"format": "pgmo ranks 1", "entries": []}')
-    summary = train(plan=tmp_path).summary()
-    assert summary.recorded <= 2
-    assert "it has 100.0% of the requests" in summary.notes[0]
 
 
 def test_what_is_saved_after_the_process_group_has_ended_is_the_ranks_too(
@@ -133,11 +106,3 @@ def test_one_process_may_begin_with_a_ranks_plan(tmp_path, rank, monkeypatch):
     summary = train(plan=tmp_path).summary()
     assert summary.recorded == 2
     assert summary.notes[0].startswith("began with job-")
-
-
-def test_what_one_process_has_saved_serves_by_its_directory(tmp_path):
-    train(save=tmp_path)
-    assert plans(tmp_path) == ["job.pgmoplan"]
-    summary = train(plan=tmp_path).summary()
-    assert summary.recorded == 0
-    assert summary.notes == ("began with job.pgmoplan",)

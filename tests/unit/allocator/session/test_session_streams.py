@@ -63,17 +63,6 @@ def test_each_stream_is_served_from_an_arena_of_its_own(adapter):
     assert len(adapter.returned) == 2
 
 
-def test_two_side_streams(adapter):
-    loops = [TwoStreams(adapter, side) for side in (3, 5)]
-    with open_session(adapter) as session:
-        for _ in range(8):
-            with session.iteration():
-                for loop in loops:
-                    loop()
-    assert session.history[-1].hit_rate == 1
-    assert set(adapter.arenas) == {0, 3, 5}
-
-
 def test_a_block_that_is_used_on_another_stream_gets_no_slot(adapter):
     loop = TwoStreams(adapter, shares=True)
     with open_session(adapter) as session:

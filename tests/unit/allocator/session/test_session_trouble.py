@@ -3,13 +3,9 @@
 import threading
 import warnings
 
-import numpy as np
 import pytest
 
-from pgmo.allocator.plans.plan_set import requests_of
 from pgmo.allocator.session import installer as installing
-from pgmo.allocator.session.learning.recorded_plans import is_planned
-from pgmo.allocator.session.statistics import Phase
 from pgmo.errors import AdapterError, FileError, SessionError
 from tests.unit.allocator.simulated import LAYERS, Loop, SimulatedAdapter, open_session, run
 
@@ -76,42 +72,6 @@ def test_no_memory_for_a_larger_arena_leaves_the_old_plans_serving(adapter, monk
         loop.finish()
     now = adapter.engine.statistics()
     assert now["arenas"] == now["live_slot_bytes"] == 0
-
-
-def test_no_memory_for_the_first_arena_means_bypass(adapter, monkeypatch):
-    def refuse(size, stream):
-        raise AdapterError("no memory")
-
-    monkeypatch.setattr(adapter, "take_arena", refuse)
-    loop = Loop(adapter, LAYERS)
-    with open_session(adapter) as session:
-        with pytest.warns(UserWarning, match="could not be had: no memory"):
-            run(loop, session, 8)
-        assert session.phase is Phase.BYPASS
-        assert session.history[-1].hits == 0
-
-
-def test_a_planned_structure_is_known_beside_a_larger_one_of_as_many_requests(adapter):
-    random = np.random.default_rng(0)
-    small = [int(size) for size in random.integers(1, 1 << 10, 12)]
-    large = [int(size) for size in random.integers(1 << 12, 1 << 20, 12)]
-
-    def iterate(sizes, times):
-        for _ in range(times):
-            for address in [adapter.request(size) for size in sizes]:
-                adapter.free(address)
-            session.step()
-
-    with open_session(adapter) as session:
-        iterate(large, 6)
-        with pytest.warns(UserWarning, match="recording again"):
-            iterate(small, 7)
-        planned = session._lifecycle._plans.all
-        assert [one.plan.size.tolist() for one in planned] == [large, small]
-        assert all(is_planned(planned, requests_of(one.plan)) for one in planned)
-        iterate(large, 2)
-        iterate(small, 2)
-        assert all(one.hit_rate == 1 for one in session.history[13:])
 
 
 @pytest.mark.parametrize("longer_first", [True, False])

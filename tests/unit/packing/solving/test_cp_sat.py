@@ -49,14 +49,6 @@ def test_progress_is_told_in_the_thread_that_calls():
 
 
 @needs_or_tools
-def test_sizes_of_any_unit_are_exact():
-    unit = 3 * 2**40
-    problem = Problem(np.full(5, unit), [0, 2, 4, 6, 8], [3, 5, 7, 9, 11], period=10)
-    answer = cp_sat.solve(problem, stacked(problem), 2 * unit, time_limit=60)
-    assert (answer.arena, answer.bound) == (3 * unit, 3 * unit)
-
-
-@needs_or_tools
 def test_areas_beyond_its_numbers_are_refused():
     odd = Problem(np.full(8, 2**58) + np.arange(8), range(8), np.arange(8) + 2)
     with pytest.raises(OptionError, match=r"cannot count .* units of 1 bytes times 8 ticks"):

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from pgmo.errors import OptionError
-from pgmo.profiler.caching.model import AllocatorSettings, Reserved, simulate_profile
+from pgmo.profiler.caching.model import simulate_profile
 from pgmo.profiler.profile import NEVER, Profile
 from tests.unit.profiler.examples import small_profile
 
@@ -37,38 +37,12 @@ def test_wrapping_and_doubly_live_blocks_are_alive_beside_their_successors() -> 
         assert result.active.tolist() == [24 * MIB, 24 * MIB + 512]
 
 
-def test_persistent_blocks_are_requested_once() -> None:
-    profile = Profile.from_columns(size=[12 * MIB, 14 * MIB], start=[0, 1], end=[NEVER, 2], ticks=2)
-    result = simulate_profile(profile, iterations=5)
-    assert result.active.tolist() == [12 * MIB, 26 * MIB]
-    assert result.reserved.tolist() == [26 * MIB] * 2
-    assert result.address.min() > 0
-
-
-def test_streams_have_pools_of_their_own() -> None:
-    sizes = {"size": [12 * MIB, 12 * MIB], "start": [0, 1], "end": [1, 2], "ticks": 2}
-    assert simulate_profile(Profile.from_columns(**sizes)).peak_reserved == 12 * MIB
-    two = Profile.from_columns(**sizes, stream=np.array([0, 2**64 - 1], np.uint64))
-    assert simulate_profile(two).peak_reserved == 24 * MIB
-
-
 def test_a_line_is_run_once() -> None:
     profile = Profile.from_columns(
         size=[12 * MIB, 14 * MIB], start=[0, 1], end=[NEVER, 2], ticks=2, circular=False
     )
     result = simulate_profile(profile, iterations=9)
     assert result.active.tolist() == [12 * MIB, 26 * MIB]
-
-
-def test_fragmentation_is_what_expandable_segments_avoid() -> None:
-    sizes = [megabytes * MIB for megabytes in (30, 50, 70, 90)]
-    profile = Profile.from_columns(size=sizes, start=range(4), end=range(1, 5), ticks=4)
-    usual = simulate_profile(profile)
-    expandable = simulate_profile(profile, AllocatorSettings(expandable_segments=True))
-    assert usual.peak_reserved == sum(sizes)
-    assert expandable.peak_reserved == 100 * MIB
-    assert usual.fragmentation == pytest.approx(1 - 90 / 240)
-    assert expandable.fragmentation == pytest.approx(0.1)
 
 
 def test_out_of_memory_ends_it() -> None:
@@ -97,14 +71,6 @@ def test_a_convolution_goes_without_its_workspace() -> None:
     assert simulate_profile(profile, capacity=40 * MIB, convolution=[-1, 5, -1, -1]).failed == 2
 
 
-def test_want_of_memory_gives_back_what_is_cached() -> None:
-    profile = Profile.from_columns(size=[30 * MIB, 40 * MIB], start=[0, 1], end=[1, 2], ticks=2)
-    result = simulate_profile(profile, capacity=50 * MIB, iterations=3)
-    assert result.failed is None
-    assert result.peak_reserved == 40 * MIB
-    assert result.retries > 0
-
-
 def test_every_kind_of_block_at_once() -> None:
     result = simulate_profile(small_profile(), iterations=4)
     again = simulate_profile(small_profile(), iterations=5)
@@ -113,22 +79,9 @@ def test_every_kind_of_block_at_once() -> None:
     assert np.array_equal(result.active, again.active)
 
 
-def test_an_empty_profile() -> None:
-    result = simulate_profile(Profile.from_columns(size=[], start=[], end=[], ticks=0))
-    assert isinstance(result, Reserved)
-    assert (result.peak_reserved, result.fragmentation, len(result.reserved)) == (0, 0.0, 0)
-
-
 def test_no_iteration_is_refused() -> None:
     with pytest.raises(OptionError, match="iterations is 0; simulate at least one"):
         simulate_profile(small_profile(), iterations=0)
-
-
-def test_figures_cannot_be_written() -> None:
-    result = simulate_profile(small_profile())
-    for column in (result.reserved, result.active, result.address):
-        with pytest.raises(ValueError, match="read-only"):
-            column[0] = 1
 
 
 def test_it_says_the_figures() -> None:

@@ -5,7 +5,6 @@ import pytest
 from pgmo.profiler.importers.earlier_blocks import Rows
 from pgmo.profiler.importers.frames import MOST_LINES, Frame, Labels, tag_of
 from pgmo.profiler.importers.torch_memory.stacks import Stacks
-from pgmo.profiler.tag import Tag
 
 USER = Frame("main", "/home/someone/train.py", 9)
 MODULE = Frame("_call_impl", "/v/site-packages/torch/nn/modules/module.py", 1)
@@ -94,14 +93,6 @@ def test_alike_file_names_get_their_folder():
 )
 def test_which_frames_are_python(file, line, python):
     assert Frame("f", file, line).is_python is python
-
-
-def test_long_stacks_are_cut():
-    frames = [Frame("f", "/home/someone/a.py", line) for line in range(100)]
-    found = tag(*frames)
-    assert len(found.stack) == MOST_LINES
-    assert found.stack[0] == "a.py:0 in f"
-    assert found == Tag("", "", "other", "a.py:0 in f", found.stack)
 
 
 def test_of_a_long_stack_the_middle_is_left_out():

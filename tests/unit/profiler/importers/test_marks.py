@@ -16,12 +16,6 @@ def rows(*annotations):
     return find_marks(TIME, np.zeros(len(TIME), np.int32), [""], annotations, 0).rows
 
 
-def test_profiler_steps_begin_iterations():
-    told = [annotation(f"ProfilerStep#{n}", "START", at) for n, at in ((1, 30), (2, 61))]
-    told.append(annotation("Optimizer.step#SGD.step", "END", 45))
-    assert rows(*told) == (2, 6)
-
-
 def test_the_end_of_an_optimizer_step_begins_the_next_iteration():
     told = [annotation("Optimizer.step#SGD.step", stage, 50) for stage in ("START", "END")]
     assert rows(*told) == (5,)
@@ -52,9 +46,3 @@ def test_other_devices_and_what_was_before_do_not_count():
 def test_metadata_with_numbers_that_go_up(notes, expected):
     note = np.array([0, 0, 1, 1, 2, 2], np.int32)
     assert find_marks(np.arange(6), note, notes, [], 0).rows == expected
-
-
-def test_no_events():
-    assert (
-        find_marks(TIME[:0], np.zeros(0, np.int32), [""], [annotation("x", "END", 1)], 0).rows == ()
-    )

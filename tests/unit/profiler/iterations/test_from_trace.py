@@ -101,18 +101,6 @@ def test_what_an_iteration_never_frees_is_persistent(tmp_path):
     }
 
 
-def test_addresses_tags_and_streams_are_those_of_the_reference(tmp_path):
-    device = Device()
-    train(device, 4)
-    profile = profile_of(trace_of(tmp_path, device))
-    trace = profile.trace
-    made = trace.kind == Event.ALLOC
-    there = set(zip(trace.address[made].tolist(), trace.size[made].tolist(), strict=True))
-    assert there >= set(zip(profile.address.tolist(), profile.size.tolist(), strict=True))
-    phases = [profile.tags[tag].phase for tag in profile.tag]
-    assert sorted(phases) == ["backward"] * 4 + ["forward"] * 4 + ["optimizer"]
-
-
 def test_one_iteration_is_a_line(tmp_path):
     device = Device()
     parameters = train(device, 1)
@@ -136,25 +124,6 @@ def test_one_iteration_is_a_line(tmp_path):
     assert profile.meta.device == "cuda:0"
 
 
-def test_blocks_freed_before_the_first_request_are_left_out(tmp_path):
-    device = Device()
-    early = device.alloc(640)
-    device.events.clear()
-    device.free(early)
-    device.alloc(100)
-    profile = profile_of(trace_of(tmp_path, device))
-    assert profile.size.tolist() == [100]
-
-
-def test_no_events_at_all_give_the_blocks_that_are_there(tmp_path):
-    device = Device()
-    train(device, 1)
-    device.events.clear()
-    profile = profile_of(trace_of(tmp_path, device))
-    assert profile.persistent.all()
-    assert len(profile) == len(device.blocks)
-
-
 def test_blocks_used_on_several_streams_are_shared(tmp_path):
     device = Device()
     for _ in range(5):
@@ -171,26 +140,6 @@ def test_blocks_used_on_several_streams_are_shared(tmp_path):
         5000: 3,
         800: 0,
     }
-
-
-def test_a_loop_over_layers_is_no_iteration(tmp_path):
-    root = (("_call_impl", "/v/site-packages/torch/nn/modules/module.py", 9),)
-    outer = (*root, ("<module>", "/home/someone/train.py", 3))
-    embedding = (("forward", "/home/someone/model.py", 20), *outer)
-    layer = (*LAYER[:-1], ("forward", "/home/someone/model.py", 21), *outer)
-    device = Device()
-    device.free(device.alloc(300, frames=embedding))
-    for _ in range(24):
-        for size in (4000, 70):
-            device.free(device.alloc(size, frames=layer))
-    device.free(device.alloc(300, frames=embedding))
-    once = profile_of(trace_of(tmp_path, device))
-    assert not once.circular
-    events = list(device.events)
-    device.events += [dict(event) for event in events]
-    twice = profile_of(trace_of(tmp_path, device))
-    assert twice.circular
-    assert twice.ticks == 50
 
 
 def test_making_a_network_of_alike_layers_is_no_iteration(tmp_path):

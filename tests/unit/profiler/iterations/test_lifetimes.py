@@ -1,3 +1,5 @@
+import dataclasses
+
 import numpy as np
 import pytest
 from hypothesis import assume, given
@@ -22,56 +24,6 @@ def _profile(rows):
 def _repeat(one_iteration, times):
     """`one_iteration(turn)` gives the rows of an iteration; blocks are numbered over all."""
     return [row for turn in range(times) for row in [*one_iteration(turn), ("step",)]]
-
-
-def test_a_block_freed_inside():
-    rows = _repeat(
-        lambda t: [("request", 8), ("request", 4), ("free", 2 * t), ("request", 2)][:3], 3
-    )
-    profile = _profile(rows)
-    assert profile.end.tolist() == [2, NEVER]
-
-
-def test_a_block_freed_before_the_first_request_of_the_next_iteration_ends_at_the_period():
-    before = _repeat(
-        lambda t: [("request", 8), ("request", 4), ("free", 2 * t), ("free", 2 * t + 1)], 3
-    )
-    assert _profile(before).end.tolist() == [2, 2]
-    after = _repeat(lambda t: [("free", t - 1)] * (t > 0) + [("request", 8)], 4)
-    assert _profile(after).end.tolist() == [1]
-    assert not _profile(after).wrap.any()
-
-
-def test_a_wrapping_block():
-    def iteration(t):
-        return [("request", 8), *[("free", 2 * t - 1)] * (t > 0), ("request", 4), ("free", 2 * t)]
-
-    profile = _profile(_repeat(iteration, 3))
-    assert profile.end.tolist() == [2, 3]
-    assert profile.wrap.tolist() == [False, True]
-    assert profile.turns.tolist() == [1, 1]
-
-
-def test_a_doubly_live_block():
-    def iteration(t):
-        return [
-            ("request", 8),
-            ("request", 4),
-            *[("free", 2 * t - 2)] * (t > 0),
-            ("free", 2 * t + 1),
-        ]
-
-    profile = _profile(_repeat(iteration, 3))
-    assert profile.end.tolist() == [4, 2]
-    assert profile.turns.tolist() == [2, 1]
-
-
-def test_a_block_that_outlives_two_periods_is_persistent():
-    def iteration(t):
-        return [("request", 8), *[("free", t - 2)] * (t > 1)]
-
-    # Freed after the next but one request: [i, i + 3) with a period of 1.
-    assert _profile(_repeat(iteration, 5)).end.tolist() == [NEVER]
 
 
 @given(profiles(), st.integers(4, 6))

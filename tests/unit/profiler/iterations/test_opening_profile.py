@@ -80,21 +80,6 @@ def opening_of(iterations, **options):
     return build_opening(iterations, find_steady(iterations), **options)
 
 
-def test_what_stays_is_the_state_and_the_workspace():
-    iterations = train(4)
-    opening = opening_of(iterations)
-    state = sorted([*PARAMETERS, *PARAMETERS, 1 << 20])
-    assert sorted(opening.size[opening.persistent].tolist()) == state
-    assert opening.size.tolist() == iterations[0].size.tolist()
-    # In order: x, activations, workspace, gradients, two states and a temporary per parameter.
-    # An activation dies once the gradient of its layer is there, x after the last gradient, and a
-    # gradient before the first gradient of the next iteration, which is request 6 of 22.
-    updates = [end for at in (13, 16, 19, 22) for end in (NEVER, NEVER, at)]
-    assert opening.end.tolist() == [10, 10, 9, 8, 7, NEVER, 28, 28, 28, 28, *updates]
-    assert (opening.ticks, opening.circular, opening.steady) == (22, True, True)
-    assert not opening.varying.any()
-
-
 @st.composite
 def programs(draw):
     """A steady structure, what only its first iteration asks for, and what becomes of that."""
@@ -179,15 +164,6 @@ def test_a_block_that_is_shared_in_any_iteration_is_shared(turn):
 
     opening = opening_of(train(4, log=Sharing()))
     assert np.flatnonzero(opening.shared).tolist() == [8]
-
-
-@pytest.mark.parametrize(("turn", "end"), [(1, 22 + 22), (2, 5 + 44), (3, 5 + 44), (4, 5 + 44)])
-def test_a_block_that_is_freed_late_is_not_persistent(turn, end):
-    """The workspace is request 5 of 22; a profile tells no more than two periods."""
-    opening = opening_of(train(6, free_late=turn))
-    assert opening.end[5] == end
-    assert sorted(opening.size[opening.persistent].tolist()) == sorted(2 * PARAMETERS)
-    validate(plan(opening))
 
 
 def test_evaluations_in_between_take_no_time():

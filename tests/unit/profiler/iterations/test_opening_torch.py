@@ -62,10 +62,3 @@ def test_what_stays_is_the_optimizers_state(name, kind):
     assert opening.end[inside].tolist() == first.gone[inside].tolist()
     assert opening.wrap.tolist() == ((first.gone != ALIVE) & (first.gone > ticks)).tolist()
     assert opening.wrap.sum() >= len(list(model.parameters()))  # the gradients, at least
-
-
-def test_no_opening_without_state():
-    make, shape = NETWORKS["conv"]
-    model = make()
-    iterations = record(model, shape, torch.optim.SGD(model.parameters(), lr=0.1))
-    assert build_opening(iterations, find_steady(iterations)) is None

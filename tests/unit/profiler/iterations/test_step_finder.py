@@ -22,14 +22,6 @@ def _network(seed, requests=200, shape=8, fixed=0.4):
     return np.where(random.random(requests) < fixed, base, base * shape).tolist()
 
 
-def test_exact():
-    a, b = _iterations([8, 4], [8, 4])
-    match = compare(a, b)
-    assert match.kind == "exact"
-    assert not match.varying.any()
-    assert match.explanation == "iterations 0 and 1 issue the same 2 requests"
-
-
 def test_other_streams_are_another_structure():
     events = make_events([("request", 8), ("step",), ("request", 8), ("step",)])
     events["stream"][2] = 3
@@ -92,14 +84,6 @@ def test_sizes_that_print_alike_are_told_apart():
     )
 
 
-def test_warm_up_then_steady():
-    iterations = _iterations([8, 4, 99], [8, 4], [8, 4])
-    assert find_steady(iterations[:1]) is None
-    steady = find_steady(iterations)
-    assert steady.kind == "exact"
-    assert (steady.reference, steady.followers) == (1, 1)
-
-
 def test_structures_that_take_turns():
     train, evaluate = _network(1, requests=100), _network(2, requests=30)
     iterations = _iterations(train, evaluate, train, evaluate)
@@ -124,14 +108,6 @@ def test_what_all_iterations_repeat_from_one_of_them_on(turns, members):
     found = find_repeated(_iterations(*(networks[turn] for turn in turns)))
     assert [sorted(one.rows) for one in found] == ([members] if members else [])
     assert all(one.kind == "exact" for one in found)
-
-
-def test_every_length_is_another():
-    iterations = _iterations(*[_network(1, shape=shape) for shape in (3, 9, 5)])
-    steady = find_steady(iterations)
-    assert steady.kind == "fit"
-    assert sorted(steady.rows) == [0, 1, 2]
-    assert 0.5 < steady.varying.mean() < 0.7
 
 
 def test_the_longest_of_a_structure_is_the_reference():

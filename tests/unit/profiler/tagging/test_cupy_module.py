@@ -5,8 +5,7 @@ import sys
 import pytest
 
 from pgmo.errors import AdapterError
-from pgmo.profiler.tagging.cupy_module import cupy_device, imported_cupy
-from tests.unit import fake_cupy
+from pgmo.profiler.tagging.cupy_module import imported_cupy
 
 
 def test_a_cupy_that_is_there_and_broken_is_not_called_missing(monkeypatch, tmp_path):
@@ -18,19 +17,3 @@ def test_a_cupy_that_is_there_and_broken_is_not_called_missing(monkeypatch, tmp_
     (tmp_path / "cupy.py").write_text("import no_such_package")
     with pytest.raises(AdapterError, match="cannot be imported: No module named 'no_such_package'"):
         imported_cupy()
-
-
-def test_the_number_of_a_device():
-    cupy = fake_cupy.make(devices=2)
-    assert cupy_device(cupy) == 0
-    assert cupy_device(cupy, 1) == 1
-    with cupy.cuda.Device(1):
-        assert cupy_device(cupy) == 1
-    for wrong, name in ((2, "cuda:2"), (-1, "cuda:-1"), ("cuda:0", "'cuda:0'")):
-        with pytest.raises(AdapterError, match=f"there is no device {name}; this machine has 2"):
-            cupy_device(cupy, wrong)
-
-
-def test_no_device():
-    with pytest.raises(AdapterError, match="CuPy finds no CUDA device"):
-        cupy_device(fake_cupy.make(devices=0))

@@ -56,24 +56,6 @@ def test_a_function(told):
     assert told[3:] == ["compiled", "back"]
 
 
-def test_a_module(told):
-    eager(Net())(torch.ones(2, 8))
-    assert told == ["compiled", "compiling", "back"]
-
-
-def test_a_module_compiled_in_place(told):
-    model = Net()
-    model.compile(backend="eager")
-    model(torch.ones(2, 8))
-    assert told == ["compiled", "compiling", "back"]
-
-
-def test_one_within_another_is_one(told):
-    inner = eager(lambda x: x + 1)
-    eager(lambda x: inner(x) * 2)(torch.ones(3))
-    assert told == ["compiled", "compiling", "back"]
-
-
 def test_what_must_not_be_compiled_belongs_to_what_calls_it(told):
     @torch.compiler.disable
     def disabled(x):
@@ -167,14 +149,6 @@ def test_each_thread_is_on_its_own(told):
     go_on.set()
     worker.join()
     assert told[-1] == "back"
-
-
-def test_that_it_is_forgotten_is_noticed(told):
-    eager(lambda x: x * 2)(torch.ones(3))
-    torch._dynamo.reset()
-    told.clear()
-    eager(lambda x: x * 3)(torch.ones(3))
-    assert told == ["compiled", "compiling", "back"]
 
 
 def test_the_mode_of_the_tagger_is_out_of_the_way_and_those_of_the_program_are_not():

@@ -137,11 +137,6 @@ def test_code_that_is_not_what_its_file_says_is_left_alone(made, source):
     assert listener.told == []
 
 
-def test_nothing_was_compiled(monkeypatch):
-    monkeypatch.delitem(inductor.sys.modules, "torch._inductor.codecache", raising=False)
-    inductor.listen(Listener())()
-
-
 def test_an_interruption_while_marking_leaves_nothing_marked(made, monkeypatch):
     code, listener = made.Runner.call.__code__, Listener()
     mark = inductor._mark_module

@@ -16,7 +16,6 @@ from torch.utils._python_dispatch import (  # noqa: E402
     _get_current_dispatch_mode_stack,
     is_in_torch_dispatch_mode,
 )
-from torch.utils.flop_counter import FlopCounterMode  # noqa: E402
 
 from pgmo.profiler.profile import Tag  # noqa: E402
 from pgmo.profiler.tagging import operator_mode  # noqa: E402
@@ -76,34 +75,6 @@ def test_a_program_is_compiled_as_it_is_without():
     assert len(graphs) == 1  # and what was compiled then is used afterwards
 
 
-def test_a_mode_entered_later_goes_on_when_the_tagger_is_closed_before_it():
-    log = Log()
-    matrix = torch.ones(4, 4)
-    tagger = Tagger(log).__enter__()
-    with FlopCounterMode(display=False) as counted:
-        matrix @ matrix
-        once = counted.get_total_flops()
-        assert once > 0
-        tagger.__exit__(None, None, None)
-        matrix @ matrix
-        assert counted.get_total_flops() == 2 * once
-        assert is_in_torch_dispatch_mode()
-    assert len(log.numbers) == 1
-    assert _no_mode_is_left()
-
-
-def test_modes_above_keep_their_order_and_are_not_entered_again():
-    outer, inner = Seen(), Seen()
-    tagger = Tagger(Log()).__enter__()
-    with outer, inner:
-        tagger.__exit__(None, None, None)
-        assert _get_current_dispatch_mode_stack() == [outer, inner]
-        torch.ones(1)
-    assert outer.operators == inner.operators == ["aten.ones.default"]
-    assert outer.entered == inner.entered == 1
-    assert _no_mode_is_left()
-
-
 def test_a_mode_entered_before_may_be_left_before_the_tagger_is():
     log, seen = Log(), Seen()
     with seen:
@@ -150,23 +121,6 @@ def test_a_thread_that_ended_leaves_nothing_behind():
     worker.join()
     taggers[0].__exit__(None, None, None)
     assert operator_mode._left == []
-
-
-def test_threads_that_take_turns_leave_nothing_behind():
-    entered, left = threading.Event(), threading.Event()
-
-    def work():
-        with Tagger(Log()):
-            entered.set()
-            left.wait(60)
-
-    worker = threading.Thread(target=work)
-    with Tagger(Log()):
-        worker.start()
-        assert entered.wait(60)
-    left.set()
-    worker.join()
-    assert _no_mode_is_left()
 
 
 def test_a_thread_that_ends_without_leaving_it_takes_it_off_while_it_may_run_python():

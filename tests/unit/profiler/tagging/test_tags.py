@@ -94,17 +94,6 @@ def test_each_operator_of_nested_modules():
     assert ("", "aten.pow") in forward
 
 
-def test_convolutions_and_lstm():
-    forward, backward = _forward_and_backward("conv")
-    assert ("ConvNet.features.0", "aten.convolution") in forward
-    assert ("ConvNet", "aten.mean") in forward
-    assert ("ConvNet.features.0", "aten.convolution_backward") in backward
-    assert ("ConvNet.features.1", "aten.native_batch_norm_backward") in backward
-    forward, backward = _forward_and_backward("lstm")
-    assert {module for module, _ in forward} == {"Lstm.lstm", ""}
-    assert "Lstm.lstm" in {module for module, _ in backward}
-
-
 def test_a_checkpoint_computes_again_under_its_full_name():
     again, backward = (_of_phase("checkpointed", phase) for phase in ("recompute", "backward"))
     for block in (0, 1):

@@ -13,8 +13,6 @@ from pgmo.profiler.trace import Event, Trace
 from pgmo.report.blocks.origins import EARLIER, names_of, there_before
 from pgmo.report.findings.attribution import find_peak
 from pgmo.report.findings.nesting import by_module, by_stack
-from pgmo.report.page.cards import cards
-from pgmo.report.page.glossary import WORDS
 from pgmo.report.page.html import render
 from pgmo.report.page.icicle import icicles
 from pgmo.report.page.sentence import module_in_words, place_of, sentence
@@ -76,10 +74,6 @@ def test_the_first_line_says_what_is_saved_and_where_the_peak_is():
     assert text.replace("&#x27;", "'") == said(profile)
 
 
-def test_the_peak_is_where_its_last_request_comes_from():
-    assert place_of(fragmented(), 2) == "in layer 3's attention, backward"
-
-
 def test_on_the_cpu_pytorch_reserves_nothing_itself():
     assert "PyTorch would reserve on a GPU" in said(fragmented(meta=ProfileMeta(device="cpu")))
 
@@ -128,10 +122,6 @@ def test_what_was_there_before_recording_is_called_that():
 def test_a_recording_without_requests_began_with_all_of_its_blocks():
     trace = Trace.from_columns(kind=[Event.ALLOC] * 2, address=[64, 128], size=[8, 4], before=2)
     assert there_before(profile_of(trace, whole=True)).all()
-
-
-def test_profiles_that_repeat_have_no_blocks_from_before():
-    assert not there_before(small_profile()).any()
 
 
 def test_the_page_names_them_too(browser, tmp_path):
@@ -222,14 +212,6 @@ def test_without_a_script_who_holds_the_peak_is_there(browser, small):
     assert page.locator("svg.icicle").first.is_visible()
     assert page.evaluate("document.documentElement.scrollWidth") <= 390
     context.close()
-
-
-def test_each_figure_has_its_word_explained():
-    profile = fragmented()
-    made = plan(profile)
-    titles = {card.title for card in cards(profile, made, explain(profile, made))}
-    known = {word.removesuffix("s") for word in WORDS}
-    assert {title.removesuffix("s") for title in titles} <= known
 
 
 def test_words_open_by_keyboard(report):

@@ -4,7 +4,6 @@ import pytest
 
 from pgmo.errors import ProfileError
 from pgmo.packing.planner import plan
-from pgmo.profiler.profile import Profile
 from pgmo.report.page.html import render
 from tests.unit.report.page.test_packed import unpack
 from tests.unit.report.profiles import HOSTILE, small_profile
@@ -27,10 +26,6 @@ def test_titles_and_origins_are_escaped():
     assert "<h1>&lt;b&gt;&amp;</h1>" in page
     assert HOSTILE not in page
     assert HOSTILE in data_of(page)[0]["strings"]
-
-
-def test_places_to_fill_in_a_title_stay_as_they_are():
-    assert "<h1>{{script}}</h1>" in render(small_profile(), title="{{script}}")
 
 
 def test_a_given_plan_is_shown():
@@ -67,14 +62,3 @@ def test_figures_are_there_without_a_script():
         assert f"<dt>{title}</dt>" in cards
 
 
-@pytest.mark.parametrize(
-    "profile",
-    [
-        Profile.from_columns(size=[], start=[], end=[], ticks=0),
-        Profile.from_columns(size=[8, 8], start=[0, 1], end=[2, -1], ticks=2, circular=False),
-        Profile.from_columns(size=[8], start=[0], end=[-1], ticks=1),
-    ],
-    ids=["empty", "line", "nothing to plan"],
-)
-def test_profiles_that_are_hardly_any_make_a_page_too(profile):
-    assert render(profile).endswith("</html>\n")

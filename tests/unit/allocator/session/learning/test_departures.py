@@ -87,28 +87,3 @@ def test_a_plan_that_serves_too_little_is_removed(adapter):
         assert adapter.engine.statistics()["arenas"] == 0
         assert Phase.BACKOFF in {one.phase for one in session.history}
         assert "iterations do not repeat" in session.summary().waits
-
-
-def test_whatever_comes_no_block_lies_over_another():
-    """The oracle refuses it. Blocks live on for a while, over iterations and plans."""
-    adapter = SimulatedAdapter()
-    random = np.random.default_rng(1)
-    living = []
-
-    def strays():
-        for _ in range(int(random.integers(0, 8))):
-            living.append(adapter.request(int(random.integers(1, 1 << 17))))
-        while living and random.random() < 0.7:
-            adapter.free(living.pop(int(random.integers(len(living)))))
-
-    loop = Loop(adapter, LAYERS)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        with open_session(adapter) as session:
-            for turn in range(120):
-                loop.scale = int(random.integers(1, 4)) if turn > 40 else 1
-                run(loop, session, 1, extra=strays if turn > 6 else None)
-    loop.finish()
-    for address in living:
-        adapter.free(address)
-    assert adapter.engine.statistics()["live_slot_bytes"] == 0

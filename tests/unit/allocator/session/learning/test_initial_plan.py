@@ -43,15 +43,6 @@ def test_without_the_opening_one_iteration_is_looked_at_before(adapter):
     assert session.history[-1].hit_rate == 1
 
 
-def test_a_plan_that_is_wrong_does_no_harm(adapter):
-    profile = recorded(8).profile
-    with open_session(adapter, plan=pgmo.plan(profile)) as session:
-        loop = Loop(adapter, [1000 * (number + 1) for number in range(9)])
-        with pytest.warns(UserWarning, match="does not match this program"):
-            run(loop, session, 8)
-    assert session.history[-1].hit_rate == 1
-
-
 def test_what_a_session_saves_has_the_opening_as_a_profile(adapter, tmp_path):
     with open_session(adapter, save=tmp_path, model_name="loop") as session:
         run(Loop(adapter, LAYERS), session, 6)

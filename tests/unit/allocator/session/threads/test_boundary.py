@@ -39,14 +39,6 @@ def test_what_waits_is_done_before_the_next_goes_in():
         assert done == ["later"]
 
 
-def test_an_exception_leaves_it_free():
-    with pytest.raises(KeyError), exclusive():
-        raise KeyError
-    done = []
-    on_another_thread(lambda: when_free(lambda: done.append("at once")))
-    assert done == ["at once"]
-
-
 class Interrupting(boundary._Gate):
     """Ctrl-C comes as the lock has been taken, right before the block begins."""
 
@@ -142,33 +134,4 @@ def test_what_a_finalizer_fails_at_is_shown_and_goes_no_further(capsys):
         when_free(lambda: done.append(1))
         assert not capsys.readouterr().err
     assert capsys.readouterr().err.endswith("RuntimeError: the disk is full\n")
-    assert done == [1]
-
-
-def test_work_that_came_while_the_lock_was_released_is_not_forgotten(monkeypatch):
-    done, gate = [], boundary._gate
-
-    class Lock:
-        """Another thread has work at the last moment, when it cannot take the lock any more."""
-
-        def __init__(self, lock):
-            self.lock, self.late = lock, [lambda: done.append(1)]
-
-        def __enter__(self):
-            return self.lock.__enter__()
-
-        def __exit__(self, *error):
-            gate.waiting.extend(self.late)
-            self.late.clear()
-            return self.lock.__exit__(*error)
-
-        def acquire(self, **how):
-            return self.lock.acquire(**how)
-
-        def release(self):
-            self.lock.release()
-
-    monkeypatch.setattr(gate, "lock", Lock(gate.lock))
-    with exclusive():
-        pass
     assert done == [1]

@@ -84,13 +84,6 @@ def test_where_warnings_are_errors_the_next_call_is_counted(other):
     other(other(turns.enter), True)
 
 
-def test_a_call_within_a_call_is_a_part_of_it(bench):
-    leave = bench.turns.enter()
-    assert bench.turns.enter() is None
-    leave(False)
-    assert bench.ended == [False]
-
-
 def test_a_call_at_the_same_time_stands_beside(bench, other):
     leave = bench.turns.enter()
     aside = other(bench.turns.enter)

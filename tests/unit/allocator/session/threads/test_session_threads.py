@@ -9,7 +9,6 @@ import pytest
 
 import pgmo
 from pgmo.allocator import optimize
-from pgmo.allocator.session.optimized import Optimized
 from pgmo.allocator.session.threads.turns import BESIDE
 from pgmo.errors import SessionError
 from tests.unit.allocator.simulated import LAYERS, Loop, open_session, run
@@ -23,17 +22,6 @@ def workers():
             lambda work, *arguments: one.submit(work, *arguments).result(),
             lambda work, *arguments: other.submit(work, *arguments).result(),
         )
-
-
-def test_a_loop_that_goes_from_thread_to_thread_is_served(adapter, workers):
-    loop = Loop(adapter, LAYERS)
-    with open_session(adapter) as session:
-        for number in range(9):
-            worker = workers[number % 2]
-            worker(loop)
-            worker(session.step)
-        assert session.history[-1].hit_rate == 1
-        assert len(session.history) == 9
 
 
 def test_one_of_two_loops_at_the_same_time_is_served(adapter, workers):
@@ -110,33 +98,6 @@ def test_a_session_that_another_thread_closes(adapter, workers):
     with open_session(adapter) as session:
         run(loop, session, 6)
         assert session.history[-1].hit_rate == 1
-
-
-@pytest.mark.filterwarnings("ignore:pgmo. several threads train")
-def test_a_decorated_function_on_several_threads(adapter):
-    gate = threading.Barrier(4)
-    session = open_session(adapter)
-    lock, results = threading.Lock(), []
-    loop = Loop(adapter, LAYERS)
-
-    def one(number):
-        gate.wait(timeout=60)
-        with lock:  # the simulated framework is for one thread at a time
-            loop()
-        return number
-
-    decorated = Optimized(session, one)
-    for _ in range(6):
-        threads = [
-            threading.Thread(target=lambda n=n: results.append(decorated(n))) for n in range(4)
-        ]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
-    assert sorted(results) == sorted([*range(4)] * 6)
-    decorated.close()
-    assert 1 <= len(session.history) <= 24
 
 
 def test_a_child_that_is_forked_while_another_thread_is_inside_of_a_boundary(adapter, monkeypatch):

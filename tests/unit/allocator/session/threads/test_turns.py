@@ -172,15 +172,6 @@ def test_iterations_that_overlap(bench):
     assert bench.leave(bench.a)
 
 
-def test_iterations_that_take_turns(bench):
-    for worker in (bench.a, bench.b, bench.b, bench.a):
-        bench.enter(worker)
-        assert worker.request()
-        assert bench.leave(worker)
-        assert bench.turns.whole()
-    assert not bench.said
-
-
 def test_step_beside_an_iteration(bench):
     bench.enter(bench.a)
     assert not bench.step(bench.b)

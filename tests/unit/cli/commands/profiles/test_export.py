@@ -48,15 +48,6 @@ def test_stdout_gets_what_a_file_would(to, source, tmp_path, capsys):
     assert "Wrote" not in captured.err
 
 
-def test_nothing_is_overwritten_unasked(source, capsys):
-    source.with_suffix(".csv").write_text("mine")
-    assert main(["export", str(source), "--to", "csv"]) == 1
-    assert "net.csv exists already; pass --force" in capsys.readouterr().err
-    assert source.with_suffix(".csv").read_text() == "mine"
-    assert main(["export", str(source), "--to", "csv", "-f"]) == 0
-    assert source.with_suffix(".csv").read_text() != "mine"
-
-
 def test_plans_inside_of_a_plan_are_mentioned(source, tmp_path, capsys):
     from dataclasses import replace
 

@@ -28,15 +28,6 @@ def test_a_leak_with_its_origin(saved, capsys):
     assert said.err == f"Next: pgmo stats {path} --by file\n"
 
 
-def test_lines_in_a_pipe_are_not_cut(saved, capsys):
-    assert (
-        main(["stats", "--leaks", saved("leaky.pgmoprof", iterations=12, keep_losses_every=1)]) == 0
-    )
-    (line,) = [one for one in capsys.readouterr().out.splitlines() if "certain" in one]
-    assert len(line) > 120
-    assert line.endswith("each as many bytes")
-
-
 def test_check_is_an_exit_code(saved, capsys):
     leaky = saved("leaky.pgmoprof", iterations=12, keep_losses_every=1)
     clean = saved("clean.pgmoprof", iterations=12)

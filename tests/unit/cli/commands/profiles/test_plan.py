@@ -37,18 +37,6 @@ def test_a_plan_elsewhere_is_named_in_the_next_command(source, tmp_path, capsys)
     assert capsys.readouterr().err.endswith(f"Next: pgmo report {source} --plan {target}\n")
 
 
-def test_json_and_another_place(source, tmp_path, capsys):
-    target = tmp_path / "other.pgmoplan"
-    assert main(["plan", str(source), "-o", str(target), "--json"]) == 0
-    fields = json.loads(capsys.readouterr().out)
-    assert fields["file"] == str(target)
-    plan = Plan.load(target)
-    assert fields["arena"] == plan.arena
-    assert fields["bound"] == plan.bound
-    assert fields["trace"][-1]["arena"] == plan.arena
-    assert fields["interrupted"] is False
-
-
 def test_within_a_budget(source, capsys):
     assert main(["plan", str(source), "--budget", "3 KiB"]) == 0  # the smaller block leaves
     made = Plan.load(source.with_suffix(".pgmoplan"))
@@ -69,12 +57,6 @@ def test_an_old_plan_is_kept_unless_forced(source, capsys):
     assert len(Plan.load(target)) == 2
 
 
-def test_a_wrong_value_is_said_before_a_file_that_exists(source, capsys):
-    source.with_suffix(".pgmoplan").write_bytes(b"")
-    assert main(["plan", str(source), "--threads", "0"]) == 2
-    assert "threads=0" in capsys.readouterr().err
-
-
 def failure(arguments, capsys, code=1):
     """The one line that a failing `pgmo plan` writes."""
     assert main(["plan", *map(str, arguments)]) == code
@@ -83,11 +65,6 @@ def failure(arguments, capsys, code=1):
     assert captured.err.count("\n") == 1
     assert captured.err.startswith("pgmo plan: ")
     return captured.err
-
-
-@pytest.mark.parametrize("profile", ["", "/", ".", "\0"])
-def test_a_profile_that_is_no_file(profile, capsys):
-    assert "check the path" in failure([profile], capsys)
 
 
 def test_a_profile_that_is_a_folder_or_not_a_profile(tmp_path, capsys):
@@ -183,26 +160,11 @@ def test_blocks_with_offsets(blocks, tmp_path, capsys):
     )
 
 
-def test_blocks_as_a_plan(blocks, tmp_path):
-    target = tmp_path / "out.pgmoplan"
-    assert main(["plan", str(blocks), "-o", str(target)]) == 0
-    plan = Plan.load(target)
-    assert plan.offset.tolist() == [0, 64, 0]
-    assert (plan.arena, plan.optimal, plan.alignment) == (96, True, 1)
-    assert main(["stats", str(target)]) == 0
-
-
 def test_blocks_at_distant_ticks_as_a_plan(tmp_path):
     source, target = tmp_path / "blocks.csv", tmp_path / "out.pgmoplan"
     source.write_text(f"id,lower,upper,size\n0,0,{2**60},64\n1,{2**59},{2**61},32\n")
     assert main(["plan", str(source), "-o", str(target)]) == 0
     assert Plan.load(target).arena == 96
-
-
-def test_blocks_in_a_file_of_another_name(blocks, capsys):
-    other = blocks.rename(blocks.with_suffix(".txt"))
-    assert main(["plan", str(other), "--json"]) == 0
-    assert json.loads(capsys.readouterr().out)["blocks"] == 3
 
 
 def test_options_reach_the_solver(blocks, capsys):
@@ -237,12 +199,6 @@ def test_ctrl_c_leaves_the_best_so_far(blocks, monkeypatch, capsys):
         captured = capsys.readouterr()
         assert json.loads(captured.out)["interrupted"] is True
         assert captured.err.startswith(said) is told
-
-
-def test_suffixes_in_capitals(blocks, tmp_path):
-    target = tmp_path / "OUT.CSV"
-    assert main(["plan", str(blocks), "-o", str(target)]) == 0
-    assert target.read_text().startswith("id,lower,upper,size,offset\n")
 
 
 def test_the_defaults_are_those_of_planning():

@@ -203,10 +203,3 @@ def test_options_that_cannot_work_are_refused_before_the_script_runs(
     assert under.returncode == code
     assert message in under.stderr
     assert under.stdout == ""
-
-
-def test_no_script_is_a_usage_error(capsys):
-    with pytest.raises(SystemExit) as ended:
-        main(["run"])
-    assert ended.value.code == 2
-    assert "usage: pgmo run [options] SCRIPT" in capsys.readouterr().err

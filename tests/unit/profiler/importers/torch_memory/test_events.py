@@ -3,7 +3,6 @@
 import pickle
 import tracemalloc
 
-import numpy as np
 import pytest
 
 from pgmo.errors import FileError
@@ -17,7 +16,6 @@ from tests.unit.profiler.importers.snapshots import (
     live_at_end,
     save,
     snapshot,
-    step_annotations,
     train,
 )
 from tests.unit.profiler.importers.torch_memory.reading import (
@@ -166,18 +164,6 @@ def test_settings_are_text(tmp_path):
         "max_split_size": "-1",
         "roundup_power2_divisions": "[1:0,2:4]",
     }
-
-
-def test_optimizer_steps_are_marks(tmp_path):
-    device = Device()
-    annotations, note = step_annotations(device)
-    train(device, 3, between=note)
-    own = read_one(tmp_path, snapshot(device, annotations=annotations))
-    marks = np.flatnonzero(own.trace.kind == Event.MARK)
-    assert len(marks) == 3
-    assert own.notes["marks"] == "the end of Optimizer.step#AdamW.step"
-    requests = np.cumsum(own.trace.kind == Event.ALLOC)[marks]
-    assert np.diff(requests).tolist() == [9, 9]
 
 
 def test_a_large_snapshot_takes_little_more_memory_than_its_file(tmp_path):

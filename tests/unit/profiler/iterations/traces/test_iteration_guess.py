@@ -57,20 +57,6 @@ def test_layers_of_a_recorded_step_are_no_iterations(tmp_path, annotated):
     assert ("24 times 29 are no iterations: these are 57%" in told(profile)) != annotated
 
 
-@pytest.mark.parametrize(
-    ("case", "why"),
-    [
-        ("backward", "23 times 29 are no iterations: the recorded peak of 343 MiB is elsewhere"),
-        ("recomputed_backward", "each leaves or takes 3.51 MiB and works with 10.0 MiB"),
-    ],
-)
-def test_layers_of_a_recorded_backward_pass_are_no_iterations(case, why):
-    (own,) = read_torch_snapshot(RECORDED / f"{case}.pickle.gz")
-    profile = profile_of(own.trace)
-    assert holds_all(profile, own.trace)
-    assert why.partition("times")[2] in told(profile)
-
-
 def test_recorded_inferences_are_iterations():
     (own,) = read_torch_snapshot(RECORDED / "five_inferences.pickle.gz")
     profile = profile_of(own.trace)
@@ -181,14 +167,6 @@ def test_micro_batches_of_marked_steps_are_no_iterations(tmp_path):
     assert profile.ticks > 11
     assert told(profile).endswith("by the marks in the trace")
     assert profile_of(trace_of(tmp_path, network)).circular  # nobody marked any
-
-
-def test_several_marked_steps_are_the_iterations(tmp_path):
-    network = Network(layers=3)
-    profile = profile_of(trace_of(tmp_path, network, accumulate(network, 4)))
-    assert profile.circular
-    assert profile.ticks == 1 + 16 * (2 + 9 + 1 + 6) + 3
-    assert profile.trace.marked_by == MarkedBy.STEPS
 
 
 def test_a_step_that_ran_out_of_memory_is_one_step(tmp_path):

@@ -54,9 +54,3 @@ def test_the_stretch_really_repeats_and_is_as_long_as_can_be():
             if 0 <= outside < len(sequence):
                 partner = outside + found.length * (1 if outside < found.start else -1)
                 assert sequence[outside] != sequence[partner]
-
-
-def test_hundreds_of_thousands_of_requests():
-    iteration = random_sequence(3, 6_000)
-    sequence = np.concatenate([random_sequence(4, 9_999), np.tile(iteration, 50)])
-    assert find_period(sequence).length == 6_000
