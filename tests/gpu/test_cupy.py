@@ -112,5 +112,3 @@ def test_a_captured_stream_is_not_served():
         assert (b.get() == 3).all()
         program.step()
         session.step()
-
-

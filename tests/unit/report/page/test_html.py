@@ -60,5 +60,3 @@ def test_figures_are_there_without_a_script():
     cards = re.search(r'<dl class="cards".*?</dl>', page, re.DOTALL)[0]
     for title in ("Max load", "Arena", "PyTorch would reserve", "Persistent"):
         assert f"<dt>{title}</dt>" in cards
-
-
