@@ -43,11 +43,11 @@ std::vector<PlannedRequest> read_requests(const Column<Bytes>& bytes,
 
 // Of `Counted`, as in `read_statistics`.
 constexpr std::array<const char*, std::tuple_size_v<Counted>> kCountedNames{
-    "requests",         "hits",         "persistent",    "unknown",          "too_large",
-    "occupied",         "late",         "no_arena",      "requested_bytes",  "hit_bytes",
-    "persistent_bytes", "skipped",      "jumps",         "late_blocks",      "takeovers",
-    "fallback_bytes",   "page_creates", "page_releases", "page_maps",        "page_grants",
-    "page_unmaps",      "page_events",  "page_waits",    "page_waits_added", "page_hand_overs"};
+    "requests",         "hits",           "persistent",  "unknown",         "too_large",
+    "occupied",         "late",           "no_arena",    "requested_bytes", "hit_bytes",
+    "persistent_bytes", "skipped",        "late_blocks", "page_creates",    "page_releases",
+    "page_maps",        "page_grants",    "page_unmaps", "page_events",     "page_waits",
+    "page_waits_added", "page_hand_overs"};
 
 py::array read_events(Engine& engine, std::size_t from) {
   auto* events = new std::vector<Event>(engine.events(from));
@@ -71,11 +71,8 @@ py::typing::Dict<py::str, py::int_> read_statistics(const Statistics& all) {
   out["requested_bytes"] = counters.requested_bytes;
   out["hit_bytes"] = counters.hit_bytes;
   out["persistent_bytes"] = counters.persistent_bytes;
-  out["fallback_bytes"] = all.fallback_bytes;
   out["skipped"] = counters.skipped;
-  out["jumps"] = counters.jumps;
   out["late_blocks"] = counters.late;
-  out["takeovers"] = counters.takeovers;
   out["iterations"] = counters.iterations;
   out["live_slot_bytes"] = all.slots.live;
   out["peak_slot_bytes"] = all.slots.peak;
@@ -96,7 +93,6 @@ py::typing::Dict<py::str, py::int_> read_statistics(const Statistics& all) {
   out["page_requests"] = all.pages.requests_that_map;
   out["page_hand_overs"] = all.pages.hand_overs;
   out["planned_pages"] = all.planned_pages;
-  out["planned_pages_least"] = all.planned_pages_least;
   out["recorded_requests"] = all.recorded_requests;
   out["recorded_bytes"] = all.recorded_bytes;
   out["arenas"] = all.arenas;

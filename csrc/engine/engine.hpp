@@ -297,9 +297,8 @@ class Engine final : private pages::RangeOwner {
   std::uint32_t requests_so_far_ = 0;  // in this iteration; counted up to `look_ahead`
   std::uint64_t plans_changed_ = 0;    // how often, arenas counted in
   Bytes planned_pages_ = 0;            // of several streams
-  Bytes planned_pages_least_ = 0;
-  std::uint64_t shared_for_ = 0;  // when pages were shared last
-  int settling_ = 0;              // ranges are being settled, or shared, for the plans there are
+  std::uint64_t shared_for_ = 0;       // when pages were shared last
+  int settling_ = 0;  // ranges are being settled, or shared, for the plans there are
 
   Arenas arenas_;
   std::atomic<pages::Space*> space_{nullptr};  // of all ranges; also read without the lock

@@ -25,7 +25,7 @@
 namespace pgmo {
 
 // What counters have changed by in one iteration, in the order of `Passing::counted_in`.
-using Counted = std::array<std::uint64_t, 25>;
+using Counted = std::array<std::uint64_t, 22>;
 
 // Successive iterations that have passed, all alike.
 struct Passed {
@@ -97,7 +97,7 @@ class Passing {
   // Where they begin in `counted_in`, and what goes with waits: streams may share pages by plan.
   static constexpr std::size_t kMisses = 2;
   static constexpr std::size_t kRequestedBytes = kMisses + static_cast<std::size_t>(Miss::kCount);
-  static constexpr std::size_t kPages = kRequestedBytes + 8;
+  static constexpr std::size_t kPages = kRequestedBytes + 5;
   static constexpr std::ptrdiff_t kWaits = 4;
   static_assert(kPages + 5 + kWaits == std::tuple_size_v<Counted>);
 
@@ -145,10 +145,7 @@ class Passing {
                       own.hit_bytes,
                       own.persistent_bytes,
                       own.skipped,
-                      own.jumps,
                       own.late,
-                      own.takeovers,
-                      now.fallback_bytes,
                       pages.creates,
                       pages.releases,
                       pages.maps,

@@ -95,10 +95,8 @@ struct Statistics {
   Counters counters;
   Level slots;
   Level fallback;
-  std::uint64_t fallback_bytes = 0;  // summed over requests
   Bytes arena_bytes = 0;
   Bytes planned_pages = 0;        // of the arenas of several streams, which share some
-  Bytes planned_pages_least = 0;  // the most of them that live at once
   pages::PageStatistics pages;    // all zero where there are none
   std::uint64_t paged_slots = 0;  // that ever were in arenas with pages
   std::uint64_t paged_slot_bytes = 0;

@@ -38,13 +38,13 @@ void Engine::share_pages() noexcept {
         for (const ArenaPage& part : one) page.push_back({ranges[part.arena], part.page});
       }
     }
-    const std::size_t least = most_at_once(uses.uses, arenas);
     std::optional<std::size_t> more;
-    if (uses.in_order()) more = shared.size() - std::min(least, shared.size());
+    if (uses.in_order()) {
+      more = shared.size() - std::min(most_at_once(uses.uses, arenas), shared.size());
+    }
     space->share(*this, shared, more);
     const Guard guard(lock_);
     planned_pages_ = static_cast<Bytes>(shared.size()) * space->page();
-    planned_pages_least_ = static_cast<Bytes>(least) * space->page();
   } catch (const std::bad_alloc&) {
     // Pages find each other as they do without a plan.
   }

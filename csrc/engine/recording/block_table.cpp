@@ -25,7 +25,6 @@ bool BlockTable::adopt(std::uintptr_t address, Bytes bytes, std::uint64_t stream
   const Block block{.bytes = bytes, .stream = stream, .foreign = true};
   if (!insert(address, block, in_gap)) return false;
   foreign.add(bytes);
-  foreign_bytes += static_cast<std::uint64_t>(bytes);
   if (check_) [[unlikely]]
     check_->allocated(address, static_cast<std::uint64_t>(bytes), "framework");
   return true;

@@ -78,9 +78,7 @@ class BlockTable {
     });
   }
 
-  // Of the framework's blocks: bytes alive now and at most, and summed over requests.
-  Level foreign;
-  std::uint64_t foreign_bytes = 0;
+  Level foreign;  // the framework's blocks
 
  private:
   struct Block {

@@ -14,7 +14,6 @@ struct Account {
   std::uint64_t requested_bytes = 0;
   std::uint64_t hits = 0;
   std::uint64_t hit_bytes = 0;
-  std::uint64_t fallback_bytes = 0;
   Level slots;
   Level fallback;
 
@@ -41,7 +40,6 @@ struct Account {
     require_equal(all.counters.hit_bytes, hit_bytes, "hit bytes");
     compare(all.slots, slots, "live slot bytes", "peak slot bytes");
     compare(all.fallback, fallback, "live fallback bytes", "peak fallback bytes");
-    require_equal(all.fallback_bytes, fallback_bytes, "fallback bytes");
     require_equal(value(all.arena_bytes), oracle.bytes(), "arena bytes");
     require_equal(all.arenas, oracle.count(), "arenas");
   }

@@ -148,10 +148,7 @@ class Client : public Session {
     block.adopted = api_->adopt(handle_, pointer, block.bytes, kStreams[block.stream], 0) != 0;
     require(failing.happened() || block.adopted == ((serving_ || record_.active()) && !paused_),
             "a block of the framework's is not adopted, or in bypass");
-    if (block.adopted) {
-      account_.fallback.add(static_cast<Bytes>(block.bytes));
-      account_.fallback_bytes += block.bytes;
-    }
+    if (block.adopted) account_.fallback.add(static_cast<Bytes>(block.bytes));
     return failing.happened();
   }
 

@@ -129,7 +129,7 @@ TEST(an_iteration_whose_end_makes_blocks_late_passes_only_as_planned) {
   CHECK_EQ(f.engine.statistics().late_now, 1u);
   std::vector<Passed> passed;
   CHECK_EQ(f.engine.take_passed(passed).late_now, 1u);
-  CHECK_EQ(passed[0].change[13], 1u);
+  CHECK_EQ(passed[0].change[12], 1u);
   CHECK(!passes({100, 200}));  // its slot is taken
   CHECK(f.release(late));
   CHECK(passes({100, 200}));
