@@ -32,7 +32,7 @@ const uint32_t* mode = nullptr;
 
 constexpr uint64_t kStream = 0;  // CPU tensors know no streams
 constexpr c10::DeviceType kDevice = c10::DeviceType::CPU;
-constexpr size_t kLarge = size_t{1} << 20;  // below it, the engine returns nothing for a block
+constexpr size_t kLarge = size_t{1} << 20;  // smaller requests return no idle pages in a pause
 
 // Somebody may put another allocator beneath us between two sessions. A deleter is a plain function
 // and cannot carry the allocator that its block came from, so each upstream has a deleter of its
@@ -93,8 +93,8 @@ class TorchCpuAdapter final : public c10::Allocator {
   c10::DataPtr allocate(size_t bytes) override {
     if (__atomic_load_n(mode, __ATOMIC_RELAXED) == 0 || bytes == 0) {
       c10::DataPtr data = allocate_yielding(bytes);
-      // Not counted; but in a pause, pages that idle in the arena may go back for it.
-      if (bytes >= kLarge) api->adopt(engine, data.get(), bytes, kStream, 0);
+      // In a pause nothing is counted, but pages that idle in the arena may go back for it.
+      if (bytes >= kLarge) adopt(data, bytes);
       return data;
     }
     if (void* slot = api->allocate(engine, bytes, kStream)) {
@@ -102,12 +102,7 @@ class TorchCpuAdapter final : public c10::Allocator {
       return {slot, slot, deleter_, c10::Device(kDevice)};
     }
     c10::DataPtr data = allocate_upstream(bytes);
-    // An upstream whose blocks carry a context of their own is left alone; they go unseen then.
-    if (upstream_deleter_ != nullptr && data.get() == data.get_context() &&
-        data.compare_exchange_deleter(upstream_deleter_, deleter_) &&
-        !api->adopt(engine, data.get(), bytes, kStream, 0)) {
-      (void)data.compare_exchange_deleter(deleter_, upstream_deleter_);
-    }
+    adopt(data, bytes);
     return data;
   }
 
@@ -120,6 +115,15 @@ class TorchCpuAdapter final : public c10::Allocator {
   }
 
  private:
+  // An upstream whose blocks carry a context of their own is left alone; they go unseen then.
+  void adopt(c10::DataPtr& data, size_t bytes) {
+    if (upstream_deleter_ != nullptr && data.get() == data.get_context() &&
+        data.compare_exchange_deleter(upstream_deleter_, deleter_) &&
+        !api->adopt(engine, data.get(), bytes, kStream, 0)) {
+      (void)data.compare_exchange_deleter(deleter_, upstream_deleter_);
+    }
+  }
+
   // An arena that lies idle may be what upstream lacks: an evaluation between two steps can have
   // it.
   c10::DataPtr allocate_yielding(size_t bytes) {

@@ -171,8 +171,10 @@ void Engine::pause() {
 }
 
 void Engine::resume() {
-  if (take_lent_in_pause()) trim_malloc();
+  const bool lent = take_lent_in_pause();
+  if (lent) trim_malloc();
   const Guard guard(lock_);
+  if (lent) lending_.resumed();
   if (mode_when_paused_) mode_.store(*mode_when_paused_, std::memory_order_relaxed);
   mode_when_paused_.reset();
 }

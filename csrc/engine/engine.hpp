@@ -126,7 +126,7 @@ class Engine final : private pages::RangeOwner {
   void add_spill(Offset begin, const pgmo_arena& arena);
   bool has_arena();
 
-  // Nothing is served any more. Each arena goes back when its last block has died.
+  // Stops serving. Each arena goes back when its last block has died.
   void detach_arena();
 
   // Whether nobody counts the slots of any range; see pages/planned/planned_range.hpp.

@@ -32,7 +32,8 @@ typedef struct pgmo_engine pgmo_engine;
 
 enum { PGMO_FOREIGN = 0, PGMO_SLOT = 1 };
 
-/* Bits of the mode word. Zero is bypass: the adapter asks the framework and returns. */
+/* Bits of the mode word. Zero is bypass: the adapter asks the framework and returns. It may call
+ * `adopt` all the same, so that idle pages of arenas go back for a large block in a pause. */
 enum { PGMO_RECORDING = 1, PGMO_SERVING = 2 };
 
 /* What orders streams; see `ordered`. The values are those of recorded events. */

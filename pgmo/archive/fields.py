@@ -96,7 +96,7 @@ class Fields:
         return {str(key): str(text) for key, text in value.items()}
 
     def rows(self, name: str, least: int, most: int) -> list[tuple[str, ...]]:
-        """A list of lists of strings, from `least` to `most` in each."""
+        """Return the rows, each of `least` to `most` strings."""
         wide = range(least, most + 1)
         value = self._values.get(name)
         if not isinstance(value, list):

@@ -22,7 +22,7 @@ ANEW = {
     "pgmoprof": "record it again: pgmo run --profile-only SCRIPT",
     "pgmoplan": "plan its profile again: pgmo plan PROFILE",
 }
-"""How a file of each kind is made anew, for errors about files of an older version."""
+"""How to make a file of each kind again, for errors about files of an older version."""
 
 RESERVED = ("format", "format_version", "rows", "checksums")
 """The container's own fields of `meta.json`."""

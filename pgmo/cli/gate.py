@@ -34,7 +34,7 @@ def add_gate_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def misplaced(arguments: argparse.Namespace) -> str:
-    """What was given without `--against`, or with it in vain; "" where all is well."""
+    """Return the option that lacks `--against`, or that conflicts with it; "" for none."""
     for name in ("against", "markdown"):
         if getattr(arguments, name) == "":
             raise OptionError(f"--{name} is empty; name a file, or leave it out")

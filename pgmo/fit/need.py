@@ -20,7 +20,7 @@ CATEGORIES = {
     "workspaces": "workspaces",
     "context": "CUDA context",
 }
-"""What people call the kinds of bytes that a job needs."""
+"""Names of the kinds of memory that a job needs."""
 
 
 @dataclass(frozen=True)

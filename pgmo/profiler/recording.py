@@ -84,7 +84,7 @@ class Iteration:
         return np.array_equal(self.size, other.size) and np.array_equal(self.stream, other.stream)
 
     def part(self, chosen: NDArray[np.bool_] | NDArray[np.int64]) -> "Iteration":
-        """Return some of the requests, by a mask or by rows. `gone` counts all of them, still."""
+        """Return some of the requests, by a mask or by rows. `gone` numbers all requests."""
         names = ("size", "stream", "thread", "tag", "gone", "shared", "in_gap")
         kept = {name: getattr(self, name)[chosen] for name in names}
         return replace(self, rows=None, **kept)

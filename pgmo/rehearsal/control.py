@@ -1,4 +1,4 @@
-"""What the stub CUDA runtime counts, and pending work of its streams."""
+"""Counters of the stub CUDA runtime, and control of its streams."""
 
 import ctypes
 import os

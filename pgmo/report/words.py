@@ -86,7 +86,7 @@ def reserved_lines(told: "Explanation") -> list[str]:
 
 
 def leak_lines(leaks: Leaks) -> list[str]:
-    """What accumulates, in words."""
+    """Describe leaks in lines of text."""
     if not leaks.judged:
         return [f"leaks       not known ({leaks.basis})"]
     if not leaks.found:

@@ -86,6 +86,9 @@ class Lending {
     known_ = true;
   }
 
+  // What went back in a pause says nothing of the iteration that goes on.
+  void resumed() noexcept { again_at_ = sweeps_ = 0; }
+
   // What counts is another measure from now on.
   void restart() noexcept {
     needed_ = 0;

@@ -83,8 +83,10 @@ Replayer::Match Replayer::match_unknown_size(RequestKey key) {
 SlotIndex Replayer::find_open_past_smaller(RequestKey key) const noexcept {
   const SlotIndex until = std::min(plan_.requests(), cursor_ + kLeftOut);
   for (SlotIndex request = cursor_; request < until; ++request) {
-    if (may_vary_to(request, key) && sizes_.is_open(request)) return request;
-    if (key_bytes(plan_.slot(request).key) >= key_bytes(key)) break;
+    const Bytes planned = key_bytes(plan_.slot(request).key);
+    const bool alike = request == cursor_ || planned <= key_bytes(key) * heuristics_.length_ratio;
+    if (alike && may_vary_to(request, key) && sizes_.is_open(request)) return request;
+    if (planned >= key_bytes(key)) break;
   }
   return kNoSlot;
 }

@@ -166,7 +166,7 @@ class PlanSet:
         try:
             self._engine.start_serving()
         except RuntimeError:
-            # Another thread may have run out of memory meanwhile, and have had the arena, in which
+            # Another thread may have run out of memory meanwhile and taken the arena, in which
             # nothing lived. The session takes one again at the next boundary.
             if self._engine.has_arena:
                 raise

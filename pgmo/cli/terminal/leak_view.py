@@ -8,7 +8,7 @@ if TYPE_CHECKING:
 
 
 def show_leaks(path: Path, *, as_json: bool) -> bool:
-    """Print what leaks in a recording, or as one object, and return whether anything does.
+    """Print the leaks of a recording, as text or JSON, and return whether there are any.
 
     Raises:
         FileError: when the file cannot be read.

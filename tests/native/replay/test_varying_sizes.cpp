@@ -55,6 +55,12 @@ TEST(numbers_that_are_left_out_do_not_hide_the_first_batch) {
   CHECK_EQ(f.serve(200), 2000);
 }
 
+TEST(a_number_takes_no_slot_of_a_batch_behind_others) {
+  ReplayerFixture f({slot(4, 2, 0), slot(8, 2, 64), varying(9000, 3, 10'000)});
+  CHECK_EQ(f.serve(100), kUnplanned);
+  CHECK_EQ(f.serve(7000), 10'000);
+}
+
 TEST(a_batch_is_not_looked_for_behind_what_is_as_large) {
   ReplayerFixture f({slot(4, 2, 0), slot(800, 2, 64), varying(900, 3, 1000)});
   CHECK_EQ(f.serve(700), kUnplanned);

@@ -71,6 +71,19 @@ def test_what_is_logged_at_another_place_shifts_nothing():
     assert int((match.rows < 0).sum()) == 3
 
 
+@pytest.mark.parametrize("longer", [2, 3, 4])
+def test_layers_at_twice_the_length_are_not_shifted(longer):
+    def transformer(length):
+        layers = [length * width for width in (256, 512, 256, 512)] * 12
+        weights = [16_384, 49_216, 65_664, 65_792] * 12
+        return [8 * length, *layers, 4_000 * length, *layers, *weights]
+
+    first, second = transformer(64), transformer(64 * longer)
+    match = compare(*_iterations(first, second))
+    assert match.kind == "fit"
+    assert match.rows.tolist() == list(range(len(first)))
+
+
 def test_an_evaluation_does_not_fit_the_training_step():
     training = _network(1, requests=300)
     assert compare(*_iterations(training, training[:100])).kind == "none"
