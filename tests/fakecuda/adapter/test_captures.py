@@ -3,8 +3,8 @@
 import pytest
 import torch
 
-from pgmo.rehearsal.control import held
 from tests.fakecuda.adapter.conftest import block, replaying, twice
+from tests.fakecuda.control import held
 
 
 @pytest.mark.parametrize("device", [0, 1])

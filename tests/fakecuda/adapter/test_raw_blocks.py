@@ -7,8 +7,8 @@ import pgmo
 from pgmo import _core
 from pgmo.allocator.adapters.torch_cuda import adapter_library
 from pgmo.errors import AdapterError
-from pgmo.rehearsal.control import held
 from tests.fakecuda.adapter.conftest import BYTES, block, replaying, twice
+from tests.fakecuda.control import held
 
 alloc, delete = torch.cuda.caching_allocator_alloc, torch.cuda.caching_allocator_delete
 

@@ -7,8 +7,9 @@ import pytest
 import torch
 
 import pgmo
-from pgmo.rehearsal.control import held, hold, release
+from pgmo.rehearsal.control import hold, release
 from tests.fakecuda.adapter.conftest import block, pending, replaying, twice
+from tests.fakecuda.control import held
 
 OTHERS = {
     "another": torch.cuda.Stream,

@@ -190,7 +190,7 @@ except pgmo.errors.AdapterError as error:
 def test_only_the_device_that_is_named_is_unified():
     code = """
 import json, pgmo, torch
-from pgmo.rehearsal.control import managed, used
+from tests.fakecuda.control import managed, used
 with pgmo.managed(device="cuda:1"):
     here, there = (torch.empty(64 << 20, dtype=torch.uint8, device=f"cuda:{at}") for at in (0, 1))
     print(json.dumps([used(0) >> 20, managed() >> 20]))
