@@ -11,7 +11,8 @@
     BYPASS: the session serves nothing any more.    A saved plan starts in REPLAY.
 
 In RECORD and BACKOFF requests are served by pages, or by the framework's allocator where there are
-none, and by the plans that a program has departed from. Only RECORD and REPLAY cost time.
+none; in RECORD first by the plans that a program has departed from. Only RECORD and REPLAY cost
+time.
 
     state       shared state of the parts       plan_finder    from a recording to plans
     recorder    recording, tags                 installation   whether plans pay
