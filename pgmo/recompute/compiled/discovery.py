@@ -173,7 +173,10 @@ def discover(
     found = Discovery(Meter(device) if measure and can_measure(device) else None)
     gradients = [one.grad for one in parameters]
     with ExitStack() as stack:
+        cached = torch.is_autocast_cache_enabled()
         stack.enter_context(nothing_stays(model, [one for one in devices if one.type == "cuda"]))
+        torch.set_autocast_cache_enabled(cached)  # Dynamo's guards compare it
+        stack.callback(torch.clear_autocast_cache)
         stack.callback(_put_back, parameters, gradients)
         stack.callback(setattr, running, "observer", None)
         copies = [copied(one) for one in tensors]

@@ -1,8 +1,8 @@
 """One graph that Dynamo has captured, with forward and backward passes that can be exchanged.
 
-AOTAutograd compiles a graph once, with nothing forgotten. Its autograd function saves all that the
-forward runner returns beyond the outputs and hands that to the backward runner. So another plan
-needs no other capture: both runners are exchanged. A marker, an empty tensor whose shape holds the
+AOTAutograd compiles a graph once. Its autograd function saves all that the forward runner returns
+beyond the outputs and hands that to the backward runner. So another plan needs no other capture:
+both runners are exchanged. A marker, an empty tensor whose shape holds the
 number of the plan, is saved with the rest: it connects a backward pass to its forward pass.
 """
 
@@ -75,7 +75,7 @@ class CompiledGraph:
 
     Attributes:
         tangents: number of outputs with a derivative.
-        halves: plans of the graph; the first forgets nothing.
+        halves: plans of the graph; none before it was planned.
     """
 
     def __init__(
@@ -115,21 +115,18 @@ class CompiledGraph:
         return results
 
     def _partition(
-        self, joint: fx.GraphModule, inputs: object, *, num_fwd_outputs: int, **more: object
+        self, joint: fx.GraphModule, _inputs: object, *, num_fwd_outputs: int, **_more: object
     ) -> tuple[fx.GraphModule, fx.GraphModule]:
-        """Keep the joint graph; return halves in which nothing is forgotten."""
+        """Keep the joint graph; return halves without plans, whose runners are exchanged later."""
         self._joint, self._outputs = joint, num_fwd_outputs
         self.tangents = len(tangents(joint))
-        step = StepCompiler(self._settings)
-        forward, backward = step.partition(joint, inputs, num_fwd_outputs=num_fwd_outputs, **more)
-        for node in forward.graph.nodes:
-            node.meta.pop("saved_tensor_with_no_vc_check", None)  # all saved tensors are alike
-        self.halves = [_compiled(step, forward, backward)]
-        return forward, backward
+        forward = _forward_alone(joint, num_fwd_outputs)
+        self._bare = announced(forward)
+        return forward, _backward_interface(joint, num_fwd_outputs)
 
     def _forward_runner(self, module: fx.GraphModule, _inputs: object) -> compat.Runner:
-        if not self.halves:
-            return announced(module)  # the graph needs no gradients
+        if not self.is_trained:
+            return announced(module)
         return compat.mark_boxed(self._forward)
 
     def _backward_runner(self, _module: fx.GraphModule, _inputs: object) -> compat.Runner:
@@ -140,6 +137,8 @@ class CompiledGraph:
         if running.observer is not None:
             self._observer = running.observer
             return running.observer.forward(self, arguments)
+        if not self.halves:
+            self.add(self._settings)
         number = running.choose(self)
         return [*self.halves[number].forward(arguments), marker(number)]
 
@@ -156,9 +155,7 @@ class CompiledGraph:
 
     def bare(self, arguments: list[Any]) -> list[Any]:
         """Run the forward pass and save nothing."""
-        assert self._joint is not None
-        if self._bare is None:
-            self._bare = announced(_forward_alone(self._joint, self._outputs))
+        assert self._bare is not None
         return list(self._bare(arguments))
 
     def gradients(self) -> list[Tensor | None]:
@@ -186,9 +183,7 @@ class CompiledGraph:
         self.halves.append(_compiled(*self._step(settings)))
         return self.newest
 
-    def _step(
-        self, settings: Settings
-    ) -> tuple[StepCompiler, fx.GraphModule, fx.GraphModule]:
+    def _step(self, settings: Settings) -> tuple[StepCompiler, fx.GraphModule, fx.GraphModule]:
         assert self._joint is not None
         step = StepCompiler(settings)
         return step, *step.partition(self._joint, None, num_fwd_outputs=self._outputs)
@@ -206,6 +201,18 @@ def marker(number: int, is_observed: bool = False) -> Tensor:
 def read_marker(made: Tensor) -> tuple[bool, int]:
     """Return what `marker` was called with: whether the pass is observed, and the number."""
     return bool(made.shape[0]), int(made.shape[1])
+
+
+def _backward_interface(joint: fx.GraphModule, outputs: int) -> fx.GraphModule:
+    """Return a backward pass that computes nothing, with the inputs and results of a joint graph's.
+
+    AOTAutograd detaches inputs for which a backward pass returns None.
+    """
+    graph = fx.Graph()
+    given = [graph.node_copy(node) for node in tangents(joint)]
+    (last,) = joint.graph.find_nodes(op="output")
+    graph.output(tuple(one if one is None else given[0] for one in last.args[0][outputs:]))
+    return graph_module(joint, graph)
 
 
 def _forward_alone(joint: fx.GraphModule, outputs: int) -> fx.GraphModule:

@@ -26,7 +26,6 @@ from pgmo.recompute.capture.quiet import without_collector, without_logs
 from pgmo.recompute.compiled.discovery import Arguments, discover
 from pgmo.recompute.compiled.graph import CompiledGraph, Running
 from pgmo.recompute.compiled.planned import StepPlan, plan
-from pgmo.recompute.parts.probe import part_settings
 from pgmo.recompute.runtime.call import CAPTURING, NothingToPlanError
 from pgmo.recompute.runtime.decide import PlannedStep, Settings
 from pgmo.recompute.runtime.stages import stage, stages
@@ -105,10 +104,8 @@ class CompiledModel:
 
     def _capture_graph(self, module: fx.GraphModule, inputs: Sequence[Any]) -> Callable[..., Any]:
         self._graphs += 1
-        running = self._running()
-        settings = self.settings if running.observer is None else part_settings(self.settings, None)
         with as_in_eager_mode(), functorch_config.patch(**_AOT), quick_copies():
-            graph = CompiledGraph(module, inputs, settings, self._running)
+            graph = CompiledGraph(module, inputs, self.settings, self._running)
         return dynamo.disable(graph)
 
     def capture(self, *arguments: Any, **keywords: Any) -> CompiledStep:
