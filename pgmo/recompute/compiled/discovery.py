@@ -18,7 +18,7 @@ from pgmo.recompute.capture.compat import flatten, storage_key, unflatten
 from pgmo.recompute.capture.flat import PLAIN, distinct, places
 from pgmo.recompute.capture.objects import opened
 from pgmo.recompute.capture.quiet import without_collector
-from pgmo.recompute.capture.rehearse import copied, nothing_stays
+from pgmo.recompute.capture.rehearse import copied, nothing_stays, only_flags_stay
 from pgmo.recompute.capture.taking.meter import Meter, can_measure
 from pgmo.recompute.compiled.graph import CompiledGraph, Flags, Running, marker
 from pgmo.recompute.parts.trace import Life, Region, regions
@@ -201,6 +201,27 @@ def discover(
     count = len(found.calls) + len(found.backward_calls) + 2
     found.regions = regions([] if found.meter is None else found.meter.changes, count)
     return found
+
+
+def warm_up(model: nn.Module, run: Callable[..., Any], arguments: Arguments) -> None:
+    """Run a forward pass as it is, so that what a first call sets up breaks no graph.
+
+    Libraries install hooks at the first call, under a lock, and log warnings once.
+
+    Args:
+        model: whose buffers and attributes are put back.
+        run: the model's forward method.
+        arguments: of the call.
+    """
+    leaves, spec = flatten(arguments)
+    tensors = distinct(leaves)
+    devices = {one.device for one in (*tensors, *model.parameters()) if one.device.type == "cuda"}
+    copies = [copied(one) for one in tensors]
+    for place, number in places(leaves).items():
+        leaves[place] = copies[number]
+    given, keywords = unflatten(leaves, spec)
+    with only_flags_stay(model, devices), torch.no_grad():
+        run(*given, **keywords)
 
 
 def _differentiate(found: Discovery, returned: object) -> None:

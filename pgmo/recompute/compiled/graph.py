@@ -17,6 +17,7 @@ from pgmo.recompute.capture import compat
 from pgmo.recompute.capture.absent import tangents
 from pgmo.recompute.capture.compat import flatten, is_tangent
 from pgmo.recompute.capture.graphs import graph_module
+from pgmo.recompute.compiled.blocks import RepeatedSegments
 from pgmo.recompute.runtime.announce import announced
 from pgmo.recompute.runtime.contexts import compiled_context
 from pgmo.recompute.runtime.decide import PlannedStep, Settings
@@ -74,6 +75,7 @@ class CompiledGraph:
         running: returns the state of the current thread's step.
 
     Attributes:
+        module: the graph.
         tangents: number of outputs with a derivative.
         halves: plans of the graph; none before it was planned.
     """
@@ -85,15 +87,26 @@ class CompiledGraph:
         settings: Settings,
         running: Callable[[], Running],
     ) -> None:
+        self.module = module
         self._settings, self._running = settings, running
         self._joint: fx.GraphModule | None = None
         self._outputs = self.tangents = 0
         self._bare: compat.Runner | None = None
         self._observer: Observer | None = None  # the engine runs backward passes in other threads
-        self._planned: dict[Flags | None, PlannedStep] = {}
+        self._planned: dict[Flags, PlannedStep] = {}
         self.halves: list[Halves] = []
+        self._blocks = RepeatedSegments(module)
+        try:
+            self._run = self._compiled(self._blocks.module, inputs)
+        except Exception:
+            if not self._blocks.differ:
+                raise
+            self._run = self._compiled(module, inputs)
+
+    def _compiled(self, module: fx.GraphModule, inputs: Sequence[Any]) -> Callable[..., Any]:
         compiler = compat.backend(self._partition, self._forward_runner, self._backward_runner)
-        self._run: Callable[..., Any] = compiler(module, list(inputs))
+        made: Callable[..., Any] = compiler(module, list(inputs))
+        return made
 
     @property
     def is_trained(self) -> bool:
@@ -118,6 +131,8 @@ class CompiledGraph:
         self, joint: fx.GraphModule, _inputs: object, *, num_fwd_outputs: int, **_more: object
     ) -> tuple[fx.GraphModule, fx.GraphModule]:
         """Keep the joint graph; return halves without plans, whose runners are exchanged later."""
+        if self._blocks:
+            self._blocks.expand(joint)
         self._joint, self._outputs = joint, num_fwd_outputs
         self.tangents = len(tangents(joint))
         forward = _forward_alone(joint, num_fwd_outputs)
@@ -168,9 +183,11 @@ class CompiledGraph:
     def planned(self, settings: Settings) -> PlannedStep:
         """Return the graph with nothing forgotten, for outputs with the settings' gradients."""
         flags = settings.differentiated
-        assert flags is None or isinstance(flags, tuple)
+        assert isinstance(flags, tuple)
         if flags not in self._planned:
-            self._planned[flags] = self._step(settings)[0].planned  # type: ignore[assignment]
+            step, *_ = self._step(settings)
+            assert step.planned is not None
+            self._planned[flags] = step.planned
         return self._planned[flags]
 
     def add(self, settings: Settings) -> int:

@@ -23,7 +23,7 @@ from pgmo.recompute.capture.eager import as_in_eager_mode
 from pgmo.recompute.capture.flat import look_of_call
 from pgmo.recompute.capture.graphs import quick_copies
 from pgmo.recompute.capture.quiet import without_collector, without_logs
-from pgmo.recompute.compiled.discovery import Arguments, discover
+from pgmo.recompute.compiled.discovery import Arguments, discover, warm_up
 from pgmo.recompute.compiled.graph import CompiledGraph, Running
 from pgmo.recompute.compiled.planned import StepPlan, plan
 from pgmo.recompute.runtime.call import CAPTURING, NothingToPlanError
@@ -106,7 +106,8 @@ class CompiledModel:
         self._graphs += 1
         with as_in_eager_mode(), functorch_config.patch(**_AOT), quick_copies():
             graph = CompiledGraph(module, inputs, self.settings, self._running)
-        return dynamo.disable(graph)
+        made: Callable[..., Any] = dynamo.disable(graph)  # type: ignore[no-untyped-call]
+        return made
 
     def capture(self, *arguments: Any, **keywords: Any) -> CompiledStep:
         """Capture and plan a call, unless one like it was before.
@@ -130,6 +131,8 @@ class CompiledModel:
                 stack.enter_context(one)
             stage(f"captures a step of {type(self._module).__name__}")
             try:
+                if self.first is None:
+                    warm_up(self._module, self.plain, arguments)
                 found = discover(
                     self._module, self._run, arguments, self._running(), self.settings.measure
                 )
@@ -174,8 +177,8 @@ class CompiledModel:
             step.is_stale = self._graphs != graphs
 
 
-_AOT = {"donated_buffer": False, "backward_pass_autocast": "off"}
-_DYNAMO = {
+_AOT: dict[str, Any] = {"backward_pass_autocast": "off"}
+_DYNAMO: dict[str, Any] = {
     "recompile_limit": KINDS,
     "accumulated_recompile_limit": 4 * KINDS,
     "fail_on_recompile_limit_hit": True,

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import Literal
+from typing import TYPE_CHECKING, Literal, cast
 
 from torch import Tensor
 
@@ -18,6 +18,9 @@ from pgmo.recompute.planners.graph import Graph
 from pgmo.recompute.planners.schedule import simulate
 from pgmo.recompute.runtime.decide import PlannedStep, Settings
 from pgmo.recompute.runtime.stages import stage
+
+if TYPE_CHECKING:
+    from pgmo.recompute.runtime.call import CapturedCall
 
 
 @dataclass(eq=False)
@@ -94,7 +97,9 @@ def _plan_together(found: Discovery, settings: Settings) -> StepPlan:
 
 
 def _part_call(call: GraphCall, record: _Record) -> PartCall:
-    return PartCall(None, "", call.ordinal, record, call.given, call.made, call.owners)
+    captured = cast("CapturedCall", record)
+    graph = call.graph
+    return PartCall(graph.module, "", call.ordinal, captured, call.given, call.made, call.owners)
 
 
 def _choose(graph: Graph, budget: int | Literal["min"], settings: Settings) -> Choice:

@@ -59,7 +59,7 @@ class PartCall:
             where `record` has the parameters.
     """
 
-    module: nn.Module | None
+    module: nn.Module
     path: str
     number: int
     record: CapturedCall
