@@ -166,7 +166,8 @@ class CompiledGraph:
         halves = self.halves[number]
         step = halves.step
         step.is_measured = step.forward is not None and step.backward is None
-        return halves.backward(arguments)
+        gradients: list[Any] = halves.backward(arguments)
+        return gradients
 
     def bare(self, arguments: list[Any]) -> list[Any]:
         """Run the forward pass and save nothing."""

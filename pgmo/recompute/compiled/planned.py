@@ -16,6 +16,7 @@ from pgmo.recompute.parts.trace import PartCall, StepTrace
 from pgmo.recompute.planners.evaluator import Choice
 from pgmo.recompute.planners.graph import Graph
 from pgmo.recompute.planners.schedule import simulate
+from pgmo.recompute.planners.shapes import Shapes
 from pgmo.recompute.runtime.decide import PlannedStep, Settings
 from pgmo.recompute.runtime.stages import stage
 
@@ -91,7 +92,7 @@ def _plan_together(found: Discovery, settings: Settings) -> StepPlan:
     for number, call in enumerate(found.calls):
         planner = Decided(structure(finest[number].graph), whole.of_call(number, choice))
         numbers[call.graph, call.ordinal] = call.graph.add(
-            replace(wanted[number], budget="min", planner=planner)
+            replace(wanted[number], budget="min", planner=planner, shapes=Shapes())
         )
     return StepPlan(planned, numbers)
 
