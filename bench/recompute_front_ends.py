@@ -43,7 +43,7 @@ from pgmo.recompute.planners.planning import plan_choice
 from pgmo.recompute.runtime.decide import PlannedStep, Settings
 from pgmo.recompute.runtime.twin import twin
 
-EVALUATIONS = 5_000
+EVALUATIONS = 1_000
 """Choices that each search tries: enough to compare front ends, which plan the same steps."""
 
 SETTINGS = ("min", 0.7)

@@ -206,7 +206,8 @@ def discover(
 def warm_up(model: nn.Module, run: Callable[..., Any], arguments: Arguments) -> None:
     """Run a forward pass as it is, so that what a first call sets up breaks no graph.
 
-    Libraries install hooks at the first call, under a lock, and log warnings once.
+    Libraries install hooks at the first call, under a lock, and log warnings once. Nothing is saved
+    for a backward pass.
 
     Args:
         model: whose buffers and attributes are put back.
@@ -220,7 +221,8 @@ def warm_up(model: nn.Module, run: Callable[..., Any], arguments: Arguments) -> 
     for place, number in places(leaves).items():
         leaves[place] = copies[number]
     given, keywords = unflatten(leaves, spec)
-    with only_flags_stay(model, devices), torch.no_grad():
+    nothing = torch.autograd.graph.saved_tensors_hooks(lambda _: None, lambda _: None)
+    with only_flags_stay(model, devices), torch.enable_grad(), nothing:
         run(*given, **keywords)
 
 

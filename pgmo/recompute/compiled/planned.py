@@ -6,16 +6,18 @@ from typing import TYPE_CHECKING, Literal, cast
 
 from torch import Tensor
 
+from pgmo.recompute.capture.by_itself import checkpointed
+from pgmo.recompute.capture.joint_graph import Captured
 from pgmo.recompute.compiled.discovery import Discovery, GraphCall
 from pgmo.recompute.compiled.graph import CompiledGraph
 from pgmo.recompute.parts.decided import Decided, structure
 from pgmo.recompute.parts.divided import as_captured
 from pgmo.recompute.parts.probe import part_settings
-from pgmo.recompute.parts.together import together
+from pgmo.recompute.parts.together import Together, together
 from pgmo.recompute.parts.trace import PartCall, StepTrace
 from pgmo.recompute.planners.evaluator import Choice
 from pgmo.recompute.planners.graph import Graph
-from pgmo.recompute.planners.schedule import simulate
+from pgmo.recompute.planners.schedule import Schedule, simulate
 from pgmo.recompute.planners.shapes import Shapes
 from pgmo.recompute.runtime.decide import PlannedStep, Settings
 from pgmo.recompute.runtime.stages import stage
@@ -80,7 +82,7 @@ def _plan_together(found: Discovery, settings: Settings) -> StepPlan:
     finest = [one.planned.finest() for one in records]
     whole = together(trace, [(one, one.graph) for one in finest])
     plain = [(one.planned.captured, one.planned.default.graph) for one in records]
-    default = simulate(together(trace, plain).graph)
+    default = _default(together(trace, plain), plain)
     budget = settings.shapes.limit(whole.graph, settings.budget, default.peak)
     assert budget is not None
     choice = _choose(whole.graph, budget, settings)
@@ -95,6 +97,17 @@ def _plan_together(found: Discovery, settings: Settings) -> StepPlan:
             replace(wanted[number], budget="min", planner=planner, shapes=Shapes())
         )
     return StepPlan(planned, numbers)
+
+
+def _default(whole: Together, plain: Sequence[tuple[Captured, Graph]]) -> Schedule:
+    """Return the schedule of the model by itself, with its own checkpoints."""
+    place = {origin: index for index, origin in enumerate(whole.origins) if origin is not None}
+    reruns = [
+        (place[number, moment], place[number, index])
+        for number, (captured, graph) in enumerate(plain)
+        for moment, index in checkpointed(captured, graph)
+    ]
+    return simulate(whole.graph, (), tuple(sorted(reruns)))
 
 
 def _part_call(call: GraphCall, record: _Record) -> PartCall:

@@ -7,6 +7,7 @@ torch = pytest.importorskip("torch")
 
 from torch import nn  # noqa: E402
 from torch.nn import functional  # noqa: E402
+from torch.utils.checkpoint import checkpoint  # noqa: E402
 
 import pgmo  # noqa: E402
 from pgmo.recompute.capture.taking.meter import meter  # noqa: E402
@@ -174,6 +175,28 @@ def test_a_budget_that_cannot_be_met_is_refused(pair):
     _, model = pair
     with pytest.raises(pgmo.BudgetError, match="least"):
         recomputed(model, 64, torch.randn(32, WIDTH))
+
+
+class Checkpointed(Blocks):
+    """Each block under a checkpoint of its own."""
+
+    def forward(self, x):
+        for block in self.blocks:
+            x = checkpoint(block, x, use_reentrant=False)
+        return self.norm(x).square().mean(), x
+
+
+def test_shares_are_of_the_peak_with_the_checkpoints_of_the_model():
+    torch._dynamo.reset()
+    torch.manual_seed(0)
+    model = Checkpointed()
+    plain = copy.deepcopy(model)
+    x = torch.randn(2048, WIDTH)
+    ours, planned = recomputed(model, 1.0, x)
+    assert same(step(ours, x), step(plain, x))
+    expected = peak(plain, x)
+    assert planned.planned.default.peak == pytest.approx(expected, rel=0.05)
+    assert peak(ours, x) <= 1.05 * expected
 
 
 def test_repeated_blocks_are_traced_once():
