@@ -221,9 +221,13 @@ def warm_up(model: nn.Module, run: Callable[..., Any], arguments: Arguments) -> 
     for place, number in places(leaves).items():
         leaves[place] = copies[number]
     given, keywords = unflatten(leaves, spec)
-    nothing = torch.autograd.graph.saved_tensors_hooks(lambda _: None, lambda _: None)
-    with only_flags_stay(model, devices), torch.enable_grad(), nothing:
+    dropping = torch.autograd.graph.saved_tensors_hooks(_drop, _drop)
+    with only_flags_stay(model, devices), torch.enable_grad(), dropping:
         run(*given, **keywords)
+
+
+def _drop(_saved: object) -> Any:
+    return None
 
 
 def _differentiate(found: Discovery, returned: object) -> None:
