@@ -6,7 +6,7 @@ backward    it gives zeros, in the shapes of its inputs' gradients
 
 import gc
 from collections.abc import Callable
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -14,6 +14,7 @@ import torch
 from torch import Tensor, nn
 from torch.multiprocessing.reductions import StorageWeakRef
 
+from pgmo.errors import GraphError
 from pgmo.recompute.capture.compat import flatten, storage_key, unflatten
 from pgmo.recompute.capture.flat import PLAIN, distinct, places
 from pgmo.recompute.capture.objects import opened
@@ -163,7 +164,8 @@ def discover(
         measure: whether to measure what lies between graphs.
 
     Raises:
-        NothingToPlanError: no output has a derivative, or no graph has a backward pass.
+        GraphError: Dynamo captured nothing of a model that has a derivative.
+        NothingToPlanError: no output has a derivative.
     """
     leaves, spec = flatten(arguments)
     tensors = distinct(leaves)
@@ -196,6 +198,12 @@ def discover(
         _differentiate(found, returned)
         del returned
         found.close()
+    if not found.calls:
+        raise GraphError(
+            f"Dynamo captured no part of {type(model).__name__}. It leaves out a function for good "
+            "once an error was raised while it was captured: call torch._dynamo.reset(), and see "
+            "TORCH_LOGS=graph_breaks for the reason"
+        )
     if not found.backward_calls:
         raise NothingToPlanError(NOTHING)
     count = len(found.calls) + len(found.backward_calls) + 2
@@ -222,8 +230,8 @@ def warm_up(model: nn.Module, run: Callable[..., Any], arguments: Arguments) -> 
         leaves[place] = copies[number]
     given, keywords = unflatten(leaves, spec)
     dropping = torch.autograd.graph.saved_tensors_hooks(_drop, _drop)
-    with only_flags_stay(model, devices), torch.enable_grad(), dropping:
-        run(*given, **keywords)
+    with only_flags_stay(model, devices), torch.enable_grad(), dropping, suppress(Exception):
+        run(*given, **keywords)  # an error is one of the capture, too
 
 
 def _drop(_saved: object) -> Any:

@@ -199,6 +199,19 @@ def test_shares_are_of_the_peak_with_the_checkpoints_of_the_model():
     assert 1.5 * peak(ours, x) < peak(Blocks(), x)
 
 
+class Left(Blocks):
+    """Dynamo leaves it out."""
+
+    @torch._dynamo.disable
+    def forward(self, x):
+        return super().forward(x)
+
+
+def test_a_model_that_dynamo_leaves_out_is_refused():
+    with pytest.raises(pgmo.errors.GraphError, match="no part of Left"):
+        recomputed(Left(), "min", torch.randn(32, WIDTH))
+
+
 def test_repeated_blocks_are_traced_once():
     torch._dynamo.reset()
     torch.manual_seed(0)
