@@ -1,6 +1,7 @@
 """The step as the model takes it by itself: its peak is what a share of a budget is one of.
 
 captured             one operator after the other; what is read for the last time goes
+by itself            a checkpointed region runs again before the first derivative of it
 by itself            a derivative is several operators: all that they read goes after the last
 dropout on a CPU     factors in the type of x are drawn and saved, and not a mask of bytes
 """
@@ -14,6 +15,7 @@ from pgmo.recompute.capture.compat import fakes
 from pgmo.recompute.capture.dropout import APPLIED
 from pgmo.recompute.capture.joint_graph import Captured
 from pgmo.recompute.planners.graph import Graph, Operation, Value
+from pgmo.recompute.planners.schedule import Reruns
 
 
 def by_itself(captured: Captured) -> Graph:
@@ -21,7 +23,42 @@ def by_itself(captured: Captured) -> Graph:
     operations, values = list(captured.graph.operations), list(captured.graph.values)
     _draw_factors(operations, values, captured)
     _hold_inputs(operations, captured)
+    _redraw(operations, captured)
     return Graph(tuple(operations), tuple(values), captured.graph.forward)
+
+
+def checkpointed(captured: Captured, graph: Graph) -> Reruns:
+    """Return what runs again because of the model's own checkpoints, and where.
+
+    Args:
+        captured: the step.
+        graph: of the step by itself.
+    """
+    allowed = frozenset(graph.candidates())
+    first: dict[int, int] = {}  # of each value, the operation of the backward pass that reads it
+    for index in range(graph.forward, len(graph.operations)):
+        for value in graph.operations[index].reads:
+            first.setdefault(value, index)
+    found = []
+    for region in captured.checkpoints:
+        needed = set(first)
+        moments: list[int] = []
+        again: list[int] = []
+        for index in sorted(region & allowed, reverse=True):
+            operation = graph.operations[index]
+            if not needed.isdisjoint(operation.writes):
+                again.append(index)
+                needed.update(operation.reads)
+                moments += [first[value] for value in operation.writes if value in first]
+        found += [(min(moments), index) for index in again]
+    return tuple(sorted(found))
+
+
+def _redraw(operations: list[Operation], captured: Captured) -> None:
+    """Let random operators inside of checkpoints run again: their generator is put back."""
+    for region in captured.checkpoints:
+        for index in region:
+            operations[index] = replace(operations[index], pinned=False)
 
 
 def _draw_factors(operations: list[Operation], values: list[Value], captured: Captured) -> None:

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 
 import torch
 from torch import fx, nn
+from torch.utils.checkpoint import CheckpointPolicy
 
 from pgmo.errors import GraphError
 from pgmo.recompute.capture import dropout
@@ -24,6 +25,9 @@ from pgmo.recompute.planners.graph import Graph, Operation, Value
 
 MODULE, FORGET = "pgmo_module", "pgmo_forget"
 """Keys of a node's `meta`: path of the module that made it; number of the region it lies in."""
+
+_CHECKPOINTS = (CheckpointPolicy.MUST_RECOMPUTE, CheckpointPolicy.PREFER_RECOMPUTE)
+"""Marks that Dynamo writes into nodes inside of `torch.utils.checkpoint`."""
 
 _NORMALISATIONS = {
     "aten._native_batch_norm_legit_functional",
@@ -48,6 +52,8 @@ class Captured:
         views: nodes that compute nothing.
         backward: nodes of the backward pass.
         forgotten: operations inside of regions marked with `forget()`.
+        checkpoints: operations inside of each call of `torch.utils.checkpoint`, if Dynamo captured
+            the model.
     """
 
     graph: Graph
@@ -59,6 +65,7 @@ class Captured:
     views: frozenset[fx.Node]
     backward: frozenset[fx.Node]
     forgotten: frozenset[int]
+    checkpoints: tuple[frozenset[int], ...] = ()
 
     def names(self, operations: Iterable[int]) -> set[str]:
         """The names of the nodes that compute, by which they are known in other graphs."""
@@ -209,6 +216,7 @@ def capture(
         frozenset(grouping.views),
         frozenset(grouping.backward),
         _insides(graph, {number[old]: drafts[old].node.meta.get(FORGET) for old in order}),
+        _checkpoints(graph, {number[old]: drafts[old].node for old in order}),
     )
 
 
@@ -236,6 +244,28 @@ def _insides(graph: Graph, regions: dict[int, int | None]) -> frozenset[int]:
             if producer in marked and regions.get(index) != regions[producer]:
                 marked.discard(producer)
     return frozenset(marked)
+
+
+def _checkpoints(graph: Graph, nodes: dict[int, fx.Node]) -> tuple[frozenset[int], ...]:
+    """Return the operations of each checkpointed region whose results stay inside.
+
+    PyTorch saves what the next region is given, and draws random numbers again.
+    """
+    regions = {
+        index: node.meta.get("ac_graph_id")
+        for index, node in nodes.items()
+        if node.meta.get("recompute") in _CHECKPOINTS
+    }
+    again = set(regions)
+    for index, operation in enumerate(graph.operations[: graph.forward]):
+        for value in operation.reads:
+            producer = graph.values[value].producer
+            if producer in again and regions.get(index) != regions[producer]:
+                again.discard(producer)
+    found: dict[object, set[int]] = {}
+    for index in again:
+        found.setdefault(regions[index], set()).add(index)
+    return tuple(map(frozenset, found.values()))
 
 
 def _producer(producer: int, number: dict[int, int], forward: int) -> int:

@@ -45,6 +45,24 @@ def rehearse(
 
 
 @contextmanager
+def only_flags_stay(module: nn.Module, devices: Collection[torch.device]) -> Iterator[None]:
+    """Inside, a forward pass runs of which hooks and new flags stay: what a first call sets up.
+
+    Args:
+        module: whose buffers and attributes it may change.
+        devices: whose generators of random numbers it may use beside the CPU's.
+    """
+    before = [(one, Attributes(one)) for one in module.modules()]
+    with ExitStack() as stack:
+        for one, attributes in before:
+            stack.callback(attributes.put_back_values, one)
+        stack.enter_context(_own_buffers(module))
+        stack.enter_context(Draws().noting())
+        stack.enter_context(torch.random.fork_rng(sorted(devices, key=str)))
+        yield
+
+
+@contextmanager
 def nothing_stays(module: nn.Module, devices: Collection[torch.device]) -> Iterator[None]:
     """Inside, a forward pass runs of which nothing stays but what it writes into its arguments.
 

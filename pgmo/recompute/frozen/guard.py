@@ -65,6 +65,16 @@ class Attributes:
                 value.clear()
                 value.extend(contents) if isinstance(value, list) else value.update(contents)
 
+    def put_back_values(self, module: nn.Module) -> None:
+        """Put back the values that were there; new flags and new hooks stay.
+
+        A library may install hooks at the first call, and note that in a new attribute.
+        """
+        now = dict(_own(module))
+        new = {name for name in now if name not in self._values}
+        flags = {name for name in new if isinstance(now[name], (bool, int, str))}
+        self.put_back(module, *self._values, *(new - flags))
+
 
 class Guard:
     """Watches the forward pass of a model while it is traced, and later what it depends on."""

@@ -133,7 +133,7 @@ class DividedCall:
             if budget == "min":
                 settings.shapes.note(whole.graph, choice, budget)
         schedule = choice.on(whole.graph)
-        captured = _as_captured(whole.graph)
+        captured = as_captured(whole.graph)
         paths = tuple(dict.fromkeys(one.path for one in trace.calls))
         self.planned = PlannedStep(
             captured, schedule, default, choice.planner, lambda: captured, budget, paths
@@ -266,7 +266,7 @@ class _Call:
         self.hooks = saving_hooks()
 
 
-def _as_captured(graph: Graph) -> Captured:
+def as_captured(graph: Graph) -> Captured:
     """A graph that is no single one of PyTorch's."""
     nothing = fx.GraphModule({}, fx.Graph())
     empty: frozenset[fx.Node] = frozenset()

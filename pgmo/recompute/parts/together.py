@@ -112,6 +112,13 @@ class _Placed:
         results = self._results[len(self._results) - len(call.made) :] if call.made else []
         for result, life in zip(results, call.made, strict=False):
             self._note(result, life)
+        if call.owners is not None:
+            self.owners = {
+                node: owner
+                for node, owner in zip(self._given, call.owners, strict=True)
+                if owner is not None
+            }
+            return
         own = call.record.registered
         for place, node in enumerate(self._given[:count]):
             self.owners[node] = id(own[place]) if len(own) == count else (id(call.module), place)

@@ -55,6 +55,8 @@ class PartCall:
         record: the call as it was captured, with nothing forgotten.
         given: lives of the call's distinct tensors; None for what is there before the step.
         made: lives of the tensors that it returns; None for what is not its own.
+        owners: for each input of the graph the identity of the parameter that it is, or None; None
+            where `record` has the parameters.
     """
 
     module: nn.Module
@@ -63,6 +65,7 @@ class PartCall:
     record: CapturedCall
     given: Sequence[Life | None]
     made: Sequence[Life | None]
+    owners: Sequence[int | None] | None = None
 
     @property
     def captured(self) -> Captured:

@@ -32,5 +32,5 @@ def _let_run_twice(context: Any) -> None:
     AOTAutograd refuses where a compiler may have reused its inputs, as it takes all of them to do.
     """
     metadata: Any = getattr(getattr(context, "_forward_cls", None), "metadata", None)
-    if getattr(metadata, "bw_donated_idxs", None):
+    if metadata is not None:
         metadata.bw_donated_idxs = []

@@ -12,7 +12,7 @@ from typing import Literal
 from torch import fx
 
 from pgmo.errors import BudgetError, OptionError
-from pgmo.recompute.capture.by_itself import by_itself
+from pgmo.recompute.capture.by_itself import by_itself, checkpointed
 from pgmo.recompute.capture.divide import CONVOLUTION_BACKWARD, dividable, divide, helpful, needed
 from pgmo.recompute.capture.in_place import sum_in_place
 from pgmo.recompute.capture.joint_graph import Captured, capture, refuse_unplannable
@@ -113,7 +113,7 @@ class PlannedStep:
     Args:
         captured: the graph and its nodes.
         schedule: of the chosen operations.
-        default: schedule of the model by itself, in which nothing is forgotten.
+        default: schedule of the model by itself, with its own checkpoints.
         planner: name of what found the choice.
         finest: gives the step in the smallest operations (`divide`), as planners see it.
         budget: bytes that the peak was not to exceed, "min", or None.
@@ -141,7 +141,8 @@ def plan_step(joint: fx.GraphModule, outputs: int, settings: Settings) -> Planne
     stage("measures operators")
     whole = capture_step(joint, outputs, settings)
     captured_peak = simulate(whole.graph).peak
-    default = simulate(by_itself(whole) if settings.in_place else whole.graph)
+    alone = by_itself(whole) if settings.in_place else whole.graph
+    default = simulate(alone, (), checkpointed(whole, alone))
     budget = settings.shapes.limit(whole.graph, settings.budget, default.peak)
     fine = functools.cache(functools.partial(_finest, whole, settings))
     if budget is None:

@@ -1,0 +1,250 @@
+"""Repeated blocks of a graph of Dynamo's: one is traced by AOTAutograd, operators stand for others.
+
+    layers[0]    a function of its inputs      an operator stands for it
+    layers[1]    the same function             an operator stands for it
+    layers[2]    the same function             is traced, as its derivative comes first
+
+Blocks are submodules whose nodes are the same operators with the same constants and shapes. Most of
+a capture is tracing, and a model of many layers traces one of each kind.
+"""
+
+import operator
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+
+from torch import Tensor, fx
+
+from pgmo.recompute.capture.compat import flatten, traced_graph, without_tracing
+from pgmo.recompute.capture.repeated import stand_in
+from pgmo.recompute.capture.repeated.expand import expand
+from pgmo.recompute.capture.repeated.template import Look, NotAlikeError, Template
+
+LEAST = 3
+"""Least number of alike blocks of which one is traced for all."""
+
+_CALLS = ("call_function", "call_method")
+
+_LEAST_NODES = 4  # of a block: fewer are traced sooner
+
+
+@dataclass(eq=False)
+class Segment:
+    """The nodes of one submodule's call.
+
+    Args:
+        path: of the submodule.
+        nodes: in order.
+        given: nodes of others that these read, in the order of their first use.
+        results: numbers of the nodes that others read.
+        form: equal for segments that compute the same function.
+    """
+
+    path: str
+    nodes: list[fx.Node]
+    given: list[fx.Node]
+    results: list[int]
+    form: object
+
+
+@dataclass(eq=False)
+class _Kind:
+    """Segments that compute the same function.
+
+    Args:
+        module: the function.
+        paths: of the segments.
+        results: looks of the results; None before the function has run.
+        template: what was traced of the last segment.
+    """
+
+    module: fx.GraphModule
+    paths: list[str]
+    results: tuple[Look, ...] | None = None
+    template: Template = field(default_factory=Template)
+
+
+class RepeatedSegments:
+    """Repeated blocks of one graph, for the time of its capture.
+
+    Args:
+        module: the graph, which stays as it is.
+
+    Attributes:
+        module: the graph with a call in the place of each repeated block; the one given if there
+            are none.
+        differ: whether the traced graph showed that blocks are not alike.
+    """
+
+    def __init__(self, module: fx.GraphModule) -> None:
+        self.differ = False
+        self._kinds: list[_Kind] = []
+        self.module = module
+        groups = list(_groups([node for node in module.graph.nodes if node.op in _CALLS]))
+        if groups:
+            self.module = self._shortened(module, groups)
+
+    def __bool__(self) -> bool:
+        return bool(self._kinds) and not self.differ
+
+    def expand(self, joint: fx.GraphModule) -> None:
+        """Write the traced block's nodes in the place of the operators that stand for others.
+
+        Raises:
+            NotAlikeError: the blocks are not alike.
+        """
+        try:
+            with without_tracing():
+                expand(joint)
+        except NotAlikeError:
+            self.differ = True
+            raise
+
+    def _shortened(self, module: fx.GraphModule, groups: list[list[Segment]]) -> fx.GraphModule:
+        graph = fx.Graph()
+        copies: dict[fx.Node, fx.Node] = {}
+        first = {
+            segment.nodes[0]: (number, place, segment)
+            for number, group in enumerate(groups)
+            for place, segment in enumerate(group)
+        }
+        inside = {node for group in groups for segment in group for node in segment.nodes}
+        for group in groups:
+            paths = [segment.path for segment in group]
+            self._kinds.append(_Kind(_function(module, group[0]), paths))
+        for node in module.graph.nodes:
+            if node in first:
+                number, place, segment = first[node]
+                given = [copies[one] for one in segment.given]
+                call = graph.call_function(self._call, (number, place, *given))
+                call.meta = {"nn_module_stack": segment.nodes[0].meta["nn_module_stack"]}
+                for item, result in enumerate(segment.results):
+                    made = segment.nodes[result]
+                    copies[made] = graph.call_function(operator.getitem, (call, item))
+                    copies[made].meta = dict(made.meta)
+            if node not in inside:
+                copies[node] = graph.node_copy(node, copies.__getitem__)
+        shortened = fx.GraphModule(module, graph)
+        shortened.meta.update(module.meta)
+        return shortened
+
+    def _call(self, number: int, place: int, *given: Tensor) -> tuple[Tensor, ...]:
+        """Run the call of a block: the block itself, or an operator that stands for it."""
+        kind = self._kinds[number]
+        try:
+            if traced_graph() is None:
+                if kind.results is None:
+                    results = _run(kind.module, given)
+                    kind.results = tuple(map(Look.of, results))
+                    return results
+            elif place == len(kind.paths) - 1:
+                return _traced(kind, kind.paths[place], given)
+            assert kind.results is not None
+            one = stand_in.StandIn(kind.template, kind.paths[place], kind.results)
+            return stand_in.call(one, list(given))
+        except NotAlikeError:
+            self.differ = True
+            raise
+
+
+def _traced(kind: _Kind, path: str, given: Sequence[Tensor]) -> tuple[Tensor, ...]:
+    """Run a block and note its nodes."""
+    results: tuple[Tensor, ...] = ()
+
+    def run() -> Sequence[Tensor]:
+        nonlocal results
+        results = _run(kind.module, given)
+        return results
+
+    kind.template.trace(path, list(given), run)
+    return results
+
+
+def _run(module: fx.GraphModule, given: Sequence[Tensor]) -> tuple[Tensor, ...]:
+    """Run a function node by node, so that each node that is traced gets the node's own meta."""
+    results: tuple[Tensor, ...] = fx.Interpreter(module).run(*given)
+    return results
+
+
+def _groups(nodes: list[fx.Node]) -> Iterator[list[Segment]]:
+    """Yield groups of segments that are alike; no segment lies within another."""
+    stack = [nodes]
+    depth = {id(nodes): 0}
+    while stack:
+        part = stack.pop()
+        level = depth.pop(id(part))
+        children: dict[str, list[fx.Node]] = {}
+        kinds: dict[str, object] = {}
+        for node in part:
+            modules = list((node.meta.get("nn_module_stack") or {}).items())
+            if len(modules) > level:
+                key, (_, kind) = modules[level]
+                children.setdefault(key, []).append(node)
+                kinds[key] = kind
+        alike: dict[object, list[tuple[str, Segment | None]]] = {}
+        for key, own in children.items():
+            segment = _segment(own, level)
+            form = (kinds[key], key if segment is None else segment.form)
+            alike.setdefault(form, []).append((key, segment))
+        for group in alike.values():
+            found = [segment for _, segment in group if segment is not None]
+            if len(found) >= LEAST:
+                yield found
+                continue
+            for key, _ in group:
+                stack.append(children[key])
+                depth[id(children[key])] = level + 1
+
+
+def _segment(nodes: list[fx.Node], level: int) -> Segment | None:
+    """Return the segment that nodes make; None where it is no function of tensors."""
+    if len(nodes) < _LEAST_NODES:
+        return None
+    numbers = {node: number for number, node in enumerate(nodes)}
+    after = nodes[0]
+    for node in nodes[1:]:
+        if after.next is not node:
+            return None  # nodes of others lie between
+        after = node
+    given: dict[fx.Node, int] = {}
+    rows: list[object] = []
+
+    def place(node: fx.Node) -> str:
+        if node in numbers:
+            return f"node {numbers[node]}"
+        return f"given {given.setdefault(node, len(given))}"
+
+    for node in nodes:
+        arguments = fx.node.map_arg((node.args, node.kwargs), place)
+        rows.append((node.op, node.target, repr(arguments), _looks(node)))
+    results = [
+        number
+        for number, node in enumerate(nodes)
+        if any(user not in numbers for user in node.users)
+    ]
+    made = [nodes[number] for number in results]
+    if not all(isinstance(_example(one), Tensor) for one in (*given, *made)):
+        return None
+    path = list(nodes[0].meta["nn_module_stack"].values())[level][0]
+    form = (tuple(rows), tuple(map(_looks, given)), tuple(results))
+    return Segment(path, nodes, list(given), results, form)
+
+
+def _example(node: fx.Node) -> object:
+    return node.meta.get("example_value")
+
+
+def _looks(node: fx.Node) -> object:
+    leaves = flatten(_example(node))[0]
+    return tuple(Look.of(one) if isinstance(one, Tensor) else repr(one) for one in leaves)
+
+
+def _function(module: fx.GraphModule, segment: Segment) -> fx.GraphModule:
+    """Return a segment as a function of what it is given."""
+    graph = fx.Graph()
+    copies = {
+        node: graph.placeholder(f"given_{number}") for number, node in enumerate(segment.given)
+    }
+    for node in segment.nodes:
+        copies[node] = graph.node_copy(node, copies.__getitem__)
+    graph.output(tuple(copies[segment.nodes[number]] for number in segment.results))
+    return fx.GraphModule(module, graph)

@@ -1,0 +1,254 @@
+"""A step of which nothing stays: finds the graphs of a step, and measures the code between them.
+
+forward     a graph saves nothing, but its outputs are those of the step
+backward    it gives zeros, in the shapes of its inputs' gradients
+"""
+
+import gc
+from collections.abc import Callable
+from contextlib import ExitStack, suppress
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.multiprocessing.reductions import StorageWeakRef
+
+from pgmo.errors import GraphError
+from pgmo.recompute.capture.compat import flatten, storage_key, unflatten
+from pgmo.recompute.capture.flat import PLAIN, distinct, places
+from pgmo.recompute.capture.objects import opened
+from pgmo.recompute.capture.quiet import without_collector
+from pgmo.recompute.capture.rehearse import copied, nothing_stays, only_flags_stay
+from pgmo.recompute.capture.taking.meter import Meter, can_measure
+from pgmo.recompute.compiled.graph import CompiledGraph, Flags, Running, marker
+from pgmo.recompute.parts.trace import Life, Region, regions
+from pgmo.recompute.runtime.call import NOTHING, NothingToPlanError
+
+Arguments = tuple[tuple[Any, ...], dict[str, Any]]
+
+
+@dataclass(eq=False)
+class GraphCall:
+    """A call of a graph in a forward pass.
+
+    Args:
+        graph: that was called.
+        ordinal: number of its earlier calls in the same pass.
+        given: lives of its inputs; None for what is there before the step.
+        made: lives of its outputs; None for what is no tensor, or there before.
+        owners: for each input the identity of the parameter that it is; None for others.
+        leaves: for each input whether autograd's graph begins there.
+    """
+
+    graph: CompiledGraph
+    ordinal: int
+    given: list[Life | None]
+    made: list[Life | None]
+    owners: list[int | None]
+    leaves: list[bool]
+
+
+@dataclass(eq=False)
+class Discovery:
+    """What a step was seen to do.
+
+    Args:
+        meter: measures the code between graphs; None to measure nothing.
+
+    Attributes:
+        calls: of graphs with a backward pass, in the order of the forward pass.
+        backward: numbers of calls in the order of their backward passes, and which outputs with a
+            derivative were given a gradient.
+        regions: one more than calls, and one more than backward passes.
+    """
+
+    meter: Meter | None
+    calls: list[GraphCall] = field(default_factory=list)
+    backward_calls: list[tuple[int, Flags]] = field(default_factory=list)
+    regions: list[Region] = field(default_factory=list)
+    known: set[int] = field(default_factory=set)  # storages that are there before the step
+    _region: int = 0
+    _lives: dict[int, tuple[Life, StorageWeakRef]] = field(default_factory=dict)
+
+    def forward(self, graph: CompiledGraph, arguments: list[Any]) -> list[Any]:
+        """Run a forward pass; return the outputs and a marker."""
+        self._enter()
+        number = len(self.calls)
+        tensors = [one if isinstance(one, Tensor) else None for one in arguments]
+        call = GraphCall(
+            graph,
+            sum(one.graph is graph for one in self.calls),
+            [self._life(one) for one in tensors],
+            [],
+            [id(one) if isinstance(one, nn.Parameter) else None for one in tensors],
+            [one is None or one.is_leaf for one in tensors],
+        )
+        del tensors
+        self.calls.append(call)
+        results = graph.bare(arguments)
+        call.made = [self._life(one) if isinstance(one, Tensor) else None for one in results]
+        self._mark("region")
+        return [*results, marker(number, is_observed=True)]
+
+    def turn(self) -> None:
+        """Note that the backward pass begins."""
+        self._look()
+        self._region += 1
+        self._mark("region")
+
+    def backward(
+        self, graph: CompiledGraph, number: int, arguments: list[Any]
+    ) -> list[Tensor | None]:
+        """Return zeros for the inputs that are results of other code."""
+        self._enter()
+        self.backward_calls.append((number, tuple(one is not None for one in arguments)))
+        arguments.clear()
+        leaves = self.calls[number].leaves
+        made = [
+            None
+            if example is None or is_leaf
+            else torch.empty_strided(
+                example.shape, example.stride(), dtype=example.dtype, device=example.device
+            ).zero_()
+            for example, is_leaf in zip(graph.gradients(), leaves, strict=True)
+        ]
+        self._mark("region")
+        return made
+
+    def close(self) -> None:
+        """Note that the step is over."""
+        self._look()
+
+    def _enter(self) -> None:
+        self._look()
+        self._region += 1
+        self._mark("part")
+
+    def _mark(self, label: str) -> None:
+        if self.meter is not None:
+            with self.meter.section(label):
+                pass
+
+    def _look(self) -> None:
+        for key, (life, reference) in list(self._lives.items()):
+            if reference.expired():  # type: ignore[no-untyped-call]
+                life.death = self._region
+                del self._lives[key]
+
+    def _life(self, tensor: Tensor | None) -> Life | None:
+        if tensor is None or storage_key(tensor) in self.known:
+            return None
+        key = storage_key(tensor)
+        if key not in self._lives:
+            storage = tensor.untyped_storage()
+            reference = StorageWeakRef(storage)  # type: ignore[no-untyped-call]
+            self._lives[key] = Life(storage.nbytes()), reference
+        return self._lives[key][0]
+
+
+def discover(
+    model: nn.Module,
+    run: Callable[..., Any],
+    arguments: Arguments,
+    running: Running,
+    measure: bool,
+) -> Discovery:
+    """Run a step of which nothing stays.
+
+    Args:
+        model: whose buffers, gradients and attributes are put back.
+        run: the model's compiled forward method.
+        arguments: of the call.
+        running: state of the thread's step.
+        measure: whether to measure what lies between graphs.
+
+    Raises:
+        GraphError: Dynamo captured nothing of a model that has a derivative.
+        NothingToPlanError: no output has a derivative.
+    """
+    leaves, spec = flatten(arguments)
+    tensors = distinct(leaves)
+    parameters = list(model.parameters())
+    devices = {one.device for one in (*tensors, *parameters)}
+    device = next((one.device for one in parameters), torch.device("cpu"))
+    found = Discovery(Meter(device) if measure and can_measure(device) else None)
+    gradients = [one.grad for one in parameters]
+    with ExitStack() as stack:
+        cached = torch.is_autocast_cache_enabled()
+        stack.enter_context(nothing_stays(model, [one for one in devices if one.type == "cuda"]))
+        torch.set_autocast_cache_enabled(cached)  # Dynamo's guards compare it
+        stack.callback(torch.clear_autocast_cache)
+        stack.callback(_put_back, parameters, gradients)
+        stack.callback(setattr, running, "observer", None)
+        copies = [copied(one) for one in tensors]
+        found.known = {storage_key(one) for one in (*copies, *parameters, *model.buffers())}
+        stack.enter_context(torch.enable_grad())
+        if found.meter is not None:
+            gc.collect()
+            stack.enter_context(without_collector())
+            stack.enter_context(found.meter)
+        running.observer = found
+        for place, number in places(leaves).items():
+            leaves[place] = copies[number]
+        del copies, tensors
+        given, keywords = unflatten(leaves, spec)
+        returned = run(*given, **keywords)
+        del given, keywords, leaves
+        _differentiate(found, returned)
+        del returned
+        found.close()
+    if not found.calls:
+        raise GraphError(
+            f"Dynamo captured no part of {type(model).__name__}. It leaves out a function for good "
+            "once an error was raised while it was captured: call torch._dynamo.reset(), and see "
+            "TORCH_LOGS=graph_breaks for the reason"
+        )
+    if not found.backward_calls:
+        raise NothingToPlanError(NOTHING)
+    count = len(found.calls) + len(found.backward_calls) + 2
+    found.regions = regions([] if found.meter is None else found.meter.changes, count)
+    return found
+
+
+def warm_up(model: nn.Module, run: Callable[..., Any], arguments: Arguments) -> None:
+    """Run a forward pass as it is, so that what a first call sets up breaks no graph.
+
+    Libraries install hooks at the first call, under a lock, and log warnings once. Nothing is saved
+    for a backward pass.
+
+    Args:
+        model: whose buffers and attributes are put back.
+        run: the model's forward method.
+        arguments: of the call.
+    """
+    leaves, spec = flatten(arguments)
+    tensors = distinct(leaves)
+    devices = {one.device for one in (*tensors, *model.parameters()) if one.device.type == "cuda"}
+    copies = [copied(one) for one in tensors]
+    for place, number in places(leaves).items():
+        leaves[place] = copies[number]
+    given, keywords = unflatten(leaves, spec)
+    dropping = torch.autograd.graph.saved_tensors_hooks(_drop, _drop)
+    with only_flags_stay(model, devices), torch.enable_grad(), dropping, suppress(Exception):
+        run(*given, **keywords)  # an error is one of the capture, too
+
+
+def _drop(_saved: object) -> Any:
+    return None
+
+
+def _differentiate(found: Discovery, returned: object) -> None:
+    """Run the backward pass, from the loss if there is one."""
+    tensors = [one for one in flatten(opened(returned, PLAIN))[0] if isinstance(one, Tensor)]
+    results = [one for one in tensors if one.requires_grad]
+    chosen = [one for one in results if one.numel() == 1] or results
+    if not chosen:
+        raise NothingToPlanError(NOTHING)
+    found.turn()
+    torch.autograd.backward(chosen, [torch.zeros_like(one) for one in chosen])
+
+
+def _put_back(parameters: list[nn.Parameter], gradients: list[Tensor | None]) -> None:
+    for one, gradient in zip(parameters, gradients, strict=True):
+        one.grad = gradient

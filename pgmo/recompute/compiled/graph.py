@@ -1,0 +1,251 @@
+"""One graph that Dynamo has captured, with forward and backward passes that can be exchanged.
+
+AOTAutograd compiles a graph once. Its autograd function saves all that the forward runner returns
+beyond the outputs and hands that to the backward runner. So another plan needs no other capture:
+both runners are exchanged. A marker, an empty tensor whose shape holds the
+number of the plan, is saved with the rest: it connects a backward pass to its forward pass.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+import torch
+from torch import Tensor, fx
+
+from pgmo.recompute.capture import compat
+from pgmo.recompute.capture.absent import tangents
+from pgmo.recompute.capture.compat import flatten, is_tangent
+from pgmo.recompute.capture.graphs import graph_module
+from pgmo.recompute.compiled.blocks import RepeatedSegments
+from pgmo.recompute.runtime.announce import announced
+from pgmo.recompute.runtime.contexts import compiled_context
+from pgmo.recompute.runtime.decide import PlannedStep, Settings
+from pgmo.recompute.runtime.execute import StepCompiler
+
+Flags = tuple[bool, ...]
+"""For each output with a derivative, whether a gradient comes."""
+
+
+class Observer(Protocol):
+    """Runs passes of graphs in the place of their plans."""
+
+    def forward(self, graph: "CompiledGraph", arguments: list[Any]) -> list[Any]:
+        """Run a forward pass; return the outputs and a marker."""
+
+    def backward(self, graph: "CompiledGraph", number: int, arguments: list[Any]) -> list[Any]:
+        """Run the backward pass of the call with that number; return gradients of the inputs."""
+
+
+@dataclass
+class Halves:
+    """One plan of a graph.
+
+    Args:
+        step: the plan and what was measured of it.
+        forward: runs the forward pass; returns outputs and what is saved.
+        backward: runs the backward pass on what was saved and the gradients of the outputs.
+    """
+
+    step: StepCompiler
+    forward: compat.Runner
+    backward: compat.Runner
+
+
+@dataclass
+class Running:
+    """State of the step that a model's thread runs now.
+
+    Args:
+        observer: takes the place of plans; None to run plans.
+        choose: returns which of a graph's plans its next call runs.
+    """
+
+    observer: Observer | None = None
+    choose: Callable[["CompiledGraph"], int] = field(default=lambda graph: graph.newest)
+
+
+class CompiledGraph:
+    """A graph of Dynamo's.
+
+    Args:
+        module: the graph.
+        inputs: example tensors.
+        settings: how the graph is planned when nothing else is known.
+        running: returns the state of the current thread's step.
+
+    Attributes:
+        module: the graph.
+        tangents: number of outputs with a derivative.
+        halves: plans of the graph; none before it was planned.
+    """
+
+    def __init__(
+        self,
+        module: fx.GraphModule,
+        inputs: Sequence[Any],
+        settings: Settings,
+        running: Callable[[], Running],
+    ) -> None:
+        self.module = module
+        self._settings, self._running = settings, running
+        self._joint: fx.GraphModule | None = None
+        self._outputs = self.tangents = 0
+        self._bare: compat.Runner | None = None
+        self._observer: Observer | None = None  # the engine runs backward passes in other threads
+        self._planned: dict[Flags, PlannedStep] = {}
+        self.halves: list[Halves] = []
+        self._blocks = RepeatedSegments(module)
+        try:
+            self._run = self._compiled(self._blocks.module, inputs)
+        except Exception:
+            if not self._blocks.differ:
+                raise
+            self._run = self._compiled(module, inputs)
+
+    def _compiled(self, module: fx.GraphModule, inputs: Sequence[Any]) -> Callable[..., Any]:
+        compiler = compat.backend(self._partition, self._forward_runner, self._backward_runner)
+        made: Callable[..., Any] = compiler(module, list(inputs))
+        return made
+
+    @property
+    def is_trained(self) -> bool:
+        """Whether the graph has a backward pass."""
+        return self._joint is not None
+
+    @property
+    def newest(self) -> int:
+        """Number of the newest plan."""
+        return len(self.halves) - 1
+
+    def __call__(self, *arguments: Any) -> Any:
+        """Call the graph; outputs without a gradient get none in the backward pass either."""
+        results = self._run(*arguments)
+        if self.is_trained:
+            context = compiled_context([one for one in results if isinstance(one, Tensor)])
+            if context is not None:
+                context.set_materialize_grads(False)
+        return results
+
+    def _partition(
+        self, joint: fx.GraphModule, _inputs: object, *, num_fwd_outputs: int, **_more: object
+    ) -> tuple[fx.GraphModule, fx.GraphModule]:
+        """Keep the joint graph; return halves without plans, whose runners are exchanged later."""
+        if self._blocks:
+            self._blocks.expand(joint)
+        self._joint, self._outputs = joint, num_fwd_outputs
+        self.tangents = len(tangents(joint))
+        forward = _forward_alone(joint, num_fwd_outputs)
+        self._bare = announced(forward)
+        return forward, _backward_interface(joint, num_fwd_outputs)
+
+    def _forward_runner(self, module: fx.GraphModule, _inputs: object) -> compat.Runner:
+        if not self.is_trained:
+            return announced(module)
+        return compat.mark_boxed(self._forward)
+
+    def _backward_runner(self, _module: fx.GraphModule, _inputs: object) -> compat.Runner:
+        return compat.mark_boxed(self._backward)
+
+    def _forward(self, arguments: list[Any]) -> list[Any]:
+        running = self._running()
+        if running.observer is not None:
+            self._observer = running.observer
+            return running.observer.forward(self, arguments)
+        if not self.halves:
+            self.add(self._settings)
+        number = running.choose(self)
+        return [*self.halves[number].forward(arguments), marker(number)]
+
+    def _backward(self, arguments: list[Any]) -> list[Any]:
+        place = len(arguments) - self.tangents - 1
+        is_observed, number = read_marker(arguments.pop(place))
+        if is_observed:
+            assert self._observer is not None
+            return self._observer.backward(self, number, arguments)
+        halves = self.halves[number]
+        step = halves.step
+        step.is_measured = step.forward is not None and step.backward is None
+        gradients: list[Any] = halves.backward(arguments)
+        return gradients
+
+    def bare(self, arguments: list[Any]) -> list[Any]:
+        """Run the forward pass and save nothing."""
+        assert self._bare is not None
+        return list(self._bare(arguments))
+
+    def gradients(self) -> list[Tensor | None]:
+        """Return examples of the inputs' gradients; None where there is none."""
+        assert self._joint is not None
+        (last,) = self._joint.graph.find_nodes(op="output")
+        found = flatten(last.args)[0][self._outputs :]
+        return [one.meta["val"] if isinstance(one, fx.Node) else None for one in found]
+
+    def planned(self, settings: Settings) -> PlannedStep:
+        """Return the graph with nothing forgotten, for outputs with the settings' gradients."""
+        flags = settings.differentiated
+        assert isinstance(flags, tuple)
+        if flags not in self._planned:
+            step, *_ = self._step(settings)
+            assert step.planned is not None
+            self._planned[flags] = step.planned
+        return self._planned[flags]
+
+    def add(self, settings: Settings) -> int:
+        """Plan the graph; return the number of the plan.
+
+        Raises:
+            BudgetError: the budget cannot be met.
+            GraphError: the graph cannot be planned for.
+        """
+        self.halves.append(_compiled(*self._step(settings)))
+        return self.newest
+
+    def _step(self, settings: Settings) -> tuple[StepCompiler, fx.GraphModule, fx.GraphModule]:
+        assert self._joint is not None
+        step = StepCompiler(settings)
+        return step, *step.partition(self._joint, None, num_fwd_outputs=self._outputs)
+
+
+def _compiled(step: StepCompiler, forward: fx.GraphModule, backward: fx.GraphModule) -> Halves:
+    return Halves(step, step.compile_forward(forward, ()), step.compile_backward(backward, ()))
+
+
+def marker(number: int, is_observed: bool = False) -> Tensor:
+    """Return an empty tensor whose shape holds a number."""
+    return torch.empty((int(is_observed), number, 0))
+
+
+def read_marker(made: Tensor) -> tuple[bool, int]:
+    """Return what `marker` was called with: whether the pass is observed, and the number."""
+    return bool(made.shape[0]), int(made.shape[1])
+
+
+def _backward_interface(joint: fx.GraphModule, outputs: int) -> fx.GraphModule:
+    """Return a backward pass that computes nothing, with the inputs and results of a joint graph's.
+
+    AOTAutograd detaches inputs for which a backward pass returns None.
+    """
+    graph = fx.Graph()
+    given = [graph.node_copy(node) for node in tangents(joint)]
+    (last,) = joint.graph.find_nodes(op="output")
+    graph.output(tuple(one if one is None else given[0] for one in last.args[0][outputs:]))
+    return graph_module(joint, graph)
+
+
+def _forward_alone(joint: fx.GraphModule, outputs: int) -> fx.GraphModule:
+    """Return the forward pass of a joint graph, with its inputs and outputs alone."""
+    graph = fx.Graph()
+    copies: dict[fx.Node, fx.Node] = {}
+    for node in joint.graph.nodes:
+        if node.op == "output":
+            results = fx.node.map_arg(tuple(node.args[0][:outputs]), copies.__getitem__)
+            graph.output(results)
+        elif not is_tangent(node) and not any(one not in copies for one in node.all_input_nodes):
+            copies[node] = graph.node_copy(node, copies.__getitem__)
+    module = graph_module(joint, graph)
+    for node in reversed(graph.nodes):
+        if node.op == "call_function" and not node.users and compat.is_backward(node):
+            graph.erase_node(node)
+    graph.eliminate_dead_code()
+    return module
