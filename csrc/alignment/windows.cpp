@@ -40,7 +40,7 @@ Windows::Score Windows::score_of(std::size_t i, std::size_t j) const noexcept {
   for (const double common : ratios_) {
     if (std::abs(ratio - common) < 1e-6) return 50;
   }
-  return ratio < kFar && ratio > 1 / kFar ? 30 : 0;
+  return ratio < kFar && ratio > 1 / kFar ? 30 : 29;
 }
 
 namespace {

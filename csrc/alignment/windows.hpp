@@ -1,10 +1,11 @@
 // Pairs the requests of two iterations where no size is an anchor: a dynamic program.
 //
 // Needleman and Wunsch 1970 with free gaps. A pair scores 60 for an equal size, 50 for a ratio that
-// is common between the two iterations, 30 for any other; and 0 on another stream, or where one
-// size is sixteen times the other, as a batch is of a number that is logged beside it. So two
-// requests of like sizes are left unpaired only where that gains something. Small gaps are done as
-// a whole; in large ones a window slides along both sequences and decides its first half.
+// is common between the two iterations, 30 for any other size on the same stream, nothing on
+// another. So two requests are left unpaired only where that gains something. Of choices that are
+// equal otherwise one counts less where a size is sixteen times the other, as a batch is of a
+// number that is logged beside it. Small gaps are done as a whole; in large ones a window slides
+// along both sequences and decides its first half.
 //
 //     a  ─────[██████████▒▒▒▒▒▒▒▒▒▒░░░░░]──────▶     █ decided   ▒ looked at   ░ slack
 //     b  ──────[█████████▒▒▒▒▒▒▒▒▒]────────────▶

@@ -18,6 +18,9 @@ from pgmo.units import format_bytes
 
 Kind = Literal["exact", "fit", "none"]
 
+LENGTH_RATIO = 16
+"""Maximum ratio of two lengths of one program, as `pgmo.allocator.heuristics` has it."""
+
 _SEVERAL = 3
 """Requests of one size, from which on it says something that they stay alike."""
 
@@ -101,6 +104,7 @@ def _of_four_ratios(ratio: NDArray[np.float64]) -> int:
 
 
 def _fit(base: Iteration, other: Iteration, rows: NDArray[np.int64], difference: str) -> Match:
+    rows = _without_others(base, other, rows)
     paired = np.flatnonzero(rows != UNPAIRED)
     varying = np.zeros(len(base), np.bool_)
     varying[rows[paired]] = base.size[rows[paired]] != other.size[paired]
@@ -110,6 +114,19 @@ def _fit(base: Iteration, other: Iteration, rows: NDArray[np.int64], difference:
         f"{len(base)} requests differ in size, {absent} are absent; first, {difference}"
     )
     return Match("fit", base, other, rows, varying, explanation)
+
+
+def _without_others(
+    base: Iteration, other: Iteration, rows: NDArray[np.int64]
+) -> NDArray[np.int64]:
+    """Leave out pairs that replay would not take for one request, as a batch and a number."""
+    rows = rows.copy()
+    paired = np.flatnonzero(rows != UNPAIRED)
+    before, after = base.size[rows[paired]], other.size[paired]
+    too_large = after > before * LENGTH_RATIO
+    too_small = after < before // LENGTH_RATIO**2
+    rows[paired[too_large | too_small]] = UNPAIRED
+    return rows
 
 
 def _convincing(base: Iteration, other: Iteration, rows: NDArray[np.int64]) -> bool:

@@ -27,7 +27,7 @@ Flags = tuple[bool, ...]
 """For each output with a derivative, whether a gradient comes."""
 
 
-class Observer(Protocol):
+class GraphObserver(Protocol):
     """Runs passes of graphs in the place of their plans."""
 
     def forward(self, graph: "CompiledGraph", arguments: list[Any]) -> list[Any]:
@@ -61,7 +61,7 @@ class Running:
         choose: returns which of a graph's plans its next call runs.
     """
 
-    observer: Observer | None = None
+    observer: GraphObserver | None = None
     choose: Callable[["CompiledGraph"], int] = field(default=lambda graph: graph.newest)
 
 
@@ -92,7 +92,9 @@ class CompiledGraph:
         self._joint: fx.GraphModule | None = None
         self._outputs = self.tangents = 0
         self._bare: compat.Runner | None = None
-        self._observer: Observer | None = None  # the engine runs backward passes in other threads
+        self._observer: GraphObserver | None = (
+            None  # the engine runs backward passes in other threads
+        )
         self._planned: dict[Flags, PlannedStep] = {}
         self.halves: list[Halves] = []
         self._blocks = RepeatedSegments(module)

@@ -150,6 +150,7 @@ def _write_profiles(arguments: argparse.Namespace) -> int:
         check_number("--device", arguments.device, -1, 2**31 - 1)
     source, target = Path(arguments.file), _target(arguments)
     check_suffix(target, ".pgmoprof")
+    check_targets([target], force=arguments.force, sources=[source])
     profiles = import_profiles(
         source,
         device=arguments.device,
@@ -160,7 +161,7 @@ def _write_profiles(arguments: argparse.Namespace) -> int:
     if len(profiles) > 1:
         devices = [one.trace.device for one in profiles if one.trace is not None]
         targets = [target.with_suffix(f".{device}{target.suffix}") for device in devices]
-    check_targets(targets, force=arguments.force, sources=[source])
+        check_targets(targets, force=arguments.force, sources=[source])
     told = []
     for path, profile in zip(targets, profiles, strict=True):
         profile.save(path)

@@ -110,13 +110,6 @@ def test_numbers_that_are_logged_are_not_taken_for_a_batch():
     assert row.tolist() == [-1, -1, -1, 0, 1, 2]
 
 
-def test_a_size_is_not_paired_with_one_of_another_magnitude():
-    known, other = columns([4, 60]), columns([880, 1900])
-    row = np.full(2, -1, np.int64)
-    _core.pair_in_gaps(*known, *other, np.zeros(0), np.array([[0, 2, 0, 2]]), row)
-    assert row.tolist() == [1, -1]
-
-
 def test_many_sizes_need_no_table_of_all_pairs():
     many = columns(np.arange(1, 200_001))  # a table of four bytes a pair would have 160 GB
     row = np.full(200_000, -1, np.int64)

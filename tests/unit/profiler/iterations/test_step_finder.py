@@ -3,7 +3,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pgmo.profiler.iterations.iteration_kinds import compare
+from pgmo.allocator import heuristics
+from pgmo.profiler.iterations.iteration_kinds import LENGTH_RATIO, compare
 from pgmo.profiler.iterations.step_finder import best_effort, find_all, find_repeated, find_steady
 from pgmo.profiler.recording import make_events, split
 
@@ -69,6 +70,19 @@ def test_what_is_logged_at_another_place_shifts_nothing():
     assert match.kind == "fit"
     assert not match.varying.any()
     assert int((match.rows < 0).sum()) == 3
+
+
+def test_a_batch_is_no_number_at_another_length():
+    step = _network(1)
+    first, second = _iterations([4, 8, 4, *step], [880, 700, 900, *step])
+    match = compare(first, second)
+    assert match.kind == "fit"
+    assert match.rows[:3].tolist() == [-1, -1, -1]
+    assert not match.varying.any()
+
+
+def test_the_ratio_of_lengths_is_that_of_replay():
+    assert heuristics.current.length_ratio == LENGTH_RATIO
 
 
 @pytest.mark.parametrize("longer", [2, 3, 4])
