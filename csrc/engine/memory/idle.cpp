@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cmath>
 #include <mutex>
 #include <new>
@@ -76,10 +77,15 @@ void Engine::lend_idle(bool on) {
   lending_.set(on);
 }
 
-// What malloc keeps of blocks that were missed and freed lies beside the arena, too.
+// What malloc keeps of blocks that were missed and freed lies beside the arena, too. One thread at a
+// time: where another malloc has taken glibc's place, the first call makes glibc's ready, and two at
+// once would end the process.
 void Engine::trim_malloc() noexcept {
 #ifdef __GLIBC__
+  static std::atomic_flag trimming = ATOMIC_FLAG_INIT;
+  if (trimming.test_and_set(std::memory_order_acquire)) return;
   ::malloc_trim(0);
+  trimming.clear(std::memory_order_release);
 #endif
 }
 
