@@ -69,7 +69,9 @@ class IdlePageScan {
 }  // namespace
 
 Bytes Engine::return_idle() {
-  return return_pages(false);
+  const Bytes returned = return_pages(false);
+  trim_malloc();
+  return returned;
 }
 
 void Engine::lend_idle(bool on) {
@@ -77,9 +79,9 @@ void Engine::lend_idle(bool on) {
   lending_.set(on);
 }
 
-// What malloc keeps of blocks that were missed and freed lies beside the arena, too. One thread at a
-// time: where another malloc has taken glibc's place, the first call makes glibc's ready, and two at
-// once would end the process.
+// What malloc keeps of blocks that were missed and freed lies beside the arena, too. One thread at
+// a time: where another malloc has taken glibc's place, the first call makes glibc's ready, and two
+// at once would end the process.
 void Engine::trim_malloc() noexcept {
 #ifdef __GLIBC__
   static std::atomic_flag trimming = ATOMIC_FLAG_INIT;

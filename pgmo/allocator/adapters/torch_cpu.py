@@ -79,8 +79,6 @@ class TorchCpu(Adapter):
         That of arenas that serve no more, too, but for the blocks that still live there.
         """
         self.engine.return_idle()
-        with contextlib.suppress(AttributeError):  # no such call outside of glibc
-            ctypes.CDLL(None).malloc_trim(0)
 
     def spare_memory(self, on: bool) -> None:
         """Lets the allocator beneath return large blocks to the system as soon as they are freed.
