@@ -12,14 +12,11 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from pgmo.profiler.iterations.request_pairs import UNPAIRED, align
+from pgmo.profiler.iterations.request_pairs import LENGTH_RATIO, UNPAIRED, align
 from pgmo.profiler.recording import Iteration
 from pgmo.units import format_bytes
 
 Kind = Literal["exact", "fit", "none"]
-
-LENGTH_RATIO = 16
-"""Maximum ratio of two lengths of one program, as `pgmo.allocator.heuristics` has it."""
 
 _SEVERAL = 3
 """Requests of one size, from which on it says something that they stay alike."""

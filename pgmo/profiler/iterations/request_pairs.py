@@ -32,6 +32,9 @@ _NEAR, _AT_HAND = 16, 8
 
 _RATIOS, _VOTERS = 6, 128
 
+LENGTH_RATIO = 16
+"""Maximum ratio of two lengths of one program, as `pgmo.allocator.heuristics` has it."""
+
 
 def align(reference: Iteration, other: Iteration) -> NDArray[np.int64]:
     """Finds for each request of `other` the request of `reference` that it corresponds to.
@@ -133,6 +136,7 @@ class _Aligner:
         (a_size, a_count), (b_size, b_count) = kinds
         ratio = np.round(b_size[None, :] / a_size[:, None], 6)
         alike = np.abs(a_count[:, None] - b_count[None, :]) <= 0.1 * a_count[:, None]
+        alike &= (ratio <= LENGTH_RATIO) & (ratio >= LENGTH_RATIO**-2)
         values, inverse = np.unique(ratio[alike], return_inverse=True)
         votes = np.bincount(inverse, np.minimum(a_count[:, None], b_count[None, :])[alike])
         return values[np.argsort(-votes, kind="stable")[:_RATIOS]]

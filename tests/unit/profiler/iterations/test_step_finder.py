@@ -4,7 +4,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pgmo.allocator import heuristics
-from pgmo.profiler.iterations.iteration_kinds import LENGTH_RATIO, compare
+from pgmo.profiler.iterations.iteration_kinds import compare
+from pgmo.profiler.iterations.request_pairs import LENGTH_RATIO
 from pgmo.profiler.iterations.step_finder import best_effort, find_all, find_repeated, find_steady
 from pgmo.profiler.recording import make_events, split
 
