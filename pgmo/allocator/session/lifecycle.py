@@ -253,7 +253,7 @@ class Lifecycle:
 
     @property
     def _may_keep_plans(self) -> bool:
-        """Whether plans may stay: they serve enough, or the session needs a plan in any case."""
+        """Return whether plans may stay: they serve enough, or the session needs any plan."""
         return len(self._plans) > 0 and (self._recorder.is_served or self._finder.needs_any_plan)
 
     # --- BACKOFF --------------------------------------------------------------------------------
@@ -355,5 +355,5 @@ class Lifecycle:
         self._engine.let_pass(_ANY_NUMBER, again=followed and not without, anything=False)
 
     def _is_in(self, phase: Phase) -> bool:
-        """Whether the session is in this phase, which other parts may have changed."""
+        """Return whether the session is in this phase, which other parts may have changed."""
         return self.state.phase is phase

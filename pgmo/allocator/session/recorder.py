@@ -83,7 +83,7 @@ class Recorder:
 
     @property
     def is_complete(self) -> bool:
-        """Whether the recording has its full length, without iterations that are tagged.
+        """Return whether the recording has its full length, without iterations that are tagged.
 
         These have requests of the tagger's own.
         """
@@ -91,17 +91,17 @@ class Recorder:
 
     @property
     def is_lengthened(self) -> bool:
-        """Whether the recording is longer than usual."""
+        """Return whether the recording is longer than usual."""
         return self._length > heuristics.current.usual_recording
 
     @property
     def is_steady(self) -> bool:
-        """Whether the latest iterations have made as many requests of as many bytes."""
+        """Return whether the latest iterations have made as many requests of as many bytes."""
         return len(self._latest) == self._latest.maxlen and len(set(self._latest)) == 1
 
     @property
     def is_served(self) -> bool:
-        """Whether plans have served enough of what was requested meanwhile to be kept."""
+        """Return whether plans have served enough of what was requested meanwhile to be kept."""
         return self._served >= heuristics.current.worthwhile_share * self.requested
 
     def lengthen(self) -> None:

@@ -43,7 +43,7 @@ class Match:
     explanation: str
 
     def rows_in(self, one: Iteration) -> NDArray[np.int64]:
-        """For each request of the other one its ordinal in this one or -1."""
+        """Return for each request of the other one its ordinal in this one or -1."""
         if one is self.base:
             return self.rows
         inverse = np.full(len(self.base), UNPAIRED)
@@ -53,7 +53,7 @@ class Match:
 
 
 def compare(first: Iteration, second: Iteration) -> Match:
-    """Compares two iterations: the same requests, the same structure at other sizes, or neither."""
+    """Compare two iterations: the same requests, the same structure at other sizes, or neither."""
     base, other = (first, second) if len(first) >= len(second) else (second, first)
     if base.same_requests(other):
         same = f"iterations {base.index} and {other.index} issue the same {len(base)} requests"
@@ -127,7 +127,7 @@ def _without_others(
 
 
 def _convincing(base: Iteration, other: Iteration, rows: NDArray[np.int64]) -> bool:
-    """Whether a pairing shows one structure at two shapes rather than two networks.
+    """Return whether a pairing shows one structure at two shapes rather than two networks.
 
     At least nine in ten requests of the shorter iteration are paired, and it has at least half as
     many as the longer one (an evaluation inside of a training step has fewer). And one of:
@@ -161,7 +161,7 @@ def _convincing(base: Iteration, other: Iteration, rows: NDArray[np.int64]) -> b
 
 
 def _stay_alike(before: NDArray[np.int64], after: NDArray[np.int64]) -> bool:
-    """Whether requests of one size mostly have one size afterwards, too."""
+    """Return whether requests of one size mostly have one size afterwards, too."""
     _, kind, often = np.unique(before, return_inverse=True, return_counts=True)
     several = often[kind] >= _SEVERAL
     if 2 * several.sum() < len(before):
@@ -174,7 +174,7 @@ def _stay_alike(before: NDArray[np.int64], after: NDArray[np.int64]) -> bool:
 
 
 def first_difference(first: Iteration, second: Iteration) -> str:
-    """The first request that differs, in plain words."""
+    """Describe the first request that differs."""
     shared = min(len(first), len(second))
     sizes = first.size[:shared] != second.size[:shared]
     differ = np.flatnonzero(sizes | (first.stream[:shared] != second.stream[:shared]))
@@ -191,12 +191,12 @@ def first_difference(first: Iteration, second: Iteration) -> str:
 
 
 def _name(iteration: Iteration) -> str:
-    """What to call it: a plan's requests have no number."""
+    """Return what to call it: a plan's requests have no number."""
     return f"iteration {iteration.index}" if iteration.index >= 0 else "the plan"
 
 
 def _two_sizes(sizes: Iterable[int]) -> list[str]:
-    """Prints sizes so that unequal ones look unequal."""
+    """Print sizes so that unequal ones look unequal."""
     sizes = list(sizes)
     texts = [format_bytes(size) for size in sizes]
     return texts if len(set(texts)) == len(set(sizes)) else [f"{size} B" for size in sizes]

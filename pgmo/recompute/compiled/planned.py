@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Literal, cast
+from typing import TYPE_CHECKING, cast
 
 from torch import Tensor
 
@@ -15,12 +15,10 @@ from pgmo.recompute.parts.divided import as_captured
 from pgmo.recompute.parts.probe import part_settings
 from pgmo.recompute.parts.together import Together, together
 from pgmo.recompute.parts.trace import PartCall, StepTrace
-from pgmo.recompute.planners.evaluator import Choice
 from pgmo.recompute.planners.graph import Graph
 from pgmo.recompute.planners.schedule import Schedule, simulate
 from pgmo.recompute.planners.shapes import Shapes
-from pgmo.recompute.runtime.decide import PlannedStep, Settings
-from pgmo.recompute.runtime.stages import stage
+from pgmo.recompute.runtime.decide import PlannedStep, Settings, choose
 
 if TYPE_CHECKING:
     from pgmo.recompute.runtime.call import CapturedCall
@@ -85,7 +83,7 @@ def _plan_together(found: Discovery, settings: Settings) -> StepPlan:
     default = _default(together(trace, plain), plain)
     budget = settings.shapes.limit(whole.graph, settings.budget, default.peak)
     assert budget is not None
-    choice = _choose(whole.graph, budget, settings)
+    choice, _ = choose(whole.graph, budget, settings)
     captured = as_captured(whole.graph)
     planned = PlannedStep(
         captured, choice.on(whole.graph), default, choice.planner, lambda: captured, budget
@@ -114,14 +112,3 @@ def _part_call(call: GraphCall, record: _Record) -> PartCall:
     captured = cast("CapturedCall", record)
     graph = call.graph
     return PartCall(graph.module, "", call.ordinal, captured, call.given, call.made, call.owners)
-
-
-def _choose(graph: Graph, budget: int | Literal["min"], settings: Settings) -> Choice:
-    """Return the choice of another shape, if that fits; else search."""
-    known = None if settings.anew else settings.shapes.known(graph, budget)
-    if known is not None:
-        return known
-    stage(f"plans for {len(graph.operations):,} operations")
-    choice = settings.planner(graph, "min" if settings.budget == "min" else budget)
-    settings.shapes.note(graph, choice, settings.budget)
-    return choice

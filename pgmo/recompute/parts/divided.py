@@ -4,7 +4,7 @@ import threading
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any, Literal, Protocol
+from typing import Any, Protocol
 
 import torch
 from torch import Tensor, fx, nn
@@ -19,11 +19,11 @@ from pgmo.recompute.parts.probe import KnownSubmodules, Probe, part_settings
 from pgmo.recompute.parts.run import Arguments
 from pgmo.recompute.parts.together import together
 from pgmo.recompute.parts.trace import StepTrace
-from pgmo.recompute.planners.evaluator import Choice, Evaluator
+from pgmo.recompute.planners.evaluator import Evaluator
 from pgmo.recompute.planners.graph import Graph
 from pgmo.recompute.planners.schedule import simulate
 from pgmo.recompute.runtime.call import compare
-from pgmo.recompute.runtime.decide import PlannedStep, Settings
+from pgmo.recompute.runtime.decide import PlannedStep, Settings, choose
 from pgmo.recompute.runtime.stages import stage, stages
 from pgmo.user_warnings import warn_user
 
@@ -129,7 +129,7 @@ class DividedCall:
                 whole.of_all([one.forgotten for one in finest]), "marked regions"
             )
         else:
-            choice = self._choose(whole.graph, budget)
+            choice, _ = choose(whole.graph, budget, self._settings)
             if budget == "min":
                 settings.shapes.note(whole.graph, choice, budget)
         schedule = choice.on(whole.graph)
@@ -151,16 +151,6 @@ class DividedCall:
     def _part(self, module: nn.Module, flags: tuple[bool, ...] | None, planner: Decided) -> Part:
         settings = part_settings(self._settings, flags)
         return self._make(module, replace(settings, budget="min", planner=planner))
-
-    def _choose(self, graph: Graph, budget: int | Literal["min"]) -> Choice:
-        settings = self._settings
-        known = None if settings.anew else settings.shapes.known(graph, budget)
-        if known is not None:
-            return known
-        stage(f"plans for {len(graph.operations):,} operations")
-        choice = settings.planner(graph, "min" if settings.budget == "min" else budget)
-        settings.shapes.note(graph, choice, settings.budget)
-        return choice
 
     @property
     def measured(self) -> int | None:

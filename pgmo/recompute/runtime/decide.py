@@ -149,7 +149,7 @@ def plan_step(joint: fx.GraphModule, outputs: int, settings: Settings) -> Planne
         schedule = simulate(whole.graph, whole.forgotten)
         return PlannedStep(whole, schedule, default, "marked regions", fine, None)
     captured = finest = fine() if budget == "min" or budget < captured_peak else whole
-    choice, budget = _choice(finest.graph, budget, settings)
+    choice, budget = choose(finest.graph, budget, settings)
     stage("writes the planned step")
     schedule = choice.on(finest.graph)
     limit = schedule.peak if budget == "min" else budget
@@ -215,10 +215,10 @@ def _is_simple(choice: Choice | Schedule, graph: Graph) -> bool:
     return simple and simulate(graph, choice.recomputed).reruns == choice.reruns
 
 
-def _choice(
+def choose(
     graph: Graph, budget: int | Literal["min"], settings: Settings
 ) -> tuple[Choice, int | Literal["min"]]:
-    """What to forget, and the budget that it was chosen for: of another shape, if that fits."""
+    """Return what to forget, as for another shape if that fits, and the budget it was chosen for."""
     shapes = settings.shapes
     known = None if settings.anew else shapes.known(graph, budget)
     if known is not None:

@@ -21,7 +21,7 @@ from pgmo.profiler.tag import Tag
 
 
 class FirstIteration:
-    """What is special about it: optimizer state is born, which is in no plan.
+    """Handle the first iteration, in which optimizer state is born, which is in no plan.
 
     Args:
         state: where the session stands.

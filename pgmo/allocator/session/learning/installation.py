@@ -100,14 +100,14 @@ class InstallationRule:
 
     @property
     def _is_paid(self) -> bool:
-        """Whether windows have moved as many pages as are free between two iterations."""
+        """Return whether windows have moved as many pages as are free between two iterations."""
         now = self._engine.statistics()
         free = max(PAGE, now["peak_pages_held"] - now["pages_occupied"])
         return self.moved * PAGE >= heuristics.current.price * (free << self.removed)
 
     @property
     def is_wanted(self) -> bool:
-        """Whether nothing but a plan will do: only plans spill, and only plans are saved."""
+        """Return whether nothing but a plan will do: only plans spill, and only plans are saved."""
         options = self._state.options
         return options.budget is not None or options.save_directory is not None
 

@@ -79,7 +79,7 @@ class PlanFinder:
 
     @property
     def may_find_early(self) -> bool:
-        """Whether a recording may show enough before it has its full length.
+        """Return whether a recording may show enough before it has its full length.
 
         With pages, the latest iterations must have made equally many requests of equally many
         bytes. False while plans serve, and for a lengthened recording, which waits for structures
@@ -93,7 +93,7 @@ class PlanFinder:
 
     @property
     def needs_any_plan(self) -> bool:
-        """Whether a plan is wanted though no two iterations agree."""
+        """Return whether a plan is wanted though no two iterations agree."""
         return self._options.record_only or self._options.budget is not None
 
     def find(self, last: bool) -> PlanDecision | None:
@@ -125,7 +125,7 @@ class PlanFinder:
 
     @property
     def _saves_more(self) -> bool:
-        """Whether the first iteration is saved, unless it is like the later ones."""
+        """Return whether the first iteration is saved, unless it is like the later ones."""
         return self._options.save_directory is not None or self._options.record_only
 
     def _plan_anyway(self, iterations: list[Iteration]) -> PlanDecision:
@@ -181,7 +181,7 @@ class PlanFinder:
 
     @property
     def _keeps_gaps(self) -> bool:
-        """Whether plans leave out what the framework has idle memory for, in this process alone."""
+        """Return whether plans leave out what this process's framework has idle memory for."""
         return self._options.save_directory is None and self._options.budget is None
 
     def _note_first(self, iterations: list[Iteration], steady: Steady) -> None:
