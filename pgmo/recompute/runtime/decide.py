@@ -218,7 +218,7 @@ def _is_simple(choice: Choice | Schedule, graph: Graph) -> bool:
 def choose(
     graph: Graph, budget: int | Literal["min"], settings: Settings
 ) -> tuple[Choice, int | Literal["min"]]:
-    """Return what to forget, as for another shape if that fits, and the budget it was chosen for."""
+    """Return what to forget, as for another shape if that fits, and the budget it was made for."""
     shapes = settings.shapes
     known = None if settings.anew else shapes.known(graph, budget)
     if known is not None:
