@@ -192,6 +192,12 @@ class Lifecycle:
 
     # --- RECORD ---------------------------------------------------------------------------------
 
+    def record_anew(self) -> None:
+        """Forget plans and recording, as those iterations had requests of another session."""
+        if self.state.phase in (Phase.RECORD, Phase.REPLAY) and not self._first.running:
+            self._drop_plans()
+            self._record()
+
     def _record(self, length: int = 0) -> None:
         """Record anew. Plans that a program has departed from go on serving meanwhile.
 
@@ -261,14 +267,17 @@ class Lifecycle:
     def _back_off(self, reason: str) -> None:
         """Record nothing for a while, which is longer each time."""
         self._recorder.stop()
-        if len(self._plans):
-            self._rule.remove()
-            self._plans.clear()
+        self._drop_plans()
         self._backoff.begin()
         self.state.waits = reason
         self.state.phase = Phase.BACKOFF
         self._let_pause_pass()
         self._adapter.advise(advice.without_plan(reason, pages=self._adapter.pages))
+
+    def _drop_plans(self) -> None:
+        if len(self._plans):
+            self._rule.remove()
+            self._plans.clear()
 
     def _after_pause(self) -> None:
         """Record anew if the pause is over."""

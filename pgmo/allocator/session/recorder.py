@@ -1,5 +1,6 @@
 """Switches recording on and off, and tags one of the recorded iterations."""
 
+import threading
 from collections import deque
 from contextlib import ExitStack
 from functools import partial
@@ -16,6 +17,10 @@ from pgmo.profiler.tagging.tags import Tagger
 _MOST_TAGGED = 3
 """Tagged iterations of one recording. Protects a program that compiles something in each; the usual
 one compiles in its first one or two."""
+
+_tagging_threads: list[int] = []
+"""Those whose operators sessions tag, one at a time. torch ends with an error where two threads are
+the first to pass one operator to Python at the same moment (c10, `PyHandleCache::ptr_or`)."""
 
 
 class Recorder:
@@ -137,7 +142,7 @@ class Recorder:
 
         Tags slow it down and add requests, so it is not planned. It is the first one. If that is to
         be saved, it is the third, as the second shows what the first leaves alive. None is tagged
-        while plans serve.
+        while plans serve. While another thread tags, that waits for the next iteration.
         """
         recording = self._state.phase is Phase.RECORD and self._may_tag
         # The tagger looks at modules and operators of torch.
@@ -146,7 +151,11 @@ class Recorder:
         # One that compiles is not watched to its end, and is unlike those that follow.
         again = self._tagger is not None and self._tagger.compiled
         due = self._tagged < _MOST_TAGGED if again else not self._tagged
-        if wanted and due and self.iterations >= 2 * self._first_is_needed:
+        due = due and self.iterations >= 2 * self._first_is_needed
+        me = threading.get_ident()
+        if wanted and due and all(thread == me for thread in _tagging_threads):
+            _tagging_threads.append(me)
+            self._tagging.callback(_tagging_threads.remove, me)
             self._tagged += 1
             # An operator of another thread may outlast a tagger, and its tag with it.
             generation = _core.next_tag_generation()

@@ -116,6 +116,8 @@ class Session(SessionReport):
                 if not self._is_open("step()"):
                     return
                 counted = seat is None or not shared or seat.held
+                if seat is not None and not counted:
+                    seat.iterated_without()
                 if counted and self._known.turns.ends_iteration():
                     self._end_iteration(complete=True)
         if shared or self._known.among is not None:  # others have theirs before the next one
@@ -369,9 +371,11 @@ class Session(SessionReport):
     def _take_turn(self) -> bool:
         """Wait for the turn; an iteration that another session's arrival has cut ends now."""
         taken, seat = self._known.take_turn(), self._known.seat
-        if taken and seat is not None and seat.broken:
-            seat.broken = False
+        if taken and seat is not None and (seat.broken or seat.has_mingled):
             self._end_call(complete=False)
+            if seat.has_mingled:
+                self._known.lifecycle.record_anew()
+            seat.broken = seat.has_mingled = False
         return taken
 
     def _end_call(self, complete: bool) -> None:

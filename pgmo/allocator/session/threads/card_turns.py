@@ -68,6 +68,7 @@ class CardSeat:
 
     Attributes:
         broken: whether an iteration was cut by the arrival of another session.
+        has_mingled: whether iterations mingled with those of a session that had no turn yet.
     """
 
     def __init__(
@@ -86,7 +87,7 @@ class CardSeat:
         self._pauses, self._paused = paused, False
         self._after_others = after_others
         self._alone = True  # so far
-        self.broken = False
+        self.broken = self.has_mingled = False
         self._join()
 
     def _join(self) -> None:
@@ -172,6 +173,17 @@ class CardSeat:
                 self.end()
             turns.holder = turns.thread = None
             turns.changed.notify_all()
+
+    def iterated_without(self) -> None:
+        """The session has iterated without its turn, beside whoever had it.
+
+        Sessions do before their first `step()`: to open one takes no turn, for it may be meant for
+        `iteration()` in another thread.
+        """
+        turns = self._turns
+        with turns.changed:
+            for one in turns.seats:
+                one.has_mingled = one.has_mingled or one is not self
 
     def _is_free(self, ticket: object) -> bool:
         turns = self._turns

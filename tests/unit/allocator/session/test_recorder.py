@@ -1,13 +1,14 @@
 """Which iterations are recorded with tags."""
 
 import random
+from concurrent.futures import ThreadPoolExecutor
 from types import TracebackType
 
 import pytest
 
 from pgmo.allocator import heuristics
 from pgmo.allocator.session import recorder
-from tests.unit.allocator.simulated import open_session
+from tests.unit.allocator.simulated import SimulatedAdapter, open_session
 
 
 class CountingTagger:
@@ -59,3 +60,21 @@ def test_another_one_is_tagged_after_many_iterations(adapter, tagged, monkeypatc
     monkeypatch.setattr(heuristics, "current", heuristics.Heuristics(longest_backoff=16))
     iterations_without_repetition(adapter, 60)
     assert 1 < tagged() <= 4
+
+
+def test_one_thread_tags_at_a_time(adapter, tagged):
+    other = SimulatedAdapter()
+    other.device = "cuda:0"
+    with open_session(adapter, tags=True) as first, ThreadPoolExecutor(1) as thread:
+        second = open_session(other, tags=True)
+        thread.submit(second.__enter__).result()
+        assert tagged() == 1
+        iterate(first, adapter)
+        thread.submit(iterate, second, other).result()
+        assert tagged() == 2
+        second.close()
+
+
+def iterate(session, adapter):
+    with session.iteration():
+        adapter.free(adapter.request(64))
