@@ -15,12 +15,12 @@ FAKECUDA_PARALLEL ?= --numprocesses logical --maxprocesses 4 --dist worksteal
 
 # PyPI's wheels of torch for Linux are CUDA builds. The environment keeps itself out of git.
 $(FAKECUDA_VENV)/bin/python:
-	@echo "Installs the CUDA build of torch $(FAKECUDA_TORCH), and CuPy, in $(FAKECUDA_VENV): several gigabytes"
+	@echo "Installs the CUDA build of torch $(FAKECUDA_TORCH), CuPy, timm and diffusers in $(FAKECUDA_VENV): several gigabytes"
 	$(PYTHON) -m venv $(FAKECUDA_VENV)
 	@echo '*' > $(FAKECUDA_VENV)/.gitignore
 	$(FAKECUDA_VENV)/bin/python -m pip install --quiet --upgrade pip
 	PIP_CONSTRAINT= $(FAKECUDA_VENV)/bin/python -m pip install --quiet --editable '.[dev]' \
-	  torch==$(FAKECUDA_TORCH) 'cupy-cuda13x>=14' || { rm -rf $(FAKECUDA_VENV); exit 1; }
+	  torch==$(FAKECUDA_TORCH) 'cupy-cuda13x>=14' timm diffusers || { rm -rf $(FAKECUDA_VENV); exit 1; }
 
 .PHONY: fakecuda
 fakecuda: $(FAKECUDA_PYTHON)
