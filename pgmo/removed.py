@@ -60,6 +60,11 @@ COMMAND_OPTIONS = {
 }
 """Options of commands."""
 
+MAIN_OPTIONS = {
+    "--print-completion": "`pgmo --help` lists the commands, `pgmo COMMAND --help` its options",
+}
+"""Options of `pgmo` itself."""
+
 TABLES = "end it in .pgmoplan; `pgmo export --to csv` makes a table of that"
 """Hint for a table as `--output` of `pgmo plan`."""
 

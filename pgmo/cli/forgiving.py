@@ -6,7 +6,7 @@ import argparse
 import sys
 from itertools import pairwise
 
-from pgmo.removed import COMMANDS
+from pgmo.removed import COMMANDS, MAIN_OPTIONS
 
 TYPE_CHECKING = False  # as in pgmo/__init__.py: typing takes long to import
 if TYPE_CHECKING:
@@ -39,6 +39,9 @@ class ForgivingParser(argparse.ArgumentParser):
 
     def error(self, message: str) -> NoReturn:
         """Prints the usage and the message on stderr, with `--json` an object, and exits with 2."""
+        gone = next((one for one in self._asked[:1] if one in MAIN_OPTIONS), "")
+        if gone:
+            message = f"`pgmo {gone}` was removed: {MAIN_OPTIONS[gone]}"
         if "did you mean" not in message and not self._passes_on():
             nearest = self.nearest_options(_own(self._asked))
             if nearest:

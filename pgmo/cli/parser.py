@@ -14,14 +14,14 @@ from pgmo.version import __version__
 TYPE_CHECKING = False  # as in pgmo/__init__.py: typing takes long to import
 if TYPE_CHECKING:
     from collections.abc import Sequence
-    from typing import Any, NoReturn
+    from typing import Any
 
 _DESCRIPTION = """\
 Profile-guided memory allocation for deep learning: watch one iteration, compute where every block
 should have been, serve all later iterations from one arena at those offsets."""
 
 _EPILOG = """\
-`pgmo COMMAND --help` explains a command. --print-completion takes bash, zsh, tcsh or fish.
+`pgmo COMMAND --help` explains a command.
 Exit codes: 0 fine, 1 an explained error, 2 a wrong command line, 3 a check that failed, 130 an
 interrupt, 141 a reader of stdout that has left. With --json errors are objects on stdout, too."""
 
@@ -76,7 +76,7 @@ def build_parser(*, fill: bool = False) -> argparse.ArgumentParser:
     """
     parser = ForgivingParser(
         "pgmo",
-        usage="pgmo [-h] [--version] [--no-color] [--print-completion SHELL] COMMAND ...",
+        usage="pgmo [-h] [--version] [--no-color] COMMAND ...",
         add_help=False,
         description=f"{_DESCRIPTION}\n\n{_commands()}",
         epilog=_EPILOG,
@@ -96,12 +96,6 @@ def build_parser(*, fill: bool = False) -> argparse.ArgumentParser:
     )
     parser.add_argument(
         "--no-color", action=_NoColor, help=shown("plain text, also set by NO_COLOR")
-    )
-    parser.add_argument(
-        "--print-completion",
-        metavar="SHELL",
-        action=_PrintCompletion,
-        help=shown("print the completion script of bash, zsh, tcsh or fish; needs shtab"),
     )
     commands = parser.add_subparsers(
         dest="command",
@@ -140,22 +134,6 @@ class _NoColor(argparse.Action):
     def __call__(self, _parser: object, namespace: argparse.Namespace, *_: object) -> None:
         os.environ["NO_COLOR"] = "1"
         setattr(namespace, self.dest, True)
-
-
-class _PrintCompletion(argparse.Action):
-    def __call__(
-        self, parser: argparse.ArgumentParser, _: object, values: Any, _option: object = None
-    ) -> NoReturn:
-        from pgmo.cli.completion import completion_script
-        from pgmo.errors import OptionError, PgmoError
-        from pgmo.terminal import say
-
-        try:
-            print(completion_script(str(values)))
-        except PgmoError as error:
-            say(f"pgmo: {error}")
-            parser.exit(2 if isinstance(error, OptionError) else 1)
-        parser.exit()
 
 
 def _commands() -> str:

@@ -18,7 +18,7 @@ from pgmo.doctor.finding import Finding
 from pgmo.doctor.machine import memory, settings_in_the_way, short_of_memory
 from pgmo.version import __version__
 
-_PACKAGES = ("numpy", "torch", "cupy", "ortools", "rich", "shtab")
+_PACKAGES = ("numpy", "torch", "cupy", "ortools", "rich")
 _DRIVER = Path("/proc/driver/nvidia/version")
 
 

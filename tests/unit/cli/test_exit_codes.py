@@ -272,6 +272,12 @@ def test_a_command_that_is_gone_says_what_to_use(command, capsys):
     assert f"`pgmo {command}` was removed: {removed.COMMANDS[command]}" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize("option", removed.MAIN_OPTIONS)
+def test_an_option_of_pgmo_that_is_gone_says_what_to_use(option, capsys):
+    assert code_of([option, "bash"]) == 2
+    assert f"`pgmo {option}` was removed: {removed.MAIN_OPTIONS[option]}" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize(("command", "option"), removed.COMMAND_OPTIONS)
 def test_an_option_that_is_gone_says_what_to_use(command, option, files, capsys):
     needed = {
