@@ -7,6 +7,7 @@ needs torch or CUDA.
 Environment switches:
     PGMO_DEBUG=1        build the native module with -O0 -g
     PGMO_BUILD_JOBS=N   compile so many files at a time (default: one per processor)
+    PGMO_NATIVE=0       build no native module: that of another environment lies in the checkout
 """
 
 import os
@@ -73,6 +74,6 @@ core = Pybind11Extension(
 )
 
 setup(
-    ext_modules=[core],
+    ext_modules=[] if os.environ.get("PGMO_NATIVE") == "0" else [core],
     cmdclass={"build_ext": build_ext, "build_py": BuildPyWithAdapterSources},
 )

@@ -13,13 +13,14 @@ FAKECUDA_TORCH  ?= 2.11.0
 # test has which worker does not matter, but some take minutes.
 FAKECUDA_PARALLEL ?= --numprocesses logical --maxprocesses 4 --dist worksteal
 
-# PyPI's wheels of torch for Linux are CUDA builds. The environment keeps itself out of git.
+# PyPI's wheels of torch for Linux are CUDA builds. The environment keeps itself out of git, and uses
+# the native module that another one has built in the checkout, of the same Python.
 $(FAKECUDA_VENV)/bin/python:
 	@echo "Installs the CUDA build of torch $(FAKECUDA_TORCH), CuPy, timm and diffusers in $(FAKECUDA_VENV): several gigabytes"
 	$(PYTHON) -m venv $(FAKECUDA_VENV)
 	@echo '*' > $(FAKECUDA_VENV)/.gitignore
 	$(FAKECUDA_VENV)/bin/python -m pip install --quiet --upgrade pip
-	PIP_CONSTRAINT= $(FAKECUDA_VENV)/bin/python -m pip install --quiet --editable '.[dev]' \
+	$(if $(wildcard pgmo/_core.*.so),PGMO_NATIVE=0) PIP_CONSTRAINT= $(FAKECUDA_VENV)/bin/python -m pip install --quiet --editable '.[dev]' \
 	  torch==$(FAKECUDA_TORCH) 'cupy-cuda13x>=14' timm diffusers || { rm -rf $(FAKECUDA_VENV); exit 1; }
 
 .PHONY: fakecuda
