@@ -9,7 +9,7 @@ from pathlib import Path
 from pgmo.errors import FileError
 
 _MOST_UNPACKED = 2**35
-_MOST_RATIO = 100  # text of traces shrinks to a twentieth
+_MOST_RATIO = 50  # text of traces shrinks to a twentieth; zlib holds what it unpacks twice
 _LITTLE = 2**20
 _GZIP = b"\x1f\x8b"
 
@@ -22,7 +22,7 @@ def contents(path: Path, most: int | None = None) -> bytes:
         most: bytes to read, None for all.
 
     Raises:
-        FileError: when it cannot be read, is no whole gzip file, or unpacks to more than a hundred
+        FileError: when it cannot be read, is no whole gzip file, or unpacks to more than fifty
             times its size.
     """
     try:
