@@ -87,6 +87,7 @@ class CardSeat:
         self._pauses, self._paused = paused, False
         self._after_others = after_others
         self._alone = True  # so far
+        self._had_turn = False
         self.broken = self.has_mingled = False
         self._join()
 
@@ -178,8 +179,10 @@ class CardSeat:
         """The session has iterated without its turn, beside whoever had it.
 
         Sessions do before their first `step()`: to open one takes no turn, for it may be meant for
-        `iteration()` in another thread.
+        `iteration()` in another thread. Later ones do where others take too long.
         """
+        if self._had_turn:
+            return
         turns = self._turns
         with turns.changed:
             for one in turns.seats:
@@ -200,7 +203,7 @@ class CardSeat:
             self._adapter.take_turn()
             self._after_others()
         self._pauses.end(self)
-        self._paused = False
+        self._paused, self._had_turn = False, True
 
     def end(self) -> None:
         """It has it no more, or has none yet."""
