@@ -1,12 +1,12 @@
 # Source distribution and wheels. `make wheels` needs no PyTorch but for the adapters that it brings.
 #
-#   make wheels                                        a wheel for PYTHON, with the adapters of .venv's PyTorch
+#   make wheels                                        a wheel for PYTHON, with adapters for the PyTorch of .venv and of .venv-fakecuda
 #   make wheels PYTHONS="python3.11 python3.12"        one for each
 #   make wheels TORCH_PYTHONS=".venv/bin/python ..."   adapters for the PyTorch of each of these
 #   make wheel-check                                   installs each without a compiler, and trains
 
 PYTHONS       ?= $(PYTHON)
-TORCH_PYTHONS ?= $(RUN)/python
+TORCH_PYTHONS ?= $(RUN)/python $(wildcard $(FAKECUDA_PYTHON))
 WHEEL_TOOLS   := build/wheel-tools
 COMPILERS     := build/compilers
 
