@@ -42,4 +42,4 @@ VERSIONS ?= 2.6.0 2.8.0 2.11.0 2.13.0 newest
 
 .PHONY: versions
 versions:  ## train with each of VERSIONS in an environment of its own, and say which work (gigabytes)
-	$(PYTHON) packaging/versions.py $(VERSIONS)
+	PIP_CONSTRAINT= $(PYTHON) packaging/versions.py $(VERSIONS)
