@@ -31,7 +31,7 @@ from pgmo.fit.largest import MOST, search
 from pgmo.fit.need import Way
 from pgmo.rehearsal import Rehearsal, rehearse
 
-CARD, QUICK_CARD = "16GiB", "640MiB"
+CARD, QUICK_CARD = "16GiB", "704MiB"
 QUICK = ("gpt2_medium",)
 FOLDER = Path(__file__).parent / "fitted"
 STEPS = 10

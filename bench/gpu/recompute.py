@@ -204,9 +204,8 @@ def _train(job: Job, samples: int, steps: int) -> tuple[int, Any, list[float]]:
     before = torch.cuda.memory_allocated()
     way: Any
     if job.way.startswith("pgmo"):
-        # A search for the largest batch captures many steps, each once.
         options = {"offload": LINK} if job.way == "pgmo, offload" else {}
-        way = Planned(model, inputs, job.setting, job.setting, check=not job.limit, **options)
+        way = Planned(model, inputs, job.setting, job.setting, **options)
     elif job.way == "activation_memory_budget":
         assert isinstance(job.setting, float)
         way = MemoryBudget(model, inputs, job.setting)
