@@ -19,7 +19,7 @@ _TEMPLATES = ("--vary", "--accumulate")
 
 
 class ForgivingParser(argparse.ArgumentParser):
-    """As in argparse; its errors end with the nearest name that there is.
+    """Parse as argparse does, and end errors with the nearest name that there is.
 
     Example:
         >>> parser = ForgivingParser(prog="pgmo", exit_on_error=False)
@@ -33,7 +33,7 @@ class ForgivingParser(argparse.ArgumentParser):
         self._asked: list[str] = []
 
     def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
-        """As in argparse."""
+        """Parse as argparse does; see there."""
         self._asked = with_templates(sys.argv[1:] if args is None else args)
         return super().parse_known_args(self._asked, namespace)
 
@@ -114,7 +114,7 @@ def with_templates(words: Sequence[str]) -> list[str]:
 
 
 def asks_for_json(words: Sequence[str], command: str) -> bool:
-    """Whether a command line asks for JSON on stdout, as far as that can be seen without parsing.
+    """Return whether a command line asks for JSON on stdout, as far as shows without parsing.
 
     Args:
         words: the arguments.
@@ -134,6 +134,6 @@ def asks_for_json(words: Sequence[str], command: str) -> bool:
 
 
 def _own(words: Sequence[str]) -> list[str]:
-    """Those before `--`."""
+    """Return the words before `--`."""
     words = list(words)
     return words[: words.index("--")] if "--" in words else words

@@ -16,10 +16,10 @@ from tests.documentation.examples import run_page, skipped_code
 from tests.unit.profiler.importers.snapshots import Device, snapshot, train
 
 ROOT = Path(__file__).resolve().parents[2]
-ELSEWHERE = ("guides/will_it_fit",)
-"""Pages whose code needs a CUDA build of PyTorch: tests/fakecuda runs it."""
+ELSEWHERE = ("guides/recipes", "guides/will_it_fit")
+"""Pages whose code needs the environment of tests/fakecuda, which runs it."""
 
-OF_PACKAGES = ("guides/cupy", "guides/recipes")
+OF_PACKAGES = ("guides/cupy",)
 """Pages whose code needs packages or devices that not every environment has."""
 
 FILES = {"guides/snapshots": "examples/snapshot.pickle"}

@@ -1,8 +1,8 @@
 # Tests on the real CUDA build of PyTorch, without a GPU.
 #
 #   make test-fakecuda                          in an environment of its own: several gigabytes
-#   make test-fakecuda FAKECUDA_PYTHON=PYTHON   with a Python that has pgmo's dependencies, pytest
-#                                               and a CUDA build of torch
+#   make test-fakecuda FAKECUDA_PYTHON=PYTHON   with a Python that has pgmo's dependencies, pytest,
+#                                               timm, diffusers and a CUDA build of torch
 #   make test-fakecuda FAKECUDA_ARGUMENTS='-m slow'   those that take longest, which are left out
 
 FAKECUDA_OUT    ?= build/fakecuda

@@ -4,7 +4,6 @@ import json
 import os
 import subprocess
 import sys
-from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -90,7 +89,6 @@ def test_the_largest_batch_by_recomputation(tmp_path):
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(not find_spec("transformers"), reason="its model is one of transformers")
 def test_the_largest_batch_by_one_call(tmp_path):
     results = tmp_path / "results.json"
     checkpointed, ours, offloaded = quick("fakecuda_card.py", results)["rows"]
@@ -103,7 +101,6 @@ def test_the_largest_batch_by_one_call(tmp_path):
     assert f"| {ours['largest_batch']} (" in run("fakecuda_card.py", "--table", "-o", results)
 
 
-@pytest.mark.skipif(not find_spec("transformers"), reason="its loops are those of transformers")
 def test_loops_under_every_allocator(tmp_path):
     results, script = tmp_path / "results.json", "never_worse.py"
     rows = quick(script, results)["rows"]
@@ -129,7 +126,6 @@ def test_verdicts_are_held_against_real_runs(tmp_path):
     assert "| nanogpt |" in run(script, "--table", "-o", results)
 
 
-@pytest.mark.skipif(not find_spec("timm"), reason="its network is one of timm")
 def test_short_runs_under_every_allocator(tmp_path):
     results, only = tmp_path / "results.json", ("--loop", "growing_images")
     rows = quick("never_worse.py", results, "--short", *only)["rows"]
@@ -216,7 +212,6 @@ def test_jobs_that_share_a_card(tmp_path):
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(not find_spec("transformers"), reason="its script is one of transformers")
 def test_the_largest_batch_before_anything_runs(tmp_path):
     results = tmp_path / "results.json"
     run("fit.py", "--quick", "-o", results)
@@ -230,7 +225,6 @@ def test_the_largest_batch_before_anything_runs(tmp_path):
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(not find_spec("transformers"), reason="its script is one of transformers")
 def test_what_if_is_near_what_the_script_itself_takes(tmp_path):
     results = tmp_path / "results.json"
     run("what_if.py", "--quick", "-o", results)

@@ -9,7 +9,5 @@ from tests.fakecuda.programs import ROOT
 
 
 def test_recipes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    pytest.importorskip("timm")
-    pytest.importorskip("diffusers")
     monkeypatch.chdir(tmp_path)
     assert run_page(str(ROOT / "docs/guides/recipes.md")) == 6

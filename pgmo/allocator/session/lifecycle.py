@@ -193,9 +193,9 @@ class Lifecycle:
     # --- RECORD ---------------------------------------------------------------------------------
 
     def record_anew(self) -> None:
-        """Forget plans and recording, as those iterations had requests of another session."""
+        """Forget plans and recording, whose iterations had requests of another session as well."""
         if self.state.phase in (Phase.RECORD, Phase.REPLAY) and not self._first.running:
-            self._drop_plans()
+            self._plans.clear()  # the rule on plans that served too little is not asked
             self._record()
 
     def _record(self, length: int = 0) -> None:
@@ -267,17 +267,14 @@ class Lifecycle:
     def _back_off(self, reason: str) -> None:
         """Record nothing for a while, which is longer each time."""
         self._recorder.stop()
-        self._drop_plans()
+        if len(self._plans):
+            self._rule.remove()
+            self._plans.clear()
         self._backoff.begin()
         self.state.waits = reason
         self.state.phase = Phase.BACKOFF
         self._let_pause_pass()
         self._adapter.advise(advice.without_plan(reason, pages=self._adapter.pages))
-
-    def _drop_plans(self) -> None:
-        if len(self._plans):
-            self._rule.remove()
-            self._plans.clear()
 
     def _after_pause(self) -> None:
         """Record anew if the pause is over."""

@@ -1,4 +1,4 @@
-"""What a program holds of a session: marks of its iterations, and memory given back.
+"""Mark iterations and give memory back: the session as a program holds it.
 
 What is done at the end of an iteration is the state machine's (`lifecycle.py`). What has to be
 undone at the end of the session is kept by `open_sessions.py`, so that a session may be lost.
@@ -344,7 +344,7 @@ class Session(SessionReport):
 
     @property
     def _is_forked(self) -> bool:
-        """Whether this is a forked child, for which the engine is in bypass."""
+        """Return whether this is a forked child, for which the engine is in bypass."""
         return os.getpid() != self._process
 
     def _is_open(self, call: str) -> bool:
@@ -372,9 +372,11 @@ class Session(SessionReport):
         """Wait for the turn; an iteration that another session's arrival has cut ends now."""
         taken, seat = self._known.take_turn(), self._known.seat
         if taken and seat is not None and (seat.broken or seat.has_mingled):
-            self._end_call(complete=False)
-            if seat.has_mingled:
-                self._known.lifecycle.record_anew()
+            with exclusive():
+                if self._open and not self._is_forked:
+                    self._end_iteration(complete=False)
+                    if seat.has_mingled:
+                        self._known.lifecycle.record_anew()
             seat.broken = seat.has_mingled = False
         return taken
 

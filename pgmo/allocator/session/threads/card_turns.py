@@ -40,7 +40,7 @@ PASSED_OVER = (
 
 @dataclass(eq=False)
 class CardTurns:
-    """Whose turn it is on one device; for its seats.
+    """Hold whose turn it is on one device, for its seats.
 
     Args:
         deadline: seconds that anybody waits.
@@ -120,13 +120,13 @@ class CardSeat:
 
     @property
     def shared(self) -> bool:
-        """Whether there are other sessions on the device, or have been."""
+        """Return whether there are other sessions on the device, or have been."""
         self._alone = self._alone and len(self._turns.seats) <= 1
         return not self._alone
 
     @property
     def held(self) -> bool:
-        """Whether the calling thread has this session's turn."""
+        """Return whether the calling thread has this session's turn."""
         return self._turns.holder is self and self._turns.thread is threading.current_thread()
 
     def take(self) -> bool:
