@@ -12,13 +12,13 @@ from torch.optim import Optimizer
 from pgmo.cards import Card, find
 from pgmo.errors import OptionError
 from pgmo.recompute.capture.compat import flatten, storage_key
+from pgmo.recompute.compiled.model import CompiledModel
 from pgmo.recompute.frozen.wrappers import refuse_lazy, refuse_wrappers
 from pgmo.recompute.outcome import RecomputePlan
 from pgmo.recompute.planners.budget import parse_budget
 from pgmo.recompute.planners.offload.transfers import parse_link
 from pgmo.recompute.planners.shapes import Shapes
 from pgmo.recompute.runtime.decide import Planner, Settings, find_planner
-from pgmo.recompute.runtime.dispatch import Recomputing
 from pgmo.recompute.runtime.twin import original, twin
 from pgmo.recompute.whole_card import CardBudget, context_of, optimizer_needs
 from pgmo.units import parse_bytes
@@ -171,7 +171,7 @@ def planned(
     )
     model = original(model)  # planned anew
     refuse_wrappers(model)
-    recomputing = Recomputing(model, settings)
+    recomputing = CompiledModel(model, settings)
     if call is not None:
         with torch.enable_grad():
             recomputing.capture(*call[0], **call[1])
@@ -201,14 +201,14 @@ def _whole_card(model: nn.Module, resident: int, options: RecomputeOptions) -> C
     )
 
 
-def _twin(recomputing: Recomputing, settings: Settings, model: M) -> M:
+def _twin(recomputing: CompiledModel, settings: Settings, model: M) -> M:
     return twin(model, recomputing, functools.partial(_again, _by_itself(settings)))
 
 
 def _again(settings: Settings, model: M) -> M:
     """For copies, also those in files: they have other parameters, and capture anew."""
     settings = _by_itself(settings)
-    return _twin(Recomputing(model, settings), settings, model)
+    return _twin(CompiledModel(model, settings), settings, model)
 
 
 def _by_itself(settings: Settings) -> Settings:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from pgmo.recompute.capture.joint_graph import Captured
     from pgmo.recompute.planners.graph import Graph
     from pgmo.recompute.planners.schedule import Schedule
-    from pgmo.recompute.runtime.dispatch import Recomputing, Step
+    from pgmo.recompute.compiled.model import CompiledModel, CompiledStep
     from pgmo.recompute.whole_card import CardBudget
 
 
@@ -39,12 +39,12 @@ class RecomputePlan:
     """
 
     def __init__(
-        self, recomputing: "Recomputing", resident: int, card: "CardBudget | None" = None
+        self, recomputing: "CompiledModel", resident: int, card: "CardBudget | None" = None
     ) -> None:
         self._recomputing, self.resident, self.card = recomputing, resident, card
 
     @property
-    def _call(self) -> "Step":
+    def _call(self) -> "CompiledStep":
         if self._recomputing.first is None:
             raise GraphError(
                 "nothing is planned yet: the model was given without example inputs, and is "

@@ -6,32 +6,36 @@ another graph     Dynamo's guards ask for one in the middle of a step: it is pla
                   the next call of that kind is planned anew
 """
 
+import inspect
 import threading
 from collections import Counter
 from collections.abc import Callable, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from typing import Any
 
 import torch
 import torch._dynamo as dynamo
-from torch import fx, nn
+from torch import Tensor, fx, nn
 from torch._functorch import config as functorch_config
 
-from pgmo.errors import GraphError, PgmoError
-from pgmo.recompute.capture.compat import is_capturing
+from pgmo.error_frames import clear_frames, clears_frames
+from pgmo.errors import BudgetError, GraphError, PgmoError
+from pgmo.recompute.capture.compat import flatten, is_capturing
 from pgmo.recompute.capture.eager import as_in_eager_mode
-from pgmo.recompute.capture.flat import look_of_call
+from pgmo.recompute.capture.flat import distinct, look_of_call
 from pgmo.recompute.capture.graphs import quick_copies
 from pgmo.recompute.capture.quiet import without_collector, without_logs
+from pgmo.recompute.compiled.breaks import Breaks
 from pgmo.recompute.compiled.discovery import Arguments, discover, warm_up
+from pgmo.recompute.compiled.dynamo import as_plain_model
 from pgmo.recompute.compiled.graph import CompiledGraph, Running
 from pgmo.recompute.compiled.planned import StepPlan, plan
-from pgmo.recompute.runtime.call import CAPTURING, NothingToPlanError
+from pgmo.recompute.frozen.hooks import refuse_global_hooks
+from pgmo.recompute.frozen.places import of_error
+from pgmo.recompute.runtime.call import CAPTURING, NOTHING, NothingToPlanError, refuse_arguments
 from pgmo.recompute.runtime.decide import PlannedStep, Settings
 from pgmo.recompute.runtime.stages import stage, stages
-
-KINDS = 64
-"""Graphs that Dynamo keeps of one function; above it a call is refused."""
+from pgmo.user_warnings import warn_user
 
 
 class CompiledStep:
@@ -88,7 +92,11 @@ class CompiledModel:
         self.first: CompiledStep | None = None
         self._steps: dict[object, CompiledStep | None] = {}
         self._local = threading.local()
+        self._breaks = Breaks()
+        self._messages: set[str] = set()
         self._graphs = 0  # captured so far
+        with suppress(TypeError, ValueError):
+            self.__signature__ = inspect.signature(module.forward)
         self._compiled = torch.compile(module.forward, backend=self._capture_graph, dynamic=False)
 
     @property
@@ -104,11 +112,13 @@ class CompiledModel:
 
     def _capture_graph(self, module: fx.GraphModule, inputs: Sequence[Any]) -> Callable[..., Any]:
         self._graphs += 1
+        self._breaks.note(module)
         with as_in_eager_mode(), functorch_config.patch(**_AOT), quick_copies():
             graph = CompiledGraph(module, inputs, self.settings, self._running)
         made: Callable[..., Any] = dynamo.disable(graph)  # type: ignore[no-untyped-call]
         return made
 
+    @clears_frames
     def capture(self, *arguments: Any, **keywords: Any) -> CompiledStep:
         """Capture and plan a call, unless one like it was before.
 
@@ -118,7 +128,7 @@ class CompiledModel:
         """
         step = self._step((arguments, keywords))
         if step is None:
-            raise NothingToPlanError("nothing in the model needs gradients")
+            raise NothingToPlanError(NOTHING)
         return step
 
     def _step(self, arguments: Arguments) -> CompiledStep | None:
@@ -131,12 +141,7 @@ class CompiledModel:
                 stack.enter_context(one)
             stage(f"captures a step of {type(self._module).__name__}")
             try:
-                if self.first is None:
-                    warm_up(self._module, self.plain, arguments)
-                found = discover(
-                    self._module, self._run, arguments, self._running(), self.settings.measure
-                )
-                made = CompiledStep(plan(found, self.settings), self._module)
+                made = self._captured(arguments)
             except NothingToPlanError:
                 self._steps[key] = None
                 return None
@@ -144,8 +149,59 @@ class CompiledModel:
         self.first = self.first or made
         return made
 
+    def _captured(self, arguments: Arguments) -> CompiledStep:
+        """Capture and plan a call.
+
+        Raises:
+            BudgetError: the budget cannot be met.
+            GraphError: it cannot be captured.
+            NothingToPlanError: nothing in it can be differentiated.
+        """
+        refuse_arguments(self.plain, type(self._module).__name__, arguments)
+        self._breaks.clear()
+        try:
+            if self.first is None:
+                warm_up(self._module, self.plain, arguments)
+            found = discover(
+                self._module, self._run, arguments, self._running(), self.settings.measure
+            )
+            made = CompiledStep(plan(found, self.settings), self._module)
+        except PgmoError as error:
+            # The message says all: dozens of frames of PyTorch's add nothing.
+            raise error.with_traceback(None) from error.__cause__
+        except torch.OutOfMemoryError as error:
+            raise BudgetError(
+                f"the step of {type(self._module).__name__} cannot be captured: its forward pass "
+                "is run once without gradients, and does not fit on the card even so. "
+                f"Give a smaller batch. PyTorch says: {error}"
+            ) from error
+        except Exception as error:
+            where = of_error(error)
+            at = f", at {where}" if where else ""
+            raise GraphError(f"the step cannot be captured: {error}{at}. {_FIT}") from error
+        self._note_breaks(len(found.calls))
+        return made
+
+    def _note_breaks(self, graphs: int) -> None:
+        """Warn that the forward pass is several graphs, or raise where that is not wanted."""
+        reason = self._breaks.reason
+        if reason is None:
+            return
+        if self.settings.whole:
+            raise GraphError(f"the forward pass is no single graph: {reason}")
+        self._warn(
+            f"the forward pass is no single graph: {reason}. {graphs} "
+            f"{'graphs are' if graphs > 1 else 'graph is'} planned under one budget; the code "
+            "between them runs as it is. whole=True makes this an error"
+        )
+
+    def _warn(self, message: str) -> None:
+        if message not in self._messages:
+            self._messages.add(message)
+            warn_user(message)
+
     def _run(self, *arguments: Any, **keywords: Any) -> Any:
-        with dynamo.config.patch(**_DYNAMO):
+        with as_plain_model():
             try:
                 return self._compiled(*arguments, **keywords)
             except dynamo.exc.BackendCompilerFailed as error:
@@ -158,6 +214,19 @@ class CompiledModel:
         """Call the model."""
         if not torch.is_grad_enabled() or torch.compiler.is_compiling() or is_capturing():
             return self.plain(*arguments, **keywords)
+        try:
+            return self._recomputed(arguments, keywords)
+        except BaseException as error:
+            clear_frames(error)
+            del arguments, keywords
+            raise
+
+    def _recomputed(self, arguments: tuple[Any, ...], keywords: dict[str, Any]) -> Any:
+        tensors = distinct(flatten((arguments, keywords))[0])
+        given: list[Tensor] = [*tensors, *self._module.parameters(), *self._module.buffers()]
+        if not any(one.requires_grad for one in given):
+            return self.plain(*arguments, **keywords)
+        refuse_global_hooks()
         step = self._step((arguments, keywords))
         if step is None:
             return self.plain(*arguments, **keywords)
@@ -177,9 +246,8 @@ class CompiledModel:
             step.is_stale = self._graphs != graphs
 
 
+_FIT = (
+    "If the model by itself ends so, too, the inputs do not fit it; look at their shapes first"
+)
+
 _AOT: dict[str, Any] = {"backward_pass_autocast": "off"}
-_DYNAMO: dict[str, Any] = {
-    "recompile_limit": KINDS,
-    "accumulated_recompile_limit": 4 * KINDS,
-    "fail_on_recompile_limit_hit": True,
-}

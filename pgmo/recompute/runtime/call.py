@@ -78,7 +78,7 @@ class CapturedCall:
         settings: Settings,
         pending: Pending,
     ) -> None:
-        _refuse_arguments(forward, type(module).__name__, arguments)
+        refuse_arguments(forward, type(module).__name__, arguments)
         self._flat = FlatModule(module, forward, arguments)
         self._tensors = distinct(flatten(arguments)[0])
         self._settings, self._pending = settings, pending
@@ -301,7 +301,7 @@ def reason_of(error: GraphError) -> str:
     return str(error).partition(f". {_FIT}")[0].partition(f". {_LIMITS}")[0]
 
 
-def _refuse_arguments(
+def refuse_arguments(
     forward: Forward, name: str, arguments: tuple[tuple[Any, ...], dict[str, Any]]
 ) -> None:
     try:
