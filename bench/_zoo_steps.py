@@ -15,8 +15,7 @@ from torch._functorch import config as functorch_config
 from torch.profiler import ProfilerActivity, profile
 from workloads.zoo import Batch, Made
 
-from pgmo.recompute.capture.compat import Runner, boxed, compile_joint, flatten
-from pgmo.recompute.capture.flat import FlatModule, distinct
+from pgmo.recompute.capture.compat import Runner, backend, boxed
 from pgmo.recompute.capture.joint_graph import capture
 
 Bits = dict[str, list[Any]]
@@ -110,35 +109,30 @@ class LibraryBudget:
     """
 
     def __init__(self, model: nn.Module, batch: Batch, budget: float) -> None:
-        self.share = 0.0
-        arguments = ((), batch) if isinstance(batch, dict) else (batch, {})
-        self._model, self._tensors = model, distinct(flatten(arguments)[0])
-        self._flat = FlatModule(model, model.forward, arguments)
-        self._flat.blocks.differ = (
-            True  # each is traced: their partitioner knows no other operators
-        )
-        self._flat.observe(self._tensors)
+        self._model, self._batch = model, batch
+        self._cost = self._rerun = 0.0
+        torch._dynamo.reset()
+        made = backend(self._partition, self._as_it_is, self._as_it_is)
+        self._compiled = torch.compile(model, backend=made, dynamic=False)
         with functorch_config.patch(activation_memory_budget=budget):
-            self._run = compile_joint(
-                self._flat, self._tensors, self._partition, self._as_it_is, self._as_it_is
-            )
             self.step()
+
+    @property
+    def share(self) -> float:
+        """Time of what is computed again over the forward pass's, by the model of costs."""
+        return self._rerun / self._cost if self._cost else 0.0
 
     def step(self) -> None:
         """One step without the optimizer."""
         self._model.zero_grad(set_to_none=True)
         torch.manual_seed(0)
-        self._backward()
-
-    def _backward(self) -> None:
-        result = self._flat.nested(self._run(*self._tensors))
-        (result if isinstance(result, Tensor) else result["loss"]).backward()
+        _backward(self._compiled, self._batch)
 
     def peak(self) -> int:
         """As `peak` of a model."""
         self._model.zero_grad(set_to_none=True)
         torch.manual_seed(0)
-        return _peak(self._backward)
+        return _peak(lambda: _backward(self._compiled, self._batch))
 
     def _partition(self, joint: Any, inputs: Any, **options: Any) -> Any:
         graph = (captured := capture(joint, options["num_fwd_outputs"])).graph
@@ -149,10 +143,10 @@ class LibraryBudget:
             )
         }
         parts = min_cut_rematerialization_partition(joint, inputs, **options)
-        again = sum(
+        self._cost += graph.forward_cost
+        self._rerun += sum(
             costs.get(node.name, 0.0) for node in parts[1].graph.nodes if node.op == "call_function"
         )
-        self.share = again / graph.forward_cost
         return parts
 
     @staticmethod

@@ -8,7 +8,8 @@
 Small models with random weights on the CPU, one thread, each in a process of its own. For each:
 whether five steps with another batch, another batch size, other rates and epsilons, and in
 evaluation mode have the bits of the plain model (losses, gradients, buffers, random numbers); the
-least peak; and what 0.7, 0.5 and the least cost. Peers: the checkpointing that the library has,
+least peak; what 0.7, 0.5 and the least cost; seconds of the processor for capture and plan, and
+for another batch size. Peers: the checkpointing that the library has,
 and `activation_memory_budget` of PyTorch with the same capture. It needs
 `pip install transformers timm torchvision diffusers`.
 """
@@ -54,14 +55,14 @@ def measure(name: str, repetitions: int) -> dict[str, Any]:
     for setting in SETTINGS:
         way: dict[str, Any] = {"way": "pgmo", "setting": setting}
         row["ways"].append(way)
-        begin = time.perf_counter()
+        begin = time.process_time()
         try:
             model, plan = pgmo.recompute(copy.deepcopy(made.model), batch, budget=setting)
         except pgmo.PgmoError as error:
             way["failed"] = f"{type(error).__name__}: {error}"
             continue
         way |= {
-            "planning_seconds": time.perf_counter() - begin,
+            "planning_seconds": time.process_time() - begin,
             "predicted_share": plan.peak / plain_peak,  # before any step has run
             "default_share": plan.default_peak / plain_peak,
             "overhead": plan.overhead,
@@ -69,7 +70,7 @@ def measure(name: str, repetitions: int) -> dict[str, Any]:
         run_step(model, batch, 0)
         way["peak_share"] = peak(model, batch) / plain_peak
         ways.append((way, lambda model=model: run_step(model, batch, 0)))
-    row["same"] = _same_bits(name)
+    row["same"], row["size_seconds"] = _same_bits(name)
     if made.checkpoint is not None:
         _add_checkpointing(name, row, ways, batch)
     for budget in BUDGETS:
@@ -105,20 +106,25 @@ def _add_times(
         way["time_against_plain"] = Seconds.of(seconds).median / base
 
 
-def _same_bits(name: str) -> dict[str, Any]:
-    """Five steps of the plain model and of the one that recomputes most, compared."""
+def _same_bits(name: str) -> tuple[dict[str, Any], float | None]:
+    """Five steps compared with the plain model's, and the seconds of the first of another size."""
     made = create(name)
     plain = copy.deepcopy(made.model)
     found: dict[str, Any] = {}
+    seconds = None
     try:
         model, _ = pgmo.recompute(made.model, budget="min")
         for number, (title, change) in enumerate(changes(made)):
             batch = change(plain)
             change(model)
-            found[title] = compare(run_step(plain, batch, number), run_step(model, batch, number))
+            expected = run_step(plain, batch, number)
+            begin = time.process_time()
+            found[title] = compare(expected, run_step(model, batch, number))
+            if title == "another size":
+                seconds = time.process_time() - begin
     except pgmo.PgmoError as error:
         found["failed"] = f"{type(error).__name__}: {error}"
-    return found
+    return found, seconds
 
 
 def _add_checkpointing(
@@ -166,6 +172,7 @@ def table(rows: list[dict[str, Any]]) -> str:
         *(f"at {one}" for one in (0.7, 0.5)),
     ]
     head += ["least", "least without cache", "checkpointing", "activation_memory_budget, least"]
+    head += ["capture and plan, s", "new size, s"]
     lines = [head, ["---"] * len(head)]
     for row in rows:
         ways = {(way["way"], way["setting"]): way for way in row["ways"]}
@@ -187,6 +194,8 @@ def table(rows: list[dict[str, Any]]) -> str:
                 _peak_and_cost(ways.get(("pgmo without cache", "min"))),
                 _peak_and_cost(ways.get(("checkpoint", "each block"))),
                 _peak_and_cost(best),
+                f"{least['planning_seconds']:.1f}" if "planning_seconds" in least else "",
+                f"{row['size_seconds']:.1f}" if row.get("size_seconds") is not None else "",
             ]
         )
     return "\n".join(f"| {' | '.join(line)} |" for line in lines)

@@ -22,7 +22,7 @@ STUB = (
 )
 """Run by tests/fakecuda."""
 
-LIBRARIES = ("recompute_zoo", "recompute_exact", "recompute_blocks", "recompute_front_ends")
+LIBRARIES = ("recompute_zoo", "recompute_exact", "recompute_blocks")
 """Need libraries of models; run by tests of their own where those are installed."""
 
 

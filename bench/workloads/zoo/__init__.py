@@ -7,8 +7,9 @@ create("gpt2")   a model in training mode, and a function that makes its batches
 from workloads.zoo.images import *  # noqa: F403  (each module adds its models)
 from workloads.zoo.model import ZOO, Batch, Made
 from workloads.zoo.text import *  # noqa: F403
+from workloads.zoo.unusual import *  # noqa: F403
 
-LIBRARIES = ("transformers", "diffusers", "timm", "torchvision")
+LIBRARIES = ("transformers", "diffusers", "timm", "torchvision", "torch")
 NAMES = tuple(sorted(ZOO, key=lambda name: LIBRARIES.index(ZOO[name].library)))
 
 __all__ = ["NAMES", "ZOO", "Batch", "Made", "create"]

@@ -3,6 +3,7 @@
 captured             one operator after the other; what is read for the last time goes
 by itself            a checkpointed region runs again before the first derivative of it
 by itself            a derivative is several operators: all that they read goes after the last
+by itself            a function of the model's own is Python code: its results go one by one
 dropout on a CPU     factors in the type of x are drawn and saved, and not a mask of bytes
 """
 
@@ -83,8 +84,18 @@ def _hold_inputs(operations: list[Operation], captured: Captured) -> None:
             continue
         last = operations[ours[-1]]
         held = {value for index in ours for value in operations[index].reads}
-        held |= {value for index in ours[:-1] for value in operations[index].writes}
+        written = {value for index in ours[:-1] for value in operations[index].writes}
+        if _is_custom(captured.nodes[ours[-1]]):
+            held -= written  # Python code lets go of what it has computed
+        else:
+            held |= written
         operations[ours[-1]] = replace(last, reads=tuple(sorted(held)))
+
+
+def _is_custom(nodes: tuple[fx.Node, ...]) -> bool:
+    """Return whether an operator is one of an `autograd.Function` that the model defines."""
+    sources = nodes[0].meta.get("source_fn_stack")
+    return bool(sources) and sources[0][1] == "autograd.Function"
 
 
 def _derivative(nodes: tuple[fx.Node, ...]) -> object:

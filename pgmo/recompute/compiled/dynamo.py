@@ -27,8 +27,10 @@ _QUESTIONS = (
     "torch._utils.is_compiling",
     "torch.compiler.is_compiling",
     "torch.compiler.is_dynamo_compiling",
+    "torch.cuda.is_current_stream_capturing",
+    "torch.xpu.is_current_stream_capturing",
 )
-"""Functions by which a library asks whether it is being compiled."""
+"""Functions by which a library asks whether it is being compiled or captured."""
 
 
 @contextmanager
@@ -39,11 +41,12 @@ def as_plain_model() -> Iterator[None]:
     def changed() -> dict[Callable[[], Any], bool | None]:
         return {**answers(), **dict.fromkeys(_asked(), False)}
 
-    folded = {torch.cuda.is_current_stream_capturing: None}
+    handlers = functions.TorchInGraphFunctionVariable._get_handlers()
+    handler = handlers[torch.compiler.is_compiling]
     with (
         dynamo.config.patch(**_CONFIG),
         patch.object(functions, "tracing_state_functions", changed),
-        patch.dict(functions.constant_fold_functions, folded),
+        patch.dict(handlers, dict.fromkeys(_asked(), handler)),
     ):
         yield
 

@@ -246,8 +246,6 @@ class CompiledModel:
             step.is_stale = self._graphs != graphs
 
 
-_FIT = (
-    "If the model by itself ends so, too, the inputs do not fit it; look at their shapes first"
-)
+_FIT = "If the model by itself ends so, too, the inputs do not fit it; look at their shapes first"
 
 _AOT: dict[str, Any] = {"backward_pass_autocast": "off"}
