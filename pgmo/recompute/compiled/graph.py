@@ -18,6 +18,7 @@ from pgmo.recompute.capture.absent import tangents
 from pgmo.recompute.capture.compat import flatten, is_tangent
 from pgmo.recompute.capture.graphs import graph_module
 from pgmo.recompute.compiled.blocks import RepeatedSegments
+from pgmo.recompute.compiled.customs import with_customs_noted
 from pgmo.recompute.runtime.announce import announced
 from pgmo.recompute.runtime.contexts import compiled_context
 from pgmo.recompute.runtime.decide import PlannedStep, Settings
@@ -107,7 +108,7 @@ class CompiledGraph:
 
     def _compiled(self, module: fx.GraphModule, inputs: Sequence[Any]) -> Callable[..., Any]:
         compiler = compat.backend(self._partition, self._forward_runner, self._backward_runner)
-        made: Callable[..., Any] = compiler(module, list(inputs))
+        made: Callable[..., Any] = compiler(with_customs_noted(module), list(inputs))
         return made
 
     @property

@@ -1,16 +1,36 @@
-"""`with pgmo.recompute.forget():` marks a region of a forward pass whose results are not kept."""
+"""`with pgmo.recompute.forget():` marks a region of a forward pass whose results are not kept.
+
+Dynamo puts calls of `_enter` and `_leave` into the graph that it captures. They run when
+AOTAutograd traces that graph, and mark the nodes which were added between them.
+"""
 
 import itertools
+import threading
 from contextlib import ContextDecorator, ExitStack
+from functools import partial
+from typing import TYPE_CHECKING
 
 import torch
 
-from pgmo.recompute.capture.compat import is_capturing, traced_graph
+from pgmo.recompute.capture.compat import is_capturing
 from pgmo.recompute.capture.flat import len_of_graph, mark_nodes
 from pgmo.recompute.capture.joint_graph import FORGET
 from pgmo.recompute.runtime.without_graph.tape import Tape
 
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
 _numbers = itertools.count(1)
+
+
+class _Open(threading.local):
+    """What ends the thread's open regions."""
+
+    def __init__(self) -> None:
+        self.ends: list[Callable[[], object]] = []
+
+
+_open = _Open()
 
 
 class forget(ContextDecorator):  # noqa: N801  (it is used like a function)
@@ -33,21 +53,42 @@ class forget(ContextDecorator):  # noqa: N801  (it is used like a function)
         ...     return x + self.narrow(hidden)
     """
 
-    def __init__(self) -> None:
-        self._open: list[tuple[int, int, ExitStack]] = []
+    def _recreate_cm(self) -> "forget":
+        """Return another one, as Dynamo enters none that it was given; for marked functions."""
+        return forget()
 
     def __enter__(self) -> "forget":
-        stack = ExitStack()
-        captured = is_capturing() or torch.compiler.is_compiling()
-        if torch.is_grad_enabled() and not captured:
-            tape = Tape()
-            stack.enter_context(torch.autograd.graph.saved_tensors_hooks(tape.pack, tape.unpack))
-            stack.enter_context(tape)
-        self._open.append((next(_numbers), len_of_graph(), stack))
+        _enter()
         return self
 
     def __exit__(self, *_error: object) -> None:
-        number, first, stack = self._open.pop()
-        stack.close()
-        if traced_graph() is not None:
-            mark_nodes(first, FORGET, number)
+        _leave()
+
+
+@torch.compiler.allow_in_graph
+@torch.compiler.disable
+def _enter() -> None:
+    if is_capturing():
+        _open.ends.append(partial(mark_nodes, len_of_graph(), FORGET, next(_numbers)))
+        return
+    if _is_looking():
+        return
+    stack = ExitStack()
+    if torch.is_grad_enabled():
+        tape = Tape()
+        stack.enter_context(torch.autograd.graph.saved_tensors_hooks(tape.pack, tape.unpack))
+        stack.enter_context(tape)
+    _open.ends.append(stack.close)
+
+
+@torch.compiler.allow_in_graph
+@torch.compiler.disable
+def _leave() -> None:
+    if is_capturing() or not _is_looking():
+        _open.ends.pop()()
+
+
+def _is_looking() -> bool:
+    """Return whether Dynamo calls a function to look what it returns."""
+    key = torch._C._TorchDispatchModeKey.FAKE
+    return torch._C._get_dispatch_mode(key) is not None

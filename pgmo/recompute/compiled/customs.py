@@ -1,0 +1,45 @@
+"""Custom autograd functions in a graph of Dynamo's: their derivatives are known by number.
+
+Dynamo writes such a function as one operator with two graphs. AOTAutograd makes a function of it
+again, which it traces.
+"""
+
+from typing import Any
+
+from torch import Tensor, fx
+
+from pgmo.recompute.capture.absent import note_customs
+from pgmo.recompute.capture.compat import flatten, traced_graph
+from pgmo.recompute.capture.flat import mark_nodes
+
+_CUSTOM = "autograd_function_apply"
+
+
+def with_customs_noted(module: fx.GraphModule) -> fx.GraphModule:
+    """Return a graph that marks the nodes of custom functions' derivatives while it is traced.
+
+    Args:
+        module: stays as it is; is returned if it has no custom function.
+    """
+    if not any(_has_custom(one) for one in module.modules()):
+        return module
+    graph = fx.Graph()
+    copies: dict[fx.Node, fx.Node] = {}
+    for node in module.graph.nodes:
+        if node.op == "output":
+            graph.call_function(_note, tuple(copies[one] for one in node.all_input_nodes))
+        copies[node] = graph.node_copy(node, copies.__getitem__)
+    noting = fx.GraphModule(module, graph)
+    noting.meta.update(module.meta)
+    return noting
+
+
+def _has_custom(module: object) -> bool:
+    return isinstance(module, fx.GraphModule) and any(
+        node.op == "call_function" and str(node.target) == _CUSTOM for node in module.graph.nodes
+    )
+
+
+def _note(*results: Any) -> None:
+    if traced_graph() is not None:
+        note_customs([one for one in flatten(results)[0] if isinstance(one, Tensor)], mark_nodes)
