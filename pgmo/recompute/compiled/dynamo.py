@@ -27,6 +27,7 @@ _QUESTIONS = (
     "torch._utils.is_compiling",
     "torch.compiler.is_compiling",
     "torch.compiler.is_dynamo_compiling",
+    "torch.compiler.is_exporting",
     "torch.cuda.is_current_stream_capturing",
     "torch.xpu.is_current_stream_capturing",
 )
