@@ -49,9 +49,6 @@ def test_masks_shapes_and_settings_that_change(name):
     ]
     for seed, batch in enumerate(batches):
         assert same(step(model, batch, seed), step(plain, batch, seed))
-    assert sum(map(len, model.forward.calls.values())) == 3
     plain.config.use_cache = other.config.use_cache = False
-    with pytest.warns(UserWarning, match="use_cache is False and was True"):
-        found = step(model, batches[0], 0)
-    assert same(found, step(plain, batches[0], 0))
+    assert same(step(model, batches[0], 0), step(plain, batches[0], 0))
     assert plan.measured_peak <= 1.02 * plan.peak

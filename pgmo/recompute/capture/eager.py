@@ -47,13 +47,8 @@ def as_in_eager_mode() -> Iterator[None]:
             if key in operator.py_kernels:
                 aside.append((operator, key, operator.py_kernels[key]))
                 _put(operator, key, None)
-    for name, keys, replace in _REPLACED:
-        for operator in _overloads((name,)):
-            for key in keys:
-                kernel = operator.py_kernels.get(key)
-                if kernel is not None:
-                    aside.append((operator, key, kernel))
-                    _put(operator, key, replace(kernel))
+    for row in _REPLACED:
+        aside += _replaced(*row)
     noting = proxy_tensor.TorchFunctionMetadataMode
     proxy_tensor.TorchFunctionMetadataMode = _noting_nothing  # type: ignore[assignment,misc]
     try:
@@ -62,6 +57,31 @@ def as_in_eager_mode() -> Iterator[None]:
         proxy_tensor.TorchFunctionMetadataMode = noting  # type: ignore[misc]
         for operator, key, kernel in aside:
             _put(operator, key, kernel)
+
+
+@contextmanager
+def with_grouped_products() -> Iterator[None]:
+    """Inside, grouped products are captured in all types that they run in."""
+    aside = _replaced("_grouped_mm", (DispatchKey.Meta,), _of_any_type)
+    try:
+        yield
+    finally:
+        for operator, key, kernel in aside:
+            _put(operator, key, kernel)
+
+
+def _replaced(
+    name: str, keys: tuple[DispatchKey, ...], replace: Callable[..., Any]
+) -> list[tuple[Any, Any, Any]]:
+    """Replace the kernels of an operator; return the operator, the key and the kernel of each."""
+    aside = []
+    for operator in _overloads((name,)):
+        for key in keys:
+            kernel = operator.py_kernels.get(key)
+            if kernel is not None:
+                aside.append((operator, key, kernel))
+                _put(operator, key, replace(kernel))
+    return aside
 
 
 def _noting_nothing(_tracer: object) -> nullcontext[None]:

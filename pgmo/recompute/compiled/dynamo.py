@@ -4,14 +4,18 @@ Libraries take another way where they are told that they are being compiled: tra
 out masks, and attention takes another kernel. That way is correct, but has other bits.
 """
 
+import functools
+import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from typing import Any
 from unittest.mock import patch
 
 import torch
 import torch._dynamo as dynamo
 from torch._dynamo.variables import torch as functions
+
+from pgmo.recompute.capture.eager import with_grouped_products
 
 KINDS = 64
 """Graphs that Dynamo keeps of one function; above it a call is refused."""
@@ -20,6 +24,7 @@ _CONFIG: dict[str, Any] = {
     "recompile_limit": KINDS,
     "accumulated_recompile_limit": 4 * KINDS,
     "fail_on_recompile_limit_hit": True,
+    "optimize_ddp": False,  # it splits a graph where buckets of gradients end
 }
 
 _QUESTIONS = (
@@ -34,22 +39,82 @@ _QUESTIONS = (
 """Functions by which a library asks whether it is being compiled or captured."""
 
 
-@contextmanager
-def as_plain_model() -> Iterator[None]:
-    """Inside, Dynamo captures, and code that is captured does not learn of it."""
+class _Scope(threading.local):
+    """How often a thread is inside of `as_plain_model`."""
+
+    def __init__(self) -> None:
+        self.depth = 0
+
+
+_scope = _Scope()
+
+
+class _Shared:
+    """Changes of PyTorch for all threads, while any thread is inside.
+
+    Args:
+        changes: made when the first thread comes in, and undone when the last one has left.
+    """
+
+    def __init__(self, changes: Callable[[ExitStack], None]) -> None:
+        self._changes, self._lock = changes, threading.Lock()
+        self._inside, self._stack = 0, ExitStack()
+
+    def __enter__(self) -> None:
+        with self._lock:
+            if not self._inside:
+                self._changes(self._stack)
+            self._inside += 1
+
+    def __exit__(self, *_error: object) -> None:
+        with self._lock:
+            self._inside -= 1
+            if not self._inside:
+                self._stack.close()
+
+
+def _answer_questions(stack: ExitStack) -> None:
     answers = functions.tracing_state_functions
+    asked = dict.fromkeys(_asked(), False)
 
     def changed() -> dict[Callable[[], Any], bool | None]:
-        return {**answers(), **dict.fromkeys(_asked(), False)}
+        return {**answers(), **asked} if _scope.depth else {**asked, **answers()}
 
     handlers = functions.TorchInGraphFunctionVariable._get_handlers()
     handler = handlers[torch.compiler.is_compiling]
-    with (
-        dynamo.config.patch(**_CONFIG),
-        patch.object(functions, "tracing_state_functions", changed),
-        patch.dict(handlers, dict.fromkeys(_asked(), handler)),
-    ):
-        yield
+    stack.enter_context(patch.object(functions, "tracing_state_functions", changed))
+    stack.enter_context(patch.dict(handlers, dict.fromkeys(asked, handler)))
+    stack.enter_context(with_grouped_products())
+
+
+def _configure(stack: ExitStack) -> None:
+    stack.enter_context(dynamo.config.patch(**_CONFIG))
+
+
+_answering, _configured = _Shared(_answer_questions), _Shared(_configure)
+
+
+@contextmanager
+def as_plain_model() -> Iterator[None]:
+    """Inside, Dynamo captures, and code that is captured does not learn of it."""
+    own = dynamo.config.patch(**_CONFIG) if _has_settings_by_thread() else _configured
+    with _answering, own:
+        _scope.depth += 1
+        try:
+            yield
+        finally:
+            _scope.depth -= 1
+
+
+@functools.cache
+def _has_settings_by_thread() -> bool:
+    """Return whether each thread has Dynamo's settings for itself, as from PyTorch 2.12 on."""
+    found: list[int] = []
+    with dynamo.config.patch(recompile_limit=KINDS + 1):
+        thread = threading.Thread(target=lambda: found.append(dynamo.config.recompile_limit))
+        thread.start()
+        thread.join()
+    return found != [KINDS + 1]
 
 
 def _asked() -> list[Callable[[], Any]]:
