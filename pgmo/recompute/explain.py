@@ -20,7 +20,7 @@ def explain(
         f"{format_bytes(planned.default.peak)} without recomputation"
         f" ({schedule.peak / max(planned.default.peak, 1):.0%} of it). {_budget(budget)}",
         f"Parameters, buffers and inputs take another {format_bytes(resident)}.",
-        *_parts(planned),
+        *_graphs(planned),
     ]
     if measured is not None:
         difference = measured / max(schedule.peak, 1) - 1
@@ -44,15 +44,14 @@ def explain(
     return "\n".join(lines)
 
 
-def _parts(planned: PlannedStep) -> list[str]:
-    if not planned.parts:
-        return []
-    names = ", ".join(planned.parts[:_MODULES])
-    more = f" and {len(planned.parts) - _MODULES} more" if len(planned.parts) > _MODULES else ""
-    return [
-        f"The forward pass is no single graph. Captured: {names}{more}. What lies between runs as "
-        "it is, and is counted as it was measured in a step on copies."
-    ]
+def _graphs(planned: PlannedStep) -> list[str]:
+    if not planned.captured.nodes:
+        return [
+            f"The forward pass is no single graph: {planned.graphs} graphs share the budget. What "
+            "lies between them runs as it is, and is counted as it was measured in a step of "
+            "which nothing stays."
+        ]
+    return []
 
 
 def _offloaded(planned: PlannedStep) -> str:

@@ -112,15 +112,15 @@ class RecomputePlan:
         return self._planned.budget
 
     @property
-    def parts(self) -> tuple[str, ...]:
-        """Paths of the submodules that are captured by themselves; empty for a single graph."""
-        return self._planned.parts
+    def graphs(self) -> int:
+        """Number of graphs that a step runs; more than one where Dynamo breaks the graph."""
+        return self._planned.graphs
 
     @property
     def measured_peak(self) -> int | None:
         """Bytes that the first real step took at once; None before it, or if nothing measured.
 
-        Of a model in several parts it is the second one, as the first one captures them.
+        Of a step of several graphs it is the second one: the first one measures each graph.
         """
         return self._call.measured
 
@@ -171,7 +171,7 @@ class RecomputePlan:
             "waited": self.schedule.wait_share,
             "host_bytes": self.host_bytes,
             "planner": self.planner,
-            "parts": list(self.parts),
+            "graphs": self.graphs,
             "forward_operations": self.graph.forward,
             "recomputed": [
                 {

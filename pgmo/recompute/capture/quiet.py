@@ -6,6 +6,11 @@ import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from pgmo.locks import new_reentrant_lock
+
+CAPTURING = new_reentrant_lock()
+"""PyTorch captures in one thread at a time."""
+
 _LOGGERS = ("torch._subclasses.fake_tensor",)
 
 _NO_LEAF = "The .grad attribute of a Tensor that is not a leaf"

@@ -8,6 +8,7 @@ import gc
 from collections.abc import Callable
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import torch
@@ -21,9 +22,9 @@ from pgmo.recompute.capture.objects import opened
 from pgmo.recompute.capture.quiet import without_collector
 from pgmo.recompute.capture.rehearse import copied, nothing_stays, only_flags_stay
 from pgmo.recompute.capture.taking.meter import Meter, can_measure
+from pgmo.recompute.compiled.errors import NOTHING, NothingToPlanError
 from pgmo.recompute.compiled.graph import CompiledGraph, Flags, Running, marker
-from pgmo.recompute.parts.trace import Life, Region, regions
-from pgmo.recompute.runtime.call import NOTHING, NothingToPlanError
+from pgmo.recompute.compiled.regions import Life, Region, regions
 
 Arguments = tuple[tuple[Any, ...], dict[str, Any]]
 
@@ -58,18 +59,30 @@ class Discovery:
 
     Attributes:
         calls: of graphs with a backward pass, in the order of the forward pass.
-        backward: numbers of calls in the order of their backward passes, and which outputs with a
-            derivative were given a gradient.
+        backward_calls: numbers of calls in the order of their backward passes, and which outputs
+            with a derivative were given a gradient.
         regions: one more than calls, and one more than backward passes.
+        known: storages that are there before the step.
+        differentiated: places among the step's results of those that have got a gradient.
+        given: bytes of the gradients that the backward pass has begun with.
     """
 
     meter: Meter | None
     calls: list[GraphCall] = field(default_factory=list)
     backward_calls: list[tuple[int, Flags]] = field(default_factory=list)
     regions: list[Region] = field(default_factory=list)
-    known: set[int] = field(default_factory=set)  # storages that are there before the step
+    known: set[int] = field(default_factory=set)
+    differentiated: set[int] = field(default_factory=set)
+    given: int = 0
     _region: int = 0
     _lives: dict[int, tuple[Life, StorageWeakRef]] = field(default_factory=dict)
+
+    @property
+    def is_single(self) -> bool:
+        """Whether the step is one graph, and nothing beside it takes memory."""
+        return len(self.calls) == len(self.backward_calls) == 1 and all(
+            one.peak - one.entry <= self.given for one in self.regions
+        )
 
     def forward(self, graph: CompiledGraph, arguments: list[Any]) -> list[Any]:
         """Run a forward pass; return the outputs and a marker."""
@@ -123,7 +136,7 @@ class Discovery:
     def _enter(self) -> None:
         self._look()
         self._region += 1
-        self._mark("part")
+        self._mark("graph")
 
     def _mark(self, label: str) -> None:
         if self.meter is not None:
@@ -153,6 +166,7 @@ def discover(
     arguments: Arguments,
     running: Running,
     measure: bool,
+    wanted: frozenset[int] | None = None,
 ) -> Discovery:
     """Run a step of which nothing stays.
 
@@ -162,6 +176,8 @@ def discover(
         arguments: of the call.
         running: state of the thread's step.
         measure: whether to measure what lies between graphs.
+        wanted: places of the results that are differentiated; None for the loss, or all if there is
+            none.
 
     Raises:
         GraphError: Dynamo captured nothing of a model that has a derivative.
@@ -195,7 +211,7 @@ def discover(
         given, keywords = unflatten(leaves, spec)
         returned = run(*given, **keywords)
         del given, keywords, leaves
-        _differentiate(found, returned)
+        _differentiate(found, returned, wanted)
         del returned
         found.close()
     if not found.calls:
@@ -238,15 +254,45 @@ def _drop(_saved: object) -> Any:
     return None
 
 
-def _differentiate(found: Discovery, returned: object) -> None:
-    """Run the backward pass, from the loss if there is one."""
-    tensors = [one for one in flatten(opened(returned, PLAIN))[0] if isinstance(one, Tensor)]
-    results = [one for one in tensors if one.requires_grad]
-    chosen = [one for one in results if one.numel() == 1] or results
+def results_of(returned: object) -> list[Tensor]:
+    """Return the tensors with a derivative in what a forward pass has returned."""
+    leaves = flatten(opened(returned, PLAIN))[0]
+    return [one for one in leaves if isinstance(one, Tensor) and one.requires_grad]
+
+
+def note_gradients(results: list[Tensor], came: set[int]) -> None:
+    """Have the places of results added to a set as soon as their gradients come."""
+    for node, outputs in nodes_of(results).items():
+        node.register_prehook(partial(_note, came, outputs))
+
+
+def nodes_of(results: list[Tensor]) -> dict[Any, dict[int, int]]:
+    """Return the autograd nodes of results, with the places of their outputs among the results."""
+    found: dict[Any, dict[int, int]] = {}
+    for place, one in enumerate(results):
+        if one.grad_fn is not None:
+            found.setdefault(one.grad_fn, {})[one.output_nr] = place
+    return found
+
+
+def _note(came: set[int], places: dict[int, int], gradients: tuple[Tensor | None, ...]) -> None:
+    came.update(place for output, place in places.items() if gradients[output] is not None)
+
+
+def _differentiate(found: Discovery, returned: object, wanted: frozenset[int] | None) -> None:
+    """Run the backward pass of a step's results."""
+    results = results_of(returned)
+    places = range(len(results))
+    chosen = [place for place in places if wanted is None or place in wanted]
+    if wanted is None:
+        chosen = [place for place in chosen if results[place].numel() == 1] or chosen
     if not chosen:
         raise NothingToPlanError(NOTHING)
+    roots = [results[place] for place in chosen]
+    note_gradients(results, found.differentiated)
+    found.given = sum(512 + one.nbytes for one in roots)
     found.turn()
-    torch.autograd.backward(chosen, [torch.zeros_like(one) for one in chosen])
+    torch.autograd.backward(roots, [torch.zeros_like(one) for one in roots])
 
 
 def _put_back(parameters: list[nn.Parameter], gradients: list[Tensor | None]) -> None:

@@ -7,8 +7,8 @@ number of the plan, is saved with the rest: it connects a backward pass to its f
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
-from typing import Any, Protocol
+from dataclasses import dataclass, field, replace
+from typing import Any, Literal, Protocol
 
 import torch
 from torch import Tensor, fx
@@ -19,6 +19,9 @@ from pgmo.recompute.capture.compat import flatten, is_tangent
 from pgmo.recompute.capture.graphs import graph_module
 from pgmo.recompute.compiled.blocks import RepeatedSegments
 from pgmo.recompute.compiled.customs import with_customs_noted
+from pgmo.recompute.planners.evaluator import Choice, Evaluator
+from pgmo.recompute.planners.graph import Graph
+from pgmo.recompute.planners.shapes import Shapes
 from pgmo.recompute.runtime.announce import announced
 from pgmo.recompute.runtime.contexts import compiled_context
 from pgmo.recompute.runtime.decide import PlannedStep, Settings
@@ -63,7 +66,7 @@ class Running:
     """
 
     observer: GraphObserver | None = None
-    choose: Callable[["CompiledGraph"], int] = field(default=lambda graph: graph.newest)
+    choose: Callable[["CompiledGraph"], int] = field(default=lambda graph: graph.unplanned)
 
 
 class CompiledGraph:
@@ -72,7 +75,7 @@ class CompiledGraph:
     Args:
         module: the graph.
         inputs: example tensors.
-        settings: how the graph is planned when nothing else is known.
+        settings: how steps are planned.
         running: returns the state of the current thread's step.
 
     Attributes:
@@ -98,6 +101,7 @@ class CompiledGraph:
         )
         self._planned: dict[Flags, PlannedStep] = {}
         self.halves: list[Halves] = []
+        self._unplanned: int | None = None
         self._blocks = RepeatedSegments(module)
         try:
             self._run = self._compiled(self._blocks.module, inputs)
@@ -117,9 +121,15 @@ class CompiledGraph:
         return self._joint is not None
 
     @property
-    def newest(self) -> int:
-        """Number of the newest plan."""
-        return len(self.halves) - 1
+    def unplanned(self) -> int:
+        """Number of the plan for steps that were not planned with the graph: it forgets all."""
+        if self._unplanned is None:
+            self._unplanned = self.add(
+                replace(
+                    self._settings, budget="min", planner=_forget_all, check=False, shapes=Shapes()
+                )
+            )
+        return self._unplanned
 
     def __call__(self, *arguments: Any) -> Any:
         """Call the graph; outputs without a gradient get none in the backward pass either."""
@@ -155,8 +165,6 @@ class CompiledGraph:
         if running.observer is not None:
             self._observer = running.observer
             return running.observer.forward(self, arguments)
-        if not self.halves:
-            self.add(self._settings)
         number = running.choose(self)
         return [*self.halves[number].forward(arguments), marker(number)]
 
@@ -166,10 +174,7 @@ class CompiledGraph:
         if is_observed:
             assert self._observer is not None
             return self._observer.backward(self, number, arguments)
-        halves = self.halves[number]
-        step = halves.step
-        step.is_measured = step.forward is not None and step.backward is None
-        gradients: list[Any] = halves.backward(arguments)
+        gradients: list[Any] = self.halves[number].backward(arguments)
         return gradients
 
     def bare(self, arguments: list[Any]) -> list[Any]:
@@ -188,7 +193,7 @@ class CompiledGraph:
         """Return the graph with nothing forgotten, for outputs with the settings' gradients."""
         flags = settings.differentiated
         assert isinstance(flags, tuple)
-        if flags not in self._planned:
+        if settings.anew or flags not in self._planned:
             step, *_ = self._step(settings)
             assert step.planned is not None
             self._planned[flags] = step.planned
@@ -202,7 +207,7 @@ class CompiledGraph:
             GraphError: the graph cannot be planned for.
         """
         self.halves.append(_compiled(*self._step(settings)))
-        return self.newest
+        return len(self.halves) - 1
 
     def _step(self, settings: Settings) -> tuple[StepCompiler, fx.GraphModule, fx.GraphModule]:
         assert self._joint is not None
@@ -212,6 +217,10 @@ class CompiledGraph:
 
 def _compiled(step: StepCompiler, forward: fx.GraphModule, backward: fx.GraphModule) -> Halves:
     return Halves(step, step.compile_forward(forward, ()), step.compile_backward(backward, ()))
+
+
+def _forget_all(graph: Graph, _budget: int | Literal["min"]) -> Choice:
+    return Evaluator(graph).candidate(frozenset(graph.candidates()), "all that can be forgotten")
 
 
 def marker(number: int, is_observed: bool = False) -> Tensor:

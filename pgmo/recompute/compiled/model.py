@@ -1,14 +1,13 @@
 """Stands in the place of a model's forward method: compiled by Dynamo, planned step by step.
 
-kind of call      shapes, types, modes of the arguments
+kind of call      shapes and types of what it is given, modes, options of modules
 a new kind        a step of which nothing stays is run, and planned
-another graph     Dynamo's guards ask for one in the middle of a step: it is planned by itself, and
-                  the next call of that kind is planned anew
+another graph     Dynamo's guards ask for one in the middle of a step: it forgets all that it can,
+                  and the next call of that kind is planned anew
 """
 
 import inspect
 import threading
-from collections import Counter
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack, suppress
 from typing import Any
@@ -22,57 +21,21 @@ from pgmo.error_frames import clear_frames, clears_frames
 from pgmo.errors import BudgetError, GraphError, PgmoError
 from pgmo.recompute.capture.compat import flatten, is_capturing
 from pgmo.recompute.capture.eager import as_in_eager_mode
-from pgmo.recompute.capture.flat import distinct, look_of_call
+from pgmo.recompute.capture.flat import distinct, signature
 from pgmo.recompute.capture.graphs import quick_copies
-from pgmo.recompute.capture.quiet import without_collector, without_logs
+from pgmo.recompute.capture.quiet import CAPTURING, without_collector, without_logs
 from pgmo.recompute.compiled.breaks import Breaks
-from pgmo.recompute.compiled.discovery import Arguments, discover, warm_up
+from pgmo.recompute.compiled.discovery import Arguments, Discovery, discover, warm_up
 from pgmo.recompute.compiled.dynamo import as_plain_model
+from pgmo.recompute.compiled.errors import NOTHING, NothingToPlanError, refuse_arguments
 from pgmo.recompute.compiled.graph import CompiledGraph, Running
-from pgmo.recompute.compiled.planned import StepPlan, plan
+from pgmo.recompute.compiled.pending import Pending
+from pgmo.recompute.compiled.step import CompiledStep
 from pgmo.recompute.frozen.hooks import refuse_global_hooks
 from pgmo.recompute.frozen.places import of_error
-from pgmo.recompute.runtime.call import CAPTURING, NOTHING, NothingToPlanError, refuse_arguments
-from pgmo.recompute.runtime.decide import PlannedStep, Settings
+from pgmo.recompute.runtime.decide import Settings
 from pgmo.recompute.runtime.stages import stage, stages
 from pgmo.user_warnings import warn_user
-
-
-class CompiledStep:
-    """A kind of call, planned.
-
-    Args:
-        plan: of the step.
-        module: the model.
-    """
-
-    def __init__(self, plan: StepPlan, module: nn.Module) -> None:
-        self.plan, self._module = plan, module
-        self.is_stale = False
-
-    @property
-    def planned(self) -> PlannedStep:
-        """What was decided for the step."""
-        return self.plan.planned
-
-    @property
-    def model(self) -> str:
-        """Name of the model's class."""
-        return type(self._module).__name__
-
-    @property
-    def device(self) -> str:
-        """Where the model's parameters are, such as "cuda:0"."""
-        first = next(self._module.parameters(), None)
-        return "cpu" if first is None else str(first.device)
-
-    @property
-    def measured(self) -> int | None:
-        """Bytes that a real step took at once; None before one was measured."""
-        if len(self.plan.numbers) > 1:
-            return None
-        (((graph, _), number),) = self.plan.numbers.items()
-        return graph.halves[number].step.measured
 
 
 class CompiledModel:
@@ -85,16 +48,18 @@ class CompiledModel:
     Attributes:
         first: the step that was planned first; None before.
         settings: how steps are planned.
+        steps: kinds of calls, by their signatures; None where there is nothing to plan.
     """
 
     def __init__(self, module: nn.Module, settings: Settings) -> None:
         self._module, self.settings = module, settings
         self.first: CompiledStep | None = None
-        self._steps: dict[object, CompiledStep | None] = {}
+        self.steps: dict[object, CompiledStep | None] = {}
         self._local = threading.local()
         self._breaks = Breaks()
         self._messages: set[str] = set()
         self._graphs = 0  # captured so far
+        self._pending = Pending()
         with suppress(TypeError, ValueError):
             self.__signature__ = inspect.signature(module.forward)
         self._compiled = torch.compile(module.forward, backend=self._capture_graph, dynamic=False)
@@ -132,25 +97,28 @@ class CompiledModel:
         return step
 
     def _step(self, arguments: Arguments) -> CompiledStep | None:
-        key = look_of_call(arguments), tuple(one.training for one in self._module.modules())
-        step = self._steps.get(key)
-        if key in self._steps and (step is None or not step.is_stale):
+        key = signature(self._module, arguments)
+        step = self.steps.get(key)
+        if key in self.steps and (step is None or not step.is_stale()):
             return step
         with CAPTURING, ExitStack() as stack:
             for one in (stages(), without_logs(), without_collector()):
                 stack.enter_context(one)
             stage(f"captures a step of {type(self._module).__name__}")
             try:
-                made = self._captured(arguments)
+                step = self._captured(arguments, step)
             except NothingToPlanError:
-                self._steps[key] = None
-                return None
-        self._steps[key] = made
-        self.first = self.first or made
-        return made
+                step = None
+        self.steps[key] = step
+        self.first = self.first or step
+        return step
 
-    def _captured(self, arguments: Arguments) -> CompiledStep:
+    def _captured(self, arguments: Arguments, step: CompiledStep | None) -> CompiledStep:
         """Capture and plan a call.
+
+        Args:
+            arguments: of the call.
+            step: is planned again; None for a new one.
 
         Raises:
             BudgetError: the budget cannot be met.
@@ -162,10 +130,11 @@ class CompiledModel:
         try:
             if self.first is None:
                 warm_up(self._module, self.plain, arguments)
-            found = discover(
-                self._module, self._run, arguments, self._running(), self.settings.measure
-            )
-            made = CompiledStep(plan(found, self.settings), self._module)
+            if step is not None:
+                step.plan_again(lambda: self._discover(arguments, step.wanted))
+                return step
+            found = self._discover(arguments, None)
+            made = CompiledStep(self._module, self.settings, self._pending, found)
         except PgmoError as error:
             # The message says all: dozens of frames of PyTorch's add nothing.
             raise error.with_traceback(None) from error.__cause__
@@ -181,6 +150,19 @@ class CompiledModel:
             raise GraphError(f"the step cannot be captured: {error}{at}. {_FIT}") from error
         self._note_breaks(len(found.calls))
         return made
+
+    def _discover(self, arguments: Arguments, wanted: frozenset[int] | None) -> Discovery:
+        """Run steps of which nothing stays, until one captures nothing.
+
+        What a capture allocates would be taken for what the step does.
+        """
+        running = self._running()
+        for number in range(_TRIES):
+            graphs, measures = self._graphs, number > 0 and self.settings.measure
+            found = discover(self._module, self._run, arguments, running, measures, wanted)
+            if self._graphs == graphs and measures == self.settings.measure:
+                break
+        return found
 
     def _note_breaks(self, graphs: int) -> None:
         """Warn that the forward pass is several graphs, or raise where that is not wanted."""
@@ -230,22 +212,21 @@ class CompiledModel:
         step = self._step((arguments, keywords))
         if step is None:
             return self.plain(*arguments, **keywords)
-        running, graphs = self._running(), self._graphs
-        ordinals: Counter[CompiledGraph] = Counter()
+        running = self._running()
 
-        def choose(graph: CompiledGraph) -> int:
-            place = graph, ordinals[graph]
-            ordinals[graph] += 1
-            return step.plan.numbers.get(place, graph.newest)
+        def forward(choose: Callable[[CompiledGraph], int]) -> Any:
+            before, running.choose = running.choose, choose
+            try:
+                return self._run(*arguments, **keywords)
+            finally:
+                running.choose = before
 
-        before, running.choose = running.choose, choose
-        try:
-            return self._run(*arguments, **keywords)
-        finally:
-            running.choose = before
-            step.is_stale = self._graphs != graphs
+        return step.run(forward, tensors)
 
 
 _FIT = "If the model by itself ends so, too, the inputs do not fit it; look at their shapes first"
 
 _AOT: dict[str, Any] = {"backward_pass_autocast": "off"}
+
+_TRIES = 4
+"""Steps of which nothing stays that are run at most to plan a kind of call."""

@@ -1,27 +1,21 @@
 """The plan of a step: one graph of all graphs for the planner, and the share of each."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, cast
+from dataclasses import dataclass, replace
 
-from torch import Tensor
+from torch import fx
 
 from pgmo.recompute.capture.by_itself import checkpointed
 from pgmo.recompute.capture.joint_graph import Captured
-from pgmo.recompute.compiled.discovery import Discovery, GraphCall
+from pgmo.recompute.compiled.discovery import Discovery
 from pgmo.recompute.compiled.graph import CompiledGraph
-from pgmo.recompute.parts.decided import Decided, structure
-from pgmo.recompute.parts.divided import as_captured
-from pgmo.recompute.parts.probe import part_settings
-from pgmo.recompute.parts.together import Together, together
-from pgmo.recompute.parts.trace import PartCall, StepTrace
+from pgmo.recompute.compiled.joined import Together, together
+from pgmo.recompute.compiled.share import Decided, structure
+from pgmo.recompute.planners.evaluator import Evaluator
 from pgmo.recompute.planners.graph import Graph
 from pgmo.recompute.planners.schedule import Schedule, simulate
 from pgmo.recompute.planners.shapes import Shapes
 from pgmo.recompute.runtime.decide import PlannedStep, Settings, choose
-
-if TYPE_CHECKING:
-    from pgmo.recompute.runtime.call import CapturedCall
 
 
 @dataclass(eq=False)
@@ -37,14 +31,6 @@ class StepPlan:
     numbers: dict[tuple[CompiledGraph, int], int]
 
 
-@dataclass(frozen=True)
-class _Record:
-    """What `together` reads of a captured call."""
-
-    planned: PlannedStep
-    registered: Sequence[Tensor] = field(default=())
-
-
 def plan(found: Discovery, settings: Settings) -> StepPlan:
     """Plan a step within one budget.
 
@@ -52,41 +38,43 @@ def plan(found: Discovery, settings: Settings) -> StepPlan:
         BudgetError: the budget cannot be met.
         GraphError: a graph cannot be planned for.
     """
-    if len(found.calls) == 1:
-        (call,) = found.calls
-        ((_, came),) = found.backward_calls
-        flags = replace(settings, differentiated=came)
-        chosen = call.graph.add(flags)
-        planned = call.graph.halves[chosen].step.planned
-        assert planned is not None
-        return StepPlan(planned, {(call.graph, call.ordinal): chosen})
-    return _plan_together(found, settings)
+    if not found.is_single:
+        return _plan_together(found, settings)
+    (call,) = found.calls
+    ((_, came),) = found.backward_calls
+    chosen = call.graph.add(replace(settings, differentiated=came))
+    planned = call.graph.halves[chosen].step.planned
+    assert planned is not None
+    return StepPlan(planned, {(call.graph, call.ordinal): chosen})
 
 
 def _plan_together(found: Discovery, settings: Settings) -> StepPlan:
     came = dict(found.backward_calls)
+    alone = replace(settings, budget=None, joins=False, shapes=Shapes())
     wanted = [
-        part_settings(settings, came.get(number, (False,) * call.graph.tangents))
+        replace(alone, differentiated=came.get(number, (False,) * call.graph.tangents))
         for number, call in enumerate(found.calls)
     ]
-    records = [
-        _Record(call.graph.planned(one)) for call, one in zip(found.calls, wanted, strict=True)
-    ]
-    trace = StepTrace(
-        [_part_call(call, record) for call, record in zip(found.calls, records, strict=True)],
-        found.backward_calls,
-        found.regions,
-    )
-    finest = [one.planned.finest() for one in records]
-    whole = together(trace, [(one, one.graph) for one in finest])
-    plain = [(one.planned.captured, one.planned.default.graph) for one in records]
-    default = _default(together(trace, plain), plain)
+    steps = [call.graph.planned(one) for call, one in zip(found.calls, wanted, strict=True)]
+    finest = [one.finest() for one in steps]
+    whole = together(found, [(one, one.graph) for one in finest])
+    plain = [(one.captured, one.default.graph) for one in steps]
+    default = _default(together(found, plain), plain)
     budget = settings.shapes.limit(whole.graph, settings.budget, default.peak)
-    assert budget is not None
-    choice, _ = choose(whole.graph, budget, settings)
-    captured = as_captured(whole.graph)
+    if budget is None:
+        marked = whole.of_all([one.forgotten for one in finest])
+        choice = Evaluator(whole.graph).candidate(marked, "marked regions")
+    else:
+        choice, budget = choose(whole.graph, budget, settings)
+    captured = _as_captured(whole.graph)
     planned = PlannedStep(
-        captured, choice.on(whole.graph), default, choice.planner, lambda: captured, budget
+        captured,
+        choice.on(whole.graph),
+        default,
+        choice.planner,
+        lambda: captured,
+        budget,
+        len(found.calls),
     )
     numbers = {}
     for number, call in enumerate(found.calls):
@@ -108,7 +96,8 @@ def _default(whole: Together, plain: Sequence[tuple[Captured, Graph]]) -> Schedu
     return simulate(whole.graph, (), tuple(sorted(reruns)))
 
 
-def _part_call(call: GraphCall, record: _Record) -> PartCall:
-    captured = cast("CapturedCall", record)
-    graph = call.graph
-    return PartCall(graph.module, "", call.ordinal, captured, call.given, call.made, call.owners)
+def _as_captured(graph: Graph) -> Captured:
+    """Return a graph that is no single one of PyTorch's."""
+    nothing = fx.GraphModule({}, fx.Graph())
+    empty: frozenset[fx.Node] = frozenset()
+    return Captured(graph, nothing, 0, (), {}, {}, empty, empty, frozenset())

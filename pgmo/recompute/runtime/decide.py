@@ -117,7 +117,7 @@ class PlannedStep:
         planner: name of what found the choice.
         finest: gives the step in the smallest operations (`divide`), as planners see it.
         budget: bytes that the peak was not to exceed, "min", or None.
-        parts: paths of the submodules that were captured by themselves; none if all is one graph.
+        graphs: number of calls of graphs in the step.
     """
 
     captured: Captured
@@ -126,7 +126,7 @@ class PlannedStep:
     planner: str
     finest: Callable[[], Captured]
     budget: int | Literal["min"] | None
-    parts: tuple[str, ...] = ()
+    graphs: int = 1
 
 
 def plan_step(joint: fx.GraphModule, outputs: int, settings: Settings) -> PlannedStep:

@@ -6,7 +6,7 @@ from torch import nn
 
 import pgmo
 from pgmo.cards import Card
-from pgmo.recompute.runtime.call import CapturedCall
+from pgmo.recompute.compiled import model
 from pgmo.recompute.whole_card import CONTEXT
 
 
@@ -71,10 +71,12 @@ def test_what_is_wrong_is_said():
         pgmo.recompute.largest(Job(), batch_of, card="16GiB", budget="1 GiB")
 
 
-def test_a_forward_pass_that_reads_values_and_does_not_fit_asks_for_a_smaller_batch(monkeypatch):
-    def out_of_memory(self, step):
+def test_a_forward_pass_that_does_not_fit_even_without_gradients_asks_for_a_smaller_batch(
+    monkeypatch,
+):
+    def out_of_memory(*_arguments):
         raise torch.OutOfMemoryError("Tried to allocate 14.65 GiB")
 
-    monkeypatch.setattr(CapturedCall, "_captured", out_of_memory)
+    monkeypatch.setattr(model, "discover", out_of_memory)
     with pytest.raises(pgmo.BudgetError, match=r"(?s)Give a smaller batch.*14.65 GiB"):
         pgmo.recompute(Job(), batch_of(2))

@@ -1,6 +1,6 @@
 """Calls of a model whose backward pass has not begun: each holds what it has saved."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 from weakref import WeakSet
 
@@ -35,11 +35,11 @@ class Pending:
         """Bytes that all of them hold."""
         return sum(one.held for one in self._calls)
 
-    def add(self, context: Any, held: int, begin: Callable[[], None]) -> Call:
-        """Adds a call, until its backward pass begins, or its results are gone.
+    def add(self, nodes: Iterable[Any], held: int, begin: Callable[[], None]) -> Call:
+        """Add a call, until its backward pass begins, or its results are gone.
 
         Args:
-            context: the autograd node of its results.
+            nodes: autograd nodes of its results.
             held: bytes that it holds.
             begin: called when its backward pass begins.
 
@@ -50,8 +50,10 @@ class Pending:
         self._calls.add(call)
 
         def begun(_gradients: object) -> None:
-            self._calls.discard(call)
-            begin()
+            if call in self._calls:
+                self._calls.discard(call)
+                begin()
 
-        context.register_prehook(begun)
+        for node in nodes:
+            node.register_prehook(begun)
         return call

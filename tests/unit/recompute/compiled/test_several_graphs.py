@@ -13,8 +13,8 @@ from torch import nn  # noqa: E402
 
 import pgmo  # noqa: E402
 from pgmo.recompute.capture.taking.meter import meter  # noqa: E402
-from tests.unit.recompute.parts import models  # noqa: E402
-from tests.unit.recompute.parts.models import batch, step  # noqa: E402
+from tests.unit.recompute.compiled import models  # noqa: E402
+from tests.unit.recompute.compiled.models import batch, step  # noqa: E402
 from tests.unit.recompute.steps import same  # noqa: E402
 
 pytestmark = pytest.mark.filterwarnings("ignore:the forward pass is no single graph")

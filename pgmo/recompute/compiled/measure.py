@@ -1,4 +1,4 @@
-"""What a real step of a model in parts takes at its peak, code between the parts included.
+"""What a real step of several graphs takes at its peak, code between them included.
 
     forward    metered as a whole
     (the program's own loss)
@@ -22,9 +22,8 @@ from torch import Tensor
 from pgmo.recompute.capture.compat import flatten, storage_key
 from pgmo.recompute.capture.flat import PLAIN
 from pgmo.recompute.capture.objects import opened
-from pgmo.recompute.capture.quiet import without_collector
+from pgmo.recompute.capture.quiet import CAPTURING, without_collector
 from pgmo.recompute.capture.taking.meter import Meter, Section, meter, of_program
-from pgmo.recompute.runtime.call import CAPTURING
 
 _BEGINS = "begins"
 _TRIES = 4

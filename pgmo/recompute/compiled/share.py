@@ -1,4 +1,4 @@
-"""What of a plan for a whole step belongs to one of its parts, and a planner that gives it."""
+"""What of a plan for a whole step belongs to one of its graphs, and a planner that gives it."""
 
 import hashlib
 from dataclasses import dataclass
@@ -12,7 +12,7 @@ from pgmo.recompute.planners.schedule import Reruns, simulate
 
 @dataclass(frozen=True)
 class Decision:
-    """A part's share of a choice, in operations of its own graph.
+    """A graph's share of a choice, in operations of its own graph.
 
     Args:
         recomputed: forward operations whose results are forgotten.
@@ -27,7 +27,7 @@ class Decision:
     rate: float | None = None
 
     def on(self, graph: Graph) -> Choice:
-        """The choice for the part's graph."""
+        """Return the choice for the graph."""
         if self.reruns is None:
             return Evaluator(graph).candidate(self.recomputed, "together")
         transfers, away, reruns = None, frozenset[int](), self.reruns
@@ -40,10 +40,10 @@ class Decision:
 
 
 class Decided:
-    """A planner that gives what was decided together with other parts.
+    """A planner that gives what was decided together with other graphs.
 
     Args:
-        structure: of the part's graph; see `structure`.
+        structure: of the graph; see `structure`.
         decision: for it.
     """
 
@@ -51,14 +51,14 @@ class Decided:
         self._structure, self._decision = structure, decision
 
     def __call__(self, graph: Graph, _budget: int | Literal["min"]) -> Choice:
-        """The choice; of another graph, such as of other inputs, all that can be forgotten."""
+        """Return the choice; of another graph, such as for other inputs, all that can be."""
         if structure(graph) == self._structure:
             return self._decision.on(graph)
         return Evaluator(graph).candidate(frozenset(graph.candidates()), "together")
 
 
 def structure(graph: Graph) -> str:
-    """A digest of what runs on what, and of all sizes: what a decision is good for.
+    """Return a digest of what runs on what, and of all sizes: what a decision is good for.
 
     Costs and workspaces, which may be measured, are no part of it.
 

@@ -1,7 +1,7 @@
-"""One graph of a step's parts, for one plan and one budget, and of what was measured between them.
+"""One graph of all graphs of a step, for one plan and one budget, and of what lies between them.
 
-part     its operations and values; what it is given and returns is shared with other parts,
-         and never computed again; what runs again does so in the part that it belongs to
+graph    its operations and values; what it is given and returns is shared with other graphs,
+         and never computed again; what runs again does so in the graph that it belongs to
 region   two operations that are pinned: "begins" has what it takes on top as its workspace,
          "ends" writes what it leaves
 """
@@ -13,8 +13,9 @@ from torch import fx
 
 from pgmo.recompute.capture.compat import boxes_gradients, flatten, is_tangent
 from pgmo.recompute.capture.joint_graph import Captured
-from pgmo.recompute.parts.decided import Decision
-from pgmo.recompute.parts.trace import Life, PartCall, Region, StepTrace
+from pgmo.recompute.compiled.discovery import Discovery, GraphCall
+from pgmo.recompute.compiled.regions import Life, Region
+from pgmo.recompute.compiled.share import Decision
 from pgmo.recompute.planners.evaluator import Choice
 from pgmo.recompute.planners.graph import NOT_CAPTURED, Graph, Operation, Value
 
@@ -32,7 +33,7 @@ class Together:
     origins: tuple[tuple[int, int] | None, ...]
 
     def of_call(self, number: int, choice: Choice) -> Decision:
-        """What of a choice belongs to a call, as operations of its own graph."""
+        """Return what of a choice belongs to a call, as operations of its own graph."""
         own = {
             index: origin[1]
             for index, origin in enumerate(self.origins)
@@ -49,7 +50,7 @@ class Together:
         )
 
     def of_all(self, chosen: Sequence[frozenset[int]]) -> frozenset[int]:
-        """The choice of the whole step that the choices of calls come to."""
+        """Return the choice of the whole step that the choices of calls come to."""
         return frozenset(
             index
             for index, origin in enumerate(self.origins)
@@ -57,32 +58,32 @@ class Together:
         )
 
 
-def together(trace: StepTrace, steps: Sequence[tuple[Captured, Graph]]) -> Together:
-    """The graph of a step.
+def together(found: Discovery, steps: Sequence[tuple[Captured, Graph]]) -> Together:
+    """Return the graph of a step.
 
     Args:
-        trace: what was seen of it.
+        found: what was seen of it.
         steps: of each call what was captured, and the graph to take, which has the same operations.
     """
     made = _Whole()
     placed = [_Placed(*step) for step in steps]
-    for number, call in enumerate(trace.calls):
-        made.region(trace.regions[number], number)
+    for number, call in enumerate(found.calls):
+        made.region(found.regions[number], number)
         placed[number].inputs(call)
-        made.forward(placed[number], number, call.path)
-    turn = len(trace.calls)
-    made.region(trace.regions[turn], turn)
+        made.forward(placed[number], number)
+    turn = len(found.calls)
+    made.region(found.regions[turn], turn)
     forward = len(made.operations)
-    for place, (number, _) in enumerate(trace.backward, turn + 1):
-        made.region(trace.regions[place], place, placed[number])
-        made.backward(placed[number], number, trace.calls[number].path)
-    made.region(trace.regions[-1], len(trace.regions) - 1)
+    for place, (number, _) in enumerate(found.backward_calls, turn + 1):
+        made.region(found.regions[place], place, placed[number])
+        made.backward(placed[number], number)
+    made.region(found.regions[-1], len(found.regions) - 1)
     made.end()
     return made.graph(forward)
 
 
 class _Placed:
-    """A part's graph, and which of its values are what in the whole step."""
+    """One of the graphs, and which of its values are what in the whole step."""
 
     def __init__(self, captured: Captured, graph: Graph) -> None:
         self.captured, self.graph = captured, graph
@@ -104,24 +105,17 @@ class _Placed:
         self.tangents = graph.operations[graph.forward].writes if first else ()
         self.owners: dict[fx.Node, object] = {}  # of parameters
 
-    def inputs(self, call: PartCall) -> None:
-        """Says what the tensors of the call are."""
-        count = len(self._given) - len(call.given)
-        for node, life in zip(self._given[count:], call.given, strict=False):
+    def inputs(self, call: GraphCall) -> None:
+        """Note what the tensors of the call are."""
+        for node, life in zip(self._given, call.given, strict=True):
             self._note(node, life)
-        results = self._results[len(self._results) - len(call.made) :] if call.made else []
-        for result, life in zip(results, call.made, strict=False):
+        for result, life in zip(self._results, call.made, strict=True):
             self._note(result, life)
-        if call.owners is not None:
-            self.owners = {
-                node: owner
-                for node, owner in zip(self._given, call.owners, strict=True)
-                if owner is not None
-            }
-            return
-        own = call.record.registered
-        for place, node in enumerate(self._given[:count]):
-            self.owners[node] = id(own[place]) if len(own) == count else (id(call.module), place)
+        self.owners = {
+            node: owner
+            for node, owner in zip(self._given, call.owners, strict=True)
+            if owner is not None
+        }
 
     def _note(self, node: object, life: Life | None) -> None:
         value = self._value(node)
@@ -146,11 +140,11 @@ class _Whole:
         self._origins: list[tuple[int, int] | None] = []
         self._lives: dict[Life, int] = {}
         self._base: list[int] = []  # values that stand for what regions hold, the newest last
-        self._passing: list[int] = []  # values that a part leaves to the region behind it
+        self._passing: list[int] = []  # values that a graph leaves to the region behind it
         self._owners: set[object] = set()  # parameters that have a gradient
 
     def region(self, region: Region, place: int, following: _Placed | None = None) -> None:
-        """Adds a region, and the gradients that it hands to a part's derivative."""
+        """Add a region, and the gradients that it hands to a graph's derivative."""
         begins = self._add(NOT_CAPTURED)
         alive = self._held(place)
         passing = sum(self._values[one].size for one in self._passing)
@@ -175,7 +169,7 @@ class _Whole:
         self._set_base(max(0, left), ends, begins)
 
     def _held(self, place: int) -> int:
-        """Bytes of tensors that go in or out of parts, and that regions hold from `place` on."""
+        """Bytes of tensors that go in or out of graphs, and that regions hold from `place` on."""
         lives = (one for one in self._lives if one.death is None or one.death >= place)
         return sum(one.size for one in lives)
 
@@ -195,13 +189,13 @@ class _Whole:
             self._reads[reader].add(last)
             level -= size
 
-    def forward(self, part: _Placed, number: int, path: str) -> None:
-        """Adds the operations of a part's forward pass."""
-        for own, value in enumerate(part.graph.values):
+    def forward(self, placed: _Placed, number: int) -> None:
+        """Add the operations of a graph's forward pass."""
+        for own, value in enumerate(placed.graph.values):
             if value.producer == -1:
-                part.numbers[own] = self._given(value, part.lives.get(own))
-        for index in range(part.graph.forward):
-            self._part(part, index, number, path)
+                placed.numbers[own] = self._given(value, placed.lives.get(own))
+        for index in range(placed.graph.forward):
+            self._place(placed, index, number)
 
     def _given(self, value: Value, life: Life | None) -> int:
         if life is None:
@@ -218,35 +212,34 @@ class _Whole:
         level = sum(self._values[one].size for one in self._base)
         self._set_base(max(0, level - size), last, last - 1)
 
-    def backward(self, part: _Placed, number: int, path: str) -> None:
-        """Adds the operations of a part's derivative."""
-        first = part.graph.forward + (1 if part.tangents else 0)
-        for index in range(first, len(part.graph.operations)):
-            self._part(part, index, number, path)
+    def backward(self, placed: _Placed, number: int) -> None:
+        """Add the operations of a graph's derivative."""
+        first = placed.graph.forward + (1 if placed.tangents else 0)
+        for index in range(first, len(placed.graph.operations)):
+            self._place(placed, index, number)
         if not boxes_gradients():  # autograd holds them until the derivative has returned
-            self._reads[-1].update(part.numbers[own] for own in part.tangents)
+            self._reads[-1].update(placed.numbers[own] for own in placed.tangents)
 
-    def _part(self, part: _Placed, index: int, number: int, path: str) -> None:
-        own = part.graph.operations[index]
-        module = ".".join(filter(None, (path, own.module)))
+    def _place(self, placed: _Placed, index: int, number: int) -> None:
+        own = placed.graph.operations[index]
         place = self._add(own.name, (number, index))
-        self.operations[place] = replace(own, module=module, home=number + 1)
-        self._reads[place] |= {part.numbers[value] for value in own.reads}
+        self.operations[place] = replace(own, home=number + 1)
+        self._reads[place] |= {placed.numbers[value] for value in own.reads}
         for value in own.writes:
-            part.numbers[value] = self._result(part, value, place)
+            placed.numbers[value] = self._result(placed, value, place)
 
-    def _result(self, part: _Placed, own: int, producer: int) -> int:
-        value = replace(part.graph.values[own], producer=producer)
-        life = part.lives.get(own)
+    def _result(self, placed: _Placed, own: int, producer: int) -> int:
+        value = replace(placed.graph.values[own], producer=producer)
+        life = placed.lives.get(own)
         if life is not None and life not in self._lives:
             self._lives[life] = self._write(replace(value, result=False, pinned=True))
             return self._lives[life]
-        if own in part.gradients:
-            owner = part.owners.get(part.gradients[own])
+        if own in placed.gradients:
+            owner = placed.owners.get(placed.gradients[own])
             stays = owner is not None and owner not in self._owners
             self._owners.add(owner)
             return self._write(value) if stays else self._pass(value)
-        return self._pass(value) if own in part.returned else self._write(value)
+        return self._pass(value) if own in placed.returned else self._write(value)
 
     def _pass(self, value: Value) -> int:
         self._passing.append(self._write(replace(value, result=False, pinned=True)))

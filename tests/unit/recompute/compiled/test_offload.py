@@ -6,9 +6,9 @@ torch = pytest.importorskip("torch")
 
 import pgmo  # noqa: E402
 from pgmo.recompute.planners.schedule import is_at_home  # noqa: E402
-from tests.unit.recompute.parts import models  # noqa: E402
-from tests.unit.recompute.parts.models import batch, step  # noqa: E402
-from tests.unit.recompute.parts.test_divided import made, peak  # noqa: E402
+from tests.unit.recompute.compiled import models  # noqa: E402
+from tests.unit.recompute.compiled.models import batch, step  # noqa: E402
+from tests.unit.recompute.compiled.test_several_graphs import made, peak  # noqa: E402
 from tests.unit.recompute.planners.test_offload import read  # noqa: E402
 from tests.unit.recompute.runtime.test_offload import dice  # noqa: E402
 from tests.unit.recompute.steps import same  # noqa: E402

@@ -1,0 +1,76 @@
+"""What a step was seen to do around its graphs: levels of memory, lives of tensors.
+
+    forward     region 0   graph 0   region 1   graph 1   region 2
+    backward    region 3   graph 1   region 4   graph 0   region 5
+
+A region is what runs between two graphs. Graphs hold nothing while this is measured, so that
+levels are what the regions hold.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Region:
+    """Bytes alive above those before the step.
+
+    Args:
+        entry: at its beginning.
+        peak: most of them.
+        exit: at its end.
+    """
+
+    entry: int
+    peak: int
+    exit: int
+
+
+@dataclass(eq=False)
+class Life:
+    """One storage that a graph is given or makes.
+
+    Args:
+        size: bytes.
+        death: the region in which nobody but graphs holds it any more; None while there is one.
+    """
+
+    size: int
+    death: int | None = None
+
+
+def regions(changes: Sequence[tuple[str, int]], count: int) -> list[Region]:
+    """Return regions from what a meter saw.
+
+    What is freed at the beginning of a region, before anything is allocated, belongs to the graph
+    before it: autograd holds its gradients until it has returned.
+
+    Args:
+        changes: bytes as they come and go; the labels "graph" and "region" begin one.
+        count: how many there are; nothing is known where something else was measured meanwhile.
+
+    Example:
+        >>> regions([("", 8), ("graph", 0), ("", 64), ("region", 0), ("", -64), ("", 4)], 2)
+        [Region(entry=0, peak=8, exit=8), Region(entry=8, peak=12, exit=12)]
+    """
+    found: list[Region] = []
+    level = peak = 0
+    entry: int | None = 0
+    inside = True
+    for label, change in [*changes, ("graph", 0)]:
+        if label == "graph" or (label == "region" and inside):
+            if inside:
+                found.append(
+                    Region(level, level, level) if entry is None else Region(entry, peak, level)
+                )
+            inside = label == "region"
+            entry, peak = None, level
+        elif label == "region":
+            inside, entry, peak = True, None, level
+        elif not label:
+            if inside and entry is None and change > 0:
+                entry = peak = level
+            level += change
+            if entry is not None:
+                peak = max(peak, level)
+    return found if len(found) == count else [Region(0, 0, 0)] * count

@@ -1,0 +1,248 @@
+"""A kind of call, planned: one of its steps is measured, and it is planned again if that helps.
+
+first step       each graph is measured operator by operator
+second step      measured as a whole, where there are several graphs
+step after that  compared with the prediction
+"""
+
+from collections import Counter
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+from functools import partial
+from typing import Any
+from weakref import ref
+
+import torch
+from torch import Tensor, nn
+
+from pgmo.errors import BudgetError
+from pgmo.recompute.compiled.discovery import Discovery, nodes_of, note_gradients, results_of
+from pgmo.recompute.compiled.graph import CompiledGraph
+from pgmo.recompute.compiled.measure import StepMeasure
+from pgmo.recompute.compiled.pending import Call, Pending
+from pgmo.recompute.compiled.planned import plan
+from pgmo.recompute.runtime.decide import PlannedStep, Settings
+from pgmo.units import format_bytes
+from pgmo.user_warnings import warn_user
+
+TOLERANCE = 0.02
+"""Share by which the measured peak may differ from the predicted one."""
+
+PLANS = 8
+"""How often a kind of call is planned for other graphs than before."""
+
+Place = tuple[CompiledGraph, int]
+"""A graph, and the number of its earlier calls in a step."""
+
+
+class CompiledStep:
+    """A kind of call, planned.
+
+    Args:
+        module: the model.
+        settings: how it is planned.
+        pending: the model's calls that wait for their backward pass.
+        found: what a step of which nothing stays has done.
+
+    Raises:
+        BudgetError: the budget cannot be met.
+        GraphError: a graph cannot be planned for.
+    """
+
+    def __init__(
+        self, module: nn.Module, settings: Settings, pending: Pending, found: Discovery
+    ) -> None:
+        self._module, self._settings, self._pending = module, settings, pending
+        self._came: set[int] = set()  # places of results whose gradients have come
+        self._followed: frozenset[int] = frozenset()  # those that were looked at
+        self._is_compared = self._is_left = False
+        self._plans = 0
+        self._plan(found, settings)
+
+    def _plan(self, found: Discovery, settings: Settings) -> None:
+        made = plan(found, settings)
+        self._found, self.planned, self._numbers = found, made.planned, made.numbers
+        self._compilers = [graph.halves[number].step for (graph, _), number in made.numbers.items()]
+        self._beside = 0  # bytes that other calls held during the first step
+        self._first: Callable[[], Call | None] = lambda: None  # the call that is measured
+        self._has_begun = False  # its backward pass
+        self._measure: StepMeasure | None = None
+        if not found.is_single and settings.check:
+            self._measure = StepMeasure(self._device)
+
+    planned: PlannedStep
+    """What was decided for the step."""
+
+    @property
+    def model(self) -> str:
+        """Name of the model's class."""
+        return type(self._module).__name__
+
+    @property
+    def device(self) -> str:
+        """Where the model's parameters are, such as "cuda:0"."""
+        return str(self._device)
+
+    @property
+    def _device(self) -> torch.device:
+        first = next(self._module.parameters(), None)
+        return torch.device("cpu") if first is None else first.device
+
+    @property
+    def measured(self) -> int | None:
+        """Bytes that a step took, with what other calls held meanwhile; None before one did."""
+        alone = self._compilers[0].measured if self._measure is None else self._measure.peak
+        return None if alone is None else alone + self._beside
+
+    @property
+    def wanted(self) -> frozenset[int] | None:
+        """Places of the results whose gradients come; None before any has come."""
+        return frozenset(self._came) or None
+
+    def is_stale(self) -> bool:
+        """Return whether other graphs ran, or other results were differentiated, than planned."""
+        is_first, came = not self._followed, frozenset(self._came)
+        is_other = False
+        if came != self._followed:
+            self._followed = came
+            expected = self._found.differentiated
+            is_other = came != expected if is_first else not came <= expected
+        return is_other or (self._is_left and self._plans < PLANS)
+
+    def plan_again(self, discovered: Callable[[], Discovery]) -> None:
+        """Plan for what steps do now; the plan stays where that cannot be.
+
+        Args:
+            discovered: runs a step of which nothing stays.
+        """
+        self._plans += 1
+        self._is_left = False
+        try:
+            self._plan(discovered(), replace(self._settings, anew=True))
+        except BudgetError as error:
+            self._plans = PLANS
+            warn_user(f"the first plan stays: {error}")
+
+    def run(self, forward: Callable[[Callable[[CompiledGraph], int]], Any], given: Any) -> Any:
+        """Run a forward pass, and measure it if that is to be done.
+
+        Args:
+            forward: runs it, with what chooses among a graph's plans.
+            given: tensors that the model is called with.
+        """
+        self._compare()
+        self._note_others()
+        if self._first() is None:
+            for one in self._compilers:
+                if one.backward is None:
+                    one.forward = None  # its results are gone without a backward pass
+        is_first = any(one.forward is None for one in self._compilers)
+        way: list[Place] = []
+        choose = self._chooser(way)
+        measure = self._measure
+        if measure is None:
+            result = forward(choose)
+        elif self._can_be_measured(given):
+            leaves = (*self._module.parameters(), *given)
+            result = measure.forward(partial(forward, choose), leaves)
+            if way != list(self._numbers):
+                measure.cancel()  # the plan is of another one
+        else:
+            measure.cancel()
+            result = forward(choose)
+            measure.note(result)
+        self._watch(result, is_first)
+        return result
+
+    def _chooser(self, way: list[Place]) -> Callable[[CompiledGraph], int]:
+        """Return what chooses a graph's plan for its next call.
+
+        Args:
+            way: is given the calls.
+        """
+        ordinals: Counter[CompiledGraph] = Counter()
+
+        def choose(graph: CompiledGraph) -> int:
+            place = graph, ordinals[graph]
+            ordinals[graph] += 1
+            way.append(place)
+            number = self._numbers.get(place)
+            if number is None:
+                self._is_left = True
+                return graph.unplanned
+            return number
+
+        return choose
+
+    def _can_be_measured(self, given: Iterable[Tensor]) -> bool:
+        """Return whether the step takes what one alone does: gradients are new."""
+        assert self._measure is not None
+        return (
+            self._has_begun
+            and self._measure.peak is None
+            and self._measure.tries > 0
+            and all(one.grad is None for one in self._module.parameters())
+            and all(one.grad_fn is None for one in given)
+        )
+
+    def _watch(self, returned: Any, is_first: bool) -> None:
+        """Note when the backward pass begins, and which results it begins at."""
+        results = results_of(returned)
+        held = sum(one.forward.net for one in self._compilers if one.forward is not None)
+        call = self._pending.add(nodes_of(results), held, partial(self._begin, is_first))
+        if is_first:
+            self._first = ref(call)
+        note_gradients(results, self._came)
+
+    def _begin(self, is_first: bool) -> None:
+        self._has_begun |= is_first
+        for one in self._compilers:
+            one.is_measured = is_first  # the backward pass of another frees what is not seen
+
+    def _note_others(self) -> None:
+        """Warn that other calls wait for their backward pass, and hold what they have saved."""
+        if not self._pending or self._has_begun or self._first() is None:
+            return
+        self._beside = max(self._beside, self._pending.held)
+        if self._pending.told:
+            return
+        self._pending.told = True
+        warn_user(
+            f"the model is called again before the backward pass of an earlier call, which holds "
+            f"{format_bytes(self._pending.held)} until then. The budget is that of one call with "
+            "its backward pass: each call that waits takes so much more. Give the inputs to one "
+            "call (torch.cat), call backward() before the next call, or give a smaller budget"
+        )
+
+    def _compare(self) -> None:
+        """Compare what was measured with the prediction, once; plan again with what is known."""
+        measured = self.measured
+        if measured is None or self._is_compared:
+            return
+        self._is_compared = True
+        can = self._settings.measure and any(one.news for one in self._compilers)
+        if is_other(measured - self._beside, self.planned.schedule.peak, can) and can:
+            self.plan_again(lambda: self._found)
+
+
+def is_other(measured: int, predicted: int, again: bool = False) -> bool:
+    """Return whether a step took more or less than was predicted; warn if it did.
+
+    Args:
+        measured: bytes at its peak.
+        predicted: bytes.
+        again: whether it is planned again.
+    """
+    if abs(measured - predicted) <= TOLERANCE * max(predicted, 1):
+        return False
+    if again:
+        advice = "It is planned again with what its operators took"
+    elif measured > predicted:
+        advice = "Give a smaller budget if that is too much"
+    else:
+        advice = "A plan for a larger budget may recompute less, and fit as well"
+    warn_user(
+        f"a step took {format_bytes(measured)} at its peak; {format_bytes(predicted)} were "
+        f"predicted. {advice}"
+    )
+    return True
