@@ -13,6 +13,7 @@ from unittest.mock import patch
 
 import torch
 import torch._dynamo as dynamo
+from torch._guards import TracingContext
 from torch._dynamo.variables import torch as functions
 
 from pgmo.recompute.capture.eager import with_grouped_products
@@ -104,6 +105,12 @@ def as_plain_model() -> Iterator[None]:
             yield
         finally:
             _scope.depth -= 1
+
+
+@dynamo.assume_constant_result  # type: ignore[no-untyped-call]
+def is_traced() -> bool:
+    """Return whether Dynamo traces the function that asks, on whosever behalf."""
+    return torch.compiler.is_compiling() or TracingContext.try_get() is not None
 
 
 @functools.cache

@@ -26,7 +26,7 @@ from pgmo.recompute.capture.graphs import quick_copies
 from pgmo.recompute.capture.quiet import CAPTURING, without_collector, without_logs
 from pgmo.recompute.compiled.breaks import Breaks
 from pgmo.recompute.compiled.discovery import Arguments, Discovery, discover, warm_up
-from pgmo.recompute.compiled.dynamo import as_plain_model
+from pgmo.recompute.compiled.dynamo import as_plain_model, is_traced
 from pgmo.recompute.compiled.errors import NOTHING, NothingToPlanError, refuse_arguments
 from pgmo.recompute.compiled.graph import CompiledGraph, Running
 from pgmo.recompute.compiled.pending import Pending
@@ -109,7 +109,8 @@ class CompiledModel:
                 step = self._captured(arguments, step)
             except NothingToPlanError:
                 step = None
-        self.steps[key] = step
+        # PyTorch settles things when they are first used, such as the order of kernels.
+        self.steps[signature(self._module, arguments)] = step
         self.first = self.first or step
         return step
 
@@ -194,7 +195,7 @@ class CompiledModel:
 
     def __call__(self, *arguments: Any, **keywords: Any) -> Any:
         """Call the model."""
-        if not torch.is_grad_enabled() or torch.compiler.is_compiling() or is_capturing():
+        if not torch.is_grad_enabled() or is_traced() or is_capturing():
             return self.plain(*arguments, **keywords)
         try:
             return self._recomputed(arguments, keywords)
