@@ -13,8 +13,9 @@ from unittest.mock import patch
 
 import torch
 import torch._dynamo as dynamo
-from torch._guards import TracingContext
 from torch._dynamo.variables import torch as functions
+from torch._guards import TracingContext
+from torch.fx import _symbolic_trace as symbolic_trace
 
 from pgmo.recompute.capture.eager import with_grouped_products
 
@@ -105,6 +106,20 @@ def as_plain_model() -> Iterator[None]:
             yield
         finally:
             _scope.depth -= 1
+
+
+def compiled(function: Callable[..., Any], backend: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a function compiled by Dynamo.
+
+    PyTorch notes for all threads at once that one of them traces, and runs the function as it is
+    meanwhile. The function that is returned runs compiled.
+
+    Args:
+        function: to compile.
+        backend: compiles its graphs.
+    """
+    with patch.object(symbolic_trace, "is_fx_symbolic_tracing", lambda: False):
+        return torch.compile(function, backend=backend, dynamic=False)
 
 
 @dynamo.assume_constant_result  # type: ignore[no-untyped-call]

@@ -26,7 +26,7 @@ from pgmo.recompute.capture.graphs import quick_copies
 from pgmo.recompute.capture.quiet import CAPTURING, without_collector, without_logs
 from pgmo.recompute.compiled.breaks import Breaks
 from pgmo.recompute.compiled.discovery import Arguments, Discovery, discover, warm_up
-from pgmo.recompute.compiled.dynamo import as_plain_model, is_traced
+from pgmo.recompute.compiled.dynamo import as_plain_model, compiled, is_traced
 from pgmo.recompute.compiled.errors import NOTHING, NothingToPlanError, refuse_arguments
 from pgmo.recompute.compiled.graph import CompiledGraph, Running
 from pgmo.recompute.compiled.pending import Pending
@@ -62,7 +62,7 @@ class CompiledModel:
         self._pending = Pending()
         with suppress(TypeError, ValueError):
             self.__signature__ = inspect.signature(module.forward)
-        self._compiled = torch.compile(module.forward, backend=self._capture_graph, dynamic=False)
+        self._compiled = compiled(module.forward, self._capture_graph)
 
     @property
     def plain(self) -> Callable[..., Any]:
