@@ -5,9 +5,11 @@ for title, change in changes(made):     # other batches, sizes, numbers, modes
     compare(run_step(plain, batch, 0), run_step(model, batch, 0))
 """
 
+import random
 from collections.abc import Callable, Iterator
 from typing import Any
 
+import numpy
 import torch
 from functorch.compile import min_cut_rematerialization_partition
 from torch import Tensor, nn
@@ -25,6 +27,8 @@ def run_step(model: nn.Module, batch: Batch, seed: int) -> Bits:
     """One step without the optimizer; what it computes, bit by bit."""
     model.zero_grad(set_to_none=True)
     torch.manual_seed(seed)
+    random.seed(seed)
+    numpy.random.seed(seed)  # of masks of speech
     _backward(model, batch)
     return {
         "loss": [_last[0]],

@@ -117,7 +117,10 @@ def _same_bits(name: str) -> tuple[dict[str, Any], float | None]:
         for number, (title, change) in enumerate(changes(made)):
             batch = change(plain)
             change(model)
-            expected = run_step(plain, batch, number)
+            try:
+                expected = run_step(plain, batch, number)
+            except RuntimeError:
+                continue  # the model by itself cannot do that
             begin = time.process_time()
             found[title] = compare(expected, run_step(model, batch, number))
             if title == "another size":

@@ -24,7 +24,7 @@ def by_itself(captured: Captured) -> Graph:
     operations, values = list(captured.graph.operations), list(captured.graph.values)
     _draw_factors(operations, values, captured)
     _hold_inputs(operations, captured)
-    _redraw(operations, captured)
+    _redraw(operations, values, captured)
     return Graph(tuple(operations), tuple(values), captured.graph.forward)
 
 
@@ -55,11 +55,13 @@ def checkpointed(captured: Captured, graph: Graph) -> Reruns:
     return tuple(sorted(found))
 
 
-def _redraw(operations: list[Operation], captured: Captured) -> None:
-    """Let random operators inside of checkpoints run again: their generator is put back."""
+def _redraw(operations: list[Operation], values: list[Value], captured: Captured) -> None:
+    """Let all operators inside of checkpoints run again; the generators are put back for it."""
     for region in captured.checkpoints:
         for index in region:
             operations[index] = replace(operations[index], pinned=False)
+            for value in operations[index].writes:
+                values[value] = replace(values[value], pinned=False)
 
 
 def _draw_factors(operations: list[Operation], values: list[Value], captured: Captured) -> None:

@@ -13,6 +13,7 @@ from unittest.mock import patch
 
 import torch
 import torch._dynamo as dynamo
+from torch._dynamo import trace_rules
 from torch._dynamo.variables import torch as functions
 from torch._guards import TracingContext
 from torch.fx import _symbolic_trace as symbolic_trace
@@ -82,10 +83,12 @@ def _answer_questions(stack: ExitStack) -> None:
     def changed() -> dict[Callable[[], Any], bool | None]:
         return {**answers(), **asked} if _scope.depth else {**asked, **answers()}
 
-    handlers = functions.TorchInGraphFunctionVariable._get_handlers()
+    kind = functions.TorchInGraphFunctionVariable
+    handlers, rules = kind._get_handlers(), trace_rules.get_torch_obj_rule_map()
     handler = handlers[torch.compiler.is_compiling]
     stack.enter_context(patch.object(functions, "tracing_state_functions", changed))
     stack.enter_context(patch.dict(handlers, dict.fromkeys(asked, handler)))
+    stack.enter_context(patch.dict(rules, dict.fromkeys(asked, kind)))
     stack.enter_context(with_grouped_products())
 
 

@@ -5,6 +5,7 @@ import pytest
 torch = pytest.importorskip("torch")
 
 from torch import nn  # noqa: E402
+from torch.utils.checkpoint import checkpoint  # noqa: E402
 
 import pgmo  # noqa: E402
 from pgmo.recompute.capture.taking.meter import meter  # noqa: E402
@@ -34,6 +35,57 @@ def test_the_default_peak_is_what_the_model_takes_by_itself(layer):
         model(x).backward()
     assert plan.default_peak == pytest.approx(measured.whole.peak, rel=2e-3)
     assert plan.peak < plan.default_peak
+
+
+class Checkpointed(nn.Module):
+    """Layers with dropouts whose masks are small, each of them checkpointed."""
+
+    def __init__(self):
+        super().__init__()
+        self.layers = nn.ModuleList(
+            nn.Sequential(nn.Linear(64, 64), nn.Dropout(0.25), nn.GELU(), nn.Linear(64, 64))
+            for _ in range(6)
+        )
+
+    def forward(self, x):
+        for layer in self.layers:
+            x = x + checkpoint(layer, x, use_reentrant=False)
+        return x.square().mean()
+
+
+def test_the_checkpoints_of_the_model_count():
+    model, x = Checkpointed(), torch.ones(128, 64)
+    _, plan = pgmo.recompute(model, x, budget="min")
+    with meter(torch.device("cpu")) as measured:
+        model(x).backward()
+    assert plan.default_peak == pytest.approx(measured.whole.peak, rel=0.01)
+
+
+class Swish(torch.autograd.Function):
+    """Computes again in its backward pass what its forward pass has computed."""
+
+    @staticmethod
+    def forward(ctx, x):
+        ctx.save_for_backward(x)
+        return x * torch.sigmoid(x)
+
+    @staticmethod
+    def backward(ctx, gradient):
+        (x,) = ctx.saved_tensors
+        return gradient * (torch.sigmoid(x) * (1 + x * (1 - torch.sigmoid(x))))
+
+
+class Custom(nn.Module):
+    def forward(self, x):
+        return Swish.apply(x)
+
+
+def test_a_function_of_the_models_own_frees_its_results_one_by_one():
+    model, x = Layers(Custom), torch.ones(256, 64)
+    _, plan = pgmo.recompute(model, x, budget="min")
+    with meter(torch.device("cpu")) as measured:
+        model(x).backward()
+    assert plan.default_peak == pytest.approx(measured.whole.peak, rel=0.01)
 
 
 def test_a_share_is_one_of_that():
