@@ -58,7 +58,8 @@ def test_the_checkpoints_of_the_model_count():
     _, plan = pgmo.recompute(model, x, budget="min")
     with meter(torch.device("cpu")) as measured:
         model(x).backward()
-    assert plan.default_peak == pytest.approx(measured.whole.peak, rel=0.01)
+    states = len(model.layers) * torch.get_rng_state().nbytes  # kept by each checkpoint
+    assert plan.default_peak == pytest.approx(measured.whole.peak - states, rel=0.01)
 
 
 class Swish(torch.autograd.Function):
