@@ -74,6 +74,7 @@ class Discovery:
     known: set[int] = field(default_factory=set)
     differentiated: set[int] = field(default_factory=set)
     given: int = 0
+    _is_turned: bool = False  # before it, code differentiates with respect to leaves, too
     _region: int = 0
     _lives: dict[int, tuple[Life, StorageWeakRef]] = field(default_factory=dict)
 
@@ -106,6 +107,7 @@ class Discovery:
 
     def turn(self) -> None:
         """Note that the backward pass begins."""
+        self._is_turned = True
         self._look()
         self._region += 1
         self._mark("region")
@@ -120,7 +122,7 @@ class Discovery:
         leaves = self.calls[number].leaves
         made = [
             None
-            if example is None or is_leaf
+            if example is None or (is_leaf and self._is_turned)
             else torch.empty_strided(
                 example.shape, example.stride(), dtype=example.dtype, device=example.device
             ).zero_()

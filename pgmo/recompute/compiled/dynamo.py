@@ -13,6 +13,7 @@ from unittest.mock import patch
 
 import torch
 import torch._dynamo as dynamo
+from torch import nn
 from torch._dynamo import trace_rules
 from torch._dynamo.variables import torch as functions
 from torch._guards import TracingContext
@@ -27,6 +28,9 @@ _CONFIG: dict[str, Any] = {
     "recompile_limit": KINDS,
     "accumulated_recompile_limit": 4 * KINDS,
     "fail_on_recompile_limit_hit": True,
+    "allow_rnn": True,  # else what calls a recurrent layer is no part of a graph
+    "assume_static_by_default": True,
+    "automatic_dynamic_shapes": False,
     "optimize_ddp": False,  # it splits a graph where buckets of gradients end
 }
 
@@ -50,6 +54,11 @@ class _Scope(threading.local):
 
 
 _scope = _Scope()
+
+
+def is_within() -> bool:
+    """Return whether a recomputing model runs in this thread."""
+    return _scope.depth > 0
 
 
 class _Shared:
@@ -90,6 +99,19 @@ def _answer_questions(stack: ExitStack) -> None:
     stack.enter_context(patch.dict(handlers, dict.fromkeys(asked, handler)))
     stack.enter_context(patch.dict(rules, dict.fromkeys(asked, kind)))
     stack.enter_context(with_grouped_products())
+    for layer, forward in _left_out():
+        stack.enter_context(patch.object(layer, "forward", forward))
+
+
+@functools.cache
+def _left_out() -> tuple[tuple[type[nn.Module], Callable[..., Any]], ...]:
+    """Return forward methods that Dynamo calls between graphs, as it captures no kernel of theirs.
+
+    Captured, recurrent layers are written out in other operators, and their dropout draws other
+    numbers.
+    """
+    kinds = (nn.RNN, nn.LSTM, nn.GRU)
+    return tuple((one, dynamo.disable(one.forward)) for one in kinds)
 
 
 def _configure(stack: ExitStack) -> None:
