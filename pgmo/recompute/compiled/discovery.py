@@ -25,6 +25,7 @@ from pgmo.recompute.capture.taking.meter import Meter, can_measure
 from pgmo.recompute.compiled.errors import NOTHING, NothingToPlanError
 from pgmo.recompute.compiled.graph import CompiledGraph, Flags, Running, marker
 from pgmo.recompute.compiled.regions import Life, Region, regions
+from pgmo.recompute.compiled.written import UndoingWrites
 
 Arguments = tuple[tuple[Any, ...], dict[str, Any]]
 
@@ -229,16 +230,19 @@ def discover(
     return found
 
 
-def warm_up(model: nn.Module, run: Callable[..., Any], arguments: Arguments) -> None:
+def warm_up(model: nn.Module, run: Callable[..., Any], arguments: Arguments) -> list[Tensor]:
     """Run a forward pass as it is, so that what a first call sets up breaks no graph.
 
     Libraries install hooks at the first call, under a lock, and log warnings once. Nothing is saved
     for a backward pass.
 
     Args:
-        model: whose buffers and attributes are put back.
+        model: whose parameters, buffers and attributes are put back.
         run: the model's forward method.
         arguments: of the call.
+
+    Returns:
+        The parameters that it writes.
     """
     leaves, spec = flatten(arguments)
     tensors = distinct(leaves)
@@ -248,8 +252,11 @@ def warm_up(model: nn.Module, run: Callable[..., Any], arguments: Arguments) -> 
         leaves[place] = copies[number]
     given, keywords = unflatten(leaves, spec)
     dropping = torch.autograd.graph.saved_tensors_hooks(_drop, _drop)
-    with only_flags_stay(model, devices), torch.enable_grad(), dropping, suppress(Exception):
-        run(*given, **keywords)  # an error is one of the capture, too
+    undoing = UndoingWrites(model.parameters())
+    with only_flags_stay(model, devices), torch.enable_grad(), dropping:
+        with undoing, suppress(Exception):
+            run(*given, **keywords)  # an error is one of the capture, too
+    return undoing.written
 
 
 def _drop(_saved: object) -> Any:

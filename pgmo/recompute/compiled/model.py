@@ -26,11 +26,12 @@ from pgmo.recompute.capture.graphs import quick_copies
 from pgmo.recompute.capture.quiet import CAPTURING, without_collector, without_logs
 from pgmo.recompute.compiled.breaks import Breaks
 from pgmo.recompute.compiled.discovery import Arguments, Discovery, discover, warm_up
-from pgmo.recompute.compiled.dynamo import as_plain_model, compiled, is_traced
+from pgmo.recompute.compiled.dynamo import as_plain_model, compiled, is_traced, is_within
 from pgmo.recompute.compiled.errors import NOTHING, NothingToPlanError, refuse_arguments
 from pgmo.recompute.compiled.graph import CompiledGraph, Running
 from pgmo.recompute.compiled.pending import Pending
 from pgmo.recompute.compiled.step import CompiledStep
+from pgmo.recompute.compiled.written import kept
 from pgmo.recompute.frozen.hooks import refuse_global_hooks
 from pgmo.recompute.frozen.places import of_error
 from pgmo.recompute.runtime.decide import Settings
@@ -58,6 +59,7 @@ class CompiledModel:
         self._local = threading.local()
         self._breaks = Breaks()
         self._messages: set[str] = set()
+        self._written: list[Tensor] = []  # parameters into which the forward pass writes
         self._graphs = 0  # captured so far
         self._pending = Pending()
         with suppress(TypeError, ValueError):
@@ -130,7 +132,7 @@ class CompiledModel:
         self._breaks.clear()
         try:
             if self.first is None:
-                warm_up(self._module, self.plain, arguments)
+                self._written = warm_up(self._module, self.plain, arguments)
             if step is not None:
                 step.plan_again(lambda: self._discover(arguments, step.wanted))
                 return step
@@ -160,7 +162,8 @@ class CompiledModel:
         running = self._running()
         for number in range(_TRIES):
             graphs, measures = self._graphs, number > 0 and self.settings.measure
-            found = discover(self._module, self._run, arguments, running, measures, wanted)
+            with kept(self._written):
+                found = discover(self._module, self._run, arguments, running, measures, wanted)
             if self._graphs == graphs and measures == self.settings.measure:
                 break
         return found
@@ -195,7 +198,7 @@ class CompiledModel:
 
     def __call__(self, *arguments: Any, **keywords: Any) -> Any:
         """Call the model."""
-        if not torch.is_grad_enabled() or is_traced() or is_capturing():
+        if not torch.is_grad_enabled() or is_traced() or is_within() or is_capturing():
             return self.plain(*arguments, **keywords)
         try:
             return self._recomputed(arguments, keywords)
