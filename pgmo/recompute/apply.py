@@ -46,11 +46,11 @@ def recompute(
     offload: str | float | None = None,
     whole: bool = False,
 ) -> tuple[M, RecomputePlan]:
-    """Makes a model forget activations and compute them again, so that a step fits in a budget.
+    """Make a model drop activations and compute them again, so that a step fits in a budget.
 
-    The forward and the backward pass of the example call are captured without running them, what
-    to forget is planned for the budget, and the model that is returned runs the planned schedule:
-    the same operators on the same numbers, so that losses, gradients and buffers are the same bits.
+    `torch.compile`'s front end captures the forward and the backward pass of the example call. The
+    planner chooses what to drop for the budget. The returned model runs the planned schedule: the
+    same operators on the same numbers, so that losses, gradients and buffers are the same bits.
     Random and effectful operators never run twice.
 
     The budget counts what a step allocates between the beginning of the model's forward and the
@@ -86,15 +86,15 @@ def recompute(
             the link to the device, "pcie3", "pcie4" or "pcie5", or its bytes a second, such as
             20e9 or "20 GB/s". Transfers run on a stream of their own, and memory of the host is
             pinned.
-        whole: refuse a model whose forward pass is no single graph. Otherwise such parts of it are
-            captured as can be, under one budget, and what lies between them runs as it is.
+        whole: refuse a model whose forward pass is no single graph. Otherwise its graphs are
+            planned under one budget, and the code between them runs as it is.
 
     Returns:
         The model that recomputes, and the plan.
 
     Raises:
         BudgetError: the budget cannot be met; the message has the least peak that can.
-        GraphError: neither the model nor any part of it can be captured as a graph.
+        GraphError: the model cannot be captured, or nothing in it needs gradients.
         OptionError: an option has a value that cannot be used, or `model` is no module.
 
     Example:
