@@ -20,6 +20,7 @@ from torch._guards import TracingContext
 from torch.fx import _symbolic_trace as symbolic_trace
 
 from pgmo.recompute.capture.eager import with_grouped_products
+from pgmo.recompute.compiled.changing import changing_numbers_break_graphs
 
 KINDS = 64
 """Graphs that Dynamo keeps of one function; above it a call is refused."""
@@ -99,6 +100,7 @@ def _answer_questions(stack: ExitStack) -> None:
     stack.enter_context(patch.dict(handlers, dict.fromkeys(asked, handler)))
     stack.enter_context(patch.dict(rules, dict.fromkeys(asked, kind)))
     stack.enter_context(with_grouped_products())
+    stack.enter_context(changing_numbers_break_graphs())
     for layer, forward in _left_out():
         stack.enter_context(patch.object(layer, "forward", forward))
 

@@ -12,8 +12,8 @@ WIDTH = 16
 
 
 def opaque(x):
-    """What NumPy computes cannot be captured."""
-    return x + torch.from_numpy(0.5 * x.detach().numpy())
+    """Code that reads a value breaks the graph."""
+    return x * (0.5 + x.detach().abs().mean().item())
 
 
 class Block(nn.Module):
@@ -67,7 +67,7 @@ class Shared(Blocks):
 
 
 class Written(Blocks):
-    """What is not captured writes into what parts return."""
+    """What is not captured writes into what graphs return."""
 
     def between(self, x):
         x = opaque(x)

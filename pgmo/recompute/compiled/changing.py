@@ -1,0 +1,62 @@
+"""Numbers of Python that change from step to step.
+
+    scale = x.abs().max().item()     breaks the graph
+    x / scale                        the graph after the break holds the number as a constant
+    self.steps += 1                  the graph holds the attribute as a constant
+
+Another number would be another graph. Here Dynamo breaks the graph where such a number is used, so
+that the operation runs as it is.
+"""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+from unittest.mock import patch
+from weakref import WeakKeyDictionary
+
+from torch._dynamo.exc import unimplemented
+from torch._dynamo.variables.builder import VariableBuilder
+
+_RESUMED = "torch_dynamo_resume_in_"
+"""How the names of functions begin that run what follows a graph break."""
+
+_AFTER_BREAK = 1
+_ELSEWHERE = 3
+"""Numbers that a variable may have been before its graph is broken."""
+
+_seen: WeakKeyDictionary[Any, dict[str, set[float]]] = WeakKeyDictionary()
+"""Numbers that functions were captured with, by the names of the variables."""
+
+
+@contextmanager
+def changing_numbers_break_graphs() -> Iterator[None]:
+    """Inside, Dynamo captures no operation on a number that has changed before."""
+    wrap_float, wrap = VariableBuilder.wrap_symfloat, VariableBuilder.wrap_literal
+
+    def of_float(self: Any, value: float) -> Any:
+        _note(self, value)
+        return wrap_float(self, value)
+
+    def of_literal(self: Any, value: object) -> Any:
+        if type(value) is int and self.source.guard_source.is_unspecialized_nn_module():
+            _note(self, value)
+        return wrap(self, value)
+
+    with (
+        patch.object(VariableBuilder, "wrap_symfloat", of_float),
+        patch.object(VariableBuilder, "wrap_literal", of_literal),
+    ):
+        yield
+
+
+def _note(builder: Any, value: float) -> None:
+    code = builder.tx.f_code
+    values = _seen.setdefault(code, {}).setdefault(builder.name, set())
+    values.add(value)
+    if len(values) > (_AFTER_BREAK if code.co_name.startswith(_RESUMED) else _ELSEWHERE):
+        unimplemented(
+            gb_type="A number is another one each time",
+            context=builder.name,
+            explanation="It is no constant of a graph.",
+            hints=[],
+        )
