@@ -104,7 +104,7 @@ def last_line(text: str) -> str:
 
 
 def table(outcomes: list[Outcome]) -> str:
-    """For the README.
+    """For `docs/installation.md`.
 
     Example:
         >>> print(table([Outcome("2.6.0", "2.6.0+cu124", "works")]))
