@@ -24,6 +24,11 @@ class Work(TorchDispatchMode):  # type: ignore[no-untyped-call]
         super().__init__()  # type: ignore[no-untyped-call]
         self._counts: dict[tuple[str, float, int], int] = {}
 
+    @classmethod
+    def ignore_compile_internals(cls) -> bool:
+        """Return whether Dynamo goes on compiling; else a model that recomputes would run plain."""
+        return True
+
     def begin(self) -> None:
         """Sees what comes from now on."""
         # It ends in another hook, so there is no block to put it around.

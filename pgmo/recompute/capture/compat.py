@@ -8,6 +8,7 @@
     traced_graph        get_proxy_mode                         the same
     node_of             get_proxy_slot                         the same
     function_modes      _get_current_function_mode_stack       the same
+    is_watched          is_in_torch_dispatch_mode              another name
     is_fake             FakeTensor, FunctionalTensor           the same
     reads_values        exceptions of FakeTensor               the same
     plain backward      _cast_forward                          _functorch.config, from 2.10 on
@@ -41,7 +42,7 @@ from torch.fx.experimental.proxy_tensor import get_proxy_mode, get_proxy_slot
 from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode
 from torch.fx.graph import CodeGen
 from torch.overrides import _get_current_function_mode_stack
-from torch.utils import _pytree
+from torch.utils import _python_dispatch, _pytree
 from torch.utils._python_dispatch import _disable_current_modes
 
 from pgmo.error_frames import clears_frames
@@ -252,6 +253,13 @@ def is_capturing() -> bool:
     """Whether AOTAutograd runs a forward pass now, to trace it or to look what it does."""
     key = torch._C._TorchDispatchModeKey.FUNCTIONAL
     return traced_graph() is not None or torch._C._get_dispatch_mode(key) is not None
+
+
+def is_watched() -> bool:
+    """Return whether a mode sees operators beside which Dynamo compiles nothing."""
+    name = "is_in_any_mode_without_ignore_compile_internals"
+    asks: Any = getattr(_python_dispatch, name, _python_dispatch.is_in_torch_dispatch_mode)
+    return bool(asks())
 
 
 def saving_hooks() -> object:

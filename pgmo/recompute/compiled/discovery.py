@@ -253,9 +253,9 @@ def warm_up(model: nn.Module, run: Callable[..., Any], arguments: Arguments) -> 
     given, keywords = unflatten(leaves, spec)
     dropping = torch.autograd.graph.saved_tensors_hooks(_drop, _drop)
     undoing = UndoingWrites(model.parameters())
-    with only_flags_stay(model, devices), torch.enable_grad(), dropping:
-        with undoing, suppress(Exception):
-            run(*given, **keywords)  # an error is one of the capture, too
+    silent = suppress(Exception)  # an error is one of the capture, too
+    with only_flags_stay(model, devices), torch.enable_grad(), dropping, undoing, silent:
+        run(*given, **keywords)
     return undoing.written
 
 

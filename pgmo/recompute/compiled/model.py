@@ -19,7 +19,7 @@ from torch._functorch import config as functorch_config
 
 from pgmo.error_frames import clear_frames, clears_frames
 from pgmo.errors import BudgetError, GraphError, PgmoError
-from pgmo.recompute.capture.compat import flatten, is_capturing
+from pgmo.recompute.capture.compat import flatten, is_capturing, is_watched
 from pgmo.recompute.capture.eager import as_in_eager_mode
 from pgmo.recompute.capture.flat import distinct, signature
 from pgmo.recompute.capture.graphs import quick_copies
@@ -132,7 +132,8 @@ class CompiledModel:
         self._breaks.clear()
         try:
             if self.first is None:
-                self._written = warm_up(self._module, self.plain, arguments)
+                with as_plain_model():
+                    self._written = warm_up(self._module, self.plain, arguments)
             if step is not None:
                 step.plan_again(lambda: self._discover(arguments, step.wanted))
                 return step
@@ -199,6 +200,12 @@ class CompiledModel:
     def __call__(self, *arguments: Any, **keywords: Any) -> Any:
         """Call the model."""
         if not torch.is_grad_enabled() or is_traced() or is_within() or is_capturing():
+            return self.plain(*arguments, **keywords)
+        if is_watched():
+            self._warn(
+                f"{type(self._module).__name__} runs as it is, without recomputation: a "
+                "TorchDispatchMode is active, beside which PyTorch's Dynamo compiles nothing"
+            )
             return self.plain(*arguments, **keywords)
         try:
             return self._recomputed(arguments, keywords)

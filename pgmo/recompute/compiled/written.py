@@ -23,6 +23,11 @@ class UndoingWrites(TorchDispatchMode):
 
     supports_higher_order_operators = True
 
+    @classmethod
+    def ignore_compile_internals(cls) -> bool:
+        """Return whether Dynamo goes on compiling, in other threads, too."""
+        return True
+
     def __init__(self, tensors: Iterable[Tensor]) -> None:
         super().__init__()
         self._tensors = {storage_key(one): one for one in tensors}

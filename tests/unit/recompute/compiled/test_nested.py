@@ -1,0 +1,100 @@
+"""Recomputing models in other models, in files, in compiled models, under modes."""
+
+import copy
+import io
+import pickle
+
+import pytest
+
+torch = pytest.importorskip("torch")
+
+from torch import nn  # noqa: E402
+from torch.utils._python_dispatch import TorchDispatchMode  # noqa: E402
+
+import pgmo  # noqa: E402
+from tests.unit.recompute.steps import same, step  # noqa: E402
+
+X = torch.linspace(-1, 1, 8 * 16).reshape(8, 16)
+
+
+def layers():
+    torch.manual_seed(0)
+    return nn.Sequential(nn.Linear(16, 32), nn.GELU(), nn.Dropout(0.1), nn.Linear(32, 16))
+
+
+def nest():
+    return nn.Sequential(nn.Linear(16, 16), layers(), nn.Tanh())
+
+
+def recomputing(model, **options):
+    return pgmo.recompute(copy.deepcopy(model), measure=False, **options)[0]
+
+
+def in_file(model):
+    file = io.BytesIO()
+    torch.save(model, file)
+    file.seek(0)
+    return torch.load(file, weights_only=False)
+
+
+@pytest.mark.parametrize(
+    "again", [copy.copy, copy.deepcopy, lambda one: pickle.loads(pickle.dumps(one)), in_file]
+)
+def test_copies_capture_anew(again):
+    plain = layers()
+    ours, _ = pgmo.recompute(copy.deepcopy(plain), X, measure=False)
+    other = again(ours)
+    assert same(step(other, X), step(plain, X))
+    assert same(step(ours, X), step(plain, X))
+    assert other.forward is not ours.forward
+    assert list(other.state_dict()) == list(plain.state_dict())
+
+
+@pytest.mark.parametrize("outer", [False, True])
+def test_a_part_of_a_model_recomputes(outer):
+    plain = nest()
+    ours = copy.deepcopy(plain)
+    ours[1] = recomputing(ours[1])
+    if outer:
+        ours, _ = pgmo.recompute(ours, X, measure=False, whole=True)
+    for seed in range(2):
+        assert same(step(ours, X, seed=seed), step(plain, X, seed=seed))
+
+
+def test_a_model_is_planned_anew():
+    plain = layers()
+    ours, least = pgmo.recompute(copy.deepcopy(plain), X, measure=False)
+    other, all_kept = pgmo.recompute(ours, X, 1.0, measure=False)
+    assert least.peak < all_kept.peak
+    for one in (ours, other):
+        assert same(step(one, X), step(plain, X))
+
+
+@pytest.mark.parametrize("whole", [False, True])
+def test_in_a_compiled_model_it_runs_as_it_is(whole):
+    plain = nest()
+    ours = copy.deepcopy(plain)
+    ours[1] = recomputing(ours[1])
+    ours = recomputing(plain) if whole else ours
+    compiled = torch.compile(ours, backend="eager", fullgraph=True)
+    assert same(step(compiled, X), step(plain, X))
+
+
+class Counting(TorchDispatchMode):
+    def __init__(self):
+        super().__init__()
+        self.count = 0
+
+    def __torch_dispatch__(self, operator, _types, arguments=(), keywords=None):
+        self.count += 1
+        return operator(*arguments, **(keywords or {}))
+
+
+def test_under_a_mode_that_sees_operators_it_runs_as_it_is():
+    plain = layers()
+    ours = recomputing(plain)
+    with pytest.warns(UserWarning, match="TorchDispatchMode is active"), Counting() as counting:
+        assert same(step(ours, X), step(plain, X))
+    assert counting.count > 0
+    assert same(step(ours, X), step(plain, X))
+    assert ours.forward.first is not None
