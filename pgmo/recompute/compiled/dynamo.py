@@ -101,7 +101,7 @@ def _answer_questions(stack: ExitStack) -> None:
     stack.enter_context(patch.dict(rules, dict.fromkeys(asked, kind)))
     stack.enter_context(with_grouped_products())
     stack.enter_context(changing_numbers_break_graphs())
-    for layer, forward in _left_out():
+    for layer, forward in (*_left_out(), *_captured_alone()):
         stack.enter_context(patch.object(layer, "forward", forward))
 
 
@@ -114,6 +114,29 @@ def _left_out() -> tuple[tuple[type[nn.Module], Callable[..., Any]], ...]:
     """
     kinds = (nn.RNN, nn.LSTM, nn.GRU)
     return tuple((one, dynamo.disable(one.forward)) for one in kinds)
+
+
+@functools.cache
+def _captured_alone() -> tuple[tuple[type[nn.Module], Callable[..., Any]], ...]:
+    """Return forward methods of PyTorch's containers that Dynamo may begin a graph with.
+
+    Dynamo begins none in a file of PyTorch's. Where it cannot capture the code that calls a
+    container, such as a loop with a graph break, the container would not be captured either.
+    """
+    kinds = (
+        *(nn.Sequential, nn.MultiheadAttention, nn.Transformer),
+        *(nn.TransformerEncoder, nn.TransformerEncoderLayer),
+        *(nn.TransformerDecoder, nn.TransformerDecoderLayer),
+    )
+    return tuple((one, _in_this_file(one.forward)) for one in kinds)
+
+
+def _in_this_file(forward: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(forward)
+    def run(*arguments: Any, **keywords: Any) -> Any:
+        return forward(*arguments, **keywords)
+
+    return run
 
 
 def _configure(stack: ExitStack) -> None:
