@@ -11,7 +11,7 @@ from pgmo.locks import new_reentrant_lock
 CAPTURING = new_reentrant_lock()
 """PyTorch captures in one thread at a time."""
 
-_LOGGERS = ("torch._subclasses.fake_tensor",)
+_LOGGERS = ("torch._subclasses.fake_tensor", "torch._dynamo.variables.tensor")
 
 _NO_LEAF = "The .grad attribute of a Tensor that is not a leaf"
 """PyTorch looks at `grad` of what it is given, and warns whoever does so."""

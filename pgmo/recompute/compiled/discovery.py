@@ -5,8 +5,9 @@ backward    it gives zeros, in the shapes of its inputs' gradients
 """
 
 import gc
-from collections.abc import Callable
-from contextlib import ExitStack, suppress
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
@@ -24,10 +25,14 @@ from pgmo.recompute.capture.rehearse import copied, nothing_stays, only_flags_st
 from pgmo.recompute.capture.taking.meter import Meter, can_measure
 from pgmo.recompute.compiled.errors import NOTHING, NothingToPlanError
 from pgmo.recompute.compiled.graph import CompiledGraph, Flags, Running, marker
+from pgmo.recompute.compiled.objections import LAYOUT, ORDER, Layout, edges, layout
 from pgmo.recompute.compiled.regions import Life, Region, regions
 from pgmo.recompute.compiled.written import UndoingWrites
 
 Arguments = tuple[tuple[Any, ...], dict[str, Any]]
+
+Place = tuple[CompiledGraph, int]
+"""A graph, and the number of its earlier calls in a step."""
 
 
 @dataclass(eq=False)
@@ -57,6 +62,7 @@ class Discovery:
 
     Args:
         meter: measures the code between graphs; None to measure nothing.
+        plain: calls of graphs that run as they are, as numbers of equal graphs' earlier calls.
 
     Attributes:
         calls: of graphs with a backward pass, in the order of the forward pass.
@@ -66,15 +72,22 @@ class Discovery:
         known: storages that are there before the step.
         differentiated: places among the step's results of those that have got a gradient.
         given: bytes of the gradients that the backward pass has begun with.
+        objections: calls of graphs that are to run as they are, with the reasons; an empty one for
+            those without a backward pass.
     """
 
     meter: Meter | None
+    plain: frozenset[Place] = frozenset()
     calls: list[GraphCall] = field(default_factory=list)
     backward_calls: list[tuple[int, Flags]] = field(default_factory=list)
     regions: list[Region] = field(default_factory=list)
     known: set[int] = field(default_factory=set)
     differentiated: set[int] = field(default_factory=set)
     given: int = 0
+    objections: dict[Place, str] = field(default_factory=dict)
+    _ordinals: Counter[CompiledGraph] = field(default_factory=Counter)
+    _nodes: list[Any] = field(default_factory=list)  # of autograd, of the calls
+    _layouts: dict[int, list[Layout]] = field(default_factory=dict)  # of gradients, by call
     _is_turned: bool = False  # before it, code differentiates with respect to leaves, too
     _region: int = 0
     _lives: dict[int, tuple[Life, StorageWeakRef]] = field(default_factory=dict)
@@ -86,6 +99,38 @@ class Discovery:
             one.peak - one.entry <= self.given for one in self.regions
         )
 
+    def choose(self, graph: CompiledGraph) -> int | None:
+        """Return None for a graph whose next call runs as it is."""
+        place = graph, self._ordinals[graph]
+        self._ordinals[graph] += 1
+        return None if place in self.plain else 0
+
+    def ran(self, context: Any) -> None:
+        """Note the autograd node of a call, and how its gradients lie."""
+        number = len(self.calls) - 1
+        self._nodes.append(context)
+
+        def came(gradients: tuple[Tensor | None, ...]) -> None:
+            self._layouts[number] = [layout(one) for one in gradients if one is not None]
+
+        context.register_prehook(came)
+
+    def look(self, roots: list[Tensor]) -> None:
+        """Note which graphs would add up gradients in another order than the plain model.
+
+        Args:
+            roots: that are differentiated.
+        """
+        counts = edges(roots)
+        for call, node in zip(self.calls, self._nodes, strict=True):
+            found = [counts[edge] for edge in node.next_functions]
+            sums = call.graph.sums()
+            if len(found) != len(sums):
+                found = [2] * len(sums)
+            if any(is_sum and count > 1 for is_sum, count in zip(sums, found, strict=True)):
+                self.objections[call.graph, call.ordinal] = ORDER
+        self._nodes.clear()
+
     def forward(self, graph: CompiledGraph, arguments: list[Any]) -> list[Any]:
         """Run a forward pass; return the outputs and a marker."""
         self._enter()
@@ -93,7 +138,7 @@ class Discovery:
         tensors = [one if isinstance(one, Tensor) else None for one in arguments]
         call = GraphCall(
             graph,
-            sum(one.graph is graph for one in self.calls),
+            self._ordinals[graph] - 1,
             [self._life(one) for one in tensors],
             [],
             [id(one) if isinstance(one, nn.Parameter) else None for one in tensors],
@@ -119,6 +164,10 @@ class Discovery:
         """Return zeros for the inputs that are results of other code."""
         self._enter()
         self.backward_calls.append((number, tuple(one is not None for one in arguments)))
+        call = self.calls[number]
+        taken = [layout(one) for one in arguments if one is not None]
+        if self._layouts.get(number, taken) != taken:
+            self.objections[call.graph, call.ordinal] = LAYOUT
         arguments.clear()
         leaves = self.calls[number].leaves
         made = [
@@ -135,6 +184,10 @@ class Discovery:
     def close(self) -> None:
         """Note that the step is over."""
         self._look()
+        came = {number for number, _ in self.backward_calls}
+        for number, call in enumerate(self.calls):
+            if number not in came:
+                self.objections[call.graph, call.ordinal] = ""
 
     def _enter(self) -> None:
         self._look()
@@ -170,6 +223,7 @@ def discover(
     running: Running,
     measure: bool,
     wanted: frozenset[int] | None = None,
+    plain: frozenset[Place] = frozenset(),
 ) -> Discovery:
     """Run a step of which nothing stays.
 
@@ -181,6 +235,7 @@ def discover(
         measure: whether to measure what lies between graphs.
         wanted: places of the results that are differentiated; None for the loss, or all if there is
             none.
+        plain: calls of graphs that run as they are.
 
     Raises:
         GraphError: Dynamo captured nothing of a model that has a derivative.
@@ -191,7 +246,7 @@ def discover(
     parameters = list(model.parameters())
     devices = {one.device for one in (*tensors, *parameters)}
     device = next((one.device for one in parameters), torch.device("cpu"))
-    found = Discovery(Meter(device) if measure and can_measure(device) else None)
+    found = Discovery(Meter(device) if measure and can_measure(device) else None, plain)
     gradients = [one.grad for one in parameters]
     with ExitStack() as stack:
         cached = torch.is_autocast_cache_enabled()
@@ -199,7 +254,9 @@ def discover(
         torch.set_autocast_cache_enabled(cached)  # Dynamo's guards compare it
         stack.callback(torch.clear_autocast_cache)
         stack.callback(_put_back, parameters, gradients)
+        stack.enter_context(without_hooks(parameters))
         stack.callback(setattr, running, "observer", None)
+        stack.callback(setattr, running, "choose", running.choose)
         copies = [copied(one) for one in tensors]
         found.known = {storage_key(one) for one in (*copies, *parameters, *model.buffers())}
         stack.enter_context(torch.enable_grad())
@@ -207,7 +264,7 @@ def discover(
             gc.collect()
             stack.enter_context(without_collector())
             stack.enter_context(found.meter)
-        running.observer = found
+        running.observer, running.choose = found, found.choose
         for place, number in places(leaves).items():
             leaves[place] = copies[number]
         del copies, tensors
@@ -217,7 +274,7 @@ def discover(
         _differentiate(found, returned, wanted)
         del returned
         found.close()
-    if not found.calls:
+    if not found.calls and not plain:
         raise GraphError(
             f"Dynamo captured no part of {type(model).__name__}. It leaves out a function for good "
             "once an error was raised while it was captured: call torch._dynamo.reset(), and see "
@@ -228,6 +285,27 @@ def discover(
     count = len(found.calls) + len(found.backward_calls) + 2
     found.regions = regions([] if found.meter is None else found.meter.changes, count)
     return found
+
+
+@contextmanager
+def without_hooks(tensors: list[nn.Parameter]) -> Iterator[None]:
+    """Inside, hooks of tensors do not run.
+
+    Args:
+        tensors: that have hooks.
+    """
+    kinds = ("_backward_hooks", "_post_accumulate_grad_hooks")
+    hooks: list[dict[Any, Any]] = [
+        found for one in tensors for kind in kinds if (found := getattr(one, kind, None))
+    ]
+    before = [dict(one) for one in hooks]
+    for one in hooks:
+        one.clear()
+    try:
+        yield
+    finally:
+        for one, own in zip(hooks, before, strict=True):
+            one.update(own)
 
 
 def warm_up(model: nn.Module, run: Callable[..., Any], arguments: Arguments) -> list[Tensor]:
@@ -300,6 +378,7 @@ def _differentiate(found: Discovery, returned: object, wanted: frozenset[int] | 
     roots = [results[place] for place in chosen]
     note_gradients(results, found.differentiated)
     found.given = sum(512 + one.nbytes for one in roots)
+    found.look(roots)
     found.turn()
     torch.autograd.backward(roots, [torch.zeros_like(one) for one in roots])
 

@@ -19,6 +19,7 @@ from pgmo.recompute.capture.compat import flatten, is_tangent
 from pgmo.recompute.capture.graphs import graph_module
 from pgmo.recompute.compiled.blocks import RepeatedSegments
 from pgmo.recompute.compiled.customs import with_customs_noted
+from pgmo.recompute.compiled.objections import is_sum
 from pgmo.recompute.planners.evaluator import Choice, Evaluator
 from pgmo.recompute.planners.graph import Graph
 from pgmo.recompute.planners.shapes import Shapes
@@ -36,6 +37,9 @@ class GraphObserver(Protocol):
 
     def forward(self, graph: "CompiledGraph", arguments: list[Any]) -> list[Any]:
         """Run a forward pass; return the outputs and a marker."""
+
+    def ran(self, context: Any) -> None:
+        """Note the autograd node of the forward pass that has run."""
 
     def backward(self, graph: "CompiledGraph", number: int, arguments: list[Any]) -> list[Any]:
         """Run the backward pass of the call with that number; return gradients of the inputs."""
@@ -62,11 +66,13 @@ class Running:
 
     Args:
         observer: takes the place of plans; None to run plans.
-        choose: returns which of a graph's plans its next call runs.
+        choose: returns which of a graph's plans its next call runs; None to run it as it is.
+        number: of the plan that runs next.
     """
 
     observer: GraphObserver | None = None
-    choose: Callable[["CompiledGraph"], int] = field(default=lambda graph: graph.unplanned)
+    choose: Callable[["CompiledGraph"], int | None] = field(default=lambda graph: graph.unplanned)
+    number: int = 0
 
 
 class CompiledGraph:
@@ -133,11 +139,19 @@ class CompiledGraph:
 
     def __call__(self, *arguments: Any) -> Any:
         """Call the graph; outputs without a gradient get none in the backward pass either."""
+        if not self.is_trained:
+            return self._run(*arguments)
+        running = self._running()
+        number = running.choose(self)
+        if number is None:
+            return self.module(*arguments)
+        running.number = number
         results = self._run(*arguments)
-        if self.is_trained:
-            context = compiled_context([one for one in results if isinstance(one, Tensor)])
-            if context is not None:
-                context.set_materialize_grads(False)
+        context = compiled_context([one for one in results if isinstance(one, Tensor)])
+        if context is not None:
+            context.set_materialize_grads(False)
+            if running.observer is not None:
+                running.observer.ran(context)
         return results
 
     def _partition(
@@ -165,7 +179,7 @@ class CompiledGraph:
         if running.observer is not None:
             self._observer = running.observer
             return running.observer.forward(self, arguments)
-        number = running.choose(self)
+        number = running.number
         return [*self.halves[number].forward(arguments), marker(number)]
 
     def _backward(self, arguments: list[Any]) -> list[Any]:
@@ -184,10 +198,17 @@ class CompiledGraph:
 
     def gradients(self) -> list[Tensor | None]:
         """Return examples of the inputs' gradients; None where there is none."""
+        found = self._gradients()
+        return [one.meta["val"] if isinstance(one, fx.Node) else None for one in found]
+
+    def sums(self) -> list[bool]:
+        """Return whether each input's gradient is a sum."""
+        return [is_sum(one) for one in self._gradients()]
+
+    def _gradients(self) -> list[object]:
         assert self._joint is not None
         (last,) = self._joint.graph.find_nodes(op="output")
-        found = flatten(last.args)[0][self._outputs :]
-        return [one.meta["val"] if isinstance(one, fx.Node) else None for one in found]
+        return flatten(last.args)[0][self._outputs :]
 
     def planned(self, settings: Settings) -> PlannedStep:
         """Return the graph with nothing forgotten, for outputs with the settings' gradients."""

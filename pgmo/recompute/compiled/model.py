@@ -25,7 +25,7 @@ from pgmo.recompute.capture.flat import distinct, signature
 from pgmo.recompute.capture.graphs import quick_copies
 from pgmo.recompute.capture.quiet import CAPTURING, without_collector, without_logs
 from pgmo.recompute.compiled.breaks import Breaks
-from pgmo.recompute.compiled.discovery import Arguments, Discovery, discover, warm_up
+from pgmo.recompute.compiled.discovery import Arguments, Discovery, Place, discover, warm_up
 from pgmo.recompute.compiled.dynamo import as_plain_model, compiled, is_traced, is_within
 from pgmo.recompute.compiled.errors import NOTHING, NothingToPlanError, refuse_arguments
 from pgmo.recompute.compiled.graph import CompiledGraph, Running
@@ -161,11 +161,17 @@ class CompiledModel:
         What a capture allocates would be taken for what the step does.
         """
         running = self._running()
+        plain: frozenset[Place] = frozenset()
         for number in range(_TRIES):
             graphs, measures = self._graphs, number > 0 and self.settings.measure
             with kept(self._written):
-                found = discover(self._module, self._run, arguments, running, measures, wanted)
-            if self._graphs == graphs and measures == self.settings.measure:
+                found = discover(
+                    self._module, self._run, arguments, running, measures, wanted, plain
+                )
+            plain |= found.objections.keys()
+            for reason in filter(None, dict.fromkeys(found.objections.values())):
+                self._warn(f"a graph runs as it is, without recomputation: {reason}")
+            if (self._graphs, self.settings.measure, found.plain) == (graphs, measures, plain):
                 break
         return found
 
@@ -225,7 +231,7 @@ class CompiledModel:
             return self.plain(*arguments, **keywords)
         running = self._running()
 
-        def forward(choose: Callable[[CompiledGraph], int]) -> Any:
+        def forward(choose: Callable[[CompiledGraph], int | None]) -> Any:
             before, running.choose = running.choose, choose
             try:
                 return self._run(*arguments, **keywords)
@@ -239,5 +245,5 @@ _FIT = "If the model by itself ends so, too, the inputs do not fit it; look at t
 
 _AOT: dict[str, Any] = {"backward_pass_autocast": "off"}
 
-_TRIES = 4
+_TRIES = 8
 """Steps of which nothing stays that are run at most to plan a kind of call."""

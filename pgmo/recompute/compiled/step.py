@@ -16,7 +16,7 @@ import torch
 from torch import Tensor, nn
 
 from pgmo.errors import BudgetError
-from pgmo.recompute.compiled.discovery import Discovery, nodes_of, note_gradients, results_of
+from pgmo.recompute.compiled.discovery import Discovery, Place, nodes_of, note_gradients, results_of
 from pgmo.recompute.compiled.graph import CompiledGraph
 from pgmo.recompute.compiled.measure import StepMeasure
 from pgmo.recompute.compiled.pending import Call, Pending
@@ -31,8 +31,9 @@ TOLERANCE = 0.02
 PLANS = 8
 """How often a kind of call is planned for other graphs than before."""
 
-Place = tuple[CompiledGraph, int]
-"""A graph, and the number of its earlier calls in a step."""
+
+Choose = Callable[[CompiledGraph], int | None]
+"""Returns which of a graph's plans its next call runs; None to run it as it is."""
 
 
 class CompiledStep:
@@ -123,7 +124,9 @@ class CompiledStep:
             self._plans = PLANS
             warn_user(f"the first plan stays: {error}")
 
-    def run(self, forward: Callable[[Callable[[CompiledGraph], int]], Any], given: Any) -> Any:
+    def run(
+        self, forward: Callable[[Callable[[CompiledGraph], int | None]], Any], given: Any
+    ) -> Any:
         """Run a forward pass, and measure it if that is to be done.
 
         Args:
@@ -140,6 +143,8 @@ class CompiledStep:
         way: list[Place] = []
         choose = self._chooser(way)
         measure = self._measure
+        if measure is not None:
+            measure.cancel()
         if measure is None:
             result = forward(choose)
         elif self._can_be_measured(given):
@@ -148,13 +153,12 @@ class CompiledStep:
             if way != list(self._numbers):
                 measure.cancel()  # the plan is of another one
         else:
-            measure.cancel()
             result = forward(choose)
             measure.note(result)
         self._watch(result, is_first)
         return result
 
-    def _chooser(self, way: list[Place]) -> Callable[[CompiledGraph], int]:
+    def _chooser(self, way: list[Place]) -> Choose:
         """Return what chooses a graph's plan for its next call.
 
         Args:
@@ -162,9 +166,11 @@ class CompiledStep:
         """
         ordinals: Counter[CompiledGraph] = Counter()
 
-        def choose(graph: CompiledGraph) -> int:
+        def choose(graph: CompiledGraph) -> int | None:
             place = graph, ordinals[graph]
             ordinals[graph] += 1
+            if place in self._found.plain:
+                return None
             way.append(place)
             number = self._numbers.get(place)
             if number is None:

@@ -87,16 +87,22 @@ class Hidden(Blocks):
         return {"loss": loss, "states": states, "aside": aside}
 
 
+class Convolution(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.body = nn.Sequential(
+            nn.Conv2d(4, 4, 3, padding=1), nn.BatchNorm2d(4), nn.ReLU(inplace=True),
+            nn.Conv2d(4, 4, 3, padding=1), nn.BatchNorm2d(4), nn.ReLU(inplace=True),
+        )  # fmt: skip
+
+    def forward(self, x):
+        return self.body(x)
+
+
 class Convolutions(nn.Module):
     def __init__(self):
         super().__init__()
-        self.layers = nn.ModuleList(
-            nn.Sequential(
-                nn.Conv2d(4, 4, 3, padding=1), nn.BatchNorm2d(4), nn.ReLU(inplace=True),
-                nn.Conv2d(4, 4, 3, padding=1), nn.BatchNorm2d(4), nn.ReLU(inplace=True),
-            )
-            for _ in range(2)
-        )  # fmt: skip
+        self.layers = nn.ModuleList(Convolution() for _ in range(2))
 
     def forward(self, x, labels):
         x = x.unflatten(1, (4, 2, 2))

@@ -1,0 +1,86 @@
+"""Why a graph in a step of several graphs would give other bits than the plain model.
+
+plain       gradient of x = ((outside + in the graph) + in the graph)
+captured    gradient of x = outside + (in the graph + in the graph)
+
+plain       a convolution takes a gradient as it lies, transposed
+captured    it takes a copy, in the layout that the graph was traced with, and adds in another order
+"""
+
+from collections import Counter
+from collections.abc import Iterable
+from typing import Any
+
+from torch import Tensor, fx
+
+from pgmo.recompute.capture.compat import storage_key
+from pgmo.recompute.capture.in_place import ADD, ADD_IN_PLACE
+
+ORDER = (
+    "it uses a tensor several times that is used outside of it, too: gradients would be added up "
+    "in another order"
+)
+LAYOUT = (
+    "gradients come in another layout than its results have: they would be copied, and added up "
+    "in another order"
+)
+
+Layout = tuple[tuple[int, int], ...]
+"""Sizes and strides of the dimensions that have more than one place."""
+
+
+def layout(tensor: Tensor) -> Layout:
+    """Return how a tensor lies in memory.
+
+    Example:
+        >>> import torch
+        >>> layout(torch.ones(2, 1, 3)), layout(torch.ones(2, 1, 1).expand(2, 1, 3))
+        (((2, 3), (3, 1)), ((2, 1), (3, 0)))
+    """
+    return tuple(
+        (int(size), int(stride))
+        for size, stride in zip(tensor.shape, tensor.stride(), strict=True)
+        if size != 1
+    )
+
+
+def is_sum(gradient: object) -> bool:
+    """Return whether a node of a joint graph, or what it is a view of, is a sum."""
+    while isinstance(gradient, fx.Node) and gradient.all_input_nodes:
+        base = gradient.all_input_nodes[0]
+        if gradient.target in (ADD, ADD_IN_PLACE):
+            return True
+        if not _share(gradient, base):
+            return False
+        gradient = base
+    return False
+
+
+def _share(node: fx.Node, other: fx.Node) -> bool:
+    values = [one.meta.get("val") for one in (node, other)]
+    keys = {storage_key(one) for one in values if isinstance(one, Tensor)}
+    return len(keys) == 1 and all(isinstance(one, Tensor) for one in values)
+
+
+def edges(results: Iterable[Tensor]) -> Counter[tuple[Any, int]]:
+    """Return how many gradients each input of an autograd node gets in a backward pass.
+
+    Args:
+        results: that are differentiated.
+
+    Returns:
+        Numbers by the node and the place among its inputs; no node gets none.
+    """
+    stack = [one.grad_fn for one in results if one.grad_fn is not None]
+    nodes: set[Any] = set(stack)
+    found: Counter[tuple[Any, int]] = Counter()
+    while stack:
+        for edge in stack.pop().next_functions:
+            function = edge[0]
+            if function is None:
+                continue
+            found[edge] += 1
+            if function not in nodes:
+                nodes.add(function)
+                stack.append(function)
+    return found
