@@ -1,10 +1,15 @@
-"""Sums of gradients into one of the summands, as autograd has them outside of a capture.
+"""What eager mode does in place, and a capture does not.
+
+A sum of gradients goes into one of the summands, as autograd has it outside of a capture:
 
     captured   s = a + b     three gradients at once
     autograd   a += b        two: nobody else reads a, and the sum lies where it lay
 
 The bits are the same, and so is the layout of the sum. A backward pass runs in one order, and
 nothing of it runs twice: what is read for the last time may be overwritten.
+
+A slice that is written (`base[0] = x`) is `select_scatter(base, copy(base[0], x))` in a capture. The
+copy has the strides of the slice, and takes as much memory as the whole base. The scatter reads x.
 """
 
 import torch
@@ -15,6 +20,38 @@ from pgmo.recompute.capture.taking.costs import example_arguments
 from pgmo.recompute.capture.taking.facts import forget_facts
 
 ADD, ADD_IN_PLACE = torch.ops.aten.add.Tensor, torch.ops.aten.add_.Tensor
+
+COPY = torch.ops.aten.copy.default
+SCATTERS = frozenset(
+    (
+        torch.ops.aten.select_scatter.default,
+        torch.ops.aten.slice_scatter.default,
+        torch.ops.aten.diagonal_scatter.default,
+    )
+)
+
+
+def scatter_sources(joint: fx.GraphModule) -> int:
+    """Let scatters read what is written into a slice, instead of a copy of it.
+
+    Args:
+        joint: the graph; it is changed.
+
+    Returns:
+        The number of copies that are gone.
+    """
+    count = 0
+    for node in joint.graph.find_nodes(op="call_function", target=COPY):
+        if node.kwargs or any(
+            user.target not in SCATTERS or user.args[0] is node for user in node.users
+        ):
+            continue
+        made, given = node.meta["val"], node.args[1].meta.get("val")
+        if isinstance(given, Tensor) and (made.shape, made.dtype) == (given.shape, given.dtype):
+            node.replace_all_uses_with(node.args[1])
+            joint.graph.erase_node(node)
+            count += 1
+    return count
 
 
 def sum_in_place(joint: fx.GraphModule) -> int:

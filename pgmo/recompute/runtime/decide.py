@@ -14,7 +14,7 @@ from torch import fx
 from pgmo.errors import BudgetError, OptionError
 from pgmo.recompute.capture.by_itself import by_itself, checkpointed
 from pgmo.recompute.capture.divide import CONVOLUTION_BACKWARD, dividable, divide, helpful, needed
-from pgmo.recompute.capture.in_place import sum_in_place
+from pgmo.recompute.capture.in_place import scatter_sources, sum_in_place
 from pgmo.recompute.capture.joint_graph import Captured, capture, refuse_unplannable
 from pgmo.recompute.capture.taking import workspaces
 from pgmo.recompute.capture.taking.costs import modelled
@@ -137,6 +137,7 @@ def plan_step(joint: fx.GraphModule, outputs: int, settings: Settings) -> Planne
         GraphError: the graph cannot be planned for.
     """
     if settings.in_place:
+        scatter_sources(joint)
         sum_in_place(joint)
     stage("measures operators")
     whole = capture_step(joint, outputs, settings)
