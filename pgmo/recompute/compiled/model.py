@@ -29,6 +29,7 @@ from pgmo.recompute.compiled.discovery import Arguments, Discovery, Place, disco
 from pgmo.recompute.compiled.dynamo import as_plain_model, compiled, is_traced, is_within
 from pgmo.recompute.compiled.errors import NOTHING, NothingToPlanError, refuse_arguments
 from pgmo.recompute.compiled.graph import CompiledGraph, Running
+from pgmo.recompute.compiled.names import name_modules
 from pgmo.recompute.compiled.pending import Pending
 from pgmo.recompute.compiled.step import CompiledStep
 from pgmo.recompute.compiled.written import kept
@@ -80,6 +81,7 @@ class CompiledModel:
     def _capture_graph(self, module: fx.GraphModule, inputs: Sequence[Any]) -> Callable[..., Any]:
         self._graphs += 1
         self._breaks.note(module)
+        name_modules(module, self._module)
         with as_in_eager_mode(), functorch_config.patch(**_AOT), quick_copies():
             graph = CompiledGraph(module, inputs, self.settings, self._running)
         made: Callable[..., Any] = dynamo.disable(graph)  # type: ignore[no-untyped-call]
