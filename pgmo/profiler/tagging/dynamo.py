@@ -17,7 +17,8 @@ is never compiled.
 
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from types import FrameType
 from typing import Any, Protocol
 
@@ -187,6 +188,22 @@ def _leave() -> None:
     _thread.withdrawn = ()
     for observer in back:
         tell(observer.come_back)
+
+
+@contextmanager
+def watched() -> Iterator[None]:
+    """Inside, observers watch code that compiled code calls, and at which Dynamo does not look."""
+    outermost = _thread.outermost
+    if not _thread.withdrawn:
+        yield
+        return
+    _leave()
+    try:
+        yield
+    finally:
+        _thread.outermost, _thread.withdrawn = outermost, tuple(_observers)
+        for observer in _thread.withdrawn:
+            tell(observer.withdraw)
 
 
 def tell(call: Callable[[], None]) -> None:

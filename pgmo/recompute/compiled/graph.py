@@ -13,6 +13,7 @@ from typing import Any, Literal, Protocol
 import torch
 from torch import Tensor, fx
 
+from pgmo.profiler.tagging.dynamo import watched
 from pgmo.recompute.capture import compat
 from pgmo.recompute.capture.absent import tangents
 from pgmo.recompute.capture.compat import flatten, is_tangent
@@ -180,7 +181,9 @@ class CompiledGraph:
             self._observer = running.observer
             return running.observer.forward(self, arguments)
         number = running.number
-        return [*self.halves[number].forward(arguments), marker(number)]
+        with watched():
+            results = list(self.halves[number].forward(arguments))
+        return [*results, marker(number)]
 
     def _backward(self, arguments: list[Any]) -> list[Any]:
         place = len(arguments) - self.tangents - 1

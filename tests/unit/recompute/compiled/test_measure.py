@@ -1,4 +1,4 @@
-"""The peak of a real step of a model of several graphs, measured while the program runs as it is."""
+"""The peak of a real step of several graphs, measured while the program runs as it is."""
 
 import copy
 import threading

@@ -1,4 +1,4 @@
-"""A model in several parts on a card: what the allocator hands out is what was predicted."""
+"""A model of several graphs on a card: what the allocator hands out is what was predicted."""
 
 import pytest
 
@@ -28,7 +28,7 @@ class Model(nn.Module):
     def forward(self, x):
         for block in self.blocks:
             x = block(x)
-            x = x * x.detach().cpu().numpy().ndim  # on the host: cannot be captured
+            x = x * (1 + 0 * x.detach().amax().item())  # breaks the graph
         return functional.layer_norm(x, x.shape[-1:]).square().mean()
 
 def peak(model, x):
@@ -45,7 +45,7 @@ plain = peak(model, x)
 recomputing, plan = pgmo.recompute(copy.deepcopy(model), x, budget=BUDGET)
 first = peak(recomputing, x)
 print(json.dumps({
-    "parts": len(plan.parts), "plain": plain, "default": plan.default_peak,
+    "graphs": plan.graphs, "plain": plain, "default": plan.default_peak,
     "predicted": plan.peak, "first": first, "later": peak(recomputing, x),
 }))
 """
@@ -54,7 +54,7 @@ print(json.dumps({
 @pytest.mark.parametrize("budget", ["0.6", "'min'"])
 def test_a_step_takes_on_a_card_what_was_predicted(budget):
     found = run_program(PROGRAM.replace("BUDGET", budget))
-    assert found["parts"] == 4
+    assert found["graphs"] == 4
     assert found["default"] == pytest.approx(found["plain"], rel=0.01)
     assert found["predicted"] < 0.61 * found["default"]
     assert found["later"] == pytest.approx(found["predicted"], rel=0.01)
