@@ -11,9 +11,9 @@ from torch.optim import Optimizer
 
 from pgmo.cards import Card, find
 from pgmo.errors import OptionError
+from pgmo.recompute.calls.refusals import refuse_lazy, refuse_wrappers
 from pgmo.recompute.capture.compat import flatten, storage_key
 from pgmo.recompute.compiled.model import CompiledModel
-from pgmo.recompute.frozen.wrappers import refuse_lazy, refuse_wrappers
 from pgmo.recompute.outcome import RecomputePlan
 from pgmo.recompute.planners.budget import parse_budget
 from pgmo.recompute.planners.offload.transfers import parse_link

@@ -10,7 +10,6 @@
     function_modes      _get_current_function_mode_stack       the same
     is_watched          is_in_torch_dispatch_mode              another name
     is_fake             FakeTensor, FunctionalTensor           the same
-    reads_values        exceptions of FakeTensor               the same
     plain backward      _cast_forward                          _functorch.config, from 2.10 on
     saving_hooks        _top_saved_tensors_default_hooks       the same
     storage_key         UntypedStorage._cdata                  the same
@@ -32,14 +31,11 @@ from torch import Tensor, fx, nn
 from torch._functorch import config as functorch_config
 from torch._functorch.aot_autograd import aot_module_simplified
 from torch._subclasses.fake_tensor import (
-    DataDependentOutputException,
-    DynamicOutputShapeException,
     FakeTensor,
 )
 from torch._subclasses.functional_tensor import FunctionalTensor
 from torch.autograd.profiler import profile
 from torch.fx.experimental.proxy_tensor import get_proxy_mode, get_proxy_slot
-from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode
 from torch.fx.graph import CodeGen
 from torch.overrides import _get_current_function_mode_stack
 from torch.utils import _python_dispatch, _pytree
@@ -281,17 +277,6 @@ def version_of(tensor: Tensor) -> int:
 def is_fake(tensor: Tensor) -> bool:
     """Whether a tensor is one of a capture, without contents."""
     return isinstance(tensor, (FakeTensor, FunctionalTensor))
-
-
-def reads_values(error: BaseException) -> bool:
-    """Whether a capture ended because something asked for the contents of a tensor."""
-    kinds = (DataDependentOutputException, DynamicOutputShapeException, GuardOnDataDependentSymNode)
-    one: BaseException | None = error
-    while one is not None:
-        if isinstance(one, kinds):
-            return True
-        one = one.__cause__ or one.__context__
-    return False
 
 
 def function_modes() -> tuple[type, ...]:

@@ -20,7 +20,7 @@ from torch import fx, nn
 from torch._functorch import partitioners
 from torch.fx._lazy_graph_module import _make_graph_module, _use_lazy_graph_module
 
-from pgmo.recompute.capture.compat import is_tangent
+from pgmo.recompute.capture.compat import is_tangent, traced_graph
 
 
 class _Unlooked:
@@ -114,3 +114,20 @@ def backward_half(joint: fx.GraphModule, saved: list[fx.Node], outputs: int) -> 
         if not node.users:
             graph.erase_node(node)
     return graph_module(joint, graph)
+
+
+def len_of_graph() -> int:
+    """Return the number of nodes in the graph that is being traced; 0 when none is."""
+    graph = traced_graph()
+    return 0 if graph is None else len(graph.nodes)
+
+
+def mark_nodes(first: int, key: str, value: object) -> int:
+    """Write into the `meta` of the nodes added since there were `first`; return how many are."""
+    graph = traced_graph()
+    if graph is None:
+        return 0
+    count = len(graph.nodes)
+    for node, _ in zip(reversed(graph.nodes), range(count - first), strict=False):
+        node.meta.setdefault(key, value)
+    return count

@@ -4,7 +4,7 @@ from typing import Any
 
 from torch import fx
 
-from pgmo.recompute.frozen.places import is_foreign, line
+from pgmo.recompute.calls.lines import is_foreign, line
 
 
 class Breaks:
@@ -32,10 +32,28 @@ class Breaks:
             self.reason = _words(ended)
 
 
+_READ = "the value of a tensor is read"
+_CALLS = "a function is called that Dynamo cannot capture"
+
+_REASONS = {
+    "Unsupported Tensor.item() call": _READ,
+    "Data dependent operator": _READ,
+    "Data-dependent branching": "Python decides by the value of a tensor",
+    "generic_jump": "Python decides by the value of a tensor",
+    "Dynamic shape operator": "the size of a tensor depends on values of another",
+    "Failed to trace builtin operator": _CALLS,
+    "Attempted to call function marked as skipped": _CALLS,
+    "Skip calling `torch.compiler.disable()`d function": "a function is called that is disabled",
+    "Call to `torch._dynamo.graph_break()`": "torch._dynamo.graph_break() is called",
+}
+"""What the first line of Dynamo's explanation begins with, and what it means."""
+
+
 def _words(ended: Any) -> str:
-    """Return the first line of Dynamo's explanation and the innermost line of the user's code."""
-    lines = [one.strip() for one in str(ended.reason).splitlines() if one.strip()]
-    text = lines[0].rstrip(".") if lines else "Dynamo does not say why"
+    """Return what broke a graph, and the innermost line of the user's code."""
+    said = str(ended.reason).strip().partition("\n")[0].rstrip(".")
+    known = (reason for start, reason in _REASONS.items() if said.startswith(start))
+    text = next(known, f"Dynamo says: {said or 'nothing'}")
     for place in reversed(ended.user_stack):
         if is_foreign(place.filename):
             return f"{text}, at {line(place.filename, place.lineno or 0)}"

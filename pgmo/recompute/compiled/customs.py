@@ -10,7 +10,7 @@ from torch import Tensor, fx
 
 from pgmo.recompute.capture.absent import note_customs
 from pgmo.recompute.capture.compat import flatten, traced_graph
-from pgmo.recompute.capture.flat import mark_nodes
+from pgmo.recompute.capture.graphs import mark_nodes
 
 _CUSTOM = "autograd_function_apply"
 

@@ -17,11 +17,11 @@ from torch import Tensor, nn
 from torch.multiprocessing.reductions import StorageWeakRef
 
 from pgmo.errors import GraphError
+from pgmo.recompute.calls.objects import opened
+from pgmo.recompute.calls.signature import PLAIN, distinct, places
+from pgmo.recompute.calls.undone import copied, nothing_stays, only_flags_stay
 from pgmo.recompute.capture.compat import flatten, storage_key, unflatten
-from pgmo.recompute.capture.flat import PLAIN, distinct, places
-from pgmo.recompute.capture.objects import opened
 from pgmo.recompute.capture.quiet import without_collector
-from pgmo.recompute.capture.rehearse import copied, nothing_stays, only_flags_stay
 from pgmo.recompute.capture.taking.meter import Meter, can_measure
 from pgmo.recompute.compiled.errors import NOTHING, NothingToPlanError
 from pgmo.recompute.compiled.graph import CompiledGraph, Flags, Running, marker
@@ -249,9 +249,7 @@ def discover(
     found = Discovery(Meter(device) if measure and can_measure(device) else None, plain)
     gradients = [one.grad for one in parameters]
     with ExitStack() as stack:
-        cached = torch.is_autocast_cache_enabled()
         stack.enter_context(nothing_stays(model, [one for one in devices if one.type == "cuda"]))
-        torch.set_autocast_cache_enabled(cached)  # Dynamo's guards compare it
         stack.callback(torch.clear_autocast_cache)
         stack.callback(_put_back, parameters, gradients)
         stack.enter_context(without_hooks(parameters))
@@ -276,9 +274,9 @@ def discover(
         found.close()
     if not found.calls and not plain:
         raise GraphError(
-            f"Dynamo captured no part of {type(model).__name__}. It leaves out a function for good "
-            "once an error was raised while it was captured: call torch._dynamo.reset(), and see "
-            "TORCH_LOGS=graph_breaks for the reason"
+            f"Dynamo captured no part of {type(model).__name__}. Its forward method "
+            "may be disabled for it (torch.compiler.disable), or call what Dynamo cannot follow: "
+            "TORCH_LOGS=graph_breaks has the reason"
         )
     if not found.backward_calls:
         raise NothingToPlanError(NOTHING)
@@ -320,7 +318,7 @@ def warm_up(model: nn.Module, run: Callable[..., Any], arguments: Arguments) -> 
         arguments: of the call.
 
     Returns:
-        The parameters that it writes.
+        The parameters, and tensors of attributes, that it writes.
     """
     leaves, spec = flatten(arguments)
     tensors = distinct(leaves)
@@ -330,10 +328,11 @@ def warm_up(model: nn.Module, run: Callable[..., Any], arguments: Arguments) -> 
         leaves[place] = copies[number]
     given, keywords = unflatten(leaves, spec)
     dropping = torch.autograd.graph.saved_tensors_hooks(_drop, _drop)
-    undoing = UndoingWrites(model.parameters())
     silent = suppress(Exception)  # an error is one of the capture, too
-    with only_flags_stay(model, devices), torch.enable_grad(), dropping, undoing, silent:
-        run(*given, **keywords)
+    with only_flags_stay(model, devices) as contents, torch.enable_grad(), dropping:
+        undoing = UndoingWrites((*model.parameters(), *contents.tensors))
+        with undoing, silent:
+            run(*given, **keywords)
     return undoing.written
 
 

@@ -5,9 +5,11 @@ out masks, and attention takes another kernel. That way is correct, but has othe
 """
 
 import functools
+import itertools
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
+from types import FunctionType, MethodType
 from typing import Any
 from unittest.mock import patch
 
@@ -15,6 +17,7 @@ import torch
 import torch._dynamo as dynamo
 from torch import nn
 from torch._dynamo import trace_rules
+from torch._dynamo.utils import counters, get_compilation_metrics
 from torch._dynamo.variables import torch as functions
 from torch._guards import TracingContext
 from torch.fx import _symbolic_trace as symbolic_trace
@@ -22,16 +25,16 @@ from torch.fx import _symbolic_trace as symbolic_trace
 from pgmo.recompute.capture.eager import with_grouped_products
 from pgmo.recompute.compiled.changing import changing_numbers_break_graphs
 
-KINDS = 64
-"""Graphs that Dynamo keeps of one function; above it a call is refused."""
+_UNLIMITED = 1 << 20  # Dynamo counts the graphs of all models of a class
 
 _CONFIG: dict[str, Any] = {
-    "recompile_limit": KINDS,
-    "accumulated_recompile_limit": 4 * KINDS,
+    "recompile_limit": _UNLIMITED,
+    "accumulated_recompile_limit": _UNLIMITED,
     "fail_on_recompile_limit_hit": True,
     "allow_rnn": True,  # else what calls a recurrent layer is no part of a graph
     "assume_static_by_default": True,
     "automatic_dynamic_shapes": False,
+    "skip_nnmodule_hook_guards": False,
     "optimize_ddp": False,  # it splits a graph where buckets of gradients end
 }
 
@@ -169,7 +172,42 @@ def compiled(function: Callable[..., Any], backend: Callable[..., Any]) -> Calla
         backend: compiles its graphs.
     """
     with patch.object(symbolic_trace, "is_fx_symbolic_tracing", lambda: False):
-        return torch.compile(function, backend=backend, dynamic=False)
+        return torch.compile(_with_own_code(function), backend=backend, dynamic=False)
+
+
+def _with_own_code(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a method with a code object that no other model of its class has.
+
+    Dynamo keeps with code objects what it has captured, and what it leaves out for good.
+    """
+    method = getattr(function, "__func__", function)
+    if not isinstance(method, FunctionType):
+        return function
+    code = method.__code__
+    code = code.replace(co_consts=(*code.co_consts, f"pgmo {next(_numbers)}"))
+    made = FunctionType(
+        code, method.__globals__, method.__name__, method.__defaults__, method.__closure__
+    )
+    made.__kwdefaults__, made.__qualname__ = method.__kwdefaults__, method.__qualname__
+    vars(made).update(vars(method))
+    return made if method is function else MethodType(made, getattr(function, "__self__", None))
+
+
+_numbers = itertools.count()  # code objects are equal if all that they hold is
+
+
+def frames_that_failed() -> int:
+    """Return how many functions Dynamo could not capture so far."""
+    frames = counters["frames"]
+    return frames["total"] - frames["ok"]
+
+
+def reason_of_capture() -> str:
+    """Return which guard failed when Dynamo captured a function once more, last of all."""
+    for one in reversed(get_compilation_metrics()):
+        if one.recompile_reason:
+            return one.recompile_reason.partition(": ")[2].partition("#")[0].strip()
+    return "Dynamo does not say what"
 
 
 @dynamo.assume_constant_result  # type: ignore[no-untyped-call]
@@ -182,11 +220,11 @@ def is_traced() -> bool:
 def _has_settings_by_thread() -> bool:
     """Return whether each thread has Dynamo's settings for itself, as from PyTorch 2.12 on."""
     found: list[int] = []
-    with dynamo.config.patch(recompile_limit=KINDS + 1):
+    with dynamo.config.patch(recompile_limit=_UNLIMITED + 1):
         thread = threading.Thread(target=lambda: found.append(dynamo.config.recompile_limit))
         thread.start()
         thread.join()
-    return found != [KINDS + 1]
+    return found != [_UNLIMITED + 1]
 
 
 def _asked() -> list[Callable[[], Any]]:

@@ -1,10 +1,14 @@
-"""Calls that cannot be captured, whatever the model computes."""
+"""Errors of captures, in the words of who calls the model."""
 
 import inspect
 from collections.abc import Callable
 from typing import Any
 
-from pgmo.errors import GraphError
+import torch
+from torch._dynamo.exc import BackendCompilerFailed, TorchDynamoException
+
+from pgmo.errors import BudgetError, GraphError, PgmoError
+from pgmo.recompute.calls.lines import is_foreign, line, of_error
 
 NOTHING = (
     "nothing in the model needs gradients: there is no backward pass to plan for. Set "
@@ -14,6 +18,63 @@ NOTHING = (
 
 class NothingToPlanError(GraphError):
     """Nothing that a call computes can be differentiated."""
+
+
+_FIT = "If the model by itself ends so, too, the inputs do not fit it; look at their shapes first"
+
+
+def of_capture(error: Exception, name: str) -> PgmoError:
+    """Return what a capture ended with, without PyTorch's frames.
+
+    Args:
+        error: that was raised.
+        name: of the model's class.
+    """
+    if isinstance(error, BackendCompilerFailed):
+        error = error.inner_exception
+    if isinstance(error, PgmoError):
+        return error.with_traceback(None)  # dozens of frames of PyTorch's add nothing
+    inner = _innermost(error) if isinstance(error, TorchDynamoException) else error
+    if isinstance(inner, torch.OutOfMemoryError):
+        return BudgetError(
+            f"the step of {name} cannot be captured: its forward pass is run once without "
+            "gradients, and does not fit on the card even so. "
+            f"Give a smaller batch. PyTorch says: {inner}"
+        )
+    where = _of_dynamo(error) or of_error(error)
+    at = f", at {where}" if where else ""
+    said = str(inner).strip().partition("\n")[0].rstrip(".")
+    return GraphError(f"the step cannot be captured: {said}{at}. {_FIT}")
+
+
+def _innermost(error: BaseException) -> BaseException:
+    """Return the error that Dynamo's are about."""
+    following = error.__cause__ or error.__context__
+    return error if following is None else _innermost(following)
+
+
+def _of_dynamo(error: Exception) -> str | None:
+    """Return the innermost line of the user's code that Dynamo was tracing."""
+    for place in reversed(getattr(error, "real_stack", None) or ()):
+        if is_foreign(place.filename):
+            return line(place.filename, place.lineno or 0)
+    return None
+
+
+def too_many(name: str, count: int, reason: str) -> GraphError:
+    """Return the error for calls of one kind that are captured once more, again and again.
+
+    Args:
+        name: of the model's class.
+        count: of captures.
+        reason: the guard that failed last.
+    """
+    return GraphError(
+        f"calls of {name} of one kind were captured {count} times, as what its forward pass reads "
+        f"is another value each time. The last one was captured because this was not so: {reason}. "
+        "Give a value that changes to the call as a tensor, keep it in a buffer, or read it where "
+        "no graph is captured (torch.compiler.disable)"
+    )
 
 
 def refuse_arguments(

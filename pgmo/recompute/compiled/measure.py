@@ -19,9 +19,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from pgmo.recompute.calls.objects import opened
+from pgmo.recompute.calls.signature import PLAIN
 from pgmo.recompute.capture.compat import flatten, storage_key
-from pgmo.recompute.capture.flat import PLAIN
-from pgmo.recompute.capture.objects import opened
 from pgmo.recompute.capture.quiet import CAPTURING, without_collector
 from pgmo.recompute.capture.taking.meter import Meter, Section, meter, of_program
 

@@ -18,23 +18,35 @@ from torch import Tensor, fx, nn
 from torch._functorch import config as functorch_config
 
 from pgmo.error_frames import clear_frames, clears_frames
-from pgmo.errors import BudgetError, GraphError, PgmoError
+from pgmo.errors import GraphError
+from pgmo.recompute.calls.refusals import refuse_hooks
+from pgmo.recompute.calls.signature import distinct, methods, signature
 from pgmo.recompute.capture.compat import flatten, is_capturing, is_watched
 from pgmo.recompute.capture.eager import as_in_eager_mode
-from pgmo.recompute.capture.flat import distinct, signature
 from pgmo.recompute.capture.graphs import quick_copies
 from pgmo.recompute.capture.quiet import CAPTURING, without_collector, without_logs
 from pgmo.recompute.compiled.breaks import Breaks
 from pgmo.recompute.compiled.discovery import Arguments, Discovery, Place, discover, warm_up
-from pgmo.recompute.compiled.dynamo import as_plain_model, compiled, is_traced, is_within
-from pgmo.recompute.compiled.errors import NOTHING, NothingToPlanError, refuse_arguments
+from pgmo.recompute.compiled.dynamo import (
+    as_plain_model,
+    compiled,
+    frames_that_failed,
+    is_traced,
+    is_within,
+    reason_of_capture,
+)
+from pgmo.recompute.compiled.errors import (
+    NOTHING,
+    NothingToPlanError,
+    of_capture,
+    refuse_arguments,
+    too_many,
+)
 from pgmo.recompute.compiled.graph import CompiledGraph, Running
 from pgmo.recompute.compiled.names import name_modules
 from pgmo.recompute.compiled.pending import Pending
 from pgmo.recompute.compiled.step import CompiledStep
 from pgmo.recompute.compiled.written import kept
-from pgmo.recompute.frozen.hooks import refuse_global_hooks
-from pgmo.recompute.frozen.places import of_error
 from pgmo.recompute.runtime.decide import Settings
 from pgmo.recompute.runtime.stages import stage, stages
 from pgmo.user_warnings import warn_user
@@ -65,6 +77,7 @@ class CompiledModel:
         self._pending = Pending()
         with suppress(TypeError, ValueError):
             self.__signature__ = inspect.signature(module.forward)
+        self._methods = methods(module)
         self._compiled = compiled(module.forward, self._capture_graph)
 
     @property
@@ -101,6 +114,9 @@ class CompiledModel:
         return step
 
     def _step(self, arguments: Arguments) -> CompiledStep | None:
+        if methods(self._module) != self._methods:
+            self._begin_anew()
+            self.steps.clear()
         key = signature(self._module, arguments)
         step = self.steps.get(key)
         if key in self.steps and (step is None or not step.is_stale()):
@@ -141,19 +157,9 @@ class CompiledModel:
                 return step
             found = self._discover(arguments, None)
             made = CompiledStep(self._module, self.settings, self._pending, found)
-        except PgmoError as error:
-            # The message says all: dozens of frames of PyTorch's add nothing.
-            raise error.with_traceback(None) from error.__cause__
-        except torch.OutOfMemoryError as error:
-            raise BudgetError(
-                f"the step of {type(self._module).__name__} cannot be captured: its forward pass "
-                "is run once without gradients, and does not fit on the card even so. "
-                f"Give a smaller batch. PyTorch says: {error}"
-            ) from error
         except Exception as error:
-            where = of_error(error)
-            at = f", at {where}" if where else ""
-            raise GraphError(f"the step cannot be captured: {error}{at}. {_FIT}") from error
+            told = of_capture(error, type(self._module).__name__)
+            raise told from (None if told is error else error)
         self._note_breaks(len(found.calls))
         return made
 
@@ -196,14 +202,20 @@ class CompiledModel:
             warn_user(message)
 
     def _run(self, *arguments: Any, **keywords: Any) -> Any:
+        failures = frames_that_failed()
         with as_plain_model():
             try:
                 return self._compiled(*arguments, **keywords)
-            except dynamo.exc.BackendCompilerFailed as error:
-                inner = error.inner_exception
-                if isinstance(inner, PgmoError):
-                    raise inner.with_traceback(None) from None
-                raise GraphError(f"the step cannot be captured: {inner}") from error
+            except BaseException:
+                if frames_that_failed() != failures:
+                    self._begin_anew()
+                raise
+
+    def _begin_anew(self) -> None:
+        """Have the model captured again: Dynamo leaves out for good what an error was raised in."""
+        dynamo.reset()  # type: ignore[no-untyped-call]
+        self._methods = methods(self._module)
+        self._compiled = compiled(self.plain, self._capture_graph)
 
     def __call__(self, *arguments: Any, **keywords: Any) -> Any:
         """Call the model."""
@@ -227,11 +239,13 @@ class CompiledModel:
         given: list[Tensor] = [*tensors, *self._module.parameters(), *self._module.buffers()]
         if not any(one.requires_grad for one in given):
             return self.plain(*arguments, **keywords)
-        refuse_global_hooks()
+        refuse_hooks(self._module)
         step = self._step((arguments, keywords))
         if step is None:
             return self.plain(*arguments, **keywords)
-        running = self._running()
+        if step.captures >= KINDS:
+            raise too_many(type(self._module).__name__, step.captures, reason_of_capture())
+        running, graphs = self._running(), self._graphs
 
         def forward(choose: Callable[[CompiledGraph], int | None]) -> Any:
             before, running.choose = running.choose, choose
@@ -240,12 +254,16 @@ class CompiledModel:
             finally:
                 running.choose = before
 
-        return step.run(forward, tensors)
+        try:
+            return step.run(forward, tensors)
+        finally:
+            step.captures += self._graphs != graphs
 
-
-_FIT = "If the model by itself ends so, too, the inputs do not fit it; look at their shapes first"
 
 _AOT: dict[str, Any] = {"backward_pass_autocast": "off"}
+
+KINDS = 64
+"""Steps of one kind amid which graphs may be captured once more; then calls are refused."""
 
 _TRIES = 8
 """Steps of which nothing stays that are run at most to plan a kind of call."""

@@ -57,6 +57,7 @@ class CompiledStep:
         self._came: set[int] = set()  # places of results whose gradients have come
         self._followed: frozenset[int] = frozenset()  # those that were looked at
         self._is_compared = self._is_left = False
+        self.captures = 0
         self._plans = 0
         self._plan(found, settings)
 
@@ -73,6 +74,9 @@ class CompiledStep:
 
     planned: PlannedStep
     """What was decided for the step."""
+
+    captures: int
+    """Steps amid which graphs were captured once more."""
 
     @property
     def model(self) -> str:

@@ -86,7 +86,6 @@ class Settings:
         in_place: sum gradients in place; not for compilers, which want graphs without mutations.
         shapes: what was planned for other calls of the model.
         anew: search again, whatever was planned for other shapes.
-        observes: look which values of tensors are read, and capture for them; else refuse.
         differentiated: which outputs get a gradient, in order, or all; None to guess.
         whole: refuse what is no single graph.
         joins: convolutions' backward passes are one operation again where that fits.
@@ -100,7 +99,6 @@ class Settings:
     in_place: bool = True
     shapes: Shapes = field(default_factory=Shapes, compare=False, repr=False)
     anew: bool = False
-    observes: bool = True
     differentiated: tuple[bool, ...] | Literal["all"] | None = None
     joins: bool = True
     whole: bool = False

@@ -24,7 +24,6 @@ from pgmo.recompute.capture.quiet import without_collector
 from pgmo.recompute.capture.taking import workspaces
 from pgmo.recompute.capture.taking.facts import forget_facts, share_facts
 from pgmo.recompute.capture.taking.meter import Meter, Section, meter
-from pgmo.recompute.frozen.values import add_checks
 from pgmo.recompute.runtime.announce import announced
 from pgmo.recompute.runtime.decide import (
     PlannedStep,
@@ -52,7 +51,6 @@ class StepCompiler:
         came: gradients of outputs that have come; None before the first backward pass.
         is_measured: whether the backward pass that runs is that of the call that was measured.
         news: whether operators took more than the plan was made with.
-        checks: number of values that the forward pass compares.
         host: where values wait that are offloaded.
     """
 
@@ -64,7 +62,6 @@ class StepCompiler:
     came: Names | None = None
     is_measured: bool = False
     news: bool = False
-    checks: int = 0
     host: Host = field(default_factory=Host)
     _narrow: fx.GraphModule | None = None
 
@@ -103,12 +100,7 @@ class StepCompiler:
         return frozenset(name for name, comes in zip(given, told, strict=True) if comes)
 
     def compile_forward(self, module: fx.GraphModule, _inputs: Sequence[Any]) -> Runner:
-        """Runs operators as they are, the first time under a meter.
-
-        It ends with a `DiffersError` where a value is not what the capture assumes, before
-        anything is written.
-        """
-        self.checks = add_checks(module)
+        """Runs operators as they are, the first time under a meter."""
         half = _Half(module, None)
 
         def watched(arguments: list[Any]) -> Any:

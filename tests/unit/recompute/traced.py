@@ -1,11 +1,13 @@
 """Joint graphs of small modules, as AOTAutograd hands them to a partition function; needs torch."""
 
-import torch
+import pytest
 from torch import nn
+from torch._dynamo.exc import BackendCompilerFailed
 
 from pgmo.recompute.capture import compat
-from pgmo.recompute.capture.flat import FlatModule
+from pgmo.recompute.capture.eager import as_in_eager_mode
 from pgmo.recompute.capture.joint_graph import capture
+from pgmo.recompute.compiled.dynamo import as_plain_model, compiled
 
 
 def captured(module, *inputs, **options):
@@ -16,13 +18,10 @@ def captured(module, *inputs, **options):
         found.append(capture(joint, num_fwd_outputs, **options))
         raise _EnoughError
 
-    flat = FlatModule(module, module.forward, (inputs, {}))
-    tensors = [one for one in inputs if isinstance(one, torch.Tensor)]
-    try:
-        compat.compile_joint(flat, tensors, partition, nothing, nothing)
-    except _EnoughError:
-        return found[0]
-    raise AssertionError("there was nothing to partition")
+    compiler = compat.backend(partition, nothing, nothing)
+    with as_plain_model(), as_in_eager_mode(), pytest.raises((BackendCompilerFailed, _EnoughError)):
+        compiled(module, compiler)(*inputs)
+    return found[0]
 
 
 class _EnoughError(Exception):

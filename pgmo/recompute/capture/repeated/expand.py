@@ -19,9 +19,8 @@ from pgmo.recompute.capture.repeated.fakes import Storages
 from pgmo.recompute.capture.repeated.stand_in import BACKWARD, BLOCK, StandIn, stand_in
 from pgmo.recompute.capture.repeated.template import Look, NotAlikeError, Template
 from pgmo.recompute.capture.taking.facts import share_facts
-from pgmo.recompute.frozen.values import EXPECTED
 
-_OWN = (CUSTOM, FORGET, EXPECTED)
+_OWN = (CUSTOM, FORGET)
 """Marks of nodes that mean one place in a step, and no other."""
 
 _FAR = 1 << 32  # further than the numbers of derivatives go

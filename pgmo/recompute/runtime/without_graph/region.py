@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import torch
 
 from pgmo.recompute.capture.compat import is_capturing
-from pgmo.recompute.capture.flat import len_of_graph, mark_nodes
+from pgmo.recompute.capture.graphs import len_of_graph, mark_nodes
 from pgmo.recompute.capture.joint_graph import FORGET
 from pgmo.recompute.runtime.without_graph.tape import Tape
 

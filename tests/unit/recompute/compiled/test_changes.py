@@ -3,7 +3,6 @@
 import argparse
 import enum
 import functools
-import os
 from collections import deque
 from dataclasses import dataclass, field
 
@@ -14,10 +13,8 @@ torch = pytest.importorskip("torch")
 
 from torch import nn  # noqa: E402
 from torch.nn import functional  # noqa: E402
-from torch.nn.attention import SDPBackend, sdpa_kernel  # noqa: E402
 
 import pgmo  # noqa: E402
-from pgmo.recompute.runtime.twin import original  # noqa: E402
 from tests.unit.recompute.steps import same, step  # noqa: E402
 
 X = torch.linspace(-1, 1, 8 * 16).reshape(8, 16)
@@ -81,7 +78,8 @@ def adjustable():
     return (lambda: factor), change
 
 
-SCALE, SCALES, OPTIONS, METER, REGISTRY = 1.0, {"one": 1.0}, argparse.Namespace(scale=1.0), Meter(), {}
+SCALE, SCALES, REGISTRY = 1.0, {"one": 1.0}, {}
+OPTIONS, METER = argparse.Namespace(scale=1.0), Meter()
 ARRAY, QUEUE = np.ones(2), deque([1.0])
 of_closure, change_closure = adjustable()
 activation = torch.sigmoid
@@ -105,9 +103,8 @@ READS = {
     "class by a global": lambda _: Defaults.scale,
     "decorated": lambda _: behind_a_decorator(),
     "array": lambda _: float(ARRAY[0]),
-    "queue": lambda _: QUEUE[0],
+    "queue": lambda _: QUEUE[-1],
     "closure": lambda _: of_closure(),
-    "environment": lambda _: float(os.environ.get("PGMO_SCALE", "1")),
 }
 
 
@@ -155,14 +152,11 @@ CHANGES = {
     "class by a global": lambda patch, model: patch.setattr(Defaults, "scale", 2.0),
     "decorated": lambda patch, model: patch.setattr(Defaults, "scale", 2.0),
     "autograd": lambda patch, model: patch.setattr(Defaults, "scale", 2.0),
-    "array": lambda patch, model: patch.setitem(ARRAY, 0, 2.0),
-    "queue": lambda patch, model: patch.setitem(QUEUE, 0, 2.0),
+    "array": lambda patch, model: ARRAY.fill(2.0),
+    "queue": lambda patch, model: QUEUE.append(2.0),
     "closure": lambda patch, model: change_closure(2.0),
-    "environment": lambda patch, model: patch.setenv("PGMO_SCALE", "2"),
     "function of the model": lambda patch, model: setattr(model, "function", torch.tanh),
-    "function by a global": lambda patch, model: patch.setitem(
-        globals(), "activation", torch.tanh
-    ),
+    "function by a global": lambda patch, model: patch.setitem(globals(), "activation", torch.tanh),
     "function of a module": lambda patch, model: patch.setattr(functional, "silu", torch.tanh),
     "forward of a class": lambda patch, model: patch.setattr(
         Reader, "forward", lambda self, x: self.linear(x).sum()
@@ -186,6 +180,8 @@ def settings_are_put_back():
     torch.set_default_dtype(torch.float32)
     torch.use_deterministic_algorithms(False)
     change_closure(1.0)
+    ARRAY.fill(1.0)
+    QUEUE.append(1.0)
 
 
 @pytest.mark.parametrize("way", CHANGES)

@@ -26,7 +26,7 @@ _INNER = (
 
 
 def modes() -> tuple[object, ...]:
-    """What changes only if the program has entered a context or set an option.
+    """Return what changes only if the program has entered a context or set an option.
 
     Kernels of attention, cuDNN, oneDNN, determinism, the default type and device, autocast, and
     the modes that watch functions of PyTorch.
@@ -43,7 +43,7 @@ def modes() -> tuple[object, ...]:
 
 
 def _existing() -> list[Callable[[], object]]:
-    """Those that this version of PyTorch has."""
+    """Return those that this version of PyTorch has."""
     found = [getattr(torch.backends.cuda, name, None) for name in _ATTENTION]
     found += [getattr(torch._C, name, None) for name in _INNER]
     return [torch.get_default_device, *(read for read in found if read is not None)]

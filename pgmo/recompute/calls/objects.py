@@ -59,13 +59,13 @@ def opened(tree: object, plain: tuple[type, ...], depth: int = _DEPTH) -> Any:
 
 
 def _opened(leaf: Any, plain: tuple[type, ...], depth: int) -> Any:
-    if isinstance(leaf, plain) or depth == 0 or not _is_open(leaf):
+    if isinstance(leaf, plain) or depth == 0 or not is_open(leaf):
         return leaf
     inside = {name: opened(value, plain, depth - 1) for name, value in vars(leaf).items()}
     return Opened(type(leaf), inside)
 
 
-def _is_open(leaf: Any) -> bool:
+def is_open(leaf: Any) -> bool:
     """Whether an object is its attributes, and nothing beside them."""
     kind = type(leaf)
     if isinstance(leaf, nn.Module) or not hasattr(leaf, "__dict__"):

@@ -1,0 +1,8 @@
+"""What a call of a model is given, and what it leaves.
+
+signature   what planned calls are told apart by; `modes` are PyTorch's settings in it
+refusals    models and hooks that are not planned
+undone      a forward pass of which nothing stays; `contents` are those of attributes
+objects     objects with tensors inside
+lines       lines of the user's code, as messages name them
+"""

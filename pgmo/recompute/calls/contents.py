@@ -1,0 +1,131 @@
+"""Contents of a model's attributes, so that what a forward pass does to them can be undone.
+
+numbers, words      the attribute is set again
+lists, objects      are the same ones, and get their contents back
+random generators   get their state back
+"""
+
+import random
+import sys
+from collections import deque
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from pgmo.recompute.calls.objects import is_open
+
+MOST = 4096
+"""Entries of a container that are looked at; larger ones stay as the forward pass leaves them."""
+
+_DEPTH = 4  # of containers and objects in each other
+
+_OF_MODULES = frozenset(vars(nn.Module()))
+_HOOKS = tuple(name for name in _OF_MODULES if "_hooks" in name)
+
+
+class Contents:
+    """What the attributes of a model's modules are, and hold.
+
+    Args:
+        model: whose modules are looked at.
+
+    Attributes:
+        tensors: that attributes hold beside parameters and buffers.
+    """
+
+    def __init__(self, model: nn.Module) -> None:
+        self.tensors: list[Tensor] = []
+        self._seen: set[int] = set()
+        self._modules = [(one, _own(one)) for one in model.modules()]
+        self._hooks = [(hooks, dict(hooks)) for one in model.modules() for hooks in _hooks_of(one)]
+        self._undo = [
+            undo
+            for _, values in self._modules
+            for value in values.values()
+            for undo in self._undoing(value, _DEPTH)
+        ]
+
+    def put_back(self) -> None:
+        """Make attributes, what they hold, and hooks what they were."""
+        for hooks, before in self._hooks:
+            if hooks.keys() != before.keys():
+                hooks.clear()
+                hooks.update(before)
+        self._put_back(lambda _: False)
+
+    def put_back_values(self) -> None:
+        """Put back the values that were there; new flags and new hooks stay.
+
+        A library may install hooks at the first call, and note that in a new attribute.
+        """
+        self._put_back(lambda value: isinstance(value, (bool, int, str)))
+
+    def _put_back(self, stays: Callable[[Any], bool]) -> None:
+        for module, before in self._modules:
+            for name, value in _own(module).items():
+                if name not in before and not stays(value):
+                    del vars(module)[name]
+            vars(module).update(before)
+        for undo in self._undo:
+            undo()
+
+    def _undoing(self, value: Any, depth: int) -> Iterator[Callable[[], object]]:
+        """Yield what gives a value its contents back, and what it holds theirs."""
+        if id(value) in self._seen:
+            return
+        self._seen.add(id(value))
+        if isinstance(value, Tensor):
+            self.tensors.append(value)
+        elif isinstance(value, random.Random):
+            state = value.getstate()
+            yield lambda: value.setstate(state)
+        elif isinstance(value, torch.Generator):
+            bits = value.get_state()
+            yield lambda: value.set_state(bits)
+        elif _is_of_numpy(value, "Generator"):
+            numbers = value.bit_generator.state
+            yield lambda: setattr(value.bit_generator, "state", numbers)
+        elif _is_of_numpy(value, "RandomState"):
+            numbers = value.get_state()
+            yield lambda: value.set_state(numbers)
+        elif isinstance(value, (list, deque, set, dict, tuple)):
+            yield from self._of_container(value, depth)
+        elif is_open(value):
+            yield from self._of_container(vars(value), depth)
+
+    def _of_container(self, value: Any, depth: int) -> Iterator[Callable[[], object]]:
+        if depth == 0 or len(value) > MOST:
+            return
+        if not isinstance(value, tuple):
+            before = value.copy()
+            yield lambda: _fill(value, before)
+        for one in value.values() if isinstance(value, dict) else value:
+            yield from self._undoing(one, depth - 1)
+
+
+def _fill(container: Any, contents: Any) -> None:
+    if _entries(container) != _entries(contents):
+        container.clear()
+        add = container.extend if isinstance(container, (list, deque)) else container.update
+        add(contents)
+
+
+def _entries(container: Any) -> list[Any]:
+    if isinstance(container, dict):
+        return [(key, id(value)) for key, value in container.items()]
+    return [id(one) for one in container]
+
+
+def _own(module: nn.Module) -> dict[str, Any]:
+    return {name: value for name, value in vars(module).items() if name not in _OF_MODULES}
+
+
+def _hooks_of(module: nn.Module) -> list[dict[int, Any]]:
+    return [value for name in _HOOKS if isinstance(value := vars(module).get(name), dict)]
+
+
+def _is_of_numpy(value: object, name: str) -> bool:
+    numpy: Any = sys.modules.get("numpy")
+    return numpy is not None and isinstance(value, getattr(numpy.random, name))

@@ -1,0 +1,56 @@
+"""Lines of the user's code, as messages name them."""
+
+import functools
+import inspect
+import linecache
+import os
+from collections.abc import Callable
+from types import CodeType
+from typing import Any
+
+import torch
+
+_TORCH = os.path.dirname(torch.__file__) + os.sep
+_OWN = os.path.dirname(os.path.dirname(os.path.dirname(__file__))) + os.sep
+
+
+def is_foreign(filename: str) -> bool:
+    """Return whether a file is neither PyTorch's nor of this package."""
+    return not filename.startswith((_TORCH, _OWN, "<frozen"))
+
+
+def line(filename: str, number: int) -> str:
+    """Return a line and what is written there, such as `model.py:12: return self.weight * x`."""
+    text = linecache.getline(filename, number).strip()
+    return f"{filename}:{number}: {text}" if text else f"{filename}:{number}"
+
+
+def of_function(function: Callable[..., Any]) -> str:
+    """Return the name of a function and where it is defined.
+
+    Example:
+        >>> of_function(len)
+        '`len`'
+    """
+    inner = function
+    while isinstance(inner, functools.partial):
+        inner = inner.func
+    inner = inspect.unwrap(getattr(inner, "__func__", inner))
+    code = getattr(inner, "__code__", None)
+    if code is None:
+        code = getattr(type(inner).__call__, "__code__", None)
+    name = getattr(inner, "__qualname__", type(inner).__qualname__)
+    if not isinstance(code, CodeType):
+        return f"`{name}`"
+    return f"`{name}` ({code.co_filename}:{code.co_firstlineno})"
+
+
+def of_error(error: BaseException) -> str | None:
+    """Return the innermost line of code that is not PyTorch's in an error's traceback."""
+    found = None
+    trace = error.__traceback__
+    while trace is not None:
+        if is_foreign(trace.tb_frame.f_code.co_filename):
+            found = line(trace.tb_frame.f_code.co_filename, trace.tb_lineno)
+        trace = trace.tb_next
+    return found

@@ -1,0 +1,106 @@
+"""Models, arguments and hooks that are not planned.
+
+DistributedDataParallel prepares its reducer in forward, between graphs that are planned around it:
+it goes around the model that recomputes. Dynamo leaves out backward hooks of submodules, and hooks
+of all modules.
+"""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from torch import nn
+from torch.nn.modules import module as torch_module
+from torch.nn.parameter import is_lazy
+
+from pgmo.errors import GraphError
+from pgmo.recompute.calls.lines import of_function
+
+_WRAP = "Wrap the model that recomputes: DistributedDataParallel(pgmo.recompute({inner}, ...)[0])"
+_SHARDED = "Put torch.utils.checkpoint around its blocks: sharded models are not captured"
+
+_AROUND = {
+    "DistributedDataParallel": _WRAP,
+    "DataParallel": _WRAP + ", in a process for each device",
+    "FullyShardedDataParallel": _SHARDED,
+    "FSDPModule": _SHARDED,
+}
+
+_BACKWARD = {"_backward_pre_hooks": "backward pre-hook", "_backward_hooks": "backward hook"}
+
+_KINDS = {
+    "_forward_pre_hooks": "forward pre-hook",
+    "_forward_hooks": "forward hook",
+    **_BACKWARD,
+}
+
+_HARMLESS = "pgmo."  # our own watch what runs
+
+_ADVICE = (
+    "Dynamo leaves it out of the graphs that it captures. Remove it (its handle has remove()), "
+    "register it on the model itself or as a hook of a tensor (tensor.register_hook), or let the "
+    "forward pass return what it looks at"
+)
+
+
+def refuse_lazy(model: nn.Module) -> None:
+    """Refuse models with parameters whose shapes are not known yet.
+
+    Raises:
+        GraphError: there is one.
+    """
+    for name, one in (*model.named_parameters(), *model.named_buffers()):
+        if is_lazy(one):
+            raise GraphError(
+                f"{name} has no shape yet: it gets one when the model runs for the first time. Run "
+                "it once (`with torch.no_grad(): model(...)`) and call pgmo.recompute then"
+            )
+
+
+def refuse_wrappers(model: nn.Module) -> None:
+    """Refuse models that are wrapped, or compiled, or have such a part.
+
+    Raises:
+        GraphError: with what to do instead.
+    """
+    for path, one in model.named_modules():
+        name = f"{path} is" if path else "the model is"
+        inner = ".".join(("model", *filter(None, [path]), "module"))
+        for kind in type(one).__mro__:
+            if kind.__name__ in _AROUND and kind.__module__.startswith("torch."):
+                raise GraphError(
+                    f"{name} a {kind.__name__}: its own code runs at each step, and would run once "
+                    "if it were captured. " + _AROUND[kind.__name__].format(inner=inner)
+                )
+        compiled = [kind.__name__ for kind in type(one).__mro__]
+        if one._compiled_call_impl is not None or "OptimizedModule" in compiled:
+            raise GraphError(
+                f"{name} compiled (torch.compile). Give the model as it was before, or compile it "
+                "with torch.compile(model, backend=pgmo.recompute.backend(budget), dynamic=False)"
+            )
+
+
+def refuse_hooks(model: nn.Module) -> None:
+    """Refuse hooks that Dynamo leaves out.
+
+    Those of the model itself run around the step, at each call.
+
+    Raises:
+        GraphError: a submodule has one, or there is one for all modules.
+    """
+    for kind, words in _KINDS.items():
+        for one in _others(getattr(torch_module, "_global" + kind)):
+            raise GraphError(f"there is a {words} for all modules, {of_function(one)}. {_ADVICE}")
+    for path, module in model.named_modules():
+        if path:
+            for kind, words in _BACKWARD.items():
+                for one in _others(getattr(module, kind)):
+                    raise GraphError(f"{path} has a {words}, {of_function(one)}. {_ADVICE}")
+
+
+def _others(hooks: Mapping[int, Callable[..., Any]]) -> list[Callable[..., Any]]:
+    return [one for one in hooks.values() if not _home(one).startswith(_HARMLESS)] if hooks else []
+
+
+def _home(hook: Callable[..., Any]) -> str:
+    named = hook if hasattr(hook, "__qualname__") else type(hook)
+    return str(getattr(named, "__module__", ""))

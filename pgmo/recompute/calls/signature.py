@@ -1,0 +1,109 @@
+"""What a planned call is good for: calls with equal signatures can share a plan."""
+
+import inspect
+from collections.abc import Iterable
+from enum import Enum
+from types import BuiltinFunctionType, FunctionType
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from pgmo.recompute.calls.modes import modes
+from pgmo.recompute.capture.compat import flatten, hook_numbers
+
+PLAIN = (
+    *(type(None), bool, int, float, complex, str, bytes, slice, range, type(...), type, Enum),
+    *(Tensor, torch.dtype, torch.device, torch.layout, torch.memory_format),
+    *(FunctionType, BuiltinFunctionType),
+)
+"""What a call may have beside its tensors: two of them with one `repr` mean the same."""
+
+_METHODS = (FunctionType, property, staticmethod, classmethod)
+
+_OPTIONS = (bool, int, float, str)
+"""Types of the options of PyTorch's modules."""
+
+
+def distinct(leaves: list[Any]) -> list[Tensor]:
+    """Return the tensors of a call, each once: attention looks whether its query is its key."""
+    return list({id(leaf): leaf for leaf in leaves if isinstance(leaf, Tensor)}.values())
+
+
+def places(leaves: list[Any]) -> dict[int, int]:
+    """Return where tensors stand in a call, and which of the distinct ones that is."""
+    numbers: dict[int, int] = {}
+    return {
+        place: numbers.setdefault(id(leaf), len(numbers))
+        for place, leaf in enumerate(leaves)
+        if isinstance(leaf, Tensor)
+    }
+
+
+def signature(module: nn.Module, tree: object) -> tuple[object, ...]:
+    """Return what a planned call is good for: equal signatures can share a plan.
+
+    It has the shapes, strides, types and devices of all tensors, parameters and buffers too, and
+    whether they want gradients; all other arguments; each submodule's mode, hooks and forward
+    method of its own; the options of PyTorch's own modules, as a dropout's rate may follow a
+    schedule; and the settings of PyTorch.
+    """
+    return (
+        look_of_call(tree),
+        tuple(
+            (
+                id(one),
+                one.training,
+                hook_numbers(one),
+                _options(one),
+                id(vars(one).get("forward")),
+            )
+            for one in module.modules()
+        ),
+        tuple((id(one), one.requires_grad, *_kind(one)) for one in module.parameters()),
+        tuple((id(one), *_kind(one)) for one in module.buffers()),
+        modes(),
+    )
+
+
+def look_of_call(tree: object) -> tuple[object, ...]:
+    """Return what of a signature is of the arguments alone."""
+    leaves, spec = flatten(tree)
+    return str(spec), tuple(_look(leaf) for leaf in leaves), tuple(places(leaves).values())
+
+
+def methods(module: nn.Module) -> tuple[object, ...]:
+    """Return the functions of the classes of a module and its submodules.
+
+    Dynamo guards no classes.
+    """
+    classes = dict.fromkeys(type(one) for one in module.modules())
+    found: list[object] = [module.forward]
+    for kind in dict.fromkeys(kind for one in classes for kind in one.__mro__):
+        own = vars(kind)
+        values: Iterable[object] = own.values()
+        if _is_of_torch(kind):
+            values = (inspect.unwrap(own["forward"]),) if "forward" in own else ()  # beneath ours
+        found += [one for one in values if isinstance(one, _METHODS)]
+    return tuple(found)
+
+
+def _look(leaf: object) -> object:
+    if not isinstance(leaf, Tensor):
+        return (type(leaf), repr(leaf))
+    return (leaf.stride(), leaf.requires_grad, *_kind(leaf))
+
+
+def _kind(tensor: Tensor) -> tuple[object, ...]:
+    return (tensor.shape, tensor.dtype, tensor.device)
+
+
+def _options(module: nn.Module) -> tuple[object, ...]:
+    """Return numbers and words of a module of PyTorch's; those of others may be counters."""
+    if not _is_of_torch(type(module)):
+        return ()
+    return tuple(one for one in vars(module).values() if isinstance(one, _OPTIONS))
+
+
+def _is_of_torch(kind: type) -> bool:
+    return kind.__module__.startswith("torch.nn.modules.")

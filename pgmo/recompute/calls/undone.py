@@ -1,0 +1,84 @@
+"""Runs a forward pass of which nothing stays.
+
+buffers               copies, in their places for as long as it runs
+attributes, hooks     put back
+random numbers        generators are put back
+"""
+
+import random
+import sys
+from collections.abc import Collection, Iterator
+from contextlib import ExitStack, contextmanager
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from pgmo.recompute.calls.contents import Contents
+
+
+@contextmanager
+def only_flags_stay(module: nn.Module, devices: Collection[torch.device]) -> Iterator[Contents]:
+    """Inside, a forward pass runs of which hooks and new flags stay: what a first call sets up.
+
+    Args:
+        module: whose buffers and attributes it may change.
+        devices: whose generators of random numbers it may use beside the CPU's.
+
+    Yields:
+        What attributes hold.
+    """
+    contents = Contents(module)
+    with ExitStack() as stack:
+        stack.callback(contents.put_back_values)
+        _enter(stack, module, devices)
+        yield contents
+
+
+@contextmanager
+def nothing_stays(module: nn.Module, devices: Collection[torch.device]) -> Iterator[None]:
+    """Inside, a forward pass runs of which nothing stays but what it writes into its arguments.
+
+    Args:
+        module: whose buffers and attributes it may change.
+        devices: whose generators of random numbers it may use beside the CPU's.
+    """
+    with ExitStack() as stack:
+        stack.callback(Contents(module).put_back)
+        _enter(stack, module, devices)
+        yield
+
+
+def copied(tensor: Tensor) -> Tensor:
+    """Return a copy of the same strides; the tensor itself where elements share a place."""
+    copy = tensor.detach().clone()
+    if copy.stride() != tensor.stride():
+        return tensor
+    copy.requires_grad_(tensor.requires_grad)
+    return copy if tensor.is_leaf else copy.view_as(copy)
+
+
+def _enter(stack: ExitStack, module: nn.Module, devices: Collection[torch.device]) -> None:
+    stack.enter_context(_own_buffers(module))
+    stack.callback(random.setstate, random.getstate())
+    numpy: Any = sys.modules.get("numpy")
+    if numpy is not None:
+        stack.callback(numpy.random.set_state, numpy.random.get_state())
+    stack.enter_context(torch.random.fork_rng(sorted(devices, key=str)))
+
+
+@contextmanager
+def _own_buffers(module: nn.Module) -> Iterator[None]:
+    """Inside, a module has copies of its buffers."""
+    before = [(one, dict(one._buffers)) for one in module.modules()]
+    copies: dict[int, Tensor] = {}
+    for one, buffers in before:
+        for name, buffer in buffers.items():
+            if buffer is not None:
+                one._buffers[name] = copies.setdefault(id(buffer), buffer.detach().clone())
+    try:
+        yield
+    finally:
+        for one, buffers in before:
+            one._buffers.clear()
+            one._buffers.update(buffers)
