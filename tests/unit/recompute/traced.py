@@ -20,7 +20,7 @@ def captured(module, *inputs, **options):
 
     compiler = compat.backend(partition, nothing, nothing)
     with as_plain_model(), as_in_eager_mode(), pytest.raises((BackendCompilerFailed, _EnoughError)):
-        compiled(module, compiler)(*inputs)
+        compiled(module.forward, compiler)(*inputs)
     return found[0]
 
 
