@@ -8,8 +8,9 @@ A sum of gradients goes into one of the summands, as autograd has it outside of 
 The bits are the same, and so is the layout of the sum. A backward pass runs in one order, and
 nothing of it runs twice: what is read for the last time may be overwritten.
 
-A slice that is written (`base[0] = x`) is `select_scatter(base, copy(base[0], x))` in a capture. The
-copy has the strides of the slice, and takes as much memory as the whole base. The scatter reads x.
+A slice that is written (`base[0] = x`) is `select_scatter(base, copy(base[0], x))` in a capture.
+The copy has the strides of the slice, and takes as much memory as the whole base. The scatter can
+read x itself.
 """
 
 import torch
