@@ -36,6 +36,7 @@ _CONFIG: dict[str, Any] = {
     "automatic_dynamic_shapes": False,
     "skip_nnmodule_hook_guards": False,
     "optimize_ddp": False,  # it splits a graph where buckets of gradients end
+    "trace_numpy": False,  # Dynamo draws NumPy's random numbers from PyTorch's generator
 }
 
 _QUESTIONS = (
