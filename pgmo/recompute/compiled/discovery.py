@@ -265,7 +265,7 @@ def discover(
         running.observer, running.choose = found, found.choose
         for place, number in places(leaves).items():
             leaves[place] = copies[number]
-        del copies, tensors
+        del tensors  # copies stay, as a program holds what it gives to a model
         given, keywords = unflatten(leaves, spec)
         returned = run(*given, **keywords)
         del given, keywords, leaves

@@ -79,9 +79,11 @@ def _plan_together(found: Discovery, settings: Settings) -> StepPlan:
     numbers = {}
     for number, call in enumerate(found.calls):
         planner = Decided(structure(finest[number].graph), whole.of_call(number, choice))
-        numbers[call.graph, call.ordinal] = call.graph.add(
+        chosen = call.graph.add(
             replace(wanted[number], budget="min", planner=planner, shapes=Shapes())
         )
+        call.graph.halves[chosen].step.is_alone = False
+        numbers[call.graph, call.ordinal] = chosen
     return StepPlan(planned, numbers)
 
 

@@ -52,6 +52,7 @@ class StepCompiler:
         is_measured: whether the backward pass that runs is that of the call that was measured.
         news: whether operators took more than the plan was made with.
         host: where values wait that are offloaded.
+        is_alone: whether the graph is the whole step.
     """
 
     settings: Settings
@@ -63,6 +64,7 @@ class StepCompiler:
     is_measured: bool = False
     news: bool = False
     host: Host = field(default_factory=Host)
+    is_alone: bool = True
     _narrow: fx.GraphModule | None = None
 
     def partition(
@@ -164,7 +166,7 @@ class StepCompiler:
         gc.collect()
         with without_collector(), measuring:
             half.take(arguments)
-            held = _own_gradients(module, arguments)
+            held = _own_gradients(module, arguments) if self.is_alone else []
             result = _Metered(module, measuring).boxed_run(arguments)
         del held  # what was not seen to come shall not be seen to go
         return result, self._learn(module, measuring)

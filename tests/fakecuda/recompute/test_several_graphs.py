@@ -28,7 +28,7 @@ class Model(nn.Module):
     def forward(self, x):
         for block in self.blocks:
             x = block(x)
-            x = x * (1 + 0 * x.detach().amax().item())  # breaks the graph
+            x = x * (1 + 0 * x.detach()[0, 0].item())  # breaks the graph
         return functional.layer_norm(x, x.shape[-1:]).square().mean()
 
 def peak(model, x):
