@@ -1,8 +1,11 @@
 """Why a forward pass is no single graph: the first break of Dynamo's, with the user's line."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
+from unittest.mock import patch
 
-from torch import fx
+from torch._dynamo.symbolic_convert import InstructionTranslatorBase as Translator
 
 from pgmo.recompute.calls.lines import is_foreign, line
 
@@ -17,19 +20,18 @@ class Breaks:
     def __init__(self) -> None:
         self.reason: str | None = None
 
-    def clear(self) -> None:
-        """Forget the breaks of an earlier capture."""
+    @contextmanager
+    def noting(self) -> Iterator[None]:
+        """Inside, the first break is noted, also where Dynamo leaves out a function for it."""
         self.reason = None
+        log = Translator.log_graph_break
 
-    def note(self, module: fx.GraphModule) -> None:
-        """Note why Dynamo ended a graph.
+        def noted(translator: Translator, options: Any, reason: str, exc: Any) -> None:
+            self.reason = self.reason or _words(str(exc), getattr(exc, "real_stack", None) or ())
+            log(translator, options, reason, exc)
 
-        Args:
-            module: the graph, as its backend is given it.
-        """
-        ended: Any = getattr(module, "compile_subgraph_reason", None)
-        if self.reason is None and ended is not None and ended.graph_break:
-            self.reason = _words(ended)
+        with patch.object(Translator, "log_graph_break", noted):
+            yield
 
 
 _READ = "the value of a tensor is read"
@@ -49,12 +51,12 @@ _REASONS = {
 """What the first line of Dynamo's explanation begins with, and what it means."""
 
 
-def _words(ended: Any) -> str:
+def _words(explanation: str, stack: Any) -> str:
     """Return what broke a graph, and the innermost line of the user's code."""
-    said = str(ended.reason).strip().partition("\n")[0].rstrip(".")
+    said = explanation.strip().partition("\n")[0].rstrip(".")
     known = (reason for start, reason in _REASONS.items() if said.startswith(start))
     text = next(known, f"Dynamo says: {said or 'nothing'}")
-    for place in reversed(ended.user_stack):
+    for place in reversed(stack):
         if is_foreign(place.filename):
             return f"{text}, at {line(place.filename, place.lineno or 0)}"
     return text

@@ -93,7 +93,6 @@ class CompiledModel:
 
     def _capture_graph(self, module: fx.GraphModule, inputs: Sequence[Any]) -> Callable[..., Any]:
         self._graphs += 1
-        self._breaks.note(module)
         name_modules(module, self._module)
         with as_in_eager_mode(), functorch_config.patch(**_AOT), quick_copies():
             graph = CompiledGraph(module, inputs, self.settings, self._running)
@@ -147,7 +146,6 @@ class CompiledModel:
             NothingToPlanError: nothing in it can be differentiated.
         """
         refuse_arguments(self.plain, type(self._module).__name__, arguments)
-        self._breaks.clear()
         try:
             if self.first is None:
                 with as_plain_model():
@@ -155,7 +153,8 @@ class CompiledModel:
             if step is not None:
                 step.plan_again(lambda: self._discover(arguments, step.wanted))
                 return step
-            found = self._discover(arguments, None)
+            with self._breaks.noting():
+                found = self._discover(arguments, None)
             made = CompiledStep(self._module, self.settings, self._pending, found)
         except Exception as error:
             told = of_capture(error, type(self._module).__name__)
