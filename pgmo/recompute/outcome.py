@@ -16,7 +16,8 @@ from pgmo.units import format_bytes
 if TYPE_CHECKING:
     from pgmo.profiler.profile import Profile
     from pgmo.recompute.capture.joint_graph import Captured
-    from pgmo.recompute.compiled.model import CompiledModel, CompiledStep
+    from pgmo.recompute.compiled.model import CompiledModel
+    from pgmo.recompute.compiled.step import CompiledStep
     from pgmo.recompute.planners.graph import Graph
     from pgmo.recompute.planners.schedule import Schedule
     from pgmo.recompute.whole_card import CardBudget

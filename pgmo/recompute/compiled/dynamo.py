@@ -211,7 +211,7 @@ def reason_of_capture() -> str:
     return "Dynamo does not say what"
 
 
-@dynamo.assume_constant_result  # type: ignore[no-untyped-call]
+@dynamo.assume_constant_result  # type: ignore[untyped-decorator]
 def is_traced() -> bool:
     """Return whether Dynamo traces the function that asks, on whosever behalf."""
     return torch.compiler.is_compiling() or TracingContext.try_get() is not None

@@ -159,7 +159,7 @@ class CompiledModel:
         except Exception as error:
             told = of_capture(error, type(self._module).__name__)
             raise told from (None if told is error else error)
-        self._note_breaks(len(found.calls))
+        self._note_breaks(found)
         return made
 
     def _discover(self, arguments: Arguments, wanted: frozenset[int] | None) -> Discovery:
@@ -182,11 +182,13 @@ class CompiledModel:
                 break
         return found
 
-    def _note_breaks(self, graphs: int) -> None:
+    def _note_breaks(self, found: Discovery) -> None:
         """Warn that the forward pass is several graphs, or raise where that is not wanted."""
-        reason = self._breaks.reason
+        reason, graphs = self._breaks.reason, len(found.calls)
         if reason is None:
-            return
+            if found.is_single:
+                return
+            reason = "Dynamo leaves out operators before it, or behind it"
         if self.settings.whole:
             raise GraphError(f"the forward pass is no single graph: {reason}")
         self._warn(
