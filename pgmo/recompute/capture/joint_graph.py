@@ -9,6 +9,7 @@ cost nothing and take nothing (`grouping.py`).
 """
 
 import operator
+import re
 from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
 
@@ -309,6 +310,10 @@ def _look(node: fx.Node) -> tuple[object, ...]:
     return tuple((tuple(one.shape), one.dtype) for one in fakes(node.meta.get("val")))
 
 
+_OF_LOCAL = re.compile(r"^L\['\w+'\]\.?")
+"""How Dynamo's names of modules begin, such as `L['self'].layers.0`."""
+
+
 def _modules(joint: fx.GraphModule) -> dict[fx.Node, str]:
     """Paths of the modules that made the nodes; backward nodes belong to their forward node's."""
     found: dict[fx.Node, str] = {}
@@ -316,7 +321,7 @@ def _modules(joint: fx.GraphModule) -> dict[fx.Node, str]:
     for node in joint.graph.nodes:
         path = node.meta.get(MODULE)
         if path is None and node.meta.get("nn_module_stack"):
-            path = str(list(node.meta["nn_module_stack"].values())[-1][0])
+            path = _OF_LOCAL.sub("", str(list(node.meta["nn_module_stack"].values())[-1][0]))
         sequence = node.meta.get("seq_nr")
         if path is None:
             path = by_sequence.get(sequence)

@@ -113,6 +113,7 @@ class CompiledModel:
         return step
 
     def _step(self, arguments: Arguments) -> CompiledStep | None:
+        refuse_hooks(self._module)
         if methods(self._module) != self._methods:
             self._begin_anew()
             self.steps.clear()
@@ -240,7 +241,6 @@ class CompiledModel:
         given: list[Tensor] = [*tensors, *self._module.parameters(), *self._module.buffers()]
         if not any(one.requires_grad for one in given):
             return self.plain(*arguments, **keywords)
-        refuse_hooks(self._module)
         step = self._step((arguments, keywords))
         if step is None:
             return self.plain(*arguments, **keywords)

@@ -13,6 +13,7 @@ torch = pytest.importorskip("torch")
 
 from torch import nn  # noqa: E402
 from torch.nn import functional  # noqa: E402
+from torch.nn.attention import SDPBackend, sdpa_kernel  # noqa: E402
 
 import pgmo  # noqa: E402
 from tests.unit.recompute.steps import same, step  # noqa: E402
@@ -194,3 +195,63 @@ def test_what_was_read_may_be_another_now(monkeypatch, way):
     for _ in range(2):
         assert same(step(model, X), step(plain, X))
     assert not same(before, step(plain, X)) or way in ("default type", "determinism")
+
+
+def test_what_is_not_read_may_change_and_nothing_is_captured():
+    plain = Reader("attribute")
+    model, _ = pgmo.recompute(plain, X, 1.0, measure=False)
+    step(model, X)
+    graphs = model.forward._graphs
+    for number in range(3):
+        plain.unread = plain.epoch = plain.config.unread = number
+        plain.names[f"another {number}"] = number
+        assert same(step(model, X), step(plain, X))
+    assert model.forward._graphs == graphs
+
+
+@pytest.mark.parametrize("kind", ["register_forward_hook", "register_forward_pre_hook"])
+@pytest.mark.parametrize("path", ["layers.1", ""])
+def test_forward_hooks_that_come_and_go_run(kind, path):
+    plain, seen = Reader(), []
+    model, _ = pgmo.recompute(plain, X, 1.0, measure=False)
+    step(model, X)
+
+    def double(_module, given, *result):
+        seen.append(None)
+        return 2 * (result or given)[0]
+
+    handle = getattr(model.get_submodule(path), kind)(double)
+    for _ in range(2):
+        assert same(step(model, X), step(plain, X))
+    assert len(seen) >= 4
+    handle.remove()
+    assert same(step(model, X), step(plain, X))
+
+
+def test_hooks_that_compute_weights_are_captured():
+    plain = Reader()
+    with pytest.warns(FutureWarning):
+        nn.utils.weight_norm(plain.linear)
+    model, _ = pgmo.recompute(plain, X, 1.0, measure=False)
+    for _ in range(2):
+        assert same(step(model, X), step(plain, X))
+
+
+class Attention(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.scale = nn.Parameter(torch.ones(8))
+
+    def forward(self, q):
+        return functional.scaled_dot_product_attention(q * self.scale, q, q).sum()
+
+
+def test_each_kernel_of_attention_is_captured_by_itself():
+    q, plain = torch.linspace(-1, 1, 2 * 2 * 8 * 8).reshape(2, 2, 8, 8), Attention()
+    model, plan = pgmo.recompute(plain, q, 1.0, measure=False)
+    assert any("flash" in one.name for one in plan.graph.operations)
+    for _ in range(2):
+        with sdpa_kernel(SDPBackend.MATH):
+            assert same(step(model, q), step(plain, q))
+        assert same(step(model, q), step(plain, q))
+    assert len(model.forward.steps) == 2

@@ -1,0 +1,241 @@
+"""Models, hooks and calls that are refused, with words that help."""
+
+import functools
+import re
+
+import pytest
+
+torch = pytest.importorskip("torch")
+
+from torch import nn  # noqa: E402
+from torch.nn.parallel import DistributedDataParallel  # noqa: E402
+
+import pgmo  # noqa: E402
+from pgmo.recompute.compiled import model as compiled_model  # noqa: E402
+from tests.unit.recompute.steps import same, step  # noqa: E402
+
+X = torch.ones(4, 8)
+
+
+def net():
+    return nn.Sequential(nn.Linear(8, 8), nn.Sequential(nn.GELU(), nn.Linear(8, 8)))
+
+
+def watch(*_arguments):
+    """A hook that does nothing."""
+
+
+def made(model, *inputs):
+    return pgmo.recompute(model, inputs or X, 1.0, measure=False)[0]
+
+
+@pytest.fixture
+def group(tmp_path):
+    if not torch.distributed.is_available():
+        pytest.skip("PyTorch was built without torch.distributed")
+    store = torch.distributed.FileStore(str(tmp_path / "store"), 1)
+    torch.distributed.init_process_group("gloo", store=store, rank=0, world_size=1)
+    yield
+    torch.distributed.destroy_process_group()
+
+
+def test_ddp_goes_around_the_model_that_recomputes(group):
+    plain = net()
+    wrapped = DistributedDataParallel(plain)
+    with pytest.raises(
+        pgmo.errors.GraphError, match=r"pgmo\.recompute\(model\.module, \.\.\.\)\[0\]"
+    ):
+        made(wrapped)
+    with pytest.raises(pgmo.errors.GraphError, match=r"^0 is a DistributedDataParallel"):
+        made(nn.Sequential(wrapped))
+    wrapped = DistributedDataParallel(made(plain))
+    for _ in range(3):
+        wrapped.zero_grad()
+        wrapped(X).sum().backward()
+    assert plain[0].weight.grad is not None
+
+
+def test_what_is_in_data_parallel():
+    with pytest.raises(pgmo.errors.GraphError, match="a process for each device"):
+        made(nn.DataParallel(nn.Linear(8, 8)))
+
+
+def test_compiled_models():
+    inplace = nn.Linear(8, 8)
+    inplace.compile(backend="eager")
+    for model in (torch.compile(nn.Linear(8, 8), backend="eager"), inplace):
+        with pytest.raises(pgmo.errors.GraphError, match="the model is compiled"):
+            made(model)
+
+
+def test_parameters_without_shapes():
+    model = nn.Sequential(nn.LazyLinear(8), nn.LazyBatchNorm1d())
+    with pytest.raises(pgmo.errors.GraphError, match=r"0\.weight has no shape yet"):
+        made(model)
+    model(X)
+    made(model)
+
+
+@pytest.mark.parametrize(
+    ("kind", "words"),
+    [
+        ("register_full_backward_hook", "backward hook"),
+        ("register_full_backward_pre_hook", "backward pre-hook"),
+    ],
+)
+def test_backward_hooks_of_submodules_are_refused_by_name_whenever_they_come(kind, words):
+    plain = net()
+    handle = getattr(plain[1][0], kind)(watch)
+    message = rf"1\.0 has a {words}, `watch` \(.*test_refusals\.py:\d+\).*register_hook"
+    with pytest.raises(pgmo.errors.GraphError, match=message):
+        made(plain)
+    handle.remove()
+    model = made(plain)
+    model(X).sum().backward()
+    handle = getattr(plain[1][0], kind)(functools.partial(watch, None))
+    with pytest.raises(pgmo.errors.GraphError, match=message):
+        model(X)
+    handle.remove()
+    model(X).sum().backward()
+
+
+def test_hooks_of_all_modules():
+    model = made(net())
+    handle = nn.modules.module.register_module_forward_hook(watch)
+    try:
+        with pytest.raises(pgmo.errors.GraphError, match="a forward hook for all modules, `watch`"):
+            model(X)
+    finally:
+        handle.remove()
+    model(X).sum().backward()
+
+
+class Two(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layer, self.fails, self.word = nn.Linear(8, 8), "", ""
+
+    def forward(self, x, y):
+        if self.fails == "before":
+            raise KeyError("before anything is captured")
+        hidden = self.layer(x)
+        if self.fails == "between":
+            torch._dynamo.graph_break()
+            raise KeyError("between graphs")
+        return ((hidden + y) * (2 if self.word == "2" else 1)).sum()
+
+
+@pytest.mark.parametrize(
+    ("inputs", "words"),
+    [
+        ((X,), "missing a required argument: 'y'. It takes (x, y)"),
+        ((X, X, X), "too many positional arguments. It takes (x, y)"),
+        ({"x": X, "z": 1}, "missing a required argument: 'y'"),
+    ],
+)
+def test_arguments_that_forward_does_not_take_are_named(inputs, words):
+    with pytest.raises(pgmo.errors.GraphError, match=re.escape(words)):
+        pgmo.recompute(Two(), inputs)
+
+
+def test_a_wrong_shape_names_the_line_and_logs_nothing(capfd):
+    with pytest.raises(
+        pgmo.errors.GraphError, match=r"4, 7.*test_refusals\.py:\d+: hidden = self\.layer\(x\)"
+    ) as told:
+        made(Two(), torch.ones(4, 7), X)
+    assert "the inputs do not fit it" in str(told.value)
+    assert "\n" not in str(told.value)
+    assert "Traceback" not in capfd.readouterr().err
+
+
+def test_nothing_needs_gradients():
+    with pytest.raises(pgmo.errors.GraphError, match="nothing in the model needs gradients"):
+        made(net().requires_grad_(False))
+
+
+@pytest.mark.filterwarnings("ignore:the forward pass is no single graph")
+@pytest.mark.parametrize("fails", ["before", "between"])
+def test_after_an_error_amid_a_step_the_next_ones_are_planned(fails):
+    plain = Two()
+    model = made(plain, X, X)
+    plain.fails = fails
+    for _ in range(2):
+        with pytest.raises((KeyError, pgmo.errors.GraphError), match=fails):
+            model(X, X)
+    plain.fails = ""
+    for rows in (4, 3):
+        inputs = torch.ones(rows, 8), torch.ones(rows, 8)
+        graphs = model.forward._graphs
+        assert same(step(model, *inputs), step(plain, *inputs))
+        assert model.forward._graphs > graphs
+        assert all(one is not None for one in model.forward.steps.values())
+
+
+def test_after_wrong_shapes_other_calls_are_planned():
+    plain = Two()
+    model = made(plain, X, X)
+    with pytest.raises(pgmo.errors.GraphError, match="4, 7"):
+        model(torch.ones(4, 7), X)
+    inputs = torch.ones(3, 8), torch.ones(3, 8)
+    assert same(step(model, *inputs), step(plain, *inputs))
+    assert len(model.forward.steps) == 2
+
+
+def test_values_that_are_others_each_time_are_refused_after_many_captures(monkeypatch):
+    monkeypatch.setattr(compiled_model, "KINDS", 3)
+    plain = Two()
+    model = made(plain, X, X)
+
+    def run():
+        for number in range(20):
+            plain.word = f"word {number}"
+            model(X, X).backward()
+
+    with pytest.raises(pgmo.errors.GraphError, match=r"captured 3 times.*'word \d.*tensor"):
+        run()
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("number", "the value of a tensor is read"),
+        ("decision", "Python decides by the value of a tensor"),
+        ("size", "the size of a tensor depends on values of another"),
+        ("disabled", "a function is called that is disabled"),
+        ("unknown", "a function is called that Dynamo cannot capture"),
+    ],
+)
+def test_graph_breaks_are_named_with_the_line(name, words):
+    message = rf"no single graph: {words}, at .*test_refusals\.py:\d+: .*# {name}"
+    with pytest.raises(pgmo.errors.GraphError, match=message) as told:
+        pgmo.recompute(Breaks(name), X, whole=True, measure=False)
+    assert "\n" not in str(told.value)
+    plain = Breaks(name)
+    with pytest.warns(UserWarning, match=message):
+        model = made(plain)
+    assert same(step(model, X), step(plain, X))
+
+
+@torch._dynamo.disable
+def disabled(x):
+    return x
+
+
+class Breaks(nn.Linear):
+    def __init__(self, name):
+        super().__init__(8, 8)
+        self.name = name
+
+    def forward(self, x):
+        x = super().forward(x)
+        if self.name == "number":
+            x = x * x.sum().item()  # number
+        elif self.name == "decision":
+            x = x if x.sum() > 0 else -x  # decision
+        elif self.name == "size":
+            x = x[x.sum(1).nonzero()[:, 0]]  # size
+        elif self.name == "disabled":
+            x = disabled(x)  # disabled
+        elif self.name == "unknown":
+            print(end="")  # unknown
+        return x.square().sum()
