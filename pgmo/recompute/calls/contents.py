@@ -19,6 +19,8 @@ from pgmo.recompute.calls.objects import is_open
 MOST = 4096
 """Entries of a container that are looked at; larger ones stay as the forward pass leaves them."""
 
+_MISSING = object()
+
 _DEPTH = 4  # of containers and objects in each other
 
 _OF_MODULES = frozenset(vars(nn.Module()))
@@ -53,21 +55,33 @@ class Contents:
             if hooks.keys() != before.keys():
                 hooks.clear()
                 hooks.update(before)
-        self._put_back(lambda _: False)
+        self._put_back(lambda _name, _before: False)
 
     def put_back_values(self) -> None:
         """Put back the values that were there; new flags and new hooks stay.
 
-        A library may install hooks at the first call, and note that in a new attribute.
+        A library may install hooks at the first call, and note that in an attribute.
         """
-        self._put_back(lambda value: isinstance(value, (bool, int, str)))
+        installed = any(hooks.keys() != before.keys() for hooks, before in self._hooks)
 
-    def _put_back(self, stays: Callable[[Any], bool]) -> None:
+        def stays(value: Any, before: Any) -> bool:
+            if before is _MISSING:
+                return isinstance(value, (bool, int, str))
+            return installed and isinstance(value, bool) and isinstance(before, bool)
+
+        self._put_back(stays)
+
+    def _put_back(self, stays: Callable[[Any, Any], bool]) -> None:
         for module, before in self._modules:
             for name, value in _own(module).items():
-                if name not in before and not stays(value):
+                if stays(value, before.get(name, _MISSING)):
+                    continue
+                if name in before:
+                    vars(module)[name] = before[name]
+                else:
                     del vars(module)[name]
-            vars(module).update(before)
+            for name in before.keys() - vars(module).keys():
+                vars(module)[name] = before[name]
         for undo in self._undo:
             undo()
 

@@ -33,13 +33,18 @@ def modes() -> tuple[object, ...]:
     """
     return (
         torch.get_default_dtype(),
-        *[str(read()) for read in _readers],
+        *kernels(),
         function_modes(),
         tuple(
             (torch.is_autocast_enabled(kind), torch.get_autocast_dtype(kind))
             for kind in ("cpu", "cuda")
         ),
     )
+
+
+def kernels() -> tuple[str, ...]:
+    """Return the settings by which PyTorch chooses kernels: Dynamo guards not all of them."""
+    return tuple(str(read()) for read in _readers)
 
 
 def _existing() -> list[Callable[[], object]]:

@@ -1,16 +1,18 @@
 """What a planned call is good for: calls with equal signatures can share a plan."""
 
 import inspect
-from collections.abc import Iterable
 from enum import Enum
 from types import BuiltinFunctionType, FunctionType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor, nn
 
 from pgmo.recompute.calls.modes import modes
 from pgmo.recompute.capture.compat import flatten, hook_numbers
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
 
 PLAIN = (
     *(type(None), bool, int, float, complex, str, bytes, slice, range, type(...), type, Enum),

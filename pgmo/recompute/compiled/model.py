@@ -10,6 +10,7 @@ import inspect
 import threading
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack, suppress
+from functools import partial
 from typing import Any
 
 import torch
@@ -19,6 +20,7 @@ from torch._functorch import config as functorch_config
 
 from pgmo.error_frames import clear_frames, clears_frames
 from pgmo.errors import GraphError
+from pgmo.recompute.calls.modes import kernels
 from pgmo.recompute.calls.refusals import refuse_hooks
 from pgmo.recompute.calls.signature import distinct, methods, signature
 from pgmo.recompute.capture.compat import flatten, is_capturing, is_watched
@@ -78,7 +80,7 @@ class CompiledModel:
         with suppress(TypeError, ValueError):
             self.__signature__ = inspect.signature(module.forward)
         self._methods = methods(module)
-        self._compiled = compiled(module.forward, self._capture_graph)
+        self._compiled: dict[object, Callable[..., Any]] = {}  # for settings of kernels
 
     @property
     def plain(self) -> Callable[..., Any]:
@@ -204,10 +206,13 @@ class CompiledModel:
             warn_user(message)
 
     def _run(self, *arguments: Any, **keywords: Any) -> Any:
-        failures = frames_that_failed()
+        failures, settings = frames_that_failed(), kernels()
+        made = self._compiled.get(settings)
+        if made is None:
+            made = self._compiled[settings] = compiled(self.plain, partial(self._capture_graph))
         with as_plain_model():
             try:
-                return self._compiled(*arguments, **keywords)
+                return made(*arguments, **keywords)
             except BaseException:
                 if frames_that_failed() != failures:
                     self._begin_anew()
@@ -217,7 +222,7 @@ class CompiledModel:
         """Have the model captured again: Dynamo leaves out for good what an error was raised in."""
         dynamo.reset()  # type: ignore[no-untyped-call]
         self._methods = methods(self._module)
-        self._compiled = compiled(self.plain, self._capture_graph)
+        self._compiled.clear()
 
     def __call__(self, *arguments: Any, **keywords: Any) -> Any:
         """Call the model."""
