@@ -110,7 +110,7 @@ class RepeatedSegments:
         inside = {node for group in groups for segment in group for node in segment.nodes}
         for group in groups:
             paths = [segment.path for segment in group]
-            self._kinds.append(_Kind(_function(module, group[0]), paths))
+            self._kinds.append(_Kind(_function(module, group[-1]), paths))
         for node in module.graph.nodes:
             if node in first:
                 number, place, segment = first[node]

@@ -194,10 +194,18 @@ class _Copy:
         meta["val"] = self._example(meta.get("val"))
         if isinstance(meta.get("seq_nr"), int):
             meta["seq_nr"] += self._far
-        path = meta.get(MODULE)
-        if isinstance(path, str) and path.startswith(self._original.path):
-            meta[MODULE] = self._one.path + path[len(self._original.path) :]
+        if MODULE in meta:
+            meta[MODULE] = self._path(meta[MODULE])
+        stack = meta.get("nn_module_stack") or {}
+        meta["nn_module_stack"] = {
+            key: (self._path(path), *kind) for key, (path, *kind) in stack.items()
+        }
         return meta
+
+    def _path(self, path: str) -> str:
+        """Return where a module of the original is in this block."""
+        before = self._original.path
+        return self._one.path + path[len(before) :] if path.startswith(before) else path
 
     def _example(self, example: Any) -> Any:
         if isinstance(example, Tensor):

@@ -172,7 +172,7 @@ class Sequence(nn.Module):
 def test_recurrent_layers_run_as_they_are(kind, rate):
     torch.manual_seed(0)
     plain, x = Sequence(kind, dropout=rate), X.reshape(2, 4, WIDTH)
-    with pytest.warns(UserWarning, match=r"no single graph: .*self\.memory\(.*2 graphs"):
+    with pytest.warns(UserWarning, match=r"no single graph: .*self\.memory\("):
         ours, _ = pgmo.recompute(copy.deepcopy(plain), x, measure=False)
     assert same(twice(ours, x), twice(plain, x))
     assert nn.LSTM.forward.__module__ == "torch.nn.modules.rnn"
