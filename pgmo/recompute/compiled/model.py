@@ -28,7 +28,8 @@ from pgmo.recompute.capture.eager import as_in_eager_mode
 from pgmo.recompute.capture.graphs import quick_copies
 from pgmo.recompute.capture.quiet import CAPTURING, without_collector, without_logs
 from pgmo.recompute.compiled.breaks import Breaks
-from pgmo.recompute.compiled.discovery import Arguments, Discovery, Place, discover, warm_up
+from pgmo.recompute.compiled.discover import discover, warm_up
+from pgmo.recompute.compiled.discovery import Arguments, Discovery, Place
 from pgmo.recompute.compiled.dynamo import (
     as_plain_model,
     compiled,

@@ -1,0 +1,173 @@
+"""Runs a step of which nothing stays."""
+
+import gc
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager, suppress
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from pgmo.errors import GraphError
+from pgmo.recompute.calls.signature import distinct, places
+from pgmo.recompute.calls.undone import copied, nothing_stays, only_flags_stay
+from pgmo.recompute.capture.compat import flatten, storage_key, unflatten
+from pgmo.recompute.capture.quiet import without_collector
+from pgmo.recompute.capture.taking.meter import Meter, can_measure
+from pgmo.recompute.compiled.discovery import (
+    Arguments,
+    Discovery,
+    Place,
+    note_gradients,
+    results_of,
+)
+from pgmo.recompute.compiled.errors import NOTHING, NothingToPlanError
+from pgmo.recompute.compiled.graph import Running
+from pgmo.recompute.compiled.regions import regions
+from pgmo.recompute.compiled.written import UndoingWrites
+
+
+def discover(
+    model: nn.Module,
+    run: Callable[..., Any],
+    arguments: Arguments,
+    running: Running,
+    measure: bool,
+    wanted: frozenset[int] | None = None,
+    plain: frozenset[Place] = frozenset(),
+) -> Discovery:
+    """Run a step of which nothing stays.
+
+    Args:
+        model: whose buffers, gradients and attributes are put back.
+        run: the model's compiled forward method.
+        arguments: of the call.
+        running: state of the thread's step.
+        measure: whether to measure what lies between graphs.
+        wanted: places of the results that are differentiated; None for the loss, or all if there is
+            none.
+        plain: calls of graphs that run as they are.
+
+    Raises:
+        GraphError: Dynamo captured nothing of a model that has a derivative.
+        NothingToPlanError: no output has a derivative.
+    """
+    leaves, spec = flatten(arguments)
+    tensors = distinct(leaves)
+    parameters = list(model.parameters())
+    devices = {one.device for one in (*tensors, *parameters)}
+    device = next((one.device for one in parameters), torch.device("cpu"))
+    found = Discovery(Meter(device) if measure and can_measure(device) else None, plain)
+    gradients = [one.grad for one in parameters]
+    with ExitStack() as stack:
+        stack.enter_context(nothing_stays(model, [one for one in devices if one.type == "cuda"]))
+        stack.callback(torch.clear_autocast_cache)
+        stack.callback(_put_back, parameters, gradients)
+        stack.enter_context(without_hooks(parameters))
+        stack.callback(setattr, running, "observer", None)
+        stack.callback(setattr, running, "choose", running.choose)
+        copies = [copied(one) for one in tensors]
+        found.known = {storage_key(one) for one in (*copies, *parameters, *model.buffers())}
+        stack.enter_context(torch.enable_grad())
+        if found.meter is not None:
+            gc.collect()
+            stack.enter_context(without_collector())
+            stack.enter_context(found.meter)
+        running.observer, running.choose = found, found.choose
+        for place, number in places(leaves).items():
+            leaves[place] = copies[number]
+        del tensors  # copies stay, as a program holds what it gives to a model
+        given, keywords = unflatten(leaves, spec)
+        returned = run(*given, **keywords)
+        del given, keywords, leaves
+        _differentiate(found, returned, wanted)
+        del returned
+        found.close()
+    if not found.calls and not plain:
+        raise GraphError(
+            f"Dynamo captured no part of {type(model).__name__}. Its forward method "
+            "may be disabled for it (torch.compiler.disable), or call what Dynamo cannot follow: "
+            "TORCH_LOGS=graph_breaks has the reason"
+        )
+    if not found.backward_calls:
+        raise NothingToPlanError(NOTHING)
+    count = len(found.calls) + len(found.backward_calls) + 2
+    found.regions = regions([] if found.meter is None else found.meter.changes, count)
+    return found
+
+
+@contextmanager
+def without_hooks(tensors: list[nn.Parameter]) -> Iterator[None]:
+    """Inside, hooks of tensors do not run.
+
+    Args:
+        tensors: that have hooks.
+    """
+    kinds = ("_backward_hooks", "_post_accumulate_grad_hooks")
+    hooks: list[dict[Any, Any]] = [
+        found for one in tensors for kind in kinds if (found := getattr(one, kind, None))
+    ]
+    before = [dict(one) for one in hooks]
+    for one in hooks:
+        one.clear()
+    try:
+        yield
+    finally:
+        for one, own in zip(hooks, before, strict=True):
+            one.update(own)
+
+
+def warm_up(model: nn.Module, run: Callable[..., Any], arguments: Arguments) -> list[Tensor]:
+    """Run a forward pass as it is, so that what a first call sets up breaks no graph.
+
+    Libraries install hooks at the first call, under a lock, and log warnings once. Nothing is saved
+    for a backward pass.
+
+    Args:
+        model: whose parameters, buffers and attributes are put back.
+        run: the model's forward method.
+        arguments: of the call.
+
+    Returns:
+        The parameters, and tensors of attributes, that it writes.
+    """
+    leaves, spec = flatten(arguments)
+    tensors = distinct(leaves)
+    devices = {one.device for one in (*tensors, *model.parameters()) if one.device.type == "cuda"}
+    copies = [copied(one) for one in tensors]
+    for place, number in places(leaves).items():
+        leaves[place] = copies[number]
+    given, keywords = unflatten(leaves, spec)
+    dropping = torch.autograd.graph.saved_tensors_hooks(_drop, _drop)
+    silent = suppress(Exception)  # an error is one of the capture, too
+    with only_flags_stay(model, devices) as contents, torch.enable_grad(), dropping:
+        undoing = UndoingWrites((*model.parameters(), *contents.tensors))
+        with undoing, silent:
+            run(*given, **keywords)
+    return undoing.written
+
+
+def _drop(_saved: object) -> Any:
+    return None
+
+
+def _differentiate(found: Discovery, returned: object, wanted: frozenset[int] | None) -> None:
+    """Run the backward pass of a step's results."""
+    results = results_of(returned)
+    places = range(len(results))
+    chosen = [place for place in places if wanted is None or place in wanted]
+    if wanted is None:
+        chosen = [place for place in chosen if results[place].numel() == 1] or chosen
+    if not chosen:
+        raise NothingToPlanError(NOTHING)
+    roots = [results[place] for place in chosen]
+    note_gradients(results, found.differentiated)
+    found.given = sum(512 + one.nbytes for one in roots)
+    found.look(roots)
+    found.turn()
+    torch.autograd.backward(roots, [torch.zeros_like(one) for one in roots])
+
+
+def _put_back(parameters: list[nn.Parameter], gradients: list[Tensor | None]) -> None:
+    for one, gradient in zip(parameters, gradients, strict=True):
+        one.grad = gradient
