@@ -9,6 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from pgmo.recompute.calls.modes import modes
+from pgmo.recompute.calls.objects import opened
 from pgmo.recompute.capture.compat import flatten, hook_numbers
 
 if TYPE_CHECKING:
@@ -70,7 +71,7 @@ def signature(module: nn.Module, tree: object) -> tuple[object, ...]:
 
 def look_of_call(tree: object) -> tuple[object, ...]:
     """Return what of a signature is of the arguments alone."""
-    leaves, spec = flatten(tree)
+    leaves, spec = flatten(opened(tree, PLAIN))
     return str(spec), tuple(_look(leaf) for leaf in leaves), tuple(places(leaves).values())
 
 
@@ -91,8 +92,8 @@ def methods(module: nn.Module) -> tuple[object, ...]:
 
 
 def _look(leaf: object) -> object:
-    if not isinstance(leaf, Tensor):
-        return (type(leaf), repr(leaf))
+    if not isinstance(leaf, Tensor):  # what may be anything is looked at by Dynamo's guards
+        return (type(leaf), repr(leaf) if isinstance(leaf, PLAIN) else "")
     return (leaf.stride(), leaf.requires_grad, *_kind(leaf))
 
 

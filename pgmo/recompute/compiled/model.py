@@ -221,7 +221,7 @@ class CompiledModel:
 
     def _begin_anew(self) -> None:
         """Have the model captured again: Dynamo leaves out for good what an error was raised in."""
-        dynamo.reset()  # type: ignore[no-untyped-call]
+        dynamo.reset()
         self._methods = methods(self._module)
         self._compiled.clear()
 

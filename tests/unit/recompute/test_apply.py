@@ -1,6 +1,5 @@
 import copy
 import re
-from dataclasses import dataclass
 
 import pytest
 
@@ -94,66 +93,6 @@ def test_measured_costs_are_seconds():
     _, plan = recomputed(None, costs="measured")
     assert plan.graph.forward_cost > 0
     assert plan.graph.forward_cost != recomputed(None)[1].graph.forward_cost
-
-
-def test_what_cannot_be_captured_says_what_to_do():
-    class Looks(nn.Linear):
-        def forward(self, x):
-            return super().forward(x[x.unique().numel() :])
-
-    with pytest.raises(
-        pgmo.errors.GraphError, match=r"test_apply\.py:\d+: return .*x\.unique.*torch\.compile"
-    ):
-        pgmo.recompute(Looks(8, 8), X)
-    with pytest.raises(pgmo.errors.GraphError, match="nothing in the model needs gradients"):
-        pgmo.recompute(network().requires_grad_(False), X)
-
-
-@dataclass
-class Batch:
-    x: torch.Tensor
-
-
-class Replaces(nn.Linear):
-    """Puts a tensor in the place of a buffer: it would be lost."""
-
-    def __init__(self):
-        super().__init__(8, 8)
-        self.register_buffer("mean", torch.zeros(8))
-
-    def forward(self, x):
-        self.mean = 0.9 * self.mean + x.mean(0)
-        return super().forward(x) + self.mean
-
-
-class Opens(nn.Linear):
-    def forward(self, batch):
-        return super().forward(batch.x)
-
-
-class Packs(nn.Linear):
-    def forward(self, x):
-        return iter((super().forward(x),))
-
-
-class Array(nn.Linear):
-    def forward(self, x, array):
-        return super().forward(x) * torch.from_numpy(array)
-
-
-@pytest.mark.parametrize(
-    ("model", "example", "message"),
-    [
-        (Replaces(), X, "puts another tensor in the place of mean"),
-        (Opens(8, 8), (Batch(X),), "is called with a Batch"),
-        (Packs(8, 8), X, "returns a tuple_iterator"),
-        (Array(8, 8), (X, X.numpy()), "is called with a ndarray"),
-        (nn.GRU(8, 8, 2, dropout=0.5), X[None], "dropout inside of GRU"),
-    ],
-)
-def test_what_a_capture_would_get_wrong_is_refused(model, example, message):
-    with pytest.raises(pgmo.errors.GraphError, match=message):
-        pgmo.recompute(model, example, measure=False)
 
 
 def test_gradients_need_not_be_enabled_when_it_is_planned():

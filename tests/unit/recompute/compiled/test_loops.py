@@ -35,7 +35,9 @@ def test_containers_of_pytorch_are_captured_where_the_loop_around_them_is_not():
     torch._dynamo.reset()
     model, x = Sequences(), torch.randn(256, WIDTH)
     plain = copy.deepcopy(model)
-    with pytest.warns(UserWarning, match=r"value of a tensor is read, at .*test_loops\.py:\d+: self"):
+    with pytest.warns(
+        UserWarning, match=r"value of a tensor is read, at .*test_loops\.py:\d+: self"
+    ):
         ours, plan = pgmo.recompute(model, x, budget="min")
     assert plan.peak < 0.9 * plan.default_peak
     for seed in range(2):

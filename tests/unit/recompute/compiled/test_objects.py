@@ -7,6 +7,7 @@ torch = pytest.importorskip("torch")
 from torch import nn  # noqa: E402
 
 import pgmo  # noqa: E402
+from tests.unit.recompute.steps import same, step  # noqa: E402
 
 
 @dataclass
@@ -48,3 +49,26 @@ def test_its_tensors_can_be_differentiated():
     plain.zero_grad()
     (model(x)["cache"].layers[0].keys.sum()).backward()
     assert torch.equal(plain.weight.grad, expected)
+
+
+@dataclass
+class Batch:
+    x: torch.Tensor
+    name: str = ""
+
+
+class Opens(nn.Linear):
+    def forward(self, batch, array):
+        return (super().forward(batch.x) * torch.from_numpy(array)).square().sum()
+
+
+def test_objects_and_arrays_may_be_given():
+    plain = Opens(8, 8)
+    batches = [(Batch(torch.randn(4, 8)), torch.rand(8).numpy()) for _ in range(3)]
+    model, _ = pgmo.recompute(plain, batches[0], measure=False)
+    for given in batches:
+        assert same(step(model, *given), step(plain, *given))
+    assert len(model.forward.steps) == 1
+    given = Batch(torch.randn(6, 8)), batches[0][1]
+    assert same(step(model, *given), step(plain, *given))
+    assert len(model.forward.steps) == 2
