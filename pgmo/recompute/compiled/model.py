@@ -21,7 +21,7 @@ from torch._functorch import config as functorch_config
 from pgmo.error_frames import clear_frames, clears_frames
 from pgmo.errors import GraphError
 from pgmo.recompute.calls.modes import kernels
-from pgmo.recompute.calls.refusals import refuse_hooks
+from pgmo.recompute.calls.refusals import refuse_hooks, refuse_wrappers
 from pgmo.recompute.calls.signature import distinct, methods, signature
 from pgmo.recompute.capture.compat import flatten, is_capturing, is_watched
 from pgmo.recompute.capture.eager import as_in_eager_mode
@@ -149,6 +149,7 @@ class CompiledModel:
             GraphError: it cannot be captured.
             NothingToPlanError: nothing in it can be differentiated.
         """
+        refuse_wrappers(self._module)
         refuse_arguments(self.plain, type(self._module).__name__, arguments)
         try:
             if self.first is None:
