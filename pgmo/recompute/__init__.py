@@ -5,10 +5,10 @@
 The package itself is the function, and has `forget`, which marks a region of a forward pass,
 `backend` for `torch.compile`, and `largest`, which looks for the largest batch of a card.
 
-    a model's call     apply, twin, dispatch, call, pending, randomness, flat, objects, budget,
+    a model's call     apply, twin, dispatch, call, pending, randomness, budget,
                        outcome, explain, curve, step_profile
     a whole card       whole_card, largest
-    what it freezes    the package frozen; rehearse, for values of tensors
+    what a call is given    the package calls: signature, refusals, and what a capture undoes
     its graph          capture, eager, grouping, region, dropout, costs, workspaces, meter
     what to forget     decide, divide, in_place; of `graph` alone and without PyTorch: schedule,
                        evaluator, planning, shapes, floor, chen, lower_sets, kusumoto, min_cut
