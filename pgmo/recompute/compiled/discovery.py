@@ -38,6 +38,8 @@ class GraphCall:
         made: lives of its outputs; None for what is no tensor, or there before.
         owners: for each input the identity of the parameter that it is; None for others.
         leaves: for each input whether autograd's graph begins there.
+        came: for each gradient that came, its life if autograd holds it, too, as it does where the
+            output is also read by other code; None for others.
     """
 
     graph: CompiledGraph
@@ -46,6 +48,7 @@ class GraphCall:
     made: list[Life | None]
     owners: list[int | None]
     leaves: list[bool]
+    came: list[Life | None] = field(default_factory=list)
 
 
 @dataclass(eq=False)
@@ -160,7 +163,10 @@ class Discovery:
         taken = [layout(one) for one in arguments if one is not None]
         if self._layouts.get(number, taken) != taken:
             self.objections[call.graph, call.ordinal] = LAYOUT
+        lives = [self._life(one) for one in arguments if one is not None]
         arguments.clear()
+        held = {id(life) for life, reference in self._lives.values() if not _is_gone(reference)}
+        call.came = [life if id(life) in held else None for life in lives]
         leaves = self.calls[number].leaves
         made = [
             None
@@ -193,7 +199,7 @@ class Discovery:
 
     def _look(self) -> None:
         for key, (life, reference) in list(self._lives.items()):
-            if reference.expired():  # type: ignore[no-untyped-call]
+            if _is_gone(reference):
                 life.death = self._region
                 del self._lives[key]
 
@@ -208,6 +214,8 @@ class Discovery:
         return self._lives[key][0]
 
 
+def _is_gone(reference: StorageWeakRef) -> bool:
+    return bool(reference.expired())  # type: ignore[no-untyped-call]
 def results_of(returned: object) -> list[Tensor]:
     """Return the tensors with a derivative in what a forward pass has returned."""
     leaves = flatten(opened(returned, PLAIN))[0]

@@ -103,6 +103,8 @@ class _Placed:
         }
         first = captured.nodes[graph.forward : graph.forward + 1] == ((),)
         self.tangents = graph.operations[graph.forward].writes if first else ()
+        self._tangents = [node for node in nodes if is_tangent(node)]
+        self.came: dict[int, Life] = {}  # of gradients of the outputs that autograd holds, too
         self.owners: dict[fx.Node, object] = {}  # of parameters
 
     def inputs(self, call: GraphCall) -> None:
@@ -111,6 +113,11 @@ class _Placed:
             self._note(node, life)
         for result, life in zip(self._results, call.made, strict=True):
             self._note(result, life)
+        if len(call.came) == len(self._tangents):
+            for node, life in zip(self._tangents, call.came, strict=True):
+                value = self._value(node)
+                if value is not None and life is not None and self._is_like(value, life):
+                    self.came[value] = life
         self.owners = {
             node: owner
             for node, owner in zip(self._given, call.owners, strict=True)
@@ -162,9 +169,15 @@ class _Whole:
         coming = 0
         if following is not None:
             for own in following.tangents:
-                size = following.graph.values[own].size
+                life, size = following.came.get(own), following.graph.values[own].size
+                if life in self._lives:
+                    following.numbers[own] = self._lives[life]
+                    continue
                 following.numbers[own] = self._write(Value(size, ends, pinned=True))
-                coming += size
+                if life is None:
+                    coming += size
+                else:
+                    self._lives[life] = following.numbers[own]
         left = region.exit - self._held(place + 1) - coming
         self._set_base(max(0, left), ends, begins)
 
