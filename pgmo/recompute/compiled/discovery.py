@@ -118,7 +118,7 @@ class Discovery:
         """
         counts = edges(roots)
         for call, node in zip(self.calls, self._nodes, strict=True):
-            found = [counts[edge] for edge in node.next_functions]
+            found = [counts[edge] for edge in _followers(node)]
             sums = call.graph.sums()
             if len(found) != len(sums):
                 found = [2] * len(sums)
@@ -239,3 +239,11 @@ def nodes_of(results: list[Tensor]) -> dict[Any, dict[int, int]]:
 
 def _note(came: set[int], places: dict[int, int], gradients: tuple[Tensor | None, ...]) -> None:
     came.update(place for output, place in places.items() if gradients[output] is not None)
+
+
+def _followers(node: Any) -> tuple[Any, ...]:
+    """Return the nodes after one of autograd's; older versions refuse where its graph is gone."""
+    try:
+        return tuple(node.next_functions)
+    except RuntimeError:
+        return ()
