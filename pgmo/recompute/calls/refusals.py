@@ -10,6 +10,7 @@ from typing import Any
 
 from torch import nn
 from torch.nn.modules import module as torch_module
+from torch.nn.parallel import DistributedDataParallel
 from torch.nn.parameter import is_lazy
 
 from pgmo.errors import GraphError
@@ -54,6 +55,23 @@ def refuse_lazy(model: nn.Module) -> None:
                 f"{name} has no shape yet: it gets one when the model runs for the first time. Run "
                 "it once (`with torch.no_grad(): model(...)`) and call pgmo.recompute then"
             )
+
+
+def refuse_static_graph() -> None:
+    """Refuse a first capture inside of a DistributedDataParallel with a static graph.
+
+    Its first step counts which hooks of gradients run, and a capture runs them, too.
+
+    Raises:
+        GraphError: the thread is inside of one.
+    """
+    active = getattr(DistributedDataParallel, "_active_ddp_module", None)
+    if active is not None and active.static_graph:
+        raise GraphError(
+            "the model would be captured in the first step of DistributedDataParallel("
+            "static_graph=True), which counts what a backward pass does. Give example inputs "
+            "before it is wrapped: DistributedDataParallel(pgmo.recompute(model, batch)[0], ...)"
+        )
 
 
 def refuse_wrappers(model: nn.Module) -> None:

@@ -96,8 +96,8 @@ def _hold_inputs(operations: list[Operation], captured: Captured) -> None:
 
 def _is_custom(nodes: tuple[fx.Node, ...]) -> bool:
     """Return whether an operator is one of an `autograd.Function` that the model defines."""
-    sources = nodes[0].meta.get("source_fn_stack")
-    return bool(sources) and sources[0][1] == "autograd.Function"
+    sources = nodes[0].meta.get("source_fn_stack") or [("", "")]
+    return bool(sources[0][1] == "autograd.Function")
 
 
 def _derivative(nodes: tuple[fx.Node, ...]) -> object:

@@ -216,6 +216,8 @@ class Discovery:
 
 def _is_gone(reference: StorageWeakRef) -> bool:
     return bool(reference.expired())  # type: ignore[no-untyped-call]
+
+
 def results_of(returned: object) -> list[Tensor]:
     """Return the tensors with a derivative in what a forward pass has returned."""
     leaves = flatten(opened(returned, PLAIN))[0]

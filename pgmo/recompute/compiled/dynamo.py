@@ -117,7 +117,8 @@ def _left_out() -> tuple[tuple[type[nn.Module], Callable[..., Any]], ...]:
     numbers.
     """
     kinds = (nn.RNN, nn.LSTM, nn.GRU)
-    return tuple((one, dynamo.disable(one.forward)) for one in kinds)
+    disable: Any = dynamo.disable
+    return tuple((one, disable(one.forward)) for one in kinds)
 
 
 @functools.cache

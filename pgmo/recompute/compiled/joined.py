@@ -162,15 +162,13 @@ class _Whole:
         level = max(before, sum(self._values[one].size for one in self._base)) + alive + passing
         workspace = max(0, region.peak - level)
         self.operations[begins] = replace(self.operations[begins], workspace=workspace)
-        for life, value in self._lives.items():
-            if life.death == place:
-                self._reads[begins].add(value)
+        self._reads[begins] |= {value for one, value in self._lives.items() if one.death == place}
         ends = self._add(NOT_CAPTURED)
         coming = 0
         if following is not None:
             for own in following.tangents:
                 life, size = following.came.get(own), following.graph.values[own].size
-                if life in self._lives:
+                if life is not None and life in self._lives:
                     following.numbers[own] = self._lives[life]
                     continue
                 following.numbers[own] = self._write(Value(size, ends, pinned=True))

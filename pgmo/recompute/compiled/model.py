@@ -21,7 +21,7 @@ from torch._functorch import config as functorch_config
 from pgmo.error_frames import clear_frames, clears_frames
 from pgmo.errors import GraphError
 from pgmo.recompute.calls.modes import kernels
-from pgmo.recompute.calls.refusals import refuse_hooks, refuse_wrappers
+from pgmo.recompute.calls.refusals import refuse_hooks, refuse_static_graph, refuse_wrappers
 from pgmo.recompute.calls.signature import distinct, methods, signature
 from pgmo.recompute.capture.compat import flatten, is_capturing, is_watched
 from pgmo.recompute.capture.eager import as_in_eager_mode
@@ -153,6 +153,7 @@ class CompiledModel:
         refuse_arguments(self.plain, type(self._module).__name__, arguments)
         try:
             if self.first is None:
+                refuse_static_graph()
                 with as_plain_model():
                     self._written = warm_up(self._module, self.plain, arguments)
             if step is not None:

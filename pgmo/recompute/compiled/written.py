@@ -11,7 +11,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from pgmo.recompute.capture.compat import fakes, storage_key
 
 
-class UndoingWrites(TorchDispatchMode):
+class UndoingWrites(TorchDispatchMode):  # type: ignore[no-untyped-call]
     """Puts back what operators write into tensors inside.
 
     Args:
@@ -29,7 +29,7 @@ class UndoingWrites(TorchDispatchMode):
         return True
 
     def __init__(self, tensors: Iterable[Tensor]) -> None:
-        super().__init__()
+        super().__init__()  # type: ignore[no-untyped-call]
         self._tensors = {storage_key(one): one for one in tensors}
         self._before: dict[int, Tensor] = {}
 
@@ -57,7 +57,7 @@ class UndoingWrites(TorchDispatchMode):
                 self._before[key] = self._tensors[key].detach().clone()
 
     def __exit__(self, *error: Any) -> None:
-        super().__exit__(*error)
+        super().__exit__(*error)  # type: ignore[no-untyped-call]
         with torch.no_grad():
             for key, before in self._before.items():
                 self._tensors[key].copy_(before)

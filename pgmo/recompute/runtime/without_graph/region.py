@@ -65,8 +65,8 @@ class forget(ContextDecorator):  # noqa: N801  (it is used like a function)
         _leave()
 
 
-@torch.compiler.allow_in_graph
-@torch.compiler.disable
+@torch.compiler.allow_in_graph  # type: ignore[untyped-decorator]
+@torch.compiler.disable  # type: ignore[untyped-decorator]
 def _enter() -> None:
     if is_capturing():
         _open.ends.append(partial(mark_nodes, len_of_graph(), FORGET, next(_numbers)))
@@ -81,8 +81,8 @@ def _enter() -> None:
     _open.ends.append(stack.close)
 
 
-@torch.compiler.allow_in_graph
-@torch.compiler.disable
+@torch.compiler.allow_in_graph  # type: ignore[untyped-decorator]
+@torch.compiler.disable  # type: ignore[untyped-decorator]
 def _leave() -> None:
     if is_capturing() or not _is_looking():
         _open.ends.pop()()

@@ -2,6 +2,7 @@
 
 import functools
 import re
+from types import SimpleNamespace
 
 import pytest
 
@@ -239,3 +240,11 @@ class Breaks(nn.Linear):
         elif self.name == "unknown":
             print(end="")  # unknown
         return x.square().sum()
+
+
+def test_no_first_capture_inside_of_ddp_with_a_static_graph(monkeypatch):
+    active = SimpleNamespace(static_graph=True)
+    ours, _ = pgmo.recompute(nn.Linear(8, 8), budget="min")
+    monkeypatch.setattr(nn.parallel.DistributedDataParallel, "_active_ddp_module", active)
+    with pytest.raises(pgmo.GraphError, match="Give example inputs before it is wrapped"):
+        ours(torch.ones(4, 8))
