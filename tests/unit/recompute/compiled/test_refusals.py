@@ -12,6 +12,7 @@ from torch import nn  # noqa: E402
 from torch.nn.parallel import DistributedDataParallel  # noqa: E402
 
 import pgmo  # noqa: E402
+from pgmo.errors import GraphError  # noqa: E402
 from pgmo.recompute.compiled import model as compiled_model  # noqa: E402
 from tests.unit.recompute.steps import same, step  # noqa: E402
 
@@ -246,5 +247,5 @@ def test_no_first_capture_inside_of_ddp_with_a_static_graph(monkeypatch):
     active = SimpleNamespace(static_graph=True)
     ours, _ = pgmo.recompute(nn.Linear(8, 8), budget="min")
     monkeypatch.setattr(nn.parallel.DistributedDataParallel, "_active_ddp_module", active)
-    with pytest.raises(pgmo.GraphError, match="Give example inputs before it is wrapped"):
+    with pytest.raises(GraphError, match="Give example inputs before it is wrapped"):
         ours(torch.ones(4, 8))
