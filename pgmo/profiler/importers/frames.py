@@ -18,7 +18,7 @@ T = TypeVar("T")
 MOST_LINES = 64
 """Maximum number of Python lines that a tag keeps."""
 
-_OUTERMOST = 16  # Outermost calls that a shortened stack keeps: they name the program's phase.
+_OUTERMOST = 16  # Outermost calls that a shortened stack keeps: they show what the request is for.
 
 # Limits on the characters of a line. A snapshot may refer to a line with two bytes, but a profile
 # spells it out for each stack. So all lines of a tag have at most 6,400 characters plus numbers.
