@@ -120,7 +120,7 @@ class Problem:
         """Return the same problem without the ticks at which no block begins.
 
         Two lifetimes overlap only if one begins within the other, so both problems have the same
-        packings. The period and all starts then depend on the number of blocks alone.
+        packings. No start then exceeds the number of blocks, and neither does the period.
 
         Example:
             >>> Problem([8, 8], [1000, 5000], [6000, 9000]).numbered().upper.tolist()
