@@ -13,8 +13,8 @@
 - `torch_allocator`, `cupy_allocator` and `cupy_torch_allocator` replace a framework's allocator
   directly, and `memory_stats` shows its figures.
 
-Every error is a `PgmoError` (`pgmo.errors`). Names are imported on first use (PEP 562), so `import
-pgmo` and `pgmo --help` load neither numpy nor the native module.
+Every error is a `PgmoError` (`pgmo.errors`). Names are imported on first use (PEP 562):
+`import pgmo` and `pgmo --help` load neither numpy nor the native module.
 """
 
 import importlib

@@ -29,7 +29,7 @@ class PlanError(PgmoError):
 
 
 class ProblemError(PgmoError, ValueError):
-    """Error for a malformed packing problem: negative sizes, ends before starts, huge sums."""
+    """Error for a malformed packing problem: negative sizes, sums beyond 2**62, ends too early."""
 
 
 class SessionError(PgmoError):

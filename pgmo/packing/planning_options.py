@@ -54,7 +54,7 @@ class PlanningOptions:
     apart_from: int = 0
     """Bytes; blocks of at least this size are packed separately, above the others of their stream.
 
-    Programs often touch only a part of such a block. Its other pages are never mapped if no other
+    Programs often touch only a part of a large block. Its other pages are never mapped if no other
     block lies there. 0 disables this."""
 
     def __post_init__(self) -> None:

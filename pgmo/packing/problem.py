@@ -64,7 +64,7 @@ class Problem:
 
         A block that is persistent or shared between streams has no entry. A block that outlives a
         period has two entries for the whole period. Successive iterations use its two slots in
-        turn, so each slot is occupied at every tick of some iteration.
+        turn, so each slot is occupied at every tick of some iteration and serves no other block.
 
         Args:
             profile: the blocks.

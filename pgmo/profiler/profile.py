@@ -273,7 +273,7 @@ class Profile:
         size = -(-self.size // alignment) * alignment
         low, high = self.start, self.end
         double = self.turns == 2
-        always = int(size[double].sum())  # one of the two is alive at any time
+        always = int(size[double].sum())  # One of the two is always alive.
         high = np.where(double, high - self.ticks, high)
         planned = self.turns > 0
         size, low, high = size[planned], low[planned], high[planned]

@@ -119,7 +119,7 @@ def split(events: NDArray[np.void]) -> list[Iteration]:
     events, kind = events[:complete], kind[:complete]
     is_request = kind == REQUEST
     requests = events[np.flatnonzero(is_request)]
-    served = np.cumsum(is_request)  # requests served up to and including each event
+    served = np.cumsum(is_request)  # Requests served up to and including each event.
     _check_requests(requests)
     frees = np.flatnonzero(kind == FREE)
     gone = _gone(events["block"][frees], served[frees], len(requests))

@@ -104,7 +104,7 @@ class Packing:
         from pgmo.profiler.profile import Profile
 
         problem = self.problem
-        if _ticks(problem) > 1024 * (len(problem) + 1024):  # what readers of files accept
+        if _ticks(problem) > 1024 * (len(problem) + 1024):  # Readers of files accept no more.
             problem = problem.numbered()
         profile = Profile.from_columns(
             size=problem.size,

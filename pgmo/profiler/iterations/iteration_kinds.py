@@ -136,8 +136,8 @@ def _convincing(base: Iteration, other: Iteration, rows: NDArray[np.int64]) -> b
     1. Half of the pairs have equal sizes (gradients, optimizer temporaries).
     2. An eighth have equal sizes, and requests of one size mostly keep a common size: among changed
        sizes that several requests share, seven in eight requests have the most common new size.
-    3. An eighth have equal sizes, nine in ten others change in one direction, and three quarters by
-       one of four ratios (two networks change by as many ratios as they have layers).
+    3. An eighth have equal sizes. Of the others, nine in ten change in one direction, and three
+       quarters by one of four ratios. (Two networks change by as many ratios as they have layers.)
 
     Measured on third-party training loops: the share in rule 2 is at least 0.91 for one program at
     two shapes or with two choices of experts. It is at most 0.53 for two programs cut to one length

@@ -168,9 +168,9 @@ def used_until(
 ) -> NDArray[np.int64]:
     """Return a row after each block's last use, counted like `freed_at` and never later.
 
-    A program may free a block long after its stream finished with it. If the stream got neither a
-    request nor a wait between an event (or a wait for the stream) and the free, then the event
-    covers the block's last use as well as the free does.
+    A program may free a block long after its stream finished with it. An event on the stream, or a
+    wait for the stream, may precede the free. If the stream got neither a request nor a wait in
+    between, that row counts instead of the free: it covers the block's last use as well.
 
     The arguments are those of `behind`.
 

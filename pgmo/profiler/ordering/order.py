@@ -18,8 +18,8 @@ from pgmo.columns import as_column
 from pgmo.errors import ProfileError
 
 FREE, RECORD, WAIT, STREAM_DONE, EVENT_DONE, DEVICE_DONE = 1, 4, 5, 6, 7, 8
-"""Values of `kind`: a block is freed, an event is recorded on a stream, a stream waits for an
-event, or the program itself waits for a stream, an event or all streams."""
+"""Values of `kind`. A block is freed; an event is recorded on a stream; a stream waits for an
+event; the program itself waits for a stream, an event or all streams."""
 
 LOST = 9
 """Kind of a recorded gap: events may have been missed, so earlier ones are unknown from here on.
