@@ -10,8 +10,8 @@
   session with its figures.
 - `managed` is for models that do not fit.
 - `close` closes a session without a reference to it.
-- `torch_allocator`, `cupy_allocator` and `cupy_torch_allocator` replace a framework's allocator
-  directly, and `memory_stats` shows its figures.
+- `torch_allocator`, `cupy_allocator` and `cupy_torch_allocator` are for programs that exchange a
+  framework's allocator themselves; `memory_stats` returns the figures of a device's session.
 
 Every error is a `PgmoError` (`pgmo.errors`). Names are imported on first use (PEP 562):
 `import pgmo` and `pgmo --help` load neither numpy nor the native module.

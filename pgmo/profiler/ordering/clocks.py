@@ -27,7 +27,7 @@ from pgmo.profiler.ordering.order import (
 )
 
 NEVER = np.iinfo(np.int64).max
-"""Tick of an order that never holds; no request has it."""
+"""Tick that stands for never; greater than that of any request."""
 
 _TURNS = 6
 """Number of iterations processed: a block may live for two, and the wait for it come later."""
@@ -208,7 +208,10 @@ def used_until(
 def _steps(
     order: Order, streams: NDArray[np.uint64], ticks: int
 ) -> dict[tuple[int, int], tuple[NDArray[np.int64], NDArray[np.int64]]]:
-    """Return for each pair of streams the ticks from which, and rows up to which, one is behind."""
+    """Return for each pair of streams when the first comes after work of the second.
+
+    Each pair has two arrays: ticks from which it does, and the row up to which at each tick.
+    """
     number = {one: at for at, one in enumerate(_all_streams(order, streams))}
     # For each pair, the last row of the second stream that is done before the first one's work.
     known = np.full((len(number), len(number)), -1)
