@@ -161,7 +161,7 @@ class Plan:
         return cls(**{**own, **figures})
 
     def profile(self) -> "Profile":
-        """Return the part of the profile that a plan keeps: no tags, threads or addresses.
+        """Return the profile as far as a plan keeps it: sizes and lifetimes, no tags or threads.
 
         Raises:
             ProfileError: when the plan's blocks are invalid for a profile.
