@@ -2,16 +2,19 @@
 
     profile  ->  plan  ->  replay
 
-`optimize` does all three. `Profile` and `Plan` are what it records and computes, `plan` computes
-one from the other, `fit` says whether a job fits on a card, `recompute` makes a model's step fit in
-a budget. Every error is a `PgmoError` (`pgmo.errors`). `torch_allocator`, `cupy_allocator` and
-`cupy_torch_allocator` are for those who exchange a framework's allocator themselves, `memory_stats`
-for those who watch it. `wrap` makes the calls of a model iterations, `unwrap` undoes it,
-`session_of` has its figures. `managed` is for models that do not fit. `close` closes a session that
-is out of reach.
+- `optimize` does all three. It records a `Profile` and computes a `Plan`.
+- `plan` computes a plan from a profile.
+- `fit` predicts whether a job fits on a card.
+- `recompute` makes a model's step fit in a budget.
+- `wrap` makes each call of a model an iteration, `unwrap` undoes it, `session_of` returns the
+  session with its figures.
+- `managed` is for models that do not fit.
+- `close` closes a session without a reference to it.
+- `torch_allocator`, `cupy_allocator` and `cupy_torch_allocator` are for programs that exchange a
+  framework's allocator themselves; `memory_stats` returns the figures of a device's session.
 
-Names are imported when they are first used (PEP 562): `import pgmo` and `pgmo --help` load neither
-numpy nor the native module.
+Every error is a `PgmoError` (`pgmo.errors`). Names are imported on first use (PEP 562):
+`import pgmo` and `pgmo --help` load neither numpy nor the native module.
 """
 
 import importlib
@@ -19,7 +22,7 @@ import importlib
 from pgmo.errors import BudgetError, PgmoError
 from pgmo.version import __version__
 
-TYPE_CHECKING = False  # typing's own takes longer to import than all that is imported here
+TYPE_CHECKING = False  # Importing `typing` takes longer than all other imports here.
 if TYPE_CHECKING:
     from pgmo.allocator.adapters.cupy import cupy_allocator
     from pgmo.allocator.adapters.cupy_through_torch import cupy_torch_allocator
@@ -58,7 +61,7 @@ __all__ = [
     "wrap",
 ]
 
-# Where each name comes from: the same as the imports above, which only type checkers read.
+# The module of each name, equal to the imports above, which only type checkers read.
 _HOMES = {
     "Plan": "pgmo.packing.plan",
     "Profile": "pgmo.profiler.profile",
@@ -79,7 +82,7 @@ _HOMES = {
 }
 
 
-if not TYPE_CHECKING:  # to type checkers a module with this function has every name
+if not TYPE_CHECKING:  # A module with this function has every name for type checkers.
 
     def __getattr__(name: str) -> object:
         home = _HOMES.get(name)
@@ -88,11 +91,11 @@ if not TYPE_CHECKING:  # to type checkers a module with this function has every 
 
             if name in GONE:
                 raise ImportError(f"pgmo.{name} was removed: {GONE[name]}")
-            if name in NAMES:  # `from pgmo import` would drop the text of an AttributeError
+            if name in NAMES:  # `from pgmo import` would drop the text of an AttributeError.
                 raise ImportError(f"pgmo.{name} has moved: from {NAMES[name]} import {name}")
             raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
         found = getattr(importlib.import_module(home), name)
-        globals()[name] = found  # from now on without this function
+        globals()[name] = found  # Later accesses bypass this function.
         return found
 
 

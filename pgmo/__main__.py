@@ -1,4 +1,4 @@
-"""`python -m pgmo` is `pgmo`."""
+"""Entry point of `python -m pgmo`, equal to the command `pgmo`."""
 
 import sys
 

@@ -1,4 +1,4 @@
-"""Packages that are called: `pgmo.fit("train.py")` beside `pgmo.fit.accumulate()`."""
+"""Callable packages, such as `pgmo.fit("train.py")` with `pgmo.fit.accumulate()`."""
 
 import importlib
 from collections.abc import Iterable, Mapping
@@ -9,14 +9,14 @@ from pgmo.errors import OptionError
 
 
 def refuse_removed(options: Iterable[str], removed: Mapping[str, str]) -> None:
-    """Refuse options of the version before.
+    """Reject options that an earlier version had.
 
     Args:
-        options: names that a call was given.
-        removed: what to use instead, by name.
+        options: names of the given options.
+        removed: replacement of each removed option, by name.
 
     Raises:
-        OptionError: for the first one that was removed.
+        OptionError: when an option was removed; the message names the first.
     """
     for option in options:
         if option in removed:
@@ -24,19 +24,23 @@ def refuse_removed(options: Iterable[str], removed: Mapping[str, str]) -> None:
 
 
 class CallablePackage(ModuleType):
-    """The type of such a package. Its names are imported when they are first used."""
+    """Type of a callable package, whose names are imported on first use."""
 
     _calls: ClassVar[tuple[str, str]]
-    """Module and name of what a call of the package calls."""
+    """Module and name of the function that a call of the package runs."""
 
     _homes: ClassVar[dict[str, str]]
-    """Where the package's other names come from, by name."""
+    """Module of each other name of the package."""
 
     _removed: ClassVar[dict[str, str]] = {}
-    """What to use instead of options and names of the version before."""
+    """Replacement of each removed option or name."""
 
     def __call__(self, *arguments: Any, **options: Any) -> Any:
-        """Calls what the package is for."""
+        """Run the package's main function.
+
+        Raises:
+            OptionError: when an option was removed.
+        """
         refuse_removed(options, self._removed)
         home, name = self._calls
         return getattr(importlib.import_module(home), name)(*arguments, **options)

@@ -1,4 +1,4 @@
-"""Columns of numbers: what profiles, problems and plans hold, one entry for each block."""
+"""Columns of numbers in profiles, problems and plans, with one entry per block."""
 
 from typing import Any
 
@@ -9,10 +9,9 @@ from pgmo.errors import PgmoError
 
 
 def distinct(values: NDArray[Any]) -> NDArray[Any]:
-    """The different values of an array, in their order.
+    """Return the distinct values of an array in ascending order.
 
-    `numpy.unique` alone imports `numpy.ma` to see whether they are masked: a megabyte of the
-    program's, which may never need it.
+    `numpy.unique` imports `numpy.ma`, which takes a megabyte that the program may not need.
 
     Example:
         >>> distinct(np.array([3, 1, 3])).tolist()
@@ -23,10 +22,10 @@ def distinct(values: NDArray[Any]) -> NDArray[Any]:
 
 
 def numbered(values: NDArray[Any]) -> tuple[NDArray[Any], NDArray[np.int64]]:
-    """The different values of an array, in their order, and for each entry which of them it is.
+    """Return the distinct values in ascending order, and for each entry the index of its value.
 
-    As `numpy.unique(..., return_inverse=True)`, with the stable sort, which all of planning uses:
-    each of numpy's other sorts is a third of a megabyte of code that would have to be there.
+    It works like `numpy.unique(..., return_inverse=True)` but uses only the stable sort, as all of
+    planning does: each of numpy's other sorts would load a third of a megabyte of code.
 
     Example:
         >>> values, number = numbered(np.array([30, 10, 30]))
@@ -42,21 +41,21 @@ def numbered(values: NDArray[Any]) -> tuple[NDArray[Any], NDArray[np.int64]]:
 
 
 def _first_ones(ordered: NDArray[Any]) -> NDArray[np.bool_]:
-    """Which entries of a sorted array differ from the one before."""
+    """Return a mask of the entries of a sorted array that differ from the preceding one."""
     first = np.ones(len(ordered), np.bool_)
     first[1:] = ordered[1:] != ordered[:-1]
     return first
 
 
 def is_among(values: NDArray[Any], wanted: ArrayLike) -> NDArray[np.bool_]:
-    """Which values are among those wanted, as `numpy.isin` tells it, and without `numpy.ma`.
+    """Return which values are among the wanted ones, like `numpy.isin` but without `numpy.ma`.
 
     Args:
-        values: whole numbers, shape (n,).
-        wanted: whole numbers, shape (m,), in any order.
+        values: integers, shape (n,).
+        wanted: integers, shape (m,), in any order.
 
     Returns:
-        Shape (n,).
+        Mask, shape (n,).
 
     Example:
         >>> is_among(np.array([3, 1, 4]), [4, 3]).tolist()
@@ -73,17 +72,17 @@ def is_among(values: NDArray[Any], wanted: ArrayLike) -> NDArray[np.bool_]:
 def as_column(
     name: str, value: ArrayLike, dtype: DTypeLike, error: type[PgmoError]
 ) -> NDArray[Any]:
-    """A read-only flat array of the type wanted; no number changes on the way.
+    """Return a read-only flat array of the given type, without changing any number.
 
     Args:
-        name: of the column, for messages.
-        value: anything array-like of shape (n,). A contiguous array of the type is not copied.
-        dtype: the type wanted, of integers or booleans.
-        error: what is raised.
+        name: name of the column, for messages.
+        value: array-like of shape (n,). A contiguous array of the type is not copied.
+        dtype: type of integers or Booleans.
+        error: class of the error to raise.
 
     Raises:
-        PgmoError: of the type `error`, when the value is not flat, holds something else than whole
-            numbers, or one that the type does not have.
+        PgmoError: of class `error`, when the value is not flat, has values other than integers, or
+            a number does not fit the type.
 
     Example:
         >>> from pgmo.errors import PlanError

@@ -1,6 +1,6 @@
-"""How notebooks show the reports of profiles and plans.
+"""Notebook display of the reports of profiles and plans.
 
-The report imports profiles and plans. They import it when it is first shown.
+The report imports profiles and plans, so they import it only when it is first shown.
 """
 
 import importlib
@@ -16,11 +16,11 @@ _REPORT = "pgmo.report.page.html"
 
 @dataclass(frozen=True)
 class NotebookFrame:
-    """A whole page inside of a notebook: what `show()` returns.
+    """HTML page inside a notebook, as returned by `show()`.
 
     Args:
-        page: the text of an HTML page that needs nothing else.
-        height: in pixels.
+        page: text of a self-contained HTML page.
+        height: height in pixels.
 
     Example:
         >>> NotebookFrame("<!doctype html><p>5 > 3", height=100)._repr_html_()[:42]
@@ -34,7 +34,13 @@ class NotebookFrame:
         return f"NotebookFrame({len(self.page):,} characters of HTML; shown by notebooks)"
 
     def save(self, path: str | os.PathLike[str]) -> Path:
-        """Writes the page to a file, for any browser; what is there is replaced.
+        """Write the page to a file for any browser, replacing an existing file.
+
+        Args:
+            path: file to write.
+
+        Returns:
+            The path.
 
         Raises:
             FileError: when the file cannot be written.
@@ -43,14 +49,14 @@ class NotebookFrame:
             >>> session.report().save("report.html")  # doctest: +SKIP
             PosixPath('report.html')
         """
-        # Names may hold halves of surrogate pairs, from file names that are no UTF-8.
+        # Names may contain lone surrogates, from file names that are not UTF-8.
         replace_file(Path(path), self.page.encode(errors="replace"))
         return Path(path)
 
     def _repr_html_(self) -> str:
-        from html import escape  # and the names of all characters, which only notebooks need
+        from html import escape  # Loads a large table that only notebooks need.
 
-        # In a sandbox: scripts run, but see nothing of the notebook.
+        # In the sandbox, scripts run but cannot access the notebook.
         return (
             f'<iframe srcdoc="{escape(self.page)}" width="100%" height="{self.height}" '
             'style="border:0;background:#fff" sandbox="allow-scripts allow-downloads"></iframe>'
@@ -64,9 +70,9 @@ def show_report(
 
     Args:
         profile: the profile.
-        plan: its plan; a quick one is made if there is none.
-        height: in pixels.
-        headline: with what the page begins; see `pgmo.report.page.html.render`.
+        plan: a plan of the profile; None makes a quick one.
+        height: height in pixels.
+        headline: beginning of the page; see `pgmo.report.page.html.render`.
 
     Raises:
         ProfileError: when the plan is one of another profile.

@@ -1,11 +1,11 @@
-"""Every error that pgmo raises on purpose.
+"""Errors that pgmo raises intentionally.
 
-A message says what happened, gives the numbers, and says what to do next, in that order.
+A message states what happened, then the numbers, then what to do.
 """
 
 
 class PgmoError(Exception):
-    """Base of all errors raised by pgmo.
+    """Base class of all errors raised by pgmo.
 
     Example:
         >>> try:
@@ -17,44 +17,44 @@ class PgmoError(Exception):
 
 
 class FileError(PgmoError):
-    """A profile or plan file cannot be read or written: truncated, altered, newer, absurd."""
+    """Error for a file that cannot be read or written: truncated, altered, newer or invalid."""
 
 
 class ProfileError(PgmoError):
-    """A profile contradicts itself, or does not serve the purpose asked of it."""
+    """Error for a profile that is inconsistent or unsuitable for its use."""
 
 
 class PlanError(PgmoError):
-    """A plan is invalid: overlapping blocks, wrong alignment, or beyond its arena."""
+    """Error for an invalid plan: overlapping or misaligned blocks, or slots outside the arena."""
 
 
 class ProblemError(PgmoError, ValueError):
-    """A packing problem is malformed: negative sizes, ends before starts, sums beyond 2**62."""
+    """Error for a malformed packing problem: negative sizes, sums beyond 2**62, ends too early."""
 
 
 class SessionError(PgmoError):
-    """A session is used in a way it cannot serve: nested, stepped from outside, re-entered."""
+    """Error for an unsupported use of a session: nested, stepped from outside or re-entered."""
 
 
 class AdapterError(PgmoError):
-    """The adapter for a framework cannot be built, loaded or installed on this machine."""
+    """Error for a framework's adapter that cannot be built, loaded or installed."""
 
 
 class OptionError(PgmoError, ValueError):
-    """An option has a value that cannot be used."""
+    """Error for an option with an invalid value."""
 
 
 class GraphError(PgmoError, ValueError):
-    """The graph of a step contradicts itself, or a model cannot be captured as one."""
+    """Error for an inconsistent graph of a step, or a model that cannot be captured as one."""
 
 
 class BudgetError(PgmoError):
-    """A budget cannot be met: the message says the least peak that can be reached."""
+    """Error for an impossible budget; the message states the smallest possible one."""
 
 
 class RehearsalError(PgmoError):
-    """A script cannot be rehearsed here: the message says what is missing, or in the way."""
+    """Error for a script that cannot be rehearsed here; the message states the obstacle."""
 
 
 class ShareError(PgmoError):
-    """A card cannot be shared: there is no broker, or what came is no message of one."""
+    """Error for a card that cannot be shared: no broker, or an invalid message from one."""

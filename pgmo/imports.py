@@ -1,4 +1,4 @@
-"""Calls a function when a module has been imported, by whoever and whenever."""
+"""Callbacks that run after a module has been imported."""
 
 import importlib
 import importlib.util
@@ -11,20 +11,20 @@ from typing import Any
 
 
 def after_import(name: str, call: Callable[[], object]) -> None:
-    """Calls `call` once, after the module's code has run; at once if that was before.
+    """Call a function once after a module has been imported, or at once if it already was.
 
-    Costs nothing where the module is never imported.
+    It costs nothing if the module is never imported.
 
     Args:
-        name: the module's full name.
-        call: must not raise.
+        name: full name of the module.
+        call: the callback, which must not raise.
 
     Example:
         >>> after_import("sys", lambda: print("was there already"))
         was there already
     """
     if name in sys.modules:
-        importlib.import_module(name)  # waits while another thread is importing it
+        importlib.import_module(name)  # Waits while another thread is importing it.
         call()
     else:
         sys.meta_path.insert(0, _Finder(name, call))
@@ -35,19 +35,19 @@ def rewrite_import(
     compile_it: Callable[[bytes, str, ModuleType], CodeType | None],
     call: Callable[[], object],
 ) -> None:
-    """Runs other code than a module's own when it is imported, and calls `call` afterwards.
+    """Replace a module's code when it is imported, and call a function afterwards.
 
     Args:
-        name: of a module that has not been imported yet.
-        compile_it: makes the code of the source, its path and the module; None for the module's
-            own. Not called for modules that have no source.
-        call: what it raises, the import raises.
+        name: full name of a module that has not been imported yet.
+        compile_it: returns the code to run, given the source, its path and the module; None keeps
+            the module's own code. It is not called for modules without source.
+        call: the callback; the import raises its errors.
     """
     sys.meta_path.insert(0, _Finder(name, call, compile_it))
 
 
 class _Finder(MetaPathFinder):
-    """Finds one module as the others would, and goes when that is imported."""
+    """Finder of one module through the other finders, which removes itself after the import."""
 
     def __init__(self, name: str, call: Callable[[], object], compile_it: Any = None) -> None:
         self._name = name
@@ -67,10 +67,10 @@ class _Finder(MetaPathFinder):
     def _found_by_others(
         self, path: Sequence[str] | None, target: ModuleType | None
     ) -> ModuleSpec | None:
-        """What finders behind this one find.
+        """Return the spec that later finders give.
 
-        It stays among them: whoever looks for a module, as libraries do to see whether it is
-        installed, does not import it yet.
+        This finder stays installed, because a search need not lead to an import: libraries search
+        to see whether a module is installed.
         """
         for finder in sys.meta_path[sys.meta_path.index(self) + 1 :]:
             find = getattr(finder, "find_spec", None)
@@ -81,7 +81,7 @@ class _Finder(MetaPathFinder):
 
 
 class _CallingLoader(Loader):
-    """Loads as another loader does, leaves that one in the module, and makes the call once."""
+    """Wrapper of a loader that runs the callback once and leaves the inner loader in the module."""
 
     def __init__(
         self, loader: Any, finder: _Finder, call: Callable[[], object], compile_it: Any

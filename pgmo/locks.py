@@ -1,4 +1,4 @@
-"""Locks that a forked child finds free: the thread that held one does not exist there."""
+"""Locks that are free in a forked child, where the thread that held them does not exist."""
 
 import os
 import threading
@@ -9,14 +9,14 @@ _all: "weakref.WeakSet[Any]" = weakref.WeakSet()
 
 
 def new_lock() -> threading.Lock:
-    """Return a lock as `threading.Lock` makes it, which is free in a forked child."""
+    """Return a `threading.Lock` that is free in a forked child."""
     lock = threading.Lock()
     _all.add(lock)
     return lock
 
 
 def new_reentrant_lock() -> Any:
-    """Return a lock as `threading.RLock` makes it, which is free in a forked child."""
+    """Return a `threading.RLock` that is free in a forked child."""
     lock = threading.RLock()
     _all.add(lock)
     return lock
@@ -24,7 +24,7 @@ def new_reentrant_lock() -> Any:
 
 def _free_all() -> None:
     for lock in list(_all):
-        lock._at_fork_reinit()  # as threading and logging do with theirs
+        lock._at_fork_reinit()  # threading and logging do the same with their locks.
 
 
 os.register_at_fork(after_in_child=_free_all)

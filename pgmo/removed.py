@@ -1,4 +1,4 @@
-"""Hints for what was removed: for one version, errors say what to use instead."""
+"""Hints for removed names and options, which errors show for one version."""
 
 OPTIONS = {
     "profile": "begin with its plan, plan=pgmo.plan(profile)",
@@ -12,7 +12,7 @@ OPTIONS = {
     "memory": "open the session inside of `with pgmo.managed():`",
     "profile_iterations": "pgmo chooses the number of recorded iterations",
 }
-"""Options of `pgmo.optimize`, `pgmo.wrap` and the callbacks."""
+"""Removed options of `pgmo.optimize`, `pgmo.wrap` and the callbacks, with hints."""
 
 RECOMPUTE = {
     "check": "measure=False measures neither operators nor the first step",
@@ -20,7 +20,7 @@ RECOMPUTE = {
     "segments": "put torch.utils.checkpoint around blocks of the model",
     "keep": "a capture takes a few seconds, and each process captures for itself",
 }
-"""Options and names of `pgmo.recompute`."""
+"""Removed options and names of `pgmo.recompute`, with hints."""
 
 COMMANDS = {
     "blocks": "use `pgmo stats --blocks`",
@@ -30,14 +30,14 @@ COMMANDS = {
     "top": "`pgmo run` shows how a script stands, and `pgmo share --status` who has a shared card",
     "cache": "`pgmo doctor` shows the folder, and `pgmo doctor --clear` empties it",
 }
-"""Commands of `pgmo`."""
+"""Removed commands of `pgmo`, with hints."""
 
 FORMATS = {
     "json": "`--to csv` writes the blocks, and `pgmo stats --json` what is known about the whole",
     "minimalloc": "`--to csv` writes the lifetime and the size of each block",
     "speedscope": "`pgmo report` shows the peak by module and by stack",
 }
-"""Formats of `pgmo export`."""
+"""Removed formats of `pgmo export`, with hints."""
 
 COMMAND_OPTIONS = {
     ("check", "--junit"): "`--json` prints the same figures, and `--markdown` writes a table",
@@ -58,15 +58,15 @@ COMMAND_OPTIONS = {
     ("share", "--check"): "the file of --log has a JSON object a line, which jq reads",
     ("stats", "--memory"): "--leaks prints the bytes that each iteration leaves behind",
 }
-"""Options of commands."""
+"""Removed options of commands, by command and option, with hints."""
 
 MAIN_OPTIONS = {
     "--print-completion": "`pgmo --help` lists the commands, `pgmo COMMAND --help` its options",
 }
-"""Options of `pgmo` itself."""
+"""Removed options of `pgmo` itself, with hints."""
 
 TABLES = "end it in .pgmoplan; `pgmo export --to csv` makes a table of that"
-"""Hint for a table as `--output` of `pgmo plan`."""
+"""Hint for a `pgmo plan --output` that ends like a table, which is no longer written."""
 
 NAMES = {
     "AdapterError": "pgmo.errors",
@@ -80,10 +80,10 @@ NAMES = {
     "ProfileError": "pgmo.errors",
     "SessionError": "pgmo.errors",
 }
-"""Names that moved out of the package, and the module of each."""
+"""Names that are no longer in `pgmo` itself, and the module of each."""
 
 SOLVERS = ("first-fit-size", "first-fit-lifetime")
-"""Solvers of `pgmo.plan`; "auto" is at least as good on every recorded trace."""
+"""Removed solvers of `pgmo.plan`; "auto" is at least as good on every recorded trace."""
 
 FRAMEWORKS = (
     "sessions of several frameworks at once were removed: open one of each, "
@@ -101,14 +101,14 @@ GONE = {
     "extrapolate": _NO_EXTRAPOLATION,
     "load_ipython_extension": "put `with pgmo.optimize() as session:` around the loop of the cell",
 }
-"""Names that were removed, and what to use instead."""
+"""Removed names of `pgmo`, with hints."""
 
 ESTIMATES = "call pgmo.fit(); it needs a CUDA build of torch: `pgmo fit --environment DIR`"
-"""Hint for `pgmo.fit.estimate`."""
+"""Hint for the removed `pgmo.fit.estimate`."""
 
 
 def instead_of(option: str) -> str:
-    """Return what an error adds about an option; "" if it never was one.
+    """Return the hint that an error adds for a removed option, or "" if it never existed.
 
     Example:
         >>> instead_of("patience")

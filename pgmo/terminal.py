@@ -1,4 +1,4 @@
-"""What is written to stderr, which may be a terminal, and may not be there."""
+"""Output on stderr, which may be a terminal or may be missing."""
 
 import os
 import sys
@@ -6,25 +6,25 @@ from contextlib import suppress
 
 
 def plain() -> bool:
-    """Whether no escape sequences are wanted: neither colours, nor bold type, nor moving lines.
+    """Return whether to print no escape sequences: no colours, bold type or moving lines.
 
-    So it is with `NO_COLOR` (https://no-color.org), which `pgmo --no-color` sets, and on terminals
-    that know none.
+    True if `NO_COLOR` is set (https://no-color.org), as `pgmo --no-color` does, and on terminals
+    without escape sequences.
     """
     return bool(os.environ.get("NO_COLOR")) or os.environ.get("TERM") in ("dumb", "unknown")
 
 
 def watched() -> bool:
-    """Whether stderr is a terminal, on which somebody may be looking at what moves."""
+    """Return whether stderr is a terminal, so that moving lines make sense."""
     return sys.stderr is not None and sys.stderr.isatty()
 
 
 def say(text: str) -> None:
-    """Prints a line on stderr, if there is one that takes it.
+    """Print a line on stderr; do nothing if stderr is missing or broken.
 
     Example:
         >>> say("done")
     """
-    if sys.stderr is not None:  # print() would take stdout instead
+    if sys.stderr is not None:  # print() would use stdout instead.
         with suppress(OSError, ValueError):
             print(text, file=sys.stderr, flush=True)

@@ -1,4 +1,4 @@
-"""Sizes in binary units: printed by one formatter, parsed by one parser."""
+"""Formatter and parser of sizes in binary units."""
 
 import re
 
@@ -9,7 +9,7 @@ _FACTORS = {
     "": 1,
     "b": 1,
     **{unit.lower(): 1024**power for power, unit in enumerate(_UNITS) if power},
-    # "10G" and "10GB" are read as binary: what people type when they mean the card's memory.
+    # "10G" and "10GB" count as binary, because users write them for a card's memory.
     **{unit[0].lower(): 1024**power for power, unit in enumerate(_UNITS) if power},
     **{f"{unit[0].lower()}b": 1024**power for power, unit in enumerate(_UNITS) if power},
 }
@@ -17,7 +17,7 @@ _SIZE = re.compile(r"\s*(\d{1,30}(?:\.\d{0,30})?|\.\d{1,30})\s*([a-zA-Z]*)\s*", 
 
 
 def format_bytes(count: int | float) -> str:
-    """Formats a number of bytes with three significant digits or more.
+    """Format a number of bytes with three significant digits or more.
 
     Example:
         >>> format_bytes(1536), format_bytes(40), format_bytes(24 * 2**30)
@@ -36,7 +36,10 @@ def format_bytes(count: int | float) -> str:
 
 
 def parse_bytes(text: str | int) -> int:
-    """Reads a size such as `"24 GiB"`, `"512MiB"`, `"1.5G"` or a plain number of bytes.
+    """Return the bytes of a size such as `"24 GiB"`, `"512MiB"`, `"1.5G"` or a plain number.
+
+    Args:
+        text: the size.
 
     Raises:
         OptionError: when the text is no size.
@@ -55,7 +58,7 @@ def parse_bytes(text: str | int) -> int:
         raise OptionError(
             f"cannot read {text!r} as a size; write for example '24 GiB' or '512 MiB'"
         )
-    # Exact: a float would change numbers above 2**53 and overflow on absurd ones.
-    from fractions import Fraction  # takes long to import, as do decimals
+    # A float would change numbers above 2**53 and overflow on huge ones.
+    from fractions import Fraction  # Slow to import, so only imported here.
 
     return int(Fraction(match[1]) * factor)

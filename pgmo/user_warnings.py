@@ -1,9 +1,8 @@
-"""Warnings that point to the line of the program that they are about.
+"""Warnings that point to the responsible line of the user's program.
 
-Between that line and ours lie frames that mean nothing to whoever reads a warning: this package,
-the framework that calls it back, `contextlib`. How many they are differs from call to call, so
-levels are not counted. Python 3.12 has `skip_file_prefixes` for that, but no prefix tells the
-standard library from packages that are installed inside of its folder, and 3.11 has nothing.
+Frames of pgmo, the framework and `contextlib` lie between that line and the warning. Their number
+varies, so a fixed stack level does not work. Python 3.12 has `skip_file_prefixes`, but no prefix
+separates the standard library from packages installed inside its folder. Python 3.11 has nothing.
 """
 
 import os
@@ -28,20 +27,20 @@ _FRAMEWORKS = (
     "cupy",
     "cupyx",
 )
-"""Packages that call pgmo back, or whose functions it has wrapped."""
+"""Packages that call pgmo back, or whose functions pgmo wraps."""
 
 _GENERATED = ("<frozen ", "<eval_with_key>", "<__array_function__")
-"""How the names of code begin that no file holds, and that no user has written."""
+"""Beginnings of the file names of generated code, which no user has written."""
 
 
 def warn_user(text: str, category: type[Warning] = UserWarning) -> None:
-    """Warns at the innermost line that belongs neither to pgmo nor to a framework.
+    """Warn at the innermost line that belongs neither to pgmo nor to a framework.
 
-    Where there is none, as on a thread of a framework's own, at the outermost line there is.
+    If there is none, as on a framework's own thread, warn at the outermost line.
 
     Args:
         text: what happened, and what to do.
-        category: the kind of warning.
+        category: class of the warning.
 
     Example:
         >>> with warnings.catch_warnings(record=True) as said:
@@ -50,7 +49,7 @@ def warn_user(text: str, category: type[Warning] = UserWarning) -> None:
         '<doctest pgmo.user_warnings.warn_user[0]>'
     """
     frame = _of_user(sys._getframe(1))
-    # As warnings.warn does of the frame at a level.
+    # These are the arguments that warnings.warn takes from the frame at a stack level.
     warnings.warn_explicit(
         text,
         category,
@@ -62,7 +61,7 @@ def warn_user(text: str, category: type[Warning] = UserWarning) -> None:
 
 
 def _of_user(frame: FrameType) -> FrameType:
-    """The innermost frame of the user's own, from this one outwards."""
+    """Return the innermost frame of the user's code, from this one outwards."""
     frameworks = tuple(_folders())
     found: FrameType | None = frame
     while found is not None:
@@ -73,7 +72,7 @@ def _of_user(frame: FrameType) -> FrameType:
 
 
 def _folders() -> list[str]:
-    """Where the frameworks lie that were imported."""
+    """Return the folders of the imported frameworks."""
     modules = [sys.modules.get(name) for name in _FRAMEWORKS]
     return [
         os.path.abspath(folder) + os.sep

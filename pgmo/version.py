@@ -1,3 +1,3 @@
-"""The version, in the one place that does not import anything."""
+"""Version of pgmo, in a module without imports."""
 
 __version__ = "0.1.0"

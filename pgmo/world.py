@@ -1,8 +1,8 @@
 """Rank and size of a job of several processes.
 
-Launchers such as torchrun set them in the environment, before torch is imported. Once there is a
-process group, a fake one included, it decides. Nothing here imports torch: where the program has
-not, there is no process group.
+Launchers such as torchrun set them in the environment before torch is imported. A process group,
+even a fake one, takes precedence. This module does not import torch: without torch in the program,
+there is no process group.
 """
 
 import os
@@ -13,10 +13,10 @@ from typing import Any
 
 @dataclass(frozen=True)
 class World:
-    """One process among several.
+    """Place of one process among several.
 
     Args:
-        rank: its number, from 0 on.
+        rank: number of the process, from 0.
         size: number of processes, at least two.
     """
 
@@ -25,7 +25,7 @@ class World:
 
 
 def world() -> World | None:
-    """Return this process's place in its job; None where no other process is known."""
+    """Return this process's place in its job, or None if no other process is known."""
     module: Any = sys.modules.get("torch.distributed")
     if module is not None and module.is_available() and module.is_initialized():
         rank, size = int(module.get_rank()), int(module.get_world_size())

@@ -1,19 +1,19 @@
-"""The container under `*.pgmoprof` and `*.pgmoplan`: columns in a zip archive, sealed.
+"""Container format of `*.pgmoprof` and `*.pgmoplan`: columns in a sealed zip archive.
 
     +--------------------------+
-    | size.npy   (stored)      |  one member a column, readable with numpy.load
+    | size.npy   (stored)      |  one member per column, readable with numpy.load
     | start.npy  (stored)      |
     | ...                      |
     | meta.json  (stored)      |  format, version, rows, a checksum per column, owner's fields
-    | b.pgmoplan (stored)      |  where the format has that: whole archives of the same kind
+    | b.pgmoplan (stored)      |  optional: nested archives of the same kind
     | zip directory            |
     | "pgmo-sha256:" + digest  |  zip comment: SHA-256 of every byte before the digest
     +--------------------------+
 
-The CRC of a zip archive leaves most header bytes uncovered; the seal covers them all, so that a bit
-flipped anywhere is noticed before anything is parsed. It guards against accidents, not malice:
-whoever can write the file can seal it again. So what lies behind the seal is not trusted either:
-nothing is unpickled, evaluated or decompressed, and no size is believed that the file has not.
+A zip archive's CRC covers few header bytes. The seal covers all bytes, so a flipped bit is detected
+before anything is parsed. It guards against accidents, not malice: anyone who can write the file
+can seal it again. So sealed content is not trusted either: nothing is unpickled, evaluated or
+decompressed, and declared sizes are checked against the file.
 """
 
 from pgmo.archive.layout import seal

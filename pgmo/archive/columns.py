@@ -1,4 +1,4 @@
-"""Columns as members of an archive: numpy's own format 1.0, written by numpy, read strictly."""
+"""Columns as members of an archive, in numpy's format 1.0: written by numpy, read strictly."""
 
 import hashlib
 import io
@@ -12,14 +12,14 @@ from numpy.typing import NDArray
 
 from pgmo.archive.fields import refuse
 
-# The header that numpy writes for a flat array. Matched, never evaluated.
+# The header that numpy writes for a flat array. It is matched, never evaluated.
 _HEADER = re.compile(
     r"\{'descr': '([<|][a-z]\d)', 'fortran_order': False, 'shape': \((\d{1,18}),\), \} *\n"
 )
 
 
 def checksum(column: NDArray[Any]) -> str:
-    """SHA-256 (hex) of a column's values.
+    """Return the SHA-256 (hex) of a column's values.
 
     Example:
         >>> checksum(np.zeros(0))[:8]
@@ -29,7 +29,7 @@ def checksum(column: NDArray[Any]) -> str:
 
 
 def write_column(column: NDArray[Any]) -> memoryview:
-    """The bytes of a member for a contiguous flat column, little-endian.
+    """Return the bytes of a member for a contiguous, flat, little-endian column.
 
     Example:
         >>> np.load(io.BytesIO(write_column(np.arange(3)))).tolist()
@@ -43,20 +43,20 @@ def write_column(column: NDArray[Any]) -> memoryview:
 def read_column(
     path: Path, name: str, content: memoryview, dtype: np.dtype[Any], rows: int
 ) -> NDArray[Any]:
-    """Reads a column, of which everything is checked: nothing is evaluated or unpickled.
+    """Read and check a column without evaluating or unpickling anything.
 
     Args:
-        path: of the archive, for messages.
-        name: of the column, for messages.
-        content: the member.
-        dtype: the type that it must have.
-        rows: the entries that it must have.
+        path: path of the archive, for messages.
+        name: name of the column, for messages.
+        content: bytes of the member.
+        dtype: required type.
+        rows: required number of entries.
 
     Returns:
         The column, shape (rows,).
 
     Raises:
-        FileError: when it is anything else than that.
+        FileError: when the member has another format, type or length.
 
     Example:
         >>> content = memoryview(write_column(np.array([5, 7], np.int32)))

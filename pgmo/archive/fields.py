@@ -1,4 +1,4 @@
-"""Typed reading of `meta.json`: every value is checked before anybody uses it."""
+"""Typed reading of `meta.json`, which checks every value before use."""
 
 import reprlib
 from collections.abc import Mapping
@@ -12,7 +12,12 @@ UNWRITTEN = "nothing was written, for no file may hold it: correct it"
 
 
 def refuse(path: Path, what: str, remedy: str = REMEDY) -> NoReturn:
-    """Raises the one error a file gives: what is wrong, where, and what to do.
+    """Raise a `FileError` with the file, the fault and a remedy.
+
+    Args:
+        path: the file.
+        what: the fault.
+        remedy: advice to the user.
 
     Raises:
         FileError: always.
@@ -27,7 +32,14 @@ def refuse(path: Path, what: str, remedy: str = REMEDY) -> NoReturn:
 
 
 class Fields:
-    """Typed reading of parsed JSON: a value has the type and range it must have, or is refused."""
+    """Typed access to parsed JSON, which raises if a value has the wrong type or range.
+
+    Args:
+        path: the file, for messages.
+        values: the parsed object.
+        where: position of the object in the file, for messages.
+        remedy: advice to the user, for messages.
+    """
 
     def __init__(
         self,
@@ -42,7 +54,10 @@ class Fields:
         self._remedy = remedy
 
     def refuse(self, what: str) -> NoReturn:
-        """Raises the error of this file.
+        """Raise an error for this file.
+
+        Args:
+            what: the fault.
 
         Raises:
             FileError: always.
@@ -50,13 +65,13 @@ class Fields:
         refuse(self._path, what, self._remedy)
 
     def only(self, *names: str) -> None:
-        """Refuses fields that are missing or not known."""
+        """Raise a `FileError` if a field is missing or unknown."""
         for name in sorted(self._values.keys() ^ set(names)):
             state = "is missing" if name in names else "is not known"
             refuse(self._path, f"{self._where}: field {name[:80]!r} {state}", self._remedy)
 
     def integer(self, name: str, low: int, high: int) -> int:
-        """A whole number in `[low, high]`; true and false are none."""
+        """Return an integer in `[low, high]`; Booleans are rejected."""
         value = self._values.get(name)
         if not isinstance(value, int) or isinstance(value, bool):
             self._wrong(name, value, "a whole number")
@@ -65,31 +80,31 @@ class Fields:
         return value
 
     def number(self, name: str) -> float:
-        """A finite number that is not negative."""
+        """Return a finite number that is not negative."""
         value = self._values.get(name)
         if not isinstance(value, int | float) or isinstance(value, bool):
             self._wrong(name, value, "a number")
-        # False for NaN too. A whole number just below 2**62 is none when it is a float.
+        # The comparison is also False for NaN. An integer just below 2**62 rounds up as a float.
         if not (0 <= value < 2**62 and float(value) < 2**62):
             self._wrong(name, value, "finite and not negative")
         return float(value)
 
     def flag(self, name: str) -> bool:
-        """True or false."""
+        """Return a Boolean."""
         value = self._values.get(name)
         if not isinstance(value, bool):
             self._wrong(name, value, "true or false")
         return value
 
     def text(self, name: str) -> str:
-        """A string that can be printed."""
+        """Return a string that can be encoded."""
         value = self._values.get(name)
         if not _is_text(value):
             self._wrong(name, value, "a string")
         return str(value)
 
     def texts(self, name: str) -> dict[str, str]:
-        """A mapping from strings to strings."""
+        """Return a mapping from strings to strings."""
         value = self._values.get(name)
         if not isinstance(value, dict) or not all(map(_is_text, (*value, *value.values()))):
             self._wrong(name, value, "a mapping from strings to strings")
@@ -107,7 +122,7 @@ class Fields:
         return [tuple(row) for row in value]
 
     def inner(self, name: str) -> "Fields":
-        """The fields of a nested object."""
+        """Return the fields of a nested object."""
         value = self._values.get(name)
         if not isinstance(value, dict):
             self._wrong(name, value, "an object")
@@ -116,7 +131,7 @@ class Fields:
     def _wrong(self, name: str, value: object, wanted: str) -> NoReturn:
         shown = "a huge number"
         if not isinstance(value, int) or abs(value) < 2**64:
-            # Of what is deep or long, no more than is shown.
+            # Limit the representation of deep or long values to the part that is shown.
             shown = reprlib.repr(value).encode("ascii", "backslashreplace").decode()
         refuse(
             self._path,
@@ -126,16 +141,16 @@ class Fields:
 
 
 def as_text(value: object) -> str:
-    r"""A value as text that `Fields` reads: halves of surrogate pairs are spelled.
+    r"""Return a value as text that `Fields` accepts, with lone surrogates escaped.
 
-    Python has them in names of files that are not in UTF-8.
+    Python has lone surrogates in file names that are not UTF-8.
 
     Example:
         >>> as_text("a\ud800")
         'a\\ud800'
     """
     own = str(value)
-    # The same text where it is one already: of a line of code, thousands of stacks have one object.
+    # Return valid text itself, because thousands of stacks share the string of a line of code.
     return own if _is_text(own) else own.encode("utf-8", "backslashreplace").decode()
 
 
@@ -143,7 +158,7 @@ def _is_text(value: object) -> bool:
     if not isinstance(value, str):
         return False
     try:
-        value.encode()  # JSON can spell half a surrogate pair, which nothing could print
+        value.encode()  # JSON can contain lone surrogates, which cannot be printed.
     except UnicodeEncodeError:
         return False
     return True

@@ -1,35 +1,35 @@
-"""What writers and readers of archives have to agree on: limits, marks, and the seal."""
+"""Layout that writers and readers of archives share: limits, signatures and the seal."""
 
 import hashlib
 
 MAX_ROWS = 2**27
-"""More blocks than any iteration has: a count above it is a damaged or hostile file."""
+"""Maximum number of rows; a higher count indicates a damaged or malicious file."""
 
 MAX_FILE = 2**34
-"""The most bytes of a file."""
+"""Maximum size of a file in bytes (16 GiB)."""
 
 MAX_MEMBERS = 64
 MAX_DIRECTORY = 2**16
-"""The most bytes of the zip directory."""
+"""Maximum size of the zip directory in bytes."""
 
 MAGIC = b"PK\x03\x04"
 SEAL = b"pgmo-sha256:"
 COMMENT = len(SEAL) + 64
 TAIL = 22 + COMMENT
-"""Bytes of the zip end record and its comment, which is the seal."""
+"""Size of the zip end record and its comment, the seal, in bytes."""
 
 ANEW = {
     "pgmoprof": "record it again: pgmo run --profile-only SCRIPT",
     "pgmoplan": "plan its profile again: pgmo plan PROFILE",
 }
-"""How to make a file of each kind again, for errors about files of an older version."""
+"""Advice on making a file of each kind again, for errors about files of an older version."""
 
 RESERVED = ("format", "format_version", "rows", "checksums")
-"""The container's own fields of `meta.json`."""
+"""Fields of `meta.json` that belong to the container."""
 
 
 def seal(data: bytes) -> bytes:
-    """Puts the digest of all that precedes it at the end of a finished archive.
+    """Return a finished archive with the digest of all preceding bytes at its end.
 
     Example:
         >>> seal(seal(b"x" * 100)) == seal(b"x" * 100)

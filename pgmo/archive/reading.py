@@ -1,4 +1,4 @@
-"""Reads archives strictly: nothing is used before it has been checked."""
+"""Strict reader of archives, which checks everything before use."""
 
 import io
 import json
@@ -35,14 +35,14 @@ from pgmo.errors import FileError
 
 @dataclass(frozen=True, eq=False)
 class Archive:
-    """What a file holds: `columns`, each of shape (rows,), and the owner's fields.
+    """Content of a file: columns of shape (rows,) and the owner's fields.
 
     Args:
-        path: of the file.
-        rows: entries of each column.
-        columns: by name.
-        fields: of `meta.json`, without the container's own.
-        nested: the archives inside by name, for `read_from`.
+        path: path of the file.
+        rows: number of entries of each column.
+        columns: columns by name.
+        fields: fields of `meta.json`, without the container's own.
+        nested: bytes of the archives inside by name, for `read_from`.
     """
 
     path: Path
@@ -59,20 +59,20 @@ def read(
     schema: Mapping[str, np.dtype[Any]],
     nests: bool = False,
 ) -> Archive:
-    """Reads an archive back, or says what is wrong with it.
+    """Read and check an archive.
 
-    Why all is checked before anything is used: docs/design.md, section 11.
+    docs/design.md, section 11, explains why everything is checked before use.
 
     Args:
         path: the file.
-        kind: the format that it must have.
-        version: the format version that it must have.
-        schema: name and type of each column that must be there.
-        nests: whether there may be archives of the same kind inside.
+        kind: required format.
+        version: required version of the format.
+        schema: name and type of each required column.
+        nests: whether archives of the same kind may be inside.
 
     Raises:
-        FileError: no such file, truncated, altered, of another kind or version, members
-            missing, doubled or not known, types or lengths that disagree, counts that cannot be.
+        FileError: when the file is missing, truncated, altered or of another kind or version; when
+            members are missing, doubled or unknown; or when types, lengths or counts are wrong.
     """
     path = Path(path)
     return read_from(path, _load(path), kind, version, schema, nests)
@@ -86,10 +86,18 @@ def read_from(
     schema: Mapping[str, np.dtype[Any]],
     nests: bool = False,
 ) -> Archive:
-    """Reads an archive from its bytes, like `read`; `path` tells in messages where they are from.
+    """Read an archive from its bytes, like `read`.
+
+    Args:
+        path: origin of the bytes, for messages.
+        data: bytes of the archive.
+        kind: required format.
+        version: required version of the format.
+        schema: name and type of each required column.
+        nests: whether archives of the same kind may be inside.
 
     Raises:
-        FileError: as `read` does.
+        FileError: as `read`.
     """
     _check_ends(path, data[:4], data[-TAIL:], len(data))
     if seal(data) != data:
@@ -131,9 +139,9 @@ def read_from(
 
 
 def _load(path: Path) -> bytes:
-    """The bytes of the file, which is only read if its ends are those of an archive."""
+    """Return the bytes of the file, after checking that its ends are those of an archive."""
     try:
-        # Asked before it is opened: to open a pipe would wait for its writer.
+        # Check before opening, because opening a pipe would wait for its writer.
         if not stat.S_ISREG(os.stat(path).st_mode):
             refuse(path, "is not a regular file", "check the path")
         with open(path, "rb") as file:
@@ -145,7 +153,7 @@ def _load(path: Path) -> bytes:
             _check_ends(path, begin, file.read(), size)
             file.seek(0)
             return file.read()
-    except (OSError, ValueError) as error:  # ValueError: a path with a zero byte
+    except (OSError, ValueError) as error:  # A path with a zero byte raises ValueError.
         reason = getattr(error, "strerror", None) or error
         raise FileError(f"{path}: cannot be read ({reason}); check the path") from error
     except MemoryError as error:
@@ -167,7 +175,7 @@ def _check_ends(path: Path, begin: bytes, tail: bytes, size: int) -> None:
 
 
 def _damaged(path: Path, data: bytes) -> str:
-    """Where the damage probably is, for the message."""
+    """Return the probable place of the damage, for the message."""
     try:
         with zipfile.ZipFile(io.BytesIO(data)) as archive:
             for info in archive.infolist():
@@ -182,10 +190,10 @@ def _members(path: Path, data: bytes) -> dict[str, memoryview]:
     try:
         with zipfile.ZipFile(io.BytesIO(data)) as archive:
             infos = archive.infolist()
-    except Exception as error:  # zipfile raises half a dozen types on a hostile directory
+    except Exception as error:  # zipfile raises half a dozen types for malicious directories.
         raise FileError(f"{path}: its zip directory is invalid ({error}); {REMEDY}") from error
     members: dict[str, memoryview] = {}
-    # Members that share bytes would make much of a small file.
+    # Members that share bytes could make a small file expand to a huge one.
     if sum(info.file_size for info in infos) > len(data):
         refuse(path, f"declares members of more bytes than the {len(data)} that it has")
     for info in infos:
@@ -196,7 +204,7 @@ def _members(path: Path, data: bytes) -> dict[str, memoryview]:
 
 
 def _content(path: Path, data: bytes, info: zipfile.ZipInfo) -> memoryview:
-    """The stored bytes of a member, without copying or decompressing anything."""
+    """Return the stored bytes of a member, without copying or decompression."""
     name, offset = info.filename[:80], info.header_offset
     if info.compress_type != zipfile.ZIP_STORED or info.flag_bits & 1:
         refuse(path, f"member {name!r} is compressed or encrypted; pgmo stores members plainly")

@@ -1,4 +1,4 @@
-"""Writes archives: columns, fields, and archives inside of them, sealed."""
+"""Writer of sealed archives with columns, fields and nested archives."""
 
 import hashlib
 import io
@@ -26,16 +26,16 @@ def write(
     fields: Mapping[str, object],
     nested: Mapping[str, bytes] | None = None,
 ) -> None:
-    """Writes a sealed archive. Readers see the old file or the whole new one, never a part.
+    """Write a sealed archive atomically: readers see the old file or the whole new one.
 
-    Equal content gives equal bytes: no time stamp is stored by the container.
+    Equal content gives equal bytes, because the container stores no time stamp.
 
     Args:
-        path: where to; replaced if it exists.
+        path: file to write; replaced if it exists.
         kind: `"pgmoprof"` or `"pgmoplan"`.
-        version: the format version of `kind`.
+        version: version of the format.
         columns: flat arrays of one length.
-        fields: what goes into `meta.json` besides the container's own fields; JSON values only.
+        fields: the owner's fields of `meta.json`; JSON values only.
         nested: whole archives of the same kind, from `pack`, by name.
 
     Raises:
@@ -51,10 +51,11 @@ def pack(
     fields: Mapping[str, object],
     nested: Mapping[str, bytes] | None = None,
 ) -> bytes:
-    """The bytes that `write` writes, with the same arguments.
+    """Return the bytes that `write` writes, with the same arguments.
 
     Raises:
-        FileError: when there is too much to nest, or there are more rows than a file may have.
+        FileError: when there are too many nested archives or rows for a file.
+        ValueError: when the columns are not flat and of one length.
     """
     nested = nested or {}
     if len(columns) + len(nested) >= MAX_MEMBERS:
@@ -85,7 +86,7 @@ def pack(
         for name, inner in nested.items():
             archive.writestr(zipfile.ZipInfo(f"{name}.{kind}"), inner)
         archive.comment = SEAL + b"0" * 64
-    # As `seal` does it, but in place: a trace may be most of the memory that there is.
+    # Seal in place, unlike `seal`, because a trace may take most of the memory.
     with buffer.getbuffer() as view:
         view[-64:] = hashlib.sha256(view[:-64]).hexdigest().encode()
     return buffer.getvalue()

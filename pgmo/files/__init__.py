@@ -1,1 +1,1 @@
-"""What pgmo writes: where it goes, how files are replaced, what killed processes leave."""
+"""Files that pgmo writes: the cache folder, atomic replacement, and removal of leftovers."""

@@ -1,14 +1,14 @@
-"""Folders of the user's cache: nothing is used from there but what this user has put there.
+"""Folders of the user's cache, from which only files that belong to this user are used.
 
-    CACHE/adapters/torch_cpu-2.13.0-0123456789abcdef.so    a file, and its seal behind it
+    CACHE/adapters/torch_cpu-2.13.0-0123456789abcdef.so    a file, with its seal at the end
 
-What is loaded from a cache can do whatever the process can. So the folder and the file have to
-belong to the user, or to root, and nobody else may write to them. They are opened first, and what
-is open is looked at and used, so that nothing can be put in its place in between. That needs no
-trust in the folders above, which may be /tmp.
+Code loaded from a cache has all rights of the process. So the folder and the file must belong to
+the user or to root, and no other user may write to them. Each is opened first, and the open
+descriptor is checked and used, so that it cannot be exchanged in between. Folders above need not be
+trusted; they may be /tmp.
 
-The seal is the SHA-256 of the file's name and of all bytes before it. It is for accidents: a file
-that was cut off, or that has another's name.
+The seal is the SHA-256 of the file's name and of all bytes before it. It guards against accidents:
+a file that was cut off, or has another file's name.
 """
 
 import hashlib
@@ -26,15 +26,15 @@ _OPENED = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 class DistrustError(Exception):
-    """Somebody else may have written this."""
+    """Error for a file or folder that another user may have written."""
 
 
 class DamageError(Exception):
-    """A file is not whole, or not the one of its name."""
+    """Error for a file that is incomplete, or has another file's name."""
 
 
 def cache_directory() -> Path:
-    """Where pgmo keeps what it need not make again: `PGMO_CACHE_DIR`, or the user's directory."""
+    """Return pgmo's cache directory: `PGMO_CACHE_DIR`, or the one in the user's cache."""
     chosen = os.environ.get("PGMO_CACHE_DIR")
     if chosen:
         return Path(chosen)
@@ -44,19 +44,19 @@ def cache_directory() -> Path:
 
 
 def open_folder(root: Path, name: str, *, make: bool) -> int:
-    """Opens a folder in the cache folder, and returns its descriptor.
+    """Open a folder in the cache folder and return its descriptor.
 
-    Of a folder of the user's own, the permission of others to write is taken away: whatever they
-    have put there is still theirs, and is not used.
+    If the user owns the folder, other users' write permission is removed. Files that they have put
+    there still belong to them and are not used.
 
     Args:
         root: the cache folder.
-        name: of the folder in it.
-        make: make both where they are not there.
+        name: name of the folder in it.
+        make: whether to make both if they do not exist.
 
     Raises:
-        DistrustError: the folder belongs to somebody else, or others may write to it.
-        OSError: it is not there, or cannot be made or opened.
+        DistrustError: when the folder belongs to another user, or others may write to it.
+        OSError: when the folder does not exist, or cannot be made or opened.
     """
     path = root / name
     if make:
@@ -79,16 +79,20 @@ def open_folder(root: Path, name: str, *, make: bool) -> int:
 
 
 def open_file(folder: int, name: str) -> tuple[int, bytes]:
-    """Opens a file of the folder once it is checked.
+    """Open and check a file of the folder.
+
+    Args:
+        folder: descriptor of the folder.
+        name: name of the file.
 
     Returns:
-        Its descriptor, and what it holds, without the seal.
+        The file's descriptor, and its content without the seal.
 
     Raises:
-        FileNotFoundError: there is none of this name.
-        DistrustError: it belongs to somebody else, or others may write to it.
-        DamageError: its seal does not fit.
-        OSError: it cannot be read.
+        FileNotFoundError: when the file does not exist.
+        DistrustError: when the file belongs to another user, or others may write to it.
+        DamageError: when the seal does not match.
+        OSError: when the file cannot be read.
     """
     if stat.S_ISLNK(os.stat(name, dir_fd=folder, follow_symlinks=False).st_mode):
         raise DistrustError(f"{name} is a symbolic link")
@@ -108,19 +112,24 @@ def open_file(folder: int, name: str) -> tuple[int, bytes]:
 
 
 def keep(folder: int, name: str, data: bytes) -> None:
-    """Puts a file into the folder in one step, sealed, in the place of what had this name.
+    """Write a sealed file into the folder atomically, replacing one of the same name.
+
+    Args:
+        folder: descriptor of the folder.
+        name: name of the file.
+        data: content without the seal.
 
     Raises:
-        FileError, OSError: the folder cannot be written, or is full.
+        FileError, OSError: when the folder cannot be written, or is full.
     """
     with suppress(FileNotFoundError):
         if stat.S_ISLNK(os.stat(name, dir_fd=folder, follow_symlinks=False).st_mode):
-            os.unlink(name, dir_fd=folder)  # or what it points to would be replaced
+            os.unlink(name, dir_fd=folder)  # Otherwise the link's target would be replaced.
     replace_file(reach(folder) / name, _sealed(name, data), without=_OTHERS)
 
 
 def reach(folder: int) -> Path:
-    """A path to an open folder, which leads there even if another has taken its name."""
+    """Return a path to an open folder that stays valid even if another folder takes its name."""
     return Path(f"/proc/self/fd/{folder}")
 
 

@@ -1,9 +1,9 @@
-"""What killed processes leave behind: it is told from what is being worked on, and taken away.
+"""Removal of temporary files and folders that killed processes left behind.
 
-Whoever works on a file or folder that is to go away afterwards holds a lock on it. The system takes
-the lock away with the process, however that ends. So what nobody holds, and nobody has touched for
-an hour, is a leftover. The hour is for the moment between making and locking, for file systems
-whose locks other machines do not see, and for files of versions that took no locks.
+A process holds a lock on its temporary file or folder. The system releases the lock when the
+process ends in any way. So an entry without a lock that was not modified for an hour is a leftover.
+The hour covers the time between creation and locking, file systems whose locks other machines do
+not see, and files of versions that took no locks.
 """
 
 import fcntl
@@ -17,24 +17,27 @@ from contextlib import suppress
 from pathlib import Path
 
 _UNTOUCHED = 3600.0
-"""Seconds."""
+"""Minimum age of a leftover in seconds; see the module's docstring."""
 
 
 def hold(descriptor: int) -> None:
-    """Holds an open file or folder for as long as the descriptor is open.
+    """Lock an open file or folder for as long as the descriptor is open.
 
-    Where the file system has no locks, time alone tells leftovers.
+    On file systems without locks, only age identifies leftovers.
+
+    Args:
+        descriptor: descriptor of the file or folder.
     """
     with suppress(OSError):
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
 
 
 def leftovers(folder: Path, names: re.Pattern[str]) -> Iterator[Path]:
-    """The files and folders of ours in a folder that ended processes have left.
+    """Yield the leftover files and folders of this user in a folder.
 
     Args:
-        folder: where to look; one that cannot be read has none.
-        names: what the name has to match as a whole.
+        folder: folder to search; an unreadable one has no leftovers.
+        names: pattern that the whole name must match.
     """
     with suppress(OSError), os.scandir(folder) as entries:
         for entry in entries:
@@ -43,7 +46,7 @@ def leftovers(folder: Path, names: re.Pattern[str]) -> Iterator[Path]:
 
 
 def sweep(folder: Path, names: re.Pattern[str]) -> None:
-    """Removes them."""
+    """Remove the leftovers of a folder; the arguments are those of `leftovers`."""
     for path in list(leftovers(folder, names)):
         if path.is_dir():
             shutil.rmtree(path, ignore_errors=True)
@@ -54,7 +57,7 @@ def sweep(folder: Path, names: re.Pattern[str]) -> None:
 
 def _is_left(path: str) -> bool:
     try:
-        # Not through a link, and without waiting for whoever writes to a pipe.
+        # Do not follow links, and do not wait for the writer of a pipe.
         descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     except OSError:
         return False

@@ -1,4 +1,4 @@
-"""Writes a file in one step: under a name of its own first, which then takes the other's place."""
+"""Atomic replacement of files: a temporary file is written and then renamed."""
 
 import os
 import re
@@ -11,24 +11,24 @@ from pgmo.errors import FileError
 from pgmo.files.leftovers import hold, sweep
 
 PARTIAL = re.compile(r"\..+\.[0-9a-f]{12}\.partial")
-"""Names of files that are being written."""
+"""Names of temporary files."""
 
 
 def replace_file(path: Path, data: bytes, *, without: int = 0) -> None:
-    """Writes a file; whoever looks finds the old one or the new one, both whole.
+    """Write a file atomically: readers find the whole old file or the whole new one.
 
-    What processes have left in the folder that were killed in here is taken away.
+    Temporary files that killed processes left in the folder are removed.
 
     Args:
-        path: the file; of a link, what it points to is replaced.
-        data: all that it is to hold.
-        without: permissions that it must not have, whatever the umask says.
+        path: the file; the target of a link is replaced.
+        data: the new content.
+        without: permissions that the file must not have, regardless of the umask.
 
     Raises:
         FileError: when the folder or the file cannot be written.
     """
     try:
-        target = Path(os.path.realpath(path))  # a link stays a link
+        target = Path(os.path.realpath(path))  # Keep a link and replace its target.
         if target.exists() and not target.is_file():
             raise FileError(
                 f"{path}: is not a regular file, so it is not replaced; choose another name"
@@ -49,7 +49,7 @@ def replace_file(path: Path, data: bytes, *, without: int = 0) -> None:
             with suppress(OSError):
                 partial.unlink()
             raise
-    except (OSError, ValueError) as error:  # ValueError: a path with a zero byte
+    except (OSError, ValueError) as error:  # A path with a zero byte raises ValueError.
         reason = getattr(error, "strerror", None) or error
         raise FileError(
             f"{path}: cannot be written ({reason}, {len(data)} bytes); "

@@ -1,8 +1,8 @@
-"""Checks everything that a plan says about itself and about its profile, and reports all of it.
+"""Audit of a plan: every claim about itself and its profile is checked and reported.
 
-`validate` raises at the first thing that makes a plan unusable. Here every check is made and told,
-for people and for continuous integration; loads are computed anew, by a plain sum over time that
-shares no code with what planned.
+`validate` raises at the first fault that makes a plan unusable. An audit reports every check, for
+people and continuous integration. It recomputes loads with a plain sum over time that shares no
+code with the planner.
 """
 
 from collections.abc import Callable, Iterator
@@ -23,13 +23,13 @@ _AGAIN = "make the plan again from its profile"
 
 @dataclass(frozen=True)
 class Check:
-    """One thing that was looked at.
+    """Result of one check.
 
     Args:
-        plan: which of the plans of a file: "" for the main one, "other 1", "opening".
-        name: of the check.
-        passed: whether it is as it should be.
-        detail: the numbers, and where something is wrong what and where.
+        plan: the checked plan of a file: "" for the main one, "other 1", "opening".
+        name: name of the check.
+        passed: whether the check passed.
+        detail: the numbers, or the fault and its place.
     """
 
     plan: str
@@ -39,14 +39,14 @@ class Check:
 
 
 def audit(plan: Plan, profile: Profile | None = None) -> list[Check]:
-    """Makes every check on a plan, and on the plans that it brings along.
+    """Run every check on a plan and on the plans inside it.
 
     Args:
-        plan: perhaps read with `read_plan(path, check=False)`.
-        profile: what it, or one of the plans inside, should have been made from.
+        plan: the plan, perhaps read with `read_plan(path, check=False)`.
+        profile: the profile from which the plan, or one inside, should have been made; or None.
 
     Returns:
-        The checks, those of the main plan first. The plan can be used if all have passed.
+        The checks, those of the main plan first. The plan is usable if all have passed.
 
     Example:
         >>> from pgmo.packing.planner import plan
@@ -67,7 +67,7 @@ def audit(plan: Plan, profile: Profile | None = None) -> list[Check]:
 
 
 def _check(plan: str, name: str, look: Callable[[], str]) -> Check:
-    """What a look says, or what is wrong."""
+    """Return the result of a check function, which raises if something is wrong."""
     try:
         return Check(plan, name, True, look())
     except (PlanError, ProfileError) as error:
@@ -93,7 +93,7 @@ def _slots(plan: Plan) -> str:
 
 
 def _can_be_summed(plan: Plan) -> bool:
-    """Whether lifetimes lie where the checks that follow look for them."""
+    """Return whether sizes and lifetimes are in the ranges that the later checks assume."""
     within = (plan.start >= 0) & (plan.start < plan.ticks) & (plan.size > 0)
     within &= (plan.end == NEVER) | (plan.end > plan.start)
     within &= plan.end <= plan.start + 2 * plan.ticks
@@ -111,7 +111,7 @@ def _max_load(plan: Plan) -> str:
 
 
 def _bound(plan: Plan) -> str:
-    """What is claimed about smaller plans: as far as it follows from loads, it is computed."""
+    """Check the claimed bound, and recompute the part of it that follows from loads."""
     claimed = plan.bound
     if not plan.max_load <= claimed <= plan.arena:
         raise PlanError(
@@ -147,7 +147,7 @@ def _fingerprint(plan: Plan) -> str:
 
 
 def _profile(plan: Plan, profile: Profile) -> str:
-    """Whether the plan is of these blocks, by rows: the fingerprint has no lifetimes."""
+    """Compare the plan with the profile row by row, as the fingerprint has no lifetimes."""
     what = _difference(plan, profile)
     if what:
         raise PlanError(f"{what}; it was made from another profile: make it again from this one")
@@ -175,13 +175,13 @@ def _difference(plan: Plan, profile: Profile) -> str:
 
 
 def _largest_load(plan: Plan, chosen: NDArray[np.bool_], *, whole_slots: bool) -> int:
-    """The largest sum of aligned sizes at one tick of the steady state, in bytes.
+    """Return the largest sum of aligned sizes at one tick of the steady state, in bytes.
 
     Args:
         plan: the blocks.
-        chosen: which of them, shape (n,).
-        whole_slots: count both slots of a block that outlives a period all the time, as they are
-            taken, instead of when it lives.
+        chosen: mask of the blocks that count, shape (n,).
+        whole_slots: whether to count both slots of a block that outlives a period at every tick,
+            as they are reserved, rather than only while it lives.
     """
     chosen = chosen & (plan.end != NEVER) & ~plan.shared
     size = -(-plan.size[chosen] // plan.alignment) * plan.alignment
@@ -192,7 +192,7 @@ def _largest_load(plan: Plan, chosen: NDArray[np.bool_], *, whole_slots: bool) -
         always = 2 * int(size[twice].sum())
         size, start, end = size[~twice], start[~twice], end[~twice]
     change = np.zeros(plan.ticks + 1, np.int64)
-    for turn in range(3):  # blocks of this iteration, of the one before, and the one before that
+    for turn in range(3):  # Blocks of this iteration and of the two before it.
         low = np.clip(start - turn * plan.ticks, 0, plan.ticks)
         np.add.at(change, low, size)
         np.add.at(change, np.clip(end - turn * plan.ticks, low, plan.ticks), -size)

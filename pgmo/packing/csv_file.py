@@ -1,7 +1,7 @@
-"""Packing problems as CSV, the form in which allocators' benchmarks are exchanged.
+"""Packing problems as CSV, the common format of allocator benchmarks.
 
-The table is that of `pgmo.profiler.importers.csv_blocks`, id,lower,upper,size; the answer is the
-same table with a column `offset`.
+The input is the table of `pgmo.profiler.importers.csv_blocks`: id,lower,upper,size. The output is
+the same table with a column `offset`.
 """
 
 import csv
@@ -22,14 +22,14 @@ from pgmo.profiler.importers.csv_blocks import OFFSET, read_lifetimes
 
 @dataclass(frozen=True, eq=False)
 class BlockTable:
-    """A CSV file of blocks: the problem that it states, and its cells as they were.
+    """Content of a CSV file of blocks: the problem and the original cells.
 
     Args:
-        problem: its rows, in order. Where rows differ in alignment, every offset gets one that
-            suits them all.
-        header: the names of the columns.
-        rows: the cells of each block.
-        newline: what ends a line.
+        problem: the rows, in order. If their alignments differ, the problem has the least common
+            multiple.
+        header: names of the columns.
+        rows: cells of each block.
+        newline: line end of the file.
     """
 
     problem: Problem
@@ -39,10 +39,13 @@ class BlockTable:
 
 
 def read_csv(path: str | os.PathLike[str]) -> BlockTable:
-    """Reads a file with the columns id, lower, upper, size and perhaps alignment.
+    """Read a file with the columns id, lower, upper, size and optionally alignment.
+
+    Args:
+        path: the file.
 
     Raises:
-        FileError: when it cannot be read, or naming the line, the value and what is wrong with it.
+        FileError: when the file cannot be read or a value is invalid; the message names the line.
 
     Example:
         >>> try:
@@ -60,10 +63,15 @@ def read_csv(path: str | os.PathLike[str]) -> BlockTable:
 
 
 def write_csv(table: BlockTable, offset: NDArray[np.int64], path: str | os.PathLike[str]) -> None:
-    """Writes the table with a column `offset`, bytes, shape (n,); a file there is replaced.
+    """Write the table with a column `offset`; an existing file is replaced.
+
+    Args:
+        table: the table.
+        offset: offset of each block in bytes, shape (n,).
+        path: file to write.
 
     Raises:
-        FileError: when it cannot be written.
+        FileError: when the file cannot be written.
 
     Example:
         >>> table = BlockTable(Problem([8], [0], [1]), ("id", "size"), [["a", "8"]])
@@ -73,7 +81,7 @@ def write_csv(table: BlockTable, offset: NDArray[np.int64], path: str | os.PathL
     new = OFFSET not in header
     if new:
         header.append(OFFSET)
-    at = header.index(OFFSET)  # if not new, the answer to an earlier question
+    at = header.index(OFFSET)  # An existing column holds earlier results and is overwritten.
     out = io.StringIO(newline="")
     writer = csv.writer(out, lineterminator=table.newline)
     writer.writerow(header)

@@ -1,4 +1,4 @@
-"""The max load: what no packing of a problem can go below, and which heights packings have."""
+"""Lower bounds on the arena of a packing: the max load, and the possible heights above it."""
 
 import numpy as np
 
@@ -7,9 +7,9 @@ from pgmo.packing.problem import Problem
 
 
 def max_load(problem: Problem) -> int:
-    """The largest sum of aligned sizes alive at one tick, in bytes.
+    """Return the largest sum of aligned sizes alive at one tick, in bytes.
 
-    No arena can be smaller, because the blocks alive at that tick share no byte. O(n log n).
+    No arena can be smaller, because the blocks alive at that tick share no byte. Takes O(n log n).
 
     Args:
         problem: the blocks.
@@ -26,22 +26,23 @@ def max_load(problem: Problem) -> int:
     return int(_core.max_load(*problem.native))
 
 
-_MOST_BITS = 2**28  # that are moved to find the heights of packings: some hundredths of a second
+# Limit on the bits moved to find possible heights; these take some hundredths of a second.
+_MOST_BITS = 2**28
 
 
 def least_height(problem: Problem, bound: int, arena: int) -> int:
-    """The least arena from `bound` on that some of the sizes add up to.
+    """Return the smallest sum of sizes that is at least `bound`.
 
-    A packing can be pushed down until each block lies on the ground or on another one, so its arena
-    is a sum of sizes of different blocks.
+    The blocks of a packing can be moved down until each lies at offset 0 or on another block. So
+    the arena is a sum of sizes of different blocks.
 
     Args:
         problem: the blocks.
-        bound: bytes that no packing is below.
-        arena: bytes that some packing has; no higher sum is sought.
+        bound: lower bound on all packings, in bytes.
+        arena: bytes of a known packing; higher sums are not sought.
 
     Returns:
-        Bytes that no packing is below; `bound` itself where sums are too many.
+        A lower bound on all packings, in bytes; `bound` itself if there are too many sums.
 
     Example:
         >>> least_height(Problem([6, 10, 15], [0, 0, 1], [1, 2, 2]), 26, 31)
@@ -55,7 +56,7 @@ def least_height(problem: Problem, bound: int, arena: int) -> int:
     if len(size) * high > _MOST_BITS:
         return bound
     within = (1 << (high + 1)) - 1
-    sums = 1  # bit s: some sizes add up to s units
+    sums = 1  # Bit s is set if some sizes add up to s units.
     for one in size.tolist():
         sums |= sums << (one // unit)
         sums &= within

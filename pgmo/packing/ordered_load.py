@@ -1,19 +1,19 @@
-"""The most that may live at once when nothing but the program's own events orders its streams.
+"""Peak of live bytes over all executions that the program's streams and events allow.
 
 stream 0   [===A===)  E   [===B===)         work of a stream runs in order; W waits for E
-stream 1               [C) W   [===D===)    A and C may live at once, in whatever order they were
-                                            requested; A and D never do
+stream 1               [C) W   [===D===)    A and C may live at once, in either order of their
+                                            requests; A and D never do
 
-A device runs what it was given in any order that streams and events allow. What it has run at some
-moment is a set of which each element's predecessors are in it, too. Two blocks are alive in one of
-these moments exactly where neither's end comes before the other's beginning; and where that holds
-for all pairs of some blocks, there is a moment in which they are all alive (Garg and Waldecker
-1994, weak conjunctive predicates). So the heaviest set of blocks of which none has to wait for
-another is the largest sum of live bytes over all moments, and no plan in which memory is handed
-from stream to stream only along that order can be smaller (Dilworth 1950 says that as many chains
-are enough where blocks are of one page each). It is a closure of maximum weight, which a minimum
-cut finds (Picard 1976): an element for each stretch of a stream between two rows that order
-anything.
+A device executes submitted work in any order that streams and events allow. The work executed at
+some moment is a set that contains the predecessors of each element. Two blocks can be alive at once
+exactly if neither's end precedes the other's beginning. If that holds for all pairs of some blocks,
+they can all be alive at one moment (Garg and Waldecker 1994, weak conjunctive predicates).
+
+So the largest sum of live bytes is that of the heaviest set of blocks without such an order. No
+plan that passes memory between streams only along that order can be smaller. (For blocks of one
+page each, as many chains suffice: Dilworth 1950.) The set is a closure of maximum weight, which a
+minimum cut finds (Picard 1976). Its elements are the stretches of a stream between two rows that
+order anything.
 """
 
 from itertools import pairwise
@@ -31,23 +31,23 @@ if TYPE_CHECKING:
     from pgmo.profiler.profile import Profile
 
 _TURNS = 3
-"""Iterations in a row that are looked at: streams may be in different ones."""
+"""Number of successive iterations considered, because streams may be in different ones."""
 
 _UNCUTTABLE = 2**60
 
 
 def ordered_load(blocks: "Profile | Plan", alignment: int = 1) -> int | None:
-    """The largest sum of planned bytes that may live at once, as the program orders its streams.
+    """Return the largest sum of planned bytes that may live at once under the streams' order.
 
-    At least `max_load`, which goes by the order of the requests, and at most the sum of the
-    streams' own.
+    It is at least `max_load`, which assumes the order of the requests, and at most the sum of the
+    loads of the single streams.
 
     Args:
-        blocks: of an iteration; those that have no slot do not count.
-        alignment: sizes are rounded up to a multiple of it, in bytes.
+        blocks: blocks of an iteration; those without a slot do not count.
+        alignment: sizes are rounded up to a multiple of this many bytes.
 
     Returns:
-        Bytes; None where it is not known how streams are ordered.
+        Bytes; None if the order of the streams is unknown.
 
     Example:
         >>> from pgmo.profiler.profile import Profile
@@ -63,7 +63,7 @@ def ordered_load(blocks: "Profile | Plan", alignment: int = 1) -> int | None:
     streams = np.unique(blocks.stream)
     walk = _Walk(blocks, order, alignment)
     stops = _stops(order, streams)
-    number: dict[tuple[int, int], int] = {}  # nodes, by stream and how many stops are behind it
+    number: dict[tuple[int, int], int] = {}  # Nodes, by stream and number of passed stops.
     weight: list[int] = []
     base = 0
     for stream, rows in stops.items():
@@ -82,7 +82,7 @@ class _Walk:
     def __init__(self, blocks: "Profile | Plan", order: Order, alignment: int) -> None:
         unplanned = (blocks.end < 0) | blocks.shared
         self._blocks, self._rows = blocks, len(order)
-        # A place: requests and rows of an iteration in one line.
+        # A place numbers the requests and rows of an iteration in one sequence.
         self._length = blocks.ticks + len(order)
         row_place = np.arange(len(order)) + order.tick
         self._row_place = row_place
@@ -102,7 +102,7 @@ class _Walk:
         self._stream = blocks.stream[~unplanned]
 
     def peaks(self, stream: int, rows: list[int]) -> NDArray[np.int64]:
-        """The most that lives before the first of these rows, between them, and after the last."""
+        """Return the peak of live bytes before the first row, between rows, and after the last."""
         mine = self._stream == stream
         begin, end, size = self._begin[mine], self._end[mine], self._size[mine]
         whole = _TURNS * self._length
@@ -117,12 +117,12 @@ class _Walk:
         place = self._row_place[row] + turns * self._length if len(rows) else row
         edges_ = [0, *(place + 1).tolist(), whole]
         found = [int(live[low:high].max(initial=0)) for low, high in pairwise(edges_)]
-        # What lives when a stop is reached lives right after it, too, unless it is freed there.
+        # A block alive at a stop is also alive directly after it, unless it is freed there.
         return np.array(found, np.int64)
 
 
 def _stops(order: Order, streams: NDArray[np.uint64]) -> dict[int, list[int]]:
-    """For each stream that matters the rows, of all turns, at which it waits or is waited for."""
+    """Return for each relevant stream the rows, of all turns, where it waits or is awaited."""
     rows: dict[int, set[int]] = {}
     for edge in edges(order, streams):
         rows.setdefault(edge.stream, set()).add(edge.at)
@@ -142,7 +142,7 @@ def _requirements(
     stops: dict[int, list[int]],
     number: dict[tuple[int, int], int],
 ) -> tuple[list[int], list[int]]:
-    """Nodes, and what each needs: the stop before it, and what is waited for there."""
+    """Return pairs of a node and a node that it requires: the stop before it, or one awaited."""
     place = {(stream, row): at for stream, rows in stops.items() for at, row in enumerate(rows, 1)}
     tail, head = [], []
     for (stream, at), node in number.items():
@@ -153,7 +153,7 @@ def _requirements(
         for edge in edges(order, streams):
             since = edge.before + (turn - edge.back) * len(order)
             if since < 0:
-                continue  # done before the first turn
+                continue  # That work is done before the first turn.
             row = edge.at + turn * len(order)
             tail.append(number[edge.stream, place[edge.stream, row]])
             head.append(number[edge.other, place[edge.other, since]])

@@ -1,4 +1,4 @@
-"""Where every block of an iteration goes."""
+"""Plan of an iteration: the offset of every block."""
 
 import os
 from collections.abc import Mapping
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from pgmo.profiler.profile import Profile, ProfileMeta
 
 UNPLANNED = -1
-"""`offset` of a block without a slot, `alternate` of one without a second slot."""
+"""The `offset` of a block without a slot, or the `alternate` of one without a second slot."""
 
 COLUMNS: Mapping[str, np.dtype[Any]] = {
     "size": np.dtype(np.int64),
@@ -33,12 +33,12 @@ COLUMNS: Mapping[str, np.dtype[Any]] = {
     "alternate": np.dtype(np.int64),
     "shorter": np.dtype(np.int64),
 }
-"""The columns of a plan and their types; also the members of a `.pgmoplan` file."""
+"""Columns of a plan and their types; also the members of a `.pgmoplan` file."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Plan:
-    """One row for each row of the profile, in its order; columns have shape (n,), read-only.
+    """Plan with one row for each row of the profile, in order; columns have shape (n,), read-only.
 
     Args:
         size: bytes, as in the profile.
@@ -47,43 +47,38 @@ class Plan:
         stream: the stream; blocks of different streams have disjoint ranges of the arena.
         varying: whether recorded shapes disagree about the size.
         shared: whether the block is used on several streams.
-        offset: place in the arena in bytes, `UNPLANNED` for persistent and for shared blocks.
-        alternate: the second slot of a block that outlives a period, used in turn with the first
-            one; else `UNPLANNED`.
-        arena: bytes that the plan needs.
-        max_load: the largest sum of live aligned sizes at one tick, of the blocks that are neither
-            persistent nor shared: no plan can be smaller.
-        optimal: whether no plan of this kind can be smaller: `arena` is the largest load with two
-            whole slots counted for each block that outlives a period (with none of those, that
-            is `max_load`), summed over streams.
-        solver: the packer or solver that found it; one for each stream, joined by "+", where they
-            differ.
+        offset: offset in the arena in bytes, `UNPLANNED` for persistent and shared blocks.
+        alternate: offset of the second slot of a block that outlives a period, used in turn with
+            the first; else `UNPLANNED`.
+        arena: size of the arena in bytes.
+        max_load: the largest sum of live aligned sizes at one tick, without persistent and shared
+            blocks; a lower bound on all plans.
+        optimal: whether no plan of this kind can be smaller, that is, `arena` equals `bound`.
+        solver: the packer or solver that found the plan; names joined by "+" if streams differ.
         alignment: offsets are multiples of it, in bytes.
         ticks: requests per iteration.
         circular: whether the iteration repeats.
-        fingerprint: of the profile.
-        seconds: spent on planning.
-        meta: of the profile.
-        opening: the plan of the program's first iteration, in which optimizer state is born: its
-            persistent rows are known before they come.
-        others: plans of further structures of the same program: other sequence lengths,
-            evaluation. These and the opening have no plans inside themselves.
-        bound: bytes that no plan of this kind can be below, as far as it is proved; equal to
-            `arena` when `optimal`. If left out, what `optimal` and `max_load` say.
+        fingerprint: fingerprint of the profile.
+        seconds: time spent on planning.
+        meta: metadata of the profile.
+        opening: plan of the program's first iteration, which allocates optimizer state; it knows
+            persistent blocks in advance.
+        others: plans of other structures of the same program, such as other sequence lengths or
+            evaluation. These and the opening contain no plans.
+        bound: proved lower bound on plans of this kind, in bytes; equal to `arena` if `optimal`.
+            By default `arena` if `optimal`, else `max_load`.
         trace: the first plan, and each that was smaller or proved a higher bound, in order. Not
-            kept in files.
-        interrupted: whether Ctrl-C ended the search early. Not kept in files.
-        resident: bytes of the arena that are device memory. Slots that lie above are spilled: they
-            are in unified memory, which stays on the host. If left out, all of the arena.
-        shorter: sizes of the same requests in an iteration that was shorter, in bytes, 0 where they
-            are not known: both together tell which requests change their sizes together. If left
-            out, nothing is known.
-        order: of the profile: how the iteration orders its streams; None where that is not known.
+            saved in files.
+        interrupted: whether Ctrl-C ended the search early. Not saved in files.
+        resident: bytes of the arena in device memory. Slots above are spilled to unified memory,
+            which stays on the host. By default the whole arena.
+        shorter: bytes of the same requests in a shorter iteration, 0 if unknown. Together with
+            `size` they show which requests change size together. By default all unknown.
+        order: synchronization between the iteration's streams; None if unknown.
 
     Raises:
-        PlanError: when the columns differ in length or hold something else than whole numbers, or
-            plans inside have plans inside. Whether blocks overlap is for
-            `pgmo.packing.validator.validate` to say.
+        PlanError: when the columns differ in length or have other values than integers, or when
+            plans inside contain plans. `pgmo.packing.validator.validate` checks overlaps.
 
     Example:
         >>> from pgmo.packing.planner import plan
@@ -147,7 +142,11 @@ class Plan:
 
     @classmethod
     def of(cls, profile: "Profile", **figures: Any) -> "Plan":
-        """The plan of a profile, from which everything is taken that is not given.
+        """Make a plan of a profile, which supplies every column that is not given.
+
+        Args:
+            profile: the profile.
+            figures: further arguments of `Plan`.
 
         Example:
             >>> from pgmo.profiler.profile import Profile
@@ -162,10 +161,10 @@ class Plan:
         return cls(**{**own, **figures})
 
     def profile(self) -> "Profile":
-        """As much of the profile as a plan retains: sizes and lifetimes, without tags and threads.
+        """Return the profile as far as a plan keeps it: sizes and lifetimes, no tags or threads.
 
         Raises:
-            ProfileError: when the plan's blocks are none that a profile can have.
+            ProfileError: when the plan's blocks are invalid for a profile.
 
         Example:
             >>> from pgmo.packing.planner import plan
@@ -187,7 +186,7 @@ class Plan:
 
     @property
     def gap(self) -> float:
-        """How far the arena is above the max load: 0.01 is one per cent; 0.0 when empty.
+        """Relative excess of the arena over the max load: 0.01 is one per cent; 0.0 when empty.
 
         Example:
             >>> from pgmo.packing.planner import plan
@@ -199,10 +198,10 @@ class Plan:
 
     @cached_property
     def ordered_load(self) -> int | None:
-        """The largest sum of bytes that may live at once, as the program orders its streams.
+        """Largest sum of bytes that may live at once under the streams' order; None if unknown.
 
-        No plan in which streams hand memory to each other without waits of their own can need less.
-        None where it is not known how they are ordered. See `pgmo.packing.ordered_load`.
+        It bounds every plan whose streams exchange memory without additional waits. See
+        `pgmo.packing.ordered_load`.
 
         Example:
             >>> from pgmo.packing.planner import plan
@@ -216,7 +215,7 @@ class Plan:
 
     @property
     def spilled(self) -> int:
-        """Bytes of the arena that are in unified memory, on the host; 0 without a budget.
+        """Bytes of the arena in unified memory on the host; 0 without a budget.
 
         Example:
             >>> from pgmo.packing.planner import plan
@@ -229,7 +228,7 @@ class Plan:
 
     @property
     def inner(self) -> "tuple[Plan, ...]":
-        """The plans that this one brings along: the others, then the opening."""
+        """Plans inside this one: the others, then the opening."""
         return self.others if self.opening is None else (*self.others, self.opening)
 
     def __len__(self) -> int:
@@ -244,10 +243,10 @@ class Plan:
         )
 
     def show(self, *, height: int = 900) -> NotebookFrame:
-        """The whole report inside of a notebook; `Profile.show(plan)` has the blocks' origins, too.
+        """Show the full report in a notebook; `Profile.show(plan)` also shows blocks' origins.
 
         Args:
-            height: in pixels.
+            height: height of the frame in pixels.
 
         Example:
             >>> plan.show()  # doctest: +SKIP
@@ -262,10 +261,13 @@ class Plan:
         return others + ("" if self.opening is None else "; with its opening")
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Writes a `.pgmoplan` file, with the plans of the same program in it.
+        """Write a `.pgmoplan` file with this plan and the plans inside it.
+
+        Args:
+            path: file to write.
 
         Raises:
-            FileError: when it cannot be written.
+            FileError: when the file cannot be written.
         """
         from pgmo.packing.plan_file import write_plan
 
@@ -273,10 +275,13 @@ class Plan:
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> "Plan":
-        """Reads a `.pgmoplan` file and checks each plan in it like a new one.
+        """Read a `.pgmoplan` file and validate each plan in it.
+
+        Args:
+            path: file to read.
 
         Raises:
-            FileError: when it is truncated, altered, newer, or a plan in it is invalid.
+            FileError: when the file is truncated, altered or newer, or a plan in it is invalid.
         """
         from pgmo.packing.plan_file import read_plan
 

@@ -4,11 +4,11 @@
     +--------------------------------+
     | size.npy ... meta.json         |  the plan
     | other-1.pgmoplan               |  plans of other structures of the same program,
-    | other-2.pgmoplan               |  each a sealed archive like this one
-    | opening.pgmoplan               |  the plan of its first iteration
+    | other-2.pgmoplan               |  each a nested archive
+    | opening.pgmoplan               |  the plan of the first iteration
     +--------------------------------+
 
-Readers check every plan in it like a new one.
+Readers validate every plan in the file.
 """
 
 import os
@@ -45,13 +45,16 @@ _MAX_ARENA = 2**61
 
 
 def write_plan(plan: Plan, path: str | os.PathLike[str]) -> None:
-    """Writes a plan with those it brings along; an existing file is replaced in one step.
+    """Write a plan and the plans inside it; an existing file is replaced atomically.
 
     The plans inside are whole files of this format: `opening.pgmoplan`, `other-1.pgmoplan`, ...
 
+    Args:
+        plan: the plan to write.
+        path: file to write.
+
     Raises:
-        FileError: when the folder or the file cannot be written, or nothing could read it: the plan
-            is checked as `read_plan` does it.
+        FileError: when the file cannot be written, or `read_plan` would reject it.
     """
     inner = {_other(number): other for number, other in enumerate(plan.others, 1)}
     if plan.opening is not None:
@@ -73,13 +76,13 @@ def write_plan(plan: Plan, path: str | os.PathLike[str]) -> None:
 
 
 def read_plan(path: str | os.PathLike[str], *, check: bool = True) -> Plan:
-    """Reads a plan back. It is checked like a new one: no two live blocks may share a byte.
+    """Read a plan and validate it and the plans inside: no two live blocks may share a byte.
 
-    So is each plan inside; what is wrong with one of these is told as of a file in a folder.
+    An error in a plan inside names it like a file in a folder.
 
     Args:
         path: the file.
-        check: False for whoever checks the plan, and is the only one to use it: see
+        check: whether to validate the plans; False only for code that checks them itself, such as
             `pgmo.packing.audit`.
 
     Raises:
@@ -112,7 +115,7 @@ def read_plan(path: str | os.PathLike[str], *, check: bool = True) -> Plan:
 
 
 def _order_of(name: str) -> str:
-    """The member that has the order of a plan inside, or of the file's own."""
+    """Return the name of the member with the order of a plan inside, or ("") of the main plan."""
     return f"{name}-{MEMBER}" if name else MEMBER
 
 
@@ -145,7 +148,7 @@ def _plan(
     *,
     order: Order | None = None,
 ) -> Plan:
-    """The plan of an archive, checked if asked for; the plans inside have been."""
+    """Return the plan of an archive, validated if `check`; the plans inside already are."""
     own = Fields(archive.path, archive.fields)
     columns: dict[str, Any] = archive.columns
     try:
@@ -161,7 +164,7 @@ def _plan(
 
 
 def _read_fields(own: Fields, rows: int) -> dict[str, Any]:
-    """What `meta.json` says of a plan, checked; what is to be written is checked by it, too."""
+    """Return the checked fields of `meta.json`; used before writing and after reading."""
     own.only("meta", *_FIELDS)
     ticks = own.integer("ticks", 0, MAX_TICKS)
     if ticks > 1024 * (rows + 1024):
@@ -183,7 +186,7 @@ def _read_fields(own: Fields, rows: int) -> dict[str, Any]:
 
 
 def _check(own: Fields, plan: Plan, resident: int = 0) -> None:
-    """Refuses a plan that is invalid, or has a bound or fingerprint that its blocks do not have."""
+    """Reject a plan that is invalid, or whose bound or fingerprint does not match its blocks."""
     try:
         validate(plan)
         profile = plan.profile()

@@ -1,10 +1,10 @@
-"""From blocks to offsets: runs the packers, then the solvers that improve, and keeps the best.
+"""Planner: runs the packers, then the solvers that improve their result, and keeps the best.
 
 portfolio          --at the lower bound-->  done
   | all packers, milliseconds
   v
 improve            --at the lower bound, or proved, or out of time-->  done
-  search, branch and bound, CP-SAT: which, and for how long, depends on `effort`,
+  search, branch and bound, CP-SAT: the choice and the time depend on `effort`,
   the number of blocks and the gap (`pgmo/packing/solving/stages.py`)
 """
 
@@ -49,49 +49,45 @@ def plan(
     observer: Observer | None = None,
     **options: Unpack[PlanningFields],
 ) -> Plan | Packing:
-    """Computes an offset for every block, in an arena as small as can be found in the time.
+    """Compute an offset for every block, in the smallest arena found within the time limit.
 
-    There is always an answer: the packers come first, and whatever follows only improves on them.
-    It ends as soon as the arena is proved to be the smallest, most often because it has reached
-    the lower bound. Ctrl-C ends it with the best packing so far (`interrupted` says so), unless
-    there is none yet.
+    The packers always find a plan, and the solvers after them can only improve it. Planning ends
+    early if the arena is proved to be the smallest, usually because it equals the lower bound.
+    Ctrl-C ends it with the best packing so far (see `interrupted`), unless there is none yet.
 
-    In a profile's plan persistent and shared blocks have no place, and each stream gets a range of
-    the arena of its own: blocks of different streams are not ordered in time, whatever their
-    ticks say.
+    In the plan of a profile, persistent and shared blocks have no slot. Each stream has its own
+    range of the arena, because ticks do not order the blocks of different streams in time.
 
     Args:
-        what: a profile, what an iteration allocates; or a bare problem.
-        opening: the profile of the program's first iteration (`session.opening`), to be planned as
-            well: a session that begins with the plan serves that iteration, too.
-        solver: "auto" chooses, see `pgmo.packing.solving.stages`; the name of a packer
-            (`pgmo.packing.solving.packer.PACKERS`) runs that one alone; "search",
-            "branch-and-bound" or "cp-sat" (needs OR-Tools, `pip install ortools`) let that
-            one improve on the packers for all of the time.
-        time_limit: seconds, from the call. When they are over before the first packer is done, the
-            blocks that are left are stacked above the others: a waste, but an answer.
-        effort: how "auto" goes about it. "fast": the packers only. "balanced": a search after them,
-            short where hardly anything is left to gain. "best": all of the time, if it takes that
-            to prove that nothing is smaller.
-        threads: that solvers may use; by default one for each core of this process.
-        seed: of random choices. With the same seed and number of threads the same offsets come out,
-            as far as solvers end before the time limit.
-        alignment: of offsets, in bytes; by default that of the profile's device, see
-            `Profile.alignment`. A problem has one already.
-        budget: device memory for a profile's blocks, those without a slot included, as "12 GiB".
-            Where the arena would need more, the blocks that lie idle for longest are spilled: their
-            slots are behind all others, in unified memory that stays on the host
-            (`pgmo.packing.spill`).
-        observer: is called with an `Incumbent` at each better packing and each higher bound.
+        what: a profile, or a bare problem.
+        opening: profile of the program's first iteration (`session.opening`), which is planned too,
+            so that a session that begins with the plan also serves that iteration.
+        solver: "auto" chooses, see `pgmo.packing.solving.stages`. The name of a packer
+            (`pgmo.packing.solving.packer.PACKERS`) runs only that packer. "search",
+            "branch-and-bound" or "cp-sat" (needs OR-Tools, `pip install ortools`) improve the
+            packers' result for the whole time.
+        time_limit: seconds since the call. If no packer finishes in time, the remaining blocks are
+            stacked above the others, which wastes memory but is valid.
+        effort: effort of "auto". "fast": packers only. "balanced": a search after them, short if
+            little can be gained. "best": as much of the time as a proof of optimality needs.
+        threads: number of threads for solvers; by default one for each core of this process.
+        seed: seed of random choices. The same seed and number of threads give the same offsets,
+            unless the time limit ends a solver.
+        alignment: alignment of offsets in bytes; by default that of the profile's device, see
+            `Profile.alignment`. A problem has its own.
+        budget: device memory for all blocks of a profile, including those without a slot, such as
+            "12 GiB". If the arena needs more, the blocks that are idle longest are spilled: their
+            slots come last, in unified memory that stays on the host (`pgmo.packing.spill`).
+        observer: called with an `Incumbent` at each better packing and each higher bound.
 
     Returns:
-        For a profile a `Plan`, for a problem a `Packing`. Both know `arena`, `max_load`, `gap`, the
-        `bound` that is proved, whether they are `optimal`, and the `trace` of incumbents.
+        A `Plan` for a profile, a `Packing` for a problem. Both have `arena`, `max_load`, `gap`, the
+        proved `bound`, `optimal` and the `trace` of incumbents.
 
     Raises:
-        OptionError: when an option has a value that cannot be used, or OR-Tools is missing.
-        ProblemError: when the alignment is not a positive whole number.
-        BudgetError: when blocks that have no slot exceed the budget, with the least one.
+        OptionError: when an option has an invalid value, or OR-Tools is missing.
+        ProblemError: when the alignment is not a positive integer.
+        BudgetError: when blocks without a slot exceed the budget; the message has the minimum.
 
     Example:
         >>> profile = Profile.from_columns(
@@ -127,9 +123,13 @@ def plan(
 
 
 def for_opening(options: PlanningOptions, profile: Profile) -> PlanningOptions:
-    """Return the options for the first iteration: what it leaves for good is added to the budget.
+    """Return the options for the first iteration, with its persistent blocks added to the budget.
 
-    Later iterations find that there, and it is not counted in them either.
+    Later iterations do not count these blocks either, because they already exist then.
+
+    Args:
+        options: options of the steady iteration.
+        profile: profile of the first iteration.
 
     Example:
         >>> profile = Profile.from_columns(size=[64, 32], start=[0, 1], end=[1, -1], ticks=2)
@@ -148,7 +148,12 @@ def for_opening(options: PlanningOptions, profile: Profile) -> PlanningOptions:
 def plan_problem(
     problem: Problem, options: PlanningOptions, observer: Observer | None = None
 ) -> Packing:
-    """Packs a bare problem; see `plan`.
+    """Pack a bare problem; see `plan`.
+
+    Args:
+        problem: the blocks.
+        options: checked options.
+        observer: called at each improvement.
 
     Raises:
         OptionError: when an option is for profiles only.
@@ -183,11 +188,16 @@ def plan_problem(
 def plan_profile(
     profile: Profile, options: PlanningOptions, observer: Observer | None = None
 ) -> Plan:
-    """Plans a profile, within the budget if there is one; see `plan`.
+    """Plan a profile, within the budget if there is one; see `plan`.
+
+    Args:
+        profile: the blocks.
+        options: checked options.
+        observer: called at each improvement.
 
     Raises:
-        ProblemError: when the alignment is not a positive whole number.
-        BudgetError: when blocks that have no slot exceed the budget, with the least one.
+        ProblemError: when the alignment is not a positive integer.
+        BudgetError: when blocks without a slot exceed the budget; the message has the minimum.
 
     Example:
         >>> profile = Profile.from_columns(size=[64], start=[0], end=[1], ticks=1)
@@ -231,9 +241,10 @@ def _plan_profile(
     spilled: NDArray[np.bool_] | None = None,
     large: int = 0,
 ) -> Plan:
-    """Plans each stream apart; what is spilled, of the problem's entries, apart from the rest.
+    """Plan each stream separately, and its spilled entries separately from the others.
 
-    So are blocks of at least `large` bytes, above the others of their stream; 0: none.
+    Blocks of at least `large` bytes are packed separately above the others of their stream; 0 means
+    none.
     """
     problem, rows = Problem.from_profile(profile, alignment)
     if spilled is None:
@@ -251,7 +262,7 @@ def _plan_profile(
             resident = arena
     offset = np.full(len(profile), UNPLANNED, np.int64)
     alternate = offset.copy()
-    # Rows are ascending: the first entry of a row is its slot, a second one its alternate.
+    # Rows are ascending, so the first entry of a row is its slot and a second its alternate.
     second = np.zeros(len(rows), bool)
     second[1:] = rows[1:] == rows[:-1]
     offset[rows[~second]] = place[~second]
@@ -281,10 +292,10 @@ def _bound(
     bests: Sequence[BestKnown],
     stream: NDArray[np.uint64],
 ) -> int:
-    """Bytes that no plan can be below that keeps streams apart.
+    """Return a lower bound in bytes on plans that keep streams separate.
 
-    Of a stream that is packed in two parts only the load is proved: together, or with other blocks
-    in them, the two might need less.
+    For a stream packed in two parts, only the load is a bound: packed together or divided
+    differently, it might need less than the sum of the parts.
     """
     streams = [stream[part[0]] if len(part) else None for part in parts]
     bound = 0
@@ -300,7 +311,7 @@ def _bound(
 def _parts(
     stream: NDArray[np.uint64], spilled: NDArray[np.bool_], above: NDArray[np.bool_]
 ) -> list[NDArray[np.intp]]:
-    """Entries that are packed together, in the order of their ranges of the arena."""
+    """Return groups of entries that are packed together, in the order of their arena ranges."""
     parts = [
         np.flatnonzero((stream == key) & (spilled == where) & (above == high))
         for where in (False, True)

@@ -1,4 +1,4 @@
-"""What planning can be told: the one place for its options, their defaults and their checks."""
+"""Options of planning, with their defaults and checks."""
 
 import os
 from dataclasses import dataclass, replace
@@ -15,13 +15,13 @@ from pgmo.packing.solving.stages import EFFORTS
 from pgmo.units import parse_bytes
 
 SOLVERS: tuple[str, ...] = ("auto", *PACKERS, *IMPROVERS)
-"""What `solver` may be: the choice is left to `plan`, one packer, or one that improves on them."""
+"""Values of `solver`: "auto", a packer, or a solver that improves the packers' result."""
 
 _NUMBERS = (int, float, np.integer, np.floating)
 
 
 class PlanningFields(TypedDict, total=False):
-    """The keywords of `pgmo.plan`, for type checkers; `PlanningOptions` says what they mean."""
+    """Keywords of `pgmo.plan`, for type checkers; `pgmo.plan` documents them."""
 
     solver: str
     time_limit: float
@@ -34,10 +34,10 @@ class PlanningFields(TypedDict, total=False):
 
 @dataclass(frozen=True)
 class PlanningOptions:
-    """Checked options of `pgmo.plan`, where the meaning of each is told.
+    """Checked options of `pgmo.plan`, which documents them.
 
     Raises:
-        OptionError: when a value cannot be used, or OR-Tools is needed and missing.
+        OptionError: when a value is invalid, or OR-Tools is needed and missing.
 
     Example:
         >>> PlanningOptions(effort="fast").solver
@@ -52,9 +52,10 @@ class PlanningOptions:
     alignment: int | None = None
     budget: str | int | None = None
     apart_from: int = 0
-    """Bytes; blocks of at least that size are packed by themselves, above all others. For those of
-    which programs touch but a part: the rest of their pages is never had, unless others lie there.
-    0: none."""
+    """Bytes; blocks of at least this size are packed separately, above the others of their stream.
+
+    Programs often touch only a part of a large block. Its other pages are never mapped if no other
+    block lies there. 0 disables this."""
 
     def __post_init__(self) -> None:
         if self.solver not in SOLVERS:
@@ -69,7 +70,7 @@ class PlanningOptions:
         limit = self.time_limit
         if isinstance(limit, bool) or not isinstance(limit, _NUMBERS):
             raise OptionError(f"time_limit={limit!r} is no number; give seconds")
-        if not limit >= 0:  # true for NaN, too
+        if not limit >= 0:  # Also true for NaN.
             raise OptionError(f"time_limit={limit} is not possible; give 0 seconds or more")
         if self.threads is not None:
             _check_whole("threads", self.threads, 1, 4096)
@@ -79,16 +80,16 @@ class PlanningOptions:
 
     @property
     def thread_count(self) -> int:
-        """Of solvers, at most."""
+        """Maximum number of threads for solvers."""
         return len(os.sched_getaffinity(0)) if self.threads is None else int(self.threads)
 
     @property
     def budget_bytes(self) -> int | None:
-        """Bytes of device memory that plans may need; None for any number."""
+        """Bytes of device memory that plans may use; None for no limit."""
         return None if self.budget is None else parse_bytes(self.budget)
 
     def quick(self) -> "PlanningOptions":
-        """For plans that are made only to be compared: no search after the packers.
+        """Return options without a search after the packers, for plans that are only compared.
 
         Example:
             >>> PlanningOptions("search").quick().effort

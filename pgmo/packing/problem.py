@@ -1,4 +1,4 @@
-"""What the packers are given: sizes and lifetimes, nothing else of a profile."""
+"""Input of the packers: sizes and lifetimes of blocks."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -17,23 +17,23 @@ if TYPE_CHECKING:
 _Column = NDArray[np.int64]
 
 MAX_SUM = 2**62
-"""Bytes that all aligned sizes of a problem may add up to: offsets stay within 63 bits."""
+"""Largest sum of all aligned sizes of a problem in bytes, so that offsets fit in 63 bits."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Problem:
-    """Blocks that want offsets; all columns have shape (m,) and are read-only.
+    """Blocks that need offsets; all columns have shape (m,) and are read-only.
 
     Args:
         size: bytes, above 0.
         lower: first tick of the lifetime, from 0.
-        upper: first tick after it. On a circle it may pass `period`, and the block is then also
-            alive at the start of the next turn.
-        period: ticks of the circle; 0 when time is a line.
-        alignment: offsets are multiples of it, and sizes are rounded up to one, in bytes.
+        upper: first tick after the lifetime. On a circle it may exceed `period`; the block is then
+            also alive at the start of the next turn.
+        period: ticks of the circle; 0 if time is a line.
+        alignment: bytes; offsets are multiples of it, and sizes are rounded up to multiples.
 
     Raises:
-        ProblemError: naming the first row that contradicts this.
+        ProblemError: when a value is invalid; the message names the first such row.
 
     Example:
         >>> Problem([64, 32], [0, 1], [2, 4], period=3)
@@ -60,15 +60,15 @@ class Problem:
     def from_profile(
         cls, profile: "Profile", alignment: int
     ) -> tuple["Problem", NDArray[np.int64]]:
-        """The problem of placing a profile's blocks, and the row that each entry stands for.
+        """Return the problem of placing a profile's blocks, and the row of each entry.
 
         A block that is persistent or shared between streams has no entry. A block that outlives a
-        period has two, each for the whole period: its lives use two slots in turn, so each slot is
-        taken now in one half of its life and now in the other, and nothing else may ever be there.
+        period has two entries for the whole period. Successive iterations use its two slots in
+        turn, so each slot is occupied at every tick of some iteration and serves no other block.
 
         Args:
             profile: the blocks.
-            alignment: of offsets, in bytes.
+            alignment: alignment of offsets in bytes.
 
         Returns:
             The problem of m entries, and rows of the profile, shape (m,), ascending.
@@ -93,16 +93,19 @@ class Problem:
 
     @property
     def aligned(self) -> NDArray[np.int64]:
-        """The sizes, each rounded up to the alignment, shape (m,)."""
+        """Sizes rounded up to the alignment, shape (m,)."""
         return -(-self.size // self.alignment) * self.alignment if self.alignment > 1 else self.size
 
     @property
     def native(self) -> tuple[_Column, _Column, _Column, int, int]:
-        """The arguments by which native code is handed a problem."""
+        """Arguments that pass the problem to native code."""
         return self.size, self.lower, self.upper, self.period, self.alignment
 
     def part(self, entries: ArrayLike) -> "Problem":
-        """The problem of some entries only, chosen by indices or a mask.
+        """Return the problem of the chosen entries.
+
+        Args:
+            entries: indices or a mask.
 
         Example:
             >>> len(Problem([1, 2, 3], [0, 0, 0], [1, 1, 1]).part([0, 2]))
@@ -114,10 +117,10 @@ class Problem:
         )
 
     def numbered(self) -> "Problem":
-        """The same problem, in which ticks at which no block begins are left out.
+        """Return the same problem without the ticks at which no block begins.
 
-        Two lifetimes meet only if one begins within the other, so a packing of one is a packing
-        of the other. The last tick is below the number of blocks, and so is the period.
+        Two lifetimes overlap only if one begins within the other, so both problems have the same
+        packings. No start then exceeds the number of blocks, and neither does the period.
 
         Example:
             >>> Problem([8, 8], [1000, 5000], [6000, 9000]).numbered().upper.tolist()
@@ -178,7 +181,7 @@ def _check(problem: Problem) -> None:
         )
     _need(size <= MAX_SUM, lambda row: f"size is {size[row]}, more than 2**62 bytes")
     whole = -(-size // alignment) * alignment
-    # Summed in two halves, each of which is exact.
+    # Sum the high and low 32 bits separately, because the whole sum could overflow.
     if (int((whole >> 32).sum()) << 32) + int((whole & (2**32 - 1)).sum()) > MAX_SUM:
         row = int(np.argmax(size))
         raise ProblemError(

@@ -1,15 +1,15 @@
-"""Plans within a budget: which blocks leave the device's memory, and where they go.
+"""Choice of the blocks that leave device memory so that a plan fits a budget.
 
               offsets
 budget  ---------------------------------  the rest of the blocks: device memory
               [   resident   |  spilled  ]
-                               the blocks that lie idle for longest: unified memory, on the host
+                               the blocks that are idle longest: unified memory, on the host
 
-A block that is spilled is written once and read once over the bus, whatever its lifetime; so per
-byte that is moved, one that lives long frees the device for longest. What is alive when too much
-is alive leaves, longest lifetime first, until the load of the rest is within the budget, and then
-whoever turned out to be unnecessary comes back. The rest is packed; where that takes more than
-its load, a little more is spilled.
+A spilled block is written once and read once over the bus, whatever its lifetime. So per byte of
+traffic, a long-lived block frees device memory for the longest time. Blocks alive at ticks above
+the budget are spilled, longest lifetime first, until the load of the others fits. Blocks whose
+spilling proves unnecessary then return. The others are packed; if their arena exceeds the budget, a
+few more are spilled.
 """
 
 from collections.abc import Callable, Sequence
@@ -31,9 +31,13 @@ _Mask = NDArray[np.bool_]
 
 
 def least_budget(profile: "Profile", alignment: int) -> int:
-    """Bytes of device memory without which an iteration cannot be: its blocks without a slot.
+    """Return the smallest possible budget in bytes: the load of blocks without a slot.
 
-    Those that are persistent stay, and those that several streams share are not planned.
+    Persistent blocks stay, and blocks that several streams share are not planned.
+
+    Args:
+        profile: the blocks.
+        alignment: sizes are rounded up to a multiple of this many bytes.
 
     Example:
         >>> from pgmo.profiler.profile import Profile
@@ -45,7 +49,7 @@ def least_budget(profile: "Profile", alignment: int) -> int:
     shared = profile.shared & ~profile.persistent
     load = 0
     if shared.any():
-        # A block that lives on into the second next iteration is there twice.
+        # A block that outlives a period exists twice at once.
         lives = np.minimum(profile.end[shared] - profile.start[shared], profile.ticks)
         problem = Problem(
             size[shared],
@@ -59,10 +63,15 @@ def least_budget(profile: "Profile", alignment: int) -> int:
 
 
 def room_for_slots(profile: "Profile", budget: int, alignment: int) -> int:
-    """What a budget leaves for the blocks that have slots, in bytes.
+    """Return the bytes that a budget leaves for the blocks that have slots.
+
+    Args:
+        profile: the blocks.
+        budget: bytes of device memory.
+        alignment: sizes are rounded up to a multiple of this many bytes.
 
     Raises:
-        BudgetError: when it is below `least_budget`.
+        BudgetError: when the budget is below `least_budget`.
 
     Example:
         >>> from pgmo.profiler.profile import Profile
@@ -81,16 +90,16 @@ def room_for_slots(profile: "Profile", budget: int, alignment: int) -> int:
 
 
 def choose(problem: Problem, group: NDArray[np.int64], room: int) -> _Mask:
-    """Which blocks to spill, so that the load of the others is at most `room`.
+    """Choose the blocks to spill so that the load of the others is at most `room`.
 
     Args:
-        problem: entries, shape (m,).
-        group: of each entry, shape (m,): entries of one group are spilled together, as the two
-            slots of a block that outlives a period are.
-        room: in bytes.
+        problem: m entries.
+        group: group of each entry, shape (m,). Entries of one group are spilled together, such as
+            the two slots of a block that outlives a period.
+        room: bytes for the entries that stay.
 
     Returns:
-        Shape (m,); True for those that are spilled.
+        Mask of the spilled entries, shape (m,).
 
     Example:
         >>> problem = Problem([4, 4, 4], [0, 1, 2], [4, 3, 3])
@@ -119,7 +128,7 @@ def choose(problem: Problem, group: NDArray[np.int64], room: int) -> _Mask:
             for at in entries[one]:
                 load.change(at, -1)
             taken.append(one)
-    # Largest first: those save the most traffic by coming back.
+    # Try the largest first, because its return saves the most traffic.
     for one in sorted(taken, key=lambda one: -int(size[entries[one]].sum())):
         for at in entries[one]:
             load.change(at, 1)
@@ -137,14 +146,17 @@ def fit(
     room: int,
     pack: Callable[[Sequence[Problem]], int],
 ) -> _Mask:
-    """Which entries to spill, so that the others can be packed in `room` bytes.
+    """Choose the entries to spill so that the others can be packed in `room` bytes.
 
     Args:
-        problem: entries, shape (m,).
-        group: of each entry, shape (m,); as in `choose`.
-        stream: of each entry, shape (m,): streams are packed apart.
-        room: in bytes.
-        pack: the bytes that problems need together.
+        problem: m entries.
+        group: group of each entry, shape (m,), as in `choose`.
+        stream: stream of each entry, shape (m,); streams are packed separately.
+        room: bytes for the entries that stay.
+        pack: returns the bytes that several problems need together.
+
+    Returns:
+        Mask of the spilled entries, shape (m,).
 
     Example:
         >>> problem = Problem([4, 4, 4], [0, 1, 2], [4, 3, 3])
@@ -158,7 +170,7 @@ def fit(
     while True:
         spilled = np.zeros(len(problem), bool)
         for part, load in zip(parts, loads, strict=True):
-            # Streams are not ordered in time, so each has a share of the room for itself.
+            # Streams are not ordered in time, so each needs its own share of the room.
             share = target * load // max(1, sum(loads))
             spilled[part] = choose(problem.part(part), group[part], share)
         rests = [part[~spilled[part]] for part in parts]
@@ -177,7 +189,7 @@ def _entries_of(group: NDArray[np.int64]) -> dict[int, list[int]]:
 
 
 class _Load:
-    """Live bytes at each tick, as blocks go and come back."""
+    """Live bytes at each tick while blocks are removed and restored."""
 
     def __init__(self, problem: Problem, size: NDArray[np.int64]) -> None:
         self._problem, self._size = problem, size
@@ -191,11 +203,11 @@ class _Load:
         return int(self._load.max(initial=0))
 
     def highest(self, entry: int) -> int:
-        """The largest load while a block lives."""
+        """Return the largest load while a block lives."""
         return max(int(piece.max(initial=0)) for piece in self._pieces(entry))
 
     def change(self, entry: int, sign: int) -> None:
-        """A block leaves, or comes back."""
+        """Remove (-1) or restore (1) a block."""
         for piece in self._pieces(entry):
             piece += sign * int(self._size[entry])
 

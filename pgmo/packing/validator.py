@@ -1,4 +1,4 @@
-"""Checks a plan, sharing no code with what made it: a sweep over time, not over offsets."""
+"""Validation of plans by a sweep over time, independent of the planner's code."""
 
 from itertools import pairwise
 from typing import NoReturn
@@ -15,19 +15,19 @@ _NEVER = -1
 
 
 def validate(plan: Plan) -> None:
-    """Checks that no two live blocks share a byte, and everything else that replay relies on.
+    """Check that no two live blocks share a byte, and every other assumption of replay.
 
-    Every slot is inside of the arena at a multiple of the alignment; persistent and shared blocks
-    have no slot, blocks that outlive a period two and all others one; no slot is partly spilled;
-    streams use disjoint ranges in device memory, and in what is spilled;
-    and over two turns of the iteration, at no tick do two live blocks overlap. O(n log n) for most
-    plans, about 3 seconds for a million blocks.
+    Every slot must be inside the arena at a multiple of the alignment, and not partly spilled.
+    Persistent and shared blocks have no slot, blocks that outlive a period two, all others one.
+    Streams use disjoint ranges, both in device memory and in spilled memory. At no tick of two
+    successive iterations may live blocks overlap. Takes O(n log n) for most plans, about 3 seconds
+    for a million blocks.
 
     Args:
-        plan: any plan, also one that was read from a file.
+        plan: any plan, including one read from a file.
 
     Raises:
-        PlanError: naming the first two blocks that overlap, or the first row that breaks a rule.
+        PlanError: when a rule is broken; the message names the first row or overlapping pair.
 
     Example:
         >>> from dataclasses import replace
@@ -82,7 +82,7 @@ def _check_rows(plan: Plan) -> None:
 
 
 def _check_streams(plan: Plan) -> None:
-    """Streams are not ordered in time with one another, so their ranges must not meet at all."""
+    """Check that the ranges of streams are disjoint, as streams are not ordered in time."""
     slots = plan.offset != UNPLANNED
     for planned in (slots & (plan.offset < plan.resident), slots & (plan.offset >= plan.resident)):
         _check_part(plan, planned)
@@ -123,10 +123,13 @@ _Column = NDArray[np.int64]
 
 
 def _pieces(plan: Plan) -> tuple[_Column, _Column, _Column, _Column]:
-    """Every stay of a slot within [0, ticks): begin, end, offset and row, each of shape (p,).
+    """Return the occupied intervals of slots within [0, ticks).
 
-    A wrapping block stays at the end and at the beginning; of a block that outlives a period each
-    slot stays from 0 to `ticks`, because in a later turn its ticks are swapped with the other's.
+    A wrapping block occupies its slot at the end and at the beginning. Both slots of a block that
+    outlives a period are occupied from 0 to `ticks`, because they alternate between iterations.
+
+    Returns:
+        Begin, end, offset and row, each of shape (p,).
     """
     ticks = plan.ticks
     planned = (plan.end != _NEVER) & ~plan.shared

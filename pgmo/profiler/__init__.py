@@ -1,1 +1,1 @@
-"""Events of a recording -> `Profile`: what one iteration allocates, when, and who asked for it."""
+"""Profiles made from recorded events: what one iteration allocates, when, and from which code."""

@@ -1,4 +1,4 @@
-"""What one iteration allocates, as columns of numbers."""
+"""The allocations of one iteration, as columns of numbers."""
 
 import hashlib
 import os
@@ -19,19 +19,19 @@ from pgmo.profiler.trace import Trace
 from pgmo.units import format_bytes
 
 NEVER = -1
-"""`end` of a persistent block: an iteration allocates it and no later iteration frees it."""
+"""The `end` of a persistent block: no later iteration frees it."""
 
 MAX_SIZE = 2**48
-"""Bytes of one block beyond which a size is a mistake (256 TiB)."""
+"""Largest accepted block size in bytes: 256 TiB, more than any device has."""
 
 MAX_TICKS = 2**27
-"""Requests of one iteration beyond which a count is a mistake."""
+"""Largest accepted number of requests in one iteration; more indicates a corrupted profile."""
 
 CPU_ALIGNMENT = 64
-"""Bytes that blocks in the memory of the CPU are aligned to."""
+"""Alignment of blocks in CPU memory, in bytes."""
 
 CUDA_ALIGNMENT = 512
-"""Bytes that blocks in the memory of a CUDA device are aligned to."""
+"""Alignment of blocks in the memory of a CUDA device, in bytes."""
 
 COLUMNS: Mapping[str, np.dtype[Any]] = {
     "size": np.dtype(np.int64),
@@ -45,12 +45,12 @@ COLUMNS: Mapping[str, np.dtype[Any]] = {
     "shared": np.dtype(np.bool_),
     "address": np.dtype(np.int64),
 }
-"""The columns of a profile and their types; also the members of a `.pgmoprof` file."""
+"""Columns of a profile and their types; also the members of a `.pgmoprof` file."""
 
 
 @dataclass(frozen=True)
 class ProfileMeta:
-    """Where a profile comes from: descriptive only, nothing is computed from it.
+    """Origin of a profile; descriptive only, nothing is computed from it.
 
     Example:
         >>> ProfileMeta(framework="torch", framework_version="2.13.0", device="cpu").device
@@ -68,11 +68,11 @@ class ProfileMeta:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Profile:
-    """The blocks of one iteration, one row a block; all columns have shape (n,) and are read-only.
+    """Blocks of one iteration, one row per block; all columns have shape (n,) and are read-only.
 
-    Time is counted in ticks: a block requested by request `i` and freed before request `j` is
-    served lives `[i, j)`. The iteration is a circle of `ticks` requests, so an end beyond `ticks`
-    lies in the next turn. Source: the lifetimes of Sekiyama et al. 2018, section 3, made circular.
+    Time is counted in ticks: a block requested by request `i` and freed before request `j` lives
+    `[i, j)`. The iteration is a circle of `ticks` requests, so an end beyond `ticks` lies in the
+    next iteration. Source: the lifetimes of Sekiyama et al. 2018, section 3, made circular.
 
          0                       ticks                    2*ticks
          |--[==== inside ====)-----|------------------------|
@@ -81,7 +81,7 @@ class Profile:
          |--------[============== persistent ===============|=== ... end = NEVER
 
     Args:
-        size: bytes requested, above 0; of a `varying` row the largest seen.
+        size: bytes requested, above 0; for a `varying` row the largest recorded size.
         start: tick of the request.
         end: first tick at which the block is gone, or `NEVER`.
         stream: the stream that the block belongs to.
@@ -89,17 +89,17 @@ class Profile:
         tag: index into `tags`, -1 for none.
         ordinal: number of the request in its iteration; equals `start` in a recording.
         varying: whether recorded shapes disagree about the size.
-        shared: whether the block is used on several streams. It may be in use on one of them after
-            its `end`, so like a persistent one it gets no slot and counts in no load.
-        address: where the framework's allocator placed the block, 0 where that is not known.
+        shared: whether the block is used on several streams. A stream may use it after its `end`,
+            so like a persistent block it gets no slot and counts in no load.
+        address: address that the framework's allocator chose, 0 if unknown.
         ticks: requests per iteration, the period.
         circular: whether the iteration repeats.
         steady: whether two recorded iterations issued the same requests (up to `varying`).
         tags: the distinct tags.
-        meta: where it comes from.
-        trace: all that was seen of the program, of which the profile is one iteration; None where
-            only the iteration is known.
-        order: how the iteration orders its streams; None where that is not known.
+        meta: origin of the profile.
+        trace: the whole trace that the iteration was taken from; None if only the iteration is
+            known.
+        order: synchronization between the iteration's streams; None if unknown.
 
     Raises:
         ProfileError: when the columns contradict each other.
@@ -156,7 +156,9 @@ class Profile:
         trace: Trace | None = None,
         order: Order | None = None,
     ) -> "Profile":
-        """Makes a profile from anything array-like; what is left out gets the plainest value.
+        """Make a profile from array-like columns; omitted arguments get neutral defaults.
+
+        The arguments are those of `Profile`.
 
         Raises:
             ProfileError: when the columns contradict each other.
@@ -205,11 +207,14 @@ class Profile:
         )
 
     def show(self, plan: object = None, *, height: int = 900) -> NotebookFrame:
-        """The whole report inside of a notebook.
+        """Show the full report in a notebook.
 
         Args:
-            plan: its `Plan`; a quick one is made if there is none.
-            height: in pixels.
+            plan: a `Plan` of this profile; None makes a quick one.
+            height: height of the frame in pixels.
+
+        Returns:
+            The frame that the notebook displays.
 
         Raises:
             ProfileError: when the plan is one of another profile.
@@ -231,16 +236,16 @@ class Profile:
 
     @cached_property
     def turns(self) -> NDArray[np.int64]:
-        """Slots that a block needs, shape (n,): 1, or 2 when it outlives a period.
+        """Slots that each block needs, shape (n,): 1, or 2 if it outlives a period.
 
-        0 for blocks that are not planned: those that are persistent or shared between streams.
+        Persistent blocks and blocks shared between streams are not planned and have 0.
         """
         unplanned = self.persistent | self.shared
         return np.where(unplanned, 0, 1 + (self.end - self.start > self.ticks)).astype(np.int64)
 
     @property
     def alignment(self) -> int:
-        """What blocks of its device are aligned to, in bytes: 512 on CUDA devices, else 64.
+        """Alignment of the device's blocks in bytes: 512 on CUDA devices, else 64.
 
         Example:
             >>> Profile.from_columns(size=[8], start=[0], end=[1], ticks=1).alignment
@@ -249,13 +254,13 @@ class Profile:
         return CUDA_ALIGNMENT if self.meta.device.startswith("cuda") else CPU_ALIGNMENT
 
     def load_curve(self, alignment: int = 1) -> NDArray[np.int64]:
-        """Live bytes of the planned blocks at each tick of the steady state.
+        """Return the live bytes of the planned blocks at each tick of the steady state.
 
-        A block that outlives a period counts as often as it is alive at once. Blocks that are
-        persistent or shared between streams do not count.
+        A block that outlives a period counts once per simultaneous copy. Persistent blocks and
+        blocks shared between streams do not count.
 
         Args:
-            alignment: sizes are rounded up to a multiple of it, in bytes.
+            alignment: sizes are rounded up to a multiple of this many bytes.
 
         Returns:
             Bytes, shape (ticks,).
@@ -268,7 +273,7 @@ class Profile:
         size = -(-self.size // alignment) * alignment
         low, high = self.start, self.end
         double = self.turns == 2
-        always = int(size[double].sum())  # one of the two is alive at any time
+        always = int(size[double].sum())  # One of the two is always alive.
         high = np.where(double, high - self.ticks, high)
         planned = self.turns > 0
         size, low, high = size[planned], low[planned], high[planned]
@@ -281,7 +286,10 @@ class Profile:
         return always + np.cumsum(change[:-1])
 
     def max_load(self, alignment: int = 1) -> int:
-        """The largest sum of live planned bytes at any tick: no arena for this can be smaller.
+        """Return the peak of `load_curve` in bytes, a lower bound on the arena's size.
+
+        Args:
+            alignment: sizes are rounded up to a multiple of this many bytes.
 
         Example:
             >>> Profile.from_columns(size=[40], start=[0], end=[1], ticks=1).max_load(alignment=64)
@@ -291,16 +299,19 @@ class Profile:
 
     @cached_property
     def fingerprint(self) -> str:
-        """SHA-256 (hex) of what replay matches requests with: sizes, streams, varying, ticks."""
+        """SHA-256 (hex) of the data that replay matches: sizes, streams, varying, ticks."""
         digest = hashlib.sha256(f"pgmo {self.ticks} {len(self)}".encode())
         for column in (self.size, self.stream, self.varying):
             digest.update(column.data if column.size else b"")
         return digest.hexdigest()
 
     def widened(self, size: ArrayLike) -> "Profile":
-        """The envelope of this profile and larger sizes of the same requests, shape (n,).
+        """Return a copy with the larger of both sizes in each row.
 
         Rows that grow become `varying`. Source: the re-optimisation of Sekiyama et al. 2018.
+
+        Args:
+            size: bytes of the same requests, shape (n,).
 
         Raises:
             ProfileError: when `size` has another length.
@@ -318,10 +329,13 @@ class Profile:
         )
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Writes a `.pgmoprof` file.
+        """Write a `.pgmoprof` file.
+
+        Args:
+            path: file to write.
 
         Raises:
-            FileError: when it cannot be written.
+            FileError: when the file cannot be written.
         """
         from pgmo.profiler.profile_file import write_profile
 
@@ -329,10 +343,13 @@ class Profile:
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> "Profile":
-        """Reads a `.pgmoprof` file.
+        """Read a `.pgmoprof` file.
+
+        Args:
+            path: file to read.
 
         Raises:
-            FileError: when it is truncated, altered, newer or contradicts itself.
+            FileError: when the file is truncated, altered, newer or inconsistent.
         """
         from pgmo.profiler.profile_file import read_profile
 

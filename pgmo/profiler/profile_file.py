@@ -3,9 +3,9 @@
 lm.pgmoprof
 +--------------------------+
 | size.npy ... meta.json   |  the iteration
-| trace.pgmoprof           |  where it is there, the trace that the iteration was taken from:
-| order.pgmoprof           |  a sealed archive like this one, with columns of its own; and likewise
-+--------------------------+  how the iteration orders its streams
+| trace.pgmoprof           |  optional nested archive: the trace that contains the iteration
+| order.pgmoprof           |  optional nested archive: synchronization between its streams
++--------------------------+
 """
 
 import os
@@ -27,15 +27,19 @@ from pgmo.profiler.trace import MOST_DEVICE, MarkedBy, Trace
 FORMAT = "pgmoprof"
 FORMAT_VERSION = 5
 _TRACE = "trace"
-_MOST_LINES = 64  # of code that a tag has
+_MOST_LINES = 64  # Longest stack stored with a tag.
 _TEXTS = tuple(item.name for item in fields(ProfileMeta) if item.name != "notes")
 
 
 def write_profile(profile: Profile, path: str | os.PathLike[str]) -> None:
-    """Writes a profile; an existing file is replaced in one step.
+    """Write a profile; an existing file is replaced atomically.
+
+    Args:
+        profile: the profile to write.
+        path: file to write.
 
     Raises:
-        FileError: when the folder or the file cannot be written, or nothing could read it.
+        FileError: when the file cannot be written, or could not be read back.
     """
     own = {
         "ticks": profile.ticks,
@@ -54,11 +58,13 @@ def write_profile(profile: Profile, path: str | os.PathLike[str]) -> None:
 
 
 def read_profile(path: str | os.PathLike[str]) -> Profile:
-    """Reads a profile back and checks everything about it first.
+    """Read a profile after checking the whole file.
+
+    Args:
+        path: file to read.
 
     Raises:
-        FileError: when the file is truncated, altered or of another version, or its content
-            contradicts itself.
+        FileError: when the file is truncated, altered, inconsistent or of another version.
     """
     archive = read(path, FORMAT, FORMAT_VERSION, COLUMNS, nests=True)
     for name in sorted(archive.nested.keys() - {_TRACE, MEMBER}):
@@ -77,11 +83,11 @@ def read_profile(path: str | os.PathLike[str]) -> Profile:
 
 
 def _fields(own: Fields, rows: int) -> dict[str, Any]:
-    """What `meta.json` says of a profile, checked; what is to be written is checked by it, too."""
+    """Return the checked profile fields of `meta.json`; used before writing and after reading."""
     own.only("ticks", "circular", "steady", "tags", "meta")
     ticks = own.integer("ticks", 0, MAX_TICKS)
-    # What is computed over ticks costs memory for each, so a lying count must not cost more
-    # than the file does.
+    # Later computations allocate memory per tick, so a false count must not cost more memory
+    # than the file's size justifies.
     if ticks > 1024 * (rows + 1024):
         own.refuse(f"declares {ticks} ticks for {rows} blocks")
     return {
@@ -123,7 +129,7 @@ def _read_order(archive: Archive) -> Order | None:
 
 
 def _trace_fields(own: Fields, rows: int) -> dict[str, Any]:
-    """What `meta.json` says of a trace, like `_fields`."""
+    """Return the checked trace fields of `meta.json`, like `_fields`."""
     own.only("before", "device", "settings", "tags", "marked_by")
     return {
         "before": own.integer("before", 0, rows),
@@ -152,7 +158,7 @@ def _tags_from_json(own: Fields) -> tuple[Tag, ...]:
 
 
 def meta_to_json(meta: ProfileMeta) -> dict[str, object]:
-    """The JSON form of the metadata, shared by both file formats.
+    """Return the JSON form of the metadata; both file formats use it.
 
     Example:
         >>> meta_to_json(ProfileMeta(device="cpu"))["device"]
@@ -163,7 +169,7 @@ def meta_to_json(meta: ProfileMeta) -> dict[str, object]:
 
 
 def texts_to_json(texts: Mapping[str, str]) -> dict[str, str]:
-    """The JSON form of a mapping between texts.
+    """Return the JSON form of a mapping between strings.
 
     Example:
         >>> texts_to_json({"rank": 1})
@@ -173,10 +179,10 @@ def texts_to_json(texts: Mapping[str, str]) -> dict[str, str]:
 
 
 def meta_from_json(own: Fields) -> ProfileMeta:
-    """Reads what `meta_to_json` wrote.
+    """Return the metadata that `meta_to_json` wrote.
 
     Raises:
-        FileError: when a field is missing, not known or no string.
+        FileError: when a field is missing, unknown or not a string.
 
     Example:
         >>> from pathlib import Path

@@ -1,28 +1,30 @@
-"""Ranges that do not overlap: the segments of a device, the live blocks of an arena."""
+"""Disjoint address ranges, such as the segments of a device or the live blocks of an arena."""
 
 from bisect import bisect_left, bisect_right
 from typing import Final
 
-_MOST: Final = 1024  # of a run
+_MOST: Final = 1024  # Longest run before it is split.
 
 
 class Ranges:
-    """Disjoint ranges of addresses; a new one takes the place of those that it overlaps.
+    """Set of disjoint address ranges in which a new range replaces those that it overlaps.
 
-    They are kept by address in runs of a thousand, so that one more costs the same however many
-    there are.
+    Ranges are sorted by address in runs of about a thousand, so that insertion stays cheap.
     """
 
     def __init__(self) -> None:
-        self._runs: list[list[tuple[int, int]]] = [[]]  # none is empty, but for the only one
-        self._lows: list[int] = [0]  # where each run begins
+        self._runs: list[list[tuple[int, int]]] = [[]]  # A run is empty only if it is the only one.
+        self._lows: list[int] = [0]  # Address at which each run begins.
 
     def replace(self, address: int, size: int) -> list[tuple[int, int]]:
-        """Puts a range in; those that it overlaps are taken out and come back, as (address, size).
+        """Insert a range and remove those that it overlaps.
 
         Args:
-            address: where it begins.
+            address: first address of the range.
             size: bytes, above 0.
+
+        Returns:
+            The removed ranges, as (address, size).
         """
         runs, lows = self._runs, self._lows
         at = max(0, bisect_right(lows, address) - 1)
@@ -49,7 +51,7 @@ class Ranges:
         return gone
 
     def remove(self, address: int) -> None:
-        """Takes out the range that begins there; it must be there."""
+        """Remove the range that begins at `address`, which must exist."""
         at = bisect_right(self._lows, address) - 1
         run = self._runs[at]
         del run[bisect_left(run, (address, 0))]

@@ -1,11 +1,11 @@
 """The recorder's events, split into iterations.
 
 events      R0 R1 F0 R2 | R3 F1 R4 S4 F3 R5 |       R request, F free, S shared, | step
-                                                    (and what orders streams: see ordering)
+                                                    (synchronizations: see pgmo.profiler.ordering)
 requests     0  1     2    3     4        5
 iteration   [---- 0 ----][------ 1 -------)
 gone at     block 0: 2   block 1: 4   block 3: 5    the next request after the free
-shared      block 4                                 it is used on another stream, too
+shared      block 4                                 also used on another stream
 """
 
 from dataclasses import dataclass, replace
@@ -30,20 +30,20 @@ EVENT = np.dtype(
         ("stream", "u8"),
     ]
 )
-"""One event as the engine records it, 32 bytes. `block` counts requests since recording began."""
+"""Layout of one recorded event, 32 bytes. `block` counts requests since recording began."""
 
 REQUEST, FREE, STEP, STREAM = 0, 1, 2, 3
-"""Values of `kind`. A step ends an iteration; a stream event names a block that is used on another
-stream than its own, its other fields are zero. What follows is among `pgmo.profiler.ordering`: its
-`bytes` are the number of an event."""
+"""Values of `kind`. A step ends an iteration. A stream event names a block used on another stream
+than its own; its other fields are zero. `pgmo.profiler.ordering` defines the higher values, whose
+`bytes` field is the number of an event."""
 
 ALIVE = -1
-"""`gone` of a block that was not freed before the last step."""
+"""The `gone` of a block that was not freed before the last step."""
 
 
 @dataclass(frozen=True, eq=False)
 class Iteration:
-    """The requests between two steps; columns of shape (n,), one row a request, in order.
+    """Requests between two steps; columns of shape (n,), one row per request, in order.
 
     Args:
         index: number of the iteration in its recording.
@@ -55,9 +55,9 @@ class Iteration:
         gone: number, since recording began, of the request before which the block was freed;
             `ALIVE` when the last step came first.
         shared: whether the block was used on another stream than its own before the last step.
-        in_gap: whether the framework had memory for it that is idle otherwise.
-        rows: what ordered streams, as `pgmo.profiler.ordering.recorded` numbers it; None where
-            nothing did.
+        in_gap: whether the framework could serve the request from memory that is otherwise idle.
+        rows: the synchronizations between streams, as `pgmo.profiler.ordering.recorded` numbers
+            them; None if there were none.
 
     Example:
         >>> events = make_events([("request", 64), ("free", 0), ("step",)])
@@ -80,21 +80,24 @@ class Iteration:
         return len(self.size)
 
     def same_requests(self, other: "Iteration") -> bool:
-        """Whether both issue the same sizes on the same streams in the same order."""
+        """Return whether both issue the same sizes on the same streams in the same order."""
         return np.array_equal(self.size, other.size) and np.array_equal(self.stream, other.stream)
 
     def part(self, chosen: NDArray[np.bool_] | NDArray[np.int64]) -> "Iteration":
-        """Return some of the requests, by a mask or by rows. `gone` numbers all requests."""
+        """Return the requests chosen by a mask or by rows; `gone` still numbers all requests."""
         names = ("size", "stream", "thread", "tag", "gone", "shared", "in_gap")
         kept = {name: getattr(self, name)[chosen] for name in names}
         return replace(self, rows=None, **kept)
 
 
 def split(events: NDArray[np.void]) -> list[Iteration]:
-    """Splits events into complete iterations; what follows the last step is left out.
+    """Split events into complete iterations; events after the last step are dropped.
 
     Args:
         events: array of dtype `EVENT`, shape (events,), in order of occurrence.
+
+    Returns:
+        One `Iteration` per step.
 
     Raises:
         ProfileError: when the events contradict each other.
@@ -116,7 +119,7 @@ def split(events: NDArray[np.void]) -> list[Iteration]:
     events, kind = events[:complete], kind[:complete]
     is_request = kind == REQUEST
     requests = events[np.flatnonzero(is_request)]
-    served = np.cumsum(is_request)  # requests served up to and including each event
+    served = np.cumsum(is_request)  # Requests served up to and including each event.
     _check_requests(requests)
     frees = np.flatnonzero(kind == FREE)
     gone = _gone(events["block"][frees], served[frees], len(requests))
@@ -143,10 +146,13 @@ def split(events: NDArray[np.void]) -> list[Iteration]:
 
 
 def make_events(rows: list[tuple[str, int] | tuple[str]]) -> NDArray[np.void]:
-    """Events in words: for importers and tests.
+    """Make events from tuples, for importers and tests.
 
     Args:
         rows: `("request", bytes)`, `("free", block)`, `("shared", block)` and `("step",)`.
+
+    Returns:
+        Array of dtype `EVENT`, shape (rows,).
 
     Example:
         >>> make_events([("request", 64), ("free", 0)])["kind"].tolist()
@@ -190,7 +196,7 @@ def _check_requested(blocks: NDArray[np.uint32], served: NDArray[np.int64], what
 def _gone(
     blocks: NDArray[np.uint32], served: NDArray[np.int64], requests: int
 ) -> NDArray[np.int64]:
-    """For each request, how many had been served when its block was freed."""
+    """Return for each request how many had been served when its block was freed."""
     _check_requested(blocks, served, "freed")
     frees = np.bincount(blocks, minlength=1)
     if frees.max() > 1:
@@ -203,7 +209,7 @@ def _gone(
 def _shared(
     blocks: NDArray[np.uint32], served: NDArray[np.int64], requests: int
 ) -> NDArray[np.bool_]:
-    """For each request, whether its block was used on another stream."""
+    """Return for each request whether its block was used on another stream."""
     _check_requested(blocks, served, "used on a stream")
     shared = np.zeros(requests, np.bool_)
     shared[blocks] = True
@@ -211,10 +217,10 @@ def _shared(
 
 
 def _small_numbers(thread: NDArray[np.uint16]) -> NDArray[np.uint32]:
-    """Renumbers in order of first appearance."""
+    """Renumber the threads in order of first appearance."""
     counts = np.bincount(thread, minlength=1)
     present = np.flatnonzero(counts)
-    first = [int(np.argmax(thread == number)) for number in present]  # threads are few
+    first = [int(np.argmax(thread == number)) for number in present]  # There are few threads.
     rank = np.zeros(len(counts), np.uint32)
     rank[present[np.argsort(first, kind="stable")]] = np.arange(len(present), dtype=np.uint32)
     return rank[thread]

@@ -1,4 +1,4 @@
-"""Everything that one device's allocator did over a stretch of time: what a snapshot holds."""
+"""Trace of one device's allocator over a period of time, as a snapshot holds it."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -15,10 +15,10 @@ from pgmo.profiler.tag import Tag
 
 
 class Event(IntEnum):
-    """What happened. The names are those of PyTorch's memory history, but for `MARK`.
+    """Kind of an event. All names but `MARK` are those of PyTorch's memory history.
 
-    A block that is used on other streams stays unusable from `FREE_REQUESTED`, when the program
-    lets go of it, to `FREE_COMPLETED`. `MARK` is the beginning of an iteration.
+    A block that other streams use cannot be reused between `FREE_REQUESTED`, when the program
+    releases it, and `FREE_COMPLETED`. `MARK` is the beginning of an iteration.
     """
 
     ALLOC = 0
@@ -33,26 +33,26 @@ class Event(IntEnum):
 
 
 MOST_SIZE = 2**48
-"""Bytes of a block or a segment beyond which a size is a mistake (256 TiB)."""
+"""Largest accepted size of a block or segment in bytes: 256 TiB, more than any device has."""
 
 MOST_ADDRESS = 2**62
-"""The largest address, time, and sum of all sizes: what is added to them is a number, still."""
+"""Largest accepted address, time and sum of all sizes; further additions still fit in 64 bits."""
 
 MOST_DEVICE = 2**15
-"""The largest number of a device."""
+"""Largest accepted device number."""
 
 
 class MarkedBy(StrEnum):
-    """Who tells where iterations begin."""
+    """Source of the marks at which iterations begin."""
 
     STEPS = "steps"
-    """The program: annotations of optimizer or profiler steps, or calls that mark them."""
+    """The program's annotations of optimizer or profiler steps, or its calls that mark them."""
 
     METADATA = "metadata"
-    """A number in the program's own metadata that goes up by one: an iteration's, or an epoch's."""
+    """A counter in the program's own metadata that goes up by one, per iteration or epoch."""
 
     PERIOD = "period"
-    """Nobody; it was guessed, as the requests repeat."""
+    """A guess from the period with which the requests repeat."""
 
 
 COLUMNS: Mapping[str, np.dtype[Any]] = {
@@ -63,15 +63,15 @@ COLUMNS: Mapping[str, np.dtype[Any]] = {
     "tag": np.dtype(np.int32),
     "time": np.dtype(np.int64),
 }
-"""The columns of a trace and their types."""
+"""Columns of a trace and their types."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Trace:
-    """The events of one device in their order, one row each; columns have shape (m,), read-only.
+    """Events of one device in order, one row each; columns have shape (m,) and are read-only.
 
-    A trace begins in the middle of a program: its first `before` rows are not events that were
-    seen, but rebuild what was there at the beginning, segments first, then blocks.
+    A trace begins in the middle of a program. Its first `before` rows are not recorded events;
+    they rebuild the state at the beginning, segments first, then blocks.
 
         |  before rows   |                 seen                          |
         | SEGMENT_ALLOC  | ALLOC  ALLOC  FREE_REQUESTED  MARK  ALLOC ... |
@@ -79,17 +79,17 @@ class Trace:
 
     Args:
         kind: an `Event`.
-        address: where the block or segment is; 0 where that means nothing or is not known. A free
-            ends the block that was allocated last at its address and is not freed yet.
-        size: bytes: those requested of a block, those taken from the driver of a segment.
+        address: address of the block or segment; 0 if unknown or without meaning. A free ends the
+            block that was last allocated at its address and is still alive.
+        size: bytes: requested for a block, taken from the driver for a segment.
         stream: the stream.
         tag: index into `tags`, -1 for none.
-        time: microseconds since the first event that was seen; 0 where it is not known.
-        before: rows that rebuild the beginning.
+        time: microseconds since the first recorded event; 0 if unknown.
+        before: number of rows that rebuild the initial state.
         device: number of the device.
-        settings: of the allocator, by name, as text ("expandable_segments": "True").
+        settings: the allocator's settings by name, as text ("expandable_segments": "True").
         tags: the distinct origins.
-        marked_by: who tells where the `MARK` rows are.
+        marked_by: source of the `MARK` rows.
 
     Raises:
         ProfileError: when the columns contradict each other.
@@ -148,7 +148,9 @@ class Trace:
         settings: Mapping[str, str] | None = None,
         tags: tuple[Tag, ...] = (),
     ) -> "Trace":
-        """Makes a trace from anything array-like; what is left out gets the plainest value.
+        """Make a trace from array-like columns; omitted arguments get neutral defaults.
+
+        The arguments are those of `Trace`.
 
         Raises:
             ProfileError: when the columns contradict each other.
@@ -182,12 +184,12 @@ class Trace:
 
     @cached_property
     def requests(self) -> int:
-        """Number of requests that were seen."""
+        """Number of recorded requests."""
         return int((self.kind[self.before :] == Event.ALLOC).sum())
 
     @cached_property
     def has_history(self) -> bool:
-        """Whether any request or free was seen; if not, the trace is of one moment alone.
+        """Whether the trace has any request or free; without them it shows a single moment.
 
         Example:
             >>> Trace.from_columns(kind=[0], address=[64], size=[8], before=1).has_history
@@ -203,10 +205,15 @@ class Trace:
 def check_ranges(
     address: NDArray[np.int64], size: NDArray[np.int64], time: NDArray[np.int64]
 ) -> None:
-    """Refuses numbers that no allocator has, before anything is computed from them; shape (m,).
+    """Reject impossible numbers before anything is computed from them.
+
+    Args:
+        address: addresses, shape (m,).
+        size: bytes, shape (m,).
+        time: microseconds, shape (m,).
 
     Raises:
-        ProfileError: naming the row.
+        ProfileError: when a value is out of range; the message names its row.
 
     Example:
         >>> check_ranges(np.array([-64]), np.array([8]), np.array([0]))

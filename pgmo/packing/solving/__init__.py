@@ -1,1 +1,1 @@
-"""Solvers, and who runs them on what for how long."""
+"""Solvers of packing problems and their scheduling."""

@@ -1,4 +1,4 @@
-"""The best packing of one problem while solvers are at work on it."""
+"""Best known packing of one problem while solvers run."""
 
 import time
 from collections.abc import Callable
@@ -11,16 +11,16 @@ from pgmo.packing.problem import Problem
 from pgmo.packing.solving.result import Incumbent
 
 Observer = Callable[[Incumbent], None]
-"""Is told of each better packing and each higher bound."""
+"""Callback for each better packing and each higher bound."""
 
 
 class BestKnown:
-    """Keeps the smallest arena and the highest bound that any solver has come up with.
+    """Smallest arena and highest bound that any solver has found.
 
     Args:
         problem: the blocks.
-        observer: told of each improvement.
-        begin: `time.perf_counter()` of the moment from which seconds are counted; now by default.
+        observer: called at each improvement.
+        begin: `time.perf_counter()` from which seconds are counted; now by default.
 
     Example:
         >>> best = BestKnown(Problem([64, 32], [0, 1], [2, 3]))
@@ -45,37 +45,53 @@ class BestKnown:
 
     @property
     def seconds(self) -> float:
-        """Since the beginning."""
+        """Seconds since the beginning."""
         return time.perf_counter() - self._begin
 
     @property
     def optimal(self) -> bool:
-        """Whether nothing is left to be done."""
+        """Whether the best packing is proved to be the smallest."""
         return self.offset is not None and self.arena == self.bound
 
     @property
     def gap(self) -> float:
-        """How far the arena may still be above the smallest one: 0.01 is one per cent."""
+        """Relative excess of the arena over the bound: 0.01 is one per cent."""
         return (self.arena - self.bound) / self.bound if self.bound else 0.0
 
     def offer(self, offset: NDArray[np.int64], solver: str) -> None:
-        """Takes the offsets, shape (m,), if they need a smaller arena than the best ones."""
+        """Accept offsets if they need a smaller arena than the best ones.
+
+        Args:
+            offset: bytes, shape (m,).
+            solver: name of the solver.
+        """
         arena = int((offset + self.size).max(initial=0))
         if self.offset is None or arena < self.arena:
             self.offset, self.arena, self.solver = offset, arena, solver
             self.note(arena, self.bound, solver)
 
     def prove(self, bound: int, solver: str) -> None:
-        """Takes a lower bound, if it is higher than the one known, or what follows from it."""
+        """Accept a higher lower bound, raised to the next possible height.
+
+        Args:
+            bound: bytes.
+            solver: name of the solver.
+        """
         if bound > self.bound:
             bound = least_height(self.problem, bound, self.arena)
             self.bound = bound
             self.note(self.arena, bound, solver)
 
     def note(self, arena: int, bound: int, solver: str, seconds: float | None = None) -> None:
-        """Writes to the trace what a solver is known to have, if that is better than before.
+        """Add a solver's arena and bound to the trace if one of them is better than before.
 
-        The offsets may come later, with `offer`.
+        The offsets may follow later, with `offer`.
+
+        Args:
+            arena: bytes of the solver's packing.
+            bound: bytes of the solver's lower bound.
+            solver: name of the solver.
+            seconds: time of the improvement since the beginning; now by default.
         """
         if self.trace:
             arena = min(arena, self.trace[-1].arena)

@@ -3,11 +3,11 @@
     offset                            Each block is a rectangle whose place in time is fixed and
       ^  +---------+                  whose offset is free. NoOverlap2D keeps the rectangles
       |  |    A    |         +---+    apart. A wrapping block is two rectangles, at both ends of
-      |--+----+----+    +----+ C |    the circle, with one offset: no larger, no smaller a problem
-      |B'| D  |         | B  |   |    than the circular one.
+      |--+----+----+    +----+ C |    the circle, with one offset. This is equivalent to the
+      |B'| D  |         | B  |   |    circular problem.
       +--+----+---------+----+---+> ticks
 
-Sizes are divided by what they have in common and ticks are numbered, so that numbers stay small.
+Sizes are divided by their greatest common divisor and ticks are numbered, to keep numbers small.
 Source of the solver: Perron and Furnon, OR-Tools (developers.google.com/optimization).
 """
 
@@ -29,12 +29,12 @@ from pgmo.packing.problem import Problem
 if TYPE_CHECKING:
     from ortools.sat.python import cp_model
 
-_LARGEST_AREA = 2**60  # CP-SAT adds up areas in 64 bits
-_LOOK = 1000  # blocks from one look at the clock to the next
-_POLL = 0.02  # seconds
+_LARGEST_AREA = 2**60  # CP-SAT adds up areas in 64 bits.
+_LOOK = 1000  # Blocks between two checks of the clock.
+_POLL = 0.02  # Seconds.
 
 Report = Callable[[float, int, int], None]
-"""Is told of seconds since the call, arena and bound, each time that one of them gets better."""
+"""Callback with seconds since the call, arena and bound, at each improvement."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,8 +44,8 @@ class Solution:
     Args:
         offset: bytes, shape (m,).
         arena: bytes that these offsets need.
-        bound: bytes that no packing can be below, as far as it is proved.
-        interrupted: whether Ctrl-C ended it.
+        bound: proved lower bound on all packings, in bytes.
+        interrupted: whether Ctrl-C ended the search.
     """
 
     offset: NDArray[np.int64]
@@ -55,7 +55,7 @@ class Solution:
 
 
 def is_installed() -> bool:
-    """Whether OR-Tools can be imported, without importing it.
+    """Return whether OR-Tools is installed, without importing it.
 
     Example:
         >>> is_installed()
@@ -65,10 +65,10 @@ def is_installed() -> bool:
 
 
 def require() -> None:
-    """Raises the error that says how to install OR-Tools, unless it is there.
+    """Raise an error that says how to install OR-Tools if it is missing.
 
     Raises:
-        OptionError: naming the command.
+        OptionError: when OR-Tools is not installed.
     """
     if not is_installed():
         raise OptionError(
@@ -78,7 +78,7 @@ def require() -> None:
 
 
 def suits(problem: Problem) -> bool:
-    """Whether OR-Tools is installed and its numbers are wide enough for the problem.
+    """Return whether OR-Tools is installed and its numbers are wide enough for the problem.
 
     Example:
         >>> suits(Problem([2**60 + 1, 3], [0, 1], [2, 3]))
@@ -88,10 +88,10 @@ def suits(problem: Problem) -> bool:
 
 
 def check(problem: Problem) -> None:
-    """Raises the error for a problem whose numbers are too wide for CP-SAT.
+    """Raise an error if a problem's numbers are too wide for CP-SAT.
 
     Raises:
-        OptionError: with the numbers.
+        OptionError: when areas (size times ticks) do not fit into 64 bits.
     """
     if _area(problem) > _LARGEST_AREA:
         size = problem.aligned
@@ -104,7 +104,7 @@ def check(problem: Problem) -> None:
 
 
 def _area(problem: Problem) -> int:
-    """All of time and all memory that could be needed, in ticks times units."""
+    """Return the number of ticks times the sum of sizes, in units of their common divisor."""
     if not len(problem):
         return 0
     size = problem.aligned
@@ -122,19 +122,19 @@ def solve(
     seed: int = 0,
     report: Report | None = None,
 ) -> Solution:
-    """Improves a packing until none smaller exists, or the time is over.
+    """Improve a packing until it is proved to be the smallest, or the time is over.
 
-    Runs are repeatable only as far as they end before the time limit: CP-SAT's workers exchange
-    what they find as it comes.
+    Runs are repeatable only if they end before the time limit, because CP-SAT's workers exchange
+    intermediate results at varying times.
 
     Args:
         problem: the blocks, on a line or a circle.
         offset: a valid packing to start from, shape (m,).
-        bound: bytes that no packing can be below.
+        bound: lower bound on all packings, in bytes.
         time_limit: seconds.
-        threads: workers of CP-SAT.
-        seed: of its random choices.
-        report: told of progress, in the thread that calls; Ctrl-C works meanwhile.
+        threads: number of CP-SAT's workers.
+        seed: seed of random choices.
+        report: called at each improvement, on the calling thread; Ctrl-C works meanwhile.
 
     Raises:
         OptionError: when OR-Tools is not installed, or areas (size times ticks) do not fit into
@@ -182,17 +182,17 @@ class _Run:
         solver.parameters.max_time_in_seconds = max(0.01, left)
         solver.parameters.num_workers = threads
         solver.parameters.random_seed = seed % 2**31
-        solver.parameters.catch_sigint_signal = False  # Python's handler raises in our wait
+        solver.parameters.catch_sigint_signal = False  # Python's handler must interrupt our wait.
 
         def on_bound(value: float) -> None:
-            # A whole number of units, told as a double.
+            # The bound is an integer that arrives as a double.
             self._answers.put((time.perf_counter() - begin, None, math.ceil(value - 1e-6)))
 
         solver.best_bound_callback = on_bound
         statuses: list[Any] = []
         failures: list[BaseException] = []
         begun, given_up = threading.Event(), threading.Event()
-        done = threading.Event()  # Thread.join is not to be trusted when Ctrl-C comes (bpo-45274)
+        done = threading.Event()  # Thread.join is unreliable after Ctrl-C (bpo-45274).
 
         def work() -> None:
             begun.set()
@@ -201,7 +201,7 @@ class _Run:
                     statuses.append(
                         solver.solve(model, _callback(cp_model, places, self._answers, begin))
                     )
-            except BaseException as error:  # raised again by the thread that waits
+            except BaseException as error:  # The waiting thread raises it again.
                 failures.append(error)
             finally:
                 done.set()
@@ -224,12 +224,12 @@ class _Run:
                             report(seconds, arena, bound * self._unit)
                     if not running:
                         break
-                    if interrupted:  # again and again: it may not have begun yet
+                    if interrupted:  # Repeat the call, as the search may not have begun yet.
                         solver.stop_search()
                     done.wait(_POLL)
                 except KeyboardInterrupt:
                     interrupted = True
-        except BaseException:  # Ctrl-C as the thread began, or a failure of `report`
+        except BaseException:  # Ctrl-C during the thread's start, or an error of `report`.
             given_up.set()
             while begun.is_set() and not done.wait(_POLL):
                 solver.stop_search()
@@ -248,7 +248,7 @@ class _Run:
         return int((offset + self._bytes).max())
 
     def _model(self, arena: int, deadline: float) -> tuple["cp_model.CpModel", list[Any]] | None:
-        """The problem in CP-SAT's terms; None when already that takes too long."""
+        """Return CP-SAT's model and its offset variables; None if building exceeds the deadline."""
         from ortools.sat.python import cp_model
 
         model = cp_model.CpModel()
@@ -268,7 +268,7 @@ class _Run:
             across.append(
                 model.new_fixed_size_interval_var(begin, min(end, self._ticks) - begin, "")
             )
-            if end > self._ticks:  # the same offset at the beginning of the circle
+            if end > self._ticks:  # Add the part at the beginning of the circle.
                 along.append(model.new_fixed_size_interval_var(place, size, ""))
                 across.append(model.new_fixed_size_interval_var(0, end - self._ticks, ""))
         model.add_hint(peak, top)

@@ -1,4 +1,4 @@
-"""The solvers that start from a packing and improve it until a deadline."""
+"""Solvers that improve a given packing until a deadline."""
 
 import numpy as np
 
@@ -9,25 +9,25 @@ IMPROVERS: tuple[str, ...] = ("search", "branch-and-bound", "cp-sat")
 """Names of the solvers that `improve` knows.
 
 - `search`: many skylines with learned priorities, then local moves and annealing over orders;
-- `branch-and-bound`: proves; exact search over canonical packings of each capacity;
-- `cp-sat`: proves; OR-Tools' constraint solver, an optional dependency.
+- `branch-and-bound`: exact search over canonical packings of each capacity, with proof;
+- `cp-sat`: OR-Tools' constraint solver, with proof; an optional dependency.
 """
 
-_FOREVER = 1e9  # seconds that native clocks can add up
+_FOREVER = 1e9  # Seconds that native clocks can represent.
 
 
 def improve(best: BestKnown, solver: str, *, time_limit: float, threads: int, seed: int) -> bool:
-    """Lets a solver work on the best packing that is known.
+    """Run a solver on the best known packing.
 
     Args:
-        best: has a packing; is left with what the solver found and proved.
+        best: the best known packing, which must exist; it is updated with the solver's results.
         solver: one of `IMPROVERS`.
         time_limit: seconds.
-        threads: that the solver may use.
-        seed: of its random choices.
+        threads: number of threads that the solver may use.
+        seed: seed of random choices.
 
     Returns:
-        Whether Ctrl-C ended it.
+        Whether Ctrl-C ended the solver.
 
     Raises:
         OptionError: when the solver is "cp-sat" and OR-Tools is not installed.

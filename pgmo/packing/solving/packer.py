@@ -1,4 +1,4 @@
-"""The packers by name: C++ functions from a problem to offsets, all behind one interface."""
+"""Packers by name: C++ functions from a problem to offsets, behind one interface."""
 
 import math
 
@@ -12,30 +12,31 @@ from pgmo.packing.problem import Problem
 PACKERS: tuple[str, ...] = tuple(_core.packers())
 """Names of the packers, in the order in which a portfolio tries them, fastest first.
 
-- `best-fit`: on the lowest line of the skyline, the longest lifetime that fits it (Sekiyama et al.
-  2018, arXiv 1804.10001, section 3.2), on a circle without a seam;
+- `best-fit`: places the longest lifetime that fits on the lowest line of the skyline (Sekiyama et
+  al. 2018, arXiv 1804.10001, section 3.2), on a circle without a seam;
 - `best-fit-area`, `-size`, `-start`: the same with the largest size times lifetime, the largest
   size, the earliest request.
 """
 
 
 def pack(problem: Problem, packer: str, time_limit: float = math.inf) -> NDArray[np.int64]:
-    """Places every block of a problem with one packer; other threads run meanwhile.
+    """Place every block of a problem with one packer; other threads run meanwhile.
 
-    The arena it needs is the largest `offset + aligned size`. It depends on the blocks alone, not
-    on how they are numbered, unless the time was too short.
+    The arena is the largest `offset + aligned size`. It depends on the blocks but not on their
+    numbering, unless the time limit ends the packer.
 
     Args:
         problem: the blocks.
         packer: one of `PACKERS`.
-        time_limit: seconds after which it gives up, and the blocks that are left are stacked above
-            the others: a waste, but an answer.
+        time_limit: seconds, after which the remaining blocks are stacked above the others; this
+            wastes memory but is valid.
 
     Returns:
         Offsets in bytes, shape (m,), multiples of the alignment.
 
     Raises:
         OptionError: when no packer has that name.
+        KeyboardInterrupt: when Ctrl-C ends the packer.
 
     Example:
         >>> pack(Problem([64, 32, 64], [0, 1, 2], [2, 3, 3]), "best-fit").tolist()
@@ -48,7 +49,15 @@ def pack(problem: Problem, packer: str, time_limit: float = math.inf) -> NDArray
 
 
 def attempt(problem: Problem, packer: str, time_limit: float) -> tuple[NDArray[np.int64], bool]:
-    """Like `pack`, but that Ctrl-C is like the end of the time, and told beside the offsets.
+    """Place every block like `pack`, but treat Ctrl-C like the end of the time.
+
+    Args:
+        problem: the blocks.
+        packer: one of `PACKERS`.
+        time_limit: seconds, as in `pack`.
+
+    Returns:
+        The offsets, and whether Ctrl-C ended the packer.
 
     Raises:
         OptionError: when no packer has that name.

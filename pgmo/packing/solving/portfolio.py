@@ -1,4 +1,4 @@
-"""The solvers that were asked for, at work on one problem or on several at once."""
+"""Runs of the chosen solvers on one problem or on several at once."""
 
 from collections.abc import Iterator, Sequence
 
@@ -10,14 +10,17 @@ from pgmo.packing.solving.packer import PACKERS, attempt
 from pgmo.packing.solving.result import Incumbent
 from pgmo.packing.solving.stages import schedule
 
-_MANY = 50_000  # blocks from which on not all packers are worth their time
-_COSTLY = 1000  # blocks from which on another packer costs milliseconds
-_NEAR_ENOUGH = 1 / 4096  # of the bound: where time counts more, they are not spent for less
-_FEW = 2  # of them, the first ones, which have nearly all of what there is to gain
+_MANY = 50_000  # Above this number of blocks, not all packers are worth their time.
+_COSTLY = 1000  # From this number of blocks on, another packer costs milliseconds.
+_NEAR_ENOUGH = 1 / 4096  # Share of the bound that is not worth another packer if effort is "fast".
+_FEW = 2  # Packers for more than `_MANY` blocks: the first ones achieve nearly all of the gain.
 
 
 class Portfolio:
-    """What is to be tried, with how many threads and for how long.
+    """Solvers to run, with their number of threads and time limit.
+
+    Args:
+        options: checked options.
 
     Raises:
         OptionError: when OR-Tools is needed and missing.
@@ -38,15 +41,16 @@ class Portfolio:
     def solve(
         self, problems: Sequence[Problem], begin: float, observer: Observer | None = None
     ) -> tuple[list[BestKnown], tuple[Incumbent, ...], bool]:
-        """Packs each problem, then improves where most can be gained first.
+        """Pack each problem, then improve the one with the largest possible gain first.
 
         Args:
-            problems: one or more.
-            begin: `time.perf_counter()` of the moment that the time limit counts from.
-            observer: told of the sums of all arenas and of all bounds.
+            problems: one or more problems.
+            begin: `time.perf_counter()` from which the time limit counts.
+            observer: called with the sums of all arenas and of all bounds.
 
         Returns:
-            The best of each problem, the trace of the sums, and whether Ctrl-C ended it.
+            The best packing of each problem, the trace of the sums, and whether Ctrl-C ended the
+            search.
 
         Raises:
             KeyboardInterrupt: when Ctrl-C comes before each problem has a packing.
@@ -75,7 +79,7 @@ class Portfolio:
         return bests, tuple(total.trace), interrupted
 
     def _pack(self, bests: Sequence[BestKnown]) -> None:
-        """One packer for each problem before a second one for any."""
+        """Run one packer on each problem before a second one on any."""
         turns = [iter(self._packers(len(best.problem))) for best in bests]
         for place in range(len(PACKERS)):
             for best, packers in zip(bests, turns, strict=True):
@@ -115,7 +119,7 @@ class Portfolio:
 
 
 class _Total:
-    """Adds up what happens to several problems."""
+    """Sum of the incumbents of several problems."""
 
     def __init__(self, observer: Observer | None) -> None:
         self.of: Sequence[BestKnown] = ()
@@ -123,7 +127,7 @@ class _Total:
         self._observer = observer
 
     def observe(self, event: Incumbent) -> None:
-        """Takes an event of one problem; there is a sum as soon as each has a packing."""
+        """Handle an event of one problem; the sum exists once every problem has a packing."""
         last = [best.trace[-1] for best in self.of if best.trace]
         if len(last) < len(self.of):
             return

@@ -1,4 +1,4 @@
-"""What solving a problem gives: offsets, what is proved about them, and how they came about."""
+"""Result of a solved problem: offsets, proved bound and trace."""
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -15,13 +15,13 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Incumbent:
-    """The state of a search at the moment when its best packing or its lower bound got better.
+    """State of a search when its best packing or its lower bound improved.
 
     Args:
-        seconds: since planning began.
+        seconds: seconds since planning began.
         arena: bytes of the best packing so far.
-        bound: bytes that no packing can be below, as far as it is proved by then.
-        solver: which packer or solver it was.
+        bound: lower bound on all packings proved so far, in bytes.
+        solver: the packer or solver that made the improvement.
 
     Example:
         >>> Incumbent(0.25, arena=110, bound=100, solver="best-fit").gap
@@ -35,22 +35,22 @@ class Incumbent:
 
     @property
     def gap(self) -> float:
-        """How far the arena may still be above the smallest one: 0.01 is one per cent."""
+        """Relative excess of the arena over the bound: 0.01 is one per cent."""
         return (self.arena - self.bound) / self.bound if self.bound else 0.0
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Packing:
-    """An offset for every block of a problem, and what is known about the arena that they need.
+    """Offsets of all blocks of a problem, with the arena and its proved bound.
 
     Args:
         problem: the blocks.
         offset: bytes, shape (m,), multiples of the problem's alignment.
         arena: the largest `offset + aligned size`, in bytes.
         max_load: the largest sum of aligned sizes alive at one tick, in bytes.
-        bound: bytes that no packing can be below, as far as it is proved: `max_load` or more.
-        solver: the packer or solver that found it.
-        seconds: spent on it.
+        bound: proved lower bound on all packings, in bytes: `max_load` or more.
+        solver: the packer or solver that found the packing.
+        seconds: time spent on solving.
         trace: the first packing, and each that was better or proved a higher bound, in order.
         interrupted: whether Ctrl-C ended the search early.
 
@@ -77,7 +77,7 @@ class Packing:
 
     @property
     def gap(self) -> float:
-        """How far the arena is above the max load: 0.01 is one per cent; 0.0 when empty.
+        """Relative excess of the arena over the max load: 0.01 is one per cent; 0.0 when empty.
 
         Example:
             >>> from pgmo.packing.planner import plan
@@ -87,13 +87,13 @@ class Packing:
         return self.arena / self.max_load - 1 if self.max_load else 0.0
 
     def as_plan(self) -> "Plan":
-        """The packing as a plan of an iteration of its own, which can be saved and looked at.
+        """Return the packing as a plan, which can be saved and shown.
 
-        Its rows are the blocks. Ticks are kept unless there are very many for so few blocks; then
-        those at which no block begins are left out.
+        Its rows are the blocks. Ticks are kept unless there are too many for the number of blocks;
+        then those at which no block begins are left out.
 
         Raises:
-            ProfileError: when a size is beyond what a profile can have (256 TiB).
+            ProfileError: when a size exceeds the limit of a profile (256 TiB).
 
         Example:
             >>> from pgmo.packing.planner import plan
@@ -104,7 +104,7 @@ class Packing:
         from pgmo.profiler.profile import Profile
 
         problem = self.problem
-        if _ticks(problem) > 1024 * (len(problem) + 1024):  # what readers of files accept
+        if _ticks(problem) > 1024 * (len(problem) + 1024):  # Readers of files accept no more.
             problem = problem.numbered()
         profile = Profile.from_columns(
             size=problem.size,

@@ -1,19 +1,18 @@
-"""Who works on a problem after the packers, and for how long.
+"""Schedule of the solvers that run after the packers.
 
 Measured on two cores, 3 to 5 seconds, medians over 5 to 7 problems of each size (`bench/packing.py`
 and problems made like its own):
 
-- Where some packing reaches the lower bound, the branch and bound finds it first: most cut-up
-  arenas of up to 300 blocks and MiniMalloc's benchmarks in milliseconds to seconds, CP-SAT in ten
-  times that or not at all from 60 blocks on.
-- Where none does, which is to be expected on circles with few, long lifetimes, the branch and
-  bound proves hardly anything from 20 blocks on. There CP-SAT solved 6 of 7 problems of 20 blocks
-  and 4 of 7 of 40, most of them in 0.02 s; at 80 blocks its bounds were still the better ones, at
-  160 neither the bounds nor the arenas were.
-- From about 1,000 blocks on the search comes closer than the branch and bound.
+- If a packing reaches the lower bound, branch and bound finds it first. Most cut-up arenas of up
+  to 300 blocks and MiniMalloc's benchmarks take milliseconds to seconds. CP-SAT takes ten times
+  that, or fails from 60 blocks on.
+- If none does, as expected on circles with few, long lifetimes, branch and bound proves little from
+  20 blocks on. There CP-SAT solved 6 of 7 problems of 20 blocks and 4 of 7 of 40, most of them in
+  0.02 s. At 80 blocks its bounds were still better; at 160 neither bounds nor arenas were.
+- From about 1,000 blocks on, the search gets closer than branch and bound.
 
-So the branch and bound has the first word below that, and CP-SAT the second where it is installed
-and the problem has at most 100 blocks.
+So branch and bound comes first below 1,000 blocks. CP-SAT comes second if it is installed and the
+problem has at most 100 blocks.
 """
 
 from collections.abc import Iterator
@@ -21,29 +20,29 @@ from collections.abc import Iterator
 from pgmo.packing.solving.best_known import BestKnown
 
 EFFORTS: tuple[str, ...] = ("fast", "balanced", "best")
-"""What `plan` takes as `effort`."""
+"""Values of `effort` that `plan` accepts."""
 
 CP_SAT_BLOCKS = 100
-"""Blocks up to which CP-SAT proves what the branch and bound does not."""
+"""Maximum number of blocks for CP-SAT; below it, CP-SAT proves more than branch and bound."""
 
-_EXACT_BLOCKS = 1000  # up to which the branch and bound comes closer than the search
-_TOO_MANY = 5000  # blocks, at which it needs seconds to begin with
-_LITTLE = 1e-6  # a gap that no program notices: some kilobytes of a card
-_MOMENT = 0.01  # share of the time in which the search does what it can do at once
+_EXACT_BLOCKS = 1000  # Up to this many blocks, branch and bound gets closer than the search.
+_TOO_MANY = 5000  # From this many blocks on, branch and bound needs seconds to start.
+_LITTLE = 1e-6  # A negligible gap: some kilobytes of a card.
+_MOMENT = 0.01  # Share of the time for the search's quick first improvements.
 
 
 def schedule(best: BestKnown, effort: str, time_limit: float) -> Iterator[tuple[str, float]]:
-    """Names solvers and the seconds that each may take, until the caller has had enough.
+    """Yield solvers to run in turn and the seconds that each may take.
 
     Args:
-        best: what the packers have found.
-        effort: "fast" has no solver at all; "balanced" takes a fifth of the time where the gap is
-            below a millionth; "best" takes it all.
+        best: result of the packers.
+        effort: "fast" runs no solver; "balanced" uses a fifth of the time if the gap is at most a
+            millionth; "best" uses all of the time.
         time_limit: seconds for all turns together.
 
     Yields:
-        Names of `pgmo.packing.solving.improver.IMPROVERS` with seconds. What a turn leaves over is
-        for the last one.
+        Names of `pgmo.packing.solving.improver.IMPROVERS` with seconds. The last turn gets the time
+        that earlier ones leave unused.
 
     Example:
         >>> from pgmo.packing.problem import Problem

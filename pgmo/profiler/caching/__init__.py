@@ -1,1 +1,1 @@
-"""What PyTorch's caching allocator reserves, without a card: settings, and the native model."""
+"""Model of PyTorch's caching allocator, without a GPU: settings and simulation."""

@@ -1,4 +1,4 @@
-"""What comes out of a simulation of the caching allocator."""
+"""Results of a simulation of the caching allocator."""
 
 from dataclasses import dataclass
 
@@ -13,20 +13,20 @@ from pgmo.units import format_bytes
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Reserved:
-    """What the caching allocator takes from the card, and how much of it is in use.
+    """Memory that the caching allocator reserves, and how much of it is in use.
 
     Args:
-        reserved: bytes taken from the driver after each request, shape (ticks,), read-only: of the
-            last iteration that was simulated, or of all of a trace.
-        active: bytes of blocks in use, with their rounding, likewise.
-        address: where each block is placed: of a profile's rows, shape (n,), or of a trace's
-            requests, shape (ticks,); 0 of those beyond the failure.
-        peak_reserved: largest number of bytes taken from the driver, in all that was simulated.
-        peak_active: largest number of bytes in use, likewise.
-        fragmentation: part of the reserved bytes that is not in use at the peak of `reserved`; of
-            all moments at the peak, when most is in use.
-        retries: how often cached memory had to be given back to serve a request.
-        failed: index of the request that ran out of memory, where the simulation ends; or None.
+        reserved: bytes reserved from the driver after each request, shape (ticks,), read-only; of
+            the last simulated iteration, or of a whole trace.
+        active: bytes of blocks in use, with their rounding, for the same requests and shape.
+        address: address of each block: of a profile's rows, shape (n,), or of a trace's requests,
+            shape (ticks,); 0 for blocks after a failure.
+        peak_reserved: largest number of reserved bytes in the whole simulation.
+        peak_active: largest number of bytes in use in the whole simulation.
+        fragmentation: share of the reserved bytes that is unused at the peak of `reserved`. If
+            several moments have that peak, the one with most bytes in use counts.
+        retries: how often cached memory was released to serve a request.
+        failed: index of the request that ran out of memory and ended the simulation; or None.
     """
 
     reserved: NDArray[np.int64]
@@ -53,10 +53,10 @@ class Reserved:
 
 
 class Curves:
-    """Collects the figures of a simulation: `served` after each request.
+    """Collector of a simulation's figures.
 
     Args:
-        allocator: the one that is simulated.
+        allocator: the simulated allocator.
     """
 
     def __init__(self, allocator: _core.ModelledAllocator) -> None:
@@ -67,17 +67,23 @@ class Curves:
         self._peak_active = 0
 
     def begin(self) -> None:
-        """Starts an iteration: earlier ones count for the peaks only."""
+        """Begin an iteration; earlier ones count only for the peaks."""
         self._count()
         self._reserved, self._active = [], []
 
     def served(self) -> None:
-        """Takes the figures after a request."""
+        """Record the figures after a request."""
         self._reserved.append(self._allocator.reserved)
         self._active.append(self._allocator.active)
 
     def result(self, ticks: int, address: list[int], failed: int | None = None) -> Reserved:
-        """The figures; after a failure the curves stay where they were."""
+        """Return the figures; after a failure the curves keep their last value.
+
+        Args:
+            ticks: length of the curves.
+            address: address of each block.
+            failed: index of the request that ran out of memory, or None.
+        """
         self._count()
         missing = ticks - len(self._reserved)
         reserved, active = self._peak

@@ -1,4 +1,4 @@
-"""What PyTorch would reserve for a program: its caching allocator replayed without a card."""
+"""Simulation of PyTorch's caching allocator on a profile, without a GPU."""
 
 from collections.abc import Sequence
 
@@ -21,27 +21,27 @@ def simulate_profile(
     capacity: int | None = None,
     convolution: Sequence[int] = (),
 ) -> Reserved:
-    """Runs the iteration of a profile several times under a model of PyTorch's allocator.
+    """Run the iteration of a profile several times under a model of PyTorch's allocator.
 
-    Persistent blocks are requested once, in the first iteration; wrapping and doubly live blocks
-    are freed in the following ones. Blocks of several streams are reusable from their end on.
-    After two or three iterations nothing changes any more, unless memory runs short. What a
-    program allocates outside of its iterations, above all its parameters, is not in a profile.
+    Persistent blocks are requested once, in the first iteration; later iterations free wrapping
+    and doubly live blocks. Blocks of several streams can be reused from their end on. After two or
+    three iterations nothing changes, unless memory runs short. Allocations outside of the
+    iterations, such as parameters, are not part of a profile.
 
     Args:
-        profile: the requests of one iteration. One that does not repeat is run once.
-        settings: how the allocator is configured; PyTorch's defaults when left out.
-        iterations: how many to simulate.
-        capacity: bytes of the card that are left for the profile; None = no limit.
-        convolution: of each row the number of the convolution that works in it, or -1; shape (n,),
-            or empty for none. Where such a workspace does not fit, PyTorch takes an algorithm that
-            needs none, for every convolution of that number from then on.
+        profile: the requests of one iteration. A profile that does not repeat runs once.
+        settings: configuration of the allocator; None = PyTorch's defaults.
+        iterations: number of iterations to simulate.
+        capacity: bytes of the card that the profile may use; None = no limit.
+        convolution: for each row the number of the convolution whose workspace it is, or -1; shape
+            (n,), or empty for none. If a workspace does not fit, PyTorch switches every convolution
+            of that number to an algorithm without workspace from then on.
 
     Returns:
         Curves of the last iteration, one value for each tick.
 
     Raises:
-        OptionError: when there is no iteration to simulate, or the capacity is not above 0.
+        OptionError: when `iterations` is below 1, or `capacity` is not above 0.
 
     Example:
         >>> profile = Profile.from_columns(size=[30 << 20] * 2, start=[0, 1], end=[2, 3], ticks=2)
@@ -82,7 +82,10 @@ def simulate_profile(
 
 
 def _steps(profile: Profile) -> tuple[list[list[int]], list[list[tuple[int, int]]]]:
-    """For each tick the rows requested, and those freed before, with the iterations since then."""
+    """Return per tick the requested rows, and the rows freed before it with their age.
+
+    The age counts the iterations since the row's request.
+    """
     requested: list[list[int]] = [[] for _ in range(profile.ticks)]
     freed: list[list[tuple[int, int]]] = [[] for _ in range(profile.ticks)]
     start, end = profile.start.tolist(), profile.end.tolist()

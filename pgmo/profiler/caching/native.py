@@ -1,4 +1,4 @@
-"""The model of PyTorch's CUDA caching allocator, with settings as they are written in Python."""
+"""Native model of PyTorch's CUDA caching allocator, configured with `AllocatorSettings`."""
 
 from pgmo import _core
 from pgmo.errors import OptionError
@@ -11,13 +11,16 @@ def native_allocator(
     *,
     card: int | None = None,
 ) -> _core.ModelledAllocator:
-    """Make the model (`csrc/baseline`), which also runs along in processes.
+    """Make the native model (`csrc/baseline`), which also runs inside of live processes.
 
     Args:
-        settings: how the allocator is configured; PyTorch's defaults when left out.
+        settings: configuration of the allocator; None = PyTorch's defaults.
         capacity: bytes of the card that the allocator can use; None = no limit.
-        card: bytes of the whole card, `capacity` when left out: limits that the program sets
-            itself and the address space of expandable segments are fractions of it.
+        card: bytes of the whole card; None = `capacity`. The program's own memory limit and the
+            address space of expandable segments are fractions of it.
+
+    Returns:
+        An empty allocator.
 
     Raises:
         OptionError: when the capacity is not above 0.

@@ -9,10 +9,10 @@ from pgmo.errors import OptionError
 
 MIB = 1 << 20
 INTERVALS = 16
-"""Numbers of divisions that the allocator keeps: for sizes below 2 MiB, below 4 MiB, ..."""
+"""Number of size intervals with their own division count: below 2 MiB, below 4 MiB, ..."""
 
-# Of those that the caching allocator has, these do not change where served requests are placed:
-# memory of the host, locks, which error a request gets that is not served, addresses set aside.
+# These settings do not change the addresses of served requests: they concern host memory, locks,
+# the error of a failed request, and reserved address space.
 _WITHOUT_EFFECT = re.compile(
     "pinned_.*|release_lock_on_.*|graph_capture_record_stream_reuse|use_uvm|backend:native|"
     "throw_on_cudamalloc_oom|expandable_segments_(?:reserve|reserve_by_class|handle_type)"
@@ -21,24 +21,23 @@ _WITHOUT_EFFECT = re.compile(
 
 @dataclass(frozen=True)
 class AllocatorSettings:
-    """How the caching allocator is configured. Source: the CUDA notes of PyTorch's documentation.
+    """Configuration of the caching allocator. Source: the CUDA notes of PyTorch's documentation.
 
     Args:
-        expandable_segments: reserves address space once and maps memory into it as needed.
-        roundup_power2_divisions: into how many steps the distance between powers of two is
-            divided, for each of the 16 intervals [1 MiB, 2 MiB), [2 MiB, 4 MiB), ...; the first
-            holds for smaller sizes, too. Steps of 0 or 1 mean multiples of 512 bytes. A single
-            number holds for all.
-        max_split_size: bytes; larger cached blocks are neither split nor given to smaller requests.
-        max_non_split_rounding: bytes that such a block may exceed a request; None = one segment.
-        garbage_collection_threshold: the part of the limit beyond which cached blocks that were
-            not used for long are given back. As in PyTorch, it counts only together with
-            `memory_fraction`.
-        memory_fraction: the limit that the program set itself, as a part of the card.
-        large_segment_size: bytes taken from the driver for requests from 1 MiB to 10 MiB.
+        expandable_segments: whether segments reserve address space once and map memory as needed.
+        roundup_power2_divisions: number of steps between two powers of two, for each of the 16
+            intervals [1 MiB, 2 MiB), [2 MiB, 4 MiB), ...; the first also applies to smaller sizes.
+            0 or 1 means multiples of 512 bytes. A single number applies to all intervals.
+        max_split_size: bytes; larger cached blocks are not split and serve no smaller requests.
+        max_non_split_rounding: bytes by which such a block may exceed a request; None = one
+            segment.
+        garbage_collection_threshold: share of the limit above which cached blocks that have long
+            been unused are released. As in PyTorch, it needs `memory_fraction`.
+        memory_fraction: the limit that the program sets itself, as a share of the card.
+        large_segment_size: bytes reserved from the driver for requests from 1 MiB to 10 MiB.
 
     Raises:
-        OptionError: when a value is none that PyTorch accepts.
+        OptionError: when PyTorch would not accept a value.
 
     Example:
         >>> AllocatorSettings.from_text("max_split_size_mb:128").max_split_size
@@ -77,16 +76,19 @@ class AllocatorSettings:
 
     @property
     def divisions(self) -> tuple[int, ...]:
-        """`roundup_power2_divisions` of each interval, shape (16,)."""
+        """Number of steps of each interval, shape (16,); see `roundup_power2_divisions`."""
         steps = self.roundup_power2_divisions
         return (steps,) * INTERVALS if isinstance(steps, int) else steps
 
     @classmethod
     def from_text(cls, text: str) -> "AllocatorSettings":
-        """Reads `PYTORCH_ALLOC_CONF`'s text: "key:value,key:[value,value]".
+        """Parse the text of `PYTORCH_ALLOC_CONF`.
+
+        Args:
+            text: settings in the form "key:value,key:[value,value]".
 
         Raises:
-            OptionError: when the text cannot be read, or asks for another allocator than this one.
+            OptionError: when the text cannot be parsed, or asks for another allocator.
 
         Example:
             >>> settings = AllocatorSettings.from_text("roundup_power2_divisions:[256:1,512:2,>:8]")
@@ -114,7 +116,7 @@ def _from_pairs(text: str) -> Iterator[tuple[str, Any]]:
 
 
 def _known(name: str, value: str) -> tuple[str, Any] | None:
-    """One setting of the environment's text."""
+    """Return the field and value of one setting of the text, or None if it is not modelled."""
     match name:
         case "expandable_segments":
             return name, _truth(name, value)
@@ -134,7 +136,10 @@ def _known(name: str, value: str) -> tuple[str, Any] | None:
 
 
 def _divisions(items: str) -> tuple[int, ...]:
-    """The list form: 'megabytes:steps'; the first also holds below, '>' for all that follow."""
+    """Parse the list form 'megabytes:steps'.
+
+    The first entry also applies to smaller sizes, '>' to all larger ones.
+    """
     steps = [0] * INTERVALS
     last = -1
     for item in items.split(","):

@@ -1,1 +1,1 @@
-"""Reads what other tools recorded: one format a file, all into traces."""
+"""Importers of other tools' recordings: one module per format, all producing traces."""

@@ -1,7 +1,7 @@
-"""Values in files of other tools: each has the type and range that it must have, or is refused.
+"""Type and range checks of values in other tools' files.
 
-Nothing else of a file may be printed, hashed or looked through: a value of a few bytes can have
-more parts than there is memory.
+Only checked values may be printed, hashed or traversed: a value of a few bytes in a file can
+describe more parts than fit in memory.
 """
 
 import re
@@ -9,16 +9,16 @@ import reprlib
 from typing import Any, Final
 
 MOST_NUMBER: Final = 2**62
-"""The largest address or size: sums of two of them are numbers, still."""
+"""Largest accepted address or size; the sum of two still fits in 64 bits."""
 
 MOST_TIME: Final = 2**60
-"""The latest time in microseconds: 36,000 years."""
+"""Largest accepted time in microseconds: 36,000 years."""
 
 MOST_DEVICE: Final = 127
-"""The largest number of a device: PyTorch keeps it in a byte."""
+"""Largest accepted device number; PyTorch stores it in a signed byte."""
 
 MOST_TEXT: Final = 1024
-"""The most characters of a text that are kept; some symbols of C++ have ten times as many."""
+"""Maximum number of characters kept of a text; some C++ symbols have ten times as many."""
 _ODD = re.compile(r"[\x00-\x1f\x7f-\x9f\ud800-\udfff]")
 
 _short = reprlib.Repr()
@@ -27,10 +27,16 @@ _short.maxstring = _short.maxother = _short.maxlong = 60
 
 
 def integer(value: Any, what: str, low: int = 0, high: int = MOST_NUMBER) -> int:
-    """A whole number from `low` to `high`.
+    """Return the value if it is an integer from `low` to `high`.
+
+    Args:
+        value: any object from a file.
+        what: name of the value, for the message.
+        low: smallest accepted value.
+        high: largest accepted value.
 
     Raises:
-        ValueError: when it is none.
+        ValueError: when the value is no integer or out of range.
 
     Example:
         >>> integer(7, "size")
@@ -49,10 +55,10 @@ def integer(value: Any, what: str, low: int = 0, high: int = MOST_NUMBER) -> int
 
 
 def device_number(value: Any) -> int:
-    """The number of a device.
+    """Return the value if it can be the number of a device.
 
     Raises:
-        ValueError: when no framework has such a device.
+        ValueError: when it is no integer from 0 to `MOST_DEVICE`.
 
     Example:
         >>> device_number(0)
@@ -62,13 +68,17 @@ def device_number(value: Any) -> int:
 
 
 def text(value: Any, what: str) -> str:
-    r"""A text, as far as it can be printed: its first thousand characters; odd ones are replaced.
+    r"""Return the first `MOST_TEXT` characters of a string, with unprintable ones replaced.
 
-    Names of files that are not in UTF-8 have halves of surrogate pairs in Python, which can neither
-    be printed nor saved.
+    Python represents file names that are not UTF-8 with lone surrogates, which can be neither
+    printed nor saved.
+
+    Args:
+        value: any object from a file.
+        what: name of the value, for the message.
 
     Raises:
-        ValueError: when it is no text.
+        ValueError: when the value is no string.
 
     Example:
         >>> text("a\ud800b", "the name")
@@ -80,7 +90,7 @@ def text(value: Any, what: str) -> str:
 
 
 def printable(value: str) -> str:
-    r"""A text with control characters and halves of surrogate pairs replaced.
+    r"""Return a text with control characters and lone surrogates replaced.
 
     Example:
         >>> printable("\x1b[2J")
@@ -90,7 +100,7 @@ def printable(value: str) -> str:
 
 
 def shown(value: Any) -> str:
-    """A value for a message or a note: its beginning, whatever it is.
+    """Return the beginning of any value's representation, for a message or a note.
 
     Example:
         >>> shown([[[[]]]])

@@ -1,4 +1,4 @@
-"""What is in a file, unpacked if it was compressed."""
+"""Reading of files, with decompression of gzip."""
 
 import os
 import stat
@@ -9,29 +9,32 @@ from pathlib import Path
 from pgmo.errors import FileError
 
 _MOST_UNPACKED = 2**35
-_MOST_RATIO = 50  # text of traces shrinks to a twentieth; zlib holds what it unpacks twice
+_MOST_RATIO = 50  # Traces compress to 1/20; zlib holds its output twice.
 _LITTLE = 2**20
 _GZIP = b"\x1f\x8b"
 
 
 def contents(path: Path, most: int | None = None) -> bytes:
-    """Reads a file, or its beginning.
+    """Read a file, or its beginning.
 
     Args:
         path: the file; it may be compressed with gzip.
-        most: bytes to read, None for all.
+        most: number of bytes to read, None for all.
+
+    Returns:
+        The decompressed bytes.
 
     Raises:
-        FileError: when it cannot be read, is no whole gzip file, or unpacks to more than fifty
-            times its size.
+        FileError: when the file cannot be read, is an incomplete gzip file, or decompresses to
+            more than fifty times its size.
     """
     try:
-        # Asked before it is opened: to open a pipe would wait for its writer.
+        # Check before opening, because opening a pipe would wait for its writer.
         if not stat.S_ISREG(os.stat(path).st_mode):
             raise FileError(f"{path}: is not a regular file; check the path")
         with open(path, "rb") as file:
             data = file.read(-1 if most is None else most)
-    except (OSError, ValueError) as error:  # ValueError: a path with a zero byte
+    except (OSError, ValueError) as error:  # A path with a zero byte raises ValueError.
         reason = getattr(error, "strerror", None) or error
         raise FileError(f"{path}: cannot be read ({reason}); check the path") from error
     except MemoryError as error:
@@ -40,10 +43,10 @@ def contents(path: Path, most: int | None = None) -> bytes:
 
 
 def text_of(path: Path) -> str:
-    """Reads a text file in UTF-8.
+    """Read a text file in UTF-8.
 
     Raises:
-        FileError: as `contents`, and when it is no text.
+        FileError: as `contents`, and when the file is not UTF-8.
     """
     try:
         return contents(path).decode("utf-8-sig")
@@ -72,7 +75,7 @@ def _unpacked(path: Path, data: bytes, most: int | None) -> bytes:
 
 
 def lines_of(path: Path) -> Iterator[str]:
-    """The lines of a text file in UTF-8 without what ends them, one at a time.
+    """Yield the lines of a text file in UTF-8, without line ends.
 
     Raises:
         FileError: as `text_of`.

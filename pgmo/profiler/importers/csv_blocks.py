@@ -1,10 +1,10 @@
-"""Tables of blocks with lifetimes, in which allocators' benchmarks are exchanged, checked by cell.
+"""Importer of tables of blocks with lifetimes, a format for allocator benchmarks.
 
-    id,lower,upper,size          one row a block, lifetime [lower, upper), size in bytes;
-    0,0,12,4096                  columns in any order, more of them are kept and ignored;
+    id,lower,upper,size          one row per block, lifetime [lower, upper), size in bytes;
+    0,0,12,4096                  columns in any order, further ones are kept and ignored;
     1,3,9,512                    `alignment`, in bytes, is optional
 
-They are in any unit of time. (MiniMalloc's format, google/minimalloc.)
+Times have any unit. The format is that of MiniMalloc (google/minimalloc). Every cell is checked.
 """
 
 import csv
@@ -28,23 +28,23 @@ from pgmo.profiler.trace import Trace
 NEEDED = ("id", "lower", "upper", "size")
 OFFSET = "offset"
 MOST = 2**62
-"""The largest number that a cell may hold."""
+"""Largest number accepted in a cell."""
 
-_MOST_COLUMNS = 256  # an answer has a cell for each in each line, also where the question has none
+_MOST_COLUMNS = 256  # Every output line has all columns, even if the input line is short.
 
 
 @dataclass(frozen=True, eq=False)
 class Lifetimes:
-    """The content of such a file; columns of shape (n,), one row a block.
+    """Content of a table of blocks; columns of shape (n,), one row per block.
 
     Args:
-        size: bytes.
-        lower: when each block begins to live.
-        upper: when it no longer does.
-        alignment: one that suits all rows, 1 where the file names none.
-        header: the names of the columns.
-        rows: the cells as they were.
-        newline: what ends a line.
+        size: size in bytes.
+        lower: first time at which each block is live.
+        upper: first time at which it is no longer live.
+        alignment: bytes, the least common multiple of all rows' alignments; 1 if there are none.
+        header: names of the columns.
+        rows: the original cells.
+        newline: line end of the file.
     """
 
     size: NDArray[np.int64]
@@ -57,12 +57,15 @@ class Lifetimes:
 
 
 def read_lifetimes(path: str | os.PathLike[str]) -> Lifetimes:
-    """Reads a file with the columns id, lower, upper, size and perhaps alignment.
+    """Read a file with the columns id, lower, upper, size and optionally alignment.
 
-    Lines end in LF or CRLF; empty ones are passed over.
+    Lines end in LF or CRLF; empty lines are skipped.
+
+    Args:
+        path: the file.
 
     Raises:
-        FileError: when it cannot be read, or naming the line, the value and what is wrong with it.
+        FileError: when the file cannot be read or a value is invalid; the message names the line.
     """
     path = Path(path)
     text = text_of(path)
@@ -76,12 +79,12 @@ def read_lifetimes(path: str | os.PathLike[str]) -> Lifetimes:
 
 
 def read_csv_blocks(path: Path) -> Imported:
-    """Reads a table as a profile.
+    """Read a table as a linear profile.
 
-    Ticks count requests, in the order of `lower`; which blocks are alive together stays the same.
+    Ticks count requests in the order of `lower`. The same blocks are live together as in the table.
 
     Raises:
-        FileError: naming the line, the value and what is wrong with it.
+        FileError: as `read_lifetimes`, and when the table has no rows.
     """
     read = read_lifetimes(path)
     if not len(read.size):

@@ -1,11 +1,11 @@
-"""What CuPy's `DebugPrintHook` prints: a JSON object a line.
+"""Importer of the output of CuPy's `DebugPrintHook`: one JSON object per line.
 
     {"hook":"alloc","device_id":0,"mem_size":512,"mem_ptr":150496608256}            from the driver
     {"hook":"malloc","device_id":0,"size":24,"mem_size":512,"mem_ptr":150496608256,"pmem_id":"0x7"}
     {"hook":"free","device_id":0,"mem_size":512,"mem_ptr":150496608256,"pmem_id":"0x7"}
 
-Memory that goes back to the driver has no line: it is seen where the driver gives it out again.
-Other lines, of the program that printed there too, are passed over and counted.
+Memory that is returned to the driver has no line; it shows when the driver reuses the address.
+Lines that the program itself printed are skipped and counted.
 """
 
 import json
@@ -19,20 +19,27 @@ from pgmo.profiler.importers.imported import Imported
 from pgmo.profiler.ranges import Ranges
 from pgmo.profiler.trace import Event
 
-_LONGEST = 4096  # characters of a line; CuPy's have 150
+_LONGEST = 4096  # Characters of a line; CuPy's lines have 150.
 
 BEGINNING = '{"hook":'
-"""How such a line begins."""
+"""Beginning of each line that CuPy prints."""
 
 
 def read_cupy_log(path: Path, device: int | None = None) -> list[Imported]:
-    """Reads the lines of a `DebugPrintHook`. They name no stream: all is on one.
+    """Read the lines of a `DebugPrintHook`; they name no stream, so all events are on stream 0.
+
+    Args:
+        path: the file.
+        device: number of the only device to read; None for all.
+
+    Returns:
+        One result per device.
 
     Raises:
-        FileError: naming a line that is cut off or lacks something.
+        FileError: when a line is incomplete; the message names it.
     """
     logs: dict[int, EventLog] = {}
-    segments: dict[int, Ranges] = {}  # of each device
+    segments: dict[int, Ranges] = {}  # By device.
     others = 0
     for number, line in enumerate(lines_of(path), 1):
         if not line.startswith(BEGINNING):

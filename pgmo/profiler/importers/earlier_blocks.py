@@ -1,10 +1,10 @@
-"""Completes the events of a snapshot: what was there before the first one was seen.
+"""Reconstruction of the state before the first recorded event.
 
-    seen     ... F0  A1  A2  F2 ...         final segments:  1 and 3 are alive
-    then     0 was there (it is freed), 3 was there (it is alive, and no event made it)
+    recorded   ... F0  A1  A2  F2 ...         final segments:  1 and 3 are alive
+    earlier    0 existed (it is freed), 3 existed (it is alive, and no event allocates it)
 
-A history is of limited length and may begin at any time, so this is the rule, not the exception.
-The same reasoning tells segments, and pages of expandable ones, that were there before.
+A history has limited length and may begin at any time, so most need this. The same reasoning finds
+earlier segments, and earlier pages of expandable segments.
 """
 
 from collections.abc import Sequence
@@ -20,7 +20,7 @@ _BLOCK = (Event.ALLOC, Event.FREE_REQUESTED, Event.FREE_COMPLETED)
 
 @dataclass(frozen=True, eq=False)
 class Rows:
-    """Columns of a trace under construction; all of shape (m,). `origin` is a stack, -1 none."""
+    """Columns of a trace under construction, shape (m,); `origin` numbers a stack, -1 is none."""
 
     kind: NDArray[np.int8]
     address: NDArray[np.int64]
@@ -33,17 +33,17 @@ class Rows:
         return len(self.kind)
 
     def take(self, rows: NDArray[np.int64]) -> "Rows":
-        """Some of the rows, in the order given."""
+        """Return the chosen rows in the given order."""
         return Rows(*(column[rows] for column in vars(self).values()))
 
     def joined(self, other: "Rows") -> "Rows":
-        """These rows and then the others."""
+        """Return these rows followed by the others."""
         pairs = zip(vars(self).values(), vars(other).values(), strict=True)
         return Rows(*(np.concatenate(pair) for pair in pairs))
 
     @classmethod
     def make(cls, rows: list[tuple[int, int, int, int, int]]) -> "Rows":
-        """Rows of (kind, address, size, stream, origin), at time 0."""
+        """Make rows from (kind, address, size, stream, origin) tuples, at time 0."""
         columns = list(zip(*rows, strict=True)) or [()] * 5
         return cls(
             kind=np.array(columns[0], np.int8),
@@ -58,19 +58,19 @@ class Rows:
 def complete(
     seen: Rows, segments: Rows, pages: Rows, blocks: Rows
 ) -> tuple[Rows, int, dict[str, str]]:
-    """Puts the rows that rebuild the beginning before the events, and repairs gaps.
+    """Prepend the rows that rebuild the initial state, and repair gaps in the events.
 
     Args:
         seen: the events, in order.
-        segments: segments at the end that are not expandable, `SEGMENT_ALLOC` rows.
-        pages: mapped ranges of expandable ones, `SEGMENT_MAP` rows.
-        blocks: blocks alive at the end, `ALLOC` rows.
+        segments: non-expandable segments at the end, as `SEGMENT_ALLOC` rows.
+        pages: mapped ranges of expandable segments at the end, as `SEGMENT_MAP` rows.
+        blocks: blocks alive at the end, as `ALLOC` rows.
 
     Returns:
-        The rows, how many of them come before the events, and notes about what did not fit.
+        The rows, how many of them precede the events, and notes about inconsistencies.
 
     Raises:
-        ProfileError: when there are numbers that no allocator has.
+        ProfileError: when a number is impossible for an allocator.
     """
     notes: dict[str, str] = {}
     for rows in (seen, segments, pages, blocks):
@@ -91,13 +91,18 @@ def complete(
 
 @dataclass(frozen=True)
 class _Earlier:
-    rows: Rows  # what was there at the beginning
-    kept: NDArray[np.int64]  # those of the final ones that were
-    made: NDArray[np.int64]  # those of the final ones that events made
+    rows: Rows  # Initial state.
+    kept: NDArray[np.int64]  # Final rows that existed at the beginning.
+    made: NDArray[np.int64]  # Final rows that events created.
 
 
 def with_marks(seen: Rows, marks: Sequence[int]) -> Rows:
-    """Adds a `MARK` row before each of these rows; one past the last row comes at the end."""
+    """Insert a `MARK` row before each of the given rows.
+
+    Args:
+        seen: the events.
+        marks: row numbers; the number of rows puts a mark at the end.
+    """
     if not len(marks) or not len(seen):
         return seen
     at = np.array(marks, np.int64)
@@ -108,18 +113,22 @@ def with_marks(seen: Rows, marks: Sequence[int]) -> Rows:
 
 
 def _sorted_rows(seen: Rows, kinds: tuple[Event, ...]) -> NDArray[np.int64]:
-    """Rows of some kinds by address, and in order at each."""
+    """Return the rows of some kinds, sorted by address and then in recorded order."""
     rows = np.flatnonzero(np.isin(seen.kind, kinds))
     return rows[np.argsort(seen.address[rows], kind="stable")]
 
 
 def _firsts(address: NDArray[np.int64]) -> NDArray[np.bool_]:
-    """Where another address begins."""
+    """Return a mask of the first row of each address."""
     return np.concatenate([[True], address[1:] != address[:-1]])[: len(address)]
 
 
 def _repair(seen: Rows) -> tuple[Rows, int, int]:
-    """Drops frees of nothing, and adds the free of a block whose address is given out again."""
+    """Drop frees without a block, and add the free of a block whose address is reused.
+
+    Returns:
+        The rows, and the numbers of dropped frees and of added ones.
+    """
     rows = _sorted_rows(seen, _BLOCK)
     kind = seen.kind[rows]
     first = _firsts(seen.address[rows])
@@ -146,7 +155,7 @@ def _repair(seen: Rows) -> tuple[Rows, int, int]:
 
 
 def _earlier(seen: Rows, kinds: tuple[Event, ...], final: Rows) -> _Earlier:
-    """What was there at the beginning: freed without having been made, or there in the end."""
+    """Return the initial state: rows freed but never created, or present unchanged at the end."""
     made_by = kinds[0]
     rows = _sorted_rows(seen, kinds)
     address = seen.address[rows]
@@ -155,7 +164,7 @@ def _earlier(seen: Rows, kinds: tuple[Event, ...], final: Rows) -> _Earlier:
     orphans = rows[first & (seen.kind[rows] != made_by)]
     open_at_end = address[last & (seen.kind[rows] != kinds[-1])]
     made = np.isin(final.address, open_at_end)
-    # What overlaps anything that came and went cannot have been there all the time.
+    # A range that overlaps any recorded one cannot have existed all the time.
     kept = ~made & ~_overlaps(final, seen.take(rows))
     old = replace(
         seen.take(orphans),
@@ -168,7 +177,7 @@ def _earlier(seen: Rows, kinds: tuple[Event, ...], final: Rows) -> _Earlier:
 
 
 def _overlaps(final: Rows, touched: Rows) -> NDArray[np.bool_]:
-    """Whether each of the final ranges overlaps a range of the others."""
+    """Return for each final range whether it overlaps one of the others."""
     if not len(touched):
         return np.zeros(len(final), np.bool_)
     order = np.argsort(touched.address, kind="stable")
@@ -180,10 +189,9 @@ def _overlaps(final: Rows, touched: Rows) -> NDArray[np.bool_]:
 
 
 def _earlier_pages(seen: Rows, final: Rows) -> Rows:
-    """The mapped ranges of expandable segments at the beginning.
+    """Return the mapped ranges of expandable segments at the beginning.
 
-    A page was mapped if the first that was seen of it is that it was unmapped, or if nothing was
-    and it is mapped in the end.
+    A page was mapped if its first event unmaps it, or if it has no event and is mapped at the end.
     """
     events = seen.take(np.flatnonzero(np.isin(seen.kind, (Event.SEGMENT_MAP, Event.SEGMENT_UNMAP))))
     if not len(events) + len(final):
@@ -191,14 +199,14 @@ def _earlier_pages(seen: Rows, final: Rows) -> Rows:
     everything = events.joined(final)
     edges = np.unique(np.concatenate([everything.address, everything.address + everything.size]))
     unknown, mapped, gone = -1, 1, 0
-    state = np.full(len(edges), unknown, np.int8)  # of the range from each edge to the next one
+    state = np.full(len(edges), unknown, np.int8)  # From each edge to the next one.
     stream = np.zeros(len(edges), np.uint64)
     lows = np.searchsorted(edges, everything.address)
     highs = np.searchsorted(edges, everything.address + everything.size)
     was_there = everything.kind == Event.SEGMENT_UNMAP
     was_there[len(events) :] = True
-    # The first that is seen of a range counts. From each edge, the next one where nothing was yet:
-    # what a row passes over no other one has to look at again.
+    # The first event of a range counts. `following` links each edge to the next one without a
+    # state, so that no range is visited twice.
     following = list(range(len(edges) + 1))
     for row, (low, high) in enumerate(zip(lows.tolist(), highs.tolist(), strict=True)):
         at = _root(following, low)
@@ -219,7 +227,7 @@ def _earlier_pages(seen: Rows, final: Rows) -> Rows:
 
 
 def _root(following: list[int], at: int) -> int:
-    """The end of a chain, which is halved on the way."""
+    """Return the end of a chain of links, with path halving."""
     while following[at] != at:
         following[at] = following[following[at]]
         at = following[at]

@@ -1,4 +1,4 @@
-"""What logs of events have in common: rows are added one by one, a device at a time."""
+"""Builder of traces from event logs, one event at a time."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -14,7 +14,7 @@ _Row = tuple[int, int, int, int, int]
 
 
 class EventLog:
-    """The events of one device, as they are read."""
+    """Events of one device, in the order in which they are read."""
 
     def __init__(self) -> None:
         self._rows: list[_Row] = []
@@ -23,11 +23,19 @@ class EventLog:
         return len(self._rows)
 
     def add(self, kind: Event, address: int, size: int, *, stream: int = 0, time: int = 0) -> None:
-        """Adds one event."""
+        """Add one event.
+
+        Args:
+            kind: kind of the event.
+            address: address of the block or segment.
+            size: bytes.
+            stream: the stream.
+            time: microseconds.
+        """
         self._rows.append((kind, address, size, stream, time))
 
     def free(self, address: int, size: int, *, stream: int = 0, time: int = 0) -> None:
-        """Adds a free that takes effect at once."""
+        """Add a free that takes effect at once; the arguments are those of `add`."""
         self.add(Event.FREE_REQUESTED, address, size, stream=stream, time=time)
         self.add(Event.FREE_COMPLETED, address, size, stream=stream, time=time)
 
@@ -39,17 +47,17 @@ class EventLog:
         number: int,
         notes: dict[str, str] | None = None,
     ) -> Imported:
-        """The trace of these events, with what must have been there before.
+        """Return the trace of these events, with the reconstructed initial state.
 
         Args:
             path: the file, for messages.
-            framework: goes into the result, as `device` and `notes` do.
-            device: its name.
-            number: its number.
-            notes: what else is known.
+            framework: name of the framework.
+            device: name of the device.
+            number: number of the device.
+            notes: further notes for the result.
 
         Raises:
-            FileError: when the numbers are absurd.
+            FileError: when a number is impossible for an allocator.
         """
         try:
             rows = Rows.make([(*row[:4], -1) for row in self._rows])
@@ -78,10 +86,15 @@ class EventLog:
 
 
 def choose_device(path: Path, found: Sequence[int], device: int | None) -> list[int]:
-    """The devices to read: all, or the one that was asked for.
+    """Return the devices to read, in ascending order.
+
+    Args:
+        path: the file, for messages.
+        found: devices in the file.
+        device: the only device to read; None for all.
 
     Raises:
-        FileError: when it is not there.
+        FileError: when `device` is not in the file.
     """
     if device is None:
         return sorted(found)

@@ -1,4 +1,4 @@
-"""Reads a file of any known format; what it is, its content tells."""
+"""Import of a file of any known format, which its content determines."""
 
 import os
 import re
@@ -15,24 +15,27 @@ from pgmo.profiler.importers.rmm_log import read_rmm_log
 from pgmo.profiler.importers.torch_memory.snapshot import read_torch_snapshot
 from pgmo.profiler.trace import Trace
 
-_BEGINNING = 65536  # bytes to tell the format by
+_BEGINNING = 65536  # Bytes from which the format is detected.
 _PICKLES = (".pickle", ".pkl")
 _KNOWN = (
     "a PyTorch memory snapshot (pickle), the lines of CuPy's DebugPrintHook, an RMM log (CSV) or a "
     "table id,lower,upper,size (CSV)"
 )
-_PPROF = re.compile(rb"\n[\x02-\x16]\x08")  # the type of its first values
+_PPROF = re.compile(rb"\n[\x02-\x16]\x08")  # Matches the type of pprof's first values.
 
 
 def read_file(path: str | os.PathLike[str], device: int | None = None) -> list[Imported]:
-    """Reads a file: for each device a trace and what is known about it.
+    """Read a file of any known format.
 
     Args:
         path: the file; it may be compressed with gzip.
-        device: only this device.
+        device: number of the only device to read; None for all.
+
+    Returns:
+        One trace with metadata per device.
 
     Raises:
-        FileError: when it cannot be read, is of no known format, damaged, or holds nothing.
+        FileError: when the file cannot be read, has no known format, is damaged or empty.
     """
     path = Path(path)
     beginning = contents(path, _BEGINNING)
@@ -54,7 +57,11 @@ def read_file(path: str | os.PathLike[str], device: int | None = None) -> list[I
 
 
 def read_trace(path: str | os.PathLike[str], device: int | None = None) -> list[Trace]:
-    """Reads the traces in a file, one a device.
+    """Read the traces in a file, one per device.
+
+    Args:
+        path: the file; it may be compressed with gzip.
+        device: number of the only device to read; None for all.
 
     Raises:
         FileError: as `read_file`, and for a table of blocks, which is no trace.

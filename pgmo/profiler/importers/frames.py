@@ -1,4 +1,4 @@
-"""Turns a stack of calls from a memory snapshot into a tag.
+"""Conversion of a memory snapshot's call stacks into tags.
 
 at::_ops::addmm::call(...)            op      aten.addmm
 forward      torch/nn/.../linear.py   phase   forward: a module is being called
@@ -16,12 +16,12 @@ from pgmo.profiler.tag import Tag
 T = TypeVar("T")
 
 MOST_LINES = 64
-"""Lines of Python that a tag keeps."""
+"""Maximum number of Python lines that a tag keeps."""
 
-_OUTERMOST = 16  # calls of a longer stack that are kept from its outer end: they tell what one made
+_OUTERMOST = 16  # Outermost calls that a shortened stack keeps: they show what the request is for.
 
-# Characters of a line. In a snapshot a line of a stack may be a reference of two bytes, and in a
-# profile it is spelled for each stack: all lines of a tag are 6,400 characters and their numbers.
+# Limits on the characters of a line. A snapshot may refer to a line with two bytes, but a profile
+# spells it out for each stack. So all lines of a tag have at most 6,400 characters plus numbers.
 _MOST_PATH = 50
 _MOST_NAME = 50
 
@@ -31,7 +31,7 @@ _LIBRARY = re.compile(
     r"lib/python3\.\d+)/|^<frozen "
 )
 _OPERATOR = re.compile(r"at::_ops::(\w+)::(?:call|redispatch)\b")
-# Operators that only make an uninitialised tensor for another one to fill.
+# Operators that only make an uninitialised tensor for another operator to fill.
 _FACTORY = re.compile(r"aten\.(?:(?:new_)?empty|resize_)")
 _OVERLOAD = re.compile(
     r"(?:_(?:[A-Z]\w*|out|memory_format|dim|int|self|correction|start(?:_step)?|reduce|value|"
@@ -41,7 +41,7 @@ _ENGINE = ("torch::autograd::Engine::", "torch::autograd::python::PythonEngine::
 
 
 class Frame(NamedTuple):
-    """One call: the function, its file, the line."""
+    """Call in a stack: function, file and line."""
 
     name: str
     file: str
@@ -49,16 +49,16 @@ class Frame(NamedTuple):
 
     @property
     def is_python(self) -> bool:
-        """Whether it is Python, going by its file: C++ has none, or one of its own."""
+        """Whether the call is Python, judged by its file name."""
         name = self.file.rsplit("/", 1)[-1]
         if name.endswith(_PYTHON) or name.startswith("<"):
             return True
-        # A script without a suffix, such as torchrun; sources of C++ and assembler have one.
+        # Python scripts may lack a suffix, such as torchrun; C++ and assembler sources have one.
         return self.line > 0 and "." not in name and name not in ("", "??")
 
 
 class Labels:
-    """Short names for files: the last part of the path, or the last two where one is not enough."""
+    """Short file names: the last part of the path, or the last two if the last is ambiguous."""
 
     def __init__(self, frames: Iterable[Frame]) -> None:
         users: dict[str, set[str]] = defaultdict(set)
@@ -69,14 +69,14 @@ class Labels:
         self._known: dict[Frame, CallFacts] = {}
 
     def line(self, frame: Frame) -> str:
-        """A frame in the form of `Tag.file`."""
+        """Return a frame in the form of `Tag.file`."""
         short = _parts(frame.file, 1)
         if short in self._ambiguous or short == "__init__.py":
             short = _parts(frame.file, 2)
         return f"{short[-_MOST_PATH:]}:{frame.line} in {frame.name[:_MOST_NAME]}"
 
     def facts(self, frame: Frame) -> "CallFacts":
-        """What a frame tells; found once, for the same few frames are in all stacks."""
+        """Return the facts of a frame; they are cached, as stacks share most frames."""
         known = self._known.get(frame)
         if known is None:
             known = self._known[frame] = self._facts(frame)
@@ -89,7 +89,7 @@ class Labels:
             phase = "optimizer"
         elif frame.name == "_engine_run_backward" or frame.name.startswith(_ENGINE):
             phase = "backward"
-        # Not what makes modules or moves them, __init__ and _apply, which is in the same files.
+        # Other functions in these files, __init__ and _apply, create or move modules.
         elif frame.name == "_call_impl" or (
             frame.name == "forward" and "torch/nn/modules/" in frame.file
         ):
@@ -103,13 +103,13 @@ class Labels:
 
 
 class CallFacts(NamedTuple):
-    """What one call tells; empty where it tells nothing.
+    """Facts about one call; empty if unknown.
 
     Args:
-        line: where it is, if it is Python, in the form of `Tag.file`.
-        own: whether that is the user's code, and no library's.
-        operator: such as "aten.addmm".
-        phase: as in `Tag`.
+        line: the line in the form of `Tag.file`, if it is Python.
+        own: whether the line is the user's code rather than a library's.
+        operator: the operator, such as "aten.addmm".
+        phase: the phase, as in `Tag`.
     """
 
     line: str = ""
@@ -119,7 +119,11 @@ class CallFacts(NamedTuple):
 
 
 def shortened(stack: Sequence[T], most: int) -> Sequence[T]:
-    """At most so many of a stack, innermost first, without some in the middle.
+    """Return at most `most` calls of a stack, with calls in the middle removed.
+
+    Args:
+        stack: calls, innermost first.
+        most: maximum number to keep; at least 16 are kept from the outer end.
 
     Example:
         >>> shortened(range(100), 20)
@@ -129,16 +133,20 @@ def shortened(stack: Sequence[T], most: int) -> Sequence[T]:
 
 
 def tag_of(stack: Sequence[Frame], labels: Labels) -> Tag:
-    """The tag of one stack of calls, innermost first.
+    """Return the tag of one stack of calls.
 
-    Without C++ frames there is no operator. Requests from the thread of the autograd engine then
-    have no frames at all, and those count as backward, for hardly another thread allocates.
+    Without C++ frames there is no operator. Requests from autograd's engine thread then have no
+    frames at all. An empty stack counts as backward, because few other threads allocate.
+
+    Args:
+        stack: calls, innermost first.
+        labels: short names of all frames' files.
     """
     if not stack:
         return Tag("", "", "backward")
     calls = [labels.facts(frame) for frame in stack]
     operators = [own.operator for own in calls if own.operator]
-    # One that does more than to make an empty tensor, if there is one.
+    # Prefer an operator that does more than make an empty tensor.
     op = next((name for name in operators if not _FACTORY.match(name)), (operators or [""])[0])
     phases = [own.phase for own in calls if own.phase]
     decided = next((phase for phase in phases if phase != "forward"), "")

@@ -1,4 +1,4 @@
-"""What an importer makes of a file: one of these for each device."""
+"""Result of an importer for one device."""
 
 from dataclasses import dataclass, field
 
@@ -8,15 +8,15 @@ from pgmo.profiler.trace import Trace
 
 @dataclass(frozen=True, eq=False)
 class Imported:
-    """One device's part of a file.
+    """One device's part of an imported file.
 
     Args:
-        trace: its events.
-        framework: "torch", "cupy", "rmm" or "" when the file does not tell.
+        trace: the device's events.
+        framework: "torch", "cupy", "rmm", or "" if unknown.
         device: "cuda:0", "cpu" or "".
-        notes: what is worth knowing about the file, in words, by name.
-        table: a table of blocks is no trace: it says when blocks live, and not where. This is
-            what it says, and `trace` is empty.
+        notes: notes about the file in words, by name.
+        table: profile of a table of blocks, which has lifetimes but no addresses; `trace` is then
+            empty.
     """
 
     trace: Trace

@@ -1,7 +1,7 @@
-"""Where iterations begin, as far as a snapshot's annotations or metadata tell.
+"""Search for the beginnings of iterations in a snapshot's annotations and metadata.
 
 external_annotations   ProfilerStep#7 START         an iteration begins
-Optimizer.step#... END       the next one begins
+                       Optimizer.step#... END       the next one begins
 user_metadata          "step 7" -> "step 8"         numbers that go up by one each time
 """
 
@@ -18,7 +18,7 @@ from pgmo.profiler.importers.checked_values import integer, text
 from pgmo.profiler.trace import MarkedBy
 
 _NUMBER = re.compile(r"\d{1,18}")
-_BEGINNING = 200  # characters of metadata that are looked at
+_BEGINNING = 200  # Characters of metadata that are searched.
 _PROFILER = "ProfilerStep#"
 _OPTIMIZER = "Optimizer.step#"
 
@@ -28,9 +28,9 @@ class Marks:
     """Beginnings of iterations.
 
     Args:
-        rows: the event that each of them comes before, ascending.
-        explanation: what told, in words.
-        by: the same as a trace has it.
+        rows: the event that each beginning precedes, ascending.
+        explanation: the source in words.
+        by: the source as a `MarkedBy`.
     """
 
     rows: tuple[int, ...] = ()
@@ -45,18 +45,18 @@ def find_marks(
     annotations: Sequence[Mapping[str, Any]],
     device: int,
 ) -> Marks:
-    """Finds the beginnings of iterations in one device's events.
+    """Find the beginnings of iterations in one device's events.
 
     Args:
-        time: of each event, microseconds, shape (m,).
-        note: which user metadata was set at each event, shape (m,).
+        time: time of each event in microseconds, shape (m,).
+        note: index into `notes` of the user metadata set at each event, shape (m,).
         notes: the texts of that metadata.
         annotations: the snapshot's `external_annotations`.
         device: number of the device.
     """
     own = [item for item in annotations if item.get("device", device) == device]
     found = [_annotated(time, own, *kind) for kind in ((_PROFILER, "START"), (_OPTIMIZER, "END"))]
-    # A profiler that is never told to step begins a single one.
+    # A profiler whose `step` is never called begins only one iteration.
     told = next((marks for marks in found if len(marks.rows) > 1), None)
     told = told or next((marks for marks in found if marks.rows), None)
     if told is None and len(time) and _begun(own):
@@ -67,13 +67,13 @@ def find_marks(
 def _annotated(
     time: NDArray[np.int64], own: Sequence[Mapping[str, Any]], prefix: str, stage: str
 ) -> Marks:
-    """Where annotations of this name and stage tell that iterations begin."""
+    """Return the beginnings according to annotations of this name and stage."""
     told = [
         (text(item["name"], "a name"), integer(item["time_us"], "a time"))
         for item in own
         if text(item.get("name", ""), "a name").startswith(prefix)
         and item.get("stage") == stage
-        # Of those before the first event that is left nothing is known.
+        # Annotations from before the first event that was kept match no event.
         and len(time)
         and integer(item["time_us"], "a time") >= time[0]
     ]
@@ -82,18 +82,18 @@ def _annotated(
     if prefix == _PROFILER:
         what, times = "ProfilerStep", [at for _, at in told]
     else:
-        # Several optimizers may step in an iteration, some of them more than once.
+        # Several optimizers may step in an iteration, some more than once; the rarest counts.
         counts = Counter(name for name, _ in told)
         name = min(counts, key=lambda name: counts[name])
         what, times = f"the end of {name}", [at for own_name, at in told if own_name == name]
-    # Whole microseconds: what ends with an event ends after it, what begins with it before it.
+    # Times are whole microseconds. At equal times, an end follows the event, a start precedes it.
     later = np.array(sorted(times), np.int64) + (stage == "END")
     rows = np.unique(np.searchsorted(time, later))
     return Marks(tuple(rows.tolist()), what)
 
 
 def _begun(own: Sequence[Mapping[str, Any]]) -> bool:
-    """Whether an optimizer began to step: memory ran out in it, or the recording ended."""
+    """Return whether an optimizer began a step; it may not end if memory runs out in it."""
     return any(
         text(item.get("name", ""), "a name").startswith(_OPTIMIZER) and item.get("stage") == "START"
         for item in own
@@ -101,9 +101,9 @@ def _begun(own: Sequence[Mapping[str, Any]]) -> bool:
 
 
 def _from_metadata(note: NDArray[np.int32], notes: Sequence[str]) -> Marks:
-    """Where the only number in the metadata that changes goes up by one."""
+    """Return the rows where the only changing number in the metadata goes up by one."""
     changes = np.flatnonzero(note[1:] != note[:-1]) + 1
-    # A text without numbers in between (an evaluation, say) belongs to the iteration before it.
+    # A text without numbers, such as one for an evaluation, belongs to the preceding iteration.
     last: list[int] | None = None
     rows = []
     for row in [0, *changes.tolist()] if len(note) else []:
@@ -118,7 +118,7 @@ def _from_metadata(note: NDArray[np.int32], notes: Sequence[str]) -> Marks:
 
 
 def _follows(last: list[int], numbers: list[int]) -> bool:
-    """Whether one number went up by one; those after it may begin again (epoch 3, step 0)."""
+    """Return whether the first changed number went up by one; later ones may restart at 0."""
     if len(last) != len(numbers):
         return False
     at = next(i for i in range(len(last)) if last[i] != numbers[i])

@@ -1,4 +1,4 @@
-"""Logs of RMM's `LoggingResourceAdaptor`, which are CSV files.
+"""Importer of logs of RMM's `LoggingResourceAdaptor`, which are CSV files.
 
 Thread,Time,Action,Pointer,Size,Stream
 21792,10:19:32.000123,allocate,0x7f3c86000000,1000,0x0
@@ -24,7 +24,7 @@ from pgmo.profiler.trace import MOST_SIZE, Event
 from pgmo.units import format_bytes
 
 NEEDED = ("Action", "Pointer", "Size")
-"""Columns that tell such a log."""
+"""Columns by which such a log is recognized."""
 
 _TIME = re.compile(r"(\d{1,4}):(\d{1,4}):(\d{1,4})(?:[.:](\d+))?")
 _INTEGER = re.compile(r"-?[0-9]{1,40}|0[xX][0-9a-fA-F]{1,40}")
@@ -32,17 +32,21 @@ _DAY = 24 * 60 * 60 * 1_000_000
 
 
 def read_rmm_log(path: Path, device: int | None = None) -> list[Imported]:
-    r"""Reads a log. It does not say which device it is of: it counts as device 0.
+    r"""Read a log; it names no device and counts as device 0.
+
+    Args:
+        path: the file.
+        device: 0 or None; other devices are not in the file.
 
     Raises:
-        FileError: naming a line that is cut off or lacks something.
+        FileError: when a line is incomplete; the message names it.
     """
     log, failures = EventLog(), []
     days, last = 0, 0
     for row in _rows(path):
         try:
             time = _microseconds(row.time) + days
-            if time < last - _DAY // 2:  # past midnight
+            if time < last - _DAY // 2:  # Past midnight.
                 days, time = days + _DAY, time + _DAY
             last = max(last, time)
             action = row.action.strip()
@@ -67,7 +71,7 @@ def read_rmm_log(path: Path, device: int | None = None) -> list[Imported]:
 
 
 class _Row(NamedTuple):
-    """The cells of a line that count; empty where the log has no such column."""
+    """Relevant cells of a line; empty if the log lacks the column."""
 
     line: int
     action: str
@@ -81,7 +85,7 @@ def _rows(path: Path) -> Iterator[_Row]:
     lines = csv.reader(io.StringIO(text_of(path), newline=""))
     try:
         header = [name.strip() for name in next(lines, [])]
-        # Of doubled columns the last one counts.
+        # If a column name occurs twice, the last one counts.
         place = {name: number for number, name in enumerate(header)}
         at = [place.get(name, -1) for name in (*NEEDED, "Time", "Stream")]
         needed = max(at[: len(NEEDED)])
@@ -95,7 +99,7 @@ def _rows(path: Path) -> Iterator[_Row]:
                 )
             cells = [row[own] if 0 <= own < len(row) else "" for own in at]
             yield _Row(lines.line_num, *cells)
-    except csv.Error as error:  # a cell of more than 131072 characters
+    except csv.Error as error:  # A cell has more than 131072 characters.
         raise FileError(f"{path}, line {lines.line_num}: {error}; remove this line") from error
 
 

@@ -1,1 +1,1 @@
-"""From events to iterations, and from iterations to a profile."""
+"""Splitting of events into iterations, and profiles made from iterations."""

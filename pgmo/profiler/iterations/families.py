@@ -1,11 +1,12 @@
-"""Requests that change their sizes together: what a layer asks for, it asks for in each layer.
+"""Families: requests whose sizes change together, such as the same request of each layer.
 
     longest iteration    8 MiB  8 MiB  8 MiB  8 MiB
     another one          6      7      6      7
     family               0      1      0      1
 
-Replay knows the size of a whole family once one of it has come. At one length two families may look
-alike, as where a length is padded that needs no padding; so each iteration tells families apart.
+Replay knows the size of a whole family once one of its requests has come. At one length two
+families may have equal sizes, for example if a length needs no padding. Each further iteration can
+separate such families.
 """
 
 import numpy as np
@@ -16,22 +17,22 @@ from pgmo.profiler.iterations.request_pairs import UNPAIRED
 
 
 def families(size: NDArray[np.int64], stream: NDArray[np.uint64]) -> NDArray[np.uint32]:
-    """As far as one iteration tells: the requests of one size on one stream; shape (n,)."""
+    """Return the families of one iteration: requests of equal size and stream; shape (n,)."""
     return _numbered(size, stream)
 
 
 def refine(
     family: NDArray[np.uint32], rows: NDArray[np.int64], size: NDArray[np.int64]
 ) -> NDArray[np.uint32]:
-    """Tells apart what has different sizes in one more iteration.
+    """Split families whose requests have different sizes in another iteration.
 
     Args:
-        family: of n requests.
-        rows: for each of m requests of that iteration its ordinal among these, or -1.
-        size: of the m requests.
+        family: family of each of n requests, shape (n,).
+        rows: ordinal among these of each request of the other iteration, or -1; shape (m,).
+        size: sizes of the other iteration's requests, shape (m,).
 
     Returns:
-        Families, shape (n,). Requests that the iteration leaves out stay with most of theirs.
+        Families, shape (n,). Requests that are absent stay with the majority of their family.
 
     Example:
         >>> same = np.zeros(4, np.uint32)
@@ -48,7 +49,7 @@ def refine(
 
 
 def _most_common(family: NDArray[np.uint32], size: NDArray[np.int64]) -> NDArray[np.int64]:
-    """By family the size that most of its requests have; -1 where none came."""
+    """Return the most common size of each family, -1 if none of its requests came."""
     most = np.full(int(family.max(initial=0)) + 1, -1, np.int64)
     came = size >= 0
     pairs, counts = np.unique(
@@ -60,7 +61,7 @@ def _most_common(family: NDArray[np.uint32], size: NDArray[np.int64]) -> NDArray
 
 
 def _numbered(*keys: NDArray[np.generic]) -> NDArray[np.uint32]:
-    """Numbers the distinct tuples, from 0 on."""
+    """Number the distinct tuples from 0."""
     columns = [numbered(key)[1] for key in keys]
     joint = np.zeros(len(columns[0]), np.int64)
     for column in columns:

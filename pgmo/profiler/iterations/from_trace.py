@@ -1,13 +1,13 @@
-"""Makes a profile of a trace: of one iteration where it repeats, else of all of it.
+"""Profile of a trace: of one iteration if the trace repeats, else of the whole trace.
 
     requests   h h h | a b c d | a b c d | a b          h: head, of another kind
     pieces     0     | 1       | 2       | 3            reference: 2, the last whole one
-    paired     - - - | 0 1 2 3 | 0 1 2 3 | 0 1        the last one tells when wrapping blocks die
+    paired     - - - | 0 1 2 3 | 0 1 2 3 | 0 1        the last one shows when wrapping blocks die
 
-Boundaries are the trace's marks if the iterations between them agree. If not, they come from the
-period of the requests, and lie where the least is alive; but most periods are loops within an
-iteration (`guess`), and where exactly one iteration is marked, none is looked for. Whoever knows
-better asks for the whole, or for one iteration.
+Boundaries are the trace's marks if the iterations between them agree. Otherwise they follow the
+period of the requests, where live bytes are lowest. Most periods are loops within an iteration
+and are rejected (`iteration_guess`). If exactly one iteration is marked, no period is sought.
+The caller can override this choice and ask for the whole trace or for one iteration.
 """
 
 from collections.abc import Iterator, Sequence
@@ -30,10 +30,10 @@ from pgmo.profiler.recording import EVENT, FREE, REQUEST, STEP, STREAM, Iteratio
 from pgmo.profiler.trace import Event, MarkedBy, Trace
 
 _ALMOST = 0.1
-"""Share of an iteration's requests that may be missing where it is counted as recorded."""
+"""Share of an iteration's requests that may be missing for it to count as recorded."""
 
 _MOST_OF_ONE = 0.5
-"""Less than this share of an iteration, before the first boundary or after the last, is none."""
+"""Minimum share of an iteration that the first or last piece needs to count as recorded."""
 
 
 def profile_of(
@@ -43,22 +43,25 @@ def profile_of(
     whole: bool = False,
     iteration: int | None = None,
 ) -> Profile:
-    """The profile of a trace, with the trace attached.
+    """Return the profile of a trace, with the trace attached.
 
-    A steady iteration gives a circle. What does not repeat gives a line: blocks from before the
-    trace begin at tick 0, and are persistent if nothing frees them; blocks that the trace makes and
-    does not free live to its end, as that is all it says.
+    A steady iteration gives a circular profile, any other trace a line. In a line, blocks from
+    before the trace start at tick 0, and are persistent if nothing frees them. Blocks that the
+    trace allocates and never frees live to its end.
 
     Args:
-        trace: the trace; marks are added to the one that is attached where they were found.
-        meta: goes into the profile, with a note `iterations` in words about what was found.
-        whole: a line of everything, whatever repeats.
-        iteration: this one, whether it repeats or not: 0 is the first that begins at a mark, -1
-            is what comes before. Where nothing is marked, the period of the requests counts,
-            whatever speaks against it.
+        trace: the trace. If its boundaries were guessed, the attached copy has them as marks.
+        meta: metadata of the profile; a note `iterations` with the result in words is added.
+        whole: whether to return a line of the whole trace even if it repeats.
+        iteration: number of the iteration to choose, repeated or not: 0 is the first that begins
+            at a mark, -1 precedes it. Without marks, the period of the requests sets boundaries,
+            even if `objection` rejects it.
+
+    Returns:
+        The profile.
 
     Raises:
-        OptionError: when there is no such iteration, or when both are asked for.
+        OptionError: when there is no such iteration, or `whole` and `iteration` are both given.
         ProfileError: when the trace has more requests than a profile can hold.
 
     Example:
@@ -87,14 +90,15 @@ def profile_of(
         return _line(trace, blocks, meta, "one is marked; all {} requests, as they came")
     steady = same_pieces(pieces)
     if steady is not None and 2 * _count(steady) < len(pieces):
-        # Few are the same: sizes change from one to the next, and the largest counts.
+        # Few pieces are equal, so sizes probably change between iterations; then the larger
+        # group counts.
         steady = max(steady, find_steady(pieces) or steady, key=_count)
     if steady is not None:
         return _circle(trace, blocks, pieces, steady, meta, "by the marks in the trace")
     found, why = _by_period(trace, blocks, requests, meta)
     if found is not None:
         return found
-    # Sizes that change from one iteration to the next have no period, but marks may tell them.
+    # Sizes that change in each iteration have no period, but marks still show the boundaries.
     steady = find_steady(pieces)
     if steady is not None:
         return _circle(trace, blocks, pieces, steady, meta, "by the marks in the trace")
@@ -104,7 +108,7 @@ def profile_of(
 def _by_period(
     trace: Trace, blocks: Blocks, requests: NDArray[np.int64], meta: ProfileMeta
 ) -> tuple[Profile | None, str]:
-    """The profile of what repeats; None if nothing does, or why what does is no iteration."""
+    """Return the profile of the repeated period, or None with the reason for rejecting it."""
     why = ""
     for period in _periods(trace, requests):
         edges = _boundaries(trace, blocks, requests, period)
@@ -122,7 +126,7 @@ def _by_period(
 
 
 def _periods(trace: Trace, requests: NDArray[np.int64]) -> Iterator[Period]:
-    """What repeats. Where requests come from tells more than their sizes, alike in all layers."""
+    """Yield candidate periods, those by origin first: sizes are equal in all layers."""
     names = names_of(trace, requests)
     by_origin = find_period(names * (len(trace.tags) + 1) + trace.tag[requests])
     if by_origin is not None:
@@ -135,7 +139,7 @@ def _periods(trace: Trace, requests: NDArray[np.int64]) -> Iterator[Period]:
 def _by_hand(
     trace: Trace, blocks: Blocks, requests: NDArray[np.int64]
 ) -> tuple[Trace, Blocks, list[Iteration], NDArray[np.int64]]:
-    """The trace marked by its period, its blocks, its pieces, and the rows of its marks."""
+    """Return the trace marked by its period, its blocks, its pieces, and the rows of its marks."""
     for period in _periods(trace, requests):
         edges = _boundaries(trace, blocks, requests, period)
         marked, again = _marked(trace, requests[edges[edges < len(requests)]])
@@ -154,7 +158,7 @@ def _chosen(
     marks: NDArray[np.int64],
     number: int,
 ) -> Steady:
-    """One iteration by its number, with those that are the same."""
+    """Return the iteration with this number, grouped with equal ones."""
     first = int(np.searchsorted(blocks.row, trace.before))
     found = {
         int(np.searchsorted(marks, blocks.row[first + piece.first])) - 1: piece
@@ -170,7 +174,7 @@ def _chosen(
 
 
 def _ranges(numbers: Sequence[int]) -> str:
-    """Whole numbers in ascending order, runs of them as "3 to 9"."""
+    """Format ascending integers, with runs as "3 to 9"."""
     runs: list[list[int]] = []
     for number in numbers:
         if runs and runs[-1][1] == number - 1:
@@ -181,16 +185,16 @@ def _ranges(numbers: Sequence[int]) -> str:
 
 
 def _count(steady: Steady) -> int:
-    """Iterations that are the same from beginning to end."""
+    """Count the iterations that are complete members of the group."""
     ticks = len(steady.varying)
     return sum(1 for rows in steady.rows.values() if len(rows) == ticks and rows.min() >= 0)
 
 
 def _pieces(trace: Trace, blocks: Blocks, edges: NDArray[np.int64]) -> list[Iteration]:
-    """The requests between the edges, also before the first and after the last one."""
+    """Return the requests between the edges, also before the first and after the last one."""
     first = int(np.searchsorted(blocks.row, trace.before))
     row, shared = blocks.row[first:], blocks.shared[first:]
-    # What other streams still used is free only when they are done with it.
+    # A block that other streams use is free only when they have finished.
     ends = np.where(shared, blocks.gone[first:], blocks.let_go[first:])
     edges = np.unique(edges)
     edges = edges[(edges > 0) & (edges < len(row))]
@@ -204,7 +208,7 @@ def _pieces(trace: Trace, blocks: Blocks, edges: NDArray[np.int64]) -> list[Iter
     events["bytes"][: len(row)] = trace.size[row]
     events["stream"][: len(row)] = trace.stream[row]
     events["tag"][: len(row)] = trace.tag[row]
-    # A step comes right before the request that begins the next piece, after the frees before it.
+    # A step directly precedes the first request of the next piece and follows earlier frees.
     place = np.concatenate([row, ends[freed], row[told], row[edges] - 0.5, [len(trace)]])
     rank = np.repeat([0, 1, 2, 3], counts)
     return split(events[np.lexsort((rank, place))])
@@ -213,12 +217,13 @@ def _pieces(trace: Trace, blocks: Blocks, edges: NDArray[np.int64]) -> list[Iter
 def _boundaries(
     trace: Trace, blocks: Blocks, requests: NDArray[np.int64], period: Period
 ) -> NDArray[np.int64]:
-    """Requests that begin an iteration: where the least is alive, so that few blocks wrap."""
-    # Before each request; a first one has nothing before.
+    """Return the requests that begin iterations, where live bytes are lowest: few blocks wrap."""
+    # Live bytes before each request; nothing precedes a request in row 0.
     live = live_bytes(trace, blocks)[requests - 1]
     if len(requests) and requests[0] == 0:
         live[0] = 0
-    # Of the last whole turn; only where there are more than two may a turn be lost for it.
+    # Search the last whole period. A shifted boundary can cost one period, so shift freely only
+    # if there are more than two.
     spare = (period.stop - period.start) % period.length
     phases = period.length if period.times > 2 else spare + 1
     last = period.stop - spare - period.length - (period.length if phases > spare + 1 else 0)
@@ -227,7 +232,7 @@ def _boundaries(
 
 
 def _marked(trace: Trace, begins: NDArray[np.int64]) -> tuple[Trace, Blocks]:
-    """The trace with a mark before each of these rows, and no others."""
+    """Return the trace with a mark before each of these rows as its only marks, and its blocks."""
     kept = np.flatnonzero(trace.kind != Event.MARK)
     place = np.concatenate([kept, begins - 0.5])
     order = np.argsort(place, kind="stable")
@@ -254,7 +259,7 @@ def _circle(
     meta: ProfileMeta,
     how: str,
 ) -> Profile:
-    """The profile of the steady iteration."""
+    """Return the circular profile of the steady iteration."""
     profile = build_profile(list(pieces), steady, trace.tags)
     reference = pieces[steady.reference]
     first = int(np.searchsorted(blocks.row, trace.before)) + reference.first
@@ -270,7 +275,7 @@ def _circle(
 
 
 def _counted(pieces: Sequence[Iteration], steady: Steady, ticks: int) -> str:
-    """How many iterations were recorded, and how many of them are the profile's, in words."""
+    """Describe how many iterations were recorded and how many of them the profile represents."""
     if steady.kind == "none":
         return f"1 of {ticks} requests"
     alike, recorded = _count(steady), _recorded(pieces, pieces[steady.reference])
@@ -280,10 +285,10 @@ def _counted(pieces: Sequence[Iteration], steady: Steady, ticks: int) -> str:
 
 
 def _recorded(pieces: Sequence[Iteration], reference: Iteration) -> int:
-    """How many iterations were recorded, the first and the last as far as they are alike.
+    """Count the recorded iterations; the first and last count by their similarity.
 
-    The first one has requests of its own, such as for optimizer state, and the boundaries may cut
-    it in two with the last one.
+    The first has extra requests, such as for optimizer state, and boundaries may cut off a part of
+    it or of the last.
     """
     whole = sum(1 for piece in pieces[1:-1] if len(piece))
     ends = [
@@ -294,7 +299,7 @@ def _recorded(pieces: Sequence[Iteration], reference: Iteration) -> int:
 
 
 def _line(trace: Trace, blocks: Blocks, meta: ProfileMeta, what: str) -> Profile:
-    """The profile of everything; `what` says so, with the number of requests filled in."""
+    """Return the profile of the whole trace; `what` describes it and has a slot for the count."""
     seen = np.zeros(len(trace) + 1, np.int64)
     is_request = np.zeros(len(trace), np.bool_)
     is_request[blocks.row[blocks.row >= trace.before]] = True
@@ -304,7 +309,7 @@ def _line(trace: Trace, blocks: Blocks, meta: ProfileMeta, what: str) -> Profile
     before = blocks.row < trace.before
     ends = np.where(blocks.shared, blocks.gone, blocks.let_go)
     end = np.where(ends == NOT_FREED, np.where(before, NEVER, max(ticks, 1)), seen[ends])
-    kept = (end == NEVER) | (end > start)  # some from before are freed before the first request
+    kept = (end == NEVER) | (end > start)  # Earlier blocks may be freed before the first request.
     row = blocks.row[kept]
     return Profile.from_columns(
         size=trace.size[row],

@@ -1,4 +1,4 @@
-"""Undoes what tagging changes in the sums of gradients."""
+"""Correction of gradient sums, which tagging changes."""
 
 from collections import defaultdict
 from collections.abc import Sequence
@@ -15,18 +15,18 @@ from pgmo.profiler.tag import Tag
 def summed_in_place(
     iteration: Iteration, tags: Sequence[Tag]
 ) -> tuple[Iteration, NDArray[np.bool_]]:
-    """Makes a tagged iteration what it is without tags.
+    """Return a tagged iteration as it would be without tagging.
 
-    Where two gradients meet, autograd adds one to the other in place, but not while a dispatch mode
-    watches. The tagger tells those by their operator.
+    Autograd adds two gradients in place, but allocates the sum while a dispatch mode is active.
+    Such sums are recognized by their operator.
 
     Args:
-        iteration: as recorded.
-        tags: what its tags stand for.
+        iteration: the tagged iteration.
+        tags: the tags that the iteration's `tag` column indexes.
 
     Returns:
-        The iteration, in which the summand lives as long as its sum, and which requests are sums,
-        shape of its requests: without tags there are none.
+        The iteration with each summand living as long as its sum, and a mask of the requests that
+        are sums, shape (n,). Untagged programs do not make these requests.
 
     Example:
         >>> from pgmo.profiler.recording import make_events, split
@@ -39,16 +39,16 @@ def summed_in_place(
         ([4, 3, 4, -1], [False, False, True, False])
     """
     summed, gone = np.zeros(len(iteration), np.bool_), iteration.gone.copy()
-    dying: dict[int, list[int]] = defaultdict(list)  # rows, by when they are freed
+    dying: dict[int, list[int]] = defaultdict(list)  # Rows, keyed by when they are freed.
     for row, end in enumerate(gone.tolist()):
         dying[end].append(row)
     adds = [at for at, tag in enumerate(tags) if tag.op == "aten.add_" and tag.phase == "backward"]
     for row in np.flatnonzero(is_among(iteration.tag, adds)).tolist():
-        at_once = dying[iteration.first + row + 1]  # freed before the next request
+        at_once = dying[iteration.first + row + 1]  # Freed before the next request.
         size = iteration.size[row]
         summands = [one for one in at_once if one < row and iteration.size[one] == size]
         if summands:
-            oldest, end = min(summands), int(gone[row])  # it has summed up all so far
+            oldest, end = min(summands), int(gone[row])  # The oldest is the accumulator.
             gone[oldest] = end
             at_once.remove(oldest)
             dying[end].append(oldest)

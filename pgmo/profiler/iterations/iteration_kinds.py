@@ -1,8 +1,8 @@
-"""Compares two iterations: the same requests, one structure at two shapes, or neither.
+"""Comparison of two iterations: the same requests, one structure at two shapes, or neither.
 
 Two iterations agree *exactly* (the same sizes on the same streams in the same order), or they
-*fit*: one structure at two shapes. Whether sizes that differ are another shape or another network
-is decided by the rule of `_convincing`; it judges speed, never safety: replay checks every request.
+*fit*: one structure at two shapes. `_convincing` decides whether different sizes mean another shape
+or another network. A wrong decision costs speed, never safety: replay checks every request.
 """
 
 from collections.abc import Iterable
@@ -19,19 +19,19 @@ from pgmo.units import format_bytes
 Kind = Literal["exact", "fit", "none"]
 
 _SEVERAL = 3
-"""Requests of one size, from which on it says something that they stay alike."""
+"""Minimum number of requests of one size for that size to count in `_stay_alike`."""
 
 
 @dataclass(frozen=True, eq=False)
 class Match:
-    """How two iterations compare. The `base` is the longer one, the first at equal length.
+    """Result of a comparison; `base` is the longer iteration, or the first at equal length.
 
     Args:
         kind: "exact", "fit" or "none".
         base: the iteration whose requests give the ordinals.
-        other: the one that was compared with it.
+        other: the iteration compared with `base`.
         rows: for each request of `other` its ordinal in `base` or -1, shape (len(other),).
-        varying: where paired sizes differ, shape (len(base),).
+        varying: whether paired sizes differ, shape (len(base),).
         explanation: the result in words, with the first difference.
     """
 
@@ -43,7 +43,7 @@ class Match:
     explanation: str
 
     def rows_in(self, one: Iteration) -> NDArray[np.int64]:
-        """Return for each request of the other one its ordinal in this one or -1."""
+        """Return for each request of the other iteration its ordinal in `one`, or -1."""
         if one is self.base:
             return self.rows
         inverse = np.full(len(self.base), UNPAIRED)
@@ -53,7 +53,7 @@ class Match:
 
 
 def compare(first: Iteration, second: Iteration) -> Match:
-    """Compare two iterations: the same requests, the same structure at other sizes, or neither."""
+    """Compare two iterations: equal requests, the same structure at other sizes, or neither."""
     base, other = (first, second) if len(first) >= len(second) else (second, first)
     if base.same_requests(other):
         same = f"iterations {base.index} and {other.index} issue the same {len(base)} requests"
@@ -69,10 +69,10 @@ def compare(first: Iteration, second: Iteration) -> Match:
 
 
 def _pairings(base: Iteration, other: Iteration) -> list[NDArray[np.int64]]:
-    """Return the ways to pair two iterations: one by one, and aligned.
+    """Return the ways to pair two iterations: by position, and aligned.
 
-    Two of one length may still differ by requests that come at another place, such as a number that
-    only one of them logs there. Paired one by one, all between these places would have other sizes.
+    Iterations of equal length may have requests in different places, such as a logged number.
+    Pairing by position would then give wrong sizes to every request between these places.
     """
     pairings = []
     if len(base) == len(other):
@@ -85,7 +85,7 @@ def _pairings(base: Iteration, other: Iteration) -> list[NDArray[np.int64]]:
 def _explained(base: Iteration, other: Iteration, rows: NDArray[np.int64]) -> int:
     """Return how many pairs have equal sizes, or sizes that change by one of four ratios.
 
-    Equal sizes alone would mislead: at twice the length, one layer may have those of the next one.
+    Equal sizes alone would mislead: at twice the length, a layer may have the next layer's sizes.
     """
     paired = np.flatnonzero(rows != UNPAIRED)
     before, after = base.size[rows[paired]], other.size[paired]
@@ -95,7 +95,7 @@ def _explained(base: Iteration, other: Iteration, rows: NDArray[np.int64]) -> in
 
 
 def _of_four_ratios(ratio: NDArray[np.float64]) -> int:
-    """Return how many of these are one of the four most common ones, to two digits."""
+    """Return how many ratios are among the four most common ones, to two digits."""
     _, counts = np.unique(np.round(ratio, 2), return_counts=True)
     return int(np.sort(counts)[-4:].sum())
 
@@ -116,7 +116,7 @@ def _fit(base: Iteration, other: Iteration, rows: NDArray[np.int64], difference:
 def _without_others(
     base: Iteration, other: Iteration, rows: NDArray[np.int64]
 ) -> NDArray[np.int64]:
-    """Leave out pairs that replay would not take for one request, as a batch and a number."""
+    """Unpair requests that replay would not match, such as a batch and a scalar."""
     rows = rows.copy()
     paired = np.flatnonzero(rows != UNPAIRED)
     before, after = base.size[rows[paired]], other.size[paired]
@@ -129,18 +129,19 @@ def _without_others(
 def _convincing(base: Iteration, other: Iteration, rows: NDArray[np.int64]) -> bool:
     """Return whether a pairing shows one structure at two shapes rather than two networks.
 
-    At least nine in ten requests of the shorter iteration are paired, and it has at least half as
-    many as the longer one (an evaluation inside of a training step has fewer). And one of:
+    At least nine in ten requests of the shorter iteration must be paired. It must have at least
+    half as many requests as the longer one; an evaluation inside of a training step has fewer.
+    In addition, one of these must hold:
 
-    1. half of the pairs have equal sizes (gradients, optimizer temporaries);
-    2. an eighth have, and requests that were alike stay alike: of the others, seven in eight of
-       those whose size several share have the other size that most of these have;
-    3. an eighth have, and the others change in an orderly way: nine in ten in one direction, and
-       three quarters by one of four ratios (two networks change by as many ratios as layers).
+    1. Half of the pairs have equal sizes (gradients, optimizer temporaries).
+    2. An eighth have equal sizes, and requests of one size mostly keep a common size: among changed
+       sizes that several requests share, seven in eight requests have the most common new size.
+    3. An eighth have equal sizes. Of the others, nine in ten change in one direction, and three
+       quarters by one of four ratios. (Two networks change by as many ratios as they have layers.)
 
-    Measured on third-party training loops: with the second rule's share, one program at two shapes,
-    or with two choices of experts, has 0.91 and more, two programs cut to one length have at most
-    0.53 (two kinds of BERT 0.71). Its equal pairs are 20 to 77 %, those of two programs 0 to 16 %.
+    Measured on third-party training loops: the share in rule 2 is at least 0.91 for one program at
+    two shapes or with two choices of experts. It is at most 0.53 for two programs cut to one length
+    (0.71 for two kinds of BERT). Equal pairs are 20 to 77 % in one program, 0 to 16 % in two.
     """
     paired = np.flatnonzero(rows != UNPAIRED)
     if 2 * len(other) < len(base) or 10 * len(paired) < 9 * len(other) or not len(paired):
@@ -155,13 +156,13 @@ def _convincing(base: Iteration, other: Iteration, rows: NDArray[np.int64]) -> b
     before, after = before[changed], after[changed]
     if _stay_alike(before, after) and _stay_alike(after, before):
         return True
-    ratio = np.log2(after / before)  # so that both directions count alike
+    ratio = np.log2(after / before)  # Logarithms treat growth and shrinkage equally.
     grown = float(np.mean(ratio > 0))
     return (grown <= 0.1 or grown >= 0.9) and 4 * _of_four_ratios(ratio) >= 3 * len(ratio)
 
 
 def _stay_alike(before: NDArray[np.int64], after: NDArray[np.int64]) -> bool:
-    """Return whether requests of one size mostly have one size afterwards, too."""
+    """Return whether requests of one size mostly share one size afterwards too."""
     _, kind, often = np.unique(before, return_inverse=True, return_counts=True)
     several = often[kind] >= _SEVERAL
     if 2 * several.sum() < len(before):
@@ -191,12 +192,12 @@ def first_difference(first: Iteration, second: Iteration) -> str:
 
 
 def _name(iteration: Iteration) -> str:
-    """Return what to call it: a plan's requests have no number."""
+    """Return a name for messages; the requests of a plan have no iteration number."""
     return f"iteration {iteration.index}" if iteration.index >= 0 else "the plan"
 
 
 def _two_sizes(sizes: Iterable[int]) -> list[str]:
-    """Print sizes so that unequal ones look unequal."""
+    """Format sizes so that different sizes have different texts."""
     sizes = list(sizes)
     texts = [format_bytes(size) for size in sizes]
     return texts if len(set(texts)) == len(set(sizes)) else [f"{size} B" for size in sizes]

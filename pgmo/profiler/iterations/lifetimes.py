@@ -1,12 +1,11 @@
-"""Builds the profile: when each block of the reference iteration dies, seen over what followed.
+"""Profile of the reference iteration, with lifetimes observed over later iterations.
 
     iterations   A0        A1        B         A2          A the structure, B another one
     clock        0 .. T    T .. 2T   2T        2T .. 3T    T requests each; B takes no time
     block              [-----------------)                 freed in B: lives to the start of A2
 
-Time passes only in iterations of the structure itself. A block that is freed while another
-structure runs (an evaluation between two training steps) is gone when the structure's next
-iteration begins.
+Time passes only in iterations of the same structure. A block that is freed while another structure
+runs (an evaluation between two training steps) ends when the structure's next iteration begins.
 """
 
 from collections.abc import Sequence
@@ -28,19 +27,19 @@ from pgmo.profiler.tag import Tag
 
 @dataclass(frozen=True, eq=False)
 class Steady:
-    """A group of iterations of one structure.
+    """Group of iterations of one structure.
 
     Args:
         kind: "exact", "fit", or "none" when made by `best_effort`.
         reference: index of the iteration whose ordinals are used.
-        rows: for each member its requests' ordinals in the reference or -1, by iteration index. An
-            iteration that was recorded with tags is no member: the tagger's dispatch mode adds
-            requests and lengthens lifetimes.
-        varying: where members disagree about the size, shape (requests of the reference,).
-        followers: complete iterations recorded after the reference, without those with tags; from
-            two on, the frees of wrapping and doubly live blocks have been seen; with none they look
-            persistent.
-        explanation: why these belong together, or why nothing does.
+        rows: by iteration index, the ordinal in the reference of each member's requests, or -1.
+            Tagged iterations are no members: the tagger's dispatch mode adds requests and
+            lengthens lifetimes.
+        varying: whether members disagree about the size, shape (requests of the reference,).
+        followers: number of complete untagged iterations recorded after the reference. With two,
+            the frees of wrapping and doubly live blocks have been recorded; with none, these
+            blocks look persistent.
+        explanation: why these iterations belong together, or why none do.
     """
 
     kind: Kind
@@ -59,20 +58,23 @@ def build_profile(
     *,
     alone: bool = False,
 ) -> Profile:
-    """Makes a profile of the reference iteration of `steady`.
+    """Make a profile of the reference iteration of `steady`.
 
-    Sizes are the largest, and lifetimes the longest, over the members with as many requests: those
-    with fewer are paired by similarity, so now and then with the wrong row, and are only asked
-    about lifetimes of which the others know nothing. A block that no member frees, or that outlives
-    two periods, is persistent. A block that any member shares between streams is shared.
+    Sizes are the largest, and lifetimes the longest, over the members with as many requests as the
+    reference. Shorter members are paired by similarity, which can be wrong, so they only decide
+    lifetimes that no full member shows. A block is persistent if no member frees it or if it
+    outlives two periods. A block is shared if any member shares it between streams.
 
     Args:
-        iterations: all that were recorded, from `split`.
-        steady: from `find_steady` or `best_effort`.
-        tags: what the tags of the iterations index.
-        meta: goes into the profile.
-        alone: whether sizes and lifetimes are those of the reference alone. The others only show
-            what it leaves alive.
+        iterations: all recorded iterations, from `split`.
+        steady: the group, from `find_steady` or `best_effort`.
+        tags: the tags that the iterations' `tag` columns index.
+        meta: metadata of the profile.
+        alone: whether to use only the reference's sizes and lifetimes. The other members then only
+            show when its surviving blocks are freed.
+
+    Returns:
+        A circular profile.
 
     Raises:
         ProfileError: when `steady` does not belong to `iterations`.
@@ -111,10 +113,14 @@ def build_profile(
 
 
 def check_belongs(steady: Steady, iterations: list[Iteration]) -> None:
-    """Refuses a steady state of another recording.
+    """Reject a steady state of another recording.
+
+    Args:
+        steady: the group to check.
+        iterations: all recorded iterations.
 
     Raises:
-        ProfileError: when it names iterations that are not there.
+        ProfileError: when `steady` names iterations that do not exist.
     """
     if not 0 <= steady.reference < len(iterations) or max(steady.rows) >= len(iterations):
         raise ProfileError(
@@ -124,14 +130,14 @@ def check_belongs(steady: Steady, iterations: list[Iteration]) -> None:
 
 
 def _order(iterations: list[Iteration], steady: Steady, members: list[int]) -> Order | None:
-    """That of the reference, which looks back at the members before it."""
+    """Return the order of the reference, which depends on the members before it."""
     if steady.reference not in members:
         return None
     return order_of([iterations[one] for one in members], members.index(steady.reference))
 
 
 def _shared(iterations: list[Iteration], steady: Steady) -> NDArray[np.bool_]:
-    """Rows whose block some member uses on several streams."""
+    """Return a mask of the rows whose block any member uses on several streams."""
     shared = iterations[steady.reference].shared.copy()
     for index, rows in steady.rows.items():
         shared[rows[iterations[index].shared & (rows != UNPAIRED)]] = True
@@ -139,15 +145,15 @@ def _shared(iterations: list[Iteration], steady: Steady) -> NDArray[np.bool_]:
 
 
 def _ends(iterations: list[Iteration], steady: Steady, counted: list[int]) -> NDArray[np.int64]:
-    """Return the longest end of each row in the iterations that are counted.
+    """Return the latest end of each row over the iterations in `counted`.
 
-    In ticks since its own iteration began, or `NEVER`.
+    Ends are ticks since the block's own iteration began, or `NEVER`.
     """
     ticks = len(iterations[steady.reference])
     members = sorted(steady.rows)
     clock = _Clock(iterations, steady, ticks)
     start = np.arange(ticks)
-    ends = np.zeros((2, ticks), np.int64)  # told by members of full length, and by shorter ones
+    ends = np.zeros((2, ticks), np.int64)  # Row 0 from members of full length, row 1 from others.
     outlived = np.zeros(ticks, np.bool_)
     for turn, index in enumerate(members):
         if index not in counted:
@@ -157,7 +163,7 @@ def _ends(iterations: list[Iteration], steady: Steady, counted: list[int]) -> ND
         known = (rows != UNPAIRED) & (gone != ALIVE)
         row = rows[known]
         told[row] = np.maximum(told[row], clock.at(gone[known]) - turn * ticks)
-        # Not freed while two whole periods passed: nothing that was recorded will free it.
+        # A block that survived two whole periods counts as persistent.
         alive = rows[(rows != UNPAIRED) & (gone == ALIVE)]
         outlived[alive] |= (len(members) - turn) * ticks > start[alive] + 2 * ticks
     end = np.where(ends[0] > 0, ends[0], ends[1])
@@ -166,15 +172,15 @@ def _ends(iterations: list[Iteration], steady: Steady, counted: list[int]) -> ND
 
 
 class _Clock:
-    """Turns "before request number g of the recording" into ticks since the first member began."""
+    """Converter from request numbers of the recording to ticks since the first member began."""
 
     def __init__(self, iterations: list[Iteration], steady: Steady, ticks: int) -> None:
         members = sorted(steady.rows)
         self._last = np.array([it.first + len(it) for it in iterations])
         self._first = np.array([it.first for it in iterations])
         self._is_member = is_among(np.arange(len(iterations)), members)
-        # Members that began up to and including each iteration; the table holds, member by member,
-        # the tick of each local position: that of the next request with a place in the reference.
+        # `_begun` counts the members that began up to and including each iteration. `_table` holds
+        # for each local position of each member the tick of the next request that is paired.
         self._begun = np.cumsum(self._is_member)
         self._ticks = ticks
         tables = [_next_row(steady.rows[index], ticks) for index in members]
@@ -184,7 +190,7 @@ class _Clock:
         self._offset[members] = offsets
 
     def at(self, request: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Ticks, shape of `request`; at the boundary of two iterations the earlier one counts."""
+        """Return ticks, shape of `request`; a boundary belongs to the earlier iteration."""
         inside = np.searchsorted(self._last, request, side="left")
         local = request - self._first[inside]
         member = self._is_member[inside]
@@ -195,7 +201,7 @@ class _Clock:
 
 
 def _next_row(rows: NDArray[np.int64], ticks: int) -> NDArray[np.int64]:
-    """For each local position 0..n the first reference ordinal at or after it."""
+    """Return for each local position 0..n the first reference ordinal at or after it."""
     filled = np.append(np.where(rows == UNPAIRED, ticks, rows), ticks)
     return np.minimum.accumulate(filled[::-1])[::-1]
 
@@ -203,16 +209,19 @@ def _next_row(rows: NDArray[np.int64], ticks: int) -> NDArray[np.int64]:
 def tags_of(
     iterations: list[Iteration], steady: Steady, end: NDArray[np.int64]
 ) -> NDArray[np.int32]:
-    """Return the tags of the reference's requests, carried over from the iteration that has them.
+    """Return the tags of the reference's requests, copied from the tagged iteration.
 
     Args:
-        iterations: all that were recorded.
-        steady: has the reference.
-        end: of the reference's blocks, in ticks.
+        iterations: all recorded iterations.
+        steady: the group with the reference.
+        end: end of each block of the reference, in ticks.
+
+    Returns:
+        Index of each request's tag or -1, shape (requests of the reference,).
     """
     reference = iterations[steady.reference]
     tag = np.full(len(reference), -1, np.int32)
-    # Not by requests: one that compiles has many, all of them by "torch.compile".
+    # Count distinct tags, not requests: a compiling iteration has many requests with one tag.
     tagged = [len(distinct(one.tag[one.tag >= 0])) for one in iterations]
     order = sorted(range(len(iterations)), key=lambda i: (i in steady.rows, tagged[i]))
     tags_from = next((index for index in reversed(order) if tagged[index]), steady.reference)
@@ -221,7 +230,8 @@ def tags_of(
     is_strange = rows is None
     born = source.gone == ALIVE
     if tags_from == 0 and len(source) != len(reference) and born.any() and (end != NEVER).all():
-        # Optimizer state is born there, beside temporaries of the same sizes, which go on.
+        # The first iteration allocates optimizer state next to temporaries of the same sizes. Only
+        # the temporaries recur, so only they may be paired.
         source, rows = source.part(~born), None
     rows = align(reference, source) if rows is None else rows
     paired = rows != UNPAIRED
@@ -240,10 +250,16 @@ def _is_alike(reference: Iteration, other: Iteration, rows: NDArray[np.int64]) -
 
 
 def lend_tags(tag: NDArray[np.int32]) -> NDArray[np.int32]:
-    """Gives requests that were not seen with tags the tag of the next one that was.
+    """Give each untagged request the tag of the next tagged one, or of the last one.
 
-    They are the numbers that an operator wraps into tensors before it asks for its result: with a
-    dispatch mode active they are wrapped elsewhere.
+    Untagged requests are scalars that an operator wraps into tensors before it allocates its
+    result. Under a dispatch mode they are wrapped elsewhere.
+
+    Args:
+        tag: index of each request's tag or -1, shape (n,).
+
+    Returns:
+        The filled column; unchanged if no request has a tag.
     """
     known = np.flatnonzero(tag >= 0)
     if not known.size:

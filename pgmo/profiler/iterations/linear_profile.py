@@ -1,4 +1,4 @@
-"""A profile of everything that was recorded, as a line: for programs that do not get round."""
+"""Linear profile of a whole recording, for programs that do not complete iterations."""
 
 from collections.abc import Sequence
 
@@ -13,16 +13,16 @@ from pgmo.profiler.tag import Tag
 def linear_profile(
     events: NDArray[np.void], tags: Sequence[Tag], meta: ProfileMeta | None = None
 ) -> Profile | None:
-    """Makes a profile of a recording that ended somewhere: when memory ran out, for one.
+    """Make a profile of a recording that stopped anywhere, such as when memory ran out.
 
     Args:
         events: array of dtype `EVENT`, shape (events,), in order of occurrence.
-        tags: what the events' tags mean.
-        meta: where they come from.
+        tags: the tags that the events index.
+        meta: metadata of the profile.
 
     Returns:
-        A profile that does not repeat, in which blocks that were not freed live to the end; None
-        when nothing was requested.
+        A profile that does not repeat; blocks that were not freed live to its end. None if there
+        were no requests.
 
     Raises:
         ProfileError: when the events contradict each other.

@@ -1,14 +1,14 @@
-"""The opening: a program's first iteration, in which its optimizer state is born.
+"""Profile of the opening: a program's first iteration, which allocates the optimizer state.
 
     iteration    0               1           2           3
-    requests     a b s c t       a b c       a b c       a b c      s, t: born here, never again
+    requests     a b s c t       a b c       a b c       a b c      s, t: requested only here
     opening      [0 ----- 5)
-    block b        [=)                                              dies in the iteration
-    block c            [===========)                                dies in the next: wrapping
-    block s          [=======================================...    nothing frees it: persistent
+    block b        [=)                                              freed in the iteration
+    block c            [===========)                                freed in the next: wrapping
+    block s          [=======================================...    never freed: persistent
 
-Later iterations lack the first one's extra requests, so their plan does not fit it: a plan made
-from the opening serves it, once, and knows in advance which of its blocks stay for good.
+Later iterations lack the extra requests of the first, so their plan does not fit it. A plan made
+from the opening serves the first iteration, and knows in advance which of its blocks persist.
 """
 
 from collections.abc import Sequence
@@ -29,7 +29,7 @@ from pgmo.profiler.recording import ALIVE, Iteration
 from pgmo.profiler.tag import Tag
 
 _FOLLOWERS = 2
-"""Later iterations that show what is freed: a block of the first may live through the second."""
+"""Minimum number of later iterations: a block of the first may live through the second."""
 
 
 def build_opening(
@@ -38,24 +38,24 @@ def build_opening(
     tags: Sequence[Tag] = (),
     meta: ProfileMeta | None = None,
 ) -> Profile | None:
-    """Makes a profile of the first recorded iteration, as it was.
+    """Make a profile of the first recorded iteration with its own sizes.
 
-    Its lifetimes are those observed over the iterations that followed: time passes in the members
-    of `steady`, whose requests are placed by their counterparts in the opening. A block that
-    nothing frees while they were recorded is persistent: optimizer state, workspaces. One that is
-    freed after more than two periods ends at two, the longest life that a profile can tell. The
-    profile is circular, as all are that can be replayed.
+    Its lifetimes are observed over the following members of `steady`, whose requests are aligned
+    with those of the opening. A block that is never freed in the recording is persistent, such as
+    optimizer state and workspaces. A block freed after more than two periods ends after two, the
+    longest lifetime that a profile can represent. The profile is circular, as replay requires.
 
     Args:
-        iterations: all that were recorded, from `split`; the first is the program's first, too.
-        steady: what the program does after its first iteration.
-        tags: what the tags of the iterations index; the opening borrows them from a later one.
-        meta: goes into the profile.
+        iterations: all recorded iterations, from `split`; the first is also the program's first.
+        steady: the structure that the program repeats after its first iteration.
+        tags: the tags that the iterations' `tag` columns index; the opening takes its tags from a
+            later iteration.
+        meta: metadata of the profile.
 
     Returns:
-        None when there is nothing to tell: the first iteration has no requests or was recorded
-        with tags (which adds requests of its own), it is a member of `steady`, whose plan serves
-        it then, or fewer than two members follow it.
+        The profile. None if the first iteration has no requests, was recorded with tags (which add
+        requests), is a member of `steady` (whose plan then serves it), or if fewer than two members
+        follow it.
 
     Raises:
         ProfileError: when `steady` does not belong to `iterations`.
@@ -81,7 +81,7 @@ def build_opening(
     profile = build_profile(iterations, opening, tags, meta, alone=True)
     late = profile.persistent & (first.gone != ALIVE)
     end = np.where(late, profile.start + 2 * profile.ticks, profile.end)
-    # Later iterations are more like the one with tags than the first is.
+    # The steady reference resembles the tagged iteration more than the first iteration does.
     tag, paired = np.full(len(first), -1, np.int32), place != UNPAIRED
     tag[place[paired]] = tags_of(iterations, steady, profile.end)[paired]
     return replace(profile, end=end, tag=lend_tags(tag))

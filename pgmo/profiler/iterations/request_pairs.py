@@ -1,18 +1,17 @@
-"""Pairs the requests of two iterations that differ by some requests and many sizes.
+"""Alignment of two iterations that differ by some requests and many sizes.
 
     base    a 4 b 4 c d 4 e        letters: sizes that depend on the shape (varying)
     other   A 4 B   C D 4 E        digits: sizes that do not (fixed), the anchors
     pairs   | | |   | | | |        one request is missing: another kernel was chosen
 
-An edit distance (Myers, or difflib) is lost here: every varying size is a difference, so there
-are as many differences as requests and the time is quadratic. Instead anchors are sought, as
-patience diff does, but a size need not be unique: sizes that occur *equally often* in both
-sequences are paired occurrence by occurrence, the longest increasing chain of these pairs is
-kept, and each gap between anchors is treated in the same way, because sizes that are not balanced
-over the whole often are inside a gap. Gaps of equal length are paired by ordinal at once. Gaps
-without anchors are aligned by dynamic programming, whole when they are small, else in a window
-that slides along both, so that no step costs more than O(n log n). The number of passes is
-bounded.
+An edit distance (Myers, or difflib) takes quadratic time here, because every varying size is a
+difference. Instead anchors are sought, as in patience diff, but a size need not be unique. Sizes
+that occur *equally often* in both sequences are paired occurrence by occurrence. The longest
+increasing chain of these pairs is kept. Each gap between anchors is then treated in the same way,
+because sizes that are unbalanced overall are often balanced inside a gap. Gaps of equal length
+are paired by ordinal at once. Gaps without anchors are aligned by dynamic programming, whole if
+they are small, else in a sliding window, so no step costs more than O(n log n). The number of
+passes is bounded.
 """
 
 import numpy as np
@@ -25,23 +24,27 @@ from pgmo.profiler.recording import Iteration
 UNPAIRED = -1
 
 _SHARE = 0.98
-"""Of the requests of the shorter one that are paired: below it anchors may have led astray."""
+"""Minimum share of the shorter iteration's requests that must be paired.
+
+Below it, anchors may be wrong, so alignment is repeated with anchors closer to their position.
+"""
 
 _NEAR, _AT_HAND = 16, 8
-"""The part of an iteration by which anchors may be off then, and requests."""
+"""Allowed displacement of anchors in the second try (1/16 of the longer iteration) and the third
+(8 requests), in addition to the difference in length."""
 
 _RATIOS, _VOTERS = 6, 128
 
 LENGTH_RATIO = 16
-"""Maximum ratio of two lengths of one program, as `pgmo.allocator.heuristics` has it."""
+"""Maximum ratio of two lengths of one program, as in `pgmo.allocator.heuristics`."""
 
 
 def align(reference: Iteration, other: Iteration) -> NDArray[np.int64]:
-    """Finds for each request of `other` the request of `reference` that it corresponds to.
+    """Return for each request of `other` the corresponding request of `reference`.
 
     Args:
         reference: the iteration that gives the ordinals; may be longer or shorter.
-        other: the iteration whose requests are to be placed.
+        other: the iteration whose requests are paired.
 
     Returns:
         Ordinals in `reference`, strictly increasing where not `UNPAIRED`, shape (len(other),).
@@ -61,7 +64,7 @@ def align(reference: Iteration, other: Iteration) -> NDArray[np.int64]:
     for off in (longer, difference + longer // _NEAR, difference + _AT_HAND):
         rows, gaps = one.anchored(off)
         anchors = rows.tobytes()
-        if anchors in tried:  # and so are the gaps between them
+        if anchors in tried:  # Equal anchors leave equal gaps.
             continue
         tried.append(anchors)
         one.fill(gaps, rows)
@@ -74,7 +77,7 @@ def align(reference: Iteration, other: Iteration) -> NDArray[np.int64]:
 
 
 def _tokens(reference: Iteration, other: Iteration) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Numbers each distinct (size, stream)."""
+    """Number each distinct (size, stream)."""
     _, size = numbered(np.concatenate((reference.size, other.size)))
     _, stream = numbered(np.concatenate((reference.stream, other.stream)))
     _, token = numbered(size * (stream.max(initial=0) + 1) + stream)
@@ -82,7 +85,7 @@ def _tokens(reference: Iteration, other: Iteration) -> tuple[NDArray[np.int64], 
 
 
 class _Aligner:
-    """The requests of two iterations, as numbers of their sizes and streams.
+    """Pair of iterations with requests as numbers of their sizes and streams.
 
     Args:
         reference, other: see `align`.
@@ -94,22 +97,22 @@ class _Aligner:
         self.size = reference.size.astype(np.float64), other.size.astype(np.float64)
 
     def anchored(self, off: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Pairs of anchors, and what they leave; see csrc/alignment/anchors.hpp.
+        """Return the pairs of anchors and the gaps between them; see csrc/alignment/anchors.hpp.
 
         Args:
-            off: by how many requests the places of an anchor may differ. Of two micro-batches the
-                second may have the length today that the first had then, and all of its sizes; and
-                one request that is logged makes each of its size another one's counterpart.
+            off: number of requests by which an anchor's positions may differ. A limit prevents
+                false anchors: a micro-batch may have another one's length and sizes, and one
+                extra logged request shifts all pairs of its size.
 
         Returns:
-            For each request of `other` that of `reference` or -1, shape (len(other),), and the
-            gaps without anchors, shape (g, 4).
+            For each request of `other` its ordinal in `reference` or -1, shape (len(other),), and
+            the gaps without anchors, shape (g, 4).
         """
         rows = np.full(len(self.b), UNPAIRED, np.int64)
         return rows, _core.pair_by_anchors(self.a, self.b, off, rows)
 
     def fill(self, gaps: NDArray[np.int64], rows: NDArray[np.int64]) -> None:
-        """Adds the pairs in the gaps, by dynamic programming; see csrc/alignment/windows.hpp."""
+        """Pair requests in the gaps by dynamic programming; see csrc/alignment/windows.hpp."""
         if len(gaps):
             _core.pair_in_gaps(
                 *(self.a, self.size[0], self.stream[0]),
@@ -123,9 +126,10 @@ class _Aligner:
         rows[np.flatnonzero(paired)[mixed]] = UNPAIRED
 
     def _common_ratios(self) -> NDArray[np.float64]:
-        """How sizes probably change between the two: a vote of sizes that only one of them has.
+        """Return the most likely ratios of sizes, most likely first.
 
-        Two sizes vote for their ratio when they are about equally frequent.
+        Sizes that occur in one iteration only vote: two sizes of similar frequency vote for their
+        ratio.
         """
         kinds = []
         for own, foreign, size in ((self.a, self.b, 0), (self.b, self.a, 1)):

@@ -1,16 +1,16 @@
-"""Finds the steady state: iterations that issue the same requests.
+"""Search for the steady state: iterations that issue the same requests.
 
-For the caller, after each recorded iteration:
+Usage after each recorded iteration:
 
     iterations = split(events)
-    steady = find_steady(iterations)               # None: nothing agrees yet, record on
-    if steady and steady.followers >= 2: ...       # its wrapping frees have been seen
+    steady = find_steady(iterations)               # None: nothing agrees yet, continue recording
+    if steady and steady.followers >= 2: ...       # the frees of wrapping blocks are recorded
         profile = build_profile(iterations, steady, tags, meta)
     elif too_many: profile = build_profile(iterations, best_effort(iterations), tags, meta)
 
-`steady.explanation` says in words what agrees, or, from `best_effort`, what does not. An iteration
-recorded with tags has requests of its own, so two others must agree: with tags in the first
-recorded iteration, the fourth completes the picture.
+`steady.explanation` describes what agrees, or, from `best_effort`, what differs. A tagged iteration
+has extra requests, so two other iterations must agree. If the first recorded iteration is tagged,
+the fourth completes the steady state.
 """
 
 import numpy as np
@@ -22,9 +22,9 @@ from pgmo.profiler.recording import ALIVE, Iteration
 
 
 def find_steady(iterations: list[Iteration]) -> Steady | None:
-    """The newest structure that at least two recorded iterations share, or None.
+    """Return the newest structure that at least two recorded iterations share, or None.
 
-    Iterations need not be adjacent: training and evaluation may take turns.
+    Iterations need not be adjacent: training and evaluation may alternate.
     """
     return next(iter(find_all(iterations)), None)
 
@@ -33,7 +33,7 @@ def find_all(iterations: list[Iteration]) -> list[Steady]:
     """Find every structure that at least two recorded iterations share, the newest first."""
     plain = recorded = _without_tags(iterations)
     found = []
-    # Exact repetitions first: they are certain, and iterations at other sizes then join them.
+    # Exact repetitions are certain, so they come first; iterations at other sizes then join them.
     for seek in (_exact_reference, _fit_reference):
         while (reference := seek(plain)) is not None:
             steady = _gather(reference, plain, recorded)
@@ -43,9 +43,12 @@ def find_all(iterations: list[Iteration]) -> list[Steady]:
 
 
 def find_repeated(iterations: list[Iteration]) -> list[Steady]:
-    """Find the structure that all iterations repeat from its first one on, if there is one.
+    """Find the structure that every iteration repeats exactly since its first occurrence.
 
-    Takes a fraction of the time of `find_all`, which aligns each iteration with each other one.
+    This takes a fraction of the time of `find_all`, which aligns every pair of iterations.
+
+    Returns:
+        One structure, or an empty list.
     """
     plain = _without_tags(iterations)
     same = [iteration for iteration in plain if iteration.same_requests(plain[-1])]
@@ -55,9 +58,9 @@ def find_repeated(iterations: list[Iteration]) -> list[Steady]:
 
 
 def best_effort(iterations: list[Iteration]) -> Steady | None:
-    """What to plan from when no iterations agree: the last one whose successor was recorded too.
+    """Return the last iteration with a recorded successor, for planning when none agree.
 
-    The profile made from it is marked as not steady. None without any requests.
+    The profile made from it is marked as not steady. The result is None without any requests.
     """
     full = _without_tags(iterations)
     if not full:
@@ -66,7 +69,7 @@ def best_effort(iterations: list[Iteration]) -> Steady | None:
     rows = {base.index: np.arange(len(base))}
     explanation = f"only iteration {base.index} was recorded"
     if base is not full[-1]:
-        # Ordinals of the next iteration tell when wrapping blocks die, as far as they match.
+        # Aligning the next iteration shows when wrapping blocks are freed, as far as both match.
         rows[full[-1].index] = align(base, full[-1])
         explanation = first_difference(base, full[-1])
     followers = len(iterations) - 1 - base.index
@@ -75,13 +78,13 @@ def best_effort(iterations: list[Iteration]) -> Steady | None:
 
 
 def _without_tags(iterations: list[Iteration]) -> list[Iteration]:
-    """Return those with requests that were recorded without tags; where all have tags, all."""
+    """Return the untagged iterations with requests, or all with requests if all are tagged."""
     full = [iteration for iteration in iterations if len(iteration)]
     return [iteration for iteration in full if not np.any(iteration.tag >= 0)] or full
 
 
 def _exact_reference(iterations: list[Iteration]) -> Iteration | None:
-    """The first of the newest group that repeats exactly."""
+    """Return the first iteration of the newest group that repeats exactly."""
     for newer in reversed(iterations):
         same = [other for other in iterations if other.same_requests(newer)]
         if len(same) > 1:
@@ -90,7 +93,7 @@ def _exact_reference(iterations: list[Iteration]) -> Iteration | None:
 
 
 def _fit_reference(iterations: list[Iteration]) -> Iteration | None:
-    """The longest of the newest pair that fits."""
+    """Return the longer iteration of the newest pair that fits."""
     for at in range(len(iterations) - 1, 0, -1):
         for other in reversed(iterations[:at]):
             match = compare(other, iterations[at])
@@ -100,11 +103,11 @@ def _fit_reference(iterations: list[Iteration]) -> Iteration | None:
 
 
 def _is_warm_up(match: Match) -> bool:
-    """Whether one of them is of the program's beginning, with requests that never come again.
+    """Return whether one of the two is a warm-up iteration, with requests that never recur.
 
-    Optimizer state is born in the first iteration, and libraries warm up. It need not be longer for
-    that: where the first step of SGD copies a gradient, to keep the copy as momentum, later ones
-    have temporaries. State is born later where a scaler of gradients has skipped the first steps.
+    The first iteration allocates optimizer state, and libraries initialize. It need not be longer:
+    the first step of SGD copies a gradient and keeps it as momentum, where later steps have
+    temporaries. State is allocated later if a gradient scaler skipped the first steps.
     """
     base, other, rows = match.base, match.other, match.rows
     if match.kind != "fit":
@@ -129,7 +132,7 @@ def _is_warm_up(match: Match) -> bool:
 
 
 def _gather(reference: Iteration, plain: list[Iteration], recorded: list[Iteration]) -> Steady:
-    """Collects what fits the reference; a longer iteration that fits takes its place."""
+    """Collect the iterations that fit the reference; a longer one that fits replaces it."""
     matches = [compare(reference, other) for other in plain if other is not reference]
     matches = [match for match in matches if not _is_warm_up(match)]
     longest = max((m.base for m in matches if m.kind == "fit"), key=len, default=reference)

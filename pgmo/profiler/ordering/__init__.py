@@ -1,1 +1,1 @@
-"""How a program orders its streams: the events that it records and waits for."""
+"""Synchronization between a program's streams: the events that it records and waits for."""

@@ -1,14 +1,13 @@
-"""Which work of other streams is done before a request, whatever the device does first.
+"""Vector clocks: the work of other streams that is certainly done before a request.
 
 stream 0    F0 ──F1──E────────F2──────▶
                       ╲
-stream 1    ───────────W──R5──────────▶     R5 comes after F0 and F1, as far as anybody knows not
-                                            after F2
+stream 1    ───────────W──R5──────────▶     R5 comes after F0 and F1, but not provably after F2
 
-What a stream is given runs in order. An event takes along what its stream has been given, and what
-that one has waited for; who waits for the event comes after all of it. Source: vector clocks
-(Fidge 1988, Mattern 1989), with a component for each stream. An iteration is repeated, so the rows
-are gone through several times in a row.
+The work of a stream runs in order. An event covers all earlier work of its stream, and the work
+that its stream has waited for. A stream that waits for the event comes after all of it. Source:
+vector clocks (Fidge 1988, Mattern 1989), with a component for each stream. An iteration is
+repeated, so its rows are processed several times in a row.
 """
 
 from dataclasses import dataclass
@@ -28,22 +27,22 @@ from pgmo.profiler.ordering.order import (
 )
 
 NEVER = np.iinfo(np.int64).max
-"""A tick at which no request comes."""
+"""Tick that stands for never; greater than that of any request."""
 
 _TURNS = 6
-"""Iterations that are gone through: a block may live for two, and what is after it come later."""
+"""Number of iterations processed: a block may live for two, and the wait for it come later."""
 
 
 @dataclass(frozen=True)
 class Edge:
-    """From some place in an iteration on, a stream comes after another one's work up to another.
+    """Dependency: from row `at` on, one stream comes after another's work before row `before`.
 
     Args:
-        stream: that waits.
+        stream: the stream that waits.
         at: the row that makes it wait.
-        other: that is waited for.
-        before: the row before which that has been given the work.
-        back: how many iterations before this one that is.
+        other: the stream that is waited for.
+        before: the row before which the awaited work was submitted.
+        back: how many iterations earlier row `before` is.
     """
 
     stream: int
@@ -54,11 +53,11 @@ class Edge:
 
 
 def edges(order: Order, streams: NDArray[np.uint64]) -> list[Edge]:
-    """All that is waited for, in the order of the rows, as far as it is known what.
+    """Return all dependencies with a known target, in the order of the rows.
 
     Args:
-        order: of an iteration.
-        streams: that have requests. What others do is followed, too.
+        order: order of an iteration.
+        streams: streams that have requests. Other streams of the order are included.
 
     Example:
         >>> order = Order(tick=[1, 1], kind=[4, 5], stream=[0, 7], target=[-1, 0], back=[0, 0])
@@ -97,19 +96,19 @@ def behind(
     ticks: int,
     streams: NDArray[np.uint64],
 ) -> NDArray[np.int64]:
-    """From which tick on each stream comes after what each block was used for.
+    """Return for each block and stream the tick from which the stream comes after the block's use.
 
-    Ticks count from the beginning of the iteration in which the block is requested; those of the
-    next one go on from `ticks`. Whoever gets the block's memory at such a tick, or later, needs no
-    event for it. On the block's own stream that is its end.
+    Ticks count from the beginning of the iteration that requests the block; those of the next
+    iteration continue from `ticks`. A request at that tick or later can reuse the memory without
+    another event. On the block's own stream the tick is the block's end.
 
     Args:
-        order: of the iteration.
+        order: order of the iteration.
         start: tick of each block's request, shape (n,).
-        end: first tick at which it is gone, shape (n,); -1 for never.
-        stream: that it belongs to, shape (n,).
+        end: first tick at which each block is gone, shape (n,); -1 for never.
+        stream: stream that each block belongs to, shape (n,).
         ticks: requests per iteration.
-        streams: that have requests, shape (k,).
+        streams: streams that have requests, shape (k,).
 
     Returns:
         Ticks, shape (n, k); `NEVER` where nothing orders the two.
@@ -130,7 +129,7 @@ def behind(
                 table[mine, column] = end[mine]
                 continue
             since, before = steps.get((waiting, owner), (np.zeros(0, int), np.zeros(0, int)))
-            # Born in the second of the turns: what the first one does not know is known then.
+            # Place the block in the second simulated iteration, whose clocks know the first.
             place = np.searchsorted(before, freed[mine] + len(order), side="left")
             late = np.append(since - ticks, NEVER)[place]
             table[mine, column] = np.maximum(late, end[mine])
@@ -138,15 +137,17 @@ def behind(
 
 
 def freed_at(order: Order, end: NDArray[np.int64], ticks: int) -> NDArray[np.int64]:
-    """How many rows come before each block's free, counted from its own iteration's first row.
+    """Return the number of rows before each block's free, from its iteration's first row.
 
-    Where the iteration of the order saw the block go at another tick than `end`, all rows before
-    that request do.
+    If the order has no free of the block at tick `end`, all rows before that request count.
 
     Args:
-        order: of the iteration.
+        order: order of the iteration.
         end: first tick at which each block is gone, shape (n,).
         ticks: requests per iteration.
+
+    Returns:
+        Numbers of rows, shape (n,).
     """
     turns, within = np.divmod(np.maximum(end - 1, 0), max(1, ticks))
     place = turns * len(order) + np.searchsorted(order.tick, within + 1, side="right")
@@ -165,15 +166,20 @@ def used_until(
     stream: NDArray[np.uint64],
     ticks: int,
 ) -> NDArray[np.int64]:
-    """The same of what is known of each block's last use: a row from which an event covers it.
+    """Return a row after each block's last use, counted like `freed_at` and never later.
 
-    Programs let go of a block long after the stream has finished with it. Where the stream was
-    given nothing since it recorded an event, or was waited for, neither a request nor a wait, that
-    is as late as the free.
+    A program may free a block long after its stream finished with it. An event on the stream, or a
+    wait for the stream, may precede the free. If the stream got neither a request nor a wait in
+    between, that row counts instead of the free: it covers the block's last use as well.
+
+    The arguments are those of `behind`.
+
+    Returns:
+        Numbers of rows, shape (n,).
     """
     freed = freed_at(order, end, ticks)
     length = max(1, len(order))
-    place = np.arange(len(order)) + order.tick  # in one line with the requests
+    place = np.arange(len(order)) + order.tick  # Position among rows and requests.
     whole = len(order) + ticks
     requested = start + np.searchsorted(order.tick, start, side="right")
     turns, within = np.divmod(freed, length)
@@ -202,9 +208,13 @@ def used_until(
 def _steps(
     order: Order, streams: NDArray[np.uint64], ticks: int
 ) -> dict[tuple[int, int], tuple[NDArray[np.int64], NDArray[np.int64]]]:
-    """For each pair of streams: from which ticks on, and up to which row, the first is behind."""
+    """Return for each pair of streams when the first comes after work of the second.
+
+    Each pair has two arrays: ticks from which it does, and the row up to which at each tick.
+    """
     number = {one: at for at, one in enumerate(_all_streams(order, streams))}
-    known = np.full((len(number), len(number)), -1)  # rows of the second, done before the first
+    # For each pair, the last row of the second stream that is done before the first one's work.
+    known = np.full((len(number), len(number)), -1)
     at_event: dict[int, NDArray[np.int64]] = {}
     steps: dict[tuple[int, int], tuple[list[int], list[int]]] = {}
     by_row: dict[int, list[Edge]] = {}
@@ -223,7 +233,7 @@ def _steps(
             for edge in by_row.get(row, ()):
                 one, other = number[edge.stream], number[edge.other]
                 since = now - row + edge.before - edge.back * len(order)
-                if since == now:  # the program has waited for all that was there
+                if since == now:  # The program itself has waited for all submitted work.
                     clock = before[other].copy()
                     clock[other] = now
                 elif since in at_event:

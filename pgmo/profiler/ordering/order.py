@@ -1,11 +1,10 @@
-"""What an iteration does between its requests: frees, events recorded and waited for.
+"""Rows between the requests of an iteration: frees, recorded events and waits.
 
 requests     0     1        2     3          ticks
 rows            F0    E  W    W         D    before request 1, 2, 3: free 0, event, wait, ...
 
-A program orders its streams by events. A row that stands before request `t` has tick `t`; rows of
-one tick are in the order in which they came, so that it is known whether a block was freed before
-an event was recorded or after it.
+A program orders its streams by events. A row before request `t` has tick `t`. Rows of one tick keep
+their order, which shows whether a block was freed before an event was recorded or after it.
 """
 
 from collections.abc import Mapping
@@ -19,20 +18,20 @@ from pgmo.columns import as_column
 from pgmo.errors import ProfileError
 
 FREE, RECORD, WAIT, STREAM_DONE, EVENT_DONE, DEVICE_DONE = 1, 4, 5, 6, 7, 8
-"""Values of `kind`: a block is freed; an event is recorded on a stream; a stream waits for an
-event; the program itself waits for a stream, for an event, for all streams."""
+"""Values of `kind`. A block is freed; an event is recorded on a stream; a stream waits for an
+event; the program itself waits for a stream, an event or all streams."""
 
 LOST = 9
-"""In a recording only: for a while nothing was heard of events, so that those from before are
-unknown from here on."""
+"""Kind of a recorded gap: events may have been missed, so earlier ones are unknown from here on.
+It occurs in recordings only."""
 
 KINDS = (FREE, RECORD, WAIT, STREAM_DONE, EVENT_DONE, DEVICE_DONE)
 
 UNKNOWN = -1
-"""`target` of a row that has none, or one that was not recorded."""
+"""The `target` of a row without one, or whose target was not recorded."""
 
 MOST_BACK = 4
-"""Iterations that a row looks back, at most."""
+"""Maximum number of iterations between a row and its target."""
 
 COLUMNS: Mapping[str, np.dtype[Any]] = {
     "tick": np.dtype(np.int64),
@@ -41,20 +40,20 @@ COLUMNS: Mapping[str, np.dtype[Any]] = {
     "target": np.dtype(np.int64),
     "back": np.dtype(np.int64),
 }
-"""The columns of an order and their types; also the members of its file."""
+"""Columns of an order and their types; also the members of its file."""
 
 
 @dataclass(frozen=True, eq=False)
 class Order:
-    """Rows between requests, in the order in which they came; columns of shape (m,), read-only.
+    """Rows between requests, in their recorded order; columns of shape (m,), read-only.
 
     Args:
-        tick: the request before which it came, up to `ticks` at the iteration's end.
+        tick: number of the next request; `ticks` at the iteration's end.
         kind: one of `KINDS`.
-        stream: that an event is recorded on, that waits, or that is waited for; else 0.
-        target: of a free the row of the block, of a wait the row here that recorded its event;
-            `UNKNOWN` where there is none.
-        back: how many iterations before this one the target is.
+        stream: the stream that records the event, waits, or is waited for; else 0.
+        target: for a free, the row of the block in the profile; for a wait, the row in this order
+            that recorded its event; `UNKNOWN` if there is none.
+        back: how many iterations earlier the target is.
 
     Raises:
         ProfileError: when the columns contradict each other.
@@ -99,7 +98,7 @@ class Order:
         return len(self.tick)
 
     def moved(self, rows: NDArray[np.int64], ticks: NDArray[np.int64]) -> "Order":
-        """The same among more requests.
+        """Return this order renumbered for a larger set of requests.
 
         Args:
             rows: the new row of each block, shape (n,).
@@ -116,7 +115,11 @@ class Order:
         return replace(self, tick=ticks[self.tick], target=target)
 
     def fits(self, blocks: int, ticks: int) -> bool:
-        """Whether it can be that of so many blocks and requests.
+        """Return whether this can be the order of an iteration with so many blocks and requests.
+
+        Args:
+            blocks: number of blocks.
+            ticks: number of requests.
 
         Example:
             >>> empty = {name: [] for name in COLUMNS}

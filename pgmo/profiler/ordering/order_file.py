@@ -1,4 +1,4 @@
-"""Orders inside of the files of profiles and plans: whole archives, with columns of their own."""
+"""Orders in the files of profiles and plans, as nested archives with their own columns."""
 
 from pathlib import Path
 from typing import Any
@@ -9,31 +9,31 @@ from pgmo.errors import FileError, ProfileError
 from pgmo.profiler.ordering.order import COLUMNS, Order
 
 MEMBER = "order"
-"""Name of the member."""
+"""Name of the archive member that holds the order."""
 
 
 def pack_order(order: Order, kind: str, version: int) -> bytes:
-    """The bytes of a member.
+    """Return the bytes of the member that holds an order.
 
     Args:
-        order: to be kept.
-        kind: format of the file that it is kept in.
-        version: of that format.
+        order: the order to store.
+        kind: format of the surrounding file.
+        version: version of that format.
     """
     return pack(kind, version, {name: getattr(order, name) for name in COLUMNS}, {})
 
 
 def unpack_order(data: Any, where: Path, kind: str, version: int) -> Order:
-    """Reads them back, and checks what an order has to be by itself.
+    """Read an order back and check its consistency, but not that it fits its profile.
 
     Args:
-        data: the member.
-        where: what errors call it.
-        kind: format of the file that it is in.
-        version: of that format.
+        data: the member's bytes.
+        where: path of the member, for errors.
+        kind: format of the surrounding file.
+        version: version of that format.
 
     Raises:
-        FileError: when it is damaged, or contradicts itself.
+        FileError: when the member is damaged or inconsistent.
     """
     archive = read_from(where, data, kind, version, COLUMNS)
     Fields(archive.path, archive.fields).only()

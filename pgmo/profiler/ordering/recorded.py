@@ -1,8 +1,8 @@
-"""From a recording to the order of one iteration.
+"""Conversion of a recording to the order of one iteration.
 
-recording    | ... E5 ... | F12  W5  E6  F20 | ...      numbers since it began
-order                      F     W   E   F              rows and blocks of the iteration, and of how
-                           back 1, 1     0              many iterations before
+recording    | ... E5 ... | F12  W5  E6  F20 | ...      numbers since recording began
+order                      F     W   E   F              rows and blocks of the iteration, with the
+                           back 1, 1     0              number of iterations back to the target
 """
 
 from collections.abc import Sequence
@@ -29,16 +29,19 @@ if TYPE_CHECKING:
 NUMBERED = np.dtype(
     [("tick", "i8"), ("kind", "u1"), ("stream", "u8"), ("target", "i8")],
 )
-"""A row as it was recorded. Its tick is a request's number since recording began, and so is the
-target of a free; that of an event is the event's number: how many had been recorded before."""
+"""Layout of a recorded row. Its tick, and the target of a free, count requests since recording
+began. The target of an event row is the event's number: how many had been recorded before it."""
 
 
 def numbered(events: NDArray[np.void], served: NDArray[np.int64]) -> NDArray[np.void] | None:
-    """All rows of a recording, in order; None where nothing orders streams.
+    """Return all rows of a recording, in order; None if nothing orders streams.
 
     Args:
-        events: of dtype `pgmo.profiler.recording.EVENT`, shape (events,).
-        served: requests served up to and including each event.
+        events: events of dtype `pgmo.profiler.recording.EVENT`, shape (events,).
+        served: number of requests served up to and including each event, shape (events,).
+
+    Returns:
+        Rows of dtype `NUMBERED`.
     """
     kind = events["kind"]
     if not (kind >= RECORD).any():
@@ -49,7 +52,7 @@ def numbered(events: NDArray[np.void], served: NDArray[np.int64]) -> NDArray[np.
     freed = rows["kind"] == FREE
     rows["stream"] = np.where(freed, 0, events["stream"][mine])
     rows["target"] = np.where(freed, events["block"][mine].astype(np.int64), UNKNOWN)
-    latest: dict[int, int] = {}  # the number that an event was recorded as last
+    latest: dict[int, int] = {}  # Number of each event's latest recording.
     count = 0
     about = np.flatnonzero(np.isin(rows["kind"], (RECORD, WAIT, EVENT_DONE, LOST)))
     for row, event in zip(about.tolist(), events["bytes"][mine[about]].tolist(), strict=True):
@@ -66,11 +69,15 @@ def numbered(events: NDArray[np.void], served: NDArray[np.int64]) -> NDArray[np.
 def split_rows(
     rows: NDArray[np.void] | None, edges: NDArray[np.int64]
 ) -> list[NDArray[np.void] | None]:
-    """The rows of each iteration: what comes before its first request is the one's before it.
+    """Split rows by iteration; rows before a first request belong to the preceding iteration.
 
     Args:
-        rows: from `numbered`.
-        edges: numbers of the first requests, and the one after the last, shape (iterations + 1,).
+        rows: rows from `numbered`, or None.
+        edges: number of each iteration's first request, and of the one after the last, shape
+            (iterations + 1,).
+
+    Returns:
+        The rows of each iteration, or None for each if `rows` is None.
     """
     if rows is None:
         return [None] * (len(edges) - 1)
@@ -79,14 +86,16 @@ def split_rows(
 
 
 def order_of(members: Sequence["Iteration"], reference: int) -> Order | None:
-    """The order of one iteration among those of its structure.
+    """Return the order of one iteration among those of its structure.
 
-    What was freed or recorded before these began, or in an iteration that has other rows, is not
-    known.
+    Targets from before these iterations, or from an iteration with different rows, are unknown.
 
     Args:
         members: iterations of one structure, in order.
-        reference: index among them.
+        reference: index of the iteration in `members`.
+
+    Returns:
+        The order; None if the iteration has no rows or fewer than two streams.
     """
     one = members[reference]
     mine = one.rows
@@ -113,7 +122,7 @@ def order_of(members: Sequence["Iteration"], reference: int) -> Order | None:
             target[row], back[row] = found, turns if found != UNKNOWN else 0
     known = (mine["kind"] != FREE) | (target != UNKNOWN)
     place = np.cumsum(known) - 1
-    # Frees have numbers of requests there, of which there may be more than rows.
+    # Only the targets of waits are rows of the order; those of frees are numbers of requests.
     waited = waits & (target != UNKNOWN)
     target[waited] = place[target[waited]]
     return Order(

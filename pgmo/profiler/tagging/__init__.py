@@ -1,1 +1,1 @@
-"""Who asks for each block: module, operator and phase."""
+"""Tags that name the origin of each block: module, operator and phase."""

@@ -1,12 +1,12 @@
-"""Waits for autograd's device threads when a backward pass ends with an error of Python's.
+"""Wait for autograd's device threads when a backward pass ends with a Python error.
 
     main thread     backward( ......... ) raises        except: a smaller batch
-    device thread        operator fails --^   the error, then the node and its graph   needs the GIL
+    device thread        operator fails --^   drops the error, then node and graph   needs the GIL
 
-A device thread drops the error before the node that has failed, and needs the GIL for an error that
-has passed Python. So the whole graph of the failed step lives until the main thread gives the GIL
-away, which it may not do before it requests memory again. Under a dispatch mode every error passes
-Python; without one, C++ alone drops it.
+A device thread drops the error before the failed node, and needs the GIL for an error that has
+passed through Python. So the whole graph of the failed step lives until the main thread releases
+the GIL, perhaps only after it requests memory again. Under a dispatch mode every error passes
+through Python; without one, C++ drops it without the GIL.
 """
 
 import functools
@@ -28,7 +28,7 @@ _thread = _Thread()
 
 
 def attach() -> None:
-    """Wait from now on, to the end of the process; twice is fine."""
+    """Install the wait for the rest of the process; repeated calls have no effect."""
     global _attached
     if _attached:
         return
@@ -57,10 +57,10 @@ def attach() -> None:
 
 
 def await_device_threads() -> None:
-    """Wait until autograd's threads have dropped what they ran last.
+    """Wait until autograd's threads have dropped the nodes that they ran last.
 
-    Each thread gets a backward pass of no elements, which it begins after that. Nothing is
-    allocated. Inside of another backward pass nobody is waited for.
+    Each thread gets a backward pass without elements, which it begins only after that. Nothing is
+    allocated. Inside of another backward pass the function returns at once.
     """
     import torch
 
@@ -71,7 +71,7 @@ def await_device_threads() -> None:
     try:
         for index in range(torch.cuda.device_count()):
             if core._cuda_hasPrimaryContext(index):
-                with suppress(Exception):  # the device may be broken
+                with suppress(Exception):  # The device may be broken.
                     _run_nothing(index)
     finally:
         _thread.waits = False

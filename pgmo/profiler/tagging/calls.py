@@ -1,4 +1,4 @@
-"""Which modules and optimizers a thread is in calls of, from its stack of frames."""
+"""Search of a thread's stack for the modules and optimizers whose calls are running."""
 
 import sys
 from typing import TYPE_CHECKING, Any
@@ -7,32 +7,32 @@ if TYPE_CHECKING:
     from types import FrameType
 
 _STEP = "Optimizer.profile_hook_step.<locals>.wrapper"
-"""What torch wraps the step of each class of optimizers in."""
+"""Qualified name of the function in which torch wraps the step of each optimizer class."""
 
 
 class Calls:
-    """Finds calls of modules and steps of optimizers among the caller's frames.
+    """Finder of module calls and optimizer steps in the caller's frames.
 
-    It leaves nothing in the program: no hook that a compiler would trace, that a library would
-    count, or that is missing when an exception passes. It takes some microseconds.
+    It installs no hook, which a compiler would trace, a library would count, and an exception would
+    skip. A search takes some microseconds.
     """
 
     def __init__(self) -> None:
         from torch import nn
 
-        # Each call passes it, compiled or not.
+        # Every module call runs this code, compiled or not.
         self._module_call = nn.Module._wrapped_call_impl.__code__
 
     def running(self) -> tuple[list[Any], str]:
-        """Return the modules whose calls this thread is in, the outermost first, and the optimizer.
+        """Return the modules and the optimizer whose calls are running on this thread.
 
         Returns:
-            The modules, and the class of the optimizer in whose step this thread is; "" for none.
+            The modules, outermost first, and the class name of the optimizer; "" for none.
         """
         modules: list[Any] = []
         optimizer = ""
         frame: FrameType | None = sys._getframe(1)
-        while frame is not None:  # a plain loop: a stack has tens of frames
+        while frame is not None:  # A stack has only tens of frames.
             code = frame.f_code
             if code is self._module_call:
                 modules.append(frame.f_locals["self"])

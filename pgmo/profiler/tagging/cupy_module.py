@@ -1,4 +1,4 @@
-"""CuPy, imported where it is needed, and its devices; every failure says what to do."""
+"""Lazy import of CuPy and its devices; every error names a remedy."""
 
 from typing import Any
 
@@ -6,10 +6,10 @@ from pgmo.errors import AdapterError
 
 
 def imported_cupy() -> Any:
-    """The module.
+    """Return the module `cupy`.
 
     Raises:
-        AdapterError: when it is missing, or is there and cannot be imported.
+        AdapterError: when CuPy is missing or cannot be imported.
     """
     try:
         import cupy
@@ -25,14 +25,14 @@ def imported_cupy() -> Any:
 
 
 def cupy_device(cupy: Any, index: int | None = None) -> int:
-    """The number of a device that CuPy finds.
+    """Return the number of a device after checking that CuPy finds it.
 
     Args:
         cupy: the module.
-        index: of the device; None for the current one.
+        index: number of the device; None for the current one.
 
     Raises:
-        AdapterError: when there is no such device.
+        AdapterError: when the device does not exist.
 
     Example:
         >>> cupy_device(cupy)  # doctest: +SKIP

@@ -1,18 +1,17 @@
-"""Tells where compiled code begins and ends, so that whoever watches a program can step aside.
+"""Callbacks at the beginning and end of compiled code, so that observers can withdraw.
 
-    eager code            watched
+    eager code            observed
       compiled(x)  --->   withdraw()     guards are checked, frames traced, compiled code runs
                    <---   come_back()
-    eager code            watched
+    eager code            observed
 
-TorchDynamo looks at more than the code that it compiles: it guards on hooks and traces them, and
-refuses dispatch modes. What it finds there ends up in the number of graphs, in its breaks and so in
-the last bits of the results. So nothing of what pgmo watches with is there while it looks.
+TorchDynamo inspects more than the code that it compiles: it guards on hooks and traces them, and
+refuses dispatch modes. They would change the number of graphs, the graph breaks and so the last
+bits of the results. So pgmo removes all of its observers while Dynamo runs.
 
-Dynamo begins where a thread gets a callback for the frames that it evaluates, and ends where who
-has set it puts back the one before. Both is done by `set_eval_frame`, which every compiled function
-calls through its module's namespace. What a compiled function calls belongs to it, even where that
-is never compiled.
+Dynamo begins when a thread gets a callback for evaluated frames, and ends when the caller restores
+the previous callback. Both happen in `set_eval_frame`, which every compiled function calls through
+its module's namespace. Everything that a compiled function calls counts as compiled.
 """
 
 import sys
@@ -29,26 +28,26 @@ _EVAL_FRAME = "torch._dynamo.eval_frame"
 _NEEDED = ("_maybe_set_eval_frame", "skip_code")
 _UNKNOWN = -1
 _COMPILED = "compile_wrapper"
-"""What is called in the place of a compiled function; it had another name before 2.7."""
+"""Name of the wrapper called in place of a compiled function; it differed before torch 2.7."""
 
 
 class Observer(Protocol):
-    """Whoever watches a program. Called on the thread that it is about; must not raise."""
+    """Observer of a program. Its callbacks run on the thread concerned and must not raise."""
 
     def withdraw(self) -> None:
-        """Compiled code is about to be looked for, on this thread."""
+        """Stop observing this thread: it enters compiled code."""
 
     def come_back(self) -> None:
-        """This thread is out of it again."""
+        """Resume observing this thread: it has left compiled code."""
 
     def compiling(self) -> None:
-        """Something is about to be compiled, perhaps within an operator of the backward pass."""
+        """Handle the start of a compilation, perhaps within an operator of the backward pass."""
 
 
 class _Thread(threading.local):
-    """Whether a thread is in a call of compiled code, and since when."""
+    """Outermost call of compiled code on a thread, and the observers withdrawn for it."""
 
-    outermost = 0  # id of a compiled function's frame, or of a context manager; 0 for none
+    outermost = 0  # The id of a compiled function's frame, or of a context manager; 0 for none.
     withdrawn: tuple["Observer", ...] = ()
 
 
@@ -59,21 +58,21 @@ _hidden = True
 
 
 def hidden() -> bool:
-    """Whether observers can step aside in time; false for a Dynamo that is not as expected.
+    """Return whether observers can withdraw in time; False if Dynamo lacks the expected functions.
 
-    Then nothing may be watched that it could see.
+    If False, nothing that Dynamo could see may be installed.
     """
     return _hidden
 
 
 def attend(observer: Observer) -> Callable[[], None]:
-    """Tells the observer from now on.
+    """Register an observer.
 
     Args:
-        observer: as long as it is told, it is kept alive.
+        observer: the observer; it is kept alive while registered.
 
     Returns:
-        What to call, on any thread, to tell it no more.
+        A function that unregisters it, on any thread.
     """
     global _wanted
     if not _wanted:
@@ -86,13 +85,13 @@ def attend(observer: Observer) -> Callable[[], None]:
 
 
 def skip(function: Any) -> None:
-    """Has Dynamo not look at the function's own frame, wherever it is called.
+    """Exclude the function's own frame from Dynamo, wherever it is called.
 
-    As long as a thread is in compiled code, Dynamo evaluates the frames of all that is called
-    there. What the function calls is evaluated as if its caller had called it.
+    While a thread is in compiled code, Dynamo evaluates the frames of all called functions. The
+    function's callees are evaluated as if its caller had called them.
 
     Args:
-        function: with a `__code__`, which it may share with others.
+        function: a function with a `__code__`, which others may share.
     """
 
     def skip_it() -> None:
@@ -103,17 +102,17 @@ def skip(function: Any) -> None:
 
 
 def inside() -> bool:
-    """Whether this thread is in a call of compiled code, as far as is known."""
+    """Return whether this thread is known to be in a call of compiled code."""
     return _thread.outermost != 0
 
 
 def has_compiled() -> bool:
-    """Whether this process may have code that inductor has made."""
+    """Return whether this process may have code generated by inductor."""
     return "torch._inductor.codecache" in sys.modules
 
 
 def _attach() -> None:
-    """Wraps what Dynamo begins and ends with, for good: calls that have begun have to end."""
+    """Wrap Dynamo's `set_eval_frame` permanently, because calls that have begun must also end."""
     global _hidden
     module = _dynamo()
     if not all(hasattr(module, name) for name in _NEEDED):
@@ -124,7 +123,7 @@ def _attach() -> None:
     if eval_frame.get_eval_frame_callback() is not None:
         _thread.outermost = _UNKNOWN
     wrappers = []
-    # Before 2.7 there is only the second one; afterwards they are one function by two names.
+    # Before torch 2.7 only the second name exists; later, both name one function.
     for name, begins in (("set_eval_frame", True), ("_maybe_set_eval_frame", False)):
         if hasattr(module, name):
             wrappers.append(_setting(getattr(module, name), begins))
@@ -138,7 +137,9 @@ def _dynamo() -> Any:
 
 
 def _setting(original: Callable[[Any], Any], begins: bool) -> Callable[[Any], Any]:
-    """A function that sets a thread's callback: a function, False for no compilation, or None.
+    """Return a wrapper of a function that sets a thread's callback.
+
+    The callback is a function, False for no compilation, or None.
 
         prior = set_eval_frame(None)       a compiled function begins: it notes the dispatch keys
         _maybe_set_eval_frame(callback)    the program's code, under Dynamo
@@ -146,8 +147,8 @@ def _setting(original: Callable[[Any], Any], begins: bool) -> Callable[[Any], An
         _maybe_set_eval_frame(prior)       it ends
 
     Args:
-        original: sets it, and returns the one before.
-        begins: whether it is the first of these calls.
+        original: sets the callback and returns the previous one.
+        begins: whether `original` is the function that begins this sequence.
     """
 
     def set_eval_frame(callback: Any) -> Any:
@@ -158,7 +159,7 @@ def _setting(original: Callable[[Any], Any], begins: bool) -> Callable[[Any], An
                 _enter(caller)
             return original(callback)
         prior = original(callback)
-        # Nothing else tells: a compilation that fails takes the callback along.
+        # Only this call shows the end reliably: a failed compilation loses the callback.
         if callback is None and not begins and outermost in (_UNKNOWN, _identity(caller)):
             _leave()
         return prior
@@ -183,7 +184,7 @@ def _enter(caller: FrameType) -> None:
 
 def _leave() -> None:
     _thread.outermost = 0
-    # Also those that were left meanwhile. Those that came meanwhile find themselves inside.
+    # Include observers unregistered meanwhile. New observers started inside compiled code.
     back = dict.fromkeys((*_thread.withdrawn, *_observers))
     _thread.withdrawn = ()
     for observer in back:
@@ -207,7 +208,11 @@ def watched() -> Iterator[None]:
 
 
 def tell(call: Callable[[], None]) -> None:
-    """Calls an observer, whose failure must not become one of the program that it observes."""
+    """Call an observer and turn its error into a warning, so that the program does not fail.
+
+    Args:
+        call: the observer's callback.
+    """
     try:
         call()
     except Exception as error:
@@ -215,7 +220,7 @@ def tell(call: Callable[[], None]) -> None:
 
 
 def _await_compilation() -> None:
-    """Asks to be told; again each time, as `torch._dynamo.reset()` forgets who has asked."""
+    """Register for compilations; each time again, as `torch._dynamo.reset()` drops callbacks."""
     handler = sys.modules["torch._dynamo.callback"].callback_handler
     if _compiling not in handler.start_callbacks:
         handler.register_start_callback(_compiling)

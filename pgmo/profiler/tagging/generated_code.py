@@ -1,9 +1,9 @@
-"""Which kernel each statement of inductor's generated code is about, and that code with marks.
+"""Attribution of the statements of inductor's generated code to kernels, and insertion of marks.
 
-buf0 = empty_strided_cpu((16, 16), ...)      triton_poi_fused_gelu_0, which is first to use buf0
+buf0 = empty_strided_cpu((16, 16), ...)      triton_poi_fused_gelu_0, the first user of buf0
 triton_poi_fused_gelu_0.run(arg0, buf0, ...)
 buf1 = extern_kernels.convolution(buf0, ...) extern_kernels.convolution
-pool0 = empty_strided_cpu((4096, ), ...)     pool0: inductor has planned what shares it
+pool0 = empty_strided_cpu((4096, ), ...)     pool0: memory that inductor shares between buffers
 """
 
 import ast
@@ -13,7 +13,7 @@ from types import CodeType
 from typing import NamedTuple
 
 MARKS = "_pgmo_marks"
-"""What the marked code calls: a name among its module's globals."""
+"""Global name through which marked code calls `KernelMarks`."""
 
 _ALLOCATES = "empty_strided"
 _POOL = "pool"
@@ -23,7 +23,7 @@ _OPERATORS = "torch.ops."
 
 
 class GeneratedKernel(NamedTuple):
-    """Kernel that a block of generated code is for: its name, and the line that runs it."""
+    """Kernel that a statement of generated code belongs to: its name and the line that runs it."""
 
     name: str
     line: int
@@ -31,12 +31,12 @@ class GeneratedKernel(NamedTuple):
 
 @dataclass(frozen=True)
 class MarkedCode:
-    """Generated code that tells before each request which kernel it is for.
+    """Generated code with a mark before each request that identifies its kernel.
 
     Args:
-        kernels: by the number that a mark is called with.
-        plain: the functions' code as it is without marks, by qualified name.
-        marked: the same with them.
+        kernels: kernels, indexed by the argument of a mark.
+        plain: the functions' code without marks, by qualified name.
+        marked: the functions' code with marks, by qualified name.
     """
 
     kernels: tuple[GeneratedKernel, ...]
@@ -45,17 +45,17 @@ class MarkedCode:
 
 
 def mark(source: str, path: str) -> MarkedCode:
-    """Marks the functions of a generated module that run kernels.
+    """Insert marks into the functions of a generated module that run kernels.
 
-    Each becomes, around statements that are the same and in the same lines,
+    The original statements keep their lines and are surrounded by
 
         _pgmo_marks.begin()
         try: ... _pgmo_marks.at(3) ...
         finally: _pgmo_marks.end()
 
     Args:
-        source: of the module.
-        path: its file, which the code objects name.
+        source: source of the module.
+        path: file of the module, which the code objects name.
 
     Raises:
         SyntaxError, ValueError: when the source is not Python.
@@ -78,7 +78,7 @@ def mark(source: str, path: str) -> MarkedCode:
 
 
 def runs_kernels(name: str) -> bool:
-    """Whether a function of a generated module runs its kernels, going by its name.
+    """Return whether a function of a generated module runs kernels, judged by its name.
 
     Example:
         >>> runs_kernels("call"), runs_kernels("partition_0"), runs_kernels("get_args")
@@ -121,12 +121,12 @@ def _mark_function(function: ast.FunctionDef, kernels: list[GeneratedKernel]) ->
 
 
 def _about(function: ast.FunctionDef) -> dict[ast.stmt, GeneratedKernel]:
-    """The kernel of each statement that may request memory."""
+    """Return the kernel of each statement that may request memory."""
     statements = list(_in_order(function.body))
     own = {name.arg for name in function.args.args}
     own |= {name for statement in statements for name in _names(statement, ast.Store)}
     found: dict[ast.stmt, GeneratedKernel] = {}
-    uses: dict[str, GeneratedKernel] = {}  # name of a buffer -> the next kernel that has it
+    uses: dict[str, GeneratedKernel] = {}  # Next kernel that uses each buffer.
     for statement in reversed(statements):
         called = _called(statement)
         if called and called.rpartition(".")[2].startswith(_ALLOCATES):
@@ -138,7 +138,7 @@ def _about(function: ast.FunctionDef) -> dict[ast.stmt, GeneratedKernel]:
         elif called and called.partition(".")[0] not in own and called not in _REQUESTS_NOTHING:
             kernel = found[statement] = GeneratedKernel(_operator(called), statement.lineno)
             uses.update(dict.fromkeys(_names(statement, ast.Load), kernel))
-        elif isinstance(statement, ast.Assign):  # another name of the same memory
+        elif isinstance(statement, ast.Assign):  # The new name is an alias of the same memory.
             nexts = [uses.pop(name) for name in _names(statement, ast.Store) if name in uses]
             for name in _names(statement, ast.Load) & own if nexts else ():
                 uses[name] = min(*nexts, uses.get(name, nexts[0]), key=_line)
@@ -150,7 +150,7 @@ def _line(kernel: GeneratedKernel) -> int:
 
 
 def _in_order(body: list[ast.stmt]) -> Iterator[ast.stmt]:
-    """All statements that have no others in them."""
+    """Yield all statements that contain no others."""
     for statement in body:
         bodies = list(_bodies(statement))
         if not bodies:
@@ -174,7 +174,7 @@ def _names(statement: ast.stmt, context: type[ast.expr_context]) -> set[str]:
 
 
 def _called(statement: ast.stmt) -> str:
-    """The dotted name of what a statement calls; "" where it is no call of a name."""
+    """Return the dotted name that a statement calls, or "" if it calls no name."""
     value = statement.value if isinstance(statement, ast.Expr | ast.Assign) else None
     parts: list[str] = []
     node = value.func if isinstance(value, ast.Call) else None
@@ -185,7 +185,7 @@ def _called(statement: ast.stmt) -> str:
 
 
 def _operator(called: str) -> str:
-    """A kernel's name as inductor has it, an operator's as it is without compilation."""
+    """Return a kernel's name as in inductor, an operator's name as in eager code."""
     name = called.removeprefix(_OPERATORS).removesuffix(".run")
     return ".".join(name.split(".")[:2])
 

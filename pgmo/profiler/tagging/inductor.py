@@ -1,16 +1,15 @@
-"""Tells which kernel of inductor's asks for memory, in the iteration in which somebody listens.
+"""Attribution of allocations in compiled code to inductor's kernels while a listener exists.
 
-Inductor leaves a graph as a module of Python, whose function `call` requests buffers and runs
-kernels one by one. Compiled code has no operators to watch, and must not be watched from within: a
-mode or a hook there would be part of what is compiled. But that function is ordinary Python, which
-no compiler looks at any more. So as long as somebody listens it has another code object, of the
-same statements with calls of `KernelMarks` between them (see `generated_code`), and afterwards its
-own again. In all other iterations there is nothing that could cost anything.
+Inductor turns a graph into a Python module whose function `call` requests buffers and runs kernels
+one by one. Compiled code has no operators to observe, and a mode or hook inside it would be
+compiled too. But `call` is ordinary Python that no compiler processes again. While a listener is
+registered, `call` has another code object: the same statements with calls of `KernelMarks` between
+them (see `generated_code`). Afterwards it gets its own code back, so other iterations cost nothing.
 
     call.__code__:    plain    marked    plain    plain ...
                                listened
 
-A function is left alone whose code is not what its file says.
+A function whose code differs from its file is not changed.
 """
 
 import contextlib
@@ -36,11 +35,11 @@ _CODE_CACHE = "torch._inductor.codecache"
 
 
 class KernelOrigin(NamedTuple):
-    """Where a kernel of inductor's comes from.
+    """Origin of an inductor kernel.
 
     Args:
-        name: inductor's, such as "triton_poi_fused_gelu_0", "extern_kernels.mm" or "pool0".
-        file: the innermost line of the user's own code, as in `Tag`; "" if it is not known.
+        name: name in inductor, such as "triton_poi_fused_gelu_0", "extern_kernels.mm" or "pool0".
+        file: the innermost line of the user's own code, as in `Tag`; "" if unknown.
         stack: the lines, innermost first, as in `Tag`.
     """
 
@@ -53,25 +52,28 @@ class KernelListener(Protocol):
     """Callbacks around generated kernels, on the thread that runs them. They must not raise."""
 
     def kernels_begin(self) -> None:
-        """A function that runs kernels has been called."""
+        """Handle the call of a function that runs kernels."""
 
     def kernel(self, origin: KernelOrigin) -> None:
-        """What is requested from now on is for this kernel."""
+        """Attribute the following requests to this kernel."""
 
     def kernels_end(self) -> None:
-        """The function is left."""
+        """Handle the end of the function."""
 
 
 _listeners: list[KernelListener] = []
 _lock = new_reentrant_lock()
-_marked: list[tuple[FunctionType, CodeType, CodeType]] = []  # with its own code, and ours
+_marked: list[tuple[FunctionType, CodeType, CodeType]] = []  # With plain and marked code.
 
 
 def listen(listener: KernelListener) -> Callable[[], None]:
-    """Tells the listener from now on of what has been compiled so far.
+    """Register a listener for all code that has been compiled so far.
+
+    Args:
+        listener: called for each kernel.
 
     Returns:
-        What to call, on any thread, to tell it no more.
+        A function that unregisters it, on any thread.
 
     Example:
         >>> leave = listen(tagger)  # doctest: +SKIP
@@ -92,30 +94,30 @@ def listen(listener: KernelListener) -> Callable[[], None]:
         try:
             for module in _generated_modules():
                 _mark_module(module)
-        except BaseException:  # Ctrl-C, say: nobody else could take the marks away again
+        except BaseException:  # Even on Ctrl-C: the caller gets no function to remove the marks.
             leave()
             raise
     return leave
 
 
 class KernelMarks:
-    """Callbacks of marked code. They stay in the module: a call may outlast its listeners."""
+    """Callbacks of marked code; they stay in the module, as a call may outlast its listeners."""
 
     def __init__(self, origins: tuple[KernelOrigin, ...]) -> None:
         self._origins = origins
 
     def begin(self) -> None:
-        """The function begins."""
+        """Notify the listeners that the function begins."""
         for listener in tuple(_listeners):
             dynamo.tell(listener.kernels_begin)
 
     def at(self, number: int) -> None:
-        """The next request is for the kernel of this number."""
+        """Notify the listeners that the next request is for the kernel with this number."""
         for listener in tuple(_listeners):
             dynamo.tell(partial(listener.kernel, self._origins[number]))
 
     def end(self) -> None:
-        """The function ends."""
+        """Notify the listeners that the function ends."""
         for listener in tuple(_listeners):
             dynamo.tell(listener.kernels_end)
 
@@ -143,7 +145,7 @@ def _mark_module(module: ModuleType) -> None:
 
 
 def _functions(module: ModuleType) -> Iterator[FunctionType]:
-    """Those that run kernels: of the module, or methods of its class."""
+    """Yield the functions that run kernels, of the module or of its classes."""
     values = list(vars(module).values())
     for value in tuple(values):
         if isinstance(value, type) and value.__module__ == module.__name__:
@@ -161,7 +163,7 @@ def _marked_code(path: str) -> MarkedCode | None:
 
 
 def _origin(path: str, kernel: GeneratedKernel) -> KernelOrigin:
-    """Inductor keeps, for profilers, the lines of Python that each line of its code is made of."""
+    """Return a kernel's origin from the Python stacks that inductor keeps for profilers."""
     cache = sys.modules[_CODE_CACHE].PyCodeCache
     try:
         calls = cache.stack_frames_for_code(path, kernel.line) or ()

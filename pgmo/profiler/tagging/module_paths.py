@@ -5,41 +5,49 @@ from collections.abc import Sequence
 from typing import Any
 
 _WRAPPER = "OptimizedModule"
-"""What `torch.compile` makes of a module, which is its `_orig_mod`; no reader wrote either."""
+"""Class in which `torch.compile` wraps a module as `_orig_mod`; paths omit both names."""
 
 
 class ModulePaths:
-    """Names each module by the path that it has below the module that was called first.
+    """Names of modules: their paths below the module that was called first.
 
-    A member of a container is called by the container's owner, and a shared module has several
-    paths, so the path is looked up among all of the root's modules and must lie below the caller's.
+    The container's owner, not the container, calls a member, and a shared module has several paths.
+    So the path is looked up among all modules of the root and must lie below the caller's path.
 
-    Modules are watched by weak references: what the program drops dies, and its names with it.
-    Parameters are not, since torch exchanges none that are referred to weakly.
+    Weak references to modules remove the names of dropped modules. Parameters have none, because
+    torch cannot swap parameters that have weak references.
     """
 
     def __init__(self) -> None:
-        self._paths: dict[int, list[str]] = {}  # id(module) -> its paths below every root
-        self._owners: dict[int, str] = {}  # id(parameter) -> path of the module that has it
-        self._roots: dict[str, int] = {}  # how many roots of a class
-        self._alive: dict[int, weakref.ref[Any]] = {}  # ids are valid while their modules live
-        self._innermost: dict[tuple[int, ...], str] = {}  # by the ids of nested calls' modules
+        self._paths: dict[int, list[str]] = {}  # Maps id(module) to its paths below every root.
+        self._owners: dict[int, str] = {}  # Maps id(parameter) to the path of its module.
+        self._roots: dict[str, int] = {}  # Number of roots of each class.
+        self._alive: dict[int, weakref.ref[Any]] = {}  # Ids are valid while their modules live.
+        self._innermost: dict[tuple[int, ...], str] = {}  # Keyed by the ids of nested modules.
 
     def enter(self, module: Any, caller: str | None) -> str:
-        """The path of a module that is called by the module at `caller`, None for no module."""
+        """Return the path of a called module.
+
+        Args:
+            module: the module that is called.
+            caller: path of the calling module, or None.
+        """
         known = self._paths.get(id(module), [])
         if caller is None:
-            # A part called by itself (by a checkpoint in the backward pass) keeps its full name.
+            # A submodule called directly (by a checkpoint in the backward pass) keeps its path.
             return known[0] if known else self._add_root(module)
         below = [path for path in known if path.startswith(f"{caller}.")]
-        # A parent that is called by its own child, or a module the root does not list.
+        # Fall back for a parent called by its own child, or a module that the root does not list.
         return (below or known or [f"{caller}.{type(module).__name__}"])[0]
 
     def innermost(self, modules: Sequence[Any]) -> str:
         """Return the path of the last of these modules, each called by the one before it.
 
+        Args:
+            modules: nested modules, outermost first.
+
         Returns:
-            "" for no modules.
+            The path; "" for no modules.
         """
         calls = tuple(map(id, modules))
         known = self._innermost.get(calls)
@@ -52,7 +60,7 @@ class ModulePaths:
         return self._innermost.setdefault(calls, path or "")
 
     def owner(self, parameter: Any) -> str:
-        """The path of the module that has the parameter; "" when none does."""
+        """Return the path of the module that has the parameter, or "" if none does."""
         return self._owners.get(id(parameter), "")
 
     def _add_root(self, root: Any) -> str:
@@ -73,7 +81,7 @@ class ModulePaths:
         return name
 
     def _watch(self, module: Any) -> None:
-        """Has the names of a module and of its parameters end with it."""
+        """Drop the names of a module and of its parameters when the module dies."""
         number = id(module)
         if number in self._alive:
             return

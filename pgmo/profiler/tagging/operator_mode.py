@@ -1,11 +1,11 @@
-"""A torch dispatch mode that leaves the program's own modes where they are.
+"""Torch dispatch mode that does not disturb the program's own modes.
 
     entered   [ user A ]                   ->  [ ours | user A ]
     left      [ ours | user A | user B ]   ->  [ user A | user B ]
 
-torch's modes pop whatever lies on top, so they must be left in the reverse order. A session is
-entered and left at steps of the program, between which the program may enter and leave modes of its
-own. Ours therefore goes below all of them, and is taken out from below them.
+torch's modes pop the top of the stack, so they must be left in reverse order. A session is entered
+and left at steps of the program, between which the program may enter and leave its own modes. So
+ours is inserted below all of them and removed from below them.
 """
 
 import sys
@@ -21,17 +21,17 @@ from pgmo.profiler.tagging import backward_errors
 
 Around = Callable[[Any, tuple[Any, ...], Callable[[], Any]], Any]
 
-# Modes that are done, but lie on the stack of a thread that did not leave them: only that thread
-# can take them out. Until it does they pass every operator on.
+# Inactive modes that are still on a thread's stack because another thread left them. Only the
+# owning thread can remove them; until then they forward every operator.
 _left: list[tuple[threading.Thread, Any]] = []
 _left_lock = new_lock()
 
 
 class _LastWords:
-    """Takes modes of ours off a thread that ends, as long as it may run Python.
+    """Finalizer that removes our modes from an ending thread while it may still run Python.
 
-    torch would let go of them when the system's thread ends. That is after Python has taken it for
-    ended, so the interpreter may be on its way out, and the process would be aborted.
+    torch would release them when the system's thread ends. By then Python regards the thread as
+    ended and the interpreter may be shutting down, which would abort the process.
     """
 
     def __del__(self) -> None:
@@ -42,14 +42,14 @@ class _LastWords:
 
 
 _here = threading.local()
-"""Lives as long as its thread: what is in it ends there, before the thread is taken for ended."""
+"""Thread-local storage, whose content is dropped before Python regards the thread as ended."""
 
 
 class OperatorMode(AbstractContextManager["OperatorMode"]):
-    """Hands every operator of the entering thread to `around`; leaving it never raises.
+    """Mode that passes every operator of the entering thread to `around`; leaving never raises.
 
-    Any thread may leave it. From another one than that which entered, the mode stays on the stack
-    without effect until the next one is entered or left on its own thread.
+    Any thread may leave it. If another thread leaves it, the mode stays on the owner's stack
+    without effect until the owner enters or leaves the next mode.
 
     Args:
         around: called with each operator, its positional arguments and a function that runs it;
@@ -60,7 +60,7 @@ class OperatorMode(AbstractContextManager["OperatorMode"]):
         self._around = around
         self._mode: Any = None
         self._owner = threading.current_thread()
-        self._lifted: set[int] = set()  # threads
+        self._lifted: set[int] = set()  # Ids of threads.
 
     def __enter__(self) -> "OperatorMode":
         _take_out_left()
@@ -75,10 +75,13 @@ class OperatorMode(AbstractContextManager["OperatorMode"]):
         return self
 
     def lift(self) -> bool:
-        """Takes it off the calling thread's stack until it is put back; whether it lay there.
+        """Remove the mode from the calling thread's stack until `put_back`.
 
-        Operators of other threads are handed on as before. While a backward pass runs, the mode
-        lies on the stacks of its threads, too.
+        Operators of other threads still reach `around`. During a backward pass, the mode is also on
+        the stacks of the pass's threads.
+
+        Returns:
+            Whether the mode was on the stack.
         """
         if self._mode is None or not _take_out(self._mode):
             return False
@@ -86,7 +89,7 @@ class OperatorMode(AbstractContextManager["OperatorMode"]):
         return True
 
     def put_back(self) -> bool:
-        """Undoes `lift` on the same thread; False where it has been left meanwhile."""
+        """Undo `lift` on the same thread; return False if the mode has been left meanwhile."""
         self._lifted.discard(threading.get_ident())
         if self._mode is None:
             return False
@@ -115,7 +118,7 @@ def _take_out_left() -> None:
 
 
 def _put_in(mode: Any) -> None:
-    # Modes with a key are torch's own. They lie below all others, at a place of their own.
+    # Modes with a key are torch's own and always lie below all others.
     users = [one for one in _stack() if getattr(one, "_mode_key", None) is None]
     _without(len(users), lambda: _dispatch()._push_mode(mode))
 
@@ -126,14 +129,14 @@ def _take_out(mode: Any) -> bool:
         if one is mode:
             _without(len(stack) - at - 1, _dispatch()._pop_mode)
             return True
-    return False  # inside of an operator, where torch has put its modes aside
+    return False  # Inside of an operator, torch has set its modes aside.
 
 
 def _without(above: int, change: Callable[[], object]) -> None:
-    """Changes the stack as if so many modes, its topmost, were not there.
+    """Change the stack below its topmost `above` modes.
 
-    The stack alone: entering and leaving modes also changes flags of torch's, which are the whole
-    process's, and go wrong when threads do so in turns. Ours needs none.
+    Only the stack changes. Entering and leaving modes normally also changes process-wide flags of
+    torch, which become wrong if threads alternate. Ours needs none of them.
     """
     dispatch, back = _dispatch(), []
     try:
@@ -150,7 +153,7 @@ def _stack() -> list[Any]:
 
 
 def _let_higher_order_operators_pass() -> None:
-    """Older versions of torch refuse modes without a rule; that of ours is to do nothing."""
+    """Register a rule that just runs the operator; older torch refuses modes without a rule."""
     from torch._ops import HigherOrderOperator, _higher_order_ops
 
     mode = _mode_class()
@@ -172,7 +175,7 @@ def _dispatch() -> Any:
 
 @cache
 def _mode_class() -> Any:
-    """A function, for torch loads late."""
+    """Return the mode class; it is made in a function because torch is imported late."""
     from torch.utils._python_dispatch import TorchDispatchMode
 
     def dispatch(mode: Any, func: Any, _types: Any, args: Any = (), kwargs: Any = None) -> Any:
@@ -187,19 +190,19 @@ def _mode_class() -> Any:
             raise
 
     class OperatorDispatchMode(TorchDispatchMode):
-        # Else torch refuses to run flex_attention, cond and their like beneath us.
+        # Otherwise torch refuses to run flex_attention, cond and similar operators under the mode.
         supports_higher_order_operators = True
 
         @classmethod
         def ignore_compile_internals(cls) -> bool:
-            return True  # else torch.compile gives up beneath us: an error, or another program
+            return True  # Otherwise torch.compile fails under the mode or compiles differently.
 
         def __init__(self, around: Around) -> None:
             super().__init__()  # type: ignore[no-untyped-call]
             self.around: Around | None = around
 
-    # Not in the class: torch wraps what it finds there in a call that imports TorchDynamo, which
-    # takes seconds and 60 MiB in programs that compile nothing. It is there to keep Dynamo out of
-    # the function, which `dynamo.skip` does where there is a Dynamo.
+    # Set the method outside of the class body: torch would wrap it in a call that imports
+    # TorchDynamo, which costs seconds and 60 MiB in programs that compile nothing. The wrapper only
+    # keeps Dynamo out of the function, and `dynamo.skip` does that if Dynamo is loaded.
     OperatorDispatchMode.__torch_dispatch__ = dispatch  # type: ignore[method-assign]
     return OperatorDispatchMode

@@ -1,8 +1,8 @@
-"""What code that runs operators on behalf of a model says of where they come from.
+"""Declared origins of operators that run on behalf of a model.
 
-A captured step is one function, in which no module is entered: whoever records it would see one
-module that does everything, and nothing that is computed again. So while somebody listens, it says
-before each operator whose it is.
+A captured step is one function that enters no module. A recording would show one module that does
+everything, and no recomputation. So while a listener exists, the step declares the module and phase
+of each operator.
 """
 
 import threading
@@ -19,13 +19,13 @@ _listeners: list[object] = []
 
 
 def listening() -> bool:
-    """Whether somebody wants to know."""
+    """Return whether any listener exists."""
     return bool(_listeners)
 
 
 @contextmanager
 def listen() -> Iterator[None]:
-    """Inside, `listening()` is true."""
+    """Make `listening()` return True inside the context."""
     mark = object()
     _listeners.append(mark)
     try:
@@ -36,11 +36,12 @@ def listen() -> Iterator[None]:
 
 @contextmanager
 def said_of(module: str, phase: str) -> Iterator[None]:
-    """Says of the operators that this thread runs inside where they come from.
+    """Declare the origin of the operators that this thread runs inside the context.
 
     Args:
-        module: path below the module that is running, or whose backward pass is; "" for itself.
-        phase: as in `Tag`.
+        module: path below the module that is running, or whose backward pass is running; "" for
+            that module.
+        phase: phase, as in `Tag`.
 
     Example:
         >>> with said_of("mlp.0", "recompute"):
@@ -57,5 +58,5 @@ def said_of(module: str, phase: str) -> Iterator[None]:
 
 
 def said() -> tuple[str, str] | None:
-    """Module and phase of what this thread runs now; None where nothing was said."""
+    """Return the declared module and phase of this thread, or None if none was declared."""
     return _said.origin

@@ -1,18 +1,18 @@
-"""Who asks for each block: module, operator and phase, in a thread-local number while recording.
+"""Tagging of blocks with module, operator and phase, through a thread-local number.
 
-Blocks are requested deep inside of operators, where no Python may run. So around each operator a
-number is left where the allocator finds it, and the number's meaning is kept here:
+Blocks are requested deep inside of operators, where no Python may run. So a number is set around
+each operator for the allocator to read, and this module keeps the number's meaning:
 
     model(x) -> GPT.forward -> GPT.mlp.forward -> aten.addmm: set_tag(17) [requests ...] set_tag(-1)
                                              17 = Tag("GPT.mlp", "aten.addmm", "forward")
 
-Module and optimizer are those whose calls are on the stack: hooks would tell them too, but a
-program, its compiler and its other hooks see hooks. In the backward pass no module is called. Its
-operators are attributed to the module that made the graph node that is running, found by the node's
-sequence number. Where torch lacks one of the private functions that this needs, module is "" there.
+Module and optimizer are those whose calls are on the stack. Hooks would show them too, but the
+program and its compiler would see the hooks. In the backward pass no module is called. Its
+operators belong to the module that made the running graph node, found by the node's sequence
+number. If torch lacks a private function that this needs, the module is "".
 
-What is compiled is not looked into (see `dynamo`): all of it is one operator, "torch.compile".
-Where inductor has compiled it, its own code tells the kernel instead (see `inductor`).
+Compiled code is not inspected (see `dynamo`): it counts as one operator, "torch.compile". For code
+that inductor compiled, marks in the generated code give the kernel instead (see `inductor`).
 """
 
 import threading
@@ -34,21 +34,21 @@ FORWARD, BACKWARD, OPTIMIZER, OTHER = "forward", "backward", "optimizer", "other
 RECOMPUTE = "recompute"
 COMPILED = "torch.compile"
 ADD, ADD_IN_PLACE = "aten.add", "aten.add_"
-"""Of two gradients that meet. Autograd adds to the first in place, but not while a mode watches."""
+"""Operators that add two gradients. Autograd adds in place, except under a dispatch mode."""
 
 
 class _Thread(threading.local):
-    """What a thread is doing."""
+    """Per-thread state of a tagger."""
 
     def __init__(self) -> None:
-        self.sequence: int | None = None  # graph nodes made so far on this thread
-        self.running: list[tuple[str, str]] = []  # module and phase of calls of generated code
+        self.sequence: int | None = None  # Number of graph nodes made so far on this thread.
+        self.running: list[tuple[str, str]] = []  # Module and phase of calls of generated code.
 
 
 class _Left(threading.local):
-    """The module that a thread is left to, compiled, with a number in force; None for none.
+    """Compiled module that runs on a thread (None for none), and the tag number set meanwhile.
 
-    It outlives the tagger: the number has to be taken away in the end.
+    It outlives the tagger, because the number must be reset at the end of the compiled call.
     """
 
     to: str | None = None
@@ -56,18 +56,18 @@ class _Left(threading.local):
 
 
 class Tagger(AbstractContextManager["Tagger"]):
-    """Names the origin of every block requested while it is active. Changes no result.
+    """Context that tags every block requested in it, without changing results.
 
-    Slows operators down by some microseconds each, so it is meant for one recorded iteration. The
-    program may enter and leave dispatch modes of its own meanwhile, and another thread may close
-    it. Once closed it has the tags, and no reference to a module.
+    It slows each operator down by some microseconds, so it is meant for one recorded iteration. The
+    program may enter and leave its own dispatch modes meanwhile, and another thread may close it. A
+    closed tagger keeps the tags and no reference to a module.
 
-    What the program has compiled runs, and is compiled, as it is without. Once something is
-    compiled, nothing more is watched: the iteration is unlike all that follow anyway.
+    Compiled code runs, and is compiled, as without a tagger. Tagging stops at the first
+    compilation: such an iteration differs from all later ones anyway.
 
     Args:
         set_tag: called on the requesting thread with an index into `tags`, or -1 for none.
-        tags: those of an earlier one, whose numbers are still in use.
+        tags: tags of an earlier tagger whose numbers are still in use.
 
     Attributes:
         compiled: whether something was compiled meanwhile.
@@ -85,7 +85,7 @@ class Tagger(AbstractContextManager["Tagger"]):
         self._index: dict[Tag, int] = {tag: number for number, tag in enumerate(tags)}
         self._operators: dict[object, str] = {}
         self._paths = ModulePaths()
-        self._of_node: dict[int, str] = {}  # sequence number of a graph node -> module
+        self._of_node: dict[int, str] = {}  # Maps a graph node's sequence number to its module.
         self._thread = _Thread()
         self._left = _Left()
         self._owner = threading.get_ident()
@@ -107,7 +107,7 @@ class Tagger(AbstractContextManager["Tagger"]):
             self._mode = undo.enter_context(OperatorMode(self._around))
             undo.callback(dynamo.attend(self))
             if dynamo.has_compiled():
-                from pgmo.profiler.tagging import inductor  # and what reads Python
+                from pgmo.profiler.tagging import inductor  # Also loads a Python parser.
 
                 undo.callback(inductor.listen(self))
             dynamo.skip(OperatorMode.__exit__)
@@ -124,51 +124,51 @@ class Tagger(AbstractContextManager["Tagger"]):
     # --- compiled code --------------------------------------------------------------------------
 
     def withdraw(self) -> None:
-        """Leaves the thread to code that is compiled; see `dynamo.Observer`."""
+        """Stop observing the thread while it runs compiled code; see `dynamo.Observer`."""
         if not self._mode.lift():
-            return  # a thread that is not watched
+            return  # This thread is not observed.
         where, phase = self._where()
         self._left.number = self._number(Tag(where, COMPILED, _not_other(phase)))
         self._set_tag(self._left.number)
         self._left.to = where
 
     def come_back(self) -> None:
-        """Watches the thread again; see `dynamo.Observer`."""
+        """Resume observing the thread; see `dynamo.Observer`."""
         module, self._left.to, self._left.number = self._left.to, None, -1
         if module is None:
             return
         self._set_tag(-1)
         if self._mode.put_back():
-            # The nodes that were made meanwhile are not those of whatever comes next.
+            # Nodes made by the compiled code belong to its module, not to the next one.
             self._note_nodes(module)
 
     def compiling(self) -> None:
-        """Watches no more; see `dynamo.Observer`."""
+        """Stop observing for good; see `dynamo.Observer`."""
         self.compiled = True
         self._mode.__exit__(None, None, None)
 
     # --- kernels of inductor --------------------------------------------------------------------
 
     def kernels_begin(self) -> None:
-        """Notes whose kernels these are; see `inductor.KernelListener`."""
+        """Note the module and phase of the kernels; see `inductor.KernelListener`."""
         module, phase = self._where()
         self._thread.running.append((module, _not_other(phase)))
 
     def kernel(self, origin: "KernelOrigin") -> None:
-        """Says which kernel the next request is for; see `inductor.KernelListener`."""
-        if self._thread.running:  # else the call began before this was told of any
+        """Tag the next requests with the kernel; see `inductor.KernelListener`."""
+        if self._thread.running:  # Otherwise the call began before this tagger listened.
             module, phase = self._thread.running[-1]
             tag = Tag(module, origin.name, phase, origin.file, origin.stack)
             self._set_tag(self._number(tag))
 
     def kernels_end(self) -> None:
-        """Goes back to what the thread was doing; see `inductor.KernelListener`."""
+        """Restore the thread's previous tag; see `inductor.KernelListener`."""
         if self._thread.running:
             self._thread.running.pop()
         self._set_tag(self._left.number)
 
     def _forget(self) -> None:
-        # All but the tags: whoever reads them later must not keep the program's modules alive.
+        # Keep only the tags: their reader must not keep the program's modules alive.
         self._operators = {}
         self._paths = ModulePaths()
         self._of_node = {}
@@ -178,12 +178,12 @@ class Tagger(AbstractContextManager["Tagger"]):
 
     def _around(self, operator: Any, arguments: tuple[Any, ...], run: Callable[[], Any]) -> Any:
         if self._thread.running:
-            return run()  # a kernel in a backward pass, which has its name already
+            return run()  # A kernel in a backward pass already has its tag.
         name = self._operators.get(operator)
         if name is None:
             name = self._operators.setdefault(operator, _name_of(operator))
         if not name:
-            return run()  # as half of the operators of an optimizer's step
+            return run()  # In-place operators request nothing; half of an optimizer's step are.
         module, phase = self._where()
         if name == ADD and phase is BACKWARD and _has_storage_alone(arguments[0]):
             name = ADD_IN_PLACE
@@ -196,17 +196,17 @@ class Tagger(AbstractContextManager["Tagger"]):
     def _number(self, tag: Tag) -> int:
         number = self._index.get(tag)
         if number is None:
-            with self._lock:  # the backward pass of another device has a thread of its own
+            with self._lock:  # The backward pass of each device has its own thread.
                 number = self._index.setdefault(tag, len(self._index))
         return number
 
     def _where(self) -> tuple[str, str]:
-        """Module and phase of the operator that is about to run on this thread."""
+        """Return the module and phase of the operator that is about to run on this thread."""
         backward = self._private.in_backward()
         modules, optimizer = self._calls.running()
         module = self._paths.innermost(modules)
         if module:
-            # Called during the backward pass: a checkpoint computes its forward part again.
+            # A module called during the backward pass is recomputed by a checkpoint.
             phase = RECOMPUTE if backward else FORWARD
         elif backward:
             module, phase = self._of_running_node(), BACKWARD
@@ -214,26 +214,26 @@ class Tagger(AbstractContextManager["Tagger"]):
             module, phase = optimizer, OPTIMIZER if optimizer else OTHER
         made = self._note_nodes(module)
         if made and phase is OTHER:
-            phase = FORWARD  # a loss written without a module belongs to the forward pass
+            phase = FORWARD  # A loss without a module belongs to the forward pass.
         said = origin.said()
-        if said is not None:  # a captured step, which enters no modules
+        if said is not None:  # A captured step enters no modules, so it declares them.
             module, phase = ".".join(filter(None, (module, said[0]))), said[1]
         return module, phase
 
     def _note_nodes(self, module: str) -> int:
-        """Attributes the graph nodes made since the last call on this thread; returns how many."""
+        """Attribute the graph nodes made on this thread since the last call; return their count."""
         count = self._private.sequence()
         if count is None:
             return 0
         before = self._thread.sequence
         self._thread.sequence = count
         if before is None:
-            return 0  # a thread that was not watched so far: nobody knows whose nodes these are
+            return 0  # The thread was not observed before, so the nodes' module is unknown.
         for number in range(before, count):
             if threading.get_ident() == self._owner:
                 self._of_node[number] = module
             else:
-                self._of_node.setdefault(number, module)  # other threads count on their own
+                self._of_node.setdefault(number, module)  # Other threads number separately.
         return count - before
 
     def _of_running_node(self) -> str:
@@ -241,16 +241,17 @@ class Tagger(AbstractContextManager["Tagger"]):
         if node is None:
             return ""
         variable = getattr(node, "variable", None)
-        if variable is not None:  # a gradient is accumulated
+        if variable is not None:  # The node accumulates a gradient.
             return self._paths.owner(variable)
         sequence = getattr(node, "_sequence_nr", None)
         return self._of_node.get(sequence(), "") if callable(sequence) else ""
 
 
 def _name_of(operator: Any) -> str:
-    """Return what a report calls an operator; "" for one that is pointwise and in place.
+    """Return an operator's name for reports, or "" for in-place pointwise operators.
 
-    It requests no memory. But of a sum in place the profile has to know: see `ADD_IN_PLACE`.
+    These request no memory. In-place sums keep their name, because the profile needs them: see
+    `ADD_IN_PLACE`.
     """
     import torch
 
@@ -260,12 +261,12 @@ def _name_of(operator: Any) -> str:
 
 
 def _not_other(phase: str) -> str:
-    """What is compiled belongs to the forward pass, unless it is known not to."""
+    """Return the phase of compiled code: the forward pass if it is not known."""
     return FORWARD if phase is OTHER else phase
 
 
 def _has_storage_alone(tensor: Any) -> bool:
-    """Whether a tensor is all of its storage, as autograd demands of what it adds to in place."""
+    """Return whether a tensor fills its storage, as autograd requires for adding in place."""
     import torch
 
     if not isinstance(tensor, torch.Tensor) or tensor.layout is not torch.strided:
@@ -274,7 +275,7 @@ def _has_storage_alone(tensor: Any) -> bool:
 
 
 class _Private:
-    """The functions of torch that are not public; what is missing does nothing."""
+    """Access to private functions of torch; a missing function has no effect."""
 
     def __init__(self) -> None:
         import torch

@@ -1,1 +1,1 @@
-"""PyTorch memory snapshots: what they hold, read without running anything in them."""
+"""Importer of PyTorch memory snapshots, which never executes their content."""

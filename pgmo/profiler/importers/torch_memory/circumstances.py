@@ -1,4 +1,4 @@
-"""What a snapshot holds beside events: annotations, settings, and pools of others."""
+"""Parts of a snapshot other than events: annotations, settings and private pools."""
 
 from collections.abc import Mapping, Sequence
 from itertools import islice
@@ -8,16 +8,16 @@ from pgmo.profiler.importers.checked_values import MOST_TIME, integer, printable
 from pgmo.profiler.importers.torch_memory.odd_values import OddValues
 from pgmo.units import format_bytes
 
-_MOST_PARTS = 32  # of a nested setting; PyTorch's longest has a dozen
+_MOST_PARTS = 32  # Entries of a nested setting; PyTorch's longest has a dozen.
 _MOST_TEXT = 200
 
 
 def annotations_of(found: Any, odd: OddValues) -> list[dict[str, Any]]:
-    """Return the annotations that name something at a time.
+    """Return the annotations that have a valid name and time.
 
     Args:
         found: the snapshot's `external_annotations`.
-        odd: counts the others.
+        odd: counter of the invalid ones.
     """
     if not isinstance(found, list | tuple):
         return []
@@ -35,7 +35,7 @@ def _is_annotation(one: Any) -> bool:
 
 
 def private_pools(segments: Sequence[Mapping[str, Any]]) -> dict[str, str]:
-    """A note where graphs or `MemPool`s have segments of their own, which no model knows."""
+    """Return a note if graphs or `MemPool`s have their own segments, which the model lacks."""
     private = [one for one in segments if any((one.get("segment_pool_id") or ())[:2])]
     if not private:
         return {}
@@ -46,14 +46,14 @@ def private_pools(segments: Sequence[Mapping[str, Any]]) -> dict[str, str]:
 
 
 def settings_of(found: Any) -> dict[str, str]:
-    """Settings as text; nested ones in the form of `PYTORCH_CUDA_ALLOC_CONF`."""
+    """Return settings as text; nested ones in the form of `PYTORCH_CUDA_ALLOC_CONF`."""
     if not isinstance(found, dict):
         return {}
     return {_plain(name): _plain(value) for name, value in found.items()}
 
 
 def _plain(value: Any) -> str:
-    """A setting as text: its beginning, for a few bytes of a file may say a long one many times."""
+    """Return the beginning of a setting as text; references may make it huge."""
     if isinstance(value, dict):
         parts = [f"{_part(key)}:{_part(own)}" for key, own in islice(value.items(), _MOST_PARTS)]
         return f"[{','.join(parts)}]"

@@ -1,4 +1,4 @@
-"""The events of a snapshot as columns: a number takes a tenth of what its dictionary takes."""
+"""Events of a snapshot as columns, which take a tenth of the memory of dictionaries."""
 
 from array import array
 from collections import Counter
@@ -22,29 +22,29 @@ _KINDS: Final = {
     "segment_unmap": Event.SEGMENT_UNMAP,
     "oom": Event.OOM,
 }
-_PASSED_OVER = ("snapshot", "annotate")  # one was taken; a tensor got a note
+_PASSED_OVER = ("snapshot", "annotate")  # A snapshot was taken, or a tensor was annotated.
 _NO_KIND: Final = -1
 _NO_TIME: Final = -1
 _MASK: Final = 2**64 - 1
 
 
 class EventColumns:
-    """All events of a file, a row each, whether or not they can be read.
+    """All events of a file, one row each, including unreadable ones.
 
     Args:
-        stacks: numbers the events' stacks.
-        odd: counts the values that are none.
+        stacks: assigns numbers to the events' stacks.
+        odd: counter of invalid values.
     """
 
     def __init__(self, stacks: Stacks, odd: OddValues) -> None:
         self._stacks = stacks
         self._odd = odd
         self.notes: dict[str, int] = {"": 0}
-        """Texts of user metadata, with their numbers."""
+        """Texts of user metadata and their numbers."""
         self.unknown: Counter[str] = Counter()
-        """Actions that are not known, and how often they occur."""
+        """Unknown actions and their counts."""
         self.free: dict[int, int] = {}
-        """Free memory of the device at each failed request, by row."""
+        """Free bytes of the device at each failed request, by row."""
         self.left_out = 0
         self.clear()
 
@@ -52,13 +52,13 @@ class EventColumns:
         return len(self._kind)
 
     def clear(self) -> None:
-        """Give back the memory of the columns."""
+        """Free the memory of the columns."""
         self._kind, self._stream = array("b"), array("Q")
         self._stack, self._note = array("i"), array("i")
-        self._numbers = [array("q") for _ in range(3)]  # address, size, time
+        self._numbers = [array("q") for _ in range(3)]  # Address, size, time.
 
     def add(self, found: dict[str, Any]) -> None:
-        """Add an event; one with a value that is none becomes a row that is passed over."""
+        """Add an event; one with an invalid value becomes a row that `readable` skips."""
         try:
             self._append(found)
         except (OverflowError, TypeError, ValueError) as error:
@@ -71,7 +71,7 @@ class EventColumns:
                 column.append(value)
 
     def readable(self, rows: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Return the rows that are not passed over and have a size and an address that can be.
+        """Return the rows with a known kind and a valid size and address.
 
         Args:
             rows: rows of one device, ascending, shape (m,).
@@ -92,7 +92,7 @@ class EventColumns:
         return found
 
     def numbers(self, rows: NDArray[np.int64]) -> tuple[NDArray[np.int64], ...]:
-        """Return addresses, sizes and times; an event without a time has that of one before it."""
+        """Return addresses, sizes and times; an event without a time gets the preceding one."""
         address, size, time = (_view(column, np.int64)[rows] for column in self._numbers)
         known = np.maximum.accumulate(np.where(time >= 0, np.arange(len(time)), 0))
         return address, size, np.maximum(time[known], 0)

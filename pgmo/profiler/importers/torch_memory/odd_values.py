@@ -1,14 +1,14 @@
-"""Values of a snapshot that cannot be what they stand for, such as a line of 2**64 - 1."""
+"""Counter of invalid values in a snapshot, such as the line number 2**64 - 1."""
 
 from collections import Counter
 from typing import Final
 
 _LEFT_OUT: Final = ("event", "block", "annotation")
-"""Things that are left out with such a value. Of the others only the value is."""
+"""Kinds of items that are dropped if a value is invalid; other items only lose the value."""
 
 
 class OddValues:
-    """Counts of values that were left out, with the first of each kind in words.
+    """Counts of invalid values, with the first reason for each kind of item.
 
     Example:
         >>> odd = OddValues()
@@ -22,22 +22,22 @@ class OddValues:
         self._reasons: dict[str, str] = {}
 
     def add(self, what: str, reason: str, count: int = 1) -> None:
-        """Count an odd value.
+        """Count an invalid value.
 
         Args:
-            what: the thing that has the value; such as "frame".
-            reason: what is odd, in words.
-            count: how many of them.
+            what: kind of the item that has the value, such as "frame".
+            reason: why the value is invalid, in words.
+            count: number of such values.
         """
         self._counts[what] += count
         self._reasons.setdefault(what, reason)
 
     def reason(self, what: str) -> str:
-        """Return what was odd about the first such thing; "" where none was."""
+        """Return why the first such item was invalid, or "" if none was."""
         return self._reasons.get(what, "")
 
     def notes(self) -> dict[str, str]:
-        """Return a note in words; empty where nothing was odd."""
+        """Return a note in words; empty if all values were valid."""
         told = [
             f"{count} {what}{'s' if count > 1 else ''} "
             f"{'left out' if what in _LEFT_OUT else 'read without the value'} "

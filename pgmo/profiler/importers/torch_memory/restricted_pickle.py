@@ -1,20 +1,20 @@
-"""Reads pickles of plain data, and no others: no name in a file is ever looked up or called.
+"""Reader for pickles of plain data, which never looks up or calls a name from the file.
 
-A pickle is a program for a small stack machine. This is such a machine without the instructions
-that import, call or build objects; what is left makes numbers, text, lists, tuples, dictionaries.
+A pickle is a program for a small stack machine. This machine lacks the instructions that import,
+call or build objects; the rest make numbers, text, lists, tuples and dictionaries.
 
-It is also why gigabytes fit: Python's own unpickler makes a dictionary of 350 bytes of each event
-that takes 100 in the file. Here each dictionary is handed to a hook as soon as it is complete, and
-what the hook returns takes its place, as with `json.load`.
+It also saves memory: Python's unpickler makes a dictionary of 350 bytes for an event that takes 100
+in the file. Here a hook gets each dictionary as soon as it is complete, and its result replaces the
+dictionary, as with `json.load`.
 
     }  (  'action' 'alloc' 'addr' 4096 ...  u      bytes
     {}   {"action": "alloc", "addr": 4096}         hook(...) -> row 7
-                                        stack: 7   memo: 7, so later references find it, too
+                                        stack: 7   memo: 7, so later references find it too
 
-Whoever wrote the file may have wanted to harm its reader. References make trees of 2**60 leaves in
-a few hundred bytes, which nothing may walk through, print or hash. So keys are texts or integers,
-what is read is of limited depth and holds no cycle, and it has containers in proportion to its
-bytes: a list takes 64 bytes of memory, and one in the file.
+The file may be malicious. References make trees of 2**60 leaves in a few hundred bytes, which must
+not be traversed, printed or hashed. So keys are texts or integers, the data has limited depth and
+no cycles, and the number of containers is limited in proportion to the file's size: a list takes 64
+bytes of memory, and one in the file.
 """
 
 import gc
@@ -24,11 +24,11 @@ from collections.abc import Callable
 from typing import Any, Final, NoReturn
 
 _PROTO: Final = 0x80
-_MOST_INTEGER = 64  # bytes
-_MOST_KEY: Final = 2**63  # beyond it, keys of one hash can be had in any number
-_MOST_DEPTH: Final = 64  # a snapshot has nine levels
-_FEW: Final = 1024  # containers that any file may have,
-_APART: Final = 8  # and one more for so many bytes; those of snapshots are twenty apart
+_MOST_INTEGER = 64  # Bytes.
+_MOST_KEY: Final = 2**63  # Larger integers make any number of keys with one hash possible.
+_MOST_DEPTH: Final = 64  # A snapshot has nine levels.
+_FEW: Final = 1024  # Number of containers that any file may have.
+_APART: Final = 8  # Bytes per further container; snapshots have twenty.
 _CONTAINERS: Final = frozenset((dict, list, tuple))
 _TEXT: Final = {str}
 _DAMAGE = (IndexError, ValueError, TypeError, AttributeError, OverflowError, struct.error)
@@ -48,30 +48,30 @@ _SIZES: Final = {
 
 
 class PickleError(ValueError):
-    """A pickle that is no plain data: what is wrong with it, without the name of the file."""
+    """Error for a pickle that is damaged or not plain data; the message lacks the file name."""
 
 
 def load(data: bytes, hook: Callable[[dict[Any, Any]], Any] | None = None) -> Any:
-    r"""Reads a pickle of plain data; what follows its end is ignored.
+    r"""Read a pickle of plain data; bytes after its end are ignored.
 
     Args:
         data: the pickle, protocol 2 to 5.
-        hook: is given each dictionary when it is complete; what it returns takes its place. The
-            items of one with more than a thousand come later, and are not seen by the hook.
+        hook: called with each complete dictionary; its result replaces the dictionary. The hook
+            sees only the first thousand items of a larger dictionary.
 
     Returns:
-        The data. Lists that hold nothing but things that were there before may come as tuples, and
-        those that are equal as one: stacks of calls are.
+        The data. Lists that hold only references to earlier objects, such as call stacks, may
+        become tuples, and equal ones may become one tuple.
 
     Raises:
-        PickleError: when it is damaged or cut off, asks for more than plain data, or would take
-            more time or memory than its size tells.
+        PickleError: when the pickle is damaged or cut off, is not plain data, or would take more
+            time or memory than its size justifies.
     """
     if not data:
         raise PickleError("is empty; save it again")
     machine = _Machine(data, hook)
     collecting = gc.isenabled()
-    gc.disable()  # it would look through millions of objects, over and over, to find nothing
+    gc.disable()  # It would scan millions of objects repeatedly and find nothing.
     try:
         value = machine.run()
         _check_depth(value)
@@ -79,7 +79,7 @@ def load(data: bytes, hook: Callable[[dict[Any, Any]], Any] | None = None) -> An
     except PickleError:
         raise
     except _DAMAGE as error:
-        # Its last instruction lacks its operand, which is of eight bytes at most, or its end.
+        # A cut-off pickle lacks its end, or an operand of up to eight bytes.
         if machine.at >= len(data) or (len(data) - machine.at <= 8 and data[-1:] != b"."):
             raise PickleError(
                 f"is cut off: its {len(data)} bytes end in the middle of the data; save it again"
@@ -100,15 +100,15 @@ class _Machine:
         self.memo: list[Any] = []
         self.texts: dict[bytes, str] = {}
         self.stacks: dict[bytes, tuple[Any, ...]] = {}
-        self.open: dict[int, int] = {}  # slots of the dictionaries that the hook has not seen
+        self.open: dict[int, int] = {}  # Memo slots of dictionaries before the hook.
         self.containers = 0
         self.most = _FEW + len(data) // _APART
 
     def run(self) -> Any:
-        """Executes the instructions up to the end; the common ones here, the others by `_rare`."""
+        """Execute all instructions: common ones inline for speed, the others in `_rare`."""
         data, memo, texts, hook = self.data, self.memo, self.texts, self.hook
         stack: list[Any] = []
-        outer: list[list[Any]] = []  # stacks below the marks
+        outer: list[list[Any]] = []  # Stacks below the marks.
         at, end = 0, len(data)
         unpack_int, unpack_uint = struct.Struct("<i").unpack_from, struct.Struct("<I").unpack_from
         while at < end:
@@ -143,7 +143,7 @@ class _Machine:
                 made: Any = {}
                 stack.append(made)
                 at += 1
-                if data[at] == 0x94:  # MEMOIZE, which is nearly always next
+                if data[at] == 0x94:  # MEMOIZE nearly always follows.
                     self.open[id(made)] = len(memo)
                     memo.append(made)
                     at += 1
@@ -217,10 +217,10 @@ class _Machine:
         raise IndexError("no end")
 
     def _stack_of(self, gets: bytes) -> tuple[Any, ...]:
-        """The list that consists of references to the memo; equal bytes are equal lists.
+        """Return a list of memo references as a tuple; equal bytes give the same tuple.
 
-        A slot of the memo never changes once something refers to it, as far as `hook` is done
-        with it, and it is: only what is complete can be referred to from a list of its own.
+        This is safe because a memo slot no longer changes when such a list refers to it: only
+        complete objects, which the hook has processed, are referenced there.
         """
         known = self.stacks.get(gets)
         if known is None:
@@ -233,7 +233,7 @@ class _Machine:
         return known
 
     def _rare(self, code: int, at: int, stack: list[Any]) -> int:
-        """Executes another instruction and returns where the next one is."""
+        """Execute one other instruction and return the position of the next."""
         data = self.data
         if code in _PLAIN:
             stack.append(_PLAIN[code])
@@ -301,7 +301,7 @@ class _Machine:
             raise ValueError("slots of the memo are left out")
 
     def _count(self) -> None:
-        """Counts a container: of an empty one the file takes a byte, and the memory 64."""
+        """Count a container: an empty one takes one byte in the file and 64 in memory."""
         self.containers += 1
         if self.containers > self.most:
             raise PickleError(
@@ -310,7 +310,7 @@ class _Machine:
             )
 
     def _check_keys(self, keys: list[Any]) -> None:
-        """Refuses keys that take long to hash, or of which many can have one hash."""
+        """Reject keys that are slow to hash, or of which many can share one hash."""
         for key in keys:
             if type(key) is not str and type(key) is not int:
                 raise PickleError(
@@ -324,7 +324,7 @@ class _Machine:
                 )
 
     def _refusal(self, code: int, at: int, stack: list[Any]) -> ValueError:
-        """What is said of an instruction that plain data never needs."""
+        """Return the error for an instruction that plain data never needs."""
         name = None
         if code in (0x63, 0x69):  # GLOBAL, INST
             module, attribute = self.data[at + 1 : at + 1025].split(b"\n")[:2]
@@ -363,13 +363,13 @@ def _too_deep() -> PickleError:
 
 
 def _check_depth(value: Any) -> None:
-    """Refuses what contains itself, or is too deep. Each container is looked at once."""
-    height: dict[int, int] = {}  # of what was looked through, by identity
-    above: set[int] = set()  # what is being looked through
+    """Reject data that contains itself or is too deep; each container is visited once."""
+    height: dict[int, int] = {}  # Height of each finished container, by identity.
+    above: set[int] = set()  # Containers being visited.
     todo = [value] if type(value) in _CONTAINERS else []
     while todo:
         top = todo[-1]
-        if id(top) in height:  # it was there twice
+        if id(top) in height:  # It occurred twice.
             todo.pop()
             continue
         items = top.values() if type(top) is dict else top

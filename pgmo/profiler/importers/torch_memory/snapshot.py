@@ -1,10 +1,10 @@
-"""PyTorch memory snapshots: what `torch.cuda.memory._dump_snapshot` writes, from 2.1 on.
+"""Reader of the snapshots that `torch.cuda.memory._dump_snapshot` writes, from torch 2.1 on.
 
-    segments              what is reserved at the end, each with its blocks
-    device_traces         for each device its events
+    segments              segments reserved at the end, each with its blocks
+    device_traces         events of each device
     allocator_settings    from 2.2 on
-    external_annotations  from 2.7 on: when optimizer steps began and ended
-    host_segments         from 2.14 on, where asked for: pinned memory of the host,
+    external_annotations  from 2.7 on: start and end of optimizer steps
+    host_segments         from 2.14 on, optional: pinned memory of the host,
     host_traces           and its events, in one list
 
 `torch.cuda.memory_snapshot()` returns the segments alone; pickled, they are read as well.
@@ -37,7 +37,7 @@ from pgmo.profiler.trace import Event, Trace
 from pgmo.units import format_bytes
 
 HOST = -1
-"""The number of the device that is pinned memory of the host."""
+"""Device number that stands for pinned memory of the host."""
 _LITTLE = 1024
 _MASK = 2**64 - 1
 _HOW = (
@@ -47,16 +47,19 @@ _HOW = (
 
 
 def read_torch_snapshot(path: Path, device: int | None = None) -> list[Imported]:
-    """Reads a snapshot.
+    """Read a snapshot.
 
     Args:
         path: the file.
-        device: only this device, -1 for pinned memory of the host; None for all devices that have
-            events or segments, or for the host where nothing else has.
+        device: number of the only device to read, -1 for pinned memory of the host. None reads all
+            devices that have events or segments, or the host if there are none.
+
+    Returns:
+        One result per device.
 
     Raises:
-        FileError: when it is no snapshot, is damaged, asks for more than plain data, holds nothing,
-            or has no such device.
+        FileError: when the file is no snapshot, is damaged, is not plain data, is empty, or lacks
+            the device.
     """
     reader = _Reader(path)
     try:
@@ -83,8 +86,8 @@ def read_torch_snapshot(path: Path, device: int | None = None) -> list[Imported]
 
 
 _SEEN: Final = object()
-"""Stands where an event's dictionary was. Which one it is, its place tells: in columns, too, they
-are in the order of the file, and an object of its own for each would be a third of the memory."""
+"""Placeholder for an event's dictionary. Its position identifies the event, because the columns
+keep the order of the file. One object per event would take a third of the memory."""
 
 
 class _Block(int):
@@ -94,7 +97,7 @@ class _Block(int):
 
 
 class _Reader:
-    """Takes dictionaries as they are read and keeps their content as columns."""
+    """Converter of dictionaries into columns while they are read."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -104,7 +107,7 @@ class _Reader:
         self.blocks: list[tuple[int, int, int, bool, int]] = []
 
     def take(self, found: dict[Any, Any]) -> Any:
-        """The hook of `load`: events, blocks and frames become numbers."""
+        """Convert an event, block or frame into a number or placeholder; the hook of `load`."""
         try:
             return self._taken(found)
         except (TypeError, ValueError, AttributeError, KeyError, IndexError) as error:
@@ -121,7 +124,12 @@ class _Reader:
         return found
 
     def devices(self, value: Mapping[str, Any], device: int | None) -> list[Imported]:
-        """The devices of the whole snapshot."""
+        """Return the results for the wanted devices of the snapshot.
+
+        Args:
+            value: the snapshot.
+            device: as in `read_torch_snapshot`.
+        """
         segments = value["segments"]
         host = value.get("host_segments") or []
         self._check_blocks(segments=segments, host_segments=host)
@@ -158,7 +166,7 @@ class _Reader:
         return made
 
     def _check_blocks(self, **parts: list[dict[str, Any]]) -> None:
-        """Each block is in one segment: a small file could name one many times, and grow."""
+        """Check that no block is referenced twice: repeats would let a small file grow."""
         seen = 0
         for name, segments in parts.items():
             for number, segment in enumerate(segments):
@@ -170,15 +178,16 @@ class _Reader:
                         self._wrong("a block is in several places of the segments")
 
     def _rows(self, value: Mapping[str, Any]) -> dict[int, NDArray[np.int64]]:
-        """Events of each device that has any; they are all there are, and each is there once."""
+        """Return the event rows of each device, after checking that each event is used once."""
         traces: list[tuple[int, list[Any]]] = []
-        for name in value:  # in the order of the file, as the columns are
+        for name in value:  # The columns have the order of the file.
             if name == "device_traces":
                 traces += (own for own in enumerate(value[name] or ()) if len(own[1]))
             elif name == "host_traces" and value[name]:
                 traces.append((HOST, value[name]))
         edges = [0, *accumulate(len(trace) for _, trace in traces)]
-        # Before they are looked through: one list may be there any number of times.
+        # Check the total before visiting the lists: the file may repeat one list any number of
+        # times.
         few = edges[-1] <= len(self.events) + _LITTLE
         for number, trace in traces if few else ():
             if not all(event is _SEEN for event in trace):
@@ -217,7 +226,7 @@ class _Reader:
             time=time,
         )
         note = self.events.note(rows)
-        if last:  # the columns are of all devices
+        if last:  # The columns hold the events of all devices.
             self.events.clear()
         marks = find_marks(time, note, list(self.events.notes), annotations, number)
         notes = self._notes(rows, kind, size, seen) | private_pools(segments)
@@ -250,7 +259,7 @@ class _Reader:
         return Imported(trace, "torch", name, {**notes, **repairs, **self.odd.notes()})
 
     def _readable(self, number: int, rows: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Return the events of a device that can be read, unless most of the file's cannot."""
+        """Return the readable events of a device; raise if most of the file's are not."""
         found = self.events.readable(rows)
         if 2 * self.events.left_out > len(self.events):
             self._wrong(f"most events have odd values, the first: {self.odd.reason('event')}")
@@ -278,7 +287,7 @@ class _Reader:
         )
 
     def _segments(self, segments: list[dict[str, Any]]) -> tuple[Rows, Rows, Rows]:
-        """Segments, mapped ranges of expandable ones, and blocks alive, as rows."""
+        """Return plain segments, mapped ranges of expandable ones, and live blocks, as rows."""
         plain, pages, alive = [], [], []
         for segment in segments:
             low = integer(segment["address"], "the address of a segment")

@@ -1,4 +1,4 @@
-"""The stacks of a snapshot: a number for each while it is read, and tags for those that count."""
+"""Stacks of a snapshot: numbers while reading, tags for those that made a request."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -17,26 +17,27 @@ from pgmo.profiler.trace import Event
 _MOST_FRAMES: Final = 1024
 _MOST_LINE: Final = 2**31
 _NO_TAG: Final = -2
-"""A stack's number where none was recorded; -1 is a stack that was, and is empty."""
+"""Number for a stack that was not recorded; -1 stands for a recorded empty stack."""
 
 
 class Stacks:
-    """Stacks of calls, each kept once, however often it is in the file."""
+    """Set of call stacks, in which each distinct stack is stored once."""
 
     def __init__(self, odd: OddValues | None = None) -> None:
         self._odd = odd or OddValues()
         self._frames: dict[Frame, Frame] = {}
         self._numbers: dict[tuple[Frame, ...], int] = {}
-        # By identity, for most are one object; kept here, so that no other can take its place.
+        # Keyed by identity, as most stacks are one object. The entry keeps the object alive, so
+        # that no other object gets its id.
         self._same: dict[int, tuple[object, int]] = {}
         self._made: dict[int, Tag] = {}
         self._by_number: list[tuple[Frame, ...]] = []
         self._labels: Labels | None = None
 
     def frame(self, found: Mapping[str, Any]) -> Frame:
-        """Return a frame of a snapshot, without those of its values that are none.
+        """Return a frame of a snapshot, with invalid values replaced by "" or 0.
 
-        PyTorch writes the line -1 of frames that have none as 2**64 - 1.
+        PyTorch writes the line -1 of frames without a line as 2**64 - 1.
         """
         name, file, line = found.get("name", ""), found.get("filename"), found.get("line", 0)
         is_line = type(line) is int and -_MOST_LINE <= line <= _MOST_LINE
@@ -49,7 +50,7 @@ class Stacks:
         return self._frames.setdefault(frame, frame)
 
     def number(self, frames: Any) -> int:
-        """Return the number of a stack of calls; -1 for none."""
+        """Return the number of a call stack; -1 for an empty or invalid one."""
         if not frames:
             return -1
         known = self._same.get(id(frames))
@@ -67,7 +68,7 @@ class Stacks:
         return number
 
     def origins(self, whole: Rows) -> NDArray[np.int32]:
-        """Tags of the rows that make something; a stack's number becomes that of its tag."""
+        """Return the tag number of each row that is a request, -1 for the others."""
         used, tag = self._used(whole)
         made = np.where(_is_made(whole), whole.origin, _NO_TAG)
         place = np.searchsorted(used, made)
@@ -76,12 +77,12 @@ class Stacks:
         return np.where(known, tag[place] if len(used) else -1, -1).astype(np.int32)
 
     def tags(self, whole: Rows) -> tuple[Tag, ...]:
-        """The distinct tags, in the order of their numbers."""
+        """Return the distinct tags, in the order of their numbers."""
         used, _ = self._used(whole)
         return tuple(dict.fromkeys(self._tag(int(number)) for number in used))
 
     def _used(self, whole: Rows) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
-        """Numbers of the stacks that made something, and the numbers of their tags."""
+        """Return the numbers of the stacks that made requests, and the numbers of their tags."""
         used = np.unique(whole.origin[_is_made(whole)])
         used = used[used != _NO_TAG]
         place: dict[Tag, int] = {}
@@ -89,7 +90,7 @@ class Stacks:
         return used, np.array(tags, np.int32)
 
     def _tag(self, number: int) -> Tag:
-        if self._labels is None:  # all stacks are known by now
+        if self._labels is None:  # All stacks have been read by now.
             self._by_number = list(self._numbers)
             self._labels = Labels(self._frames)
         if number not in self._made:
@@ -99,10 +100,14 @@ class Stacks:
 
 
 def drop_untold(rows: Rows, before: int) -> Rows:
-    """The rows, without an origin where an empty stack tells nothing.
+    """Remove the origin of rows whose empty stack has no meaning.
 
-    Among stacks, an empty one tells the thread: that of the backward pass. But stacks may be
-    recorded of what is alive alone, and blocks older than the recording have none.
+    If stacks were recorded, an empty one identifies the thread of the backward pass. It means
+    nothing for blocks older than the recording, or if events have no stacks.
+
+    Args:
+        rows: all rows of the trace.
+        before: number of rows that rebuild the initial state.
     """
     seen = np.arange(len(rows)) >= before
     recorded = bool((seen & _is_made(rows) & (rows.origin >= 0)).any())
@@ -116,5 +121,5 @@ def _is_made(rows: Rows) -> NDArray[np.bool_]:
 
 
 def _text(value: Any) -> str:
-    """Return the beginning of a text that can be printed; "" for a value of another type."""
+    """Return the printable beginning of a text; "" for a value of another type."""
     return printable(value[:MOST_TEXT]) if type(value) is str else ""

@@ -1,1 +1,1 @@
-"""What repeats in a trace, where nobody has said which requests are one iteration."""
+"""Detection of repeated iterations in a trace without marks."""

@@ -1,9 +1,9 @@
-"""Which free of a trace ends which block.
+"""Pairing of the requests and frees of a trace.
 
 row       0        1        2               3               4
 event     ALLOC a  ALLOC b  FREE_REQUESTED  FREE_COMPLETED  ALLOC a
 address   64       128      64              64              64
-block     0: asked for at 0, let go at 2, gone at 3         2: never freed
+block     0: requested at 0, let go at 2, gone at 3         2: never freed
 """
 
 from dataclasses import dataclass
@@ -18,14 +18,14 @@ NOT_FREED = -1
 
 @dataclass(frozen=True, eq=False)
 class Blocks:
-    """The blocks of a trace in the order of their requests, shape (n,); all are rows of the trace.
+    """Blocks of a trace in request order, shape (n,); positions are rows of the trace.
 
     Args:
-        row: its `ALLOC`.
-        let_go: where the program let go of it, or `NOT_FREED`.
-        gone: where it could be used again, or `NOT_FREED`. Later than `let_go` where another
+        row: row of the block's `ALLOC`.
+        let_go: row where the program freed the block, or `NOT_FREED`.
+        gone: row where its memory became reusable, or `NOT_FREED`. Later than `let_go` if another
             stream still used the block.
-        shared: whether requests were served while it waited for another stream.
+        shared: whether requests were served between `let_go` and `gone`.
     """
 
     row: NDArray[np.int64]
@@ -38,10 +38,10 @@ class Blocks:
 
 
 def pair_blocks(trace: Trace) -> Blocks:
-    """Pairs requests and frees by address. Requests of no bytes are left out.
+    """Pair requests and frees by address; requests of 0 bytes are left out.
 
-    A block that is let go of, and of whose address nothing is seen after that, is not gone where
-    the trace has frees that complete: another stream still used it at the end.
+    In a trace with `FREE_COMPLETED` events, a block whose `FREE_REQUESTED` is the last event at its
+    address is not gone: another stream still used it at the end.
     """
     kinds = (Event.ALLOC, Event.FREE_REQUESTED, Event.FREE_COMPLETED)
     rows = np.flatnonzero(np.isin(trace.kind, kinds) & ((trace.kind != 0) | (trace.size > 0)))
@@ -52,7 +52,7 @@ def pair_blocks(trace: Trace) -> Blocks:
     second = _next_free(kind, address, first, made)
     asked = (first >= 0) & (kind[first] == Event.FREE_REQUESTED)
     done = np.where(asked & (second >= 0) & (kind[second] == Event.FREE_COMPLETED), second, first)
-    if (kind == Event.FREE_COMPLETED).any():  # recordings of some tools have one kind of frees
+    if (kind == Event.FREE_COMPLETED).any():  # Some tools record only one kind of frees.
         last = np.append(address[1:] != address[:-1], True)
         done = np.where(asked & last[first], -1, done)
     let_go = np.where(first >= 0, rows[first], NOT_FREED)
@@ -60,12 +60,13 @@ def pair_blocks(trace: Trace) -> Blocks:
     order = np.argsort(rows[made], kind="stable")
     row, let_go, gone = rows[made][order], let_go[order], gone[order]
     served = np.cumsum(trace.kind == Event.ALLOC)
-    shared = (let_go != NOT_FREED) & (served[gone] > served[let_go])  # a -1 is the last row
+    # A `gone` of NOT_FREED (-1) indexes the last row.
+    shared = (let_go != NOT_FREED) & (served[gone] > served[let_go])
     return Blocks(row, let_go, gone, shared)
 
 
 def live_bytes(trace: Trace, blocks: Blocks) -> NDArray[np.int64]:
-    """Return the bytes alive after each row, shape (m,): those that were not let go of."""
+    """Return the live bytes after each row, shape (m,); a block is live until `let_go`."""
     change = np.zeros(len(trace) + 1, np.int64)
     size = trace.size[blocks.row]
     np.add.at(change, blocks.row, size)
@@ -74,7 +75,7 @@ def live_bytes(trace: Trace, blocks: Blocks) -> NDArray[np.int64]:
 
 
 def live_peak(trace: Trace, blocks: Blocks) -> int:
-    """The most bytes that were alive at once while the trace was recorded."""
+    """Return the peak of live bytes while the trace was recorded."""
     return int(live_bytes(trace, blocks)[max(0, trace.before - 1) :].max(initial=0))
 
 
@@ -84,7 +85,7 @@ def _next_free(
     after: NDArray[np.int64],
     made: NDArray[np.int64],
 ) -> NDArray[np.int64]:
-    """The next place at the same address, if that is a free; -1 if not."""
+    """Return the next event at the same address if it is a free, else -1."""
     place = np.minimum(after + 1, len(kind) - 1)
     good = (after >= 0) & (after + 1 < len(kind))
     good &= (address[place] == address[made]) & (kind[place] != Event.ALLOC)

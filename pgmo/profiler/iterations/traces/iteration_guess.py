@@ -1,13 +1,13 @@
-r"""Whether what repeats in a trace is the iteration, or a loop within one.
+r"""Test whether a period of a trace is the iteration, or a loop within one.
 
-    live   |       /\            an iteration   holds the peak of all that was recorded,
-    bytes  |    /\/  \/\                        is most of what was recorded,
-           | /\/        \/\                     and leaves memory as it found it
+    live   |       /\            an iteration   contains the peak of the recording,
+    bytes  |    /\/  \/\                        covers most of the recording,
+           | /\/        \/\                     and leaves live bytes almost unchanged
            +-----------------    layers         do none of these
 
-Where nobody marked the iterations, that is all there is to tell. A wrong iteration is worse than
-none: its load may be a thousandth of the peak, and what it keeps for the backward pass looks like a
-leak. Whoever knows better names the iteration.
+Without marks, these are the only signs. A wrong iteration is worse than none: its load may be a
+thousandth of the peak, and blocks kept for the backward pass look like a leak. The user can name
+the iteration instead.
 """
 
 import numpy as np
@@ -24,16 +24,19 @@ from pgmo.profiler.trace import Event, MarkedBy, Trace
 from pgmo.units import format_bytes
 
 LEAST_SHARE = 0.8
-"""The share of all requests that must belong to iterations."""
+"""Minimum share of all requests that the iterations must cover."""
 
 _MOST_LEFT = 4
-"""An iteration that leaves, or takes, more than this part of its load does not repeat."""
+"""Divisor: an iteration may add or free at most 1/4 of its load, as a steady one changes little."""
 
 _LONGEST = 3
-"""Times its length that an iteration has when it is the first, joined to the end of another."""
+"""Maximum length of the first and last piece, in iterations; a longer piece is not compared.
+
+The first iteration has extra requests and may be joined to the end of another."""
 
 _NEAR = 100
-"""The peak may be above that of the iterations by this part of their load: other temporaries."""
+"""Divisor: the recorded peak may exceed the iterations' peak by 1/100 of their load, because
+temporaries differ."""
 
 
 def objection(
@@ -45,16 +48,16 @@ def objection(
     steady: Steady,
     profile: Profile,
 ) -> str:
-    """Says why a period of the requests is no iteration; "" where nothing speaks against it.
+    """Return why a period of the requests is no iteration, or "" if nothing contradicts it.
 
     Args:
         trace: the trace.
-        blocks: its blocks.
-        requests: rows of its requests, shape (n,).
-        period: of these.
+        blocks: blocks of the trace.
+        requests: rows of the trace's requests, shape (n,).
+        period: period of the requests.
         pieces: the requests cut at the period's boundaries.
-        steady: those that are the same.
-        profile: of the iteration that the period would be.
+        steady: the group of equal pieces.
+        profile: profile of the presumed iteration.
     """
     covered = _covered(period, pieces, pieces[steady.reference])
     if covered < LEAST_SHARE * len(requests):
@@ -78,9 +81,9 @@ def objection(
 
 
 def _covered(period: Period, pieces: list[Iteration], reference: Iteration) -> int:
-    """Requests in the stretch that repeats, and in iterations cut short before and after it.
+    """Count the requests in the repeated stretch and in partial iterations next to it.
 
-    The first iteration of a recording is often one with requests of its own: optimizer state.
+    The first iteration of a recording often has extra requests, for optimizer state.
     """
     head, tail = pieces[0], pieces[-1]
     before, after = period.start - head.first, tail.first + len(tail) - period.stop
@@ -92,7 +95,7 @@ def _covered(period: Period, pieces: list[Iteration], reference: Iteration) -> i
 
 
 def _against_marks(trace: Trace, requests: NDArray[np.int64], period: Period) -> str:
-    """An iteration that the program marked holds all that repeats within it."""
+    """Return an objection if at least two periods fit into every iteration that is marked."""
     marks = np.flatnonzero(trace.kind == Event.MARK)
     if trace.marked_by != MarkedBy.STEPS or len(marks) < 2:
         return ""
@@ -119,13 +122,13 @@ def _against_peak(
 
 
 def _left(blocks: Blocks, trace: Trace, pieces: list[Iteration], profile: Profile) -> int:
-    """Bytes that an iteration leaves behind, or takes away of what was there before all of them."""
+    """Return the bytes that an iteration leaves alive, plus those of older blocks that it frees."""
     left = int(profile.size[profile.persistent].sum())
     first = int(np.searchsorted(blocks.row, trace.before))
     begins = blocks.row[[first + piece.first for piece in pieces[1:]]]
     if len(begins) < 3:
         return left
-    # What the first two take may be what warming up left.
+    # The first two iterations may free blocks that the warm-up left.
     gone = (blocks.row < begins[0]) & (blocks.let_go != NOT_FREED)
     gone &= (blocks.let_go >= begins[2]) & (blocks.let_go < begins[-1])
     taken = int(trace.size[blocks.row[gone]].sum()) // max(1, len(begins) - 3)

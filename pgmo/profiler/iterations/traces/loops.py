@@ -1,15 +1,15 @@
-"""Tells a loop over a network's layers from a loop over iterations.
+"""Distinction between a loop over a network's layers and a loop over iterations.
 
     train.py:20 in <module>        train.py:20 in <module>        outermost
     module.py:1779 in _call_impl   module.py:1779 in _call_impl   <- a module is being called
     model.py:253 in forward        model.py:249 in forward
     a layer, over and over         the embedding, once
 
-Requests of 24 alike layers repeat just like those of 24 iterations. But then all of them come from
-one line within a module's call, and either other lines of the same call ask for memory, too, or
-each turn of the loop is one pass through one function, called by that line:
+Requests of 24 equal layers repeat like those of 24 iterations. But the layers' requests all come
+from one line within a module's call. Then one of two signs shows: other lines of the same call
+also allocate, or each turn of the loop is one pass through one function, called by that line:
 
-    container.py:250 in forward    called by it, in one turn: block.py:31, block.py:32
+    container.py:250 in forward    calls in one pass: block.py:31, block.py:32
     container.py:250 in forward    in several: linear.py:134, activation.py:133, linear.py:134
 """
 
@@ -25,28 +25,29 @@ from pgmo.profiler.trace import Trace
 
 _CALLS = (" in _call_impl", " in _wrapped_call_impl")
 _FORWARD = re.compile(r" in _?forward(?:_\w+)?$")
-"""A module's method that is called by its name, such as `forward_features`."""
+"""Line in a module's method that is called by name, such as `forward_features`."""
 
 _PASSES_ON = re.compile(
     r"(?:^|/)(?:distributed|data_parallel|eval_frame|external_utils|_contextlib|autocast_mode|hooks"
     r"|operations|peft_model|tuners_utils|fully_sharded_data_parallel)\.py:\d+ in "
 )
-"""Lines of wrappers that call the module inside of them once, and request nothing themselves."""
+"""Lines of wrappers that call their inner module once and allocate nothing themselves."""
 
 _BEGINS = re.compile(r" in (?:<module>|_run_code|_run_module_as_main|_bootstrap)$")
-"""The outermost call of a program, and of a thread that Python began."""
+"""Outermost call of a program, or of a thread that Python started."""
 
 
 def is_within_module(trace: Trace, requests: NDArray[np.int64], period: Period) -> bool:
-    """Whether what repeats is a loop within a module's call; False where stacks do not tell.
+    """Return whether the period is a loop within a module's call; False if stacks do not show it.
 
     Args:
         trace: the trace, its tags with stacks.
-        requests: rows of its requests, shape (n,).
-        period: of these.
+        requests: rows of the trace's requests, shape (n,).
+        period: period of the requests.
     """
     tags = trace.tag[requests]
-    # What comes before the first layer may by chance be of the size of what comes between them.
+    # A request before the first layer may by chance have the size of one between layers, so prefer
+    # the stretch that also repeats in its origins.
     strict = find_period(names_of(trace, requests) * (len(trace.tags) + 1) + tags)
     if strict is not None and strict.length == period.length:
         period = strict
@@ -75,7 +76,7 @@ def is_within_module(trace: Trace, requests: NDArray[np.int64], period: Period) 
 
 
 def _is_in_call(lines: Sequence[str]) -> bool:
-    """Whether a stack, outermost call first, is within a module's call."""
+    """Return whether a stack, outermost call first, is within a module's call."""
     return any(line.endswith(_CALLS) or _FORWARD.search(line) for line in lines)
 
 
@@ -90,13 +91,13 @@ def _function(line: str) -> str:
 
 
 def _called_by(common: Sequence[str], stack: Sequence[str]) -> str:
-    """Return the line that a request comes from in what the last common line calls."""
+    """Return the request's line in the function that the last common line calls."""
     below = (line for line in stack[len(common) :] if not line.endswith(_CALLS))
     return next((line for line in below if not _PASSES_ON.search(line)), "")
 
 
 def _is_one_pass(lines: Sequence[str]) -> bool:
-    """Whether lines are of one function, and each is come to once in a turn of the loop.
+    """Return whether all lines are in one function, and each is reached once per turn.
 
     Example:
         >>> _is_one_pass(["a.py:1 in f", "a.py:1 in f", "a.py:2 in f"])
@@ -110,15 +111,15 @@ def _is_one_pass(lines: Sequence[str]) -> bool:
 
 
 def is_within_backward(trace: Trace, requests: NDArray[np.int64], period: Period) -> bool:
-    """Whether what repeats is all made by autograd's engine, as far as stacks were recorded.
+    """Return whether autograd's engine makes every request of the period, if stacks were recorded.
 
-    It runs in a thread of its own, in which there are no calls of Python, or none but those of
-    hooks and of what is computed again; and these do not begin where programs do.
+    The engine has its own thread, whose only Python calls are those of hooks and recomputation.
+    Their stacks do not begin with the program's outermost call.
 
     Args:
         trace: the trace, its tags with stacks.
-        requests: rows of its requests, shape (n,).
-        period: of these.
+        requests: rows of the trace's requests, shape (n,).
+        period: period of the requests.
     """
     tags = trace.tag[requests]
     if not any(trace.tags[tag].stack for tag in set(tags.tolist()) if tag >= 0):
@@ -139,7 +140,7 @@ def _distinct(tags: NDArray[np.int32], period: Period) -> set[int]:
 
 
 def names_of(trace: Trace, requests: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Number requests by size and stream, shape (n,); equal ones have equal numbers."""
+    """Number requests by size and stream, shape (n,); equal requests have equal numbers."""
     _, size = np.unique(trace.size[requests], return_inverse=True)
     _, stream = np.unique(trace.stream[requests], return_inverse=True)
     names: NDArray[np.int64] = size.astype(np.int64) * (stream.max(initial=0) + 1) + stream
@@ -151,7 +152,7 @@ def _outermost_first(trace: Trace, tag: int) -> tuple[str, ...]:
 
 
 def _common(stacks: Sequence[tuple[str, ...]]) -> tuple[str, ...]:
-    """The lines that all stacks begin with."""
+    """Return the lines that all stacks begin with."""
     low, high = min(stacks, default=()), max(stacks, default=())
     for at, line in enumerate(low):
         if at >= len(high) or high[at] != line:

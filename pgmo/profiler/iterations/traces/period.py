@@ -1,11 +1,11 @@
-"""Finds the period of a sequence: the iteration, where nothing marks its boundaries.
+"""Search for the period of a sequence: the iteration of a trace without marks.
 
     w w w  a b b c  a b b c  a b b c  a b  e        period 4, from 3 up to 17
 
-The beginning (warm-up) and the end (an evaluation) may differ. How far apart equal stretches
-follow each other gives a few candidates, for stretches of 1, 4, 16 ... elements: the short ones
-find short periods, the long ones see through loops within an iteration, such as alike layers. Each
-candidate is then checked against the whole sequence, so that nothing rests on chance.
+The beginning (warm-up) and the end (an evaluation) may differ. The distances between equal
+stretches of 1, 4, 16 ... elements give a few candidates. Short stretches find short periods; long
+ones are not misled by loops within an iteration, such as equal layers. Each candidate is then
+checked against the whole sequence.
 """
 
 from dataclasses import dataclass
@@ -13,18 +13,18 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-_CANDIDATES = 6  # for each length of stretch
+_CANDIDATES = 6  # Per stretch length, by count and again by weight.
 _GROWTH = 4
 
 
 @dataclass(frozen=True)
 class Period:
-    """A stretch of a sequence that repeats.
+    """Stretch of a sequence that repeats.
 
     Args:
-        length: of the period.
-        start: where the stretch begins.
-        stop: where it ends; it need not hold a whole number of periods.
+        length: length of the period.
+        start: first position of the stretch.
+        stop: position after the stretch, which need not hold a whole number of periods.
     """
 
     length: int
@@ -33,22 +33,22 @@ class Period:
 
     @property
     def times(self) -> int:
-        """How often the whole period is there, 2 at least."""
+        """Number of whole periods in the stretch, at least 2."""
         return (self.stop - self.start) // self.length
 
 
 def find_period(sequence: ArrayLike, least_share: float = 0.5) -> Period | None:
-    """Finds the longest stretch in which every element equals the one a period later.
+    """Find the longest stretch in which every element equals the one a period later.
 
-    Of periods whose stretches are equally long the shortest is taken. Time grows like n log^2 n.
+    Among equally long stretches the shortest period wins. The time is O(n log^2 n).
 
     Args:
-        sequence: whole numbers, shape (n,).
-        least_share: the share of the sequence that the stretch must cover. What repeats within a
-            smaller part is a loop inside of an iteration, rather than the iteration.
+        sequence: integers, shape (n,).
+        least_share: minimum share of the sequence that the stretch must cover. A smaller stretch
+            is probably a loop inside of an iteration.
 
     Returns:
-        The period, or None when nothing repeats twice in a row over that much.
+        The period, or None if no stretch of that share repeats at least twice.
 
     Example:
         >>> find_period([9, 1, 2, 2, 3, 1, 2, 2, 3, 1, 2])
@@ -75,7 +75,7 @@ def find_period(sequence: ArrayLike, least_share: float = 0.5) -> Period | None:
                 best = found
         if 2 * _GROWTH * length > n:
             break
-        for _ in range(2):  # doubles the stretch twice: its name is that of its two halves
+        for _ in range(2):  # Doubles the stretch twice; the names of its halves name it.
             ranks = _pairs(ranks, length)
             length *= 2
     if best is None or best.stop - best.start < least_share * n:
@@ -89,14 +89,14 @@ def _better(found: Period, best: Period) -> bool:
 
 
 def _distances(ranks: NDArray[np.int64]) -> list[int]:
-    """How far apart equal stretches mostly follow each other."""
+    """Return the most common distances between successive equal stretches."""
     order = np.argsort(ranks, kind="stable")
     same = ranks[order][1:] == ranks[order][:-1]
     apart = np.diff(order)[same]
     if not apart.size:
         return []
     counts = np.bincount(apart)
-    # By how much of the sequence is covered, so that rare elements far apart count, too.
+    # Weighting by the covered part of the sequence lets rare, distant elements count too.
     weight = counts * np.arange(len(counts))
     most = np.unique(
         np.concatenate([np.argsort(counts)[-_CANDIDATES:], np.argsort(weight)[-_CANDIDATES:]])
@@ -105,7 +105,7 @@ def _distances(ranks: NDArray[np.int64]) -> list[int]:
 
 
 def _pairs(ranks: NDArray[np.int64], length: int) -> NDArray[np.int64]:
-    """Names stretches of twice the length."""
+    """Number the stretches of twice the length."""
     joined = ranks[:-length] * (int(ranks.max()) + 1) + ranks[length:]
     _, names = np.unique(joined, return_inverse=True)
     result: NDArray[np.int64] = names.astype(np.int64)
@@ -113,7 +113,7 @@ def _pairs(ranks: NDArray[np.int64], length: int) -> NDArray[np.int64]:
 
 
 def _longest_stretch(names: NDArray[np.int64], distance: int) -> Period | None:
-    """The longest stretch of that period, if it holds it twice."""
+    """Return the longest stretch with that period, if it contains the period twice."""
     differ = np.flatnonzero(names[distance:] != names[:-distance])
     edges = np.concatenate([[-1], differ, [len(names) - distance]])
     lengths = np.diff(edges) - 1

@@ -1,4 +1,4 @@
-"""Pieces of a trace that issue the same requests: what is steady in it."""
+"""Groups of pieces of a trace that issue the same requests."""
 
 import numpy as np
 from numpy.typing import NDArray
@@ -9,13 +9,13 @@ from pgmo.profiler.recording import Iteration
 
 
 def same_pieces(pieces: list[Iteration]) -> Steady | None:
-    """The largest group of pieces with the same requests, and what the neighbours show of it.
+    """Return the largest group of pieces with the same requests, and partial pieces of it.
 
     Args:
-        pieces: all requests of the trace in order, the first and the last piece maybe cut short.
+        pieces: all requests of the trace in order; the first and last piece may be incomplete.
 
     Returns:
-        The group with its last member as the reference; None when no two pieces are the same.
+        The group with its last member as the reference; None if no two pieces are equal.
     """
     groups: dict[bytes, list[int]] = {}
     for piece in pieces:
@@ -28,7 +28,12 @@ def same_pieces(pieces: list[Iteration]) -> Steady | None:
 
 
 def steady_of(pieces: list[Iteration], reference: Iteration) -> Steady:
-    """What is known of one piece: from those that are the same, or else from the next one."""
+    """Return the group of one piece: all equal pieces, or else the piece and the next one.
+
+    Args:
+        pieces: all requests of the trace in order.
+        reference: the chosen piece.
+    """
     members = [piece.index for piece in pieces if piece.same_requests(reference)]
     if len(members) > 1:
         return _steady(pieces, members, reference)
@@ -51,8 +56,8 @@ def _steady(pieces: list[Iteration], members: list[int], reference: Iteration) -
     rows = {index: np.arange(ticks) for index in members}
     head, tail = pieces[0], pieces[-1]
     end, start = _as_end(head, reference), _as_start(tail, reference)
-    # A first one that ends like the others by chance, such as one that makes the optimizer's state,
-    # tells nothing of how long blocks live.
+    # A first piece may end like the others by chance, such as one that allocates optimizer state.
+    # It does not show how long blocks live.
     if (end == UNPAIRED).sum() > max(0, len(head) - ticks):
         end = np.full(len(head), UNPAIRED)
     for piece, partial in ((head, end), (tail, start)):
@@ -69,12 +74,12 @@ def _steady(pieces: list[Iteration], members: list[int], reference: Iteration) -
 
 
 def _as_start(piece: Iteration, reference: Iteration) -> NDArray[np.int64]:
-    """Rows of an iteration that was cut short."""
+    """Return the rows of an iteration whose end was not recorded."""
     return _leading(piece.size, piece.stream, reference.size, reference.stream)
 
 
 def _as_end(piece: Iteration, reference: Iteration) -> NDArray[np.int64]:
-    """Rows of an iteration whose beginning was not seen."""
+    """Return the rows of an iteration whose beginning was not recorded."""
     rows = _leading(
         piece.size[::-1], piece.stream[::-1], reference.size[::-1], reference.stream[::-1]
     )[::-1]
