@@ -32,9 +32,7 @@ class Compilers:
         self._timed = False
 
     def set(self) -> None:
-        """Disable Dynamo if Triton is missing, and watch `torch.compile`. Call before importing
-        torch.
-        """
+        """Disable Dynamo if Triton is missing, and watch `torch.compile`; before torch loads."""
         if not self._there:
             os.environ["TORCHDYNAMO_DISABLE"] = "1"
         after_import("torch", self._see)

@@ -4,9 +4,7 @@ from pgmo.runner.supervision import Supervision
 
 
 class Stopped(BaseException):
-    """Exception that ends a script after enough iterations; `except Exception` does not catch
-    it.
-    """
+    """Exception that ends a script after enough iterations; no `except Exception` catches it."""
 
 
 class Counted:

@@ -35,9 +35,7 @@ class FakeWorld:
     notes: list[str] = field(default_factory=list)
 
     def set(self) -> None:
-        """Install the replacements once `torch.distributed` and `torch.multiprocessing` are
-        imported.
-        """
+        """Install the replacements once their torch modules are imported."""
         after_import("torch", self._processes)
         after_import("torch.distributed.distributed_c10d", self._groups)
         after_import("torch.nn.parallel.distributed", self._data_parallel)

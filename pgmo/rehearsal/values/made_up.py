@@ -68,9 +68,7 @@ class MadeUp:
 
     @contextmanager
     def drawing(self) -> Iterator[None]:
-        """Draw torch's random numbers from here inside the block; the script's state is
-        unchanged.
-        """
+        """Draw torch's random numbers from here in the block; the script's state is restored."""
         before = torch.get_rng_state()
         torch.set_rng_state(self._state)
         try:
@@ -119,9 +117,7 @@ class Repeated:
 
     @contextmanager
     def __call__(self) -> Iterator[None]:
-        """Enter the block: the first time from the current state, then from that same state
-        again.
-        """
+        """Enter the block: first from the current state, later from that same state again."""
         if self._first is None:
             self._first = self._made_up.state()
             yield

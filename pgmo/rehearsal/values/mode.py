@@ -96,7 +96,7 @@ class Values:
             if any(issubclass(one, (FakeTensor, FunctionalTensor)) for one in others):
                 return func(*args, **(kwargs or {}))
             if others:
-                return NotImplemented  # the subclass unwraps, and calls again with the inner tensors
+                return NotImplemented  # the subclass unwraps, and calls again with its tensors
             return values.around(func, args, kwargs or {})
 
         # Assigned outside of the class, as in `operator_mode`: torch would import TorchDynamo
