@@ -1,6 +1,6 @@
 """Pages for a program from its first request on, with or without iterations.
 
-        import torch.cuda ──▶ CUDA is initialized ──▶ pages serve every request
+    import torch.cuda ──▶ CUDA is initialized ──▶ pages serve every request
                                                      └─ training begins ──▶ a session adds the plan
 
 Source: `torch.cuda._lazy_call`, by which PyTorch itself delays work that needs CUDA.

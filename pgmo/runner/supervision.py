@@ -97,7 +97,7 @@ class Supervision:
         """Whether the program ran without these sessions on at least one device."""
         return self._broken or self._unneeded
 
-    # --- told by the watcher --------------------------------------------------------------------
+    # --- called by the watcher ------------------------------------------------------------------
 
     def begin(self, devices: list[str]) -> None:
         """Open a session for each of the devices that can be served."""

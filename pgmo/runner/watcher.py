@@ -11,7 +11,7 @@ There is a hook on forward passes only while the watcher waits for one, and comp
 (`pgmo.profiler.tagging.dynamo`). While it waits, a call of compiled code counts as a forward pass.
 A compiled step of an optimizer is detected by the parameters that it changed.
 
-Any threads may do this at the same time; calls of the listener are serialised. Each thread's
+Several threads may do this at once; calls of the listener are serialised. Each thread's
 optimizers have their own step pattern.
 """
 
@@ -72,7 +72,7 @@ class Watcher:
         def outside_of_hooks(step: Callable[..., Any]) -> Callable[..., Any]:
             return passed_on(hooked(step), self._stepping)
 
-        # Torch wraps each class's `step` in this, to call hooks. A step hook would run inside of
+        # Torch wraps each class's `step` in this to call hooks. A step hook would run inside of
         # it, where hooks cannot be added or removed; a session does that between iterations.
         Optimizer.profile_hook_step = staticmethod(outside_of_hooks)  # type: ignore[assignment]
         _wrap(Optimizer, "__init__", self._making)

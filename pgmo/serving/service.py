@@ -1,8 +1,8 @@
 """Session around the calls on one device, shared by all objects wrapped there.
 
-        no session  --first call-->  open  --error-->  refused permanently
-             ^                         |
-             +---- all unwrapped, or the program opens its own session
+    no session  --first call-->  open  --error-->  refused permanently
+         ^                         |
+         +---- all unwrapped, or the program opens its own session
 
 An allocator has one session, so wrapped objects on the same device share it. Each structure of
 calls has its own plan in that session.

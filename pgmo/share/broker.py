@@ -358,7 +358,7 @@ class Broker:
             self._processes.remove(connection.number)
         self._carry_out(schedule, schedule.leave(connection.number, now))
 
-    # --- what is told ---------------------------------------------------------------------------
+    # --- messages and log -----------------------------------------------------------------------
 
     def _carry_out(self, schedule: TurnSchedule, records: Iterable[Record]) -> None:
         unreachable = []

@@ -1,9 +1,8 @@
 """Client of the broker: takes turns on a card, and gives memory back between them.
 
-        take() ──ask──▶ broker ──turn──▶ the iteration ──▶ give(): idle memory is released, if
-        crowded
-           └ pass, or no broker: the iteration runs without a turn
-        listener thread: "crowded" between two turns ──▶ idle memory is released at once
+    take() ──ask──▶ broker ──turn──▶ the iteration ──▶ give(): idle memory is released, if crowded
+       └ pass, or no broker: the iteration runs without a turn
+    listener thread: "crowded" between two turns ──▶ idle memory is released at once
 
 Without a broker the program runs as if alone, also after a broker has died. The client looks for
 one again at growing intervals, so a restarted broker gets its clients back.

@@ -1,12 +1,12 @@
 """Schedule of turns on one card: decisions only, without clocks, sockets or processes.
 
-        join ─▶ ask ─▶ turn ─▶ give ─▶ ask ...           leave, or lost ─▶ gone
-                    └▶ pass (it has waited too long and runs without a turn)
+    join ─▶ ask ─▶ turn ─▶ give ─▶ ask ...           leave, or lost ─▶ gone
+                └▶ pass (it has waited too long and runs without a turn)
 
 If the needs of all members fit at once, each gets a turn on request, and keeps its arena between
 turns. Otherwise the card is *crowded*: members release idle memory between turns. Then there is one
-turn at a time, or as many as fit together. The member with the least used time, by priority, is
-next.
+turn at a time, or as many as fit together. The member with the least used time (by
+priority) is next.
 
 Mappings cannot be taken from a living process. A member that exceeds the deadline is passed over,
 and the others use the remaining memory.
@@ -71,7 +71,7 @@ class TurnSchedule:
     turns: int = 0
     _looked: float = 0.0
 
-    # --- what happens ---------------------------------------------------------------------------
+    # --- events ---------------------------------------------------------------------------------
 
     def join(self, member: Member, total: int, free: int) -> list[Record]:
         """Handle a new process."""
@@ -217,7 +217,7 @@ class TurnSchedule:
             "members": [_shown(one, now) for one in self.members.values()],
         }
 
-    # --- what follows ---------------------------------------------------------------------------
+    # --- decisions ------------------------------------------------------------------------------
 
     @property
     def crowded(self) -> bool:

@@ -1,9 +1,9 @@
 """Time of a step on a card: a lower bound from its rates, or scaled from a measured step.
 
-Each operator takes as long as its arithmetic at the card's peak rate or its traffic at the memory
-bandwidth, whichever is longer (the roofline of Williams, Waterman and Patterson, 2009). The sum is
-a lower bound: kernels reach less than the peak, and launches take time. A measured step gives the
-ratio of the script's time to the bound; other cards are assumed to have the same ratio.
+Each operator takes the longer of two times: its arithmetic at the card's peak rate, and its traffic
+at the memory bandwidth (the roofline of Williams, Waterman and Patterson, 2009). The sum is a lower
+bound: kernels reach less than the peak, and launches take time. A measured step gives the ratio of
+the script's time to the bound; other cards are assumed to have the same ratio.
 """
 
 from collections.abc import Sequence

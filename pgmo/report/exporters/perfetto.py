@@ -1,8 +1,8 @@
 """Timelines for ui.perfetto.dev and chrome://tracing, in the JSON of the Trace Event Format.
 
     process   "stream 7"                    one per stream; one for blocks without a slot
-        counter "live bytes"                  ph C, at every tick at which it changes
-        thread  "+1.50 MiB"                   one lane per address: bars of a thread may not overlap
+      counter "live bytes"                  ph C, at every tick at which it changes
+      thread  "+1.50 MiB"                   one lane per address: bars of a thread may not overlap
         slice "aten.mm"                     ph X: a block, its origin in `args`
 
 One tick is one microsecond. The timeline shows one period of the steady state. A block that lives

@@ -87,7 +87,7 @@ def _placed(placement: Placement | None, tag: NDArray[np.int64]) -> list[Column]
 def _tags(
     profile: Profile, placement: Placement | None
 ) -> tuple[tuple[Tag, ...], NDArray[np.int64]]:
-    """Return all used tags, then those of residents, and the number of each block's tag."""
+    """Return all used tags, and the tag number of each block, then of each resident."""
     tags = list(profile.tags)
     tag = profile.tag.astype(np.int64)
     if placement is not None and profile.trace is not None:

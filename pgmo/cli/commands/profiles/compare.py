@@ -155,7 +155,7 @@ def _verdict(told: "Comparison") -> str:
 
 
 def _sorted(told: "Comparison") -> "tuple[Side, Side]":
-    """The plan, then the profile."""
+    """Return the plan, then the profile."""
     if told.before.kind == "plan":
         return told.before, told.after
     return told.after, told.before
