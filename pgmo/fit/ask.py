@@ -116,7 +116,7 @@ def _as_it_is(
 def _largest(
     job: Job, card: Card, question: Question, tell: Callable[[str], None]
 ) -> tuple[Answer, Law, list[Evidence]]:
-    """Search the largest value with pgmo, without it, and with each change."""
+    """Search for the largest value with pgmo, without it, and with each change."""
     shown = ", ".join(map(str, sorted(set(question.values))))
     tell(f"rehearsing at {shown}, and then at the answer")
     done = search(job, card, values=question.values, prove=question.prove, most=question.most)

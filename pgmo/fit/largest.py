@@ -17,7 +17,7 @@ from pgmo.fit.need import Need, Way
 from pgmo.units import format_bytes
 
 VALUES = (2, 4)
-"""Default batches at which laws are learned. Batch 1 normalises in another way."""
+"""Default batches at which laws are learned. At batch 1, normalisation runs other code."""
 
 OTHER_VALUES = (64, 128, 256)
 """Default values for options other than batches: quadratic growth takes three values to fit."""
@@ -173,7 +173,7 @@ def search(
     prove: bool = True,
     most: int = MOST,
 ) -> Search:
-    """Find the largest value of the option that varies that fits on a card.
+    """Find the largest value of the varying option that fits on a card.
 
     Args:
         job: a job with an option that varies.

@@ -148,7 +148,7 @@ class Watcher:
     # --- compiled code --------------------------------------------------------------------------
 
     def withdraw(self) -> None:
-        """Handle the begin of a compiled call; see `dynamo.Observer`."""
+        """Handle the start of a compiled call; see `dynamo.Observer`."""
         if self._waiting and self._trains(None):
             self._forward_pass()
         with exclusive():

@@ -63,7 +63,7 @@ class MemoryHolder(Protocol):
     """Owner of a process's memory on a card; one thread at a time calls it."""
 
     def begin(self) -> None:
-        """Handle the begin of an iteration, with or without a turn."""
+        """Handle the start of an iteration, with or without a turn."""
 
     def sizes(self) -> Sizes:
         """Return the current sizes."""

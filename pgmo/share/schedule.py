@@ -5,8 +5,8 @@
 
 If the needs of all members fit at once, each gets a turn on request, and keeps its arena between
 turns. Otherwise the card is *crowded*: members release idle memory between turns. Then there is one
-turn at a time, or as many as fit together. The member with the least used time (by
-priority) is next.
+turn at a time, or as many as fit together. The member with the least used time
+(by priority) is next.
 
 Mappings cannot be taken from a living process. A member that exceeds the deadline is passed over,
 and the others use the remaining memory.

@@ -121,7 +121,7 @@ def adam_bytes(shape: list[int]) -> int:
 
 
 def adafactor_bytes(shape: list[int]) -> int:
-    """Return the bytes of sums over rows and columns, or of one average if it is no matrix.
+    """Return the bytes of row and column sums of a matrix, or of one average of another shape.
 
     Source: Shazeer and Stern, 2018.
     """

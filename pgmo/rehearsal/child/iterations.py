@@ -32,7 +32,7 @@ class Counted:
         self.notes: list[str] = []
 
     def begin(self, devices: list[str]) -> None:
-        """Handle the begin of training on these devices."""
+        """Handle the start of training on these devices."""
         if not any(one.startswith("cuda") for one in devices):
             where = ", ".join(devices) or "no device"
             self.notes.append(f"what is trained is on {where}, not on the card")
@@ -52,7 +52,7 @@ class Counted:
             raise Stopped(f"{self.ended} iterations were enough")
 
     def pause(self) -> None:
-        """Handle the begin of an evaluation."""
+        """Handle the start of an evaluation."""
         if self._supervision is not None:
             self._supervision.pause()
 
