@@ -41,7 +41,7 @@ class Cache:
 
 
 def look_at_cache() -> Cache:
-    """Write to the folder as a test, or to its nearest existing parent.
+    """Examine the folder, with a test write to it or to its nearest existing parent.
 
     The folder is not created: only a session that compiles an adapter creates it.
     """

@@ -41,7 +41,7 @@ def cupy_works(found: Mapping[str, Any]) -> bool:
 def cupy_problems(
     found: Mapping[str, Any], driver: str, environment: Mapping[str, str]
 ) -> Iterator[Finding]:
-    """Return the problems with CuPy; none if it is not installed.
+    """Yield the problems with CuPy; none if it is not installed.
 
     Args:
         found: properties from `probe.ask`; empty if CuPy is not installed.

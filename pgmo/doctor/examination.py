@@ -101,7 +101,7 @@ def driver_version(proc: Path = _DRIVER) -> str:
 
 
 def served(frameworks: Mapping[str, Any], compiler: Compiler, cache: Cache) -> Iterator[str]:
-    """Return what pgmo can serve, given the findings.
+    """Yield what pgmo can serve, given the findings.
 
     Example:
         >>> cache = Cache(Path("."), "", 2**30)
@@ -125,7 +125,7 @@ def served(frameworks: Mapping[str, Any], compiler: Compiler, cache: Cache) -> I
 
 
 def framework_problems(frameworks: Mapping[str, Any], driver: str) -> Iterator[Finding]:
-    """Return the problems with PyTorch and its GPUs.
+    """Yield the problems with PyTorch and its GPUs.
 
     Example:
         >>> [problem.what for problem in framework_problems({}, driver="")]
@@ -179,7 +179,7 @@ def framework_problems(frameworks: Mapping[str, Any], driver: str) -> Iterator[F
 def adapter_problems(
     frameworks: Mapping[str, Any], compiler: Compiler, cache: Cache
 ) -> Iterator[Finding]:
-    """Return the problems with the adapters and the tools that build them.
+    """Yield the problems with the adapters and the tools that build them.
 
     Example:
         >>> cache = Cache(Path("/cache"), "Read-only file system (/)", -1)
@@ -225,7 +225,7 @@ def adapter_problems(
 
 
 def _versions(frameworks: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    """Return versions without imports; a framework's own answer has priority."""
+    """Yield versions without imports; a framework's own answer has priority."""
     yield "pgmo", __version__
     yield "python", platform.python_version()
     yield "system", f"{platform.system()} {platform.release()} {platform.machine()}"

@@ -38,7 +38,7 @@ def memory(meminfo: Path = _MEMINFO, cgroup: Path = _CGROUP) -> tuple[int, int]:
 
 
 def settings_in_the_way(environment: Mapping[str, str] | None = None) -> Iterator[Finding]:
-    """Return problems with environment variables of PyTorch and of the C library.
+    """Yield problems with environment variables of PyTorch and of the C library.
 
     Example:
         >>> [problem.severity for problem in settings_in_the_way(
@@ -80,7 +80,7 @@ def settings_in_the_way(environment: Mapping[str, str] | None = None) -> Iterato
 
 
 def short_of_memory(available: int) -> Iterator[Finding]:
-    """Return the problem that memory is too small to compile an adapter, if so.
+    """Yield the problem that memory is too small to compile an adapter, if so.
 
     Example:
         >>> len(list(short_of_memory(2**28))), len(list(short_of_memory(2**33)))

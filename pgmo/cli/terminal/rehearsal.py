@@ -21,7 +21,7 @@ def words(script: str, is_module: bool, arguments: Sequence[str]) -> list[str]:
 
 
 def lines(answer: Rehearsal, script: str, card: Card, way: str) -> Iterator[str]:
-    """Return the result as lines of text.
+    """Yield the result as lines of text.
 
     Example:
         >>> from pgmo.cards import find

@@ -73,12 +73,12 @@ def finish(
 
 
 def _perhaps_closed() -> "suppress":
-    """Flush stdout and stderr, which the script may have closed or replaced."""
+    """Return a block that ignores errors of a closed or replaced stdout or stderr."""
     return suppress(OSError, ValueError, AttributeError)
 
 
 def conclusions(supervision: Supervision) -> list[str]:
-    """Yield the lines of the report."""
+    """Return the lines of the report."""
     texts: list[str] = []
     step_on = supervision.options.step_on
     for session in supervision.sessions:

@@ -21,11 +21,10 @@ class Fragmentation:
 
     Args:
         peak_reserved: peak of the reserved bytes.
-        live_then: requested bytes of live blocks at that time; the largest if it occurs several
-            times.
+        live_then: requested bytes of live blocks at that peak; the largest if it occurs repeatedly.
         peak_live: peak of the requested bytes of live blocks.
-        reserved_then: reserved bytes at that time.
-        segments: number of segments at that time; adjacent ones count as one.
+        reserved_then: reserved bytes at the peak of live bytes.
+        segments: number of segments at the peak of live bytes; adjacent ones count as one.
         holes: number of ranges in them without a block.
         largest_hole: size of the largest of these ranges.
         hole_bytes: sum of these ranges.

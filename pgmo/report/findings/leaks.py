@@ -20,7 +20,7 @@ from pgmo.report.blocks.origins import UNTAGGED, describe, size_classes
 from pgmo.report.findings.moment import find_moment
 
 _FEWEST = 4
-"""Minimum number of iterations in a trace; its first and last one are not counted."""
+"""Minimum iterations in a trace that is examined; its first and last one are not counted."""
 
 _LIKELY = 0.8
 """Share of iterations that must leave blocks for a likely leak."""

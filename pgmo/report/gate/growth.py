@@ -23,7 +23,7 @@ from pgmo.report.gate.tolerance import Tolerance
 Copies = Callable[[Profile], NDArray[np.int64]]
 
 ORIGINS: tuple[By, ...] = ("module", "op")
-"""Figures in which growth is measured."""
+"""Groupings of the origins to which growth is attributed."""
 
 
 @dataclass(frozen=True)

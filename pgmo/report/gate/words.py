@@ -29,7 +29,7 @@ def verdict(gate: Gate) -> str:
 
 
 def text_lines(gate: Gate, top: int = 5) -> Iterator[str]:
-    """Return the whole text, for a terminal.
+    """Yield the lines of the whole text, for a terminal.
 
     Args:
         gate: what was compared.
@@ -66,7 +66,7 @@ def grown_lines(figure: Figure, top: int = 5) -> Iterator[str]:
 
 
 def markdown_lines(gate: Gate, top: int = 3) -> Iterator[str]:
-    """Return a table for a pull request: one row per program, then the grown origins.
+    """Yield the lines of a table for a pull request: one row per program, then the grown origins.
 
     Args:
         gate: what was compared.
@@ -95,7 +95,7 @@ def markdown_lines(gate: Gate, top: int = 3) -> Iterator[str]:
 
 
 def _growers(program: Growth, top: int) -> Iterator[str]:
-    """Return lists for the figures that have grown too much, each origin once."""
+    """Yield lines for the figures that have grown too much, each origin once."""
     told_already: set[tuple[Grown, ...]] = set()
     for figure in program.figures:
         if not figure.failed or not figure.grown or figure.grown in told_already:

@@ -98,7 +98,7 @@ def _clear(wanted: str, *, as_json: bool) -> None:
 
 
 def _lines(found: "Examination") -> Iterator[str]:
-    """Print the examination in words."""
+    """Yield the lines of the examination."""
     versions = dict(found.versions)
     yield _line("pgmo", f"{versions.pop('pgmo')}, Python {versions.pop('python')}")
     yield _line("system", versions.pop("system"))
