@@ -35,7 +35,7 @@ _UNUSABLE = ("broken", "damaged", "distrusted")
 
 @dataclass(frozen=True)
 class Kept:
-    """Removed or existing files of one kind.
+    """Removed files of one kind.
 
     Args:
         kind: one of `KINDS`.

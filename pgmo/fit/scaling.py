@@ -27,7 +27,7 @@ Kind = Literal["constant", "linear", "quadratic", "estimated"]
 _KINDS: tuple[Kind, ...] = ("constant", "linear", "quadratic", "estimated")
 
 _MOST_UNPAIRED, _MOST_UNPAIRED_BYTES = 0.1, 0.3
-"""Maximum shares without a counterpart: of both profiles' requests, and of either one's bytes.
+"""Maximum shares without a counterpart: of both profiles' requests, of the largest one's bytes.
 
 On CUDA, workspaces that depend on the batch are 3 % of a very small GPT's requests and 21 % of its
 bytes. Between different networks a third of both differs.

@@ -50,7 +50,7 @@ def icicles(profile: Profile, title: str = "Who holds the peak") -> str:
 
 
 def _figure(caption: str, root: Bar) -> str:
-    """Return one drawing. Each bar has a tooltip, and the largest have labels."""
+    """Return one drawing. Each bar has a tooltip; the drawing's label names the largest."""
     if not root.size:
         return ""
     bars = list(_laid(root, 0.0, 0, root.size, -1))

@@ -184,7 +184,7 @@ def _write_profiles(arguments: argparse.Namespace) -> int:
 
 
 def _write(source: "Profile | Plan", out: TextIO, arguments: argparse.Namespace) -> list[str]:
-    """Write the requested format; return a remark about it."""
+    """Write the requested format; return remarks about it."""
     from pgmo.packing.plan import Plan
     from pgmo.report.exporters.perfetto import write_perfetto
     from pgmo.report.exporters.spreadsheet import write_spreadsheet
