@@ -1,7 +1,6 @@
-"""The cards that jobs run on: memory that a program really has, bandwidth, peak rates.
+"""Graphics cards: usable memory, bandwidth and peak rates.
 
-`card.py` has one card as a value, `catalog.py` those of `cards.json` and how one is found by what
-people write.
+`card.py` defines a card as a value, `catalog.py` reads `cards.json` and finds cards by name.
 """
 
 from pgmo.cards.card import Card

@@ -1,4 +1,4 @@
-"""One card, as a value."""
+"""One graphics card as a value."""
 
 from dataclasses import dataclass, field
 
@@ -7,19 +7,19 @@ from pgmo.units import format_bytes
 
 @dataclass(frozen=True)
 class Card:
-    """A graphics card, or a part of one, as far as memory and time depend on it.
+    """Graphics card or a part of one, with the properties for memory and time.
 
     Attributes:
-        name: what it is called here, such as "RTX 4090".
-        memory: bytes on the label.
-        usable: bytes that CUDA reports in total. A program's context comes out of them.
+        name: such as "RTX 4090".
+        memory: nominal bytes.
+        usable: total bytes that CUDA reports; a program's context is part of them.
         capability: compute capability, such as (8, 9).
-        multiprocessors: how many it has.
-        bandwidth: of its memory, in bytes a second; 0.0 where it is not known.
-        flops: peak floating-point operations a second by type ("float32", "tf32", "float16",
-            "bfloat16"), dense, accumulated in float32. What it has no hardware for is missing.
-        source: the maker's page that says so.
-        usable_source: where the usable bytes come from; "" where the size was asked for.
+        multiprocessors: number of multiprocessors.
+        bandwidth: of its memory, in bytes per second; 0.0 if unknown.
+        flops: peak floating-point operations per second by type ("float32", "tf32", "float16",
+            "bfloat16"), dense, accumulated in float32. Types without hardware support are missing.
+        source: page of the maker with these figures.
+        usable_source: source of the usable bytes; "" if the user gave the size.
 
     Example:
         >>> Card("16 GiB", 16 << 30, 16 << 30, (8, 0), 108)
@@ -38,7 +38,7 @@ class Card:
 
     @property
     def anonymous(self) -> bool:
-        """Whether it is a size and nothing else, so that nothing can be said of time on it."""
+        """Whether only its size is known, so that times cannot be computed."""
         return not self.bandwidth
 
     def __repr__(self) -> str:

@@ -1,4 +1,4 @@
-"""The cards that are known, and finding one by what people write."""
+"""Catalogue of known cards, and the search for one by its common names."""
 
 import difflib
 import json
@@ -12,9 +12,9 @@ from pgmo.errors import OptionError
 from pgmo.units import format_bytes, parse_bytes
 
 UNREPORTED = 0.917
-"""Share of the label that is usable where no report was found: a little below the least reported.
+"""Usable share of the nominal memory for cards without a report: slightly below the least report.
 
-That is an L4's, whose memory keeps its own error correction. A card without it has more.
+That report is of an L4, which stores error correction in its memory. Cards without it have more.
 """
 
 PLAIN = ((8, 0), 108)
@@ -25,7 +25,7 @@ _NOISE = re.compile(r"nvidia|geforce|tesla|quadro|generation|(?<=sxm)\d|(?<=hbm)
 
 @cache
 def all_cards() -> tuple[Card, ...]:
-    """Every card of `cards.json`, in the order of the file.
+    """Return every card of `cards.json`, in the order of the file.
 
     Example:
         >>> len(all_cards()) > 30, all_cards()[0]
@@ -35,18 +35,18 @@ def all_cards() -> tuple[Card, ...]:
 
 
 def find(text: str | Card) -> Card:
-    """The card that somebody means.
+    """Find a card by name or size.
 
     Args:
-        text: a name as it is commonly written ("RTX 4090", "A100-40GB", "NVIDIA L4"), or a size
-            ("16GiB") for a card that is nothing but that; its capability is then an A100's. Of
-            cards that differ in more than was said, the one with the least memory is meant.
+        text: a common name ("RTX 4090", "A100-40GB", "NVIDIA L4"), or a size ("16GiB") for a card
+            with only that and the capability of an A100. If several cards match, the one with the
+            least memory is returned.
 
     Returns:
-        The card; a `Card` comes back as it is.
+        The card; a `Card` is returned unchanged.
 
     Raises:
-        OptionError: for a name that is not known; the message has those that come near.
+        OptionError: for an unknown name; the message suggests similar ones.
 
     Example:
         >>> find("a100-40gb").name, find("16 GiB").usable >> 30
@@ -71,14 +71,14 @@ def find(text: str | Card) -> Card:
 
 @cache
 def _rows() -> list[dict[str, Any]]:
-    """The rows of the file."""
+    """Read the rows of the file."""
     rows: list[dict[str, Any]] = json.loads(Path(__file__).with_name("cards.json").read_text())
     return rows
 
 
 @cache
 def _by_key() -> dict[str, Card]:
-    """Cards by every name that they go by, in the form that `_key` gives it."""
+    """Return the cards by all their names, as normalised by `_key`."""
     found: dict[str, Card] = {}
     for row, card in zip(_rows(), all_cards(), strict=True):
         for name in (card.name, *row.get("aliases", ())):
@@ -87,12 +87,12 @@ def _by_key() -> dict[str, Card]:
 
 
 def _key(name: str) -> str:
-    """A name without what people leave out, order and separators among it."""
+    """Normalise a name: without optional words, order and separators."""
     return " ".join(sorted(re.findall(r"[a-z]+|[0-9]+", _NOISE.sub("", name.lower()))))
 
 
 def _card(row: dict[str, Any]) -> Card:
-    """A card from its row, whose units are those of data sheets."""
+    """Create a card from its row, which has the units of data sheets."""
     memory = int(row["memory_gib"] * 2**30)
     total = row["total_mib"]
     share = f"{UNREPORTED:.1%} of the label, for want of a report"

@@ -1,1 +1,1 @@
-"""The command line: `pgmo`, one sub-command a file; a file's docstring is its help."""
+"""Command line of pgmo: one sub-command per file, whose module docstring is its help."""

@@ -1,4 +1,4 @@
-"""Options of pgmo's own that stand after the name of the script."""
+"""Options of pgmo that follow the name of the script."""
 
 import argparse
 from collections.abc import Callable
@@ -9,18 +9,18 @@ from pgmo.cli.forgiving import with_templates
 def take_options(
     arguments: argparse.Namespace, add_options: Callable[[argparse.ArgumentParser], None]
 ) -> None:
-    """Moves options from the script's arguments to the command's, up to `--`, which is left out.
+    """Move options from the script's arguments to the command's, up to `--`, which is removed.
 
     People write the script first and the question after it. Only options that hardly any script has
-    are looked for there; what a script has under the same name comes after `--`.
+    are recognised there; the script's own options of these names must follow `--`.
 
     Args:
-        arguments: as parsed: `command`, `arguments` (the script's) and the command's options, which
-            are changed in place.
-        add_options: adds to a parser the options that may stand there, without defaults.
+        arguments: parsed arguments: `command`, `arguments` (the script's) and the command's
+            options; changed in place.
+        add_options: adds the allowed options to a parser, without defaults.
 
     Raises:
-        SystemExit: when such an option has no value, with argparse's message.
+        SystemExit: if such an option has no value, with argparse's message.
 
     Example:
         >>> given = argparse.Namespace(command="fit", card=None, arguments=["--card", "L4", "--lr"])

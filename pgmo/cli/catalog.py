@@ -1,18 +1,18 @@
-"""The sub-commands: their names, their stages in a user's work, their one-line help.
+"""Catalogue of the sub-commands: names, stages of a user's work, one-line help texts.
 
-The lines repeat the first lines of the commands' docstrings (a test compares them). Reading these
-instead would mean importing every command, or parsing its source, to show the help of one; and an
-installation may hold no sources.
+The texts repeat the first lines of the commands' docstrings, which a test compares. Reading these
+instead would import every command, or parse its source, to show one help text. An installation may
+also lack the sources.
 """
 
 
-# A plain class: dataclasses or typing alone take longer to import than argparse.
+# A plain class: importing dataclasses or typing takes longer than importing argparse.
 class Command:
-    """A sub-command.
+    """One sub-command.
 
     Args:
-        stage: of `STAGES`; its module is in the folder of that name.
-        summary: its line in the help, the first of its docstring without the full stop.
+        stage: one of `STAGES`; its module is in the folder of that name.
+        summary: its line in the help: the first of its docstring without the full stop.
     """
 
     def __init__(self, stage: str, summary: str) -> None:
@@ -25,9 +25,9 @@ STAGES = {
     "profiles": "Profiles and plans",
     "machine": "This machine",
 }
-"""Headings, in the order of a user's work."""
+"""Headings of the stages, in the order of a user's work."""
 
-# One line a command, in the order in which the help lists them.
+# One line per command, in the order of the help.
 COMMANDS = {
     "fit": Command(
         "programs",
@@ -63,9 +63,9 @@ COMMANDS = {
     ),
     "doctor": Command("machine", "Say what this machine has, what is in the way, and what to do"),
 }
-"""Every sub-command by its name."""
+"""Every sub-command by name."""
 
 
 def module_of(name: str) -> str:
-    """The module of a sub-command, which has its help, its options and what it does."""
+    """Return the name of a sub-command's module, which has its help, options and implementation."""
     return f"pgmo.cli.commands.{COMMANDS[name].stage}.{name}"

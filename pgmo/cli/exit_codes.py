@@ -1,14 +1,14 @@
-"""Exit codes: of checks, and of programs that a command has started."""
+"""Exit codes of checks, and of programs that a command has started."""
 
 CHECK_FAILED = 3
-"""A check was made and failed, or a script does not fit."""
+"""Exit code of a failed check, or of a script that does not fit."""
 
 
 def shell_code(returned: int) -> int:
-    """The exit code of a process as a shell says it: 128 and the number of the signal it ended by.
+    """Return a process's exit code as a shell does: 128 plus the signal's number after a signal.
 
     Args:
-        returned: as `subprocess` has it, minus the number of a signal.
+        returned: exit code of `subprocess`, negative for a signal.
 
     Example:
         >>> shell_code(3), shell_code(-9)

@@ -1,4 +1,4 @@
-"""A model and example inputs from a function that the user names: MODULE:FACTORY."""
+"""Model and example inputs from a function that the user names: MODULE:FACTORY."""
 
 import importlib
 import importlib.util
@@ -18,20 +18,20 @@ _HOW = "give MODULE:FACTORY or FILE.py:FACTORY, such as train.py:make_model"
 
 
 def call_factory(text: str) -> "tuple[nn.Module, Any]":
-    """Imports the module or file and calls the function in it.
+    """Import the module or file and call the function in it.
 
-    Modules are looked for in the current folder, too, and a file's imports in its own.
+    Modules may also be in the current folder, and a file's imports in its own folder.
 
     Args:
         text: "package.module:function" or "folder/file.py:function".
 
     Returns:
-        The model and the example inputs that the function gives.
+        The model and the example inputs that the function returns.
 
     Raises:
-        FileError: there is no such module, file or function.
-        AdapterError: PyTorch is not installed.
-        PgmoError: the module or the function fails, or it gives something else.
+        FileError: if there is no such module, file or function.
+        AdapterError: if PyTorch is not installed.
+        PgmoError: if the module or the function fails, or returns something else.
     """
     where, _, name = text.rpartition(":")
     if not where or not name:
@@ -91,7 +91,7 @@ def _find(module: ModuleType, where: str, name: str) -> Callable[[], Any]:
 
 
 def _told(error: BaseException) -> str:
-    """The error, and the line of the user's that raised it."""
+    """Describe the error and the user's line that raised it."""
     trace = error.__traceback__
     while trace is not None and trace.tb_next is not None:
         trace = trace.tb_next

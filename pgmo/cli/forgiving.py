@@ -1,4 +1,4 @@
-"""A parser that says what was probably meant, and tells programs of errors as JSON, too."""
+"""Argument parser that suggests the intended option, and also reports errors as JSON."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ if TYPE_CHECKING:
 
 
 _TEMPLATES = ("--vary", "--accumulate")
-"""Options whose value is an option of a script."""
+"""Options whose value is itself an option of a script."""
 
 
 class ForgivingParser(argparse.ArgumentParser):
-    """Parse as argparse does, and end errors with the nearest name that there is.
+    """Argument parser like argparse's; its error messages suggest the nearest existing name.
 
     Example:
         >>> parser = ForgivingParser(prog="pgmo", exit_on_error=False)
@@ -33,12 +33,12 @@ class ForgivingParser(argparse.ArgumentParser):
         self._asked: list[str] = []
 
     def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
-        """Parse as argparse does; see there."""
+        """Parse as argparse does."""
         self._asked = with_templates(sys.argv[1:] if args is None else args)
         return super().parse_known_args(self._asked, namespace)
 
     def error(self, message: str) -> NoReturn:
-        """Prints the usage and the message on stderr, with `--json` an object, and exits with 2."""
+        """Print usage and message on stderr, with `--json` also an object, and exit with 2."""
         gone = next((one for one in self._asked[:1] if one in MAIN_OPTIONS), "")
         if gone:
             message = f"`pgmo {gone}` was removed: {MAIN_OPTIONS[gone]}"
@@ -54,7 +54,7 @@ class ForgivingParser(argparse.ArgumentParser):
         super().error(message)
 
     def nearest_options(self, words: Iterable[str]) -> list[str]:
-        """Of options that there are not, those that they resemble."""
+        """Return suggestions for the unknown options among the words."""
         found = []
         for word in words:
             name = word.partition("=")[0]
@@ -78,12 +78,12 @@ class ForgivingParser(argparse.ArgumentParser):
             raise
 
     def _passes_on(self) -> bool:
-        """Whether there may be options among the arguments that are another program's."""
+        """Return whether some arguments may be options of another program."""
         return any(action.nargs == argparse.REMAINDER for action in self._actions)
 
 
 def nearest(word: str, names: Iterable[str]) -> str | None:
-    """The name that somebody probably meant; None if it resembles none.
+    """Return the name that was probably intended; None if no name is similar.
 
     Example:
         >>> nearest("stat", ["run", "stats"])
@@ -97,7 +97,7 @@ def nearest(word: str, names: Iterable[str]) -> str | None:
 
 
 def with_templates(words: Sequence[str]) -> list[str]:
-    """The same arguments, but for values that look like options, which argparse takes for none.
+    """Join options with values that look like options, which argparse would not accept.
 
     Example:
         >>> with_templates(["--vary", "--batch={}", "train.py"])
@@ -114,12 +114,12 @@ def with_templates(words: Sequence[str]) -> list[str]:
 
 
 def asks_for_json(words: Sequence[str], command: str) -> bool:
-    """Return whether a command line asks for JSON on stdout, as far as shows without parsing.
+    """Return whether a command line asks for JSON on stdout, as far as visible without parsing.
 
     Args:
         words: the arguments.
-        command: "pgmo run", whose `--json` names a file; another, or "pgmo" where `words` begin
-            before the name of the command.
+        command: "pgmo run", whose `--json` names a file; another one, or "pgmo" if `words` begin
+            before the command's name.
 
     Example:
         >>> asks_for_json(["stats", "x", "--json"], "pgmo")

@@ -1,4 +1,4 @@
-"""`pgmo check NEW --against BASE`: whether a program needs more memory than at an earlier state."""
+"""Implementation of `pgmo check NEW --against BASE`: comparison with an earlier state."""
 
 import argparse
 from pathlib import Path
@@ -14,7 +14,7 @@ _ONLY = ("tolerance", "markdown")
 
 
 def add_gate_arguments(parser: argparse.ArgumentParser) -> None:
-    """Adds the options that go with `--against`."""
+    """Add the options that go with `--against`."""
     group = parser.add_argument_group("compare with an earlier state")
     group.add_argument(
         "--against",
@@ -46,7 +46,7 @@ def misplaced(arguments: argparse.Namespace) -> str:
 
 
 def run_gate(arguments: argparse.Namespace) -> int:
-    """Compares, writes and prints; returns the exit code of `pgmo check`."""
+    """Compare, write and print; return the exit code of `pgmo check`."""
     from pgmo.cli.targets import check_targets, refuse_our_suffix
     from pgmo.cli.terminal.output import print_json, print_wrote
     from pgmo.files.replacement import replace_file
@@ -64,7 +64,7 @@ def run_gate(arguments: argparse.Namespace) -> int:
     gate = compare_states(Path(arguments.plan), Path(arguments.against), tolerance)
     for path in wanted:
         text = "\n".join(markdown_lines(gate)) + "\n"
-        # A name of a file that is no UTF-8 has halves of surrogate pairs.
+        # A file name that is not UTF-8 contains surrogate halves.
         replace_file(Path(path), text.encode(errors="replace"))
     if arguments.json:
         print_json(_document(arguments, gate))

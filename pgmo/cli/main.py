@@ -1,9 +1,9 @@
 """Entry point of the `pgmo` command: arguments in, exit code out.
 
-Exit codes: 0 fine, 1 something went wrong and was explained, 2 the command line is wrong, 3 a check
-failed, 130 interrupted, 141 nobody reads the result any more. The last two are what a shell says of
-programs that end by SIGINT and SIGPIPE. With `--json`, stdout gets an object `error` for the codes
-1, 2 and 130 where there is no result.
+Exit codes: 0 success, 1 an explained error, 2 a wrong command line, 3 a failed check, 130
+interrupted, 141 the reader of the result has closed it. The last two are the shell's codes for
+SIGINT and SIGPIPE. With `--json` and the codes 1, 2 and 130, stdout gets an object `error` if there
+is no result.
 """
 
 import argparse
@@ -19,7 +19,7 @@ _FAILED, _MISUSED, _INTERRUPTED, _UNREAD = 1, 2, 130, 141
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Runs the command line and returns the exit code; errors become one message on stderr.
+    """Run the command line and return the exit code; errors become one message on stderr.
 
     Args:
         arguments: without the program's name; None for those of the process.
@@ -30,9 +30,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
             if parsed.command != "run":
                 occupy_closed_streams()
                 return _run(parsed)
-        return _run(parsed)  # a script has the streams as they are
+        return _run(parsed)  # a script gets the unmodified streams
     except StdoutError as error:
-        if error.reader_left:  # `pgmo stats FILE | head`
+        if error.reader_left:  # as after `pgmo stats FILE | head`
             return _UNREAD
         say(f"pgmo: {error}")
         return _FAILED
@@ -52,6 +52,6 @@ def _run(parsed: argparse.Namespace) -> int:
     except KeyboardInterrupt:
         code, kind, message = _INTERRUPTED, "KeyboardInterrupt", "interrupted"
         say(message)
-    if getattr(parsed, "json", False) in (True, "-"):  # of `pgmo run`, a file or stdout
+    if getattr(parsed, "json", False) in (True, "-"):  # for `pgmo run`, a file or stdout
         print_failure(parsed.command, kind, message, code)
     return code

@@ -1,4 +1,4 @@
-"""`pgmo run --fit`: a run that has run out of memory is begun again with the next plan."""
+"""Implementation of `pgmo run --fit`: after out of memory, the script restarts with a new plan."""
 
 import argparse
 import json
@@ -13,20 +13,20 @@ from pgmo.terminal import say
 
 _VALUES = ("save", "plan", "device", "step_on", "memory", "budget", "limit")
 _SWITCHES = ("profile_only", "quiet", "live", "force")
-"""Options that each of the runs gets."""
+"""Options that every attempt gets."""
 
 
 def run_until_it_fits(arguments: argparse.Namespace) -> int:
-    """Runs a job by one plan after the other, until one does not run out of memory.
+    """Run a job with one plan after the other, until one does not run out of memory.
 
-    Each is a process of its own, from the beginning of the script: what has been trained so far is
-    gone, unless the script saves and finds its checkpoints.
+    Each attempt is a new process from the beginning of the script. Earlier progress is lost, unless
+    the script saves and loads checkpoints.
 
     Args:
         arguments: of `pgmo run`.
 
     Returns:
-        The exit code of the last run.
+        The exit code of the last attempt.
     """
     command = [arguments.script, *arguments.arguments]
     if arguments.is_module:
@@ -37,7 +37,7 @@ def run_until_it_fits(arguments: argparse.Namespace) -> int:
     for at, rung in enumerate(plans):
         if rung.words:
             say(f"pgmo run: memory ran out; again with {rung.words}")
-        # What an earlier one has saved is not in the way of the next.
+        # Files of an earlier attempt must not block the next one.
         code, ran_out = _run(rung, given if at == 0 else [*given, "--force"])
         if not ran_out:
             return code
@@ -51,7 +51,7 @@ def run_until_it_fits(arguments: argparse.Namespace) -> int:
 
 
 def _run(rung: Rung, given: list[str]) -> tuple[int, bool]:
-    """The exit code, and whether memory ran out."""
+    """Run one attempt; return the exit code, and whether memory ran out."""
     with tempfile.TemporaryDirectory(prefix="pgmo-run-") as folder:
         counted = Path(folder) / "counted.json"
         command = [sys.executable, "-m", "pgmo", "run", "--json", str(counted), *given]
@@ -64,7 +64,7 @@ def _run(rung: Rung, given: list[str]) -> tuple[int, bool]:
 
 
 def _words(arguments: argparse.Namespace) -> list[str]:
-    """The options of `pgmo run` as words of a command line."""
+    """Return the options of `pgmo run` as words of a command line."""
     words = []
     for name in _VALUES:
         value = getattr(arguments, name)

@@ -1,4 +1,4 @@
-"""The parser of the command line. Each command's own part is filled in when it is called."""
+"""Parser of the command line. A command's own part is filled in when it is used."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pgmo.cli.forgiving import ForgivingParser
 from pgmo.removed import COMMAND_OPTIONS
 from pgmo.version import __version__
 
-TYPE_CHECKING = False  # as in pgmo/__init__.py: typing takes long to import
+TYPE_CHECKING = False  # as in pgmo/__init__.py: importing typing takes long
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from typing import Any
@@ -27,9 +27,9 @@ interrupt, 141 a reader of stdout that has left. With --json errors are objects 
 
 
 class CommandParser(ForgivingParser):
-    """The parser of one sub-command, which imports the command's module when it is first used.
+    """Parser of one sub-command, which imports the command's module on first use.
 
-    So that `pgmo --help` and each command import no other command: some take long to import.
+    So `pgmo --help` and each command import no other command: some imports take long.
     """
 
     def __init__(self, *arguments: Any, command: str = "", **options: Any) -> None:
@@ -37,7 +37,7 @@ class CommandParser(ForgivingParser):
         self._command = command
 
     def fill(self) -> None:
-        """Adds the command's description and its options, once."""
+        """Add the command's description and options, once."""
         command, self._command = self._command, ""
         if not command:
             return
@@ -51,10 +51,10 @@ class CommandParser(ForgivingParser):
         self.set_defaults(run=module.run)
 
     def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
-        """As in argparse, which calls it of the chosen sub-command and of no other."""
+        """Parse as argparse does, which calls this for the chosen sub-command only."""
         self.fill()
         parsed, unknown = super().parse_known_args(args, namespace)
-        if unknown:  # here, not in `pgmo` itself, which would show its own usage
+        if unknown:  # here: `pgmo` itself would show its own usage
             command = self.prog.removeprefix("pgmo").strip()
             for word in unknown:
                 option = word.partition("=")[0]
@@ -68,11 +68,11 @@ class CommandParser(ForgivingParser):
 
 
 def build_parser(*, fill: bool = False) -> argparse.ArgumentParser:
-    """Builds the parser of `pgmo`.
+    """Build the parser of `pgmo`.
 
     Args:
-        fill: every sub-command at once, for whoever walks through the parser, instead of the one
-            that is called.
+        fill: whether to fill in every sub-command at once, for code that walks the parser, instead
+            of the called one only.
     """
     parser = ForgivingParser(
         "pgmo",
@@ -84,7 +84,7 @@ def build_parser(*, fill: bool = False) -> argparse.ArgumentParser:
     )
 
     def shown(text: str) -> str:
-        """Hide an option from the help, which fits on a screen so: the usage has it."""
+        """Hide an option from the help, so that it fits on a screen; the usage shows the option."""
         return text if fill else argparse.SUPPRESS
 
     parser.add_argument("-h", "--help", action="help", help=shown("show this help and exit"))
@@ -103,7 +103,7 @@ def build_parser(*, fill: bool = False) -> argparse.ArgumentParser:
         metavar="COMMAND",
         prog="pgmo",
         parser_class=CommandParser,
-        # The description lists them by stage; argparse knows one flat list.
+        # The description lists the commands by stage; argparse can only list them flat.
         help=None if fill else argparse.SUPPRESS,
     )
     for name, command in COMMANDS.items():
@@ -119,14 +119,14 @@ def build_parser(*, fill: bool = False) -> argparse.ArgumentParser:
 
 
 def parsers_of(parser: argparse.ArgumentParser) -> dict[str, CommandParser]:
-    """The parsers of the sub-commands by their names."""
+    """Return the parsers of the sub-commands by name."""
     (choices,) = (action.choices for action in parser._actions if action.dest == "command")
     assert isinstance(choices, dict)
     return choices
 
 
 class _NoColor(argparse.Action):
-    """Sets NO_COLOR at once: for the help that follows it, and for processes that are started."""
+    """Action that sets NO_COLOR at once, for a following `--help` and for child processes."""
 
     def __init__(self, option_strings: Sequence[str], dest: str, **options: Any) -> None:
         super().__init__(option_strings, dest, nargs=0, **{"default": False, **options})
@@ -137,7 +137,7 @@ class _NoColor(argparse.Action):
 
 
 def _commands() -> str:
-    """The list of commands, by stage."""
+    """Return the list of commands, by stage."""
     parts = []
     for stage, title in STAGES.items():
         names = [name for name, command in COMMANDS.items() if command.stage == stage]

@@ -1,4 +1,4 @@
-"""Reads the files that commands are given: profiles, plans, and recordings of other tools."""
+"""Reader of the commands' input files: profiles, plans, and recordings of other tools."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -11,14 +11,14 @@ if TYPE_CHECKING:
     from pgmo.profiler.profile import Profile
 
 _BEGINNING = 65536
-"""Bytes that tell what a file is."""
+"""First bytes of a file that identify its kind."""
 
 
 def read_profile_or_plan(path: Path, *, noted: bool = True) -> "Profile | Plan":
-    """Read a plan, or whatever `read_profile` reads.
+    """Read a plan, or any file that `read_profile` reads.
 
     Raises:
-        FileError: when the file cannot be read.
+        FileError: if the file cannot be read.
     """
     from pgmo.packing.plan import Plan
 
@@ -26,13 +26,13 @@ def read_profile_or_plan(path: Path, *, noted: bool = True) -> "Profile | Plan":
 
 
 def read_profile(path: Path, *, noted: bool = True) -> "Profile":
-    """Read a profile, or make one of a memory snapshot, a log or a table of blocks.
+    """Read a profile, or make one from a memory snapshot, a log or a table of blocks.
 
-    The content tells which it is. A note on stderr says which part of a recording was taken,
-    unless the caller says so itself.
+    The content decides the kind. A note on stderr names the used part of a recording, unless the
+    caller prints its own.
 
     Raises:
-        FileError: when the file cannot be read, holds a plan, or recordings of several devices.
+        FileError: if the file cannot be read, is a plan, or has recordings of several devices.
 
     Example:
         >>> try:
@@ -69,7 +69,7 @@ def is_table(path: Path) -> bool:
     """Return whether a file is a table of blocks, id,lower,upper,size: a packing problem.
 
     Raises:
-        FileError: when the file cannot be read.
+        FileError: if the file cannot be read.
     """
     from pgmo.profiler.importers import csv_blocks, rmm_log
     from pgmo.profiler.importers.contents import contents
@@ -90,13 +90,13 @@ def import_profiles(
 
     Args:
         path: a memory snapshot, a log or a table.
-        device: only this one; -1 is pinned memory of the host.
-        whole: take all of the recording, whatever repeats in it.
-        iteration: take this iteration, counted from 0.
+        device: the only device to use; -1 is pinned memory of the host.
+        whole: whether to use the whole recording, even if it repeats.
+        iteration: the iteration to use, counted from 0.
 
     Raises:
-        FileError: when the file cannot be read, or nothing was allocated in it.
-        OptionError: when a table of blocks is asked for a device or an iteration.
+        FileError: if the file cannot be read, or contains no allocations.
+        OptionError: if a device or an iteration is requested of a table of blocks.
     """
     from pgmo.profiler.importers.formats import read_file
     from pgmo.profiler.iterations.traces.block_ends import pair_blocks

@@ -1,4 +1,4 @@
-"""The files that a command is going to write, looked at before it begins to work."""
+"""Checks of a command's output files before it starts to work."""
 
 import os
 from collections.abc import Iterable, Sequence
@@ -8,22 +8,22 @@ from pgmo.cli.terminal.output import refuse_to_overwrite
 from pgmo.errors import FileError, OptionError
 
 OURS = (".pgmoprof", ".pgmoplan")
-"""Suffixes by which commands tell what is in a file, so that nothing else may have them."""
+"""Suffixes by which commands recognise files; other files must not have them."""
 
 
 def check_targets(
     targets: Sequence[str | Path], *, force: bool, sources: Iterable[str | Path] = ()
 ) -> None:
-    """Checks that files can be written, and that none of them is read or written twice.
+    """Check that files can be written, and that none is read or written twice.
 
     Args:
         targets: the files to write.
-        force: whether what is there may be replaced; never what the command reads.
+        force: whether existing files may be replaced; input files never are.
         sources: the files that the command reads.
 
     Raises:
-        OptionError: a target is a source, or another target, by this name or another.
-        FileError: a target is no file, has no folder, or is there and `force` is not set.
+        OptionError: if a target is a source or another target, also under another name.
+        FileError: if a target is no file, has no folder, or exists while `force` is not set.
     """
     sources = list(sources)
     for number, target in enumerate(targets):
@@ -46,14 +46,14 @@ def check_targets(
 
 
 def next_to(source: str | Path, ending: str) -> Path:
-    """Where the result of a file goes if nobody says: beside it, under its name.
+    """Return the default path of a result: beside its source, with another suffix.
 
     Args:
         source: the file.
-        ending: takes the place of its suffix.
+        ending: replaces the suffix of the source.
 
     Raises:
-        FileError: the path names no file, as "", "." and "/".
+        FileError: if the path names no file, as "", "." and "/".
 
     Example:
         >>> next_to("runs/gpt.pgmoprof", ".html")
@@ -66,10 +66,10 @@ def next_to(source: str | Path, ending: str) -> Path:
 
 
 def check_suffix(target: str | Path, *suffixes: str) -> None:
-    """Checks that a file has one of these suffixes, as other commands look for them.
+    """Check that a file has one of the suffixes by which other commands recognise it.
 
     Raises:
-        OptionError: when it has another, or none.
+        OptionError: if it has another suffix, or none.
     """
     if Path(target).suffix in suffixes:
         return
@@ -79,10 +79,10 @@ def check_suffix(target: str | Path, *suffixes: str) -> None:
 
 
 def refuse_our_suffix(target: str | Path, what: str, usual: str) -> None:
-    """Checks that something else does not get the name of a profile or a plan.
+    """Check that another kind of file does not get the suffix of a profile or a plan.
 
     Raises:
-        OptionError: when it would.
+        OptionError: if it would.
     """
     suffix = Path(target).suffix
     if suffix in OURS:
@@ -90,8 +90,8 @@ def refuse_our_suffix(target: str | Path, what: str, usual: str) -> None:
 
 
 def _same(one: str | Path, other: str | Path) -> bool:
-    """Whether two paths are one file, through links of either kind."""
+    """Return whether two paths are one file, also through hard or symbolic links."""
     try:
         return os.path.realpath(one) == os.path.realpath(other) or os.path.samefile(one, other)
-    except (OSError, ValueError):  # one of them is not there, or its name cannot be
+    except (OSError, ValueError):  # one of them does not exist, or its name is invalid
         return False

@@ -1,1 +1,1 @@
-"""What this machine has, what keeps pgmo from working on it, and what to do about that."""
+"""Examination of this machine: its equipment, problems for pgmo, and remedies."""

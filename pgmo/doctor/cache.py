@@ -1,4 +1,4 @@
-"""The folder in which compiled adapters are kept."""
+"""Cache folder of compiled adapters."""
 
 import os
 import shutil
@@ -11,22 +11,23 @@ from pgmo.files.cache_folder import DistrustError, cache_directory, open_folder,
 from pgmo.files.leftovers import leftovers
 
 _ADAPTER = 1 << 20
-"""Bytes to try to write: adapters take less."""
+"""Bytes of a test write; adapters are smaller."""
 
 
 @dataclass(frozen=True)
 class Cache:
-    """The folder, whether it may be written, and whether what is in it may be loaded.
+    """State of the cache folder: whether pgmo can write to it and load from it.
 
     Args:
-        folder: where it is or would be made.
-        error: why nothing can be written there; "" when something can.
-        free: bytes left on its disk; -1 when that is not known.
-        distrust: why nothing is loaded from it; "" when it is, or is not there yet.
-        adapters: libraries in it, of whatever version.
-        size: of these in bytes.
-        left: files that killed processes have left; the next session removes them.
-        misplaced: whether there is something else than a folder, so that no adapter can be had.
+        folder: existing or future path.
+        error: reason why writing fails; "" if it works.
+        free: free bytes on its disk; -1 if unknown.
+        distrust: reason why nothing is loaded from it; "" if files are loaded, or it does not
+            exist.
+        adapters: number of libraries in it, of any version.
+        size: bytes of these libraries.
+        left: files left by killed processes; the next session removes them.
+        misplaced: whether its path is not a folder, so that no adapter can be cached.
     """
 
     folder: Path
@@ -40,9 +41,9 @@ class Cache:
 
 
 def look_at_cache() -> Cache:
-    """Tries to write to the folder, or to the nearest one above it that exists.
+    """Examine the folder, with a test write to it or to its nearest existing parent.
 
-    The folder is not made: only a session that compiles something leaves traces.
+    The folder is not created: only a session that compiles an adapter creates it.
     """
     root = cache_directory()
     there = root / ADAPTERS
@@ -50,7 +51,7 @@ def look_at_cache() -> Cache:
         there = there.parent
     error, free = "", -1
     try:
-        with tempfile.TemporaryFile(dir=there) as file:  # without a name, so nothing can be left
+        with tempfile.TemporaryFile(dir=there) as file:  # without a name, so no file can be left
             file.write(bytes(_ADAPTER))
             file.flush()
         free = shutil.disk_usage(there).free
@@ -62,7 +63,7 @@ def look_at_cache() -> Cache:
         return Cache(root, error, free, distrust=str(problem))
     except NotADirectoryError:
         return Cache(root, error, free, misplaced=True)
-    except OSError:  # not there, or it cannot be written either
+    except OSError:  # it does not exist, or cannot be written
         return Cache(root, error, free)
     try:
         sizes = [
@@ -70,7 +71,7 @@ def look_at_cache() -> Cache:
             for name in os.listdir(folder)
             if name.endswith(".so")
         ]
-        # What is being compiled has a lock, which says nothing of what was left.
+        # Libraries being compiled have a lock, which is no left-over.
         left = sum(not path.name.endswith(".lock") for path in leftovers(reach(folder), LEFT))
         return Cache(root, error, free, adapters=len(sizes), size=sum(sizes), left=left)
     except OSError:

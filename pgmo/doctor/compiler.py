@@ -1,4 +1,4 @@
-"""Whether the compiler that adapters need is there and works."""
+"""Check of the compiler that adapters need."""
 
 import subprocess
 import tempfile
@@ -8,7 +8,7 @@ from pathlib import Path
 from pgmo.allocator.build.compile import find_compiler
 from pgmo.errors import AdapterError
 
-# Concepts and designated initialisers: what C++20 has, and no compiler before it.
+# Concepts and designated initialisers: only C++20 compilers have both.
 _PROGRAM = """\
 #include <concepts>
 struct Pair { int a, b; };
@@ -20,12 +20,12 @@ _SECONDS = 60
 
 @dataclass(frozen=True)
 class Compiler:
-    """The C++ compiler that pgmo would use.
+    """C++ compiler that pgmo would use.
 
     Args:
-        command: its command; "" when there is none.
-        version: the first line of what it says about itself.
-        error: why it cannot compile a line of C++20 to a library; "" when it can.
+        command: its command; "" if there is none.
+        version: first line of its version output.
+        error: reason why it cannot compile C++20 to a library; "" if it can.
     """
 
     command: str
@@ -34,7 +34,7 @@ class Compiler:
 
 
 def try_compiler() -> Compiler:
-    """Finds the compiler as the adapters do, and compiles a few lines with it."""
+    """Find the compiler as the adapters do, and compile a few lines with it."""
     try:
         command = find_compiler("PyTorch")
     except AdapterError as error:
@@ -53,7 +53,7 @@ def try_compiler() -> Compiler:
 
 
 def _run(command: list[str]) -> tuple[int, str]:
-    """The exit code, and what was said."""
+    """Return the exit code and the output of a command."""
     try:
         done = subprocess.run(
             command,

@@ -1,4 +1,4 @@
-"""CuPy: which of its packages is installed, and whether it finds a device."""
+"""Check of CuPy: its installed package, and its devices."""
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -11,21 +11,21 @@ _PACKAGE = re.compile(r"(amd-)?cupy(-cuda\d+x?|-rocm[-\d]+)?")
 
 
 def cupy_packages() -> list[str]:
-    """Names of the installed packages that bring the module `cupy`, such as "cupy-cuda13x"."""
+    """Return the installed packages that provide the module `cupy`, such as "cupy-cuda13x"."""
     names = {str(one.metadata["Name"]).lower().replace("_", "-") for one in distributions()}
     return sorted(name for name in names if _PACKAGE.fullmatch(name))
 
 
 def look_at_cupy(cupy: Any) -> dict[str, Any]:
-    """What CuPy says of itself and of its devices; for `pgmo.doctor.probe`."""
+    """Return the properties of CuPy and its devices; for `pgmo.doctor.probe`."""
     runtime = cupy.cuda.runtime
     found: dict[str, Any] = {"hip": bool(runtime.is_hip)}
     try:
         found["built_for"] = int(runtime.runtimeGetVersion())
         found["devices"] = int(runtime.getDeviceCount())
-    except Exception as error:  # whatever the driver says, or a library that is missing
+    except Exception as error:  # any error of the driver, or a missing library
         return found | {"devices": 0, "why": str(error)}
-    try:  # CuPy's packages have no libraries of CUDA with them, and load each when it is needed
+    try:  # CuPy's packages contain no CUDA libraries, and load each one on first use
         cupy.cuda.nvrtc.getVersion()
         _ = cupy.cuda.cublas
     except Exception as error:
@@ -34,19 +34,19 @@ def look_at_cupy(cupy: Any) -> dict[str, Any]:
 
 
 def cupy_works(found: Mapping[str, Any]) -> bool:
-    """Whether pgmo can serve it."""
+    """Return whether pgmo can serve CuPy."""
     return bool(found.get("devices")) and not found.get("hip")
 
 
 def cupy_problems(
     found: Mapping[str, Any], driver: str, environment: Mapping[str, str]
 ) -> Iterator[Finding]:
-    """Problems with CuPy; none where it is not installed.
+    """Yield the problems with CuPy; none if it is not installed.
 
     Args:
-        found: what `probe.ask` says of it; empty when it is not installed.
-        driver: version of NVIDIA's driver; "" when there is none.
-        environment: variables.
+        found: properties from `probe.ask`; empty if CuPy is not installed.
+        driver: version of NVIDIA's driver; "" if there is none.
+        environment: environment variables.
 
     Example:
         >>> [problem.what for problem in cupy_problems({"error": "OSError: no"}, "", {})]

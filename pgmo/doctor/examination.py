@@ -1,4 +1,4 @@
-"""Everything about this machine at once, and the problems that follow from it."""
+"""Complete examination of this machine, and its problems."""
 
 import os
 import platform
@@ -24,18 +24,18 @@ _DRIVER = Path("/proc/driver/nvidia/version")
 
 @dataclass(frozen=True)
 class Examination:
-    """What was found.
+    """Result of an examination.
 
     Args:
-        versions: of pgmo, Python, the system and packages, by name; only what is there.
-        driver: version of NVIDIA's driver; "" when there is none.
-        memory: bytes that there are for this process.
-        available: bytes of them that are free now.
-        frameworks: what `pgmo.doctor.probe.ask` found.
-        compiler: the C++ compiler.
-        cache: the folder of compiled adapters.
+        versions: of pgmo, Python, the system and the installed packages, by name.
+        driver: version of NVIDIA's driver; "" if there is none.
+        memory: bytes of memory that this process may use.
+        available: part of them that is free now.
+        frameworks: result of `pgmo.doctor.probe.ask`.
+        compiler: state of the C++ compiler.
+        cache: state of the cache folder.
         works: what pgmo can serve here.
-        problems: what is in the way, errors first.
+        problems: found problems, errors first.
     """
 
     versions: Mapping[str, str]
@@ -50,10 +50,10 @@ class Examination:
 
 
 def examine(*, build: bool = False) -> Examination:
-    """Looks at this machine. Takes as long as importing torch, in a process of its own.
+    """Examine this machine. It takes as long as importing torch, in a separate process.
 
     Args:
-        build: compile adapters that are not in the cache.
+        build: whether to compile adapters that are not in the cache.
     """
     total, available = memory()
     frameworks, compiler, cache = probe.ask(build=build), try_compiler(), look_at_cache()
@@ -81,7 +81,7 @@ def examine(*, build: bool = False) -> Examination:
 
 
 def driver_version(proc: Path = _DRIVER) -> str:
-    """The version of NVIDIA's driver, without starting CUDA; "" when there is none."""
+    """Return the version of NVIDIA's driver without starting CUDA; "" if there is none."""
     try:
         for line in proc.read_text().splitlines():
             if "Kernel Module" in line:
@@ -101,7 +101,7 @@ def driver_version(proc: Path = _DRIVER) -> str:
 
 
 def served(frameworks: Mapping[str, Any], compiler: Compiler, cache: Cache) -> Iterator[str]:
-    """What pgmo can serve, given what was found.
+    """Yield what pgmo can serve, given the findings.
 
     Example:
         >>> cache = Cache(Path("."), "", 2**30)
@@ -125,7 +125,7 @@ def served(frameworks: Mapping[str, Any], compiler: Compiler, cache: Cache) -> I
 
 
 def framework_problems(frameworks: Mapping[str, Any], driver: str) -> Iterator[Finding]:
-    """Problems with PyTorch and its GPUs.
+    """Yield the problems with PyTorch and its GPUs.
 
     Example:
         >>> [problem.what for problem in framework_problems({}, driver="")]
@@ -179,7 +179,7 @@ def framework_problems(frameworks: Mapping[str, Any], driver: str) -> Iterator[F
 def adapter_problems(
     frameworks: Mapping[str, Any], compiler: Compiler, cache: Cache
 ) -> Iterator[Finding]:
-    """Problems with the adapters, and with what they are built by.
+    """Yield the problems with the adapters and the tools that build them.
 
     Example:
         >>> cache = Cache(Path("/cache"), "Read-only file system (/)", -1)
@@ -225,7 +225,7 @@ def adapter_problems(
 
 
 def _versions(frameworks: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    """Versions without importing anything: a framework's own word comes first."""
+    """Yield versions without imports; a framework's own answer has priority."""
     yield "pgmo", __version__
     yield "python", platform.python_version()
     yield "system", f"{platform.system()} {platform.release()} {platform.machine()}"

@@ -1,4 +1,4 @@
-"""Something that is in the way."""
+"""One problem on a machine."""
 
 from dataclasses import dataclass
 from typing import Literal
@@ -6,12 +6,12 @@ from typing import Literal
 
 @dataclass(frozen=True)
 class Finding:
-    """One thing that limits pgmo on this machine.
+    """Problem that limits pgmo on this machine.
 
     Args:
-        severity: "error" where a framework cannot be served because of it, "warning" where it can.
-        what: what was found, with the numbers.
-        remedy: what to do.
+        severity: "error" if a framework cannot be served because of it, else "warning".
+        what: the finding, with numbers.
+        remedy: action for the user.
     """
 
     severity: Literal["error", "warning"]

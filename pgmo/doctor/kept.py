@@ -1,4 +1,4 @@
-"""Removes what pgmo keeps in the user's cache folder, by kind."""
+"""Removal of files from the user's cache folder, by kind."""
 
 import os
 import re
@@ -12,15 +12,21 @@ from pgmo.errors import FileError
 from pgmo.files.cache_folder import DistrustError, cache_directory, open_folder
 
 KINDS = ("adapters", "steps")
-"""Folders whose files can go at any time: compiled adapters and the stub runtime are compiled again
-when needed. Earlier versions wrote steps of `pgmo.recompute`, which nothing reads any more."""
+"""Folders whose files may be removed at any time.
+
+Compiled adapters and the stub runtime are compiled again when needed. Earlier versions stored steps
+of `pgmo.recompute` there, which are unused now.
+"""
 
 _OURS = {
     "adapters": re.compile(r".+-[0-9a-f]{16}\.(?:so|lock|tmp)|\..+\.[0-9a-f]{12}\.partial"),
     "steps": re.compile(r"[0-9a-f]{40}\.step|\..+\.[0-9a-f]{12}\.partial"),
 }
-"""Names of files in them. `PGMO_CACHE_DIR` may be any folder, and projects have folders of these
-names, too: adapters of LoRA, say."""
+"""Patterns of pgmo's own file names in these folders.
+
+`PGMO_CACHE_DIR` may be any folder, and projects have folders of the same names, such as for
+adapters of LoRA.
+"""
 
 
 _UNUSABLE = ("broken", "damaged", "distrusted")
@@ -29,12 +35,12 @@ _UNUSABLE = ("broken", "damaged", "distrusted")
 
 @dataclass(frozen=True)
 class Kept:
-    """One of the folders.
+    """Removed files of one kind.
 
     Args:
-        kind: its name, of `KINDS`.
-        files: how many.
-        size: their bytes.
+        kind: one of `KINDS`.
+        files: number of files.
+        size: bytes of the files.
     """
 
     kind: str
@@ -43,30 +49,30 @@ class Kept:
 
 
 def clear(kinds: Sequence[str] = KINDS) -> tuple[Kept, ...]:
-    """Removes the files of these kinds. Processes that have loaded them go on.
+    """Remove the files of these kinds. Processes that have loaded them continue.
 
-    Nothing else is touched, neither in the cache folder nor in those of the kinds.
+    No other file is touched, neither in the cache folder nor in the folders of the kinds.
 
     Returns:
-        What has gone.
+        The removed files.
 
     Raises:
-        FileError: a folder cannot be changed, or is not the user's own.
+        FileError: if a folder cannot be changed, or belongs to another user.
     """
     gone = tuple(_clear(kind) for kind in kinds)
-    with suppress(OSError):  # something is left in it, or it was never there
+    with suppress(OSError):  # it is not empty, or never existed
         cache_directory().rmdir()
     return gone
 
 
 def remove_unusable_adapters(frameworks: Mapping[str, Any]) -> tuple[str, ...]:
-    """Removes adapters that cannot be loaded, so that they are compiled again.
+    """Remove adapters that cannot be loaded, so that they are compiled again.
 
     Args:
-        frameworks: what `pgmo.doctor.probe.ask` has found.
+        frameworks: result of `pgmo.doctor.probe.ask`.
 
     Returns:
-        What was done, a sentence each.
+        The actions, one sentence each.
     """
     done = []
     root = os.path.realpath(cache_directory())
@@ -75,7 +81,7 @@ def remove_unusable_adapters(frameworks: Mapping[str, Any]) -> tuple[str, ...]:
         path = found.get("path", "")
         inside = os.path.realpath(path).startswith(f"{root}{os.sep}")
         if found.get("state") in _UNUSABLE and inside:
-            with suppress(OSError):  # the examination that follows tells what is in the way
+            with suppress(OSError):  # the next examination reports the problem
                 os.unlink(path)
                 done.append(f"removed {path}, which was {found['state']}")
     return tuple(done)

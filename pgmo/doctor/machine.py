@@ -1,4 +1,4 @@
-"""Memory of this machine, and settings of the environment that get in pgmo's way."""
+"""Memory of this machine, and environment settings that conflict with pgmo."""
 
 import os
 from collections.abc import Iterator, Mapping
@@ -9,16 +9,16 @@ from pgmo.units import format_bytes
 
 _ALLOC_CONF = ("PYTORCH_CUDA_ALLOC_CONF", "PYTORCH_ALLOC_CONF")
 _COMPILING = 512 << 20
-"""Bytes below which compiling may fail: the CPU's adapter was seen to take 229 MiB."""
+"""Bytes of memory below which compiling may fail; the CPU's adapter took 229 MiB."""
 
 _CGROUP = Path("/sys/fs/cgroup/memory.max")
 _MEMINFO = Path("/proc/meminfo")
 
 
 def memory(meminfo: Path = _MEMINFO, cgroup: Path = _CGROUP) -> tuple[int, int]:
-    """Bytes of memory that there are for this process, and that are available now.
+    """Return the bytes of memory for this process, and those that are available now.
 
-    A container's limit counts, where it has one. 0 for what is not known.
+    A container's limit counts, if there is one. Unknown values are 0.
     """
     total = available = 0
     try:
@@ -38,7 +38,7 @@ def memory(meminfo: Path = _MEMINFO, cgroup: Path = _CGROUP) -> tuple[int, int]:
 
 
 def settings_in_the_way(environment: Mapping[str, str] | None = None) -> Iterator[Finding]:
-    """Problems with environment variables of PyTorch and of the C library.
+    """Yield problems with environment variables of PyTorch and of the C library.
 
     Example:
         >>> [problem.severity for problem in settings_in_the_way(
@@ -80,7 +80,7 @@ def settings_in_the_way(environment: Mapping[str, str] | None = None) -> Iterato
 
 
 def short_of_memory(available: int) -> Iterator[Finding]:
-    """The problem that there is too little memory to compile an adapter, if so.
+    """Yield the problem that memory is too small to compile an adapter, if so.
 
     Example:
         >>> len(list(short_of_memory(2**28))), len(list(short_of_memory(2**33)))

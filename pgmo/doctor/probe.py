@@ -1,9 +1,9 @@
-"""What a framework says about itself, asked in a process of its own.
+"""Properties of the frameworks, read in a separate process.
 
     python -m pgmo.doctor.probe [--build]
 
-A CUDA that is broken can end the process that starts it, or never come back. Each step prints one
-line of JSON as soon as it is done, so that what was found out before is not lost.
+A broken CUDA can end the process that initializes it, or hang. Each step prints one line of JSON
+when it is done, so earlier results are not lost.
 """
 
 import ctypes
@@ -27,17 +27,17 @@ _CONCURRENT_MANAGED_ACCESS = 89  # CU_DEVICE_ATTRIBUTE_CONCURRENT_MANAGED_ACCESS
 
 
 def ask(*, build: bool = False, seconds: float = _SECONDS) -> dict[str, Any]:
-    """Starts the process and collects what it says.
+    """Start the process and collect its results.
 
     Args:
-        build: compile adapters that are not in the cache, instead of only looking for them.
-        seconds: after which it is ended.
+        build: whether to compile adapters that are not in the cache, or only look for them.
+        seconds: time limit.
 
     Returns:
-        What is known, by name: `torch`, `cuda`, `devices`, `cpu_adapter`, `cuda_adapter`, `cupy`.
-        `failed` says how the process ended, if it did not end well.
+        Results by name: `torch`, `cuda`, `devices`, `cpu_adapter`, `cuda_adapter`, `cupy`. `failed`
+            describes how the process ended, if it failed.
     """
-    # -P: not from the current folder, where a `cuda.py` would be taken for the package of the name.
+    # -P: not from the current folder, where a `cuda.py` would hide the package.
     command = [sys.executable, "-P", "-m", __name__, *(["--build"] if build else [])]
     process = subprocess.Popen(
         command,
@@ -66,13 +66,13 @@ def ask(*, build: bool = False, seconds: float = _SECONDS) -> dict[str, Any]:
 
 
 def _path() -> str:
-    """Where the process finds this very pgmo, after what the environment says."""
+    """Return the path at which the process finds this pgmo, after those of the environment."""
     own = str(Path(__file__).parents[2])
     return os.pathsep.join(filter(None, (os.environ.get("PYTHONPATH"), own)))
 
 
 def main(build: bool) -> None:
-    """Looks at the frameworks and prints what there is, step by step."""
+    """Examine the frameworks and print the results, step by step."""
     try:
         import torch
     except Exception as error:
@@ -93,7 +93,7 @@ def main(build: bool) -> None:
             "packages": cupy_packages(),
         }
         _say(cupy=about)
-        _say(cupy={**about, **look_at_cupy(cupy)})  # here CUDA may fail
+        _say(cupy={**about, **look_at_cupy(cupy)})  # CUDA may fail here
 
 
 def _torch(torch: Any, build: bool) -> None:
@@ -139,7 +139,10 @@ def _torch(torch: Any, build: bool) -> None:
 
 
 def _unified(index: int) -> bool | None:
-    """Whether unified memory may exceed the card (`concurrentManagedAccess`); None: not known."""
+    """Return whether unified memory may exceed the card; None if unknown.
+
+    Source: the device attribute `concurrentManagedAccess`.
+    """
     try:
         driver = ctypes.CDLL("libcuda.so.1")
     except OSError:
@@ -153,7 +156,7 @@ def _unified(index: int) -> bool | None:
 
 
 def _adapter(source: "Callable[[], AdapterSource]", build: bool) -> dict[str, Any]:
-    """The state of an adapter: there, missing, or why it cannot be had or is not loaded."""
+    """Return the state of an adapter: present, missing, or why it cannot be built or loaded."""
     from pgmo.allocator.build.compile import adapter_path, compiled_adapter, kept_adapter
     from pgmo.allocator.build.prebuilt import find_prebuilt
     from pgmo.errors import AdapterError

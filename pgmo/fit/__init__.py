@@ -1,12 +1,12 @@
-"""Will it fit? What a job needs, on which card it runs, and what would make it fit.
+"""Will it fit? The memory that a job needs, the cards on which it runs, and changes that help.
 
     answer = pgmo.fit("train.py", card="RTX 4090", vary="--batch-size {}")
 
-The package itself is the function.
+The package itself is callable.
 
     a question        call, ask; answer, need
-    one rehearsal     evidence, categories; the package observer, which runs beside the script
-    any batch         law, largest; batch_size, of the script that is running
+    one rehearsal     evidence, categories; the package observer, which runs inside the script
+    any batch         law, largest; batch_size, for the running script
     what else         the package what_if: alternatives, other cards, time
     out of memory     the package next_plan
     the page          the package page

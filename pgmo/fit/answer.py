@@ -1,4 +1,4 @@
-"""What `pgmo fit` answers, as a value."""
+"""The result of `pgmo fit` as a value."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -19,32 +19,32 @@ NAMES: Mapping[Way, str] = {
     "expandable": "expandable segments",
     "pgmo": "pgmo",
 }
-"""What the ways are called."""
+"""Display names of the ways."""
 
 
 @dataclass(frozen=True, eq=False)
 class Answer:
-    """Whether a job fits on a card, and what else was asked.
+    """Result of a fit question: whether a job fits on a card, and the optional parts.
 
     Attributes:
-        name: of the job, for people.
+        name: of the job, for display.
         card: the card.
-        option: what varies.
-        value: of what varies at which the need is; None where nothing does.
-        need: what the job takes of the card; of a search, at the largest value that fits.
-        fits: whether it runs on the card, by way. PyTorch gives cached memory back before it gives
-            up, so a job may fit that reserves more where there is more.
-        proved: ways by which it was rehearsed on this card.
-        holders: who holds the peak of one iteration, by "module", "op" and "phase", largest first.
-        largest: the largest values that fit, one for each way that was asked for.
-        effective: batch of one optimizer step that was asked for, or None.
-        alternatives: other ways to train the same, the script as it is first.
-        cards: the cards that were asked about.
-        forecast: time on this card; None where nothing can be said.
-        curve: of some values what the job takes of the card, by way: (value, bytes, bytes, bytes)
-            in the order default, expandable, pgmo.
-        rehearsals: how many there were.
-        seconds: that they took.
+        option: name of the option that varies.
+        value: of the option, at which `need` holds; None where nothing varies.
+        need: bytes that the job needs of the card; for a search, at the largest value that fits.
+        fits: whether the job runs on the card, by way. PyTorch releases cached memory before it
+            gives up, so a job may fit although it would reserve more on a larger card.
+        proved: ways for which a rehearsal on this card succeeded.
+        holders: owners of one iteration's peak, by "module", "op" and "phase", largest first.
+        largest: the largest values that fit, one for each requested way.
+        effective: requested batch of one optimizer step, or None.
+        alternatives: other ways to train the same model; the unchanged script is first.
+        cards: results for the other cards of the question.
+        forecast: time on this card; None where it is unknown.
+        curve: bytes of the card at some values, by way: (value, bytes, bytes, bytes) in the order
+            default, expandable, pgmo.
+        rehearsals: number of rehearsals.
+        seconds: total duration of the rehearsals.
 
     Example:
         >>> answer = pgmo.fit("train.py", card="RTX 4090")  # doctest: +SKIP
@@ -76,7 +76,7 @@ class Answer:
 
     @property
     def spare(self) -> int:
-        """Bytes of the card that are left with pgmo; negative where there are too few."""
+        """Bytes of the card that stay free with pgmo; negative if the card is too small."""
         return self.card.usable - self.need.total("pgmo")
 
     @property
@@ -84,7 +84,7 @@ class Answer:
         """The largest value that fits with pgmo.
 
         Raises:
-            OptionError: when it was not looked for.
+            OptionError: if the question asked for no largest value.
         """
         for one in self.largest:
             if one.way == "pgmo" and one.change is None:
@@ -93,14 +93,14 @@ class Answer:
 
     @property
     def accumulation(self) -> tuple[int, int] | None:
-        """Micro-batch and steps for the effective batch; None where none was asked for."""
+        """Micro-batch and number of steps for the effective batch; None if none was given."""
         if self.effective is None:
             return None
         return accumulate(self.effective, self.batch)
 
     @property
     def least_change(self) -> Alternative | None:
-        """The alternative that fits and is nearest to the script as it is."""
+        """The fitting alternative that is nearest to the unchanged script."""
         return least_change(self.alternatives)
 
     @property
@@ -148,7 +148,7 @@ class Answer:
         return f"{first}."
 
     def as_json(self) -> dict[str, Any]:
-        """Plain values."""
+        """Return the answer as plain values for JSON."""
         return {
             "answer": self.sentence,
             "job": self.name,

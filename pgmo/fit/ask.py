@@ -1,4 +1,4 @@
-"""From a job and a card to an answer, with as few rehearsals as the question needs."""
+"""Answering a question about a job and a card, with as few rehearsals as possible."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -18,25 +18,26 @@ from pgmo.rehearsal.library import find_torch_build
 from pgmo.report.findings.attribution import Holder, find_peak
 
 POINTS = 12
-"""Values at which the curve of bytes over what varies is drawn."""
+"""Number of values at which the curve of bytes over the option is drawn."""
 
 
 @dataclass(frozen=True)
 class Question:
-    """What is asked of a job beside whether it fits.
+    """Further parts of a question, apart from whether the job fits.
 
     Attributes:
-        value: of what varies; None for the script as it is, or for the largest that fits.
-        values: where laws are learned; () for what suits what varies, see `values_of`.
-        effective: batch of one optimizer step, of micro-batches that fit.
-        changes: of the script whose largest values are looked for as well, by the laws alone.
-        what_if: whether alternatives are looked at.
-        cards: cards to look at beside; None for none, and () for all that are known.
+        value: of the option that varies; None for the unchanged script, or for the largest that
+            fits.
+        values: at which laws are learned; () for the defaults of `values_of`.
+        effective: batch of one optimizer step, to be split into micro-batches that fit.
+        changes: of the script, for which the largest value is also searched, by the laws alone.
+        what_if: whether to examine alternatives.
+        cards: other cards to examine; None for none, and () for all known cards.
         steps: optimizer steps of the job.
-        samples: of the job, which the batch divides into steps.
-        measured: a step that was timed, at `value`.
-        prove: whether the answer is rehearsed on the card.
-        most: rehearsals of a search.
+        samples: of the whole job; divided by the batch they give the steps.
+        measured: a timed step at `value`.
+        prove: whether to rehearse the answer on the card.
+        most: maximum number of rehearsals of a search.
     """
 
     value: int | None = None
@@ -55,17 +56,20 @@ class Question:
 def ask(
     job: Job, card: Card, question: Question | None = None, say: Callable[[str], None] | None = None
 ) -> Answer:
-    """Rehearses a job and answers.
+    """Rehearse a job and answer a question about it.
 
     Args:
         job: a script or a function.
-        card: the card that it is to fit.
-        question: what else is asked.
-        say: is told what is being done; None for nobody.
+        card: the card that the job should fit.
+        question: further parts of the question.
+        say: called with a status message; None for no messages.
+
+    Returns:
+        The answer.
 
     Raises:
-        RehearsalError: when the job cannot be rehearsed.
-        OptionError: when the question cannot be asked of it.
+        RehearsalError: if the job cannot be rehearsed.
+        OptionError: if the question does not apply to the job.
     """
     question = question or Question()
     question = replace(question, values=question.values or values_of(job))
@@ -81,11 +85,11 @@ def ask(
 def _as_it_is(
     job: Job, card: Card, question: Question, tell: Callable[[str], None]
 ) -> tuple[Answer, Law, list[Evidence]]:
-    """One value, on the card; where memory runs out there, once more where there is room."""
+    """Rehearse one value on the card; if memory runs out, once more on an unlimited card."""
     tell(f"rehearsing on {card.name}")
     evidence = [collect(job, card, value=question.value, way="pgmo")]
     if not evidence[0].rehearsal.fits and evidence[0].whole:
-        # It may have run out in the iteration whose arithmetic is counted, which takes more.
+        # It may have run out in the iteration that counts arithmetic, which takes more memory.
         tell("memory ran out late; once more, without counting arithmetic")
         evidence.append(collect(job, card, value=question.value, way="pgmo", work=False))
     ran = evidence[-1].rehearsal.fits
@@ -112,7 +116,7 @@ def _as_it_is(
 def _largest(
     job: Job, card: Card, question: Question, tell: Callable[[str], None]
 ) -> tuple[Answer, Law, list[Evidence]]:
-    """The largest value by pgmo and as it is, and with changes."""
+    """Search for the largest value with pgmo, without it, and with each change."""
     shown = ", ".join(map(str, sorted(set(question.values))))
     tell(f"rehearsing at {shown}, and then at the answer")
     done = search(job, card, values=question.values, prove=question.prove, most=question.most)
@@ -161,7 +165,7 @@ def _with_more(
     question: Question,
     tell: Callable[[str], None],
 ) -> Answer:
-    """The rest of what was asked."""
+    """Add the forecast, the alternatives and the other cards that the question asks for."""
     value, card = answer.value, answer.card
     work = work_at(law, value)
     steps = question.steps
@@ -189,7 +193,7 @@ def _with_more(
 
 
 def _holders(evidence: Sequence[Evidence]) -> dict[str, tuple[Holder, ...]]:
-    """Who holds the peak, by the profile of the last iteration that was recorded."""
+    """Return the holders of the peak in the last recorded profile of one iteration."""
     steady = [one.steady for one in evidence if one.steady is not None]
     if not steady:
         return {}
@@ -198,7 +202,7 @@ def _holders(evidence: Sequence[Evidence]) -> dict[str, tuple[Holder, ...]]:
 
 
 def _curve(law: Law, value: int) -> tuple[tuple[int, int, int, int], ...]:
-    """Bytes of the card over what varies, up to half as much again as fits."""
+    """Return the bytes of the card over the option, up to 1.5 times the largest value."""
     most = max(4, value + value // 2)
     values = sorted({max(1, round(most * one / POINTS)) for one in range(1, POINTS + 1)} | {value})
     rows = []

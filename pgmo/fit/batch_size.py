@@ -1,9 +1,9 @@
-"""The batch of the script that is running now, found by rehearsing that script.
+"""Batch size of the running script, found by rehearsing that script.
 
     python train.py                      planned() --> rehearse train.py at 2, 4, ... --> 18
       `-- in each rehearsal              planned() --> the value that is rehearsed
 
-So one script is both: what asks, and what is asked about.
+The same script asks the question and is rehearsed for the answer.
 """
 
 import os
@@ -17,7 +17,7 @@ from pgmo.fit.evidence import Job
 from pgmo.fit.largest import accumulate
 
 VARIABLE = "PGMO_FIT_BATCH"
-"""Of the environment: the batch that is rehearsed. Whoever sets it decides."""
+"""Environment variable with the batch to rehearse; `planned` returns it if it is set."""
 
 
 def planned(
@@ -27,20 +27,20 @@ def planned(
     card: str | Card | None = None,
     values: tuple[int, ...] = (),
 ) -> tuple[int, int]:
-    """The largest micro-batch of the running script that fits, and the steps of accumulation.
+    """Return the largest micro-batch of the running script that fits, and the accumulation steps.
 
     Args:
-        most: no larger batch is wanted.
+        most: upper limit of the batch.
         effective: samples of one optimizer step.
-        card: to plan for; the current one by default, as much as is free of it.
-        values: where laws are learned; 2 and 4 by default.
+        card: card to plan for; by default the free memory of the current device.
+        values: at which the laws are learned; 2 and 4 by default.
 
     Returns:
-        Micro-batch and steps: with `effective` their product is that; else the steps are 1.
+        Micro-batch and steps. With `effective` their product is that batch; else the steps are 1.
 
     Raises:
-        RehearsalError: when the script cannot be rehearsed, or nothing fits.
-        OptionError: when it is no script that runs, as in a notebook.
+        RehearsalError: if the script cannot be rehearsed, or nothing fits.
+        OptionError: if no script is running, as in a notebook.
 
     Example:
         >>> batch, steps = planned(effective=256)  # doctest: +SKIP
@@ -59,10 +59,10 @@ def planned(
 
 
 def running_command() -> tuple[str, ...]:
-    """The script of this process and its arguments.
+    """Return the script of this process and its arguments.
 
     Raises:
-        OptionError: when there is none that could be run again.
+        OptionError: if there is no script that could be run again.
     """
     main = sys.modules["__main__"]
     spec = getattr(main, "__spec__", None)
@@ -78,14 +78,18 @@ def running_command() -> tuple[str, ...]:
 
 
 def current_card() -> Card:
-    """The current CUDA device as a card: as much of it as is free, and this process's own."""
+    """Return the current CUDA device as a card whose usable bytes are free or held by this process.
+
+    Raises:
+        OptionError: if there is no CUDA device.
+    """
     import torch
 
     if not torch.cuda.is_available():
         raise OptionError("there is no CUDA device to plan for: name a card, as in card='L4'")
     properties = torch.cuda.get_device_properties(torch.cuda.current_device())
     free, total = torch.cuda.mem_get_info()
-    # The rehearsal has a context of its own, so this process's counts as free.
+    # The rehearsal has its own context, so the context of this process counts as free.
     from pgmo.rehearsal.environment import context_bytes
 
     plain = Card(

@@ -1,4 +1,4 @@
-"""`pgmo.fit`: the same question from Python, of a script or of a function."""
+"""The function `pgmo.fit`: the question of `pgmo fit`, asked from Python."""
 
 import inspect
 import os
@@ -30,35 +30,37 @@ def fit(
     python: str | None = None,
     timeout: float = TIMEOUT,
 ) -> Answer:
-    """Says whether a job fits on a card, or with which batch, without the card.
+    """Find out whether a job fits on a card, or which batch fits, without the card.
 
     The job runs for a few iterations on the stub CUDA runtime, with PyTorch's real allocator, in
-    processes of its own; nothing is computed there. See `docs/guides/will_it_fit.md`.
+    separate processes; kernels compute nothing. See `docs/guides/will_it_fit.md`.
 
     Args:
-        step: a script and its arguments, as one text or a sequence; or a function at the top of a
-            module or file, which makes one optimizer step for each call. It is imported in another
-            process, where its module makes model and optimizer, and called with the batch if it
-            takes an argument.
+        step: a script and its arguments, as one text or a sequence; or a function at the top level
+            of a module or file, which makes one optimizer step per call. Another process imports
+            its module, which must create model and optimizer, and calls the function with the batch
+            if it takes an argument.
         card: a card's name, such as "A100-40GB"; a size, such as "16GiB"; or a card.
-        batch: to ask about. Without it, and with something that varies, the largest is looked for.
-        vary: option of a script that says how large a batch is, such as "--batch-size {}".
-        effective_batch: of one optimizer step: the answer splits it into micro-batches that fit.
-        values: at which is learned what larger ones ask for; two at least. By default 2 and 4 for
-            a batch, and 64, 128 and 256 for anything else, whose squares may count.
-        what_if: look at alternatives, with a rehearsal for each that the script allows.
-        cards: look at these as well; True for all that are known.
-        samples: of the whole job, for the time that it takes.
-        prove: rehearse at the largest batch, on the card itself.
-        python: with a CUDA build of torch, if this one has none.
+        batch: the batch in question. Without it, the largest is searched if an option varies.
+        vary: option of the script for the batch, such as "--batch-size {}".
+        effective_batch: batch of one optimizer step; the answer splits it into micro-batches that
+            fit.
+        values: at which the laws are learned; at least two. By default 2 and 4 for a batch, and 64,
+            128 and 256 for anything else, which memory may depend on quadratically.
+        what_if: whether to examine alternatives, with one rehearsal for each that the script
+            allows.
+        cards: other cards to examine; True for all known cards.
+        samples: of the whole job, to forecast its duration.
+        prove: whether to rehearse the largest batch on the card itself.
+        python: interpreter with a CUDA build of torch, if this one has none.
         timeout: seconds for each rehearsal.
 
     Returns:
-        The answer; `answer.sentence` says it.
+        The answer; `answer.sentence` is its summary.
 
     Raises:
-        OptionError: when the question cannot be asked so.
-        RehearsalError: when the job cannot be rehearsed, with the reason.
+        OptionError: if the arguments contradict each other.
+        RehearsalError: if the job cannot be rehearsed; the message gives the reason.
 
     Example:
         >>> answer = pgmo.fit("train.py", card="16GiB", vary="--batch-size {}")  # doctest: +SKIP
@@ -115,10 +117,10 @@ def _job(
 
 
 def _place_of(step: Callable[..., Any]) -> str:
-    """Where another process finds a function.
+    """Return the text by which another process finds a function.
 
     Raises:
-        OptionError: when it does not.
+        OptionError: if no other process can find it.
     """
     name = getattr(step, "__qualname__", "")
     home = getattr(step, "__module__", None)

@@ -1,10 +1,10 @@
-"""What each block of a history is: a parameter, a gradient, a state, scratch, or an activation.
+"""Categories of a history's blocks: parameter, gradient, optimizer state, workspace, activation.
 
     history   ALLOC a ... ALLOC g ... MARK ... FREE g ... ALLOC g' ... MARK     end
     known     parameters {a}, states {s}     gradients at mark 0 {g}, at mark 1 {g'}
 
-Addresses come again, so a gradient is the block that is alive at its address when its step ends,
-and parameters and states are those that are alive at the end.
+Addresses are reused. So a gradient is the block that is alive at its address when its
+step ends. Parameters and states are the blocks that are alive at the end.
 """
 
 from typing import Any
@@ -16,21 +16,24 @@ from pgmo.profiler.iterations.traces.block_ends import NOT_FREED, Blocks, pair_b
 from pgmo.profiler.trace import Event, Trace
 
 NAMES = ("activations", "parameters", "gradients", "optimizer_state", "workspaces")
-"""The categories; a block's is an index into them."""
+"""The categories; a block's category is an index into them."""
 
 _ACTIVATION, PARAMETER, GRADIENT, STATE, WORKSPACE = range(5)
 
 LIBRARY = 64 << 20
-"""Bytes of the largest block that a library is taken to keep for itself, as cuBLAS does."""
+"""Largest block, in bytes, that counts as a library's own workspace, such as that of cuBLAS."""
 
 
 def categorise(trace: Trace, known: dict[str, Any]) -> NDArray[np.int8]:
-    """The category of each block, in the order of `profile_of(trace, whole=True)`, shape (n,).
+    """Return the category of each block, in the order of `profile_of(trace, whole=True)`.
 
     Args:
         trace: the history of one card.
-        known: what the observer wrote down: addresses of `parameters` and `states`, and `marked`,
-            for each step the number of its mark and the addresses of its gradients.
+        known: record of the observer: addresses of `parameters` and `states`, and `marked`, for
+            each step the number of its mark and the addresses of its gradients.
+
+    Returns:
+        Indices into `NAMES`, shape (n,).
     """
     blocks = pair_blocks(trace)
     found = np.zeros(len(blocks), np.int8)
@@ -46,15 +49,15 @@ def categorise(trace: Trace, known: dict[str, Any]) -> NDArray[np.int8]:
 
 
 def dispensable(trace: Trace, known: dict[str, Any]) -> NDArray[np.int64]:
-    """Of each block, the convolution that works in it and can do without; -1 for other blocks.
+    """Return for each block the convolution that works in it but can run without it, or -1.
 
-    PyTorch takes another algorithm where cuDNN's workspace does not fit, and keeps to it for all
+    If cuDNN's workspace does not fit, PyTorch chooses another algorithm, and keeps it for all
     convolutions of the same tensors.
 
     Args:
         trace: the history of one card.
-        known: what the observer wrote down: `convolutions`, the address, the bytes and the
-            convolution of each workspace, in the order in which they were used.
+        known: record of the observer: `convolutions`, the address, the bytes and the convolution of
+            each workspace, in the order of use.
 
     Returns:
         Numbers of convolutions, shape (n,).
@@ -64,7 +67,7 @@ def dispensable(trace: Trace, known: dict[str, Any]) -> NDArray[np.int64]:
     address, size = trace.address[blocks.row].tolist(), trace.size[blocks.row].tolist()
     at = 0
     for where, least, number in known.get("convolutions", ()):
-        # Sizes of a history may be rounded up; blocks come in the order of their use.
+        # A history may round sizes up; blocks are in the order of their use.
         later = at
         while later < len(blocks) and not (address[later] == where and size[later] >= least):
             later += 1
@@ -75,11 +78,11 @@ def dispensable(trace: Trace, known: dict[str, Any]) -> NDArray[np.int64]:
 
 
 def step_begins(trace: Trace, known: dict[str, Any]) -> tuple[int, int] | None:
-    """Ticks at which the second and the third step begin; None where there are none.
+    """Return the ticks at which the second and the third step begin; None if there are none.
 
     Args:
         trace: the history of one card.
-        known: what the observer wrote down: `ended`, numbers of the marks at the ends of steps.
+        known: record of the observer: `ended`, numbers of the marks at the ends of steps.
     """
     ended = known.get("ended", ())
     marks = np.flatnonzero(trace.kind == Event.MARK)
@@ -91,20 +94,21 @@ def step_begins(trace: Trace, known: dict[str, Any]) -> tuple[int, int] | None:
 
 
 def _keep(found: NDArray[np.int8], blocks: Blocks, trace: Trace, category: int) -> None:
-    """Marks what kernels and libraries work in."""
+    """Mark the workspaces of kernels and libraries."""
     served = np.cumsum(trace.kind == Event.ALLOC)
     freed = blocks.let_go != NOT_FREED
     life = np.where(freed, served[blocks.let_go] - served[blocks.row], 0)
     found[freed & (life == 0)] = category
     first = np.flatnonzero(trace.kind == Event.MARK)
     if len(first):
-        # Born in the first iteration, never freed, and no tensor of the model or its optimizer.
+        # Allocated in the first iteration, never freed, and no tensor of the model or its
+        # optimizer.
         small = trace.size[blocks.row] <= LIBRARY
         found[~freed & small & (blocks.row < first[0])] = category
 
 
 def _alive_at(trace: Trace, blocks: Blocks, row: int, addresses: Any) -> NDArray[np.intp]:
-    """The blocks in which these addresses lie, of those alive after a row of the trace."""
+    """Return the blocks that contain the addresses, among those alive after a row of the trace."""
     gone = np.where(blocks.gone == NOT_FREED, len(trace) + 1, blocks.gone)
     alive = np.flatnonzero((blocks.row < row) & (gone >= row))
     begins = trace.address[blocks.row[alive]]

@@ -1,4 +1,4 @@
-"""Names that were removed; they fail with what to use instead, for one version."""
+"""Removed names: for one version they raise an error that names the replacement."""
 
 import sys
 from typing import NoReturn

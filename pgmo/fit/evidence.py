@@ -1,6 +1,6 @@
-"""What one rehearsal tells about memory: its history, with each block's category.
+"""Memory evidence of one rehearsal: its history, with each block's category.
 
-rehearse(observer SCRIPT) --> Rehearsal        what the card had to give
+rehearse(observer SCRIPT) --> Rehearsal        bytes that the card provided
                           --> evidence.json    addresses of parameters, gradients, states
                           --> history.pickle   every request and free of three steps
                                    |
@@ -27,24 +27,24 @@ from pgmo.profiler.profile import Profile
 from pgmo.rehearsal import Rehearsal, rehearse
 
 STEPS = 7
-"""Iterations of a rehearsal: three in the history, two more recorded, one counted, the last one."""
+"""Iterations per rehearsal: 3 in the history, 2 more recorded, 1 for arithmetic, and the last."""
 
 TIMEOUT = 900.0
-"""Seconds after which a rehearsal is given up."""
+"""Seconds after which a rehearsal is stopped."""
 
 
 @dataclass(frozen=True, eq=False)
 class Job:
-    """What is rehearsed: a script, or a function.
+    """The script or function to rehearse.
 
     Attributes:
-        command: a script and its arguments; "-m", a module and its arguments; or, of a function,
+        command: a script and its arguments; "-m", a module and its arguments; or, for a function,
             "MODULE:FUNCTION" and a batch.
-        call: whether it is a function.
-        takes: whether the function takes the batch.
-        vary: option of the script that says how large it is, with "{}" for the value; or None.
-        variable: of the environment, that the script reads the value from; or None.
-        python: with the CUDA build of torch; None for what rehearsals use by themselves.
+        call: whether the job is a function.
+        takes: whether the function takes the batch as its argument.
+        vary: option of the script for the batch, with "{}" for the value; or None.
+        variable: environment variable from which the script reads the value; or None.
+        python: interpreter with the CUDA build of torch; None for the default of rehearsals.
         timeout: seconds for each rehearsal.
 
     Example:
@@ -62,24 +62,24 @@ class Job:
 
     @property
     def varies(self) -> bool:
-        """Whether there is something to vary."""
+        """Whether the job has an option that varies."""
         return self.takes if self.call else bool(self.vary or self.variable)
 
     @property
     def option(self) -> str:
-        """What varies is called: "--batch-size", or "batch"."""
+        """Name of the option that varies: "--batch-size", or "batch"."""
         if self.vary is None:
             return "batch"
         return self.vary.partition("{}")[0].strip(" =") or "value"
 
     def environment(self, value: int | None) -> dict[str, str]:
-        """Variables of the script at a value of what varies."""
+        """Return the environment variables of the script at a value."""
         if self.variable is None or value is None:
             return {}
         return {self.variable: str(value)}
 
     def at(self, value: int | None) -> tuple[str, ...]:
-        """The command at a value of what varies; as it was given for None."""
+        """Return the command at a value; for None, the command as given."""
         if value is None:
             return self.command
         if self.call:
@@ -91,21 +91,20 @@ class Job:
 
 @dataclass(frozen=True, eq=False)
 class Evidence:
-    """One rehearsal, looked at.
+    """One rehearsal and what was read from it.
 
     Attributes:
-        rehearsal: what the card had to give, and how the script ended.
-        value: of what varies; None where nothing does.
-        way: who served the requests.
-        change: what was changed in the script, or None.
-        profile: all requests of its first steps, as one line; None where memory ran out before the
-            first step had ended.
-        category: of each of the profile's blocks, an index into `categories.NAMES`, shape (n,).
-        known: plain values that the observer wrote down; see `pgmo.fit.observer`.
-        steady: the profile of one iteration, with who asked for each block; only by way of pgmo.
-        convolution: of each block, which one can do without it, or -1, shape (n,); empty for no
-            such blocks. See `categories.dispensable`.
-        begins: ticks of the profile at which the second and the third step begin; None where the
+        rehearsal: bytes that the card provided, and how the script ended.
+        value: of the option that varies; None where nothing varies.
+        way: allocator that served the requests.
+        change: change that was made in the script, or None.
+        profile: all requests of the first steps in a row; None if memory ran out in the first step.
+        category: of each block of the profile, an index into `categories.NAMES`, shape (n,).
+        known: plain values that the observer recorded; see `pgmo.fit.observer`.
+        steady: profile of one iteration, with the call stack of each block; only with pgmo.
+        convolution: of each block, the convolution that can run without it, or -1, shape (n,);
+            empty if there are no such blocks. See `categories.dispensable`.
+        begins: ticks of the profile at which the second and the third step begin; None if the
             history is shorter.
     """
 
@@ -122,7 +121,7 @@ class Evidence:
 
     @property
     def whole(self) -> bool:
-        """Whether the history has the state's birth and the iterations that repeat."""
+        """Whether the history has the first step, which creates states, and steps that repeat."""
         return self.profile is not None and self.known.get("history", 0) > 1
 
 
@@ -135,20 +134,20 @@ def collect(
     change: str | None = None,
     work: bool = True,
 ) -> Evidence:
-    """Rehearses a job once, and reads what there is to know.
+    """Rehearse a job once and read its history.
 
     Args:
-        job: what to rehearse.
-        card: on which card.
-        value: of what varies.
-        way: who serves its requests.
+        job: the job to rehearse.
+        card: the simulated card.
+        value: of the option that varies.
+        way: allocator that serves the requests.
         change: of the script; see `pgmo.fit.observer.changes`.
-        work: count the arithmetic of one iteration. In that one gradients that are accumulated take
-            more memory, so a proof leaves it out.
+        work: whether to count the arithmetic of one iteration. Accumulated gradients take more
+            memory in that iteration, so a proof leaves it out.
 
     Raises:
-        RehearsalError: where the script cannot be rehearsed, ends with an error that is not about
-            memory, does not train, or trains somewhere else than on the card.
+        RehearsalError: if the script cannot be rehearsed, ends with an error that is not about
+            memory, does not train, or does not train on the card.
     """
     with tempfile.TemporaryDirectory(prefix="pgmo-fit-") as folder:
         place = Path(folder)
@@ -159,7 +158,8 @@ def collect(
             "change": change,
             "call": job.call,
             "work": work,
-            # Not the rehearsal's own profile: a session that saves plans later, and takes less.
+            # Not the rehearsal's own profile: a session that saves plans at the end takes less
+            # memory.
             "steady": str(saved),
         }
         (place / "spec.json").write_text(json.dumps(spec))
@@ -189,7 +189,7 @@ def collect(
 
 
 def _check(job: Job, answer: Rehearsal, known: dict[str, Any]) -> None:
-    """Finds out what makes an answer impossible."""
+    """Raise an error if the rehearsal cannot answer the question."""
     name = " ".join(job.command[:2] if job.command[0] == "-m" else job.command[:1])
     if answer.failed:
         raise RehearsalError(
@@ -214,13 +214,13 @@ def _read_json(path: Path) -> dict[str, Any]:
 
 
 def _read_history(path: Path, known: dict[str, Any]) -> dict[str, Any]:
-    """What the history tells: fields of `Evidence`."""
+    """Read the history as fields of `Evidence`."""
     if not path.exists() or path.stat().st_size == 0 or not known:
         return {"profile": None, "category": np.zeros(0, np.int8)}
     parts = [one for one in read_torch_snapshot(path) if one.trace.requests]
     if not parts:
         return {"profile": None, "category": np.zeros(0, np.int8)}
-    # The card that has most of the requests; a loop that uses several is alike on each.
+    # Use the card with most of the requests; a loop on several cards does the same on each.
     trace = max((one.trace for one in parts), key=lambda one: one.requests)
     return {
         "profile": profile_of(trace, whole=True),

@@ -1,8 +1,8 @@
-"""The largest batch of a card, found before anything runs on it.
+"""Search for the largest batch that fits on a card, before anything runs on that card.
 
 rehearse 2, 4  -->  laws  -->  B  -->  rehearse B on the card  -->  it fits: proved
                       ^                        |
-                      +------ with B's history, if it does not, once more
+                      +------ if it does not fit, once more with B's history
 """
 
 import re
@@ -17,39 +17,39 @@ from pgmo.fit.need import Need, Way
 from pgmo.units import format_bytes
 
 VALUES = (2, 4)
-"""Batches at which laws are learned. Normalisation over a batch of 1 is another program."""
+"""Default batches at which laws are learned. At batch 1, normalisation runs other code."""
 
 OTHER_VALUES = (64, 128, 256)
-"""The same of what is no batch: of lengths and widths memory has squares, which take three."""
+"""Default values for options other than batches: quadratic growth takes three values to fit."""
 
 MOST = 4
-"""Rehearsals of one search, proofs included."""
+"""Maximum number of rehearsals of one search, proofs included."""
 
 LIMIT = 1 << 22
-"""The largest value that is looked at."""
+"""Largest value that the search considers."""
 
 LOOSE = 0.001
-"""Share of the bytes that laws may miss and still count as exact."""
+"""Share of the bytes that may follow no law while the laws still count as exact."""
 
 LESS = 0.8
-"""Share of the bytes that the laws foretell below which a script does not do what was asked."""
+"""Minimum share of the predicted bytes. Below it, the script does not make the requested batch."""
 
 ROOM = 1 << 42
-"""Bytes of the card on which laws are learned: none of its rehearsals runs out of memory."""
+"""Card size, in bytes, for learning laws: large enough that no rehearsal runs out of memory."""
 
 
 @dataclass(frozen=True)
 class Largest:
-    """The largest value that fits, by one way.
+    """Largest value that fits with one way.
 
     Attributes:
-        way: who serves the requests.
+        way: allocator that serves the requests.
         change: of the script, or None.
-        value: the largest that fits; 0 where not even 1 does.
-        proved: whether it was rehearsed on the card itself and did not run out of memory.
-        open: by way of pgmo, larger values that neither a rehearsal nor the live bytes exclude; 0
-            where the value is the largest beyond doubt, as far as the laws hold.
-        need: at that value; None where the value is 0.
+        value: the largest that fits; 0 if not even 1 does.
+        proved: whether a rehearsal on the card itself ran with it and memory did not run out.
+        open: with pgmo, number of larger values that neither a rehearsal nor the live bytes
+            exclude; 0 if the value is certainly the largest, as far as the laws hold.
+        need: at that value; None if the value is 0.
     """
 
     way: Way
@@ -60,20 +60,20 @@ class Largest:
     open: int = 0
 
     def accumulate(self, effective: int) -> tuple[int, int]:
-        """Micro-batch and steps that make an effective batch: see `accumulate`."""
+        """Return micro-batch and steps for an effective batch; see the function `accumulate`."""
         return accumulate(effective, self.value)
 
 
 @dataclass(frozen=True, eq=False)
 class Search:
-    """What a search has found.
+    """Result of a search.
 
     Attributes:
-        found: by way; the one that was asked for first is proved first.
-        law: what was learned.
-        rehearsals: how many there were.
-        seconds: that they took.
-        evidence: all of them.
+        found: results by way; the first requested way is proved first.
+        law: the fitted laws.
+        rehearsals: number of rehearsals.
+        seconds: total duration of the rehearsals.
+        evidence: of all rehearsals.
     """
 
     found: tuple[Largest, ...]
@@ -83,12 +83,12 @@ class Search:
     evidence: tuple[Evidence, ...]
 
     def of(self, way: Way) -> Largest:
-        """What was found by a way."""
+        """Return the result for a way."""
         return next(one for one in self.found if one.way == way)
 
 
 def accumulate(effective: int, most: int) -> tuple[int, int]:
-    """Splits a batch into equal micro-batches that fit, as few as possible.
+    """Split a batch into as few equal micro-batches that fit as possible.
 
     Args:
         effective: samples of one optimizer step.
@@ -98,7 +98,7 @@ def accumulate(effective: int, most: int) -> tuple[int, int]:
         Micro-batch and steps; their product is the effective batch.
 
     Raises:
-        OptionError: when nothing fits, or the batch is below 1.
+        OptionError: if nothing fits, or the batch is below 1.
 
     Example:
         >>> accumulate(256, 18), accumulate(8, 18)
@@ -113,7 +113,7 @@ def accumulate(effective: int, most: int) -> tuple[int, int]:
 
 
 def values_of(job: Job) -> tuple[int, ...]:
-    """Where the laws of a job are learned, unless somebody says.
+    """Return the default values at which the laws of a job are learned.
 
     Example:
         >>> values_of(Job(("train.py",), vary="--batch-size {}"))
@@ -126,26 +126,26 @@ def values_of(job: Job) -> tuple[int, ...]:
 
 
 def learn(job: Job, card: Card, values: Sequence[int], change: str | None = None) -> list[Evidence]:
-    """Rehearses a job at small values, on a card of the same kind that has room for all.
+    """Rehearse a job at small values, on a card of the same kind with unlimited memory.
 
-    By PyTorch as it is: under pgmo recording asks for a little more, which would be no law.
+    The rehearsals run without pgmo: its recording requests a little more, which follows no law.
     """
     return [collect(job, roomy(card), value=value, change=change) for value in values]
 
 
 def roomy(card: Card) -> Card:
-    """A card of the same kind on which nothing runs out of memory."""
+    """Return a card of the same kind on which nothing runs out of memory."""
     return replace(card, memory=ROOM, usable=ROOM)
 
 
 def largest_value(law: Law, usable: int, way: Way, *, live: bool = False) -> int:
-    """The largest value that fits by the laws; 0 where not even 1 does.
+    """Return the largest value that fits by the laws; 0 if not even 1 does.
 
     Args:
         law: of the job.
         usable: bytes of the card.
-        way: who serves the requests.
-        live: the largest whose live bytes fit, whoever serves them: none beyond it does.
+        way: allocator that serves the requests.
+        live: whether only the live bytes have to fit: an upper bound for every allocator.
     """
 
     def fits(value: int) -> bool:
@@ -173,20 +173,23 @@ def search(
     prove: bool = True,
     most: int = MOST,
 ) -> Search:
-    """Finds the largest value of what varies that fits on a card.
+    """Find the largest value of the varying option that fits on a card.
 
     Args:
-        job: with something that varies.
+        job: a job with an option that varies.
         card: the card.
-        ways: whose largest values to find; they are proved in this order.
-        values: where the laws are learned, two at least; () for `values_of` the job.
+        ways: ways to search, in the order in which they are proved.
+        values: at which the laws are learned, at least two; () for `values_of` the job.
         change: of the script.
-        prove: rehearse at the answers, on the card itself.
-        most: rehearsals in all.
+        prove: whether to rehearse the answers on the card itself.
+        most: maximum number of rehearsals.
+
+    Returns:
+        The largest value of each way, the laws and the evidence.
 
     Raises:
-        OptionError: when nothing varies, or the values are too few.
-        RehearsalError: when the script cannot be rehearsed, or is another program at every value.
+        OptionError: if nothing varies, or there are too few values.
+        RehearsalError: if the script cannot be rehearsed, or its requests differ at every value.
     """
     if not job.varies:
         raise OptionError(
@@ -219,10 +222,10 @@ def _proved(
     change: str | None,
     most: int,
 ) -> tuple[Largest, Law]:
-    """The largest value by a way, rehearsed on the card as long as rehearsals are left.
+    """Return a way's largest value, rehearsed on the card while rehearsals are left, and the laws.
 
-    What a rehearsal shows corrects the laws. A value that has run out of memory is an upper bound,
-    one that has not a lower bound, whatever the laws say.
+    Each rehearsal corrects the laws. Whatever the laws predict, a value that ran out of memory is
+    an upper bound, and a value that ran is a lower bound.
     """
     low, high = 0, LIMIT + 1
     value = largest_value(law, card.usable, way)
@@ -237,10 +240,10 @@ def _proved(
         law = _law(evidence)
         value = min(max(largest_value(law, card.usable, way), low), high - 1)
         if way == "pgmo" and value == low:
-            # It takes fewer pages where there are few, so what it took is more than it needs.
+            # pgmo takes fewer pages where there are few, so the measured bytes exceed its need.
             value = min(largest_value(law, card.usable, way, live=True), high - 1)
             if value == low and law.uncertainty > LOOSE:
-                value = min(low + 1, high - 1)  # the laws may be too careful: one more is tried
+                value = min(low + 1, high - 1)  # the laws may be too careful: try one more
     value = low or value
     beyond = min(largest_value(law, card.usable, way, live=way == "pgmo"), high - 1) - value
     need = law.need(value) if value else None
@@ -248,7 +251,7 @@ def _proved(
 
 
 def _check_grown(job: Job, value: int, took: int, foretold: int) -> None:
-    """A batch is no larger than the data."""
+    """Raise an error if the peak did not grow as predicted: a batch is no larger than the data."""
     if took < LESS * foretold:
         raise RehearsalError(
             f"at {job.option} {value} the script takes {format_bytes(took)}, where what it takes "
@@ -259,7 +262,7 @@ def _check_grown(job: Job, value: int, took: int, foretold: int) -> None:
 
 
 def _law(evidence: Sequence[Evidence]) -> Law:
-    """The laws of all evidence; of the larger values alone where the smallest differs."""
+    """Fit laws to all evidence, or to the larger values alone if the smallest differs."""
     whole = [one for one in evidence if one.whole]
     for first in range(max(1, len(whole) - 1)):
         try:

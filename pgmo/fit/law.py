@@ -1,7 +1,7 @@
-"""What a job asks for at any batch: one profile where nothing varies, else laws over several.
+"""Memory use of a job at any batch: one profile, or laws fitted over several.
 
 evidence at 2, 4        requests paired, sizes fitted          Law
-law.at(18)  -->  a profile and its categories  -->  what each way reserves on a card
+law.at(18)  -->  a profile and its categories  -->  bytes that each way reserves on a card
 """
 
 from collections.abc import Sequence
@@ -23,22 +23,22 @@ from pgmo.profiler.caching.model import AllocatorSettings, simulate_profile
 from pgmo.profiler.profile import NEVER, Profile
 
 ABOVE = 16 << 20
-"""Bytes that pgmo is taken to take over the live ones, where no rehearsal has shown it.
+"""Bytes above the live bytes that pgmo is assumed to take if no rehearsal measured them.
 
-Pages that are in use in part: in a rehearsal of GPT-2 medium on 16 GiB they were 7 MiB.
+The excess is pages that are partly in use: 7 MiB in a rehearsal of GPT-2 medium on 16 GiB.
 """
 
 _CLOSE = 0.001
-"""Share of the peak by which laws may miss a rehearsal by way of pgmo, which they leave out."""
+"""Allowed error of laws without pgmo's rehearsals against one of these, as a share of the peak."""
 
 AGAIN = 7
-"""How often the last step of a history is repeated before an allocator is taken to have settled.
+"""Repetitions of a history's last step, after which an allocator counts as settled.
 
-On a ResNet-50 at the largest batch of a card memory ran out in the fourth step.
+A ResNet-50 at the largest batch of a card ran out of memory only in its fourth step.
 """
 
 PAGE = 2 << 20
-"""Bytes that the driver maps at once."""
+"""Page size of the driver, in bytes: the granularity of mapping."""
 
 PYTORCH: tuple[Way, ...] = ("default", "expandable")
 
@@ -50,13 +50,13 @@ _SETTINGS = {
 
 @dataclass(frozen=True, eq=False)
 class Load:
-    """A profile of a job at one batch, with the category of each block.
+    """Profile of a job at one batch, with the category of each block.
 
     Attributes:
         profile: of the whole history.
         category: of each block, shape (n,).
-        convolution: of each block, which convolution can do without it, or -1; empty for none.
-        begins: ticks at which the second and the third step begin; None where that is not known.
+        convolution: of each block, the convolution that can run without it, or -1; empty for none.
+        begins: ticks at which the second and the third step begin; None if unknown.
 
     Example:
         >>> profile = Profile.from_columns(size=[4, 2], start=[0, 1], end=[2, 2], ticks=2)
@@ -71,7 +71,7 @@ class Load:
 
     @cached_property
     def curves(self) -> NDArray[np.int64]:
-        """Bytes alive of each category after each request, shape (len(NAMES), ticks)."""
+        """Live bytes of each category after each request, shape (len(NAMES), ticks)."""
         return self._curves(self.profile.size)
 
     def _curves(self, size: NDArray[np.int64]) -> NDArray[np.int64]:
@@ -84,12 +84,12 @@ class Load:
 
     @property
     def peak(self) -> int:
-        """Most bytes alive at once."""
+        """Peak of the live bytes."""
         return int(self.curves.sum(axis=0).max(initial=0))
 
     @cached_property
     def least(self) -> int:
-        """Most bytes alive at once where no convolution gets a workspace that it can do without."""
+        """Peak of the live bytes if no convolution gets a workspace that it can run without."""
         size = self.profile.size
         if len(self.convolution):
             size = np.where(self.convolution >= 0, 0, size)
@@ -97,14 +97,14 @@ class Load:
 
     @property
     def at_peak(self) -> dict[str, int]:
-        """Bytes of each category at the first moment at which most are alive."""
+        """Bytes of each category at the first tick at which the live bytes peak."""
         whole = self.curves.sum(axis=0)
         tick = int(whole.argmax()) if whole.size else 0
         found = self.curves[:, tick] if whole.size else np.zeros(len(NAMES), np.int64)
         return {name: int(size) for name, size in zip(NAMES, found, strict=True)}
 
     def stepping(self) -> list[tuple[int, int]]:
-        """Ticks between which optimizers step: from the last gradient of a step to its end."""
+        """Return the ticks between which optimizers step: last gradient to the step's end."""
         if self.begins is None:
             return []
         born = self.profile.start[self.category == GRADIENT]
@@ -116,11 +116,11 @@ class Load:
         return found
 
     def total(self, name: str) -> int:
-        """The most bytes of one category that are alive at once."""
+        """Return the peak of one category's live bytes."""
         return int(self.curves[NAMES.index(name)].max(initial=0))
 
     def simulate(self, way: Way, capacity: int | None = None) -> Reserved:
-        """What PyTorch's allocator takes, by its model. `way` is not pgmo."""
+        """Return the memory that PyTorch's allocator model reserves. `way` must not be "pgmo"."""
         profile, rows = self._longer
         return simulate_profile(
             profile,
@@ -138,16 +138,16 @@ class Load:
 
 
 class Law:
-    """What a job asks for, at any value of what varies.
+    """Memory use of a job at any value of the option that varies.
 
     Args:
-        evidence: rehearsals with whole histories: one, of a job that does not vary, or several
-            at distinct values.
-        above: bytes that pgmo takes over the live ones, where no rehearsal here was by way of it.
+        evidence: rehearsals with whole histories: one for a job that does not vary, else several at
+            distinct values.
+        above: bytes that pgmo takes above the live bytes, used if no rehearsal here ran with pgmo.
 
     Raises:
-        RehearsalError: when a history is not whole.
-        ProfileError: when the histories do not correspond.
+        RehearsalError: if no history is whole.
+        ProfileError: if the histories do not correspond.
     """
 
     def __init__(self, evidence: Sequence[Evidence], above: int | None = None) -> None:
@@ -158,7 +158,7 @@ class Law:
                 "rehearse on a larger card, or with a smaller batch"
             )
         self.whole = whole
-        byvalue = {one.value: one for one in _whole_requests(whole)}  # of several the last
+        byvalue = {one.value: one for one in _whole_requests(whole)}  # the last one wins
         self.evidence = sorted(byvalue.values(), key=lambda one: one.value or 0)
         self.last = self.evidence[-1]
         shown = [_above(one) for one in whole if one.way == "pgmo" and one.rehearsal.fits]
@@ -168,27 +168,27 @@ class Law:
 
     @property
     def context(self) -> int:
-        """Bytes of the context."""
+        """Bytes of the CUDA context."""
         return self.last.rehearsal.context
 
     @property
     def describes(self) -> str:
-        """What was learned, in a sentence."""
+        """Description of the laws in one sentence."""
         if self._fitted is None:
             return "one history, as it is"
         return self._fitted[0].description
 
     @property
     def uncertainty(self) -> float:
-        """Share of the bytes at the largest value rehearsed whose sizes follow no law."""
+        """Share of the bytes at the largest rehearsed value whose sizes follow no law."""
         return 0.0 if self._fitted is None else self._fitted[0].estimated_share
 
     def at(self, value: int | None) -> Load:
-        """What is asked for at a value.
+        """Return the load at a value of the option that varies.
 
         Raises:
-            OptionError: for another value than the one that is known, where nothing varies.
-            ProfileError: where the laws say nothing.
+            OptionError: if nothing varies and the value is not the rehearsed one.
+            ProfileError: if the laws do not cover the value.
         """
         if value not in self._known:
             exact = next((one for one in self.evidence if one.value == value), None)
@@ -205,17 +205,17 @@ class Law:
         return self._known[value]
 
     def holds(self, value: int | None, usable: int) -> bool:
-        """Whether the live bytes fit on a card, and a page: nobody needs less."""
+        """Return whether the least live bytes, the context and one page fit: a lower bound."""
         try:
             return self.at(value).least + self.context + PAGE <= usable
         except ProfileError:
             return False
 
     def fits(self, value: int | None, usable: int, way: Way) -> bool:
-        """Whether it runs on a card with that many usable bytes: memory does not run out.
+        """Return whether the job runs on a card of that many usable bytes.
 
-        PyTorch gives cached memory back before it gives up, so this may be true where more is
-        reserved at the peak on a larger card.
+        PyTorch releases cached memory before it gives up. So a job may run although it would
+        reserve more on a larger card.
         """
         capacity = usable - self.context
         try:
@@ -229,11 +229,11 @@ class Law:
         return load.simulate(way, capacity).failed is None
 
     def with_pgmo(self, peak: int) -> int:
-        """Bytes that pgmo takes of a card for a peak of live bytes, context left out."""
+        """Return the bytes that pgmo takes of the card for a live peak, without the context."""
         return peak + (ABOVE if self.above is None else self.above)
 
     def need(self, value: int | None) -> Need:
-        """What the job needs at a value, by every way."""
+        """Return the job's need at a value, for all ways."""
         load = self.at(value)
         exact = any(one.value == value for one in self.evidence)
         reserved: dict[str, int] = {way: load.simulate(way).peak_reserved for way in PYTORCH}
@@ -255,18 +255,18 @@ class Law:
 
 
 def _whole_requests(whole: Sequence[Evidence]) -> list[Evidence]:
-    """Those in which no convolution went without its workspace for want of memory.
+    """Return the rehearsals in which every convolution got its workspace, or all if there are none.
 
-    The others lack requests, and from these no law follows.
+    The histories of the others lack requests, so no law can be fitted to them.
     """
     return [one for one in whole if not one.known.get("ran_out")] or list(whole)
 
 
 def _fit(evidence: Sequence[Evidence]) -> tuple[ScaledProfile, Evidence] | None:
-    """The laws, and whose requests they tell; None where nothing varies.
+    """Fit the laws; return them with the evidence that owns their requests, or None for one value.
 
-    While pgmo records, operators are watched, and a few ask for more. So the histories of PyTorch
-    as it is are enough, if they tell what the others held.
+    While pgmo records, operators are watched, and a few of them request more. So the histories
+    without pgmo suffice, if their laws predict the peaks of the rehearsals with pgmo.
     """
     if len(evidence) < 2:
         return None
@@ -285,7 +285,7 @@ def _fit_all(evidence: Sequence[Evidence]) -> tuple[ScaledProfile, Evidence]:
 
 
 def _tells(fitted: ScaledProfile, of: Evidence, other: Evidence) -> bool:
-    """Whether laws give the peak of a rehearsal that they were not made from."""
+    """Return whether laws predict the peak of a rehearsal that they were not fitted to."""
     try:
         told = Load(fitted.at(int(other.value or 0)), of.category).peak
     except ProfileError:
@@ -295,12 +295,12 @@ def _tells(fitted: ScaledProfile, of: Evidence, other: Evidence) -> bool:
 
 
 def taken(evidence: Evidence) -> int:
-    """Bytes of the card that allocators took in a rehearsal, context left out."""
+    """Return the bytes of the card that allocators took in a rehearsal, without the context."""
     return evidence.rehearsal.card_peak - evidence.rehearsal.context
 
 
 def _above(evidence: Evidence) -> int:
-    """Bytes that pgmo took of the card over the live ones."""
+    """Return the bytes of the card that pgmo took above the live bytes."""
     return max(0, taken(evidence) - Load(_given(evidence), evidence.category).peak)
 
 

@@ -8,7 +8,7 @@ from typing import Any, Literal
 from pgmo.errors import OptionError
 
 Way = Literal["default", "expandable", "pgmo"]
-"""Who serves a program's requests: PyTorch as it is, with expandable segments, or pgmo."""
+"""The allocator that serves a program: PyTorch's default, expandable segments, or pgmo."""
 
 WAYS: tuple[Way, ...] = ("default", "expandable", "pgmo")
 
@@ -20,32 +20,32 @@ CATEGORIES = {
     "workspaces": "workspaces",
     "context": "CUDA context",
 }
-"""Names of the kinds of memory that a job needs."""
+"""Display names of the categories of memory."""
 
 
 @dataclass(frozen=True)
 class Need:
     """Bytes of one card that a job needs, at its peak.
 
-    The categories are what is alive at the peak of what the program allocated, so they add up to
-    `allocated_peak`; the context comes on top, and so does what an allocator holds unused.
+    The categories count the bytes alive at the peak of the program's allocations, so they add up to
+    `allocated_peak`. The context and an allocator's unused bytes come on top.
 
     Attributes:
         parameters: bytes of the model's parameters and buffers.
         gradients: bytes of gradients that are alive at the peak.
         optimizer_state: bytes that the optimizer keeps between steps.
-        activations: bytes of what the step computes and still needs, batches among it.
-        workspaces: bytes of scratch memory of kernels that is alive at the peak.
+        activations: bytes of results that the step still needs, batches included.
+        workspaces: bytes of kernels' scratch memory that is alive at the peak.
         context: bytes of the CUDA context and its libraries, which no allocator sees.
-        allocated_peak: most bytes of live tensors at once.
-        reserved: most bytes that each way takes of the card, by way. Those that are not known are
+        allocated_peak: peak of the live bytes of tensors.
+        reserved: peak of the bytes that each way takes of the card, by way. Unknown ways are
             missing.
-        uncertainty: share of the bytes at the largest value rehearsed whose sizes follow no law;
-            0.0 where the peak itself was rehearsed.
-        notes: what the figures depend on and do not show, a sentence each.
+        uncertainty: share of the bytes at the largest rehearsed value whose sizes follow no law;
+            0.0 if the peak itself was rehearsed.
+        notes: conditions of the figures, one sentence each.
 
     Raises:
-        OptionError: for negative bytes, or a way that does not exist.
+        OptionError: for negative bytes or an unknown way.
 
     Example:
         >>> need = Need(8, 8, 16, 4, 0, 2, 36, {"default": 40})
@@ -76,14 +76,14 @@ class Need:
 
     @property
     def categories(self) -> dict[str, int]:
-        """Bytes alive at the peak by what they are, context left out."""
+        """Bytes alive at the peak by category, without the context."""
         return {name: getattr(self, name) for name in CATEGORIES if name != "context"}
 
     def total(self, way: Way = "pgmo") -> int:
-        """Bytes of the card that the job takes at its peak, context included.
+        """Return the bytes of the card that the job takes at its peak, context included.
 
         Raises:
-            OptionError: when nothing is known of the way.
+            OptionError: if nothing is known of the way.
         """
         if way not in self.reserved:
             known = ", ".join(self.reserved) or "none"
@@ -91,11 +91,11 @@ class Need:
         return self.reserved[way] + self.context
 
     def fits(self, usable: int, way: Way = "pgmo") -> bool:
-        """Whether a card has that many bytes, by the figure itself: uncertainty is not added."""
+        """Return whether the total is at most `usable`; uncertainty is not added."""
         return self.total(way) <= usable
 
     def as_json(self) -> dict[str, Any]:
-        """Plain values, for `--json`."""
+        """Return plain values for `--json`."""
         return {
             **self.categories,
             "context": self.context,

@@ -1,4 +1,4 @@
-"""Makes the package callable: `pgmo.fit("train.py", ...)` beside `pgmo.fit.accumulate()`."""
+"""Type that makes the package callable: `pgmo.fit("train.py", ...)`, `pgmo.fit.accumulate()`."""
 
 import sys
 from typing import TYPE_CHECKING, ClassVar, cast

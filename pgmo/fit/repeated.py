@@ -1,10 +1,10 @@
-"""More steps of a job than its history has, for allocators that take some to settle.
+"""History with repeated steps, for allocators that need several steps to settle.
 
 history   |- step 1 -|- step 2 -|- step 3 -|
 repeated  |- step 1 -|- step 2 -|- step 3 -|- step 3 -|- step 3 -| ...
 
-On a card that is nearly full PyTorch's allocator may run out of memory in a later step than the
-third: by then cached blocks lie where they do not fit.
+On a nearly full card PyTorch's allocator may run out of memory after the third step: cached blocks
+then lie where new ones do not fit.
 """
 
 from dataclasses import replace
@@ -18,16 +18,16 @@ from pgmo.profiler.profile import NEVER, Profile
 def repeated(
     profile: Profile, begins: tuple[int, int], times: int
 ) -> tuple[Profile, NDArray[np.intp]]:
-    """The history with its last step again and again.
+    """Repeat the last step of a history.
 
     Args:
-        profile: of three steps, in a line.
-        begins: ticks at which the second and the third one begin.
-        times: how often the third one comes again.
+        profile: of three consecutive steps.
+        begins: ticks at which the second and the third step begin.
+        times: number of further copies of the third step.
 
     Returns:
-        The longer profile, and of which row each of its rows is a copy, shape (n,). It is the
-        profile itself where its second and third step are not alike.
+        The longer profile, and for each of its rows the original row, shape (n,). If the second and
+        the third step differ, the profile is returned unchanged.
     """
     second, third = begins
     ticks = profile.ticks
@@ -42,7 +42,7 @@ def repeated(
     until = ticks + times * length
     open_end = (profile.end == NEVER) | (profile.end >= ticks)
     end = np.where(open_end, until, profile.end)
-    # What the third step has not freed yet goes when it went in the second.
+    # A block that the third step has not freed gets its lifetime from the second step.
     life = np.where(open_end[before], until, profile.end[before] - profile.start[before])
     turns = np.arange(1, times + 1) * length
     starts = (profile.start[last][None, :] + turns[:, None]).ravel()
@@ -61,7 +61,7 @@ def repeated(
 
 
 def _alike(profile: Profile, before: NDArray[np.intp], last: NDArray[np.intp], length: int) -> bool:
-    """Whether two steps ask for the same."""
+    """Return whether two steps make the same requests."""
     return (
         len(before) == len(last)
         and all(np.array_equal(one[before], one[last]) for one in (profile.size, profile.stream))

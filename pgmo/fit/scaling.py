@@ -1,9 +1,9 @@
-"""The profile of a job at a batch that was not rehearsed, from those of the batches that were.
+"""Profile of a job at a batch that was not rehearsed, derived from rehearsed batches.
 
 batch        2     4       16
-tensor     800  1600     6400    on a line, or on a parabola as attention is
+tensor     800  1600     6400    on a line, or on a parabola (attention)
 weight      64    64       64
-workspace    -   148      595    the largest batch alone has it: in proportion, and a little more
+workspace    -   148      595    only the largest batch has it: proportional, plus a margin
 """
 
 from collections import Counter
@@ -27,33 +27,37 @@ Kind = Literal["constant", "linear", "quadratic", "estimated"]
 _KINDS: tuple[Kind, ...] = ("constant", "linear", "quadratic", "estimated")
 
 _MOST_UNPAIRED, _MOST_UNPAIRED_BYTES = 0.1, 0.3
-"""Shares of the requests of both profiles, and of the bytes of either, without a counterpart.
+"""Maximum shares without a counterpart: of both profiles' requests, of the largest one's bytes.
 
-Kernels whose workspaces depend on the batch are 3 % of the requests and 21 % of the bytes of a very
-small GPT on CUDA. Another network differs by a third of both.
+On CUDA, workspaces that depend on the batch are 3 % of a very small GPT's requests and 21 % of its
+bytes. Between different networks a third of both differs.
 """
 
 _MARGIN = Fraction(257, 256)
-"""Factor on the size of a request that one batch alone has: buffers are rounded to blocks of
-threads, by a ten-thousandth where that was measured."""
+"""Factor on the size of a request that exists at one batch only.
+
+Buffers are rounded to blocks of threads, by 0.01 % where that was measured.
+"""
 
 _BEND = Fraction(1, 8)
-"""Least share of the largest size that the square of a parabola through three sizes has. Below it
-the curve comes from rounding, and leads astray at larger batches."""
+"""Minimum share of the largest size that the square term of a parabola through 3 sizes must have.
+
+Below it the curvature comes from rounding, and extrapolates wrongly to larger batches.
+"""
 
 
 class ScaledProfile:
-    """Sizes of every request of a job as functions of what varies.
+    """Sizes of all requests of a job as functions of the option that varies.
 
-    The requests are those of the largest value. Each gets the simplest law that gives all of its
+    The requests are those of the largest value. Each one gets the simplest law that gives all its
     known sizes.
 
     Args:
-        values: of what varies, ascending and distinct, two at least.
-        profiles: of the job at each.
+        values: of the option, ascending and distinct, at least two.
+        profiles: of the job at each value.
 
     Raises:
-        ProfileError: when too many requests have no counterpart.
+        ProfileError: if too many requests have no counterpart.
 
     Example:
         >>> made = [
@@ -91,7 +95,7 @@ class ScaledProfile:
 
     @property
     def description(self) -> str:
-        """How many requests follow which kind of law."""
+        """Number of requests for each kind of law."""
         counted = Counter(self._kinds.tolist())
         kinds = ", ".join(f"{counted[kind]} {kind}" for kind in _KINDS if counted[kind])
         return f"{len(self._largest)} requests: {kinds}"
@@ -123,7 +127,7 @@ def _check_paired(
 
 
 class _SizeLaw:
-    """Size of one request as a function of what varies.
+    """Size of one request as a function of the option that varies.
 
     Args:
         known: values and sizes in bytes, ascending by value.
@@ -132,11 +136,13 @@ class _SizeLaw:
     def __init__(self, known: Sequence[tuple[int, int]]) -> None:
         self._known = known
         self._factors = _line(known) or _parabola(known)
-        """Bytes of the powers of the value, the constant first; None where no law was found."""
+        """Coefficients in bytes by power of the value, the constant first; None if no law was
+        found.
+        """
 
     @property
     def kind(self) -> Kind:
-        """The shape of the curve through all known sizes."""
+        """Kind of the curve through all known sizes."""
         return "estimated" if self._factors is None else _KINDS[len(self._factors) - 1]
 
     def at(self, value: int) -> int:
@@ -149,7 +155,7 @@ class _SizeLaw:
         return max(1, ceil(size))
 
     def _estimate(self, value: int) -> int:
-        """Return the largest size up to the next value; beyond the last, go on as it grew there."""
+        """Return the largest size up to the next value; beyond the last, extrapolate."""
         if value <= self._known[-1][0]:
             following = min(at for at, _ in self._known if at >= value)
             return max(size for at, size in self._known if at <= following)

@@ -1,1 +1,1 @@
-"""pgmo inside of training frameworks: one file for each."""
+"""Integrations into training frameworks, one file each."""

@@ -1,7 +1,7 @@
-"""Batch sizes that are planned before training: for accelerate, Lightning and transformers.
+"""Batch sizes planned before training, for accelerate, Lightning and transformers.
 
-Each takes the place of the library's own search, which tries batches until one has run out of
-memory. Here the script is rehearsed instead, and what it is given has fitted there.
+Each function replaces the library's own search, which tries batches until one runs out of memory.
+Here the script is rehearsed instead, and the returned batch fitted in a rehearsal.
 """
 
 import functools
@@ -25,18 +25,18 @@ def find_executable_batch_size(
     *,
     card: str | Card | None = None,
 ) -> Any:
-    """Takes the place of `accelerate.utils.find_executable_batch_size`, with the same arguments.
+    """Replace `accelerate.utils.find_executable_batch_size`, with the same arguments.
 
-    The decorated function is called with the largest batch that fits, and no larger than the
-    starting one. Should memory run out all the same, because the card is shared with others, it is
-    called again with a smaller one, as accelerate does.
+    The decorated function is called with the largest batch that fits, up to the starting one. If
+    memory still runs out, because others use the card, it is called again with a smaller batch, as
+    accelerate does.
 
     Args:
-        function: takes the batch size first.
-        starting_batch_size: the largest that is wanted.
-        reduce_batch_size_fn: gives the next one after memory has run out; by default 0.9 of it.
-            Its batches that are no smaller than the one that did not fit are left out.
-        card: to plan for; the current device by default.
+        function: takes the batch size as its first argument.
+        starting_batch_size: upper limit of the batch.
+        reduce_batch_size_fn: returns the next batch after memory ran out; default 0.9 of the last.
+            Batches that are not smaller than the failed one are skipped.
+        card: to plan for; default the current device.
 
     Example:
         >>> @find_executable_batch_size(starting_batch_size=512)  # doctest: +SKIP
@@ -70,19 +70,19 @@ def find_executable_batch_size(
 def plan_arguments(
     arguments: Any, effective_batch: int | None = None, *, card: str | Card | None = None
 ) -> Any:
-    """Sets batch and accumulation of transformers' `TrainingArguments`, before the Trainer is made.
+    """Set batch and accumulation in transformers' `TrainingArguments`, before making the Trainer.
 
     Args:
-        arguments: those of the Trainer; changed in place.
-        effective_batch: samples of one optimizer step on one card; by default what the arguments
-            say now, batch times accumulation.
-        card: to plan for; the current device by default.
+        arguments: those of the Trainer, changed in place.
+        effective_batch: samples of one optimizer step on one card; default the current batch times
+            the accumulation steps.
+        card: to plan for; default the current device.
 
     Returns:
         The arguments.
 
     Raises:
-        RehearsalError: when the script cannot be rehearsed, or not even a batch of 1 fits.
+        RehearsalError: if the script cannot be rehearsed, or not even a batch of 1 fits.
 
     Example:
         >>> arguments = plan_arguments(TrainingArguments("out"), 256)  # doctest: +SKIP
@@ -100,7 +100,7 @@ def plan_arguments(
 
 
 def _planned_or(most: int, card: str | Card | None) -> int:
-    """The planned batch; the largest that is wanted, with a warning, where none can be planned."""
+    """Return the planned batch; warn and return the upper limit if none can be planned."""
     try:
         return planned(most=most, card=card)[0]
     except PgmoError as error:
@@ -109,7 +109,7 @@ def _planned_or(most: int, card: str | Card | None) -> int:
 
 
 def _smaller(size: int, reduce: Callable[[], int] | None) -> int:
-    """The next batch: who counts down from the starting one is above the planned one at first."""
+    """Return the next smaller batch; a user's countdown may start above the planned one."""
     following = size if reduce is None else reduce()
     while reduce is not None and following >= size:
         before, following = following, reduce()

@@ -1,4 +1,4 @@
-"""Callbacks for Lightning, under both of its names (`lightning` and `pytorch_lightning`)."""
+"""Callbacks for Lightning, under both its names (`lightning` and `pytorch_lightning`)."""
 
 import sys
 from typing import TYPE_CHECKING, Any
@@ -16,14 +16,14 @@ _STRATEGIES = (
     "ModelParallelStrategy",
     "DeepSpeedStrategy",
 )
-"""Those that were tried, in which each process has one device and ends its own iterations."""
+"""Supported strategies, in which each process has one device and ends its own iterations."""
 
 
 def _bases() -> tuple[type, ...]:
-    """The classes that callbacks must have: those of the package in use, or of the one there is.
+    """Return the base classes of callbacks: of the imported packages, else the installed one.
 
     Raises:
-        AdapterError: when Lightning is not installed.
+        AdapterError: if Lightning is not installed.
     """
     import importlib
 
@@ -44,29 +44,29 @@ if TYPE_CHECKING:
     from pgmo.cards import Card
 
     class _Callback:
-        """What type checkers see of Lightning's own."""
+        """Stand-in for Lightning's class, for type checkers."""
 
 else:
     _Callback = type("_Callback", _bases(), {})
 
 
 class PgmoCallback(_Callback):
-    """Serves a Lightning training's memory from one arena.
+    """Callback that serves a Lightning training's memory from one arena.
 
     An iteration ends when optimizers have stepped, also with gradient accumulation and with several
-    optimizers in one `training_step`. Validation is left out. Checkpoints name the saved plan, and
-    a training that goes on from one begins with it. When training ends for want of memory, what is
-    known is saved. Each process has a session of its own, and all have one directory of plans. In
-    strategies that were not tried it does nothing, and warns.
+    optimizers in one `training_step`. Validation is excluded. Checkpoints store the path of the
+    saved plan, and a resumed training starts with it. If training runs out of memory, the available
+    information is saved. Each process has its own session, and all share one directory of plans.
+    With unsupported strategies the callback only warns.
 
     Args:
-        plan: a saved plan to begin with, or its path.
+        plan: a saved plan to start with, or its path.
         save: directory for the profile and the plan.
-        device: whose memory; by default the one that the trainer uses.
+        device: device to serve; default the trainer's.
         options: further options of `pgmo.optimize`.
 
     Raises:
-        OptionError: when an option cannot be used.
+        OptionError: for an invalid option.
 
     Example:
         >>> trainer = lightning.Trainer(callbacks=[PgmoCallback(save="plans")])  # doctest: +SKIP
@@ -79,15 +79,15 @@ class PgmoCallback(_Callback):
 
     @property
     def session(self) -> Session | None:
-        """The session, for its summary, profile and plan; None before training has begun."""
+        """The session, with summary, profile and plan; None before training begins."""
         return self._hook.session
 
     def _repr_html_(self) -> str:
-        """What a notebook shows: the session's summary."""
+        """Return the session's summary for notebooks."""
         return self._hook.html(type(self).__name__)
 
     def on_train_start(self, trainer: Any, pl_module: Any) -> None:
-        """Opens the session."""
+        """Open the session."""
         strategy = type(trainer.strategy).__name__
         if strategy not in _STRATEGIES:
             self._hook.refuse(
@@ -99,46 +99,46 @@ class PgmoCallback(_Callback):
     def on_train_batch_end(
         self, trainer: Any, pl_module: Any, outputs: Any, batch: Any, batch_idx: int
     ) -> None:
-        """Ends an iteration if an optimizer has stepped since the last one."""
+        """End an iteration if an optimizer has stepped since the last one."""
         if trainer.global_step != self._steps:
             self._steps = trainer.global_step
             self._hook.end_iteration()
         if _validation_is_due(trainer, batch_idx):
-            self._hook.pause()  # its loader fetches the first batch before it says anything
+            self._hook.pause()  # the validation loader fetches its first batch before any hook
 
     def on_train_batch_start(
         self, trainer: Any, pl_module: Any, batch: Any, batch_idx: int
     ) -> None:
-        """Goes on, where a validation that seemed due did not come."""
+        """Resume if an expected validation did not happen."""
         self._hook.resume()
 
     def on_validation_start(self, trainer: Any, pl_module: Any) -> None:
-        """Leaves validation out."""
+        """Pause for the validation."""
         self._hook.pause()
 
     def on_validation_end(self, trainer: Any, pl_module: Any) -> None:
-        """Goes on after validation."""
+        """Resume after the validation."""
         self._hook.resume()
 
     def on_train_end(self, trainer: Any, pl_module: Any) -> None:
-        """Closes the session."""
+        """Close the session."""
         self._hook.end()
 
     def on_exception(self, trainer: Any, pl_module: Any, exception: BaseException) -> None:
-        """Keeps what is known if memory ran out, and closes the session."""
+        """Save information if memory ran out, and close the session."""
         self._hook.fail(exception)
 
     def state_dict(self) -> dict[str, Any]:
-        """What checkpoints keep: where the plan lies."""
+        """Return the state for checkpoints: the path of the plan."""
         return {"plan": self._hook.plan_path}
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Begins with the plan that a checkpoint names, if it is still there."""
+        """Start with the plan of a checkpoint, if the file still exists."""
         self._hook.remember(state_dict.get("plan"))
 
 
 def _validation_is_due(trainer: Any, batch_idx: int) -> bool:
-    """Whether validation is likely to follow this batch."""
+    """Return whether validation is likely to follow this batch."""
     if not getattr(trainer, "enable_validation", False):
         return False
     interval = getattr(trainer, "val_check_batch", None)
@@ -147,21 +147,22 @@ def _validation_is_due(trainer: Any, batch_idx: int) -> bool:
 
 
 class PgmoBatchSize(_Callback):
-    """Sets the batch size and the accumulation before the loaders are made.
+    """Callback that sets batch size and accumulation before the loaders are made.
 
-    Takes the place of `BatchSizeFinder` and `Tuner.scale_batch_size`, which run out of memory to
-    find out. The script is rehearsed instead; it has to read the attribute where it makes its
-    loader, as for these.
+    It replaces `BatchSizeFinder` and `Tuner.scale_batch_size`, which run out of memory on purpose.
+    The script is rehearsed instead. As for these, it must read the attribute when it makes its
+    loader.
 
     Args:
         batch_arg_name: attribute of the module, of its `hparams`, or of the data module.
-        effective_batch: samples of one optimizer step; the accumulation follows. Without it there
-            is none.
-        max_val: no larger batch is wanted.
-        card: to plan for; the current device by default.
+        effective_batch: samples of one optimizer step, which sets the accumulation. Without it the
+            accumulation is unchanged.
+        max_val: upper limit of the batch.
+        card: to plan for; default the current device.
 
     Attributes:
-        optimal_batch_size: what was set; None before that. Lightning's own has this name.
+        optimal_batch_size: the planned batch; None before that. Named as in Lightning's own
+            callback.
 
     Example:
         >>> trainer = lightning.Trainer(callbacks=[PgmoBatchSize()])  # doctest: +SKIP
@@ -183,11 +184,11 @@ class PgmoBatchSize(_Callback):
         self.optimal_batch_size: int | None = None
 
     def setup(self, trainer: Any, pl_module: Any, stage: str) -> None:
-        """Plans, before Lightning asks for the loaders.
+        """Plan the batch, before Lightning asks for the loaders.
 
         Raises:
-            OptionError: when neither module nor data module has the attribute.
-            RehearsalError: when the script cannot be rehearsed, or nothing fits.
+            OptionError: if neither module nor data module has the attribute.
+            RehearsalError: if the script cannot be rehearsed, or nothing fits.
         """
         if stage != "fit":
             return
@@ -201,10 +202,10 @@ class PgmoBatchSize(_Callback):
 
 
 def set_attribute(trainer: Any, module: Any, name: str, value: int) -> None:
-    """Sets the attribute wherever it is: module, its hparams, data module.
+    """Set the attribute wherever it exists: module, its hparams, data module.
 
     Raises:
-        OptionError: when it is nowhere.
+        OptionError: if it exists nowhere.
     """
     found = False
     for holder in (module, getattr(trainer, "datamodule", None)):

@@ -1,4 +1,4 @@
-"""What the callbacks of all frameworks share: a session that lives inside somebody else's loop."""
+"""Common part of all frameworks' callbacks: a session inside the framework's loop."""
 
 import os
 import sys
@@ -21,18 +21,18 @@ if TYPE_CHECKING:
 
 
 class TrainingHook:
-    """Opens a session when training begins, and follows the framework's hooks.
+    """Session that opens when training begins, and follows the framework's hooks.
 
     Args:
-        plan: a saved plan to begin with, or its path.
-        save: directory for the profile and the plan, and for what is kept when memory runs out (by
-            default the current one, in that case only).
-        device: whose memory; None for the framework's choice.
+        plan: a saved plan to start with, or its path.
+        save: directory for the profile, the plan, and the files of an out-of-memory error (these go
+            to the current directory by default).
+        device: device to serve; None for the framework's choice.
         model_name: used in file names.
         options: further options of `pgmo.optimize`.
 
     Attributes:
-        session: the latest session; None before training has begun.
+        session: the latest session; None before training begins.
     """
 
     def __init__(
@@ -65,9 +65,9 @@ class TrainingHook:
 
     @property
     def plan_path(self) -> str | None:
-        """Where the plan lies: where it was saved, or the one that was given.
+        """Path of the saved plan, else of the given one; None without either.
 
-        Of several ranks a checkpoint names the directory, in which each finds its own.
+        With several ranks it is the directory, in which each rank finds its own plan.
         """
         saved = (
             [path for path in self.session.saved if path.suffix == ".pgmoplan"]
@@ -81,14 +81,14 @@ class TrainingHook:
         return os.fspath(given) if isinstance(given, str | os.PathLike) else None
 
     def html(self, name: str) -> str:
-        """What notebooks show of a callback."""
+        """Return a callback's display in notebooks."""
         if self.session is not None:
             return self.session._repr_html_()
         state = "it does nothing here" if self._refused else "training has not begun"
         return f"<div><b>{escape(name)}</b>: {state}</div>"
 
     def remember(self, path: str | None) -> None:
-        """A checkpoint names a plan: begins with it, unless one was given or it is gone."""
+        """Start with a checkpoint's plan, unless another was given or the file is gone."""
         if path and self._options["plan"] is None and Path(path).exists():
             self._options["plan"] = path
 
@@ -98,22 +98,22 @@ class TrainingHook:
         return self.session is not None and self.session.phase != "closed"
 
     def refuse(self, reason: str) -> None:
-        """Does nothing from now on, and says so once."""
+        """Do nothing from now on, and warn once."""
         if not self._refused:
             self._refused = True
             warn_user(f"pgmo does nothing here: {reason}")
 
     def begin(self, device: object) -> None:
-        """Opens a session. Where that cannot be done, training goes on without.
+        """Open a session. If that fails, training continues without.
 
         Args:
-            device: the framework's.
+            device: device of the framework.
         """
         if self._refused or self.running:
             return
         options = dict(self._options)
         if options["device"] is None:
-            options["device"] = str(device).replace("cpu:0", "cpu")  # as accelerate calls it
+            options["device"] = str(device).replace("cpu:0", "cpu")  # accelerate's name of the CPU
         try:
             session = optimize(**options)
             session.__enter__()
@@ -125,30 +125,30 @@ class TrainingHook:
         sys.excepthook = self._uncaught
 
     def end_iteration(self) -> None:
-        """An iteration has ended."""
+        """End an iteration."""
         if self.running and self.session is not None:
             self.resume()
             self.session.step()
 
     def pause(self) -> None:
-        """An evaluation begins."""
+        """Pause for an evaluation."""
         if self.running and self.session is not None and not self._paused:
             self._paused = True
             self._pause.enter_context(self.session.pause())
 
     def resume(self) -> None:
-        """The evaluation has ended, if there was one."""
+        """Resume after an evaluation, if there was one."""
         self._paused = False
         self._pause.close()
 
     def fail(self, error: BaseException) -> None:
-        """Training ends with an exception: keeps what is known if memory ran out, and closes."""
+        """Close after an exception; if memory ran out, save the available information first."""
         if self.running and self.session is not None and is_out_of_memory(error):
             tell(save_out_of_memory(error, [self.session], self._options["save"] or "."))
         self.end()
 
     def end(self) -> None:
-        """Training has ended."""
+        """Close the session after training."""
         self.resume()
         if self.session is not None:
             self.session.close()
@@ -159,7 +159,7 @@ class TrainingHook:
     def _uncaught(
         self, kind: type[BaseException], error: BaseException, trace: TracebackType | None
     ) -> None:
-        """For frameworks that do not tell their callbacks of exceptions."""
+        """Handle uncaught exceptions: some frameworks do not pass them to callbacks."""
         hook = self._hook or sys.__excepthook__
         self.fail(error)
         hook(kind, error, trace)

@@ -1,4 +1,4 @@
-"""A callback for the Trainer of transformers."""
+"""Callback for the Trainer of transformers."""
 
 from typing import TYPE_CHECKING, Any
 
@@ -9,7 +9,7 @@ from pgmo.integrations.training_hook import TrainingHook
 if TYPE_CHECKING:
 
     class _Callback:
-        """What type checkers see of transformers' own."""
+        """Stand-in for transformers' class, for type checkers."""
 
 else:
     try:
@@ -20,25 +20,25 @@ else:
         ) from error
 
     class _Callback(TrainerCallback, ExportableState):
-        """Of both kinds: exportable ones are written to `trainer_state.json`."""
+        """Callback that is exportable: its state is written to `trainer_state.json`."""
 
 
 class PgmoTrainerCallback(_Callback):
-    """Serves the memory of `Trainer.train` from one arena.
+    """Callback that serves the memory of `Trainer.train` from one arena.
 
-    An iteration ends with each step of the optimizer, also with gradient accumulation. Evaluation
-    is left out. Checkpoints name the saved plan in `trainer_state.json`. When the program ends for
-    want of memory, what is known is saved. Each process has a session of its own, and all of them
-    one directory of plans. With several devices in one process it does nothing, and warns.
+    An iteration ends with each optimizer step, also with gradient accumulation. Evaluation is
+    excluded. Checkpoints store the path of the saved plan in `trainer_state.json`. If the program
+    runs out of memory, the available information is saved. Each process has its own session, and
+    all share one directory of plans. With several devices in one process the callback only warns.
 
     Args:
-        plan: a saved plan to begin with, or its path.
+        plan: a saved plan to start with, or its path.
         save: directory for the profile and the plan.
-        device: whose memory; by default the one that the trainer uses.
+        device: device to serve; default the trainer's.
         options: further options of `pgmo.optimize`.
 
     Raises:
-        OptionError: when an option cannot be used.
+        OptionError: for an invalid option.
 
     Example:
         >>> trainer = Trainer(..., callbacks=[PgmoTrainerCallback()])  # doctest: +SKIP
@@ -46,66 +46,66 @@ class PgmoTrainerCallback(_Callback):
 
     def __init__(self, **options: Any) -> None:
         super().__init__()
-        options.pop("profile_iterations", None)  # of checkpoints that earlier versions have written
+        options.pop("profile_iterations", None)  # in checkpoints of earlier versions
         save = options.get("save")
         self._arguments = {"save": save and str(save)}
         self._hook = TrainingHook(**options)
 
     @property
     def session(self) -> Session | None:
-        """The session, for its summary, profile and plan; None before training has begun."""
+        """The session, with summary, profile and plan; None before training begins."""
         return self._hook.session
 
     @property
     def plan_path(self) -> str | None:
-        """Where the plan lies."""
+        """Path of the plan."""
         return self._hook.plan_path
 
     @plan_path.setter
     def plan_path(self, path: str | None) -> None:
-        self._hook.remember(path)  # a checkpoint's
+        self._hook.remember(path)  # from a checkpoint
 
     def _repr_html_(self) -> str:
-        """What a notebook shows: the session's summary."""
+        """Return the session's summary for notebooks."""
         return self._hook.html(type(self).__name__)
 
     def on_train_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
-        """Opens the session."""
+        """Open the session."""
         reason = _unsupported(args)
         if reason:
             self._hook.refuse(f"{reason} is not supported")
         self._hook.begin(args.device)
 
     def on_step_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
-        """Goes on, where an evaluation was left without saying so."""
+        """Resume if an evaluation ended without a call."""
         self._hook.resume()
 
     def on_step_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
-        """Ends an iteration; leaves out the evaluation that is due."""
+        """End an iteration, and pause for an evaluation that is due."""
         self._hook.end_iteration()
         if control.should_evaluate:
             self._hook.pause()
 
     def on_epoch_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
-        """Leaves out the evaluation that is due."""
+        """Pause for an evaluation that is due."""
         if control.should_evaluate:
             self._hook.pause()
 
     def on_evaluate(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
-        """Goes on after evaluation."""
+        """Resume after the evaluation."""
         self._hook.resume()
 
     def on_train_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
-        """Closes the session."""
+        """Close the session."""
         self._hook.end()
 
     def state(self) -> dict[str, Any]:
-        """What checkpoints keep: where the plan lies."""
+        """Return the state for checkpoints: the path of the plan."""
         return {"args": self._arguments, "attributes": {"plan_path": self.plan_path}}
 
 
 def _unsupported(args: Any) -> str:
-    """What of these training arguments makes it impossible; "" for nothing."""
+    """Return what these training arguments use that is not supported; "" for nothing."""
     if args.n_gpu > 1:
         return "torch.nn.DataParallel (several devices in one process)"
     if args.device.type not in ("cpu", "cuda"):

@@ -1,8 +1,8 @@
-"""Runs scripts on a CUDA runtime without a GPU, on which PyTorch's real CUDA build takes memory.
+"""Runs of scripts without a GPU, with PyTorch's real CUDA build on a stub CUDA runtime.
 
-`rehearse` runs one and says what it takes of a card. `build.py` makes the runtime, `control.py`
-is what tests can tell it, `child` is the process that a script runs in. `cuda_environment.py`
-makes an environment with a CUDA build where torch is another one.
+`rehearse` runs a script and returns the memory that it takes of a card. `build.py` builds the
+runtime, `control.py` reads and controls it, `child` is the process of the script.
+`cuda_environment.py` makes an environment with a CUDA build of torch if this one has another build.
 """
 
 from pgmo.rehearsal.answer import Rehearsal

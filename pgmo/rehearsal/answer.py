@@ -1,4 +1,4 @@
-"""What a rehearsal answers."""
+"""The result of a rehearsal."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
@@ -8,27 +8,28 @@ from typing import Any
 
 @dataclass(frozen=True)
 class Rehearsal:
-    """One run of a script on a card that is not there. Sizes are in bytes.
+    """Result of one run of a script on a simulated card. Sizes are in bytes.
 
     Attributes:
-        exit_code: of the script; 0 where it was stopped after the iterations that were asked for,
-            128 plus the signal where one ended it.
-        fits: whether it ran to its end, and memory did not run out. It may run out and be caught:
-            see `notes`.
-        card_peak: most that was taken of a card at once, its context included.
-        reserved_peak: most that the allocator held, as torch counts it; of the fullest card.
-        allocated_peak: most that live tensors held, as torch counts it; of the fullest card.
-        context: how much of `card_peak` is the context, which is an estimate.
-        out_of_memory: torch's message and the line that asked, where memory ran out in the end.
-        error: what else ended the script, as Python shows it; None where nothing did.
-        reason: the same in a line: the error, and the one that began it.
-        iterations: steps of the optimizers that ended; None where there was none.
-        seconds: that it took here; they say nothing of time on a card.
-        profile: file of the profile; None where none was asked for, or none came about.
-        plan: file of the plan; the same.
-        notes: what of the answer is uncertain, a sentence each.
-        rank: of which this is the answer, in a world of several; else 0.
-        ranks: answers of all ranks that were rehearsed, in a world of several.
+        exit_code: of the script; 0 if it was stopped after the requested iterations, 128 plus the
+            signal's number if a signal ended it.
+        fits: whether the script ran to its end without running out of memory at the end. It may
+            have caught an earlier out-of-memory error; see `notes`.
+        card_peak: most bytes taken of a card at once, context included.
+        reserved_peak: most bytes that torch reports as reserved, on the fullest card.
+        allocated_peak: most bytes that torch reports as allocated, on the fullest card.
+        context: part of `card_peak` that is the context; an estimate.
+        out_of_memory: torch's message and the requesting line, if running out of memory ended the
+            script.
+        error: traceback of any other error that ended the script; None if there was none.
+        reason: the same in one line: the error and its first cause.
+        iterations: number of finished optimizer steps; None if there was none.
+        seconds: duration on this machine; unrelated to the time on a card.
+        profile: file of the profile; None if none was requested or made.
+        plan: file of the plan; None if none was requested or made.
+        notes: uncertainties of the result, one sentence each.
+        rank: rank of this result in a world of several; else 0.
+        ranks: results of all rehearsed ranks, in a world of several.
 
     Example:
         >>> answer = Rehearsal(0, True, 3 << 30, 2 << 30, 1 << 30)
@@ -55,11 +56,11 @@ class Rehearsal:
 
     @property
     def failed(self) -> bool:
-        """Whether the script ended for another reason than memory, so that it answers nothing."""
+        """Whether an error other than out of memory ended the script."""
         return not self.fits and self.out_of_memory is None
 
     def to_fields(self) -> dict[str, Any]:
-        """All of it, for JSON.
+        """Return all fields as plain values for JSON.
 
         Example:
             >>> Rehearsal(0, True, 3, 2, 1).to_fields()["card_peak"]
@@ -72,12 +73,12 @@ class Rehearsal:
 
 
 def read_answer(found: Mapping[str, Any], *, exit_code: int, seconds: float) -> Rehearsal:
-    """The answer from what the child has written.
+    """Create the result from the fields that the child process wrote.
 
     Args:
         found: fields of the result file.
         exit_code: of the child.
-        seconds: that it took.
+        seconds: duration of the child.
     """
     known = {one.name for one in fields(Rehearsal)}
     kept = {name: value for name, value in found.items() if name in known}
@@ -90,7 +91,7 @@ def read_answer(found: Mapping[str, Any], *, exit_code: int, seconds: float) -> 
 
 
 def of_ranks(answers: tuple[Rehearsal, ...]) -> Rehearsal:
-    """One answer for all ranks: that of the rank that needs most, or that does not fit."""
+    """Return the result of the rank that does not fit or needs most, with the notes of all."""
     if len(answers) == 1:
         return answers[0]
     worst = max(answers, key=lambda one: (not one.fits, one.card_peak))

@@ -3,10 +3,10 @@
     python pgmo/rehearsal/build.py --python PYTHON --out build/fakecuda
     build/fakecuda/run PYTHON train.py
 
-What needs behaviour is written in csrc/rehearsal. The rest is generated: each other function that
-the installed torch imports from the runtime, the driver or cuBLAS becomes one that returns success.
-Everything is one library that calls itself libcuda.so.1, so that preloading it also answers
-those who load the driver by name. Only the standard library is used.
+csrc/rehearsal implements the functions that need behaviour. All other functions that the installed
+torch imports from the runtime, the driver or cuBLAS are generated, and return success. The result
+is one library named libcuda.so.1, so preloading it also serves programs that load the driver by
+name. This module uses only the standard library.
 """
 
 import argparse
@@ -24,16 +24,16 @@ SOURCES = [source for folder in FOLDERS for source in sorted(folder.rglob("*.cpp
 HEADERS = [header for folder in FOLDERS for header in sorted(folder.rglob("*.hpp"))]
 LIBRARY = "libcuda.so.1"
 OURS = re.compile(r"(cuda[A-Z]|cublas|cudnn|cu[A-Z]|__cudaGetKernel$|__cudaLaunchKernel$)\w+")
-LEFT_ALONE = re.compile(r"cuFile")  # another library, which comes with torch
+LEFT_ALONE = re.compile(r"cuFile")  # another library, which torch ships
 ALWAYS = {"cuInit", "cuGetProcAddress_v2", "cuDevicePrimaryCtxRelease_v2"}
 
 
 class BuildError(Exception):
-    """It cannot be built here; the message says why."""
+    """Error for a failed build; the message gives the reason."""
 
 
 def main() -> None:
-    """Builds what the command line asks for, unless it is there and up to date."""
+    """Build what the command line asks for, unless it is up to date."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--python", default=sys.executable, help="one that has the CUDA torch")
     parser.add_argument("--out", type=Path, default=Path("build/fakecuda"))
@@ -52,7 +52,11 @@ def main() -> None:
 
 
 def find_torch(python: str) -> Path:
-    """The installed torch's folder, which is not imported: that would want the real runtime."""
+    """Return the folder of the installed torch without importing it, which needs a real runtime.
+
+    Raises:
+        BuildError: if there is no torch, or no CUDA build.
+    """
     code = "import importlib.util as u; print(u.find_spec('torch').submodule_search_locations[0])"
     shown = subprocess.run([python, "-c", code], capture_output=True, text=True)
     if shown.returncode:
@@ -66,20 +70,20 @@ def find_torch(python: str) -> Path:
 
 
 def newest(files: list[Path]) -> int:
-    """When the latest of the files was changed, in nanoseconds."""
+    """Return the latest modification time of the files, in nanoseconds."""
     return max(file.stat().st_mtime_ns for file in files)
 
 
 def build(torch: Path, out: Path, compiler: Sequence[str] = ("g++",)) -> Path:
-    """Compiles the library into the folder; returns the file.
+    """Compile the library into a folder and return its path.
 
     Args:
         torch: the folder of the installed torch.
-        out: where to; it exists.
-        compiler: a C++20 compiler, and arguments of it.
+        out: existing output folder.
+        compiler: a C++20 compiler and its arguments.
 
     Raises:
-        BuildError: when the compiler fails, or headers are missing.
+        BuildError: if the compiler fails, or headers are missing.
     """
     flags = ["-std=c++20", "-O1", "-fPIC", "-Wall", "-Wextra"]
     command = [*compiler, *flags, *(f"-isystem{folder}" for folder in headers(torch))]
@@ -102,7 +106,7 @@ def build(torch: Path, out: Path, compiler: Sequence[str] = ("g++",)) -> Path:
 
 
 def write_script(library: Path) -> None:
-    """Writes the script beside the library that runs programs on it."""
+    """Write a script beside the library that runs programs on it."""
     script = library.with_name("run")
     script.write_text(
         f'#!/bin/sh\nexec env PGMO_FAKECUDA="{library}" LD_PRELOAD="{library}" "$@"\n'
@@ -111,10 +115,13 @@ def write_script(library: Path) -> None:
 
 
 def headers(torch: Path) -> list[Path]:
-    """Folders of the headers of torch's own CUDA: structures differ between major versions.
+    """Return the header folders of torch's CUDA version: structures differ between major versions.
 
-    The toolkit's, or triton's, or those of the runtime's wheel, which lack a few files that
-    triton has and that are alike in all versions.
+    These are the toolkit's or Triton's. The folder of the runtime's wheel lacks a few files that
+    are equal in all versions, and takes them from Triton.
+
+    Raises:
+        BuildError: if there are no headers of that version.
     """
     triton = torch.parent / "triton/backends/nvidia/include"
     folders = [triton, *sorted(Path("/usr/local").glob("cuda*/include"), reverse=True)]
@@ -133,7 +140,7 @@ def headers(torch: Path) -> list[Path]:
 
 
 def toolkit_version(torch: Path) -> int:
-    """The major version of CUDA that torch was built with."""
+    """Return the major version of CUDA that torch was built with."""
     text = (torch / "version.py").read_text()
     found = re.search(r"^cuda\b.*?=\s*['\"](\d+)", text, re.MULTILINE)
     if not found:
@@ -142,7 +149,7 @@ def toolkit_version(torch: Path) -> int:
 
 
 def header_version(folder: Path) -> int | None:
-    """The major version of the headers in a folder; None if they are not there."""
+    """Return the major version of the headers in a folder; None if they are missing."""
     if not all((folder / name).exists() for name in ("cuda.h", "cuda_runtime_api.h")):
         return None
     text = (folder / "cuda_runtime_api.h").read_text(errors="replace")
@@ -151,7 +158,7 @@ def header_version(folder: Path) -> int | None:
 
 
 def looked_up(torch: Path) -> set[str]:
-    """Driver functions that torch finds by name, some of which it insists on."""
+    """Return the driver functions that torch looks up by name; it requires some of them."""
     text = (torch / "lib/libc10_cuda.so").read_bytes()
     named = {name.decode() for name in re.findall(rb"\0(cu[A-Z]\w+)(?=\0)", text)}
     declared = set(re.findall(r"\bcu[A-Z]\w+", (headers(torch)[0] / "cuda.h").read_text()))
@@ -159,7 +166,7 @@ def looked_up(torch: Path) -> set[str]:
 
 
 def imported(torch: Path) -> set[str]:
-    """Names that torch's libraries import and that this stub is to answer."""
+    """Return the names that torch's libraries import and that the stub must provide."""
     names = set()
     for library in sorted((torch / "lib").glob("*.so")):
         shown = run("nm", "-D", "--undefined-only", "--format=posix", str(library))
@@ -169,10 +176,10 @@ def imported(torch: Path) -> set[str]:
 
 
 def run(*command: str) -> str:
-    """What the command prints.
+    """Run a command and return its output.
 
     Raises:
-        BuildError: when it fails, or there is no such program.
+        BuildError: if it fails, or the program does not exist.
     """
     try:
         done = subprocess.run(command, capture_output=True, text=True)

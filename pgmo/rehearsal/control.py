@@ -9,7 +9,7 @@ import torch
 
 @cache
 def _stub() -> ctypes.CDLL:
-    """The stub, loaded when it is first asked for: whoever only imports this does without it."""
+    """Load the stub on first use, so that importing this module does not require it."""
     stub = ctypes.CDLL(os.environ["PGMO_FAKECUDA"])
     stub.fakecuda_hold.argtypes = [ctypes.c_void_p]
     stub.fakecuda_release.argtypes = [ctypes.c_void_p]
@@ -26,25 +26,25 @@ def _stub() -> ctypes.CDLL:
 
 
 CALLS = ("create", "map", "unmap", "set_access", "reserve", "release", "export", "import")
-"""Calls of the driver that are counted, in the stub's order."""
+"""Counted driver calls, in the order of the stub."""
 
 
 def hold(stream: torch.cuda.Stream) -> None:
-    """Work submitted to the stream from now on is pending, until it is released or waited for."""
+    """Keep work that is submitted to the stream from now on pending, until release or wait."""
     _stub().fakecuda_hold(stream.cuda_stream)
 
 
 def release(stream: torch.cuda.Stream) -> None:
-    """What was pending on the stream is done."""
+    """Complete the pending work of the stream."""
     _stub().fakecuda_release(stream.cuda_stream)
 
 
 def peak(device: int = 0, *, reset: bool = False) -> int:
-    """The most bytes of the card that were taken at once.
+    """Return the most bytes of the card that this process took at once.
 
     Args:
-        device: Number of the card.
-        reset: Counts from what is taken now, after this answer.
+        device: number of the card.
+        reset: whether to restart from the current bytes after this call.
 
     Returns:
         Bytes, since the last reset or the start of the process.
@@ -53,48 +53,48 @@ def peak(device: int = 0, *, reset: bool = False) -> int:
 
 
 def card_peak(device: int = 0, *, reset: bool = False) -> int:
-    """The most bytes of the card that all processes that share it had at once.
+    """Return the most bytes of the card that all processes sharing it took at once.
 
     Args:
-        device: Number of the card.
-        reset: Counts from what is taken now, after this answer.
+        device: number of the card.
+        reset: whether to restart from the current bytes after this call.
 
     Returns:
-        Bytes, since the last reset or since the file of `FAKECUDA_SHARED` was made; of this process
-        alone where it shares no card.
+        Bytes since the last reset, or since the file of `FAKECUDA_SHARED` was created. Counts this
+        process alone if it shares no card.
     """
     return int(_stub().fakecuda_card_peak(device, reset))
 
 
 def driver_calls(*, reset: bool = False) -> dict[str, int]:
-    """How often the driver's virtual memory was called, on all cards.
+    """Return the number of virtual memory calls to the driver, on all cards.
 
     Args:
-        reset: Counts from zero, after this answer.
+        reset: whether to restart from zero after this call.
 
     Returns:
         Calls by kind ("create", "map", "unmap", "set_access", "reserve", "release", "export",
-        "import") since the last reset or the start of the process. Calls that were refused are
-        counted, too.
+        "import") since the last reset or the start of the process, including failed calls.
     """
     return {kind: int(_stub().fakecuda_driver_calls(at, reset)) for at, kind in enumerate(CALLS)}
 
 
 def has_context(device: int) -> bool:
-    """Whether anything has been done on the card, so that its context takes memory there."""
+    """Return whether the card has been used, so that its context takes memory there."""
     return bool(_stub().fakecuda_has_context(device))
 
 
 def dnn_workspace() -> int:
-    """Bytes of the largest workspace of cuDNN that was taken, by the stub's model."""
+    """Return the bytes of the largest workspace of cuDNN so far, by the stub's model."""
     return int(_stub().fakecuda_dnn_workspace())
 
 
 def convolution_workspaces() -> list[tuple[int, int, int]]:
-    """Workspaces of convolutions in the order in which they were used.
+    """Return the workspaces of convolutions, in the order of use.
 
     Returns:
-        Address, bytes and the number of the convolution, the same for all of the same tensors.
+        Address, bytes, and the convolution's number, equal for all convolutions of the same
+        tensors.
     """
     found: list[tuple[int, int, int]] = []
     out = (ctypes.c_int64 * 3)()

@@ -4,7 +4,7 @@
     site-packages         torch, of the CUDA build, and what it requires
     pgmo.pth              everything else comes from the environment that made it
 
-So a script finds its libraries there, also those that are installed later on.
+So scripts find the libraries of the original environment, also those that are installed later.
 """
 
 import importlib.metadata
@@ -26,18 +26,18 @@ _STDERR = 2
 def make_environment(folder: Path, progress: Callable[[str], None]) -> str:
     """Make an environment with a CUDA build of torch, unless the folder has one.
 
-    The version of torch is that of this environment, or the newest where this one has none. What
-    pip prints goes to stderr. A folder that could not be completed is removed.
+    The version of torch is that of this environment, or the newest if this one has none. Output of
+    pip goes to stderr. An incomplete folder is removed.
 
     Args:
-        folder: where to; missing or empty, or an environment with a CUDA build.
+        folder: path of the environment; missing, empty, or already with a CUDA build.
         progress: called with a status message.
 
     Returns:
         The environment's Python.
 
     Raises:
-        RehearsalError: when the folder has something else, or torch cannot be installed.
+        RehearsalError: if the folder has other contents, or torch cannot be installed.
     """
     python = os.path.abspath(folder / "bin/python")
     if not folder.exists() or (folder.is_dir() and not any(folder.iterdir())):
@@ -68,7 +68,7 @@ def _install(folder: Path, python: str, progress: Callable[[str], None]) -> None
 
 
 def _torch_requirement() -> str:
-    """Name the release of this environment's torch, whose other libraries were built for it."""
+    """Return the requirement of this environment's torch release, which other libraries match."""
     try:
         version = importlib.metadata.version("torch")
     except importlib.metadata.PackageNotFoundError:
@@ -85,7 +85,7 @@ def _has_cuda_build(python: str) -> bool:
 
 
 def _share_packages(folder: Path) -> None:
-    """Add the packages of this environment behind those of the new one, which git ignores."""
+    """Append this environment's packages to the new one's, and hide its folder from git."""
     places = {"base": str(folder), "platbase": str(folder)}
     packages = sysconfig.get_path("purelib", "venv", places)
     shared = [one for one in sys.path if Path(one).name in PACKAGES]

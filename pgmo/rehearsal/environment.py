@@ -1,4 +1,4 @@
-"""Variables that tell the child and the stub what the script is to find."""
+"""Environment variables that configure the child process and the stub."""
 
 import os
 from collections.abc import Mapping
@@ -9,22 +9,24 @@ import pgmo
 from pgmo.cards import Card
 
 Way = Literal["default", "expandable", "pgmo"]
-"""Who serves the script's requests: PyTorch as it is, with expandable segments, or pgmo."""
+"""The allocator that serves a script: PyTorch's default, expandable segments, or pgmo."""
 
 WAYS: tuple[Way, ...] = ("default", "expandable", "pgmo")
 
 COPIED = 4 << 20
-"""Longer copies and sets move no bytes, so that a large model stays virtual on the host."""
+"""Longest copy or set, in bytes, that the stub executes; a large model stays virtual on the
+host.
+"""
 
 PACKAGES = ("site-packages", "dist-packages")
-"""Names of the folders that packages are installed in."""
+"""Names of the folders of installed packages."""
 
 _SETTINGS = ("PYTORCH_ALLOC_CONF", "PYTORCH_CUDA_ALLOC_CONF")
-"""Where PyTorch reads those of its allocator from, the newer name first."""
+"""Variables with the settings of PyTorch's allocator, the newer name first."""
 
 
 def of_card(card: Card, devices: int) -> dict[str, str]:
-    """The cards that the stub shows.
+    """Return the variables that describe the simulated cards.
 
     Example:
         >>> from pgmo.cards import find
@@ -44,11 +46,11 @@ def of_card(card: Card, devices: int) -> dict[str, str]:
 
 
 def context_bytes(card: Card) -> int:
-    """What a context takes of the card, with libraries: an estimate, by the multiprocessors.
+    """Return the estimated bytes of a context with its libraries, by the multiprocessors.
 
-    On an H200 (132 of them; CUDA 13.0, driver 580) the driver counted 678 MiB for processes with
-    kernels of PyTorch and cuBLAS, and up to 696 MiB with cuDNN (bench/gpu/rehearsals.py). How much
-    of that grows with the card is a guess.
+    On an H200 (132 multiprocessors; CUDA 13.0, driver 580) the driver reported 678 MiB for
+    processes with kernels of PyTorch and cuBLAS, and up to 696 MiB with cuDNN
+    (bench/gpu/rehearsals.py). The share that grows with the card is a guess.
 
     Example:
         >>> from pgmo.cards import find
@@ -59,7 +61,7 @@ def context_bytes(card: Card) -> int:
 
 
 def of_rank(rank: int, world: int, devices: int) -> dict[str, str]:
-    """What torchrun tells a process; nothing where it is the only one.
+    """Return the variables that torchrun sets for a process; none in a world of 1.
 
     Example:
         >>> of_rank(5, 8, 4)["LOCAL_RANK"], of_rank(0, 1, 4)
@@ -84,22 +86,22 @@ def of_rank(rank: int, world: int, devices: int) -> dict[str, str]:
 
 
 def of_stub(library: Path) -> dict[str, str]:
-    """What has the stub loaded before anything else."""
-    another = os.environ.get("PGMO_FAKECUDA")  # of whoever runs on a stub already
+    """Return the variables that preload the stub."""
+    another = os.environ.get("PGMO_FAKECUDA")  # set if this process itself runs on a stub
     others = [one for one in os.environ.get("LD_PRELOAD", "").split() if one != another]
     preloaded = " ".join([str(library), *others])
     return {"LD_PRELOAD": preloaded, "PGMO_FAKECUDA": str(library)}
 
 
 def of_compilers(folder: Path, library: Path) -> dict[str, str]:
-    """What lets Triton compile for the stub, and keeps what is compiled from real runs.
+    """Return the variables that let Triton compile for the stub, with separate compiler caches.
 
-    Each rehearsal compiles anew. What inductor has chosen by timing kernels that compute nothing
-    is not for a card, and a first iteration that finds a cache does not try kernels, which takes
-    memory.
+    Each rehearsal compiles anew. Inductor's choices come from timing kernels that compute nothing,
+    so real runs must not reuse them. A first iteration with a warm cache would not try kernels,
+    which takes memory.
 
     Args:
-        folder: of the rehearsal, which goes with it.
+        folder: temporary folder of the rehearsal.
         library: the stub.
     """
     driver = folder / "driver"
@@ -115,14 +117,14 @@ def of_compilers(folder: Path, library: Path) -> dict[str, str]:
 
 
 def of_python(folder: Path, torch: Path, environment: Mapping[str, str]) -> dict[str, str]:
-    """Name where the child finds this pgmo; nothing where its Python finds it beside torch.
+    """Return the path at which the child finds this pgmo; none if it is installed beside torch.
 
-    The folder of an installed pgmo has another build of torch, too, so a link to pgmo stands in.
+    The folder of an installed pgmo has its own build of torch, so a link to pgmo alone is used.
 
     Args:
-        folder: of the rehearsal, which goes with it.
-        torch: of the child.
-        environment: of the child.
+        folder: temporary folder of the rehearsal.
+        torch: folder of the child's torch.
+        environment: variables of the child.
     """
     package = Path(pgmo.__file__).resolve().parent
     root = package.parent
@@ -138,7 +140,7 @@ def of_python(folder: Path, torch: Path, environment: Mapping[str, str]) -> dict
 
 
 def of_way(way: Way, environment: Mapping[str, str]) -> dict[str, str]:
-    """Settings of PyTorch's allocator, beside those of the environment.
+    """Return the settings of PyTorch's allocator, merged with those of the environment.
 
     Example:
         >>> of_way("expandable", {"PYTORCH_ALLOC_CONF": "max_split_size_mb:64"})

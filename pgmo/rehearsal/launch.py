@@ -1,6 +1,6 @@
-"""Runs a script on the stub runtime, in a process of its own, and reads what it took.
+"""Runs a script on the stub runtime in a separate process and reads the memory that it took.
 
-rehearse ──▶ python -m pgmo.rehearsal.child SPEC     on the stub, which is preloaded
+rehearse ──▶ python -m pgmo.rehearsal.child SPEC     with the stub preloaded
 └─ the script, as `pgmo run` runs it ──▶ result file ──▶ Rehearsal
 """
 
@@ -50,34 +50,36 @@ def rehearse(
     python: str | None = None,
     quiet: bool = True,
 ) -> Rehearsal:
-    """Runs a script on a card that is not there, and says what it would take of it.
+    """Run a script on a simulated card and return the memory that it takes.
 
     The script runs unchanged on PyTorch's CUDA build with its own allocator; only kernels compute
-    nothing. It needs no GPU, and takes none where there is one.
+    nothing. It needs no GPU and uses none.
 
     Args:
         command: a script and its arguments, or "-m", a module and its arguments.
-        card: the card that the script finds.
-        devices: how many of them it finds.
-        world: processes of the job it is one of, as under torchrun; their collectives do nothing.
-        way: who serves its requests.
-        profile: file for the profile, with its plan beside it; by way of "pgmo" only.
-        plan: a saved plan to begin with, or a directory of them; by way of "pgmo" only.
-        iterations: of the optimizers, after which it is stopped; None lets it run to its end.
-        timeout: in seconds, for each rank.
-        environment: variables of the script, beside those of this process.
-        ranks: which of the world are rehearsed, one after the other.
-        save: directory for profile and plan under the script's name, as for `pgmo run --save`.
-        python: with the CUDA build of torch; by default `PGMO_REHEARSAL_PYTHON`, or this one.
-        quiet: keep what the script prints to oneself.
+        card: the simulated card.
+        devices: number of these cards that the script finds.
+        world: processes of the whole job, as under torchrun; their collectives do nothing.
+        way: allocator that serves the requests.
+        profile: file for the profile, with its plan beside it; requires the way "pgmo".
+        plan: a saved plan to start with, or a directory of plans; requires the way "pgmo".
+        iterations: optimizer steps after which the script is stopped; None lets it run to its end.
+        timeout: seconds for each rank; None for no limit.
+        environment: variables to add to those of this process.
+        ranks: ranks to rehearse, one after the other.
+        save: directory for profile and plan under the script's name, as for `pgmo run --save`;
+            requires the way "pgmo".
+        python: interpreter with the CUDA build of torch; default `PGMO_REHEARSAL_PYTHON`, else this
+            one.
+        quiet: whether to hide the script's output.
 
     Returns:
-        What it took; also where the script failed, or memory ran out.
+        The memory that the script took, also if it failed or ran out of memory.
 
     Raises:
-        OptionError: for an option that cannot be used.
-        RehearsalError: where it cannot be rehearsed, or runs into the timeout.
-        AdapterError: when there is no compiler for the stub.
+        OptionError: for invalid options.
+        RehearsalError: if the script cannot be rehearsed, or exceeds the timeout.
+        AdapterError: if there is no compiler for the stub.
 
     Example:
         >>> answer = rehearse(["train.py"], card=pgmo.cards.find("RTX 4090"))  # doctest: +SKIP
@@ -119,7 +121,7 @@ def rehearse(
                 **of_compilers(folder, stub),
             }
             variables |= of_python(folder, torch.folder, variables) | of_way(way, variables)
-            variables.pop("CUDA_VISIBLE_DEVICES", None)  # numbers are the stub's
+            variables.pop("CUDA_VISIBLE_DEVICES", None)  # device numbers are the stub's
             answer = _run(torch, spec, variables, timeout, quiet=quiet)
             answers.append(_moved(answer, profile) if profile else answer)
     return of_ranks(tuple(answers))
@@ -133,7 +135,7 @@ def _run(
     *,
     quiet: bool,
 ) -> Rehearsal:
-    """Runs one rank."""
+    """Run one rank."""
     result = Path(spec["result"])
     where = result.with_suffix(".spec")
     where.write_text(json.dumps(spec))
@@ -173,14 +175,14 @@ def _run(
 
 
 def _end(process: "subprocess.Popen[bytes]") -> None:
-    """Ends what is left of the script and of the processes that it has started."""
+    """Kill the script and the processes that it started."""
     with suppress(ProcessLookupError, PermissionError):
         os.killpg(process.pid, signal.SIGKILL)
     process.wait()
 
 
 def _moved(answer: Rehearsal, profile: Path) -> Rehearsal:
-    """The answer, once its files have the names that were asked for."""
+    """Move the result's files to the requested names."""
     from dataclasses import replace
 
     profile.parent.mkdir(parents=True, exist_ok=True)

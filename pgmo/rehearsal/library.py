@@ -1,4 +1,4 @@
-"""The stub runtime for one build of torch, compiled on first use and kept where adapters are."""
+"""Stub runtime for a build of torch, compiled on first use and cached next to the adapters."""
 
 import hashlib
 import json
@@ -18,7 +18,7 @@ from pgmo.files.cache_folder import cache_directory
 from pgmo.rehearsal import build
 
 PYTHON = "PGMO_REHEARSAL_PYTHON"
-"""Environment variable: the Python of rehearsals where none is named."""
+"""Environment variable with the default Python interpreter for rehearsals."""
 
 _NAME = "rehearsal"
 
@@ -31,10 +31,10 @@ print(json.dumps([sys.platform, spec and spec.submodule_search_locations[0]]))
 
 @dataclass(frozen=True)
 class TorchBuild:
-    """The CUDA build of torch that a Python has.
+    """CUDA build of torch in a Python environment.
 
     Args:
-        python: that Python.
+        python: the environment's interpreter.
         folder: of the installed torch.
         version: such as "2.11.0+cu130".
     """
@@ -45,13 +45,13 @@ class TorchBuild:
 
 
 def find_torch_build(python: str | None = None) -> TorchBuild:
-    """Find the CUDA build of torch that a Python has, without importing it.
+    """Find a Python's CUDA build of torch, without importing it.
 
     Args:
-        python: the Python; None for that of `PGMO_REHEARSAL_PYTHON`, or this one.
+        python: the interpreter; None for that of `PGMO_REHEARSAL_PYTHON`, else this one.
 
     Raises:
-        RehearsalError: when there is none; the message names the command that installs one.
+        RehearsalError: if there is none; the message names the command that installs one.
     """
     python = python or os.environ.get(PYTHON) or sys.executable
     try:
@@ -80,13 +80,13 @@ def find_torch_build(python: str | None = None) -> TorchBuild:
 
 @contextmanager
 def stub_library(torch: TorchBuild) -> Iterator[Path]:
-    """In the block, the stub for a build of torch can be preloaded from a path.
+    """Provide the path of the stub library for a build of torch, to be preloaded.
 
-    Other processes of this user may load it from there as well, as long as the block lasts.
+    Inside the block, other processes of this user may load it from there too.
 
     Raises:
-        RehearsalError: when it cannot be compiled.
-        AdapterError: when there is no compiler, or the cache is in the way.
+        RehearsalError: if it cannot be compiled.
+        AdapterError: if there is no compiler, or the cache is unusable.
     """
     what = f"the stub CUDA runtime for torch {torch.version}"
     compiler = find_compiler(what)
@@ -105,7 +105,7 @@ def stub_library(torch: TorchBuild) -> Iterator[Path]:
 
 
 def _fingerprint(torch: TorchBuild, compiler: list[str]) -> str:
-    """Changes with anything that the library depends on."""
+    """Return a digest of everything that the library depends on."""
     digest = hashlib.sha256()
     for path in (*build.SOURCES, *build.HEADERS, Path(build.__file__)):
         digest.update(path.read_bytes())

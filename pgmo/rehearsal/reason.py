@@ -1,4 +1,4 @@
-"""Why a script ended, in a line: the error that began it, not the last line that Python shows.
+"""One-line reason why a script ended: the error and its first cause.
 
     ValueError: the file ends early
     The above exception was the direct cause of the following exception:
@@ -6,22 +6,22 @@
     It was asked for at:                                       ends early (from ValueError: the
       File "train.py", line 3                                  file ends early)
 
-The text of an error may end with anything, as that of CUDA's initialization in torch does with
-the lines that once asked for it.
+Python's last line is not used: the text of an error may end with anything. In torch, the text of
+CUDA's initialization error ends with the lines that first requested CUDA.
 """
 
 _LONGEST = 300
-"""Characters of one error's text that are told."""
+"""Maximum number of characters of one error's text."""
 
 _DEEPEST = 16
-"""Causes that are followed."""
+"""Maximum number of causes to follow."""
 
 
 def reason_of(error: BaseException) -> str:
-    r"""The error and the one that began it, each by its type and the first line of its text.
+    r"""Return the error and its first cause, each as its type and the first line of its text.
 
     Args:
-        error: with its causes.
+        error: the exception, with its causes.
 
     Example:
         >>> reason_of(KeyError("data"))
@@ -42,7 +42,7 @@ def reason_of(error: BaseException) -> str:
 
 
 def shortened(text: str, most: int) -> str:
-    r"""A text's beginning and end, where it is longer than so many characters.
+    r"""Return a text's beginning and end if it has more than `most` characters.
 
     Example:
         >>> shortened("abcdefghij", 8)

@@ -1,1 +1,1 @@
-"""What a profile says: who holds memory, what leaks, what would help; as values, text and pages."""
+"""Findings about a profile: holders, leaks and advice, as values, text and pages."""

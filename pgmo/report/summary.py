@@ -1,4 +1,4 @@
-"""All that is known about a profile in one value, for pages, callbacks and plain text."""
+"""All findings about a profile in one value, for pages, callbacks and plain text."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, fields, is_dataclass, replace
@@ -25,26 +25,26 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False)
 class Explanation:
-    """What a profile says; made by `explain`. Sizes in bytes.
+    """Findings about a profile, made by `explain`. Sizes are in bytes.
 
     Args:
-        moment: what a profile without a history says; None for one with a history.
+        moment: findings about a profile without a history; None for one with a history.
         blocks: requests of the iteration that get blocks.
         ticks: requests per iteration.
         circular: whether the iteration repeats.
         steady: whether two recorded iterations agreed.
-        peak: the most alive at once, and who holds it.
-        unplanned: bytes of the profile's blocks that get no slot, the persistent and the shared
-            ones; they come on top of a plan, and are part of what PyTorch would reserve.
-        residents: what is there all the time, on top of the peak.
-        leaks: what accumulates.
-        drift: how far iterations differ.
-        streams: what each stream asks for.
-        fragmentation: what the trace's own addresses say; None where there are none.
-        failures: requests of the trace for which there was no memory.
-        reserved: what PyTorch would reserve, by name of the setting: "default", "expandable".
-        plan: of this profile, if one was given.
-        hints: what would help, the one about most bytes first.
+        peak: the peak and its holders.
+        unplanned: bytes of the persistent and shared blocks, which get no slot. They come on top of
+            a plan, and PyTorch would reserve them, too.
+        residents: blocks that are always alive, on top of the peak.
+        leaks: blocks that accumulate.
+        drift: differences between iterations.
+        streams: requests of each stream.
+        fragmentation: measured from the trace's own addresses; None without addresses.
+        failures: requests of the trace that ran out of memory.
+        reserved: predicted bytes that PyTorch reserves, by setting: "default", "expandable".
+        plan: the given plan, or None.
+        hints: advice, for most bytes first.
     """
 
     moment: Moment | None
@@ -66,16 +66,16 @@ class Explanation:
 
     @property
     def max_load(self) -> int:
-        """The largest sum of live planned bytes; 0 where nothing was recorded."""
+        """Peak of the planned live bytes; 0 if nothing was recorded."""
         return self.peak.size if self.moment is None else 0
 
     @property
     def holders(self) -> Mapping[By, tuple[Holder, ...]]:
-        """Who holds the peak, by what blocks are grouped by."""
+        """Holders of the peak, by grouping."""
         return self.peak.holders
 
     def lines(self) -> list[str]:
-        """The same in words.
+        """Return the explanation as lines of text.
 
         Example:
             >>> profile = Profile.from_columns(size=[64], start=[0], end=[1], ticks=1)
@@ -90,16 +90,16 @@ class Explanation:
 def explain(
     profile: Profile, plan: "Plan | None" = None, *, top: int = 10, predict: bool = True
 ) -> Explanation:
-    """Gathers all that a profile says.
+    """Collect all findings about a profile.
 
     Args:
         profile: the profile.
-        plan: of this profile, to compare with.
+        plan: of this profile, for comparison.
         top: rows in each list.
-        predict: whether to work out what PyTorch's allocator would reserve, the slowest part.
+        predict: whether to predict the bytes that PyTorch reserves, the slowest part.
 
     Raises:
-        OptionError: when `top` is below 1.
+        OptionError: if `top` is below 1.
 
     Example:
         >>> profile = Profile.from_columns(size=[64, 32], start=[0, 1], end=[2, 3], ticks=2)
@@ -134,9 +134,9 @@ def explain(
 
 
 def plain(value: Any) -> Any:
-    """Turns values of this package into dicts, lists and numbers, fit for JSON.
+    """Convert values of this package to dicts, lists and numbers for JSON.
 
-    Columns that only pictures need are left out.
+    Columns that only drawings need are left out.
     """
     if is_dataclass(value) and not isinstance(value, type):
         shown = (item.name for item in fields(value) if item.compare)

@@ -1,4 +1,4 @@
-"""Explanations in plain text, one line a fact."""
+"""Explanations in plain text, one line per fact."""
 
 from typing import TYPE_CHECKING
 
@@ -14,7 +14,7 @@ _SHOWN: dict[By, str] = {"phase": "phase", "module": "module", "file": "line"}
 
 
 def explanation_lines(told: "Explanation") -> list[str]:
-    """An explanation in words: the peak and its holders, what is reserved, what leaks, hints."""
+    """Return an explanation as text: the peak and its holders, reserved bytes, leaks, hints."""
     peak = told.peak
     lines = [
         f"peak        {format_bytes(peak.size)} in {peak.blocks} blocks, "
@@ -40,7 +40,7 @@ def explanation_lines(told: "Explanation") -> list[str]:
 
 
 def reserved_lines(told: "Explanation") -> list[str]:
-    """What PyTorch reserves, a plan needs, and no plan can be below."""
+    """Return the bytes that PyTorch reserves, the plan's arena, and the lower bound of any plan."""
     if told.moment is not None:
         return []
     lines = [
@@ -102,7 +102,7 @@ def leak_lines(leaks: Leaks) -> list[str]:
 
 
 def _state(told: "Explanation") -> list[str]:
-    """Drift and streams, where there is something to say."""
+    """Describe drift and streams, if there is any."""
     lines = []
     drift = told.drift
     if drift.compared:

@@ -1,1 +1,1 @@
-"""Runs training scripts that know nothing of pgmo, with sessions around their iterations."""
+"""Runs of unmodified training scripts, with sessions around their iterations."""

@@ -1,4 +1,4 @@
-"""Sessions around each call of one function of a program, whichever thread calls it."""
+"""Sessions around the calls of one function of a program, in any thread."""
 
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
@@ -12,10 +12,10 @@ if TYPE_CHECKING:
 
 
 class Called:
-    """Runs the function; the first call opens the sessions, and no call waits for another one's.
+    """Wrapper of the function; the first call opens the sessions, and no call waits for another.
 
     Args:
-        supervision: has the sessions. It is told as by `Watcher`.
+        supervision: owner of the sessions, called as by `Watcher`.
     """
 
     def __init__(self, supervision: Supervision) -> None:
@@ -25,7 +25,7 @@ class Called:
         self._turns: list[CallTurns] = []
 
     def __call__(self, function: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
-        """Runs `function(*args, **kwargs)` as an iteration."""
+        """Run `function(*args, **kwargs)` as an iteration."""
         if not self._began:
             self._begin(args)
         leaves = [leave for turns in self._turns if (leave := turns.enter()) is not None]
@@ -45,13 +45,14 @@ class Called:
         return result
 
     def _begin(self, args: tuple[Any, ...]) -> None:
-        """Opens the sessions, unless another call is about it: an adapter may be compiled."""
+        """Open the sessions, unless another call does so: compiling an adapter may take long."""
         if not self._opening.acquire(blocking=False):
             return
         try:
             if self._began:
                 return
-            # Of a method, whose object has the parameters; else where the program has begun CUDA.
+            # The devices of a method's object; without parameters, the current CUDA device or the
+            # CPU.
             found = Devices().of(args[0] if args else None)
             supervision = self._supervision
             supervision.begin(list(found))

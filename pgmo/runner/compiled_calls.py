@@ -1,7 +1,7 @@
-"""Which optimizers have stepped in compiled code, where they call nothing that one could see.
+"""Detection of optimizers that have stepped inside compiled code.
 
-What a step leaves behind are parameters that were written to. So are they by code that clips or
-averages them: an optimizer whose steps are seen elsewhere is not looked at.
+Such a step calls nothing observable, but it writes to parameters. Code that clips or averages them
+writes, too. So optimizers whose steps are seen elsewhere are not checked.
 """
 
 import threading
@@ -10,14 +10,14 @@ from collections.abc import Iterable
 from typing import Any
 
 _SAMPLES = 4
-"""Parameters of each optimizer that are looked at: this happens around each compiled call."""
+"""Parameters checked per optimizer; few, because the check runs around each compiled call."""
 
 
 class CompiledCalls:
-    """The calls of compiled code that threads are in.
+    """Calls of compiled code that are in progress.
 
     Attributes:
-        threads: that are in one, by their identifiers.
+        threads: identifiers of the threads in such a call.
     """
 
     def __init__(self) -> None:
@@ -29,42 +29,42 @@ class CompiledCalls:
         )
 
     def seen(self, optimizer: Any) -> None:
-        """The optimizer has stepped outside of compiled code."""
+        """Record a step of the optimizer outside of compiled code."""
         self._seen.add(optimizer)
 
     def enter(self, optimizers: Iterable[Any]) -> None:
-        """The calling thread enters one; these are the optimizers that might step in it."""
+        """Begin a compiled call of this thread, in which these optimizers may step."""
         self.threads.add(threading.get_ident())
         self._before.versions = [
             (one, self._versions(one)) for one in tuple(optimizers) if one not in self._seen
         ]
 
     def leave(self) -> list[Any]:
-        """The calling thread leaves it; returns the optimizers that have stepped meanwhile."""
+        """End this thread's compiled call, and return the optimizers that have stepped in it."""
         self.threads.discard(threading.get_ident())
         before = self._before.__dict__.pop("versions", ())
         return [one for one, versions in before if self._versions(one) != versions]
 
     def _versions(self, optimizer: Any) -> list[int]:
-        """How often some of its parameters were written to."""
+        """Return the write counters of some of the optimizer's parameters."""
         groups = [group["params"] for group in getattr(optimizer, "param_groups", ())]
         count = sum(map(len, groups))
         known, places = self._places.get(optimizer, (-1, []))
         if known != count:
             places = _trained(groups)
-            # Until there are gradients nobody knows which parameters have any.
+            # Without gradients it is unknown which parameters get any.
             if any(groups[group][at].grad is not None for group, at in places):
                 self._places[optimizer] = count, places
         return [groups[group][at]._version for group, at in places if at < len(groups[group])]
 
 
 _Place = tuple[int, int]
-"""A group of parameters, and a parameter in it: whoever kept the tensor would keep it alive."""
+"""Index of a parameter group and of a parameter in it; a tensor itself would be kept alive."""
 
 
 def _trained(groups: list[list[Any]]) -> list[_Place]:
-    """Where a few of those are that a step writes to, as far as is known."""
-    # Those that were made in inference mode count nothing.
+    """Return the places of a few parameters that a step probably writes to."""
+    # Parameters from inference mode have no write counter.
     able = [
         (one, (group, at))
         for group, parameters in enumerate(groups)

@@ -1,4 +1,4 @@
-"""Finds a function's definition in source code, and decorates it there."""
+"""Finds a function's definition in source code and decorates it there."""
 
 import ast
 from collections.abc import Iterator
@@ -8,21 +8,21 @@ _Function = ast.FunctionDef | ast.AsyncFunctionDef
 
 
 def decorate(source: bytes, path: str, name: str, decorator: str) -> CodeType | None:
-    """Compiles source code, with every definition of that name decorated innermost.
+    """Compile source code, with every definition of a name decorated innermost.
 
-    Lines and columns stay as they are.
+    Line and column numbers are unchanged.
 
     Args:
         source: of a module.
-        path: what tracebacks say.
+        path: file name for tracebacks.
         name: of a function, or "Class.method".
-        decorator: the name of what decorates, which the module's namespace must have.
+        decorator: name of the decorator, which the module's namespace must contain.
 
     Returns:
-        None where nothing of that name is defined.
+        The code; None if nothing of that name is defined.
 
     Raises:
-        SyntaxError: when it is no Python.
+        SyntaxError: if the source is not valid Python.
 
     Example:
         >>> code = decorate(b"def f(): return 1", "f.py", "f", "twice")
@@ -40,7 +40,7 @@ def decorate(source: bytes, path: str, name: str, decorator: str) -> CodeType | 
 
 
 def functions_of(source: bytes, path: str) -> list[str]:
-    """The names of all functions and methods that source code defines.
+    """Return the names of all functions and methods that source code defines.
 
     Example:
         >>> functions_of(b"def c(): return 1", "a.py")
@@ -50,7 +50,7 @@ def functions_of(source: bytes, path: str) -> list[str]:
 
 
 def _definitions(body: list[ast.stmt], within: str = "") -> Iterator[tuple[str, _Function]]:
-    """Those that a name can reach: also in `if`, `try` and `match`, but not within functions."""
+    """Yield the reachable functions: also in `if`, `try` and `match`, but not inside functions."""
     for one in body:
         if isinstance(one, _Function):
             yield within + one.name, one

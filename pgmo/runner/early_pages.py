@@ -1,9 +1,9 @@
-"""Serves a program from pages from its first request on, whether it has iterations or not.
+"""Pages for a program from its first request on, with or without iterations.
 
-    import torch.cuda ──▶ CUDA is initialized ──▶ pages beneath every request
+    import torch.cuda ──▶ CUDA is initialized ──▶ pages serve every request
                                                      └─ training begins ──▶ a session adds the plan
 
-Sources: `torch.cuda._lazy_call`, with which PyTorch itself puts off what needs CUDA.
+Source: `torch.cuda._lazy_call`, by which PyTorch itself delays work that needs CUDA.
 """
 
 import sys
@@ -21,10 +21,10 @@ if TYPE_CHECKING:
 
 
 def serve_from_the_start(tell: Callable[[str], object]) -> None:
-    """Begins when the program initializes CUDA; where that never happens, so it costs nothing.
+    """Serve from pages once the program initializes CUDA; without CUDA this costs nothing.
 
     Args:
-        tell: is told why it cannot be done, where it cannot. The program goes on without.
+        tell: called with the reason if this is impossible. The program continues without pages.
     """
     after_import("torch.cuda", lambda: _when_initialized(tell))
 

@@ -1,4 +1,4 @@
-"""A hook on all forward passes of which the program is not warned as if it were its own."""
+"""Hook on all forward passes that does not cause warnings about global hooks."""
 
 from collections.abc import Callable
 from typing import Any
@@ -7,9 +7,9 @@ from pgmo.profiler.tagging.dynamo import skip
 
 
 def add_forward_hook(hook: Callable[[Any, Any], None]) -> Any:
-    """Has `hook(module, arguments)` called before each forward pass of a module.
+    """Call `hook(module, arguments)` before each forward pass of a module.
 
-    Calls of compiled modules warn of hooks on all modules. They do not count this one.
+    Calls of compiled modules warn about global hooks. They do not count this one.
 
     Returns:
         A handle with `remove()`.
@@ -17,14 +17,14 @@ def add_forward_hook(hook: Callable[[Any, Any], None]) -> Any:
     from torch.nn.modules import module
 
     handle = module.register_module_forward_pre_hook(hook)
-    asked = getattr(module, "_has_any_global_hook", None)  # there are no warnings before 2.9
+    asked = getattr(module, "_has_any_global_hook", None)  # no warnings before 2.9
     if asked is None:
         return handle
     asked = getattr(asked, "asks_all", asked)
 
     def has_any_other() -> bool:
-        # It reads nothing but the collections that hooks are kept in.
-        # Dynamo looks at the frames of comprehensions and of generators, too.
+        # It reads only the collections of hooks.
+        # No comprehension or generator: Dynamo would see their frames, too.
         for name in asked.__code__.co_names:
             hooks = vars(module)[name]
             if hooks and list(hooks) != [handle.id]:

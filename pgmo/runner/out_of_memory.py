@@ -1,10 +1,10 @@
-"""What is kept when a program ends for want of memory: a snapshot, and an explanation.
+"""Files that are saved when a program runs out of memory: a snapshot, and an explanation.
 
-    pgmo-oom-RANK.pickle      PyTorch's own history, if it was being recorded
-    pgmo-oom-RANK.pgmoprof    the blocks that pgmo knows of
-    pgmo-oom-RANK.txt         the error, and who holds the memory
+    pgmo-oom-RANK.pickle      PyTorch's own history, if it was recorded
+    pgmo-oom-RANK.pgmoprof    the blocks that pgmo has recorded
+    pgmo-oom-RANK.txt         the error, and the holders of the memory
 
-RANK is that of a distributed program; else the number of the process.
+RANK is the rank in a distributed program, else the process number.
 """
 
 import os
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from pgmo.profiler.profile import Profile
 
 _MESSAGES = ("out of memory", "can't allocate memory")
-"""In the texts of errors that have no type of their own: of c10's CPU allocator, of cuBLAS."""
+"""Texts in errors without their own type: of c10's CPU allocator and of cuBLAS."""
 
 _NOTHING = """\
 Nothing was recorded yet: pgmo begins with the first forward pass in training mode. For what was
@@ -31,14 +31,14 @@ there before, call torch.cuda.memory._record_memory_history() at the beginning o
 its history is saved here, too."""
 
 _DEEPEST = 16
-"""Causes of an error that are looked at."""
+"""Maximum number of causes of an error to check."""
 
 _LINES = 8
-"""Holders of memory that are named."""
+"""Maximum number of memory holders to name."""
 
 
 def is_out_of_memory(error: BaseException | None) -> bool:
-    """Whether memory ran out, in this error or in one that it was raised for.
+    """Return whether an error, or one of its causes, is about running out of memory.
 
     Example:
         >>> is_out_of_memory(RuntimeError("DefaultCPUAllocator: can't allocate memory"))
@@ -61,20 +61,20 @@ def is_out_of_memory(error: BaseException | None) -> bool:
 def save_out_of_memory(
     error: BaseException, sessions: "Iterable[Session]", folder: str | os.PathLike[str] = "."
 ) -> tuple[Path, ...]:
-    """Saves what can be known; to be called while the sessions are open and the error is caught.
+    """Save the available information; call while sessions are open and the error is handled.
 
-    What cannot be saved is left out: this must not hide the error itself.
+    Files that cannot be saved are skipped, so as not to hide the error itself.
 
     Args:
-        error: why the program ends.
-        sessions: one for each device.
-        folder: where to.
+        error: the error that ends the program.
+        sessions: the open sessions, one per device.
+        folder: output folder.
 
     Returns:
         The files, the explanation last.
     """
     stem = Path(folder) / f"pgmo-oom-{_rank()}"
-    with suppress(OSError):  # then no file can be written, which is said below
+    with suppress(OSError):  # then no file can be written, which is reported below
         stem.parent.mkdir(parents=True, exist_ok=True)
     open_sessions = list(sessions)
     text = [f"{type(error).__name__}: {error}", ""]
@@ -103,7 +103,7 @@ def save_out_of_memory(
 
 
 def tell(files: Iterable[Path]) -> None:
-    """Says on stderr what was saved, and the command that shows it."""
+    """Print the saved files and the command that shows them on stderr."""
     files = list(files)
     if not files:
         return
@@ -114,7 +114,7 @@ def tell(files: Iterable[Path]) -> None:
 
 
 def look_at(files: Iterable[Path]) -> str | None:
-    """The command that shows what was saved; None when nothing was that it could show.
+    """Return the command that shows the saved files; None if no file can be shown.
 
     Example:
         >>> look_at([Path("pgmo-oom-0.pgmoprof")])
@@ -134,12 +134,12 @@ def _rank() -> int:
 
 
 def _known(session: "Session") -> "Profile | None":
-    """What was recorded up to the failing request, or else the iteration that is replayed."""
+    """Return the recording up to the failing request, or else the replayed iteration."""
     return session.profile if session.plan is not None else session.recording or session.profile
 
 
 def _save_history(path: Path) -> list[Path]:
-    """PyTorch's snapshot, if its history was being recorded: without it there is little in one."""
+    """Save PyTorch's snapshot if its history was recorded; without history it shows little."""
     torch: Any = sys.modules.get("torch")
     if torch is None or not torch.cuda.is_initialized():
         return []
@@ -147,7 +147,7 @@ def _save_history(path: Path) -> list[Path]:
         if not any(torch.cuda.memory._snapshot()["device_traces"]):
             return []
         torch.cuda.memory._dump_snapshot(str(path))
-    except Exception:  # private functions, and a device in trouble: anything may come
+    except Exception:  # private functions, on a device in an error state
         return []
     return [path]
 

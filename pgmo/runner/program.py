@@ -1,4 +1,4 @@
-"""Runs a script or a module as `python` itself would: same argv, path, `__main__` and exit code."""
+"""Runs a script or a module as `python` would: same argv, path, `__main__` and exit code."""
 
 import importlib.machinery
 import importlib.util
@@ -16,24 +16,24 @@ from pgmo.terminal import say
 
 
 class Rewriter(Protocol):
-    """Whoever has other code run than the program's own."""
+    """Object that can replace the code of a program."""
 
     def compile_script(self, source: bytes, path: str) -> CodeType | None:
-        """What `__main__` is to run; None for its own code."""
+        """Return the code that `__main__` runs; None for the program's own code."""
 
     def attach(self) -> None:
-        """`sys.path` is the program's, and its first line comes next."""
+        """Handle the start: `sys.path` is the program's, and its first line runs next."""
 
 
 @dataclass(frozen=True)
 class Program:
-    """What is to be run.
+    """Program to run.
 
     Args:
-        target: path of a script, of a directory or archive with a `__main__.py`, or a module's
+        target: path of a script, or of a directory or archive with a `__main__.py`; or a module's
             dotted name.
-        is_module: whether it is a module's name, as after `python -m`.
-        arguments: what the program finds in `sys.argv` after its own name.
+        is_module: whether the target is a module's name, as after `python -m`.
+        arguments: the program's `sys.argv` without its own name.
     """
 
     target: str
@@ -42,7 +42,7 @@ class Program:
 
     @classmethod
     def of(cls, command: Sequence[str]) -> "Program":
-        """From a command, for a process that was itself started by `python -m`.
+        """Create a program from a command, in a process that `python -m` itself started.
 
         Args:
             command: a script and its arguments, or "-m", a module and its arguments.
@@ -53,23 +53,23 @@ class Program:
         """
         module = command[0] == "-m"
         target, *arguments = command[1:] if module else command
-        # As in `python script`: what our own -m has put there is not the script's.
+        # As in `python script`: the entry that our own -m added is not the script's.
         if module and os.getcwd() not in sys.path:
             sys.path.insert(0, os.getcwd())
         return cls(target, module, tuple(arguments))
 
     @property
     def name(self) -> str:
-        """A short name, for files."""
+        """Short name, for files."""
         if self.is_module:
             return self.target.removesuffix(".__main__").rpartition(".")[2]
         return Path(os.path.abspath(self.target)).stem
 
     def check(self) -> None:
-        """Finds out before anything else whether there is such a file.
+        """Check that the script exists, before any other work.
 
         Raises:
-            FileError: when there is not.
+            FileError: if it does not.
         """
         if not self.is_module and not os.path.exists(self.target):
             hint = ""
@@ -78,20 +78,23 @@ class Program:
             raise FileError(f"there is no file {self.target}{hint}")
 
     def run(self, rewriter: Rewriter | None = None) -> "Ending":
-        """Runs it to its end, in the place of this process's `__main__`.
+        """Run the program to its end, as `__main__` of this process.
 
-        An exception of the program's is returned and not raised. What `sys` has been changed to
-        stays: threads and exit handlers of the program may still need it.
+        An exception of the program is returned, not raised. Changes of `sys` are kept: threads and
+        exit handlers of the program may need them.
 
         Args:
-            rewriter: may have other code run than the program's own.
+            rewriter: can replace the program's code.
+
+        Returns:
+            The exit code, and the exception if there was one.
 
         Raises:
-            FileError: when a module cannot be found.
+            FileError: if a module cannot be found.
         """
         sys.argv = [self.target, *self.arguments]
         try:
-            # In here the program's own frames begin, even where compiling fails.
+            # The program's own frames begin in this block, even if compiling fails.
             code = self._load(rewriter)
             if rewriter is not None:
                 rewriter.attach()
@@ -106,11 +109,11 @@ class Program:
         return Ending(0, None)
 
     def run_and_leave(self) -> NoReturn:
-        """Runs it, and ends as it does.
+        """Run the program and end as it does.
 
         Raises:
-            BaseException: what it raised.
-            SystemExit: with its exit code, where it raised nothing.
+            BaseException: the program's exception.
+            SystemExit: with its exit code, if it raised no exception.
         """
         ending = self.run()
         if ending.error is not None:
@@ -118,7 +121,7 @@ class Program:
         sys.exit(ending.code)
 
     def _load(self, rewriter: Rewriter | None) -> CodeType:
-        """Makes `__main__`, and returns its code."""
+        """Create `__main__` and return its code."""
         if self.is_module:
             return self._load_module(rewriter)
         if os.path.isdir(self.target) or self.target.endswith((".zip", ".pyz")):
@@ -144,7 +147,7 @@ class Program:
                 spec = importlib.util.find_spec(f"{self.target}.__main__")
         except ModuleNotFoundError as error:
             if error.name is None or not f"{self.target}.".startswith(f"{error.name}."):
-                raise  # a package on the way imports something that is missing
+                raise  # a parent package imports something that is missing
             spec = None
         if spec is None or spec.loader is None:
             raise FileError(
@@ -157,18 +160,18 @@ class Program:
 
 @dataclass(frozen=True)
 class Ending:
-    """How a program ended.
+    """Ending of a program.
 
     Args:
-        code: the exit code that `python` would have ended with; 130 for an interrupt.
-        error: the exception that nobody caught; None if there was none.
+        code: the exit code that `python` would return; 130 for an interrupt.
+        error: the uncaught exception; None if there was none.
     """
 
     code: int
     error: BaseException | None
 
     def show(self) -> None:
-        """Shows the exception as the interpreter does, from the program's first frame on."""
+        """Print the exception as the interpreter does, from the program's first frame on."""
         if self.error is not None:
             error = self.error.with_traceback(_own_part(self.error.__traceback__))
             sys.excepthook(type(error), error, error.__traceback__)
@@ -177,7 +180,7 @@ class Ending:
 def _own_part(trace: TracebackType | None) -> TracebackType | None:
     while trace is not None and trace.tb_frame.f_globals is globals():
         trace = trace.tb_next
-    # Where a module was looked for, its package may have failed.
+    # The import of a module's parent package may have failed.
     while trace is not None and "importlib" in trace.tb_frame.f_code.co_filename:
         trace = trace.tb_next
     return trace
@@ -194,12 +197,12 @@ def _exit_code(ended: SystemExit) -> int:
 
 def _set_first_path(path: str) -> None:
     if getattr(sys.flags, "safe_path", False):
-        return  # then there is no such entry
+        return  # safe_path: there is no such entry
     sys.path[:1] = [path]
 
 
 def _code_of(spec: importlib.machinery.ModuleSpec, rewriter: Rewriter | None) -> CodeType:
-    """Makes `__main__` from what was found, and returns its code."""
+    """Create `__main__` from a module's spec and return its code."""
     loader = spec.loader
     get_code = getattr(loader, "get_code", None)
     code = get_code(spec.name) if get_code else None
@@ -217,7 +220,7 @@ def _code_of(spec: importlib.machinery.ModuleSpec, rewriter: Rewriter | None) ->
 
 
 _replaced: list[ModuleType] = []
-"""Earlier `__main__` modules: what they hold must not go away while the program runs."""
+"""Earlier `__main__` modules: their objects must stay alive while the program runs."""
 
 
 def _new_main(path: str, loader: object) -> ModuleType:
@@ -231,7 +234,7 @@ def _new_main(path: str, loader: object) -> ModuleType:
 
 
 def _await_threads(skip: Sequence[threading.Thread] = ()) -> None:
-    """Waits for what the interpreter waits for when the last line has been run."""
+    """Wait for the threads that the interpreter waits for after the last line."""
     others = {threading.current_thread(), *skip}
     while waited := [one for one in threading.enumerate() if not (one.daemon or one in others)]:
         waited[0].join()  # it may have started more

@@ -1,4 +1,4 @@
-"""Which process of a distributed program this is, as launchers say it in the environment."""
+"""Rank of this process in a distributed program, from the environment of launchers."""
 
 from pathlib import Path
 
@@ -6,13 +6,13 @@ from pgmo.world import world
 
 
 def rank() -> int | None:
-    """The number of this process; None where it is the only one, or nobody says so."""
+    """Return the rank of this process; None if it is the only one, or the rank is unknown."""
     own = world()
     return None if own is None else own.rank
 
 
 def of_rank(path: str) -> str:
-    """A file's name, or its path, that no other process of the program uses.
+    """Return a file name or path that no other rank of the program uses.
 
     Example:
         >>> of_rank("run.json")

@@ -1,13 +1,13 @@
-"""`pgmo run --step-on`: each call of one function of the program is an iteration.
+"""Implementation of `pgmo run --step-on`: each call of one function is an iteration.
 
     server.app:predict                          a function of a module
     train:predict                               of the script, train.py; also __main__:predict
     server.app:Model.answer                     a method
-    transformers.GenerationMixin:generate       of a class, which the module only passes on
+    transformers.GenerationMixin:generate       of a class that the module only re-exports
 
-Where the function's definition is in the module that is named, it is decorated there, below all
-decorators of its own: what these keep, as a server's routes do, is the one that is watched. Else
-the name is set anew, once the module has been imported.
+If the named module defines the function, it is decorated there, below all its own decorators. So
+references that these keep, such as a server's routes, are watched, too. Otherwise the name is
+replaced after the module's import.
 """
 
 import importlib
@@ -25,25 +25,25 @@ from pgmo.runner.definitions import decorate, functions_of
 from pgmo.serving.disguise import Around, passed_on
 
 DECORATOR = "__pgmo_step__"
-"""The name by which decorated code finds it, in the module's namespace."""
+"""Name of the decorator in the namespace of a decorated module."""
 
 _FORM = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*:[A-Za-z_]\w*(\.[A-Za-z_]\w*)*")
 
 
 class StepOn:
-    """Finds the function while the program runs, and has its calls go through `around`.
+    """Finder of a function while the program runs; its calls go through `around`.
 
     Args:
-        target: as in the drawing above.
-        script: the name of the program's own module.
-        around: runs the function; returns what the caller gets.
+        target: name of the function, as in the table above.
+        script: name of the program's own module.
+        around: runs the function, and returns the caller's result.
 
     Attributes:
-        error: why the function cannot be watched; None as long as nothing speaks against it.
-        found: whether there is the function.
+        error: reason why the function cannot be watched; None if no reason is known.
+        found: whether the function was found.
 
     Raises:
-        OptionError: when the target is not of that form.
+        OptionError: if the target has no such form.
     """
 
     def __init__(self, target: str, script: str, around: Around) -> None:
@@ -60,10 +60,10 @@ class StepOn:
         self._around = around
 
     def attach(self) -> None:
-        """To be called when `sys.path` is the program's, before its first line.
+        """Start to look for the function; call it before the first line, with the final `sys.path`.
 
         Raises:
-            OptionError: when there is no such module.
+            OptionError: if there is no such module.
         """
         if self._is_script:
             return
@@ -76,11 +76,11 @@ class StepOn:
             self._await(first, self._name)
 
     def compile_script(self, source: bytes, path: str) -> CodeType | None:
-        """The program's code with the function decorated; None where it is in another module.
+        """Compile the program with the function decorated; return None if it is in another module.
 
         Raises:
-            OptionError: when it defines no such function.
-            SyntaxError: when it is no Python.
+            OptionError: if the program does not define the function.
+            SyntaxError: if the program is not valid Python.
         """
         if not self._is_script:
             return None
@@ -91,10 +91,10 @@ class StepOn:
         return code
 
     def decorate(self, function: Any) -> Any:
-        """Watches a function.
+        """Return a function that is watched.
 
         Raises:
-            OptionError: when its calls do not do its work.
+            OptionError: if a call of the function does not do its work.
         """
         if isinstance(function, (staticmethod, classmethod)):
             return type(function)(self.decorate(function.__func__))
@@ -112,7 +112,7 @@ class StepOn:
     # --- modules --------------------------------------------------------------------------------
 
     def _look_within(self) -> None:
-        """The package is there: the rest of the name is a module in it, or a class."""
+        """Look in an imported package: the rest of the name is a module or a class."""
         parts = self._module.split(".")
         for count in range(len(parts), 0, -1):
             name = ".".join(parts[:count])
@@ -136,7 +136,7 @@ class StepOn:
         rewrite_import(module, compiled, lambda: self._set(module, name))
 
     def _set(self, module: str, name: str) -> None:
-        """Watches what the module has by that name, unless it was decorated there."""
+        """Replace the name in the module, unless the function was decorated there."""
         if self.found:
             return
         owner: Any = sys.modules[module]
@@ -178,5 +178,5 @@ _LATER: dict[str, Callable[[Any], bool]] = {
 def _is_routine(owner: Any, name: str) -> bool:
     try:
         return callable(getattr(owner, name))
-    except Exception:  # modules that load their parts when they are asked for them
+    except Exception:  # modules may load their parts on access
         return False

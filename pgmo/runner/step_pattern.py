@@ -1,28 +1,28 @@
-"""Which steps of optimizers end an iteration.
+"""Detection of the optimizer steps that end an iteration.
 
     one optimizer            A | A | A |
     a GAN                    D G | D G |
     a critic of five steps   D D D D D G | D D D D D G |
 
-An iteration is a circle, so it does not matter at which of its steps it is cut, only that it is
-always at the same one. Gradient accumulation needs nothing: micro-batches have no step.
+An iteration repeats, so it may end at any of its steps, if it is always the same one. Gradient
+accumulation needs no special case: micro-batches have no step.
 """
 
 from collections import deque
 from collections.abc import Set
 
 _LONGEST = 32
-"""Steps of the longest pattern that is looked for; longer ones go by who has stepped."""
+"""Longest detected pattern, in steps; in longer ones an iteration ends when all have stepped."""
 
 _PATIENCE = 8
-"""Equal steps in a row, after which an optimizer that never stepped is not waited for."""
+"""Number of equal steps in a row after which optimizers that never stepped are ignored."""
 
 
 class StepPattern:
-    """Learns the order in which optimizers take turns.
+    """Learner of the order in which optimizers step.
 
-    While it is not known, an iteration ends when every optimizer has stepped. As soon as the same
-    order was seen twice, that counts; when it is broken, learning begins again.
+    While the order is unknown, an iteration ends when every optimizer has stepped. Once an order
+    has repeated, its period counts. When the order changes, learning starts again.
 
     Example:
         >>> pattern = StepPattern()
@@ -32,17 +32,17 @@ class StepPattern:
 
     def __init__(self) -> None:
         self._history: deque[object] = deque(maxlen=2 * _LONGEST)
-        self._since: set[object] = set()  # who has stepped in this iteration
+        self._since: set[object] = set()  # optimizers that have stepped in this iteration
         self._idle: set[object] = set()
         self._period = 0
-        self._position = 0  # in the period
+        self._position = 0  # within the period
 
     def ends_iteration(self, optimizer: object, existing: Set[object]) -> bool:
-        """Takes note of a step.
+        """Record a step and return whether it ends an iteration.
 
         Args:
-            optimizer: whose; anything that can be compared and hashed.
-            existing: all optimizers that there are, which may step or not.
+            optimizer: any hashable identity of the optimizer.
+            existing: identities of all existing optimizers.
         """
         if self._period and self._history[-self._period] != optimizer:
             self._period = 0

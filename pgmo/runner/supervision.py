@@ -1,6 +1,6 @@
-"""Sessions around the iterations of a program that knows nothing of them.
+"""Sessions around the iterations of an unmodified program.
 
-What sessions are made of is imported when the first one opens: many programs are short, or never
+The modules of sessions are imported when the first one opens: many programs are short, or never
 train.
 """
 
@@ -26,19 +26,19 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class RunOptions:
-    """What the sessions are to do.
+    """Options of the sessions of a run.
 
     Args:
         name: of the model, in files.
-        plan: a saved plan to begin with.
+        plan: a saved plan to start with.
         save: directory for profiles and plans.
-        device: the only one to serve; None for those on which the optimizers' parameters are.
-        profile_only: record, save the profile, and do nothing more.
-        start: the directory in which relative paths begin: programs may change to another one.
+        device: the only device to serve; None for the devices of the optimizers' parameters.
+        profile_only: whether to record and save the profile, and do nothing else.
+        start: base directory of relative paths; the program may change its own directory.
         memory: "managed" for unified memory on CUDA devices; see `pgmo.managed`.
-        budget: of device memory on CUDA devices, in bytes; None for any.
-        limit: of pages on CUDA devices, in bytes; None for any.
-        step_on: the function each call of which is an iteration; None for steps of optimizers.
+        budget: maximum device memory on CUDA devices, in bytes; None for no maximum.
+        limit: maximum bytes of pages on CUDA devices; None for no maximum.
+        step_on: function whose calls are the iterations; None for optimizer steps.
     """
 
     name: str
@@ -53,7 +53,7 @@ class RunOptions:
     step_on: str | None = None
 
     def shown(self, path: Path) -> Path:
-        """A path as seen from where the program was started.
+        """Return a path relative to the directory in which the program was started.
 
         Example:
             >>> RunOptions("train", start=Path("/home/me")).shown(Path("/home/me/plans/a.pgmoplan"))
@@ -64,17 +64,17 @@ class RunOptions:
 
 @dataclass
 class Supervision:
-    """Opens a session for each device when training begins, and carries it from step to step.
+    """Sessions of a program: one per device, opened when training begins, and stepped.
 
-    Whatever goes wrong in here is noted, and the program goes on without.
+    Errors inside pgmo become notes, and the program continues without pgmo.
 
     Args:
-        options: what to do.
-        after_iteration: called after each, for those who watch.
+        options: of the run.
+        after_iteration: called after each iteration; None for no call.
 
     Attributes:
-        sessions: one for each device.
-        notes: what went otherwise than one would expect.
+        sessions: the opened sessions, one per device.
+        notes: sentences about unexpected events.
         saved: files that were written.
     """
 
@@ -90,17 +90,17 @@ class Supervision:
         self._process = os.getpid()
         self._broken = False
         self._given_way: set[Session] = set()
-        self._unneeded = False  # on some device, for the script has a session there
+        self._unneeded = False  # on some device, where the script has its own session
 
     @property
     def gave_up(self) -> bool:
-        """Whether the program ran on without sessions of this, on some device at least."""
+        """Whether the program ran without these sessions on at least one device."""
         return self._broken or self._unneeded
 
-    # --- told by the watcher --------------------------------------------------------------------
+    # --- called by the watcher ------------------------------------------------------------------
 
     def begin(self, devices: list[str]) -> None:
-        """Opens a session for each of these devices that can be served."""
+        """Open a session for each of the devices that can be served."""
         with self.harmless():
             wanted = [self.options.device] if self.options.device else devices
             served = [one for one in wanted if one.partition(":")[0] in SERVED]
@@ -109,13 +109,14 @@ class Supervision:
                     f"the trained parameters are on {', '.join(devices) or 'no device'}, which "
                     "pgmo does not serve; the program ran as without it"
                 )
-            # However the program has set warnings up, ours must not become errors in its loop.
+            # Whatever the program's warning filters, our warnings must not become errors in its
+            # loop.
             warnings.filterwarnings("default", message="pgmo: ")
             for device in served:
                 self._open(device, alone=len(served) == 1)
 
     def end_iteration(self) -> None:
-        """Ends an iteration on each device."""
+        """End an iteration on each device."""
         if os.getpid() != self._process:
             return
         with self.harmless():
@@ -124,7 +125,7 @@ class Supervision:
         self.tell()
 
     def tell(self) -> None:
-        """An iteration has ended on each device: saves what is wanted, and tells who watches."""
+        """Handle the end of an iteration: save the profiles if requested, and call the callback."""
         if os.getpid() != self._process or self._broken:
             return
         if self._unneeded and not self._served():
@@ -136,29 +137,29 @@ class Supervision:
                 self.after_iteration(self)
 
     def pause(self) -> None:
-        """An evaluation begins."""
+        """Pause the sessions: an evaluation begins."""
         with self.harmless():
             for session in self._served():
                 self._pauses.enter_context(session.pause())
 
     def resume(self) -> None:
-        """The evaluation has ended."""
+        """Resume the sessions: the evaluation has ended."""
         with self.harmless():
             self._pauses.close()
 
     # --- at the end -----------------------------------------------------------------------------
 
     def close(self) -> None:
-        """Closes the sessions, and takes stock of the files."""
+        """Close the sessions and collect the saved files."""
         if os.getpid() != self._process:
             return
-        with exclusive():  # threads of the program that do not end with it may still train
+        with exclusive():  # threads of the program may outlive it and still train
             self._close()
 
     def _close(self) -> None:
         self.resume()
         with self.harmless(), warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # that there was no iteration is said in the summary
+            warnings.simplefilter("ignore")  # the summary mentions a missing iteration
             self._close_sessions()
         for session in self.sessions:
             self.saved += [path for path in session.saved if path not in self.saved]
@@ -171,7 +172,7 @@ class Supervision:
             self._unified.close()
 
     def to_fields(self) -> dict[str, Any]:
-        """All that was counted, for JSON; sizes in bytes."""
+        """Return all counters as plain values for JSON; sizes in bytes."""
         return {
             "sessions": [
                 {
@@ -213,18 +214,18 @@ class Supervision:
             except SessionError:
                 if not any_open(device):
                     raise
-                self._leave_to_script(where)  # a callback's, say, which begins with the first batch
+                self._leave_to_script(where)  # as a callback does at the first batch
                 return
             self._unified.push(around.pop_all())
         session.give_way = partial(self._give_way, session, where)
         self.sessions.append(session)
 
     def _served(self) -> "list[Session]":
-        """The sessions in whose place the program has none of its own."""
+        """Return the sessions that no session of the script has replaced."""
         return [one for one in self.sessions if one not in self._given_way]
 
     def _give_way(self, session: "Session", where: str) -> None:
-        """Closes one, for the script opens one on the same device; the others go on."""
+        """Close a session because the script opens one on the same device; the others continue."""
         with self.harmless(), warnings.catch_warnings():
             warnings.simplefilter("ignore")
             self._given_way.add(session)
@@ -241,7 +242,7 @@ class Supervision:
             if session.profile is None:
                 continue
             if world() is not None:
-                name = f"{name}-{session.profile.fingerprint[:8]}"  # ranks that are alike share it
+                name = f"{name}-{session.profile.fingerprint[:8]}"  # equal ranks share it
             path = self.options.start / (self.options.save or ".") / f"{name}.pgmoprof"
             if path not in self.saved:
                 try:
@@ -252,11 +253,11 @@ class Supervision:
                 self.saved.append(path)
 
     def harmless(self) -> "_Harmless":
-        """A block whose errors become notes, and end what is done here."""
+        """Return a block whose errors become notes and end the supervision."""
         return _Harmless(self)
 
     def give_up(self, error: Exception) -> None:
-        """Notes an error, and does nothing any more."""
+        """Note an error and stop the supervision."""
         if self._broken:
             return
         kind = "" if isinstance(error, PgmoError) else f"{type(error).__name__}: "
@@ -273,7 +274,7 @@ class Supervision:
 
 
 class _Harmless:
-    """Keeps errors of ours out of the program."""
+    """Context manager that keeps pgmo's errors out of the program."""
 
     def __init__(self, supervision: Supervision) -> None:
         self._supervision = supervision

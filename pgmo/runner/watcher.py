@@ -1,19 +1,18 @@
-"""Sees from outside where a training loop begins, steps and evaluates.
+"""Watches from outside where a training loop begins, steps and evaluates.
 
-    Optimizer.__init__      there is something to train
+    Optimizer.__init__      parameters will be trained
     first forward pass      of a module in training mode, with gradients: the loop begins
-    Optimizer.step          perhaps the end of an iteration (see step_pattern)
-    GradScaler.step         the same, where it leaves the optimizer's step out
-    DeepSpeed's engine      the same, for all steps of optimizers that it takes or leaves out
+    Optimizer.step          possible end of an iteration (see step_pattern)
+    GradScaler.step         the same, if it skips the optimizer's step
+    DeepSpeed's engine      the same, for all optimizer steps that it makes or skips
     model.eval()            evaluation: a pause, until the model is trained again
 
-Only while the beginning of something is waited for is there a hook on forward passes, and none
-that a compiler could see (`pgmo.profiler.tagging.dynamo`): a call of something compiled is taken
-for what the hook would have seen. A compiled step of an optimizer is known by the parameters that
-it changed.
+There is a hook on forward passes only while the watcher waits for one, and compilers never see it
+(`pgmo.profiler.tagging.dynamo`). While it waits, a call of compiled code counts as a forward pass.
+A compiled step of an optimizer is detected by the parameters that it changed.
 
-Any thread may do any of this, also several at the same time; the listener is told by one at a time.
-Each thread's optimizers have an order of their own in which they take turns.
+Several threads may do this at once; calls of the listener are serialised. Each thread's
+optimizers have their own step pattern.
 """
 
 import sys
@@ -35,21 +34,21 @@ if TYPE_CHECKING:
 
 
 class _Thread(threading.local):
-    """What a thread has done, and is doing."""
+    """State of one thread."""
 
     def __init__(self) -> None:
-        self.pattern = StepPattern()  # of the optimizers that this thread was the first to step
+        self.pattern = StepPattern()  # of the optimizers that this thread stepped first
         self.steps = 0
-        self.switching = False  # inside of Module.train, which calls itself for each part
-        self.of_engine = False  # inside of a step of DeepSpeed's, which takes others
+        self.switching = False  # inside Module.train, which calls itself for each child
+        self.of_engine = False  # inside a step of DeepSpeed, which steps other optimizers
 
 
 class Watcher:
-    """Hooks into torch; made to be attached once, and to stay to the end of the process.
+    """Hooks in torch, attached once and kept until the process ends.
 
     Args:
-        listener: is told when training begins, on which devices ("cpu", "cuda:0", "mps:0", ...),
-            ends an iteration, is interrupted by an evaluation, and goes on. It never raises.
+        listener: called when training begins, with the devices ("cpu", "cuda:0", "mps:0", ...),
+            when an iteration ends, and when an evaluation begins or ends. It never raises.
     """
 
     def __init__(self, listener: "Supervision") -> None:
@@ -61,11 +60,11 @@ class Watcher:
         self._waiting = False  # for a forward pass of a training loop
         self._forward_hook: Any = None
         self._compiled = CompiledCalls()
-        self._evaluated: Any = None  # the model whose evaluation is the reason for a pause
+        self._evaluated: Any = None  # model whose evaluation caused the pause
         self._watches_modes = True
 
     def attach(self) -> None:
-        """Begins to watch; `torch.optim.optimizer` must have been imported."""
+        """Start to watch; `torch.optim.optimizer` must be imported."""
         from torch.optim.optimizer import Optimizer
 
         hooked = Optimizer.profile_hook_step
@@ -73,15 +72,15 @@ class Watcher:
         def outside_of_hooks(step: Callable[..., Any]) -> Callable[..., Any]:
             return passed_on(hooked(step), self._stepping)
 
-        # What torch wraps each class's `step` in, to call hooks. A hook would be called inside of
-        # that, where none can be added or removed, which a session does between iterations.
+        # Torch wraps each class's `step` in this to call hooks. A step hook would run inside of
+        # it, where hooks cannot be added or removed; a session does that between iterations.
         Optimizer.profile_hook_step = staticmethod(outside_of_hooks)  # type: ignore[assignment]
         _wrap(Optimizer, "__init__", self._making)
         after_import("deepspeed.runtime.engine", self._attach_to_deepspeed)
         dynamo.attend(self)
 
     def _attach_to_deepspeed(self) -> None:
-        """An engine's own step: there is one for each part of the parameters inside of it."""
+        """Watch an engine's own step, which contains a step for each part of the parameters."""
         engine = sys.modules["deepspeed.runtime.engine"].DeepSpeedEngine
         if hasattr(engine, "_take_model_step"):
             _wrap(engine, "_take_model_step", self._engine_step)
@@ -93,7 +92,7 @@ class Watcher:
         with exclusive():
             self._optimizers.add(args[0])
             if not self._attached:
-                # Not before: while torch.optim is imported, torch itself is not complete.
+                # Not earlier: while torch.optim is imported, torch itself is incomplete.
                 self._attached = True
                 from torch import nn
                 from torch.amp.grad_scaler import GradScaler
@@ -107,7 +106,7 @@ class Watcher:
         self._hook()
 
     def _hook(self) -> None:
-        """Sees to it that there is a hook on forward passes where one is needed, and none else."""
+        """Add the forward hook if it is needed, and remove it otherwise."""
         if self._waiting and not self._compiled.threads and self._forward_hook is None:
             self._forward_hook = add_forward_hook(self._forward)
         elif self._forward_hook is not None and (self._compiled.threads or not self._waiting):
@@ -115,12 +114,12 @@ class Watcher:
             self._forward_hook = None
 
     def _forward(self, module: Any, _args: object) -> None:
-        del _args  # a frame that an error leaves holds them
+        del _args  # a frame that an error leaves behind would hold them
         if self._trains(module):
             self._forward_pass(module)
 
     def _trains(self, module: Any) -> bool:
-        """Whether a call of the module, None for an unknown one, is of a training loop."""
+        """Return whether a call of the module (None if unknown) belongs to a training loop."""
         import torch
 
         if module is None and self._evaluated is not None:
@@ -142,14 +141,14 @@ class Watcher:
         self._began = True
         parameters = [one for optimizer in self._optimizers for one in _parameters(optimizer)]
         if not parameters and module is not None:
-            parameters = list(module.parameters())  # DeepSpeed's optimizers have them at times
+            parameters = list(module.parameters())  # DeepSpeed's optimizers may have no parameters
         devices = {str(one.device).replace("cpu:0", "cpu") for one in parameters}
         self._listener.begin(sorted(devices))
 
     # --- compiled code --------------------------------------------------------------------------
 
     def withdraw(self) -> None:
-        """Something compiled is called; see `dynamo.Observer`."""
+        """Handle the start of a compiled call; see `dynamo.Observer`."""
         if self._waiting and self._trains(None):
             self._forward_pass()
         with exclusive():
@@ -157,7 +156,7 @@ class Watcher:
             self._hook()
 
     def come_back(self) -> None:
-        """It has returned; see `dynamo.Observer`."""
+        """Handle the end of a compiled call; see `dynamo.Observer`."""
         with exclusive():
             stepped = self._compiled.leave()
             self._hook()
@@ -165,7 +164,7 @@ class Watcher:
             self._stepped(optimizer)
 
     def compiling(self) -> None:
-        """Nothing to do; see `dynamo.Observer`."""
+        """Do nothing; see `dynamo.Observer`."""
 
     # --- iterations -----------------------------------------------------------------------------
 
@@ -183,7 +182,7 @@ class Watcher:
             result = original(engine, *args, **kwargs)
         finally:
             self._thread.of_engine = False
-        with exclusive():  # nobody waits for steps of its optimizers
+        with exclusive():  # no pattern waits for steps of its optimizers
             for name in ("optimizer", "basic_optimizer"):
                 if (inner := getattr(engine, name, None)) is not None:
                     self._optimizers.discard(inner)
@@ -198,18 +197,18 @@ class Watcher:
             self._count(optimizer)
 
     def _count(self, optimizer: Any) -> None:
-        self._optimizers.add(optimizer)  # one that was copied or unpickled was never made
+        self._optimizers.add(optimizer)  # one that was copied or unpickled was never constructed
         pattern = self._patterns.setdefault(optimizer, self._thread.pattern)
         existing = {
             id(one) for one in self._optimizers if self._patterns.get(one, pattern) is pattern
         }
         ends = pattern.ends_iteration(id(optimizer), existing)
         if self._evaluated is not None and self._evaluated() is not None:
-            # Parts of it may have been set back one by one; or it trains in evaluation mode.
+            # Its parts may have been switched one by one, or it trains in evaluation mode.
             self._watches_modes = self._evaluated().training
         self._end_wait()
         if not self._began:
-            self._begin()  # from the next iteration on: nobody knows how long this one is
+            self._begin()  # starts with the next iteration: the length of this one is unknown
         elif ends:
             self._listener.end_iteration()
 
@@ -218,7 +217,7 @@ class Watcher:
     ) -> Any:
         before = self._thread.steps
         result = original(scaler, optimizer, *args, **kwargs)
-        if self._thread.steps == before:  # gradients were not finite, so the step was left out
+        if self._thread.steps == before:  # gradients were not finite, so the step was skipped
             self._stepped(optimizer)
         return result
 
@@ -249,7 +248,7 @@ class Watcher:
                 self._await_training()
 
     def _is_trained(self, module: Any) -> bool:
-        """Whether it is a whole model, and not a part that stays in evaluation mode."""
+        """Return whether a module is a whole model, not a part that stays in evaluation mode."""
         own = {id(parameter) for parameter in module.parameters()}
         return any(
             own.issuperset(id(parameter) for parameter in _parameters(optimizer))

@@ -1,21 +1,21 @@
-"""Whose memory a call takes: the devices on which the called object's parameters are."""
+"""Devices whose memory a call uses: those of the called object's parameters."""
 
 import sys
 from collections.abc import Iterator
 from typing import Any
 
 SERVED = ("cpu", "cuda")
-"""Types of devices that there are adapters for."""
+"""Device types that have adapters."""
 
 
 class Devices:
-    """The devices of one object, as they are at each call: models move.
+    """Devices of one object, updated at each call because models move.
 
-    Looking at each parameter takes longer than small models take, so all are looked at only when
+    Checking every parameter would take longer than a small model's call. So all are checked only if
     the first one has moved.
 
     Args:
-        given: the one that the program has named; None for those of the parameters.
+        given: device that the program named; None for the devices of the parameters.
 
     Example:
         >>> Devices("cuda:1").of(object())
@@ -28,7 +28,7 @@ class Devices:
         self._found: tuple[str, ...] = ()
 
     def of(self, called: object) -> tuple[str, ...]:
-        """The names of those that can be served, each once; of a module, or of what has modules."""
+        """Return the distinct devices of an object or its modules that can be served."""
         if self._given is not None:
             return self._given
         first = next(_places(called), None)
@@ -40,7 +40,7 @@ class Devices:
 
 
 def _places(called: object) -> Iterator[Any]:
-    """Of each parameter and buffer; of the modules that an object has, if it is none itself."""
+    """Yield the devices of the parameters and buffers of a module, or of an object's modules."""
     nn: Any = getattr(sys.modules.get("torch"), "nn", None)
     if nn is None:
         return
@@ -60,7 +60,7 @@ def _parts(called: object) -> list[object]:
 
 
 def _current() -> str:
-    """Where there are no parameters: the current CUDA device, if the program uses any."""
+    """Return the current CUDA device if CUDA is in use, else the CPU: there are no parameters."""
     torch: Any = sys.modules.get("torch")
     if torch is not None and torch.cuda.is_initialized():
         return f"cuda:{torch.cuda.current_device()}"

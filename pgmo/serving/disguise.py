@@ -1,13 +1,13 @@
-"""Gives one object a class of its own, whose methods tell of their calls.
+"""Per-object subclasses whose methods run a callback around each call.
 
     model.__class__    Bert           ->   Bert, a subclass made for this object
-    model.__dict__     as it was
+    model.__dict__     unchanged
 
-So it stays the same object to all that hold it, and hooks, parameters and state are what they were.
-An attribute in the object's `__dict__` would be saved and copied along with it, and special methods
-are not looked up there. Copies and pickles are of the class that it had before.
+The object keeps its identity, and hooks, parameters and state are unchanged. An attribute in the
+object's `__dict__` would be saved and copied with it, and special methods are not looked up there.
+Copies and pickles have the original class.
 
-Sources: `torch.nn.utils.parametrize` and `torch.distributed.fsdp.fully_shard` change the classes of
+Sources: `torch.nn.utils.parametrize` and `torch.distributed.fsdp.fully_shard` change classes of
 modules in the same way.
 """
 
@@ -24,22 +24,25 @@ from pgmo.profiler.tagging import dynamo
 T = TypeVar("T")
 
 Around = Callable[..., Any]
-"""Called with the object's own method, and what it was called with."""
+"""Called with the object's own method and the arguments of the call."""
 
 _CLASS, _AROUND = "_pgmo_class", "_pgmo_around"
 _COPIERS = ("__copy__", "__deepcopy__")
 
 
 def put_on(thing: T, methods: Iterable[str], around: Around) -> T:
-    """Has calls of these methods go through `around(method, thing, ...)`.
+    """Route calls of these methods through `around(method, thing, ...)`.
 
     Args:
-        thing: an object of a class that Python code defines.
-        methods: names; `__call__` is the call of the object itself.
-        around: runs the method, or not; returns what the caller gets.
+        thing: an object whose class is defined in Python.
+        methods: names of methods; `__call__` is the call of the object itself.
+        around: runs the method or not, and returns the caller's result.
+
+    Returns:
+        The same object.
 
     Raises:
-        OptionError: when the object has no such method, or its class cannot be changed.
+        OptionError: if the object has no such method, or its class cannot be changed.
 
     Example:
         >>> class Greeter:
@@ -64,7 +67,7 @@ def put_on(thing: T, methods: Iterable[str], around: Around) -> T:
         "__reduce_ex__": _reduce_as_before,
     }
     try:
-        # Not `type(own)(...)`: metaclasses register the classes that they make, by their names.
+        # `type(own)(...)` would call metaclasses, which may register the new class by its name.
         made = type.__new__(type(own), own.__name__, (own,), members)
         object.__setattr__(thing, "__class__", made)
     except TypeError as error:
@@ -76,21 +79,21 @@ def put_on(thing: T, methods: Iterable[str], around: Around) -> T:
 
 
 def take_off(thing: T) -> T:
-    """Gives the object back the class that it had."""
+    """Restore the class of an object."""
     if worn(thing) is not None:
         object.__setattr__(thing, "__class__", vars(type(thing))[_CLASS])
     return thing
 
 
 def worn(thing: object) -> Around | None:
-    """What the object's calls go through; None where its class is its own."""
+    """Return the callback around an object's calls; None if its class is unchanged."""
     found = vars(type(thing)).get(_AROUND)
     return None if found is None else found.__func__
 
 
 def _method(thing: object, name: str) -> Any:
     own = type(thing)
-    # Not by `getattr` alone: every class has the `__call__` with which objects are made.
+    # `getattr` alone would find the `__call__` of the metaclass, which creates objects.
     found: Any = getattr(own, name) if any(name in vars(base) for base in own.__mro__) else None
     if not callable(found):
         known = [
@@ -138,7 +141,7 @@ def _plain(copier: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _reduce_as_before(self: Any, protocol: Any) -> Any:
-    """For copies and pickles: the class of before stands in the place of this one."""
+    """Reduce the object for copies and pickles, with its original class."""
     made = type(self)
     own = vars(made).get(_CLASS, made)
     reduced = super(made, self).__reduce_ex__(protocol)
@@ -147,6 +150,6 @@ def _reduce_as_before(self: Any, protocol: Any) -> Any:
     function, arguments, *rest = reduced
     arguments = tuple(own if one is made else one for one in arguments)
     if getattr(function, "__name__", "") == "__newobj__":
-        # By that name pickle wants the class of the object; what unpickles needs no pgmo.
+        # For "__newobj__" pickle requires the object's class; this form unpickles without pgmo.
         function, arguments = operator.methodcaller("__new__", *arguments), (own,)
     return own if function is made else function, arguments, *rest

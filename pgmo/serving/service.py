@@ -1,11 +1,11 @@
-"""The session around calls on one device, whichever of the wrapped objects are called there.
+"""Session around the calls on one device, shared by all objects wrapped there.
 
-    no session  --first call-->  open  --error-->  refused, for good
+    no session  --first call-->  open  --error-->  refused permanently
          ^                         |
-         +---- all unwrapped, or the program opens a session of its own
+         +---- all unwrapped, or the program opens its own session
 
-There is one session under each allocator, so wrapped objects on the same device share one. Each
-structure of calls has a plan of its own in it.
+An allocator has one session, so wrapped objects on the same device share it. Each structure of
+calls has its own plan in that session.
 """
 
 import warnings
@@ -26,18 +26,18 @@ Leave = Callable[[bool], None]
 
 
 class Service:
-    """A session that opens with the first call, and that no call ever waits for.
+    """Session that opens with the first call; no call ever waits for it.
 
-    What goes wrong in here is warned of once, and calls go on as without pgmo.
+    An error is reported by one warning, and calls then continue without pgmo.
 
     Args:
-        device: whose memory: "cpu", "cuda:0".
+        device: name of the device: "cpu", "cuda:0".
         options: of the session, by name; see `pgmo.optimize`.
 
     Attributes:
-        session: the latest; None before the first call.
-        options: those that the session has been, or will be, opened with.
-        users: what calls it; nobody here looks at them.
+        session: the latest session; None before the first call.
+        options: options of the session.
+        users: the wrapped objects' calls that use this service.
     """
 
     def __init__(self, device: str, options: dict[str, Any]) -> None:
@@ -51,11 +51,11 @@ class Service:
 
     @property
     def running(self) -> bool:
-        """Whether its session is open."""
+        """Whether the session is open."""
         return self.session is not None and self.session.phase is not Phase.CLOSED
 
     def enter(self) -> Leave | None:
-        """A call begins; returns what ends it, None where nobody needs to know."""
+        """Begin a call; return the function that ends it, or None if pgmo does not serve it."""
         if self._refused:
             return None
         if not self.running and not self._open():
@@ -67,11 +67,11 @@ class Service:
         return lambda complete: self._leave(leave, complete)
 
     def close(self) -> None:
-        """Returns to the framework's own allocator; a later call opens another session."""
+        """Return to the framework's allocator; a later call opens another session."""
         session, self._turns = self.session, None
         if session is not None:
             with warnings.catch_warnings():
-                warnings.simplefilter("ignore")  # that there was no iteration: nobody has called
+                warnings.simplefilter("ignore")  # about a session without iterations
                 session.close()
 
     def _leave(self, leave: Leave, complete: bool) -> None:
@@ -82,12 +82,12 @@ class Service:
 
     def _open(self) -> bool:
         if not self._opening.acquire(blocking=False):
-            return False  # another call is about it, and an adapter may have to be compiled
+            return False  # another call opens it; compiling an adapter may take long
         try:
             if self.running:
                 return True
             if active_session(adapter_of(self.device)) is not None:
-                return False  # the program's own: the call is a part of its iterations
+                return False  # the program's own session: the call is a part of its iterations
             session = optimize(**{**self.options, "device": self.device})
             session.__enter__()
             session.give_way = self.close
@@ -100,7 +100,7 @@ class Service:
         return True
 
     def _refuse(self, error: Exception) -> None:
-        """Does nothing from now on, and says so."""
+        """Stop serving permanently, and warn the user."""
         self._refused = True
         self.close()
         warn_user(

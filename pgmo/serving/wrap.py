@@ -1,4 +1,4 @@
-"""`pgmo.wrap`: a model whose calls are iterations, for inference and for servers."""
+"""The function `pgmo.wrap`: calls of a model become iterations, for inference and servers."""
 
 import inspect
 import sys
@@ -28,18 +28,18 @@ _TRAINING = (
 
 
 class WrapFields(CommonFields, total=False):
-    """The options of `wrap`, for type checkers."""
+    """Options of `wrap`, for type checkers."""
 
     plan: Any
 
 
 _lock = new_lock()
 _services: dict[str, Service] = {}
-"""By device; those that an object uses which is wrapped."""
+"""Services by device, each used by at least one wrapped object."""
 
 
 class _Calls:
-    """The calls of one wrapped object, which is not kept alive by this."""
+    """Calls of one wrapped object; it holds no reference to the object."""
 
     def __init__(self, options: dict[str, Any]) -> None:
         self.options = options
@@ -48,7 +48,7 @@ class _Calls:
         self.ended = self._warned = False
 
     def __call__(self, method: Any, called: Any, /, *args: Any, **kwargs: Any) -> Any:
-        """Runs the method as an iteration on each device."""
+        """Run the method as an iteration on each device."""
         if self.ended or not self._is_inference(called):
             return method(called, *args, **kwargs)
         leaves: list[Leave] = []
@@ -67,7 +67,7 @@ class _Calls:
         return result
 
     def end(self) -> None:
-        """The object is wrapped no more; sessions that nobody else uses are closed."""
+        """End the wrapping, and close the sessions that no other object uses."""
         self.ended = True
         with _lock:
             for service in self.services.values():
@@ -102,29 +102,29 @@ class _Calls:
 
 
 def wrap(model: T, methods: str | Iterable[str] = "__call__", **options: Unpack[WrapFields]) -> T:
-    """Makes each call of a model an iteration, for inference: one plan for each structure of calls.
+    """Make each call of a model an iteration, for inference: one plan for each structure of calls.
 
     The object stays the same: `isinstance`, `state_dict`, hooks, `.to()`, `.eval()`, `generate()`,
-    saving and pickling are as before, and copies are not wrapped. Only its class is replaced by a
-    subclass of its own. What is called within a call is a part of it. Any thread may call. One call
-    at a time is planned and served; one that overlaps it is served by the framework's allocator, or
-    from pages, and waits for nothing.
+        saving and pickling work as before, and copies are not wrapped. Only its class is replaced
+        by a subclass. Nested calls are part of the outer call. Any thread may call. One call at a
+        time is planned and served. A simultaneous call uses the framework's allocator, or pages,
+        without waiting.
 
-    Calls in training mode with gradients are passed on and not planned: use `pgmo.optimize` there.
-    Inside a session of the program's own a call is a part of its iterations.
+    Calls in training mode with gradients bypass pgmo: use `pgmo.optimize` for training. Inside
+    another session of the program, a call is a part of that session's iterations.
 
     Args:
-        model: a module, or an object that has modules and is called, as a pipeline of diffusers.
-        methods: names of those whose calls are iterations (default: the call of the object itself,
-            so each forward pass within `generate()`).
+        model: a module, or a callable object with modules, such as a pipeline of diffusers.
+        methods: names of the methods whose calls are iterations (default: the call of the object
+            itself, which is each forward pass within `generate()`).
         options: those of `pgmo.optimize`, for the session that the first call opens on the model's
-            devices. Models on one device share a session, which has the options of the first.
+            devices. Models on one device share a session with the options of the first.
 
     Returns:
         The same object.
 
     Raises:
-        OptionError: when an option cannot be used, or there is no such method.
+        OptionError: if an option is invalid, or there is no such method.
 
     Example:
         >>> model = pgmo.wrap(model.eval())  # doctest: +SKIP
@@ -156,10 +156,10 @@ def wrap(model: T, methods: str | Iterable[str] = "__call__", **options: Unpack[
 
 
 def unwrap(model: T) -> T:
-    """Gives a wrapped object back the class that it had; nothing happens to any other.
+    """Restore the class of a wrapped object; do nothing for other objects.
 
-    The session is closed if no other wrapped object uses it. Tensors stay valid, and calls that
-    still run go on.
+    The session is closed if no other wrapped object uses it. Tensors stay valid, and running calls
+    continue.
 
     Returns:
         The same object.
@@ -176,10 +176,10 @@ def unwrap(model: T) -> T:
 
 
 def session_of(model: object) -> Session | None:
-    """The session around a wrapped object's calls: of its first device, if it has several.
+    """Return the session around a wrapped object's calls; of several devices, the first one's.
 
-    It is there for its summary, its history, its plan and its pauses. None before the first call,
-    and for objects that are not wrapped.
+    Use it for the summary, the history, the plan and pauses. It is None before the first call, and
+    for objects that are not wrapped.
 
     Example:
         >>> session_of("never wrapped")

@@ -1,9 +1,9 @@
-"""Where the broker listens: a Unix socket in a folder of the user's own.
+"""Address of the broker: a Unix socket in a folder of the user.
 
     $XDG_RUNTIME_DIR/pgmo/share        folder 0700, socket 0600
-    /tmp/pgmo-1000/share               where there is no such directory
+    /tmp/pgmo-1000/share               if that directory does not exist
 
-The permissions keep others out, and so does the broker, which asks the system who has connected.
+The permissions exclude other users. The broker also checks the user of each connection.
 """
 
 import os
@@ -16,19 +16,19 @@ from pathlib import Path
 from pgmo.errors import ShareError
 
 VARIABLE = "PGMO_SHARE"
-"""Names the socket, in a client's environment."""
+"""Environment variable of clients with the path of the socket."""
 
 PRIORITY = "PGMO_SHARE_PRIORITY"
-"""A whole number, there as well."""
+"""Environment variable of clients with their priority, a whole number."""
 
 _LONGEST = 107
-"""Bytes of a path that a Unix socket may have (`man 7 unix`)."""
+"""Maximum length of a Unix socket's path, in bytes (`man 7 unix`)."""
 
 _FOR_OTHERS = stat.S_IRWXG | stat.S_IRWXO
 
 
 def default_address() -> Path:
-    """The socket that all of a user's programs find on a machine."""
+    """Return the default socket of a user on this machine."""
     runtime = os.environ.get("XDG_RUNTIME_DIR")
     if runtime and os.path.isdir(runtime):
         return Path(runtime) / "pgmo" / "share"
@@ -36,10 +36,10 @@ def default_address() -> Path:
 
 
 def prepare_folder(path: Path) -> None:
-    """Makes the socket's folder, for this user alone.
+    """Create the socket's folder for this user alone.
 
     Raises:
-        ShareError: when it is somebody else's, or open to others, or the path is too long.
+        ShareError: if it belongs to another user, is open to others, or its path is too long.
     """
     if len(os.fsencode(path)) > _LONGEST:
         raise ShareError(f"{path} is too long for a socket: at most {_LONGEST} bytes")
@@ -52,10 +52,10 @@ def prepare_folder(path: Path) -> None:
 
 
 def refuse_others(folder: Path) -> None:
-    """Checks that a folder is this user's, and nobody else's.
+    """Check that a folder belongs to this user and is closed to others.
 
     Raises:
-        ShareError: when it is not.
+        ShareError: if it is not.
     """
     try:
         held = folder.lstat()
@@ -68,7 +68,7 @@ def refuse_others(folder: Path) -> None:
 
 
 def peer(connection: socket.socket) -> tuple[int, int]:
-    """The process at the other end, and its user, as the system says it (`SO_PEERCRED`)."""
+    """Return the process and the user at the other end, by the kernel (`SO_PEERCRED`)."""
     found = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i"))
     pid, user, _group = struct.unpack("3i", found)
     return pid, user

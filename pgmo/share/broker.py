@@ -1,12 +1,12 @@
-"""The broker: a schedule for each card, served on a Unix socket.
+"""Broker that serves one schedule per card on a Unix socket.
 
     connections ──lines──▶ schedule ──records──▶ log ──▶ connections
     process ends (pidfd) ──▶ gone       time ──▶ tick
 
-The broker holds no memory of any card, has no CUDA context, and keeps nothing that its end would
-lose: clients go on without it. A client whose connection ends without goodbye keeps what it has
-until its process has ended, for only then does the driver have its pages back. One process is one
-member of a card, however often it connects.
+The broker holds no memory of a card and has no CUDA context. Its end loses nothing: clients go on
+without it. If a connection ends without goodbye, the member counts until its process has ended,
+because only then does the driver have its pages back. One process is one member of a card, however
+often it connects.
 """
 
 import contextlib
@@ -31,32 +31,31 @@ from pgmo.share.schedule import Record, Rules, TurnSchedule
 
 _PIECE = 1 << 16
 _PAUSE = 1.0
-"""Seconds without accepting connections after the system had no descriptor for one."""
+"""Seconds without accepting connections after the system ran out of descriptors."""
 
 
 @dataclass(eq=False)
 class _Connection:
     socket: socket.socket
     pid: int
-    number: int  # of its member, once it has said hello
+    number: int  # of its member, after hello
     lines: Lines = field(default_factory=Lines)
-    card: str = ""  # until it has said hello
+    card: str = ""  # empty until hello
 
 
 class Broker:
-    """Listens from the moment it is made, and serves in `run`.
+    """Broker; it listens after construction, and serves in `run`.
 
     Args:
         address: of the socket.
-        rules: how cards are shared.
-        log: a file that gets a line for whatever happens; None for none.
-        linger: seconds after the last client has gone, or without a first one, after which `run`
-            returns; None: never.
-        clock: seconds.
+        rules: for sharing cards.
+        log: file for one line per event; None for no log.
+        linger: seconds without clients after which `run` returns; None for never.
+        clock: returns seconds.
 
     Raises:
-        ShareError: when another broker listens there, or the folder is not this user's alone.
-        FileError: when the log cannot be written.
+        ShareError: if another broker listens there, or the folder is not this user's alone.
+        FileError: if the log cannot be written.
     """
 
     def __init__(
@@ -101,7 +100,7 @@ class Broker:
     # --- its life -------------------------------------------------------------------------------
 
     def run(self) -> None:
-        """Serves until it is stopped, or unused for long enough."""
+        """Serve until it is stopped, or unused for `linger` seconds."""
         while not self._stopping and not self._unused():
             for key, _ in self._selector.select(self._timeout()):
                 key.data(key.fileobj)
@@ -112,13 +111,13 @@ class Broker:
                 self._carry_out(schedule, schedule.tick(now))
 
     def stop(self) -> None:
-        """Has `run` return. May be called from any thread, and by a signal's handler."""
+        """Make `run` return. Any thread and any signal handler may call it."""
         self._stopping = True
         with contextlib.suppress(BlockingIOError):
             os.write(self._wake_write, b"x")
 
     def watch(self, descriptor: int, call: Callable[[], object]) -> None:
-        """Calls something when a descriptor can be read, once."""
+        """Call a function once, when a descriptor is readable."""
 
         def ready(_file: object) -> None:
             self._selector.unregister(descriptor)
@@ -127,7 +126,7 @@ class Broker:
         self._selector.register(descriptor, selectors.EVENT_READ, ready)
 
     def close(self) -> None:
-        """Ends all connections: whoever is there goes on without. Twice is fine."""
+        """End all connections: clients go on without the broker. Repeated calls do nothing."""
         if self._lock < 0:
             return
         self._address.unlink(missing_ok=True)
@@ -138,7 +137,7 @@ class Broker:
         self._processes.close()
         for schedule in list(self._cards.values()):
             last = sorted(schedule.members.values(), key=lambda one: one.asked is None)
-            for member in last:  # those that wait first: nobody begins any more
+            for member in last:  # waiting members first, so that no turn begins
                 self._carry_out(schedule, schedule.leave(member.number, now))
         self._note({"event": "end"})
         self._log.close()
@@ -159,7 +158,7 @@ class Broker:
 
     @property
     def _used(self) -> bool:
-        """Whether there are clients: who only asks how things stand is none."""
+        """Whether there are clients; connections that only query the status do not count."""
         return bool(self._processes) or any(one.card for one in self._connections.values())
 
     def _timeout(self) -> float | None:
@@ -200,7 +199,7 @@ class Broker:
         )
 
     def _limit_guests(self) -> None:
-        """Close the oldest connection without hello where there are as many as may be."""
+        """Close the oldest connection without hello if there are `GUESTS` of them."""
         guests = [one for one in self._connections.values() if not one.card]
         if len(guests) >= GUESTS:
             self._send(guests[0], "refused", {"why": "others wait to be served: send hello first"})
@@ -288,21 +287,21 @@ class Broker:
         self._carry_out(schedule, records)
 
     def _known_member(self, card: str, pid: int) -> int | None:
-        """Return the member that this process is already, connected or lost."""
+        """Return the existing member of this process, connected or lost; None if there is none."""
         schedule = self._cards.get(card)
         number = schedule.number_of(pid) if schedule is not None else None
         if number is None:
             return None
         if self._processes.has_ended(number):
-            self._ended(number)  # a new process has its number
+            self._ended(number)  # a new process has the same process number
             return None
         return number
 
     def _admit(self, connection: _Connection) -> None:
-        """Make sure that there is room for one more member, and watch its process.
+        """Check that one more member fits, and watch its process.
 
         Raises:
-            ShareError: when there is no room.
+            ShareError: if it does not fit.
         """
         if sum(len(one.members) for one in self._cards.values()) >= self._capacity:
             self._note({"event": "refused", "pid": connection.pid, "why": "full"})
@@ -315,7 +314,7 @@ class Broker:
         self._processes.add(connection.number, connection.pid)
 
     def _replace_connection(self, number: int, connection: _Connection, card: str) -> None:
-        """Let a member's process speak through its newest connection alone."""
+        """Replace a member's connection by its newest one."""
         former = self._connections.get(number)
         if former is not None:
             self._close(former)
@@ -359,7 +358,7 @@ class Broker:
             self._processes.remove(connection.number)
         self._carry_out(schedule, schedule.leave(connection.number, now))
 
-    # --- what is told ---------------------------------------------------------------------------
+    # --- messages and log -----------------------------------------------------------------------
 
     def _carry_out(self, schedule: TurnSchedule, records: Iterable[Record]) -> None:
         unreachable = []
@@ -374,7 +373,7 @@ class Broker:
             self._cards.pop(schedule.card, None)
 
     def _send(self, connection: _Connection, kind: str, fields: Message) -> bool:
-        """False: it does not read what it is sent, or has gone."""
+        """Send a message; return False if the client does not read, or is gone."""
         data = encode(kind, fields)
         try:
             return connection.socket.send(data) == len(data)

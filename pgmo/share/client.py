@@ -1,11 +1,11 @@
-"""A program's side: asks for a turn on a card, and gives it back with what it no longer needs.
+"""Client of the broker: takes turns on a card, and gives memory back between them.
 
-    take() ──ask──▶ broker ──turn──▶ the iteration ──▶ give(): what idles goes back, if crowded
-       └ pass, or no broker: the iteration goes on without
-    listener thread: "crowded" between two turns ──▶ what idles goes back at once
+    take() ──ask──▶ broker ──turn──▶ the iteration ──▶ give(): idle memory is released, if crowded
+       └ pass, or no broker: the iteration runs without a turn
+    listener thread: "crowded" between two turns ──▶ idle memory is released at once
 
-Without a broker, and when it dies, everything is as if there had never been one. It is looked for
-again now and then, so that a broker that is started anew has its clients back.
+Without a broker the program runs as if alone, also after a broker has died. The client looks for
+one again at growing intervals, so a restarted broker gets its clients back.
 """
 
 import contextlib
@@ -25,28 +25,28 @@ from pgmo.share.meeting import meet
 from pgmo.share.protocol import VERSION, Lines, Message, encode
 
 GRACE = 5.0
-"""Seconds that a client waits for a broker's answer beyond what the broker has promised."""
+"""Seconds to wait for a broker's answer after its promised maximum."""
 
 RETRY, LONGEST_RETRY = 1.0, 60.0
-"""Seconds after which a broker that was not there is looked for again; twice as many each time."""
+"""First and longest interval in seconds for a new search of a broker; it doubles each time."""
 
 
 class TurnAnswer(Enum):
     """Answer to a request for a turn."""
 
     TURN = "turn"
-    PASS = "pass"  # it would have taken too long
+    PASS = "pass"  # the wait would be too long
     ALONE = "alone"  # there is no broker
 
 
 @dataclass(frozen=True)
 class Sizes:
-    """What a process has of a card, in bytes.
+    """Bytes of a card that a process has.
 
     Args:
         held: all of it.
-        idle: what it could give back between two turns.
-        free: what the card has left for anybody.
+        idle: part of them that it could give back between two turns.
+        free: bytes of the card that no process has.
     """
 
     held: int
@@ -55,7 +55,7 @@ class Sizes:
 
     @property
     def lasting(self) -> int:
-        """What stays whatever happens."""
+        """Bytes that stay between turns."""
         return self.held - self.idle
 
 
@@ -63,23 +63,23 @@ class MemoryHolder(Protocol):
     """Owner of a process's memory on a card; one thread at a time calls it."""
 
     def begin(self) -> None:
-        """An iteration begins, with a turn or without."""
+        """Handle the start of an iteration, with or without a turn."""
 
     def sizes(self) -> Sizes:
-        """What it has."""
+        """Return the current sizes."""
 
     def give_back(self, *, between_turns: bool) -> None:
-        """Gives back what idles: at the end of a turn, or on the listener's thread after it."""
+        """Release idle memory at the end of a turn, or on the listener's thread between turns."""
 
 
 @dataclass(frozen=True)
 class Registration:
-    """What a client registers with the broker: a card, and the program that asks for it.
+    """Registration with the broker: the card and the program.
 
     Args:
-        key: names it for all processes of the machine.
-        total: its bytes.
-        name: of the program, for people.
+        key: name of the card, the same for all processes of the machine.
+        total: bytes of the card.
+        name: of the program, for display.
         priority: doubles the share of the card with each step.
     """
 
@@ -90,14 +90,14 @@ class Registration:
 
 
 class Client:
-    """One process's turns on one card. Any thread may call anything.
+    """Turns of one process on one card. All methods are thread-safe.
 
     Args:
         address: of the broker.
-        registration: the card, and the name under which the program asks for it.
-        holder: has the memory.
-        told: gets a sentence when a broker was found, or is gone.
-        clock: seconds.
+        registration: the card and the name of the program.
+        holder: owner of the process's memory on the card.
+        told: called with a sentence when a broker cannot be used, or is gone.
+        clock: returns seconds.
     """
 
     def __init__(
@@ -125,7 +125,7 @@ class Client:
 
     @property
     def connected(self) -> bool:
-        """Whether there is a broker."""
+        """Whether a broker is connected."""
         return self._socket is not None
 
     @property
@@ -134,7 +134,7 @@ class Client:
         return self._held
 
     def take(self) -> TurnAnswer:
-        """Waits for the turn, for as long as the broker has promised at most."""
+        """Wait for a turn, at most as long as the broker has promised."""
         if os.getpid() != self._process:
             return TurnAnswer.ALONE
         with self._changed:
@@ -168,11 +168,11 @@ class Client:
                 self._changed.wait(rest)
 
     def give(self, *, whole: bool = True) -> None:
-        """The turn is over, or the iteration that went on without one.
+        """End the turn, or the iteration that ran without one.
 
         Args:
-            whole: whether the iteration had all that it needed; what one took that ran out of
-                memory says nothing of the next.
+            whole: whether the iteration had all the memory that it needed. After out of memory its
+                peak does not show the need.
         """
         if os.getpid() != self._process:
             return
@@ -188,7 +188,7 @@ class Client:
                 self._give_back_between_turns()
 
     def close(self) -> None:
-        """Says goodbye. What idles goes back: nobody would ask for it any more."""
+        """Leave the broker and release idle memory, which the broker can no longer request."""
         with self._changed:
             if self._socket is not None and os.getpid() == self._process:
                 with contextlib.suppress(Exception):  # the card may be broken
@@ -197,7 +197,7 @@ class Client:
             self._disconnect()
 
     def _refuse_turn(self) -> None:
-        """Nobody waits for it any more. One that comes nevertheless is given back."""
+        """Withdraw the request; a turn that was already granted is given back."""
         if self._answer is TurnAnswer.TURN:
             self._answer = None
             self._report("give")
@@ -271,7 +271,7 @@ class Client:
         if kind == "turn":
             if self._waiting:
                 self._answer = TurnAnswer.TURN
-            else:  # nobody waits for it any more
+            else:  # no thread waits for it any more
                 self._report("give")
         elif kind == "pass":
             self._answer = TurnAnswer.PASS
@@ -280,7 +280,7 @@ class Client:
         self._changed.notify_all()
 
     def _give_back_between_turns(self) -> None:
-        """What idles goes back, if others need it and no turn has begun."""
+        """Release idle memory if the card is crowded and no turn has begun."""
         if self._crowded and not self._held and self._answer is not TurnAnswer.TURN:
             if self._holder.sizes().idle:
                 self._holder.give_back(between_turns=True)
@@ -312,12 +312,12 @@ class Client:
         self._crowded, self._answer = False, None
         if met is not None:
             with contextlib.suppress(OSError):
-                met.shutdown(socket.SHUT_RDWR)  # which ends the listener
+                met.shutdown(socket.SHUT_RDWR)  # this ends the listener
             met.close()
         self._changed.notify_all()
 
     def after_fork(self) -> None:
-        """In the child: the connection is the parent's."""
+        """Drop the connection in a forked child: it belongs to the parent."""
         met, self._socket = self._socket, None
         self._changed = threading.Condition(threading.RLock())
         self._held = False

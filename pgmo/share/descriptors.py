@@ -1,22 +1,22 @@
-"""File descriptors of the broker: how many it may open, and how many clients that allows."""
+"""File descriptors of the broker: its limit, and the number of clients that it allows."""
 
 import os
 import resource
 
 MOST_MEMBERS = 1000
-"""Members that one broker serves. Each is a process on a card, so real machines stay far below."""
+"""Maximum members of one broker. Each is a process on a card, so real machines stay far below."""
 
 GUESTS = 32
-"""Connections beyond the members', for `status` queries and for clients that are being refused."""
+"""Connections above the members', for `status` queries and for clients that are refused."""
 
 _PER_MEMBER = 2  # its connection, and the pidfd of its process
-_OTHERS = 16  # what the interpreter and the command beside the broker open later
+_OTHERS = 16  # opened later by the interpreter and by a command that the broker starts
 
 
 def member_capacity() -> int:
-    """Raise the limit on descriptors as far as the broker needs, and return how many members fit.
+    """Raise the descriptor limit as far as needed; return the number of members that fit.
 
-    The soft limit is raised to the hard limit at most, and no further than `MOST_MEMBERS` need:
+    The soft limit rises at most to the hard limit, and no further than `MOST_MEMBERS` need, because
     a command that the broker starts inherits it.
     """
     opened = len(os.listdir("/proc/self/fd")) if os.path.isdir("/proc/self/fd") else 0

@@ -1,4 +1,4 @@
-"""The broker's listening socket, and the lock that keeps a second broker away."""
+"""Listening socket of the broker, and the lock that excludes a second broker."""
 
 import contextlib
 import errno
@@ -14,7 +14,7 @@ _EXHAUSTED = {errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM}
 
 
 class Listener:
-    """Accepts connections, and refuses them with a message where no descriptor is left.
+    """Socket that accepts connections, and refuses them with a message if no descriptor is left.
 
     A connection that is not accepted keeps the socket readable, so a broker that ignored it would
     spin. One descriptor is therefore kept in reserve: it is closed to accept such a connection.
@@ -23,7 +23,7 @@ class Listener:
         address: of the socket, in a folder that exists.
 
     Raises:
-        ShareError: when the address cannot be bound.
+        ShareError: if the address cannot be bound.
     """
 
     def __init__(self, address: Path) -> None:
@@ -31,11 +31,11 @@ class Listener:
         self._reserve = os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)
 
     def accept(self) -> socket.socket | None:
-        """Accept one connection; None if it is gone already, or was refused.
+        """Accept one connection; return None if it is gone already, or was refused.
 
         Raises:
-            OSError: when not even the reserve allows it, as where the whole system has no
-                descriptor left. The caller has to wait before it tries again.
+            OSError: if not even the reserve suffices, as when the whole system has no descriptor
+                left. The caller must wait before the next try.
         """
         try:
             return self._accept()
@@ -68,7 +68,7 @@ class Listener:
 
 
 def refuse(connected: socket.socket, why: str) -> None:
-    """Send a client the reason why it is refused, and close its connection."""
+    """Send a client the reason for its refusal, and close its connection."""
     with contextlib.suppress(OSError):
         connected.send(encode("refused", {"why": why}))
     connected.close()
@@ -78,7 +78,7 @@ def take_lock(address: Path) -> int:
     """Return a descriptor that locks the address for one broker until it is closed.
 
     Raises:
-        ShareError: when another broker holds the lock.
+        ShareError: if another broker holds the lock.
     """
     flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
     descriptor = os.open(address.with_name(f"{address.name}.lock"), flags, 0o600)
@@ -91,7 +91,7 @@ def take_lock(address: Path) -> int:
 
 
 def _listen(address: Path) -> socket.socket:
-    address.unlink(missing_ok=True)  # a broker that was killed left it
+    address.unlink(missing_ok=True)  # left by a broker that was killed
     listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     before = os.umask(0o177)
     try:

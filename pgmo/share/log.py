@@ -1,4 +1,4 @@
-"""The broker's log: a JSON object a line, appended before anybody is told of what it says."""
+"""Log of the broker: one JSON object per line, appended before clients learn of the event."""
 
 import json
 import os
@@ -10,16 +10,16 @@ from pgmo.errors import FileError
 
 
 class Log:
-    """A file that only grows; nothing where there is no path.
+    """Append-only file; without a path nothing is written.
 
-    What was written is there when the process is killed in the next moment, for each line is one
-    call of the system.
+    Each line is written in one system call, so it survives even if the process is killed right
+    after.
 
     Args:
-        path: of the file, which is made where it is not there, for this user alone.
+        path: of the file; a new one is readable by this user alone.
 
     Raises:
-        FileError: when it cannot be written.
+        FileError: if the file cannot be written.
     """
 
     def __init__(self, path: Path | None) -> None:
@@ -34,10 +34,10 @@ class Log:
             raise FileError(f"{path} cannot be written: {error.strerror}") from error
 
     def write(self, record: Mapping[str, Any]) -> None:
-        """Appends one line, with its number.
+        """Append one line with its number.
 
         Raises:
-            FileError: when the disk is full.
+            FileError: if it cannot be written, as on a full disk.
         """
         self._number += 1
         if self._file < 0:
@@ -52,7 +52,7 @@ class Log:
             raise FileError("the log cannot be written: the disk is full")
 
     def close(self) -> None:
-        """Nothing more comes."""
+        """Close the file."""
         if self._file >= 0:
             os.close(self._file)
             self._file = -1

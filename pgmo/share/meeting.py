@@ -1,4 +1,4 @@
-"""Finds a broker, and makes oneself known to it."""
+"""Connecting to a broker."""
 
 import os
 import socket
@@ -11,18 +11,18 @@ from pgmo.share.address import peer, refuse_others
 from pgmo.share.protocol import Lines, Message, encode
 
 GREETING = 2.0
-"""Seconds within which a broker has to answer when it is met."""
+"""Seconds within which a broker must answer a greeting."""
 
 
 def meet(address: Path, hello: Message) -> tuple[socket.socket, float, Lines, list[Message]]:
-    """Connects to a broker, and makes oneself known.
+    """Connect to a broker and greet it.
 
     Returns:
-        The connection, the seconds that anybody waits there, and what was read beyond that.
+        The connection, the broker's maximum wait in seconds, the decoder, and further messages.
 
     Raises:
-        OSError: when nobody listens there.
-        ShareError: when it is not this user's, or refuses.
+        OSError: if no broker listens there.
+        ShareError: if it belongs to another user, or refuses.
     """
     met, lines = connect(address), Lines()
     try:
@@ -48,19 +48,19 @@ def meet(address: Path, hello: Message) -> tuple[socket.socket, float, Lines, li
 
 
 def connect(address: Path) -> socket.socket:
-    """Connects to a broker of this user's.
+    """Connect to a broker of this user.
 
     Raises:
-        TimeoutError: when a broker listens there, but accepts no connection in time.
-        OSError: when nobody listens there.
-        ShareError: when it is somebody else's.
+        TimeoutError: if a broker listens there, but accepts no connection in time.
+        OSError: if no broker listens there.
+        ShareError: if it belongs to another user.
     """
     if not address.exists():
         raise FileNotFoundError(f"there is no broker at {address}")
     refuse_others(address.parent)
     met = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_CLOEXEC)
     try:
-        _limit_sends(met)  # a blocking connect waits that long where the backlog is full
+        _limit_sends(met)  # the timeout of a blocking connect if the backlog is full
         met.connect(os.fspath(address))
         met.settimeout(GREETING)
         if peer(met)[1] != os.geteuid():
@@ -82,11 +82,11 @@ def _limit_sends(met: socket.socket) -> None:
 
 
 def status(address: Path) -> dict[str, Any]:
-    """How things stand at a broker: its cards, and who has them.
+    """Return the status of a broker: its cards and their members.
 
     Raises:
-        OSError: when nobody listens there.
-        ShareError: when it is somebody else's, or says something else.
+        OSError: if no broker listens there.
+        ShareError: if it belongs to another user, or gives another answer.
     """
     with connect(address) as met:
         met.sendall(encode("status", {}))

@@ -1,50 +1,51 @@
-"""One process among those that share a card, as the broker knows it.
+"""State of one process that shares a card, as the broker knows it.
 
-held     ▓▓▓▓▓▓▓▓▓▓▓▓▓▓▓▓▓▓    bytes of the card that it has
-lasting  ▓▓▓▓▓▓▓▓              parameters, optimizer state: they stay
-idle             ░░░░░░░░░░    what it keeps of its arena between two turns
-need             ▓▓▓▓▓▓▓▓▓▓    what a turn takes besides what lasts
+held     ▓▓▓▓▓▓▓▓▓▓▓▓▓▓▓▓▓▓    bytes of the card that it has now
+lasting  ▓▓▓▓▓▓▓▓              parameters, optimizer state: they stay between turns
+idle             ░░░░░░░░░░    part of its arena that it keeps between two turns
+need             ▓▓▓▓▓▓▓▓▓▓    bytes that a turn takes above the lasting ones
 """
 
 from collections import deque
 from dataclasses import dataclass, field
 
 _REMEMBERED = 8
-"""Turns whose needs count: lengths vary, and what was long ago does not come again."""
+"""Number of recent turns whose needs count. Lengths vary, so older turns are forgotten."""
 
 _SHORT = 0.25
-"""Of its turns: a pause that is waited for, when it is somebody's turn who is in one."""
+"""Longest pause between turns that others wait for, as a share of the member's mean turn."""
 
 _LEAST = 0.002
-"""Seconds that are waited for in any case: a message takes as long on a busy machine."""
+"""Minimum wait in seconds: a message takes as long on a busy machine."""
 
 
 @dataclass(eq=False)
 class Member:
-    """One process on one card. Sizes in bytes, times in seconds of the broker's clock.
+    """One process on one card. Sizes are in bytes, times in seconds of the broker's clock.
 
     Args:
-        number: of this connection; never given again.
+        number: of its first connection; never reused.
         pid: of the process.
-        name: of the program, for people.
+        name: of the program, for display.
         priority: doubles the share of the card with each step.
-        held: bytes of the card that it has, as it last said.
-        idle: those of them that it would give back if asked.
-        joined: when it came.
+        held: bytes of the card that it has, as last reported.
+        idle: part of them that it would give back on request.
+        joined: time at which it connected.
 
     Attributes:
-        debt: time used, divided by the share that is its own; who has the least is next.
-        asked: since when it waits for a turn; None: it does not.
-        began: since when it has a turn; None: it has none.
-        gave: when its last turn ended; None before the first.
-        gap: seconds from the end of a turn to its next question, as they were lately.
-        recalled: since when it is asked to keep nothing between turns; None: it need not, or has
-            done so.
-        overdue: has had a turn for longer than the deadline: others no longer wait for it.
-        late: has not given back what idles within the deadline, or not ended: nobody waits for
-            that any longer.
-        squeezed: somebody has had more than its due during this turn, so that it shows no need.
-        lost: nobody is connected any more, but the process lives, with what it has of the card.
+        debt: used time divided by its weight; the waiting member with the least is next.
+        asked: time since which it waits for a turn; None if it does not wait.
+        began: time since which it has a turn; None if it has none.
+        gave: time at which its last turn ended; None before the first.
+        gap: recent mean of the seconds from the end of a turn to its next request.
+        recalled: time since which it should give back idle bytes, or its lost process should end;
+            None if it need not, or has done so.
+        overdue: whether its turn exceeds the deadline; others no longer wait for it.
+        late: whether it kept idle bytes, or its lost process lived, beyond the deadline; others no
+            longer wait for that.
+        squeezed: whether another member exceeded its rights during this turn, so its need is
+            unknown.
+        lost: whether the connection is gone while the process lives and keeps its memory.
     """
 
     number: int
@@ -71,33 +72,33 @@ class Member:
 
     @property
     def weight(self) -> float:
-        """Its share of the card, as a ratio to others'."""
+        """Its share of the card, relative to those of others."""
         return float(2.0**self.priority)
 
     @property
     def lasting(self) -> int:
-        """Bytes that stay whatever happens."""
+        """Bytes that stay between turns."""
         return self.held - self.idle
 
     @property
     def need(self) -> int | None:
-        """Bytes that a turn takes besides; None before the first."""
+        """Most bytes that a recent turn took above the lasting ones; None before the first."""
         return max(self._needs) if self._needs else None
 
     @property
     def running(self) -> bool:
-        """Whether it has a turn that others wait for."""
+        """Whether it has a turn for which others wait."""
         return self.began is not None and not self.overdue and not self.lost
 
     @property
     def occupied(self) -> int:
-        """Bytes of the card that nobody else can have now."""
+        """Bytes of the card that no other process can have now."""
         in_turn = self.began is not None or self.lost
         return max(self.held, self.lasting + (self.need or 0)) if in_turn else self.held
 
     @property
     def expected(self) -> float | None:
-        """Until when its next question is waited for; None: it is not."""
+        """Time until which others wait for its next request; None if they do not."""
         away = self.asked is None and self.began is None and not self.lost
         if not away or self.gave is None or self.gap is None:
             return None
@@ -105,23 +106,23 @@ class Member:
         return self.gave + max(_LEAST, 2 * self.gap) if short else None
 
     def asks(self, now: float) -> None:
-        """It wants a turn."""
+        """Record a request for a turn."""
         self.asked = now
         if self.gave is not None:
             gap = now - self.gave
             self.gap = gap if self.gap is None else (self.gap + gap) / 2
 
     def reports(self, held: int, idle: int, need: int | None = None) -> None:
-        """It has said what it has, and what its turn took besides what lasts."""
+        """Record its bytes, and the need of a finished turn."""
         self.held, self.idle = held, min(idle, held)
         if need is not None:
             self._needs.append(need)
 
     def returns(self, fresh: "Member") -> None:
-        """Start anew on another connection; what was learned of its turns and its debt stays.
+        """Restart the member on another connection; its debt and the needs of its turns stay.
 
         Args:
-            fresh: the member that the new connection alone would make.
+            fresh: member with the data of the new connection.
         """
         self.name, self.priority = fresh.name, fresh.priority
         self.asked = self.began = self.gave = self.recalled = None

@@ -1,4 +1,4 @@
-"""Watches members' processes for their end, by descriptors of the system (`pidfd`)."""
+"""Watch on the end of members' processes, by `pidfd` descriptors."""
 
 import errno
 import os
@@ -10,7 +10,7 @@ from pgmo.errors import ShareError
 
 
 class ProcessWatch:
-    """Calls back when the process of a member ends.
+    """Watch that calls back when a member's process ends.
 
     Args:
         selector: of the broker.
@@ -28,10 +28,10 @@ class ProcessWatch:
         return number in self._pidfds
 
     def add(self, number: int, pid: int) -> None:
-        """Watch a member's process, where the system has pidfds (Linux 5.3) and shows the process.
+        """Watch a member's process, if the system has pidfds (Linux 5.3) and shows the process.
 
         Raises:
-            ShareError: when no descriptor is left for it.
+            ShareError: if no descriptor is left for it.
         """
         try:
             pidfd = os.pidfd_open(pid)
@@ -51,7 +51,7 @@ class ProcessWatch:
         os.close(pidfd)
 
     def has_ended(self, number: int) -> bool:
-        """Whether a watched process has ended, even if the callback has not been called yet."""
+        """Return whether a watched process has ended, even before the callback."""
         if number not in self._pidfds:
             return False
         poll = select.poll()
@@ -59,11 +59,11 @@ class ProcessWatch:
         return bool(poll.poll(0))
 
     def close(self) -> None:
-        """Stop watching all of them."""
+        """Stop watching all processes."""
         for number in list(self._pidfds):
             self.remove(number)
 
     def _readable(self, number: int, pidfd: int) -> None:
-        # A goodbye at the same moment may have closed the descriptor, which may be another's now.
+        # A goodbye at the same time may have closed the descriptor, and its number may be reused.
         if self._pidfds.get(number) == pidfd:
             self._ended(number)

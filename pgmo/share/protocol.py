@@ -1,4 +1,4 @@
-"""What clients and the broker say to each other: one JSON object a line.
+"""Messages between clients and the broker: one JSON object per line.
 
 client   hello, ask, withdraw, give, released, bye, status
 broker   welcome, turn, crowded, pass, status, refused
@@ -13,16 +13,16 @@ from pgmo.errors import ShareError
 VERSION = 1
 
 LIMIT = 1 << 16
-"""Bytes of a line beyond which whoever sends it is not one of us."""
+"""Maximum length of a line, in bytes. A longer one does not come from pgmo."""
 
 MOST_PRIORITY = 8
-"""Priorities are whole numbers between this and its negative; each doubles a client's share."""
+"""Largest absolute priority; each step doubles a client's share of the card."""
 
 Message = dict[str, Any]
 
 
 def encode(kind: str, fields: Mapping[str, Any]) -> bytes:
-    r"""A message as it is sent.
+    r"""Encode a message.
 
     Example:
         >>> encode("turn", {"number": 3})
@@ -32,7 +32,7 @@ def encode(kind: str, fields: Mapping[str, Any]) -> bytes:
 
 
 class Lines:
-    r"""Messages out of whatever pieces arrive.
+    r"""Decoder of messages from a byte stream.
 
     Example:
         >>> lines = Lines()
@@ -46,10 +46,10 @@ class Lines:
         self._rest = b""
 
     def feed(self, data: bytes) -> list[Message]:
-        """The messages that are complete now.
+        """Add received bytes, and return the messages that are now complete.
 
         Raises:
-            ShareError: when that is no message.
+            ShareError: if a line is no message.
         """
         *whole, self._rest = (self._rest + data).split(b"\n")
         if len(self._rest) > LIMIT:
@@ -68,10 +68,10 @@ def _decode(line: bytes) -> Message:
 
 
 def size(message: Message, name: str) -> int:
-    """A field that is a number of bytes.
+    """Return a field that is a number of bytes.
 
     Raises:
-        ShareError: when it is missing, or something else.
+        ShareError: if it is missing or no number of bytes.
 
     Example:
         >>> size({"kind": "give", "idle": 4096}, "idle")
@@ -84,10 +84,10 @@ def size(message: Message, name: str) -> int:
 
 
 def text(message: Message, name: str) -> str:
-    """A field that is a name; at most 200 characters of it.
+    """Return a field that is a name, cut to 200 characters.
 
     Raises:
-        ShareError: when it is missing, or something else.
+        ShareError: if it is missing or no name.
 
     Example:
         >>> text({"kind": "hello", "card": "GPU-1"}, "card")
@@ -100,10 +100,10 @@ def text(message: Message, name: str) -> str:
 
 
 def priority(message: Message) -> int:
-    """The field of that name; 0 where there is none.
+    """Return the priority of a message; default 0.
 
     Raises:
-        ShareError: when it is none.
+        ShareError: if it is no valid priority.
 
     Example:
         >>> priority({"kind": "hello", "priority": -2})

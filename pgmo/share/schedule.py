@@ -1,14 +1,15 @@
-"""Whose turn it is on one card: decisions alone, without time, sockets or processes.
+"""Schedule of turns on one card: decisions only, without clocks, sockets or processes.
 
     join ─▶ ask ─▶ turn ─▶ give ─▶ ask ...           leave, or lost ─▶ gone
-                └▶ pass (it has waited too long and goes on without)
+                └▶ pass (it has waited too long and runs without a turn)
 
-Where everything fits at once, everybody has a turn who asks, and keeps its arena between turns.
-Where it does not, the card is *crowded*: nobody keeps anything between turns, and there is one turn
-at a time, or as many as have room beside each other. Next is who has used least, by priority.
+If the needs of all members fit at once, each gets a turn on request, and keeps its arena between
+turns. Otherwise the card is *crowded*: members release idle memory between turns. Then there is one
+turn at a time, or as many as fit together. The member with the least used time
+(by priority) is next.
 
-A mapping cannot be taken from a living process. Who does not give its turn back within the
-deadline is passed over, and the others go on in what it leaves.
+Mappings cannot be taken from a living process. A member that exceeds the deadline is passed over,
+and the others use the remaining memory.
 """
 
 from collections.abc import Iterator
@@ -18,22 +19,23 @@ from typing import Any
 from pgmo.share.member import Member
 
 Record = dict[str, Any]
-"""What has happened: a line of the log. Those for a client name it as `to`."""
+"""One event, a line of the log. An event for a client has its number in `to`."""
 
 MARGIN = 32
-"""One part in so many of a card stays free where several have turns at once: needs are those of
-turns past."""
+"""Inverse share of a card that stays free during simultaneous turns, which may exceed past
+needs.
+"""
 
 
 @dataclass(frozen=True)
 class Rules:
-    """How a card is shared; seconds.
+    """Rules for sharing a card; times in seconds.
 
     Args:
-        deadline: how long a turn may take, and what idles may be kept when the card is crowded.
-        patience: how long anybody waits for a turn before it goes on without.
-        lanes: turns at once, at most.
-        total: bytes of each card; None for what clients say of it.
+        deadline: maximum duration of a turn, and of keeping idle memory on a crowded card.
+        patience: maximum wait for a turn; after it the client runs without.
+        lanes: maximum number of simultaneous turns.
+        total: bytes of each card; None for the sizes that clients report.
     """
 
     deadline: float = 30.0
@@ -46,11 +48,11 @@ class Rules:
 class TurnSchedule:
     """Schedule of turns among the processes on one card.
 
-    Each method is something that happens, and returns what is to be noted and told, in order.
+    Each method handles one event, and returns the records to log and send, in order.
 
     Args:
-        card: its name.
-        rules: how it is shared.
+        card: name of the card.
+        rules: for sharing it.
 
     Example:
         >>> schedule = TurnSchedule("GPU-1", Rules())
@@ -69,10 +71,10 @@ class TurnSchedule:
     turns: int = 0
     _looked: float = 0.0
 
-    # --- what happens ---------------------------------------------------------------------------
+    # --- events ---------------------------------------------------------------------------------
 
     def join(self, member: Member, total: int, free: int) -> list[Record]:
-        """A process has come."""
+        """Handle a new process."""
         member.debt = self.floor
         self.total = self.rules.total or max(self.total, total)
         self.members[member.number] = member
@@ -85,13 +87,13 @@ class TurnSchedule:
         ]
 
     def rejoin(self, number: int, fresh: Member, total: int, free: int) -> list[Record]:
-        """Take a member back that has connected again.
+        """Handle a member that has connected again.
 
         Args:
             number: of the member.
-            fresh: what its process says of itself now.
+            fresh: member with the data of the new connection.
             total: bytes of the card.
-            free: bytes of the card that nobody has.
+            free: bytes of the card that no process has.
         """
         member = self.members[number]
         member.returns(fresh)
@@ -102,15 +104,15 @@ class TurnSchedule:
         return [record, *self._decide(fresh.joined)]
 
     def number_of(self, pid: int) -> int | None:
-        """Return the member that a process is; None if it is none, or the system hides its number.
+        """Return a process's member; None if it has none, or the system hides its process number.
 
-        A process of another PID namespace has the number 0: each of its connections is a member.
+        A process in another PID namespace has the number 0: each of its connections is a member.
         """
         found = (one.number for one in self.members.values() if one.pid == pid)
         return next(found, None) if pid > 0 else None
 
     def ask(self, number: int, now: float) -> list[Record]:
-        """It wants a turn."""
+        """Handle a request for a turn."""
         member = self.members[number]
         if member.began is not None or member.asked is not None:
             return []
@@ -119,7 +121,7 @@ class TurnSchedule:
         return [self._record("ask", member), *self._decide(now)]
 
     def withdraw(self, number: int, now: float) -> list[Record]:
-        """It does not want one any more."""
+        """Handle the withdrawal of a request."""
         member = self.members[number]
         if member.asked is None:
             return []
@@ -129,7 +131,7 @@ class TurnSchedule:
     def give(
         self, number: int, now: float, *, held: int, idle: int, need: int | None, free: int
     ) -> list[Record]:
-        """Its turn is over."""
+        """Handle the end of a turn."""
         member = self.members[number]
         if member.began is None:
             return self.released(number, now, held=held, idle=idle, free=free)
@@ -145,7 +147,7 @@ class TurnSchedule:
         return [record, *self._decide(now)]
 
     def released(self, number: int, now: float, *, held: int, idle: int, free: int) -> list[Record]:
-        """It has given back what idled, or says what it has."""
+        """Handle a report of current sizes, as after idle memory was released."""
         member = self.members[number]
         member.reports(held, idle)
         self._see(free, self.total)
@@ -154,7 +156,7 @@ class TurnSchedule:
         return [record, *self._decide(now)]
 
     def leave(self, number: int, now: float) -> list[Record]:
-        """It has said goodbye, or its process has ended: what it had of the card is free."""
+        """Handle a goodbye or the end of a process: its memory of the card is free."""
         member = self.members.pop(number, None)
         if member is None:
             return []
@@ -162,14 +164,14 @@ class TurnSchedule:
         return [record, *self._decide(now)]
 
     def lose(self, number: int, now: float) -> list[Record]:
-        """Nobody is connected any more, but the process lives."""
+        """Handle the end of a connection whose process lives."""
         member = self.members[number]
         member.lost, member.asked, member.recalled = True, None, now
         self._squeeze()
         return [self._record("lost", member, occupied=member.occupied), *self._decide(now)]
 
     def tick(self, now: float) -> list[Record]:
-        """Time has passed."""
+        """Handle the passing of time: overdue turns, late releases and exhausted patience."""
         records = []
         for member in self.members.values():
             if member.running and now >= _time(member.began) + self.rules.deadline:
@@ -187,11 +189,11 @@ class TurnSchedule:
             if member.asked is not None and now >= member.asked + self.rules.patience:
                 waited, member.asked = now - member.asked, None
                 passed.append(self._record("pass", member, to=member.number, waited=waited))
-        # Whoever was behind one of them may have room where that one had none.
+        # A member behind one that was passed over may fit where that one did not.
         return [*records, *passed, *(self._decide(now) if passed else ())]
 
     def next_tick(self) -> float | None:
-        """When time alone changes something; None: never, as things stand."""
+        """Return the next time at which `tick` may change something; None for never."""
         rules, times = self.rules, []
         for one in self.members.values():
             if one.running:
@@ -206,7 +208,7 @@ class TurnSchedule:
         return min(times, default=None)
 
     def status(self, now: float) -> Record:
-        """How things stand, for people."""
+        """Return the state of the card and its members, for display."""
         return {
             "card": self.card,
             "total": self.total,
@@ -215,11 +217,11 @@ class TurnSchedule:
             "members": [_shown(one, now) for one in self.members.values()],
         }
 
-    # --- what follows ---------------------------------------------------------------------------
+    # --- decisions ------------------------------------------------------------------------------
 
     @property
     def crowded(self) -> bool:
-        """Whether there is no room for everybody's turn at once."""
+        """Whether the turns of all members do not fit at once."""
         if len(self.members) < 2:
             return False
         return not self._fit(list(self.members.values()))
@@ -253,11 +255,11 @@ class TurnSchedule:
             yield self._begin(head, now)
 
     def _awaits_another(self, head: Member, now: float) -> bool:
-        """Whether somebody who has used less will ask in a moment.
+        """Return whether a member that has used less time is about to ask.
 
-        Else two that ask whenever the other begins would take turns one by one, whatever their
-        turns take and whatever their priorities (S. Iyer and P. Druschel, "Anticipatory scheduling:
-        a disk scheduling framework to overcome deceptive idleness in synchronous I/O", SOSP 2001).
+        Without this wait, two members that ask during each other's turns would alternate, whatever
+        their priorities and durations. Source: S. Iyer and P. Druschel, "Anticipatory scheduling: a
+        disk scheduling framework to overcome deceptive idleness in synchronous I/O", SOSP 2001.
         """
         return any(
             one.debt < head.debt and one.expected is not None and now < one.expected
@@ -267,11 +269,11 @@ class TurnSchedule:
     def _has_room(self, head: Member, running: list[Member]) -> bool:
         others = [one for one in self.members.values() if one is not head]
         if any(one.recalled is not None and not one.late for one in others):
-            return False  # what they keep is on its way back, or they are about to end
+            return False  # their idle memory is being released, or their processes are ending
         return not running or self._fit([head, *running], others)
 
     def _fit(self, turns: list[Member], others: list[Member] | None = None) -> bool:
-        """Whether these may have turns at once, beside what the others have."""
+        """Return whether these members can have turns at once, beside the memory of the others."""
         if any(one.need is None for one in turns):
             return False
         beside = [one for one in others or [] if one not in turns]
@@ -295,7 +297,7 @@ class TurnSchedule:
             one.squeezed = True
 
     def _believed(self, member: Member, need: int | None) -> int | None:
-        """What a turn has shown of a need: nothing less, where others kept what is not theirs."""
+        """Return the need that a turn shows; a squeezed turn can raise the known need only."""
         if need is None or not member.squeezed:
             return need
         return None if member.need is None else max(need, member.need)
@@ -305,7 +307,7 @@ class TurnSchedule:
             member.recalled, member.late = None, False
 
     def _see(self, free: int, total: int) -> None:
-        """What others than members have of the card, as far as nobody's turn hides it."""
+        """Update the bytes of non-members; not possible while a member has a turn or is lost."""
         if any(one.began is not None or one.lost for one in self.members.values()):
             return
         known = sum(one.held for one in self.members.values())

@@ -1,4 +1,4 @@
-"""Starts a broker for programs that find none."""
+"""Starts a broker if none listens."""
 
 import os
 import subprocess
@@ -10,17 +10,17 @@ from pgmo.errors import ShareError
 from pgmo.share.meeting import connect
 
 LINGER = 60.0
-"""Seconds for which such a broker stays when nobody uses it."""
+"""Seconds after which a broker without clients ends."""
 
 _WITHIN = 10.0
-"""Seconds within which it has to answer."""
+"""Seconds within which a new broker must answer."""
 
 
 def ensure_broker(address: Path) -> None:
-    """Starts one in a process of its own, unless one listens there. It ends when nobody uses it.
+    """Start a broker in a separate process, unless one listens; it ends when it has no clients.
 
     Raises:
-        ShareError: when it does not begin, or the socket is another user's.
+        ShareError: if it does not start, or the socket belongs to another user.
     """
     if listens(address):
         return
@@ -31,7 +31,7 @@ def ensure_broker(address: Path) -> None:
         stdin=subprocess.DEVNULL,
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
-        start_new_session=True,  # Ctrl-C here is not meant for it
+        start_new_session=True,  # so that Ctrl-C here does not end it
         cwd="/",
         env={**os.environ, "PYTHONPATH": paths},
     )
@@ -45,15 +45,15 @@ def ensure_broker(address: Path) -> None:
 
 
 def listens(address: Path) -> bool:
-    """Whether a broker of this user's is there.
+    """Return whether a broker of this user listens.
 
     Raises:
-        ShareError: when it is another user's.
+        ShareError: if it belongs to another user.
     """
     try:
         connect(address).close()
     except TimeoutError:
-        return True  # it is too busy to accept connections
+        return True  # a busy broker accepts no connections in time
     except OSError:
         return False
     return True

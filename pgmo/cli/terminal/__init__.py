@@ -1,1 +1,1 @@
-"""What the commands print, and where."""
+"""Terminal output of the commands."""

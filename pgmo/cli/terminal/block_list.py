@@ -1,4 +1,4 @@
-"""The blocks of a profile, or who holds them: `pgmo stats --blocks`."""
+"""Lists of blocks or of their holders, for `pgmo stats --blocks`."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -10,21 +10,22 @@ if TYPE_CHECKING:
     from pgmo.report.blocks.origins import By
 
 KINDS: "tuple[By, ...]" = ("module", "op", "phase", "file", "stream", "size")
-"""Groupings whose sums can be listed."""
+"""Groupings that can be summed."""
 
 
 def show_blocks(path: Path, *, at_peak: bool, by: "By | None", top: int, as_json: bool) -> None:
-    """Lists the largest blocks, or their sums by one of `KINDS`.
+    """List the largest blocks, or their sums by one of `KINDS`.
 
     Args:
         path: of a profile.
-        at_peak: only those that are alive when most memory is; sums add up to the max load then.
-        by: of `KINDS`; None to list blocks one by one.
-        top: rows at most.
-        as_json: print one object, no tables.
+        at_peak: whether to list only blocks that live at the peak; the sums then equal the max
+            load.
+        by: one of `KINDS`; None to list single blocks.
+        top: maximum number of rows.
+        as_json: whether to print one object instead of tables.
 
     Raises:
-        FileError: when the file cannot be read.
+        FileError: if the file cannot be read.
     """
     from pgmo.cli.source import read_profile
     from pgmo.cli.terminal.output import as_command, console, print_json, print_text, print_wrote

@@ -1,4 +1,4 @@
-"""What a profile and a plan amount to: as fields for JSON, as lines for people."""
+"""Figures of profiles and plans: as fields for JSON, and as lines of text."""
 
 from collections.abc import Mapping
 from dataclasses import asdict
@@ -16,11 +16,11 @@ _SOLUTION = ("max_load", "bound", "arena", "gap", "optimal", "solver", "seconds"
 
 
 def describe_profile(profile: "Profile", top: int = 10) -> dict[str, Any]:
-    """The figures of a profile; sizes in bytes.
+    """Return the figures of a profile; sizes in bytes.
 
     Args:
         profile: the profile.
-        top: phases, modules and operators to name at the peak.
+        top: number of phases, modules and operators at the peak.
 
     Example:
         >>> from pgmo.profiler.profile import Profile
@@ -33,7 +33,7 @@ def describe_profile(profile: "Profile", top: int = 10) -> dict[str, Any]:
     told = explain(profile, top=top, predict=False)
     persistent = profile.persistent
     moment = told.moment
-    shared = profile.shared & ~persistent  # what only this keeps from being planned
+    shared = profile.shared & ~persistent  # unplanned only because they are shared
     return {
         "kind": "profile",
         "moment": plain(moment),
@@ -61,12 +61,12 @@ def describe_profile(profile: "Profile", top: int = 10) -> dict[str, Any]:
 
 
 def profile_lines(fields: Mapping[str, Any]) -> list[str]:
-    """The fields of `describe_profile` in words, without the holders of the peak."""
+    """Format the fields of `describe_profile`, without the holders of the peak."""
     from pgmo.report.findings.moment import Moment
 
     steady = "steady" if fields["steady"] else "NOT steady: no two iterations agreed"
     notes = dict(fields["meta"]["notes"])
-    if "source" not in notes:  # those of recordings alone are for people
+    if "source" not in notes:  # only notes of recordings are shown
         notes.clear()
     notes.pop("events", None)
     if fields["moment"]:
@@ -116,7 +116,7 @@ def _note_lines(notes: Mapping[str, str]) -> list[str]:
 
 
 def _trace(profile: "Profile") -> dict[str, int | None] | None:
-    """Figures of the trace that the profile was taken from, if it is there; sizes in bytes."""
+    """Return figures of the profile's trace, if it has one; sizes in bytes."""
     from pgmo.profiler.iterations.traces.block_ends import live_peak, pair_blocks
     from pgmo.profiler.trace import Event
     from pgmo.report.findings.fragmentation import reserved_curve
@@ -136,12 +136,12 @@ def _trace(profile: "Profile") -> dict[str, int | None] | None:
 
 
 def hint_lines(fields: Mapping[str, Any]) -> list[str]:
-    """What would help, from the fields of `describe_profile`."""
+    """Format the advice in the fields of `describe_profile`."""
     return [f"hint        {hint['title']}: {hint['text']}" for hint in fields["hints"]]
 
 
 def describe_plan(plan: "Plan") -> dict[str, Any]:
-    """The figures of a plan; sizes in bytes, times in seconds."""
+    """Return the figures of a plan; sizes in bytes, times in seconds."""
     from pgmo.packing.plan import UNPLANNED
 
     planned = plan.offset != UNPLANNED
@@ -161,7 +161,7 @@ def describe_plan(plan: "Plan") -> dict[str, Any]:
 
 
 def plan_lines(fields: Mapping[str, Any]) -> list[str]:
-    """The fields of `describe_plan` in words."""
+    """Format the fields of `describe_plan`."""
     return [
         f"plan        {_origin(fields['meta'])}",
         *_company(fields),
@@ -175,7 +175,7 @@ def plan_lines(fields: Mapping[str, Any]) -> list[str]:
 
 
 def _beside_the_arena(fields: Mapping[str, Any]) -> list[str]:
-    """What comes on top of the arena, and the sum."""
+    """Format the bytes on top of the arena, and the sum."""
     rest = fields["unplanned_bytes"]
     if not rest:
         return []
@@ -196,7 +196,7 @@ def _spill(fields: Mapping[str, Any]) -> list[str]:
 
 
 def describe_packing(packing: "Packing") -> dict[str, Any]:
-    """The figures of a packing of a bare problem; sizes in bytes, times in seconds.
+    """Return the figures of the packing of a plain problem; sizes in bytes, times in seconds.
 
     Example:
         >>> from pgmo.packing.planner import plan
@@ -213,12 +213,12 @@ def describe_packing(packing: "Packing") -> dict[str, Any]:
 
 
 def packing_lines(fields: Mapping[str, Any]) -> list[str]:
-    """The fields of `describe_packing` in words."""
+    """Format the fields of `describe_packing`."""
     return [f"blocks      {fields['blocks']}", *_sizes(fields), _solver(fields)]
 
 
 def _sizes(fields: Mapping[str, Any]) -> list[str]:
-    """The figures that a plan and a packing have in common."""
+    """Return the figures that a plan and a packing have in common."""
     proof = "; optimal for fixed offsets" if fields["optimal"] else ""
     if not fields["optimal"] and fields["bound"] > fields["max_load"]:
         proof = f"; none is below {format_bytes(fields['bound'])}"
@@ -236,7 +236,7 @@ def _solver(fields: Mapping[str, Any]) -> str:
 
 
 def _company(fields: Mapping[str, Any]) -> list[str]:
-    """A line about the plans that come in the same file, if there are any."""
+    """Return a line about further plans in the same file, if there are any."""
     others = fields["others"]
     told = [f"{others} other structure{'s' if others > 1 else ''}"] if others else []
     told += ["the first iteration's plan"] if fields["opening"] else []

@@ -1,4 +1,4 @@
-"""What `pgmo fit` prints: a sentence, and tables of what stands behind it."""
+"""Output of `pgmo fit`: a sentence, and tables with the details."""
 
 from typing import TYPE_CHECKING
 
@@ -15,7 +15,7 @@ _HOLDERS = 5
 
 
 def print_answer(out: "Console", answer: "Answer") -> None:
-    """Prints an answer."""
+    """Print an answer."""
     print_text(out, answer.sentence)
     out.print()
     if answer.largest:

@@ -1,4 +1,4 @@
-"""Tables of who holds the memory at the peak."""
+"""Tables of the holders of the peak."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
@@ -18,14 +18,14 @@ _LISTS = {
 
 
 def print_holders(out: "Console", peak: Mapping[str, Any], *, is_moment: bool = False) -> None:
-    """Prints the phases, modules, operators and lines whose blocks are alive at the peak.
+    """Print the phases, modules, operators and lines whose blocks live at the peak.
 
-    Lines of code and streams only where they tell blocks apart.
+    Lines of code and streams are printed only if they distinguish blocks.
 
     Args:
-        out: where to print.
+        out: output console.
         peak: fields of a `pgmo.report.findings.attribution.Peak`.
-        is_moment: whether it is all that was allocated at the one moment that is known.
+        is_moment: whether these are all allocations at the only known moment.
     """
     if not is_moment:
         out.print(
@@ -41,7 +41,7 @@ def print_holders(out: "Console", peak: Mapping[str, Any], *, is_moment: bool = 
 def print_held(
     out: "Console", heading: str, holders: Iterable[Mapping[str, Any]], whole: int
 ) -> None:
-    """Prints who holds how many of so many bytes: fields of `attribution.Holder`."""
+    """Print holders, fields of `attribution.Holder`, and their shares of the given bytes."""
     rows = [
         (format_bytes(one["size"]), f"{one['size'] / whole:.1%}", str(one["blocks"]), one["name"])
         for one in holders
@@ -50,7 +50,7 @@ def print_held(
 
 
 def print_table(out: "Console", headings: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
-    """Prints figures, and behind them a text as it is; nothing where there are no rows."""
+    """Print rows of figures, each followed by unformatted text; nothing without rows."""
     from rich.table import Table
     from rich.text import Text
 

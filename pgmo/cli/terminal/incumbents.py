@@ -1,4 +1,4 @@
-"""What a search has found so far: one line on stderr, where a person is looking."""
+"""Progress of a search: one line on stderr, if it is a terminal."""
 
 from typing import Self
 
@@ -9,9 +9,9 @@ from pgmo.units import format_bytes
 
 
 class IncumbentLine:
-    """Shows the best arena, the bound, how far they are apart and the time, until it is left.
+    """Display of the best arena, the bound, their gap and the time, until the block ends.
 
-    A line that changes in its place needs escape sequences, so with NO_COLOR there is none.
+    A line that changes in place needs escape sequences, so NO_COLOR disables it.
     """
 
     def __init__(self) -> None:
@@ -35,12 +35,12 @@ class IncumbentLine:
         self._progress.stop()
 
     def show(self, event: Incumbent) -> None:
-        """Takes the place of what is shown."""
+        """Replace the displayed line."""
         self._progress.update(self._task, description=in_words(event))
 
 
 def in_words(event: Incumbent) -> str:
-    """An incumbent in one line.
+    """Format an incumbent in one line.
 
     Example:
         >>> in_words(Incumbent(0.1, arena=110 * 2**20, bound=100 * 2**20, solver="search"))

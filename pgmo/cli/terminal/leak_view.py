@@ -1,4 +1,4 @@
-"""Blocks that accumulate over iterations: `pgmo stats --leaks`."""
+"""Output of `pgmo stats --leaks`: blocks that accumulate over iterations."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -11,7 +11,7 @@ def show_leaks(path: Path, *, as_json: bool) -> bool:
     """Print the leaks of a recording, as text or JSON, and return whether there are any.
 
     Raises:
-        FileError: when the file cannot be read.
+        FileError: if the file cannot be read.
     """
     from pgmo.cli.source import read_profile
     from pgmo.cli.terminal.output import as_command, console, print_json, print_text, print_wrote
@@ -34,6 +34,6 @@ def show_leaks(path: Path, *, as_json: bool) -> bool:
 
 
 def _best_grouping(leaks: "Leaks") -> str:
-    """The most telling way of grouping that the first leak has a name for."""
+    """Return the most specific grouping for which the first leak has a name."""
     tag = leaks.found[0].tag
     return next((by for by in ("file", "module", "op") if getattr(tag, by, "")), "size")

@@ -1,4 +1,4 @@
-"""What the sub-commands share: consoles, JSON, files that are not overwritten unasked."""
+"""Common output functions: consoles, JSON, checks against overwriting."""
 
 import json
 import os
@@ -17,11 +17,11 @@ _WIDTH = 120
 
 
 def console(*, stderr: bool = False) -> "Console":
-    """A console on stdout or stderr; colours follow the terminal, NO_COLOR and `--no-color`.
+    """Return a console on stdout or stderr; colours follow the terminal, NO_COLOR and `--no-color`.
 
-    Without colours there is no bold type either: not one escape sequence is written.
+    Without colours there is no bold type either: no escape sequence is written.
 
-    Text that goes into a file or a pipe gets a fixed width, so that tables are not cut there.
+    Files and pipes have a fixed width, so that tables are not cut off.
     """
     from rich.console import Console
 
@@ -33,22 +33,22 @@ def console(*, stderr: bool = False) -> "Console":
 
 
 def print_text(out: "Console", text: str) -> None:
-    """Prints text as it is; a terminal wraps it between words, a file or pipe gets whole lines."""
+    """Print plain text; a terminal wraps it between words, a file or pipe gets whole lines."""
     out.print(text, markup=False, soft_wrap=not out.is_terminal)
 
 
 def print_json(value: object) -> None:
-    """Prints a value as indented JSON and nothing else."""
+    """Print a value as indented JSON and nothing else."""
     print(json.dumps(value, indent=2, allow_nan=False))
 
 
 def print_failure(command: str, kind: str, message: str, code: int) -> None:
-    """Prints on stdout, as JSON, why there is no result; the message is on stderr as always.
+    """Print the reason for a missing result on stdout, as JSON; stderr has the message, too.
 
     Args:
-        command: of which there is no result; "" where none was recognized.
+        command: command without a result; "" if none was recognised.
         kind: the error's class.
-        message: what happened, and what to do.
+        message: the error, and what to do.
         code: the exit code.
     """
     fields = {"command": command or None, "kind": kind, "message": message, "exit_code": code}
@@ -56,14 +56,14 @@ def print_failure(command: str, kind: str, message: str, code: int) -> None:
 
 
 def refuse_to_overwrite(paths: Iterable[str | Path], *, force: bool) -> None:
-    """Checks that no path exists, unless `force` is set.
+    """Check that no path exists, unless `force` is set.
 
     Raises:
-        FileError: naming the first one that does.
+        FileError: if one exists; the message names the first.
     """
     if force:
         return
-    # Unlike Path.exists, this does not fail on a name that is too long: writing it says so.
+    # Unlike Path.exists, this accepts a name that is too long; writing it reports the error.
     existing = [str(path) for path in paths if os.path.exists(path)]
     if existing:
         more = f" (and {len(existing) - 1} more)" if len(existing) > 1 else ""
@@ -73,9 +73,9 @@ def refuse_to_overwrite(paths: Iterable[str | Path], *, force: bool) -> None:
 
 
 def print_wrote(paths: Iterable[str | Path], next_command: str | None = None) -> None:
-    """Says on stderr which files were written and what to do with them.
+    """Report the written files and the next command on stderr.
 
-    On stderr, so that stdout holds nothing but the result.
+    Stdout contains nothing but the result.
     """
     for path in paths:
         say(f"Wrote {path}")
@@ -84,7 +84,7 @@ def print_wrote(paths: Iterable[str | Path], next_command: str | None = None) ->
 
 
 def as_command(command: str, *words: str | Path) -> str:
-    """A command that can be pasted into a shell.
+    """Format a command for pasting into a shell.
 
     Example:
         >>> as_command("pgmo plan", Path("my runs/gpt.pgmoprof"))

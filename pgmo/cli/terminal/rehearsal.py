@@ -1,4 +1,4 @@
-"""What `pgmo rehearse` prints."""
+"""Output of `pgmo rehearse`."""
 
 import argparse
 import shlex
@@ -16,12 +16,12 @@ _WAYS = {
 
 
 def words(script: str, is_module: bool, arguments: Sequence[str]) -> list[str]:
-    """The command after `python`."""
+    """Return the command after `python`."""
     return [*(["-m"] if is_module else []), script, *arguments]
 
 
 def lines(answer: Rehearsal, script: str, card: Card, way: str) -> Iterator[str]:
-    """The answer as text.
+    """Yield the result as lines of text.
 
     Example:
         >>> from pgmo.cards import find
@@ -53,7 +53,7 @@ def lines(answer: Rehearsal, script: str, card: Card, way: str) -> Iterator[str]
 
 
 def next_command(answer: Rehearsal, arguments: argparse.Namespace) -> str | None:
-    """What to do with what was saved."""
+    """Return advice on the saved files."""
     if answer.plan is None or not answer.fits or arguments.world > 1:
         return None
     script = words(arguments.script, arguments.is_module, arguments.arguments)

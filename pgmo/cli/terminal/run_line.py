@@ -1,6 +1,6 @@
-"""The line that `pgmo run` keeps on the terminal while a script runs.
+"""Status line of `pgmo run` while a script runs.
 
-It is the last line on the screen, and gives way to whatever the script prints.
+It is the last line on the screen, and is erased before the script prints.
 """
 
 import sys
@@ -17,28 +17,28 @@ _INTERVAL = 0.2
 """Seconds between two updates."""
 
 _LOG_FIRST, _LOG_INTERVAL = 5.0, 30.0
-"""Seconds until the first line, and between two, where stderr is no terminal."""
+"""Seconds until the first line, and between lines, if stderr is no terminal."""
 
 _ERASE = "\r\x1b[2K"
 _PLAIN_WIDTH = 79
-"""Columns of the line where it is erased with spaces: most terminals have one more."""
+"""Columns to erase with spaces: one less than most terminals have."""
 
 
 class RunLine:
-    """Shows iteration, phase, hits, arena and peak.
+    """Display of iteration, phase, hits, arena and peak.
 
-    On terminals it is one line that is written again and again. Elsewhere, such as in the log of a
-    batch job, it is written now and then, and only where it was asked for.
+    A terminal shows one line that is rewritten. Other outputs, such as the log of a batch job, get
+    a line at intervals, if requested.
 
     Args:
-        quiet: show nothing, unless `live`.
-        live: show it in any case.
+        quiet: whether to show nothing, unless `live`.
+        live: whether to show it in any case.
     """
 
     def __init__(self, *, quiet: bool = False, live: bool = False) -> None:
         self._shown = False
         self._erase = _ERASE
-        self._at_line_start = True  # where the script has left the cursor
+        self._at_line_start = True  # whether the cursor is there
         self._next = 0.0
         self._streams = (sys.stdout, sys.stderr)
         self._active = (live or not quiet) and watched()
@@ -50,7 +50,7 @@ class RunLine:
         if self._active:
             from pgmo.cli.terminal.output import console
 
-            self._console = console(stderr=True)  # before the stream is exchanged
+            self._console = console(stderr=True)  # before the stream is replaced
             if plain():
                 width = min(self._console.width - 1, _PLAIN_WIDTH)
                 self._console.width, self._erase = width, "\r" + " " * width + "\r"
@@ -67,7 +67,7 @@ class RunLine:
                     setattr(sys, name, own)
 
     def update(self, supervision: "Supervision") -> None:
-        """Shows how things stand, unless that was shown just now or the script is in mid-line."""
+        """Show the status, unless it is recent or the script is in the middle of a line."""
         now = time.monotonic()
         if self._logs and now >= self._next:
             self._log(supervision, now)
@@ -84,7 +84,7 @@ class RunLine:
             self._shown = True
 
     def give_way(self, text: str) -> None:
-        """The script is about to print `text`."""
+        """Erase the line: the script is about to print `text`."""
         if self._shown:
             self._shown = False
             self._write(self._erase)
@@ -103,7 +103,7 @@ class RunLine:
 
 
 def describe(supervision: "Supervision") -> list[str]:
-    """What the line says of each device; text with rich's markup."""
+    """Return the line's text for each device, with rich's markup."""
     texts = []
     for session in supervision.sessions:
         summary = session.counted()
@@ -124,7 +124,7 @@ def describe(supervision: "Supervision") -> list[str]:
 
 
 class _GivingWay:
-    """A stream that takes the line away before it writes."""
+    """Stream that erases the line before it writes."""
 
     def __init__(self, stream: IO[str], line: RunLine) -> None:
         self._stream = stream

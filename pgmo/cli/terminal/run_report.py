@@ -1,4 +1,4 @@
-"""What `pgmo run` says and writes when the script has ended."""
+"""Final output of `pgmo run`, after the script has ended."""
 
 import json
 import os
@@ -30,20 +30,20 @@ def finish(
     json_path: str | None,
     quiet: bool,
 ) -> int:
-    """Closes the sessions, tells, and returns the exit code.
+    """Close the sessions, report, and return the exit code.
 
     Args:
-        program: what was run.
-        ending: how it ended.
+        program: the program that ran.
+        ending: its ending.
         supervision: its sessions.
-        json_path: where to write what was counted; "-" for stdout, None for nowhere.
-        quiet: say only what was written, and why memory ran out.
+        json_path: file for the counters; "-" for stdout, None for no file.
+        quiet: whether to report only written files and an out-of-memory error.
 
     Raises:
-        FileError: when the JSON file cannot be written.
+        FileError: if the JSON file cannot be written.
     """
     if os.getpid() != _PROCESS:
-        ending.show()  # a child that the script has forked, and that came back to here
+        ending.show()  # a forked child of the script that has returned to here
         return ending.code
     options = supervision.options
     failed = ending.error if is_out_of_memory(ending.error) else None
@@ -73,12 +73,12 @@ def finish(
 
 
 def _perhaps_closed() -> "suppress":
-    """The script may have closed stdout or stderr, or put something else in their place."""
+    """Return a block that ignores errors of a closed or replaced stdout or stderr."""
     return suppress(OSError, ValueError, AttributeError)
 
 
 def conclusions(supervision: Supervision) -> list[str]:
-    """What there is to say at the end."""
+    """Return the lines of the report."""
     texts: list[str] = []
     step_on = supervision.options.step_on
     for session in supervision.sessions:
@@ -123,7 +123,7 @@ def conclusions(supervision: Supervision) -> list[str]:
 
 
 def verdicts(supervision: Supervision) -> dict[str, Verdict]:
-    """Return the verdict on each device: of a session, or of pages alone."""
+    """Return the verdict on each device, from its session or from its pages."""
     found = {device: judge_device(figures) for device, figures in baselines().items()}
     for session in supervision.sessions:
         verdict = summary_of(session).verdict
@@ -135,7 +135,7 @@ def verdicts(supervision: Supervision) -> dict[str, Verdict]:
 def _next_command(
     program: Program, supervision: Supervision, saved: list[Path], *, went_well: bool
 ) -> str | None:
-    """What to do next: to look at what was saved, and to run again if there was no trouble."""
+    """Return the next commands: view the saved files, and run again if there was no trouble."""
     profiles = [path for path in saved if path.suffix == ".pgmoprof"]
     names = {supervision.options.name, *(one.stem for one in saved if one.suffix == ".pgmoplan")}
     main = [path for path in profiles if path.stem in names] or profiles
@@ -151,7 +151,7 @@ def _next_command(
     if plan in saved:
         with_plan = f" --plan {shlex.quote(str(plan))}"
         if went_well:
-            begin = plan if rank() is None else plan.parent  # each rank finds its own there
+            begin = plan if rank() is None else plan.parent  # for each rank its own
             commands.append(f"pgmo run --plan {shlex.quote(str(begin))} {again}")
     commands.insert(0, f"pgmo report {profile}{with_plan}")
     if supervision.options.profile_only:

@@ -1,7 +1,7 @@
-"""The standard streams of a command: full, closed, or with nobody at the other end.
+"""Standard streams of a command that may be full, closed, or without a reader.
 
-What a command prints may fail at any line of it, and once more when the interpreter ends. Here all
-of it becomes one error that says so.
+Printing may fail at any line, and again when the interpreter ends. This module turns such failures
+into one error with a message.
 """
 
 import os
@@ -12,10 +12,10 @@ from typing import Any, NoReturn
 
 
 class StdoutError(Exception):
-    """A result could not be written to stdout. It is the command line's own: `main` catches it.
+    """Error of a result that cannot be written to stdout. `main` catches it.
 
     Args:
-        error: why; None where stdout was closed from the beginning.
+        error: the cause; None if stdout was closed from the beginning.
     """
 
     def __init__(self, error: OSError | None = None) -> None:
@@ -26,7 +26,7 @@ class StdoutError(Exception):
 
 @contextmanager
 def checked_stdout() -> Iterator[None]:
-    """In the block, writing to stdout fails with a `StdoutError`; all is written when it ends."""
+    """Raise `StdoutError` if writing to stdout fails in the block; flush at its end."""
     stream = sys.stdout
     checked = _Checked(stream) if stream is not None else _Closed()
     sys.stdout = checked
@@ -44,22 +44,22 @@ def checked_stdout() -> Iterator[None]:
 
 
 def occupy_closed_streams() -> None:
-    """Opens the standard streams that are closed, so that no file gets their numbers.
+    """Open the standard streams that are closed, so that no file gets their descriptors.
 
-    Else the next file to be opened would be where others print to, and messages for a closed stderr
-    would go to stdout, where the result is.
+    Otherwise the next opened file would receive the output of others. Messages for a closed stderr
+    would go to stdout, which contains the result.
     """
     for number in range(3):
         try:
             os.fstat(number)
         except OSError:
-            os.open(os.devnull, os.O_RDWR)  # gets the lowest number that is free
+            os.open(os.devnull, os.O_RDWR)  # gets the lowest free descriptor
     if sys.stderr is None:
         sys.stderr = open(os.devnull, "w")  # noqa: SIM115
 
 
 class _Checked:
-    """A stream whose errors are told from those of files."""
+    """Stream whose errors are distinguishable from those of files."""
 
     def __init__(self, stream: Any) -> None:
         self._stream = stream
@@ -68,7 +68,7 @@ class _Checked:
         try:
             try:
                 return int(self._stream.write(text))
-            except UnicodeEncodeError:  # a file's name, or the encoding of a plain terminal
+            except UnicodeEncodeError:  # a file name, or the encoding of a simple terminal
                 encoding = self._stream.encoding
                 plain = text.encode(encoding, "backslashreplace").decode(encoding)
                 return int(self._stream.write(plain))
@@ -90,7 +90,7 @@ class _Checked:
 
 
 class _Closed:
-    """Stands for a stdout that is not there: fails as soon as there is something to write."""
+    """Stand-in for a closed stdout: it fails on the first write."""
 
     encoding = "utf-8"
 
@@ -105,7 +105,7 @@ class _Closed:
 
 
 def _discard(stream: Any) -> None:
-    """Puts what is still in the buffer nowhere: the interpreter would try it again at the end."""
+    """Discard the buffer: the interpreter would try to write it again at its end."""
     with suppress(OSError, ValueError, AttributeError):
         nowhere = os.open(os.devnull, os.O_WRONLY)
         os.dup2(nowhere, stream.fileno())

@@ -1,1 +1,1 @@
-"""How a run goes on that has run out of memory."""
+"""Continuation of a run that has run out of memory."""

@@ -1,4 +1,4 @@
-"""`python -m pgmo.fit.next_plan.changed CHANGE SCRIPT ...`: really run, with one change."""
+"""Entry point `python -m pgmo.fit.next_plan.changed CHANGE SCRIPT ...`: a run with a change."""
 
 import sys
 
@@ -8,7 +8,7 @@ from pgmo.runner.program import Program
 
 
 def main(change: str, command: list[str]) -> None:
-    """Runs a command with a change, and ends as it does.
+    """Run a command with a change and end as it does.
 
     Args:
         change: see `pgmo.fit.observer.changes`.

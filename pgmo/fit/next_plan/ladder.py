@@ -1,7 +1,7 @@
-"""What to try next when a run has run out of memory: smaller micro-batches, then recomputation.
+"""Attempts after a run is out of memory: smaller micro-batches, then recomputation.
 
---batch-size 32                            as it is
---batch-size 16 --accumulate 2             the same samples a step, in parts
+--batch-size 32                            the unchanged command
+--batch-size 16 --accumulate 2             the same samples per step, in parts
 ...
 --batch-size 1 --accumulate 32
 --batch-size 1 --accumulate 32, and the model recomputes
@@ -15,12 +15,12 @@ from pgmo.errors import OptionError
 
 @dataclass(frozen=True)
 class Rung:
-    """One way to run the job.
+    """One attempt to run the job.
 
     Attributes:
         command: the script and its arguments.
-        change: made in the script from outside, or None; see `pgmo.fit.observer.changes`.
-        words: what is different, for people; "" for the script as it is.
+        change: change of the script from outside, or None; see `pgmo.fit.observer.changes`.
+        words: difference from the script, for display; "" for the unchanged script.
     """
 
     command: tuple[str, ...]
@@ -31,16 +31,17 @@ class Rung:
 def rungs(
     command: Sequence[str], vary: str | None = None, accumulate: str | None = None
 ) -> list[Rung]:
-    """Every way to run a job that makes the same steps, in the order in which they are tried.
+    """Return every attempt that makes the same optimizer steps, in order.
 
     Args:
         command: the script and its arguments.
-        vary: option of its batch, such as "--batch-size {}"; the command has to give it.
-        accumulate: option of its steps of accumulation, likewise; 1 where the command does not
-            give it. Without it micro-batches would change the samples of a step, so there are none.
+        vary: option of its batch, such as "--batch-size {}"; the command must give it.
+        accumulate: option of its accumulation steps, such as "--accumulate {}"; 1 if the command
+            does not give it. Without this option there are no smaller micro-batches, which would
+            change the samples per step.
 
     Raises:
-        OptionError: when an option has no "{}", or the command does not give the batch.
+        OptionError: if an option has no "{}", or the command does not give the batch.
 
     Example:
         >>> for one in rungs(["train.py", "-b", "4"], "-b {}", "-a {}"):
@@ -71,7 +72,7 @@ def rungs(
 
 
 def value_of(command: Sequence[str], option: str) -> int | None:
-    """The value that a command gives to an option; None where it does not."""
+    """Return the value that a command gives to an option; None if it gives none."""
     at = _place(command, option)
     if at is None:
         return None
@@ -80,7 +81,7 @@ def value_of(command: Sequence[str], option: str) -> int | None:
 
 
 def with_value(command: Sequence[str], option: str, value: int) -> tuple[str, ...]:
-    """The command with another value, or with the option at its end."""
+    """Return the command with another value, or with the option appended."""
     words = list(command)
     at = _place(command, option)
     if at is None:
@@ -90,7 +91,7 @@ def with_value(command: Sequence[str], option: str, value: int) -> tuple[str, ..
 
 
 def _parts(batch: int) -> Iterator[tuple[int, int]]:
-    """Micro-batches and how many, of those that divide it, each at most half of the one before."""
+    """Yield micro-batches that divide the batch, with their number; each at most half the last."""
     micro = batch
     for parts in range(2, batch + 1):
         if batch % parts == 0 and batch // parts <= micro // 2:
@@ -99,7 +100,7 @@ def _parts(batch: int) -> Iterator[tuple[int, int]]:
 
 
 def _place(command: Sequence[str], option: str) -> int | None:
-    """Where the word with the value is; the last one counts."""
+    """Return the index of the last word that gives the option's value; None if there is none."""
     if "{}" not in option:
         raise OptionError(f"{option!r} has no {{}} for the value, as in '--batch-size {{}}'")
     *before, _ = option.split()
@@ -114,6 +115,6 @@ def _place(command: Sequence[str], option: str) -> int | None:
 
 
 def _around(option: str) -> tuple[str, str]:
-    """What stands before and behind the value, in its own word."""
+    """Return the text before and after the value in its word."""
     begin, _, end = option.split()[-1].partition("{}")
     return begin, end

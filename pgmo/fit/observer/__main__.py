@@ -1,4 +1,4 @@
-"""`python -m pgmo.fit.observer SPEC SCRIPT ...`: what a rehearsal is told to run."""
+"""Entry point `python -m pgmo.fit.observer SPEC SCRIPT ...`, which a rehearsal runs."""
 
 import sys
 

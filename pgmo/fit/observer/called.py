@@ -1,4 +1,4 @@
-"""A step that is a function: it is called as a loop would call it."""
+"""Loop around a job that is a function."""
 
 import importlib
 import inspect
@@ -9,14 +9,14 @@ from collections.abc import Callable
 from typing import Any
 
 CALLS = 8
-"""As many iterations as a rehearsal looks at, and one to spare."""
+"""Number of calls: the iterations that a rehearsal observes, and one to spare."""
 
 
 def call(command: list[str]) -> None:
-    """Calls a function again and again.
+    """Call a function repeatedly, as a training loop would.
 
     Args:
-        command: "MODULE:FUNCTION" or "FILE.py:FUNCTION", and then the batch, if it takes one.
+        command: "MODULE:FUNCTION" or "FILE.py:FUNCTION", then the batch if the function takes one.
     """
     step = _find(command[0])
     arguments = [int(one) for one in command[1:]] if inspect.signature(step).parameters else []
@@ -25,7 +25,7 @@ def call(command: list[str]) -> None:
 
 
 def _find(name: str) -> Callable[..., Any]:
-    """The function; a file is run under another name than `__main__`, as an import would."""
+    """Return the function; a file does not run as `__main__`, so that it acts as if imported."""
     home, _, function = name.rpartition(":")
     if home.endswith(".py"):
         sys.path.insert(0, os.path.dirname(os.path.abspath(home)))

@@ -1,4 +1,4 @@
-"""Which storages are parameters, gradients and states: told by their addresses."""
+"""Addresses of the storages of parameters, gradients and optimizer states."""
 
 import gc
 from collections.abc import Iterable, Iterator
@@ -12,22 +12,22 @@ _LINEAR = ("Linear", "Conv1D", "NonDynamicallyQuantizableLinear")
 
 
 def gradients(optimizer: Any) -> list[int]:
-    """Addresses of the gradients that a step is about to use."""
+    """Return the addresses of the gradients that the optimizer's step is about to use."""
     found = (one.grad for one in _parameters(optimizer) if one.grad is not None)
     return sorted(address for one in found for address in _addresses(one))
 
 
 def census(optimizer: Any) -> dict[str, Any]:
-    """What the model and the optimizer hold.
+    """Return what the model and the optimizer hold.
 
     Args:
-        optimizer: the one whose steps are counted.
+        optimizer: the optimizer whose steps are counted.
 
     Returns:
         Plain values: `parameters` and `states`, sorted addresses of storages on the card;
-        `optimizer`, its class; `shapes`, for each parameter its shape, bytes of an element, whether
+        `optimizer`, its class; `shapes`, for each parameter its shape, bytes per element, whether
         it is trained, and whether it is the weight of a linear layer; `blocks`, bytes of the
-        largest module that lies in a list with others; `outside`, bytes of what is in none.
+        largest module in a list of modules; `outside`, bytes of the parameters in no such list.
     """
     modules = list(_modules())
     held: dict[int, Tensor] = {id(one): one for one in _parameters(optimizer)}
@@ -38,7 +38,7 @@ def census(optimizer: Any) -> dict[str, Any]:
     buffers = [one for module in modules for one in module.buffers(recurse=False) if one.is_cuda]
     trained = {id(one) for one in _parameters(optimizer)}
     linear = {id(one.weight) for one in modules if type(one).__name__ in _LINEAR}
-    # A head that shares an embedding's weight is neither packed nor adapted by the usual libraries.
+    # The usual libraries neither quantise nor adapt a head that shares an embedding's weight.
     linear -= {id(one.weight) for one in modules if type(one).__name__ == "Embedding"}
     states = [state for one in parameters for state in _tensors(optimizer.state.get(one))]
     return {
@@ -65,14 +65,14 @@ def _parameters(optimizer: Any) -> Iterator[Tensor]:
 
 
 def _modules() -> Iterator[nn.Module]:
-    """Every module of the process. Types are asked, not objects, which may be proxies."""
+    """Yield every module of the process. The types are checked: objects may be proxies."""
     for one in gc.get_objects():
         if issubclass(type(one), nn.Module):
             yield one
 
 
 def _blocks(modules: Iterable[nn.Module]) -> Iterator[int]:
-    """Bytes of the parameters of each module that is one of several alike in a list."""
+    """Yield the bytes of the parameters of each module in a list of several."""
     for module in modules:
         if isinstance(module, nn.ModuleList | nn.Sequential) and len(module) > 1:
             for child in module:
@@ -80,7 +80,7 @@ def _blocks(modules: Iterable[nn.Module]) -> Iterator[int]:
 
 
 def _outside(modules: Iterable[nn.Module], parameters: Iterable[Tensor]) -> int:
-    """Bytes of the parameters that are in no module of a list of several."""
+    """Return the bytes of the parameters that are in no list of several modules."""
     lists = [one for one in modules if isinstance(one, nn.ModuleList | nn.Sequential)]
     inside = {id(one) for found in lists if len(found) > 1 for one in found.parameters()}
     return sum(one.numel() * one.element_size() for one in parameters if id(one) not in inside)
@@ -96,7 +96,7 @@ def _all_addresses(tensors: Iterable[Tensor]) -> list[int]:
 
 
 def _addresses(tensor: Tensor) -> list[int]:
-    """The address of its storage, or those of its parts; none where it is not on the card."""
+    """Return the address of a tensor's storage or of its parts; none if it is not on the card."""
     inner = getattr(tensor, "__tensor_flatten__", None)
     if inner is not None:  # subclasses that wrap others, such as DTensor and quantised weights
         names, _ = inner()

@@ -1,7 +1,7 @@
-"""One change of a script, made from outside: what if it were trained so?
+"""Changes of a script from outside, to measure alternatives.
 
-autocast:bfloat16   the outermost forward passes under autocast; likewise float16
-checkpoint          each block of a list of alike blocks under activation checkpointing
+autocast:bfloat16   the outermost forward passes under autocast; also float16
+checkpoint          each block of a list of similar blocks under activation checkpointing
 recompute:SHARE     the model as `pgmo.recompute` returns it, with that share of the peak
 """
 
@@ -10,10 +10,10 @@ from typing import Any
 
 
 class ScriptChange:
-    """Change of a script, made when its outermost module is called for the first time.
+    """Change of a script, made when its outermost module is first called.
 
     Args:
-        text: one of the above.
+        text: one of the changes above.
     """
 
     def __init__(self, text: str) -> None:
@@ -23,7 +23,7 @@ class ScriptChange:
         self._seen: set[int] = set()
 
     def attach(self) -> None:
-        """Has every call of a module pass by here."""
+        """Install the hooks that see every module call."""
         from torch.nn.modules.module import (
             register_module_forward_hook,
             register_module_forward_pre_hook,
@@ -55,7 +55,7 @@ class ScriptChange:
             self._open.pop().__exit__(None, None, None)
 
     def _wrap_calls(self) -> None:
-        """Calls of the outermost module go to the model that recomputes."""
+        """Redirect calls of the outermost module to the model that recomputes."""
         from torch import is_grad_enabled
         from torch.nn import Module
 
@@ -86,18 +86,18 @@ _SWITCHES: dict[str, dict[str, Any]] = {
     "enable_gradient_checkpointing": {},
     "set_grad_checkpointing": {"enable": True},
 }
-"""What models of transformers, diffusers and timm are told."""
+"""Methods of transformers, diffusers and timm that enable checkpointing, with their arguments."""
 
 
 def checkpoint_blocks(model: Any) -> int:
-    """Puts each block of a model under activation checkpointing, as the model itself would.
+    """Put each block of a model under activation checkpointing.
 
     Args:
-        model: of transformers, diffusers or timm, which have a switch for it, or any with lists of
-            alike blocks.
+        model: of transformers, diffusers or timm, which have a method for it; or any model with
+            lists of similar blocks.
 
     Returns:
-        How many blocks; -1 where the model does it itself.
+        Number of blocks; -1 if the model did it itself.
     """
     for name, options in _SWITCHES.items():
         switch = getattr(model, name, None)
@@ -116,7 +116,7 @@ def checkpoint_blocks(model: Any) -> int:
 
 
 def _blocks(model: Any) -> Iterator[Any]:
-    """The outermost modules that lie in a list with others of their class."""
+    """Yield the outermost modules that are in a list with others of their class."""
     from torch.nn import ModuleList, Sequential
 
     children = list(model.children())

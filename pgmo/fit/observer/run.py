@@ -1,4 +1,4 @@
-"""Runs the script as if nobody looked, with what looks attached to torch when it is imported."""
+"""Runs the script unchanged and attaches the observer to torch when the script imports it."""
 
 import json
 from pathlib import Path
@@ -9,12 +9,12 @@ from pgmo.runner.program import Program
 
 
 def main(spec_path: str, command: list[str]) -> None:
-    """Runs a command under observation, and ends as it does.
+    """Run a command under observation and end as it does.
 
     Args:
-        spec_path: of a JSON file: `evidence`, `snapshot` and `steady`, the files that are
-            written; `change`, see `pgmo.fit.observer.changes`, or None; `call`, whether the command
-            is MODULE:FUNCTION and a batch, which is called again and again.
+        spec_path: of a JSON file with `evidence`, `snapshot` and `steady`, the output files;
+            `change`, see `pgmo.fit.observer.changes`, or None; `call`, whether the command is
+            MODULE:FUNCTION and a batch, to be called repeatedly; and `work`, see `Watch`.
         command: a script and its arguments, or "-m", a module and its arguments.
     """
     spec = json.loads(Path(spec_path).read_text())

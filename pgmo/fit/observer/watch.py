@@ -1,4 +1,4 @@
-"""Follows the iterations of a script, and writes down what a question about memory needs.
+"""Observer of a script's iterations; it records the evidence for questions about memory.
 
 step 1          2          3                      5                     6
      |----------|----------|-- history, census    |-- profile           |-- arithmetic
@@ -15,23 +15,23 @@ from pgmo.fit.observer.changes import ScriptChange
 from pgmo.rehearsal.child.memory import times_out
 
 HISTORY = 3
-"""Steps in the history: the first, in which states are born, and two that repeat."""
+"""Steps in the history: the first, which creates optimizer states, and two that repeat."""
 
 PROFILED = HISTORY + 2
-"""The step at which a session has a profile: it records three iterations, and plans after them."""
+"""Step after which a session has a profile: it records three iterations, then plans."""
 
 ENTRIES = 4_000_000
-"""Events that torch keeps; more are beyond any three iterations of a script that was tried."""
+"""Maximum number of events that torch keeps; no three iterations of a tried script reached it."""
 
 
 class Watch:
-    """What is attached to a script's optimizers.
+    """Observer that is attached to a script's optimizers.
 
     Args:
-        spec: `evidence`, the file for what is known, as JSON, rewritten as more is; `snapshot`,
-            that for the memory history of the first steps; `steady`, that for what a session of
-            pgmo has recorded; `change`, of the script, by its name, or None; `work`, whether
-            arithmetic is counted.
+        spec: `evidence`, the JSON file for the facts, rewritten as more are known; `snapshot`, the
+            file for the memory history of the first steps; `steady`, the file for the profile of a
+            pgmo session; `change`, the name of a change of the script, or None; `work`, whether to
+            count arithmetic.
     """
 
     def __init__(self, spec: Mapping[str, Any]) -> None:
@@ -39,9 +39,9 @@ class Watch:
         self._steady = Path(spec["steady"])
         change = spec.get("change")
         self._change = ScriptChange(change) if change else None
-        self._first: int | None = None  # of the optimizer whose steps count
+        self._first: int | None = None  # the optimizer whose steps count
         self._steps = 0
-        self._calls = 0  # of all optimizers: one mark in the history each
+        self._calls = 0  # of all optimizers: one mark in the history for each
         self._marked: list[dict[str, Any]] = []
         self._ended: list[int] = []  # numbers of the marks at the ends of steps
         self._known: dict[str, Any] = {"change": change}
@@ -50,7 +50,7 @@ class Watch:
         self._process = os.getpid()
 
     def attach(self) -> None:
-        """Torch's optimizers are there: history from here on, and hooks."""
+        """Start the memory history and hook the optimizers; torch's optimizers are imported."""
         import torch
         from torch.optim.optimizer import (
             register_optimizer_step_post_hook,
@@ -61,7 +61,7 @@ class Watch:
         register_optimizer_step_pre_hook(self._before)
         register_optimizer_step_post_hook(self._after)
         if self._change is not None:
-            # Not yet: torch itself is still being imported.
+            # Wait for the rest of torch, which is still being imported.
             from pgmo.imports import after_import
 
             after_import("torch.optim", self._change.attach)
@@ -74,14 +74,14 @@ class Watch:
         )
 
     def _before(self, optimizer: Any, _args: Any, _kwargs: Any) -> None:
-        """A step begins: its gradients are all there."""
+        """Record the gradients before a step: all of them exist now."""
         from pgmo.fit.observer.census import gradients
 
         if os.getpid() == self._process and self._steps < HISTORY:
             self._marked.append({"mark": self._calls, "gradients": gradients(optimizer)})
 
     def _after(self, optimizer: Any, _args: Any, _kwargs: Any) -> None:
-        """A step has ended; the mark in the history comes right after this."""
+        """Count a finished step; its mark follows immediately in the history."""
         if os.getpid() != self._process:
             return
         self._calls += 1
@@ -95,7 +95,7 @@ class Watch:
             self._write_history(optimizer)
         if self._steps == PROFILED:
             self._keep_profile()
-            if self._counts_work:  # not while a session records: it would see another iteration
+            if self._counts_work:  # not while a session records: it would see a different iteration
                 self._start_work()
         elif self._steps == PROFILED + 1 and self._work is not None:
             self._known["work"] = self._work.end()
@@ -107,7 +107,7 @@ class Watch:
 
         from pgmo.fit.observer.census import census
 
-        # An optimizer of the CPU's may have initialized CUDA, as Adam does in PyTorch 2.14.
+        # An optimizer on the CPU may have initialized CUDA, as Adam does in PyTorch 2.14.
         cards = range(torch.cuda.device_count())
         if not any(torch.cuda.max_memory_allocated(card) for card in cards):
             self._known["where"] = "cpu"
@@ -125,7 +125,7 @@ class Watch:
             self._write()
 
     def _keep_profile(self) -> None:
-        """What a session has recorded, with who asked for each block; nothing without a session."""
+        """Save the profile of a session, with the call stack of each block; nothing without one."""
         from pgmo.allocator.session.open_sessions import open_profiles
 
         found = [one for one in open_profiles() if one.meta.device.startswith("cuda")]
@@ -145,7 +145,7 @@ class Watch:
 
 
 def _convolutions() -> list[tuple[int, int, int]]:
-    """Workspaces that convolutions have used, as far as the stub runtime is there to know."""
+    """Return the workspaces that convolutions have used; none without the stub runtime."""
     if "PGMO_FAKECUDA" not in os.environ:
         return []
     from pgmo.rehearsal.control import convolution_workspaces
@@ -154,7 +154,7 @@ def _convolutions() -> list[tuple[int, int, int]]:
 
 
 def _when_cuda_starts(torch: Any, call: Callable[[], None]) -> None:
-    """Calls when torch starts CUDA, which it is left to do: scripts may choose devices before."""
+    """Call a function when torch starts CUDA; earlier the script may still choose its devices."""
 
     def later() -> None:
         torch.cuda._lazy_call(call)

@@ -1,4 +1,4 @@
-"""Counts the arithmetic and the memory traffic of one iteration, operator by operator."""
+"""Counter of one iteration's arithmetic and memory traffic, by operator."""
 
 from typing import Any
 
@@ -13,11 +13,10 @@ from pgmo.error_frames import clears_dispatch
 
 @clears_dispatch
 class Work(TorchDispatchMode):  # type: ignore[no-untyped-call]
-    """Sees every operator of an iteration; backward passes run under it, too.
+    """Dispatch mode that sees every operator of an iteration, also in backward passes.
 
-    Kinds of operators are told apart by their type and size, so that the time of each on a card
-    can be bounded by itself. Traffic is that of the script as it is written; fused kernels have
-    less.
+    Operators are counted by data type, flops and bytes, so that the time of each kind on a card can
+    be bounded. The traffic is that of the script as written; fused kernels move less.
     """
 
     def __init__(self) -> None:
@@ -30,12 +29,12 @@ class Work(TorchDispatchMode):  # type: ignore[no-untyped-call]
         return True
 
     def begin(self) -> None:
-        """Sees what comes from now on."""
-        # It ends in another hook, so there is no block to put it around.
+        """Start counting."""
+        # Another hook ends it, so a `with` block is impossible.
         self.__enter__()  # type: ignore[no-untyped-call]
 
     def end(self) -> list[list[Any]]:
-        """What was seen: for each kind of operator its type, flops, bytes moved, and how often."""
+        """Stop counting and return for each kind of operator its type, flops, bytes and count."""
         self.__exit__(None, None, None)  # type: ignore[no-untyped-call]
         return [[*kind, count] for kind, count in self._counts.items()]
 
@@ -62,9 +61,9 @@ class Work(TorchDispatchMode):  # type: ignore[no-untyped-call]
 
 
 def _flops(formula: Any, func: Any, args: Any, kwargs: Any, out: Any) -> float:
-    """By torch's formula; 0 where it does not know this variant, which must not end the script."""
+    """Return torch's flop count; 0 if its formula fails, which must not end the script."""
     named = zip(func._schema.arguments, args, strict=False)
-    # Newer than the formulas, which would take it for something else: products that are wider.
+    # The formulas do not know `out_dtype`, a newer argument, and would misread it.
     given = [value for argument, value in named if argument.name != "out_dtype"]
     others = {name: value for name, value in kwargs.items() if name != "out_dtype"}
     try:

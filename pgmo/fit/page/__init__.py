@@ -1,1 +1,1 @@
-"""The page for whoever decides: one HTML file, without scripts, that loads nothing."""
+"""Report page of an answer: one HTML file without scripts that loads nothing."""

@@ -1,4 +1,4 @@
-"""Bytes of the card over what varies, as a drawing."""
+"""Drawing of the card's bytes over the option that varies."""
 
 from collections.abc import Callable
 from html import escape
@@ -12,10 +12,10 @@ _LEFT, _RIGHT, _TOP, _BOTTOM = 64, 12, 14, 34
 
 
 def curve(answer: Answer) -> str:
-    """A line for each way, the card's memory across, and a mark at each largest value.
+    """Draw a line for each way, the card's memory, and a dot at each largest value.
 
     Args:
-        answer: with a curve; without one nothing is drawn.
+        answer: if it has no curve, nothing is drawn.
     """
     if len(answer.curve) < 2:
         return ""
@@ -84,7 +84,7 @@ def _axis(values: list[int], x: Callable[[float], float]) -> str:
 
 
 def _round_step(size: float) -> float:
-    """A power of two of at least that many bytes."""
+    """Return a power of two of at least that many bytes."""
     step = 1.0
     while step < size:
         step *= 2

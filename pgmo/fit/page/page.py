@@ -1,4 +1,4 @@
-"""The page, part by part, from an answer."""
+"""Parts of the page of an answer."""
 
 from html import escape
 from pathlib import Path
@@ -11,10 +11,10 @@ from pgmo.units import format_bytes
 
 
 def page(answer: Answer) -> str:
-    """The page as the text of an HTML file.
+    """Return the page as the text of an HTML file.
 
     Args:
-        answer: what `pgmo fit` has found out.
+        answer: result of `pgmo fit`.
 
     Example:
         >>> page(pgmo.fit("train.py", card="L4"))[:15]  # doctest: +SKIP
@@ -88,7 +88,7 @@ def _of_the_card(answer: Answer) -> str:
 
 
 def _ways(answer: Answer) -> str:
-    """A bar for each way, and the card's memory as a line across."""
+    """Return a bar for each way, with a line for the card's memory."""
     totals = {way: answer.need.total(way) for way in WAYS}
     most = max(answer.card.usable, *totals.values()) * 1.04
     limit = answer.card.usable / most

@@ -1,4 +1,4 @@
-"""The tables of the page."""
+"""Tables of the page."""
 
 from collections.abc import Iterable, Sequence
 from html import escape
@@ -8,7 +8,7 @@ from pgmo.units import format_bytes
 
 
 def alternatives(answer: Answer) -> str:
-    """What else would help, with where each figure comes from."""
+    """Return the table of alternatives, with the source of each figure."""
     if not answer.alternatives:
         return ""
     notes: dict[str, int] = {}
@@ -27,7 +27,7 @@ def alternatives(answer: Answer) -> str:
 
 
 def cards(answer: Answer) -> str:
-    """The other cards."""
+    """Return the table of other cards."""
     if not answer.cards:
         return ""
     varies = any(row.largest is not None for row in answer.cards)
@@ -56,7 +56,7 @@ def cards(answer: Answer) -> str:
 
 
 def holders(answer: Answer) -> str:
-    """Modules and operators."""
+    """Return the tables of modules and operators that hold the peak."""
     made = []
     for by, heading in (("module", "module"), ("op", "operator")):
         held = answer.holders.get(by, ())
@@ -72,13 +72,13 @@ def table(
     numbers: Sequence[int] = (),
     marked: Sequence[bool] = (),
 ) -> str:
-    """A table that scrolls by itself where it is too wide.
+    """Return a table that scrolls horizontally if it is too wide.
 
     Args:
         headings: of the columns.
-        rows: of texts.
-        numbers: columns that are aligned to the right.
-        marked: whether each row stands out.
+        rows: of cell texts.
+        numbers: columns that are right-aligned.
+        marked: whether each row is highlighted.
     """
     head = "".join(f"<th>{escape(one)}</th>" for one in headings)
     body = []

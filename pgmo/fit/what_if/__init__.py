@@ -1,1 +1,1 @@
-"""What else there is: other ways to train the same, other cards, and time on each."""
+"""Alternatives to the script, other cards, and the time on each."""

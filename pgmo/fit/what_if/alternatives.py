@@ -1,4 +1,4 @@
-"""What if? Other ways to train the same, each with its bytes and where these come from."""
+"""Other ways to train the same model, each with its bytes and their source."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
@@ -15,17 +15,17 @@ from pgmo.fit.what_if.timing import bound
 
 @dataclass(frozen=True)
 class Alternative:
-    """One way to train the same.
+    """One other way to train the same model.
 
     Attributes:
-        name: what it is called.
-        total: bytes of the card that it needs with pgmo, context included; None where it could not
-            be found out.
-        fits: whether the card has them.
+        name: display name.
+        total: bytes of the card that it needs with pgmo, context included; None if they are
+            unknown.
+        fits: whether the card has that many bytes.
         source: "rehearsed", "computed", or "by the laws".
-        how: what that rests on, and what is not in it; why there is no figure where there is none.
-        time: what it costs in time, in words; "" where that is not known.
-        rank: how far it is from the script as it is, 0 for the script itself.
+        how: basis of the figure, and what it leaves out; without a figure, the reason.
+        time: effect on the time, in words; "" if unknown.
+        rank: distance from the unchanged script, which has 0.
     """
 
     name: str
@@ -39,13 +39,13 @@ class Alternative:
 
 @dataclass(frozen=True)
 class Rehearsed:
-    """A change that the observer makes in the script, so that the real allocator answers.
+    """Change that the observer makes in the script, measured with the real allocator.
 
     Attributes:
-        name: what it is called in the table.
+        name: name in the table.
         change: see `pgmo.fit.observer.changes`.
-        how: what was done.
-        rank: how far it is from the script as it is.
+        how: description of what the observer does.
+        rank: distance from the unchanged script.
     """
 
     name: str
@@ -61,7 +61,7 @@ REHEARSED = (
     Rehearsed("pgmo.recompute, least", "recompute:min", "the model recomputes by plan", 2),
     Rehearsed("checkpointing of each block", "checkpoint", "torch.utils.checkpoint around each", 2),
 )
-"""What is rehearsed, in the order of the table."""
+"""The rehearsed changes, in the order of the table."""
 
 _BFLOAT16 = "autocast:bfloat16"
 _ALIKE = "as in bfloat16, which has two bytes as well; a GradScaler keeps a few numbers beside"
@@ -76,18 +76,18 @@ def alternatives(
     rehearse: Sequence[Rehearsed] = REHEARSED,
     computed: Sequence[Computed] = COMPUTED,
 ) -> tuple[list[Alternative], list[Evidence]]:
-    """The table, the script as it is first.
+    """Return the table of alternatives; the unchanged script is first.
 
     Args:
-        job: what is asked about.
-        card: the card that it is to fit.
-        law: of the job as it is.
-        value: of what varies; None where nothing does.
+        job: the job in question.
+        card: the card that the job should fit.
+        law: of the unchanged job.
+        value: of the option that varies; None if nothing varies.
         rehearse: changes to rehearse, one rehearsal each.
         computed: changes to compute.
 
     Returns:
-        The alternatives, and the rehearsals that were made for them.
+        The alternatives, and the evidence of their rehearsals.
     """
     model = Model.of(law.last.known)
     plain = law.at(value)
@@ -121,7 +121,7 @@ def alternatives(
 
 
 def least_change(rows: Iterable[Alternative]) -> Alternative | None:
-    """The row that fits and is nearest to the script as it is; None where none fits.
+    """Return the fitting row that is nearest to the unchanged script; None if none fits.
 
     Example:
         >>> rows = [Alternative("a", 9, True, "", "", rank=4), Alternative("b", 8, True, "", "")]
@@ -147,7 +147,7 @@ def _row(
 
 
 def _other_values(law: Law, card: Card, value: int | None) -> list[Alternative]:
-    """Half and twice of what varies, where there are laws."""
+    """Return rows for half and twice the value, if there are laws."""
     if value is None or len(law.evidence) < 2:
         return []
     rows = []
@@ -167,7 +167,7 @@ def _other_values(law: Law, card: Card, value: int | None) -> list[Alternative]:
 
 
 def _try(job: Job, card: Card, value: int | None, one: Rehearsed) -> tuple[Evidence | None, str]:
-    """The rehearsal of a change, or why there is none."""
+    """Rehearse a change; return its evidence, or None and the reason."""
     try:
         evidence = collect(job, roomy(card), value=value, change=one.change)
     except RehearsalError as error:
@@ -178,14 +178,14 @@ def _try(job: Job, card: Card, value: int | None, one: Rehearsed) -> tuple[Evide
 
 
 def _what_changed(one: Rehearsed, evidence: Evidence, plain: Load, changed: Load) -> str:
-    """How it was done; said where nothing came of it, as in a script that does it already."""
+    """Describe a change; note if it had no effect, as in a script that already makes it."""
     if changed.peak == plain.peak:
         return f"{one.how}; nothing changed: the script may do it already"
     return one.how
 
 
 def _time(plain: Evidence, changed: Evidence, card: Card) -> str:
-    """The ratio of the two bounds on the time of a step, where the card has rates."""
+    """Return the ratio of the two lower bounds on a step's time, if the card has rates."""
     before, after = (bound(one.known.get("work", []), card) for one in (plain, changed))
     if not before or not after or plain.value != changed.value:
         return ""
@@ -199,7 +199,7 @@ def _pairs(
     bases: Sequence[tuple[str, int, Curves, str]],
     computed: Sequence[Computed],
 ) -> list[Alternative]:
-    """What was rehearsed together with what is computed: the least of them that fits."""
+    """Return the least rehearsed change combined with a computed one that fits, if any."""
     rows = []
     for (name, rank, curves, how), change in product(bases, computed):
         if not name:

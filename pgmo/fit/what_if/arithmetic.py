@@ -1,10 +1,10 @@
-"""Changes of a job whose bytes follow from its parameters: another optimizer, adapters, ranks.
+"""Changes whose bytes follow from the parameters: another optimizer, adapters, more ranks.
 
-Each turns the curves of a load into those of the changed job:
+Each change turns the curves of a load into those of the changed job:
 
           forward    backward   optimizer step
-    STATE ----------------------------------------   as much as the other optimizer keeps
-    TEMPORARY                   ####                 as much as the other one takes
+    STATE ----------------------------------------   bytes that the new optimizer keeps
+    TEMPORARY                   ####                 bytes that it uses during a step
 """
 
 import math
@@ -20,30 +20,33 @@ from pgmo.fit.categories import GRADIENT, NAMES, PARAMETER, STATE
 from pgmo.fit.law import Load
 
 Curves = NDArray[np.int64]
-"""Bytes of each category after each request, shape (categories + 2, ticks): see `curves_of`."""
+"""Bytes of each category after each request, shape (categories + 2, ticks); see `curves_of`."""
 
 TEMPORARY, STEPPING = len(NAMES), len(NAMES) + 1
-"""Rows beyond the categories: bytes that an optimizer takes while it steps and gives back, and
-whether it is stepping, as 0 or 1."""
+"""Rows after the categories: an optimizer's temporary bytes, and 1 during its steps, else 0."""
 
 RANK = 8
-"""Of the adapters that stand for LoRA."""
+"""Rank of the adapters in the LoRA alternatives."""
 
 _QUANTISED_BLOCK, _NF4_BLOCK, _LEAST_QUANTISED = 256, 64, 4096
-"""Of bitsandbytes 0.45: elements that share a scale of 8-bit states and of 4-bit weights, and
-elements of the smallest state that is kept in 8 bits."""
+"""Constants of bitsandbytes 0.45, in elements.
+
+Elements that share a scale in 8-bit states and in 4-bit weights, and the size of the smallest state
+that is kept in 8 bits.
+"""
 
 
 @dataclass(frozen=True)
 class Model:
-    """What is known of a job's parameters.
+    """Parameters of a job.
 
     Args:
-        shapes: for each parameter its shape, bytes of an element, whether it is trained, and
-            whether it is the weight of a linear layer.
-        block: bytes of the largest block of a list of blocks; those of the model without one.
-        outside: bytes of what is in no such block.
-        optimizer: its class.
+        shapes: for each parameter its shape, bytes per element, whether it is trained, and whether
+            it is the weight of a linear layer.
+        block: bytes of the largest module in a list of modules; of the whole model if it has no
+            list.
+        outside: bytes of the parameters in no such list.
+        optimizer: class name of the optimizer.
     """
 
     shapes: Sequence[Sequence[Any]]
@@ -53,7 +56,7 @@ class Model:
 
     @classmethod
     def of(cls, known: dict[str, Any]) -> "Model":
-        """From what the observer wrote down."""
+        """Create the model from the record of the observer."""
         shapes = known.get("shapes", [])
         whole = sum(math.prod(shape) * size for shape, size, *_ in shapes)
         blocks = known.get("blocks") or [whole]
@@ -62,27 +65,27 @@ class Model:
 
     @property
     def trained(self) -> list[tuple[list[int], int]]:
-        """Shapes and bytes of an element of what is trained."""
+        """Shapes and bytes per element of the trained parameters."""
         return [(shape, size) for shape, size, trained, _ in self.shapes if trained]
 
     @property
     def bytes(self) -> int:
-        """Of all parameters."""
+        """Bytes of all parameters."""
         return sum(math.prod(shape) * size for shape, size, *_ in self.shapes)
 
     @property
     def largest(self) -> int:
-        """Elements of the largest parameter that is trained."""
+        """Elements of the largest trained parameter."""
         return max((math.prod(shape) for shape, _ in self.trained), default=0)
 
     @property
     def linear(self) -> list[tuple[list[int], int]]:
-        """Shapes and bytes of an element of linear layers' weights."""
+        """Shapes and bytes per element of the weights of linear layers."""
         return [(shape, size) for shape, size, _, linear in self.shapes if linear]
 
 
 def curves_of(load: Load) -> Curves:
-    """Curves of a load, in which what optimizers take while they step is apart."""
+    """Return a load's curves, with the temporary bytes of optimizer steps in a separate row."""
     found = np.zeros((len(NAMES) + 2, load.profile.ticks), np.int64)
     found[: len(NAMES)] = load.curves
     for begin, end in load.stepping():
@@ -99,13 +102,13 @@ def curves_of(load: Load) -> Curves:
 def with_optimizer(
     curves: Curves, model: Model, keeps: Callable[[list[int]], int], takes: int
 ) -> Curves:
-    """Another optimizer.
+    """Return the curves with another optimizer.
 
     Args:
         curves: of the job.
         model: its parameters.
-        keeps: bytes of state for a parameter of a shape.
-        takes: bytes that it takes in a step and gives back.
+        keeps: returns the bytes of state for a parameter's shape.
+        takes: bytes that the optimizer uses temporarily in a step.
     """
     changed = _scaled(curves, STATE, sum(keeps(shape) for shape, _ in model.trained))
     changed[TEMPORARY] = takes * curves[STEPPING]
@@ -113,19 +116,25 @@ def with_optimizer(
 
 
 def adam_bytes(shape: list[int]) -> int:
-    """Two averages in float32."""
+    """Return the bytes of Adam's two averages in float32."""
     return 8 * math.prod(shape)
 
 
 def adafactor_bytes(shape: list[int]) -> int:
-    """Sums over rows and columns (Shazeer and Stern, 2018); one average of what is no matrix."""
+    """Return the bytes of row and column sums of a matrix, or of one average of another shape.
+
+    Source: Shazeer and Stern, 2018.
+    """
     if len(shape) < 2:
         return 4 * math.prod(shape)
     return 4 * (math.prod(shape[:-1]) + math.prod(shape[:-2]) * shape[-1])
 
 
 def adam_8bit_bytes(shape: list[int]) -> int:
-    """Two averages in 8 bits with a scale for each block (Dettmers and others, 2022)."""
+    """Return the bytes of two averages in 8 bits with one scale per block.
+
+    Source: Dettmers and others, 2022.
+    """
     count = math.prod(shape)
     if count < _LEAST_QUANTISED:
         return adam_bytes(shape)
@@ -133,22 +142,22 @@ def adam_8bit_bytes(shape: list[int]) -> int:
 
 
 def adam_takes(model: Model) -> int:
-    """The roots of all second averages, as PyTorch computes them for all parameters at once."""
+    """Return the bytes of the roots of all second averages, which PyTorch computes at once."""
     return 4 * sum(math.prod(shape) for shape, _ in model.trained)
 
 
 def adafactor_takes(model: Model) -> int:
-    """The update of one parameter after the other."""
+    """Return the bytes of one update: Adafactor updates one parameter after the other."""
     return 4 * model.largest
 
 
 def with_adapters(curves: Curves, model: Model, bits: int | None = None) -> Curves:
-    """LoRA of all linear layers: they are frozen, adapters of `RANK` are trained with Adam.
+    """Return the curves with LoRA: linear layers are frozen, adapters are trained with Adam.
 
     Args:
         curves: of the job.
         model: its parameters.
-        bits: of the frozen linear weights, 8 or 4; as they are for None.
+        bits: of the frozen linear weights, 8 or 4; None leaves them unchanged.
     """
     adapters = sum(RANK * (shape[0] + shape[1]) for shape, _ in model.linear if len(shape) == 2)
     frozen = model.bytes
@@ -162,7 +171,7 @@ def with_adapters(curves: Curves, model: Model, bits: int | None = None) -> Curv
 
 
 def quantised_bytes(shape: list[int], bits: int) -> int:
-    """A frozen weight in 8 bits with a scale for each row, or in 4 with one for each block."""
+    """Return the bytes of a weight in 8 bits (a scale per row) or 4 bits (a scale per block)."""
     count = math.prod(shape)
     if bits == 8:
         return count + 4 * shape[0]
@@ -170,7 +179,7 @@ def quantised_bytes(shape: list[int], bits: int) -> int:
 
 
 def with_offloaded_states(curves: Curves, model: Model) -> Curves:
-    """States of Adam in the host's memory, one parameter's at a time on the card."""
+    """Return the curves with Adam's states on the host, except those of one parameter."""
     changed = curves.copy()
     changed[STATE] = 0
     changed[TEMPORARY] = (8 + 4) * model.largest * curves[STEPPING]
@@ -178,11 +187,11 @@ def with_offloaded_states(curves: Curves, model: Model) -> Curves:
 
 
 def sharded(curves: Curves, model: Model, ranks: int) -> Curves:
-    """Fully sharded: each rank keeps its part, two blocks are whole, and what is in no block is.
+    """Return the curves of one rank of a fully sharded job.
 
-    One block is used while the next one is gathered; gradients of one are whole until they are
-    reduced. What is in no block belongs to the outermost module, which is whole in forward and
-    backward passes.
+    Each rank keeps its part. Two blocks are whole: one is used while the next is gathered. The
+    gradients of one block are whole until they are reduced. Parameters in no block belong to the
+    outermost module, which is whole during forward and backward passes.
     """
     changed = curves.copy()
     for category in (PARAMETER, GRADIENT, STATE, TEMPORARY):
@@ -190,24 +199,24 @@ def sharded(curves: Curves, model: Model, ranks: int) -> Curves:
     computing = curves[STEPPING] == 0
     changed[PARAMETER] += (2 * model.block + model.outside) * computing
     whole = (curves[GRADIENT] > 0) & computing
-    # Of what is in no block a rank has its part only once it is reduced, at the end.
+    # The gradients outside all blocks are sharded only when they are reduced, at the end.
     changed[GRADIENT] += (model.block + model.outside - model.outside // ranks) * whole
     return changed
 
 
 def peak(curves: Curves) -> int:
-    """Most bytes alive at once."""
+    """Return the peak of the live bytes."""
     return int(curves[:STEPPING].sum(axis=0).max(initial=0))
 
 
 def _scaled(curves: Curves, category: int, to: int, whole: int | None = None) -> Curves:
-    """A category whose most is `to`, growing and shrinking as it did.
+    """Return the curves with a category scaled so that its maximum becomes `to`.
 
     Args:
         curves: of the job.
-        category: which.
+        category: row to scale.
         to: bytes instead of `whole`.
-        whole: bytes that become `to`; the category's most for None.
+        whole: bytes that become `to`; None for the category's maximum.
     """
     changed = curves.copy()
     most = int(curves[category].max(initial=0)) if whole is None else whole
@@ -218,15 +227,15 @@ def _scaled(curves: Curves, category: int, to: int, whole: int | None = None) ->
 
 @dataclass(frozen=True)
 class Computed:
-    """A change whose bytes are computed.
+    """Change whose bytes are computed.
 
     Attributes:
-        name: what it is called in the table.
-        apply: from the curves and the model to the changed curves.
-        how: what it was derived from, and what is not in it.
-        time: what it costs in time, in words; "" where that is not known.
-        rank: how far it is from the script as it is; the least change that fits is looked for.
-        limits: what the figure of a model is not, in words; "" for nothing.
+        name: name in the table.
+        apply: returns the changed curves for the curves and the model.
+        how: basis of the figure, and what it leaves out.
+        time: effect on the time, in words; "" if unknown.
+        rank: distance from the unchanged script; the least fitting change is recommended.
+        limits: returns a caveat for a model, in words; "" for none.
     """
 
     name: str
@@ -237,7 +246,7 @@ class Computed:
     limits: Callable[[Model], str] = lambda _: ""
 
     def says(self, model: Model) -> str:
-        """What it was derived from, with what limits it for this model."""
+        """Return the basis of the figure, with the caveat for this model."""
         limits = self.limits(model)
         return f"{self.how}; {limits}" if limits else self.how
 
@@ -260,7 +269,7 @@ _LORA_HOW = (
 
 
 def _few_adapters(model: Model) -> str:
-    """Of LoRA, where most of a model is something else than linear layers."""
+    """Return the caveat of LoRA if linear layers hold less than half of a model's elements."""
     elements = sum(math.prod(shape) for shape, _ in model.linear)
     if 2 * elements >= sum(math.prod(shape) for shape, *_ in model.shapes):
         return ""
@@ -321,4 +330,4 @@ COMPUTED = (
         for ranks in (2, 4, 8)
     ),
 )
-"""What is computed, in the order of the table."""
+"""The computed changes, in the order of the table."""

@@ -1,4 +1,4 @@
-"""The same job on every card: does it fit, on how many, with which batch, how fast."""
+"""Results for a job on every card: whether it fits, on how many, the largest batch, the time."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -12,21 +12,21 @@ from pgmo.fit.what_if.timing import Forecast, TimedStep, forecast, scaled
 from pgmo.rehearsal.environment import context_bytes
 
 RANKS = (2, 4, 8)
-"""Cards over which a job that does not fit on one is sharded."""
+"""Numbers of cards to try for a job that does not fit on one and is sharded."""
 
 
 @dataclass(frozen=True)
 class CardRow:
-    """A job on a card.
+    """Result for a job on one card.
 
     Attributes:
         card: the card.
-        total: bytes that it takes with pgmo, context included.
+        total: bytes that the job takes with pgmo, context included.
         fits: whether it fits, by "default" and "pgmo".
-        ranks: cards that it needs, 1 where one is enough; None where 8 are too few. Of several
-            each has a part of parameters, gradients and states; computed, not rehearsed.
-        largest: the largest value of what varies with pgmo; None where nothing varies.
-        forecast: time there, at the largest value if there is one; None where nothing can be said.
+        ranks: number of cards that the job needs, 1 if one is enough; None if 8 are too few.
+            Several cards share parameters, gradients and states; computed, not rehearsed.
+        largest: largest value of the option with pgmo; None if nothing varies.
+        forecast: time on the card, at the largest value if there is one; None if unknown.
     """
 
     card: Card
@@ -37,7 +37,7 @@ class CardRow:
     forecast: Forecast | None
 
     def as_json(self) -> dict[str, Any]:
-        """Plain values."""
+        """Return plain values for JSON."""
         return {
             "card": self.card.name,
             "usable": self.card.usable,
@@ -58,24 +58,24 @@ def on_cards(
     steps: float | None = None,
     measured: TimedStep | None = None,
 ) -> list[CardRow]:
-    """A row for each card, in the order of the list.
+    """Return a row for each card, in the order of the cards.
 
-    What a kernel asks for may differ between cards; here it is what it asked for on the card of
-    the rehearsal, but for the context.
+    Requests of kernels may differ between cards. The rows assume those of the rehearsal's card,
+    except for the context.
 
     Args:
         law: of the job.
-        value: of what varies.
-        cards: those to look at; all that are known for None.
-        samples: of the whole job; divided by the batch for the number of steps.
+        value: of the option that varies.
+        cards: cards to examine; None for all known cards.
+        samples: of the whole job; divided by the batch they give the steps.
         steps: of the whole job, if samples are not given.
-        measured: a step that was timed, at `value`.
+        measured: a timed step at `value`.
     """
     load = law.at(value)
     model = Model.of(law.last.known)
     rows = []
     for card in all_cards() if cards is None else cards:
-        # The laws' context is that of their own card.
+        # The context in the laws is that of their own card.
         usable = card.usable - context_bytes(card) + law.context
         total = law.with_pgmo(load.peak) + context_bytes(card)
         fits = {"default": law.fits(value, usable, "default"), "pgmo": total <= card.usable}
@@ -99,7 +99,7 @@ def on_cards(
 
 
 def work_at(law: Law, value: int | None) -> list[list[Any]]:
-    """The work of a step: that of the nearest rehearsal, in proportion to the batch."""
+    """Return the work of a step: that of the nearest rehearsal, scaled with the batch."""
     known = [one for one in law.whole if one.known.get("work")]
     if not known:
         return []

@@ -1,9 +1,9 @@
-"""How long a step takes on a card: bounded from below by its rates, or scaled from a measured step.
+"""Time of a step on a card: a lower bound from its rates, or scaled from a measured step.
 
-Each operator takes as long as its arithmetic at the card's peak rate, or as its traffic at the
-memory's bandwidth, whichever is more (the roofline of Williams, Waterman and Patterson, 2009). The
-sum is a bound: kernels reach less, and launching them takes time. A step that was measured on one
-card says how far above the bound the script is; elsewhere it is taken to be as far.
+Each operator takes the longer of two times: its arithmetic at the card's peak rate, and its traffic
+at the memory bandwidth (the roofline of Williams, Waterman and Patterson, 2009). The sum is a lower
+bound: kernels reach less than the peak, and launches take time. A measured step gives the ratio of
+the script's time to the bound; other cards are assumed to have the same ratio.
 """
 
 from collections.abc import Sequence
@@ -14,7 +14,7 @@ from pgmo.cards import Card
 from pgmo.errors import OptionError
 
 _FALL_BACK = {"bfloat16": "float16", "float16": "float32", "tf32": "float32"}
-"""What a type runs at where the card has no rate for it."""
+"""Data type whose rate is used if the card has none for a type."""
 
 HOUR, DAY = 3600.0, 86400.0
 
@@ -32,7 +32,7 @@ class TimedStep:
 
     Attributes:
         seconds: of one optimizer step.
-        card: on which card.
+        card: the card on which it was measured.
     """
 
     seconds: float
@@ -41,12 +41,12 @@ class TimedStep:
 
 @dataclass(frozen=True)
 class Forecast:
-    """Time on a card.
+    """Forecast of the time on a card.
 
     Attributes:
-        step: seconds of an optimizer step; a lower bound unless `measured`.
-        total: seconds of the whole job; None where its length is not known.
-        measured: whether a measured step is behind it.
+        step: seconds of one optimizer step; a lower bound unless `measured`.
+        total: seconds of the whole job; None if its length is unknown.
+        measured: whether the forecast is scaled from a measured step.
 
     Example:
         >>> Forecast(0.5, 7200.0, False).words
@@ -59,7 +59,7 @@ class Forecast:
 
     @property
     def words(self) -> str:
-        """The time in words, with what kind of figure it is."""
+        """The time in words, as a lower bound or an estimate."""
         seconds = self.step if self.total is None else self.total
         kind = "about" if self.measured else "at least"
         each = " a step" if self.total is None else ""
@@ -67,10 +67,10 @@ class Forecast:
 
 
 def bound(work: Sequence[Sequence[Any]], card: Card) -> float | None:
-    """The least seconds that an iteration takes on a card; None for a card without rates.
+    """Return the least seconds that an iteration takes on a card; None if it has no rates.
 
     Args:
-        work: for each kind of operator its type, flops, bytes moved, and how often.
+        work: for each kind of operator its type, flops, bytes and count.
         card: the card.
 
     Example:
@@ -87,7 +87,7 @@ def bound(work: Sequence[Sequence[Any]], card: Card) -> float | None:
 
 
 def rate(card: Card, kind: str) -> float:
-    """Peak operations a second of a type, or of what the card uses for want of it."""
+    """Return the peak operations per second of a type, or of its fallback on this card."""
     while kind not in card.flops:
         kind = _FALL_BACK.get(kind, "float32")
     return card.flops[kind]
@@ -101,17 +101,17 @@ def forecast(
     measured: TimedStep | None = None,
     reference: Sequence[Sequence[Any]] | None = None,
 ) -> Forecast | None:
-    """Time on a card; None where nothing can be said.
+    """Return the forecast of the time on a card; None if it is unknown.
 
     Args:
-        work: of one optimizer step there.
+        work: of one optimizer step at the batch of the forecast.
         card: the card.
         steps: optimizer steps of the job, or None.
-        measured: a step that was timed somewhere.
-        reference: the work of that step, where it is another batch; `work` otherwise.
+        measured: a timed step on any card.
+        reference: work of the timed step if its batch differs; default `work`.
 
     Raises:
-        OptionError: when the measured step is shorter than its card's rates allow.
+        OptionError: if the measured step is shorter than its card's rates allow.
     """
     least = bound(work, card)
     if least is None:
@@ -132,9 +132,9 @@ def forecast(
 
 
 def scaled(work: Sequence[Sequence[Any]], value: int, to: int) -> list[list[Any]]:
-    """The work at another batch, as if all of it grew with the batch: an upper bound.
+    """Scale the work to another batch as if all of it grew with the batch: an upper bound.
 
-    What does not grow, as the optimizer, is little beside the rest.
+    Work that does not grow, such as the optimizer's, is a small part.
 
     Example:
         >>> scaled([["float32", 10.0, 4, 1]], 2, 4)
@@ -147,7 +147,7 @@ def scaled(work: Sequence[Sequence[Any]], value: int, to: int) -> list[list[Any]
 
 
 def in_words(seconds: float) -> str:
-    """Seconds, minutes, hours or days.
+    """Format a duration in milliseconds, seconds, minutes, hours or days.
 
     Example:
         >>> in_words(0.012), in_words(5400), in_words(14_400_000)

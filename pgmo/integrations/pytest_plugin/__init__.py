@@ -1,14 +1,14 @@
-"""Memory as a test: what pytest loads when pgmo is installed. It imports pytest and nothing else.
+"""Pytest plugin for memory tests, loaded if pgmo is installed. It imports only pytest.
 
-@pytest.mark.max_memory("300 MiB")       the test fails when it holds more at once
+@pytest.mark.max_memory("300 MiB")       the test fails if its live bytes exceed this
 def test_step(): ...
 
-def test_step(pgmo_profile):             or a part of it, as a profile
+def test_step(pgmo_profile):             records a part of the test as a profile
     with pgmo_profile() as recorded:
         train_step()
     assert recorded.peak < 300 * 2**20
 
-pytest --pgmo-save new                   keeps the profiles, for `pgmo check new --against base`
+pytest --pgmo-save new                   saves the profiles, for `pgmo check new --against base`
 pytest --pgmo-base base                  failures also name what has grown since
 """
 
@@ -24,7 +24,7 @@ _MARKER = "max_memory"
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Adds the options of the command line and of the configuration file."""
+    """Add the options of the command line and of the configuration file."""
     group = parser.getgroup("pgmo", "memory as a test")
     group.addoption(
         "--pgmo-save",
@@ -40,7 +40,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Registers the marker."""
+    """Register the marker."""
     config.addinivalue_line(
         "markers",
         f"{_MARKER}(size, device=None): fails a test that holds more memory of the device at once, "
@@ -50,7 +50,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_call(item: pytest.Item) -> Generator[None, object, object]:
-    """Records a test that is marked, and fails it when it has held too much."""
+    """Record a marked test, and fail it if it exceeded its limit."""
     marker = item.get_closest_marker(_MARKER)
     if marker is None:
         return (yield)
@@ -62,11 +62,11 @@ def pytest_runtest_call(item: pytest.Item) -> Generator[None, object, object]:
 
 @pytest.fixture
 def pgmo_profile(request: pytest.FixtureRequest) -> "Recordings":
-    """Records the memory of a part of a test, in a `with` block.
+    """Record the memory of a part of a test, in a `with` block.
 
     Calls may name the part and the device: `pgmo_profile("backward", device="cpu")`. After the
-    block `recorded.peak` has the most bytes that were alive at once, and `recorded.profile` the
-    `pgmo.Profile`.
+        block `recorded.peak` is the peak of the live bytes, and `recorded.profile` the
+        `pgmo.Profile`.
     """
     from pgmo.integrations.pytest_plugin.recording import Recordings
 

@@ -1,4 +1,4 @@
-"""The marker `max_memory`: what a test may hold, and what is said when it holds more."""
+"""Marker `max_memory`: the limit of a test, and the message if it is exceeded."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -21,12 +21,12 @@ _TOP = 5
 
 @dataclass(frozen=True)
 class Limit:
-    """Bytes that one test may hold at once.
+    """Maximum live bytes of one test.
 
     Args:
         item: the test.
         size: bytes.
-        device: whose memory; None as in `pgmo.optimize`.
+        device: device to record; None for the default of `pgmo.optimize`.
     """
 
     item: pytest.Item
@@ -35,7 +35,7 @@ class Limit:
 
     @classmethod
     def of(cls, marker: pytest.Mark, item: pytest.Item) -> "Limit":
-        """What a marker says; one that says nothing sensible fails the test."""
+        """Create the limit from a marker; an invalid marker fails the test."""
         unknown = marker.kwargs.keys() - {"device"}
         if len(marker.args) != 1 or unknown:
             pytest.fail(
@@ -51,7 +51,7 @@ class Limit:
 
     @contextmanager
     def kept(self) -> Iterator[None]:
-        """Fails the test when it has held more; a test that fails by itself fails as it did."""
+        """Fail the test if it exceeds the limit; other failures of the test are unchanged."""
         of_test: BaseException | None = None
         try:
             with recorded(self.item, device=self.device) as made:

@@ -1,4 +1,4 @@
-"""Records tests and parts of tests, and keeps their profiles."""
+"""Recording of tests and their parts, and the files of their profiles."""
 
 import hashlib
 import re
@@ -13,11 +13,11 @@ from pgmo.profiler.profile import Profile
 
 _ODD = re.compile(r"[^\w\[\]=+,-]")
 _LONGEST = 200
-"""Bytes of a name; file systems allow 255, with the suffix and what a file has while written."""
+"""Maximum length of a file name, in bytes: below 255, which leaves room for suffixes."""
 
 
 class Recordings:
-    """What the fixture `pgmo_profile` gives to a test.
+    """Value of the fixture `pgmo_profile`.
 
     Args:
         item: the test.
@@ -29,16 +29,16 @@ class Recordings:
 
     @contextmanager
     def __call__(self, name: str = "", *, device: object = None) -> Iterator[OnePass]:
-        """Records what is requested inside of the block.
+        """Record the requests inside the block.
 
         Args:
-            name: of the part, where a test records several.
-            device: "cpu", "cuda", "cuda:1"; by default as in `pgmo.optimize`.
+            name: of the part, if a test records several.
+            device: "cpu", "cuda", "cuda:1"; default as in `pgmo.optimize`.
 
         Raises:
-            SessionError: a session of pgmo is open on the device, or is opened inside.
-            AdapterError: the memory of PyTorch cannot be recorded here.
-            ValueError: the test has recorded a part of this name already.
+            SessionError: if a session of pgmo is open on the device, or is opened inside.
+            AdapterError: if the memory of PyTorch cannot be recorded here.
+            ValueError: if the test has already recorded a part of this name.
         """
         if name in self._names:
             raise ValueError(
@@ -51,12 +51,12 @@ class Recordings:
 
 @contextmanager
 def recorded(item: pytest.Item, part: str = "", device: object = None) -> Iterator[OnePass]:
-    """Records, and saves the profile where `--pgmo-save` says so.
+    """Record a test, and save the profile in the folder of `--pgmo-save`.
 
     Args:
         item: the test.
-        part: of it; "" for all.
-        device: whose memory.
+        part: of the test; "" for the whole test.
+        device: device to record.
     """
     name = profile_name(item, part)
     with record_once(device, name=name.rpartition("/")[2]) as made:
@@ -69,7 +69,7 @@ def recorded(item: pytest.Item, part: str = "", device: object = None) -> Iterat
 
 
 def base_profile(item: pytest.Item) -> tuple[Profile | None, str]:
-    """The profile of the test at an earlier state, and where it is or would be; "" for nowhere."""
+    """Return the test's earlier profile if it exists, and its path; "" without a folder."""
     given = item.config.getoption("--pgmo-base")
     folder: Path | None = None
     if given:
@@ -83,10 +83,10 @@ def base_profile(item: pytest.Item) -> tuple[Profile | None, str]:
 
 
 def profile_name(item: pytest.Item, part: str = "") -> str:
-    """The path of a test's profile below the folder of profiles, without the suffix.
+    """Return the path of a test's profile below the folder of profiles, without the suffix.
 
-    Below the folder of the configuration file, as names of tests are; without one, below the folder
-    that pytest was started in: for lack of better, pytest itself takes one that depends on options.
+    It is relative to the configuration file's folder, as test names are. Without such a file it is
+    relative to the folder in which pytest was started: pytest's own choice depends on options.
     """
     config = item.config
     below = config.rootpath if config.inipath else config.invocation_params.dir
@@ -97,10 +97,10 @@ def profile_name(item: pytest.Item, part: str = "") -> str:
 
 
 def join_names(file: str, *names: str) -> str:
-    """A path of a test file and of what is in it, another one for each test.
+    """Return a unique path for a test, from its file and the names inside it.
 
-    Characters that names of files should not have become `_`. Such a name, and one that is too
-    long, ends in a digest of what it was.
+    Characters that do not fit file names become `_`. Such a name, or one that is too long, gets a
+    digest of the original.
 
     Example:
         >>> join_names("tests/test_net.py", "TestStep", "test_it[cpu-2]", "backward")

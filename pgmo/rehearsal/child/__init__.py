@@ -1,1 +1,1 @@
-"""The process that a script is rehearsed in."""
+"""Process in which a script is rehearsed."""

@@ -1,4 +1,4 @@
-"""`python -m pgmo.rehearsal.child SPEC`: what `rehearse` starts on the stub runtime."""
+"""Entry point `python -m pgmo.rehearsal.child SPEC`, which `rehearse` starts on the stub."""
 
 import sys
 

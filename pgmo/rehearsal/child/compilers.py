@@ -1,4 +1,4 @@
-"""`torch.compile` and Triton: they compile as for the card, and their kernels compute nothing."""
+"""Handles `torch.compile` and Triton: code compiles as for the card, kernels compute nothing."""
 
 import os
 from functools import wraps
@@ -18,7 +18,7 @@ _TIMED = (
 
 
 class Compilers:
-    """What there is to see to, and to say, of code that the script compiles.
+    """Setup and notes for code that the script compiles.
 
     Example:
         >>> compilers = Compilers()
@@ -32,13 +32,13 @@ class Compilers:
         self._timed = False
 
     def set(self) -> None:
-        """Before torch is imported."""
+        """Disable Dynamo if Triton is missing, and watch `torch.compile`; before torch loads."""
         if not self._there:
             os.environ["TORCHDYNAMO_DISABLE"] = "1"
         after_import("torch", self._see)
 
     def notes(self) -> list[str]:
-        """What of the answer is uncertain."""
+        """Return the uncertainties of the result."""
         if self._used and not self._there:
             return [_LEFT_OUT]
         return [_TIMED] if self._timed else []

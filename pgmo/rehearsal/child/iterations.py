@@ -1,22 +1,22 @@
-"""Counts the iterations of a script, and stops it after some."""
+"""Counts the iterations of a script and stops it after a limit."""
 
 from pgmo.runner.supervision import Supervision
 
 
 class Stopped(BaseException):
-    """Ends a script that has run for long enough; handlers of `Exception` let it pass."""
+    """Exception that ends a script after enough iterations; no `except Exception` catches it."""
 
 
 class Counted:
-    """Listens to a watcher, and passes on what it hears.
+    """Listener of a watcher that counts iterations and forwards all calls.
 
     Args:
-        supervision: is told as well; None where nobody is.
-        most: iterations after which the script is stopped; None for no end.
+        supervision: receives the forwarded calls; None for no receiver.
+        most: iterations after which the script is stopped; None for no limit.
 
     Attributes:
-        ended: iterations that have ended.
-        notes: what there is to say at the end.
+        ended: number of finished iterations.
+        notes: sentences for the result.
 
     Example:
         >>> counted = Counted(None, None)
@@ -32,7 +32,7 @@ class Counted:
         self.notes: list[str] = []
 
     def begin(self, devices: list[str]) -> None:
-        """Training begins on these devices."""
+        """Handle the start of training on these devices."""
         if not any(one.startswith("cuda") for one in devices):
             where = ", ".join(devices) or "no device"
             self.notes.append(f"what is trained is on {where}, not on the card")
@@ -40,10 +40,10 @@ class Counted:
             self._supervision.begin(devices)
 
     def end_iteration(self) -> None:
-        """An iteration has ended.
+        """Count a finished iteration.
 
         Raises:
-            Stopped: when it was the last one that is wanted.
+            Stopped: if the limit is reached.
         """
         self.ended += 1
         if self._supervision is not None:
@@ -52,11 +52,11 @@ class Counted:
             raise Stopped(f"{self.ended} iterations were enough")
 
     def pause(self) -> None:
-        """An evaluation begins."""
+        """Handle the start of an evaluation."""
         if self._supervision is not None:
             self._supervision.pause()
 
     def resume(self) -> None:
-        """The evaluation has ended."""
+        """Handle the end of an evaluation."""
         if self._supervision is not None:
             self._supervision.resume()

@@ -1,4 +1,4 @@
-"""What the script took of the cards, and where it asked for too much."""
+"""Memory that the script took of the cards, and the line that ran out of memory."""
 
 import os
 import sys
@@ -7,7 +7,7 @@ from typing import Any
 
 
 def counted() -> dict[str, Any]:
-    """Peaks of the fullest card, in bytes, as the stub and torch count them."""
+    """Return the peaks of the fullest card, in bytes, as the stub and torch count them."""
     from pgmo.rehearsal import control
 
     cuda = sys.modules.get("torch.cuda")
@@ -24,7 +24,7 @@ def counted() -> dict[str, Any]:
 
 
 def times_out() -> int:
-    """How often memory has run out on any card, caught by the script or not."""
+    """Return how often memory ran out on any card, including errors that the script caught."""
     cuda = sys.modules.get("torch.cuda")
     if cuda is None or not cuda.is_initialized():
         return 0
@@ -32,13 +32,13 @@ def times_out() -> int:
 
 
 def line_that_asked(error: BaseException) -> str:
-    """Where in the program memory ran out: its innermost frame outside of installed packages.
+    """Return the line that ran out of memory: the innermost frame outside of installed packages.
 
     Args:
-        error: with the traceback that it was caught with.
+        error: the caught exception, with its traceback.
 
     Returns:
-        "train.py:12: loss.backward()", or "" where no frame is known.
+        "train.py:12: loss.backward()", or "" if no frame is known.
     """
     frames = traceback.extract_tb(error.__traceback__)
     own = [one for one in frames if not _installed(one.filename)]

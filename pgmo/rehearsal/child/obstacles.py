@@ -1,4 +1,4 @@
-"""What a rehearsal cannot run, and what to do then."""
+"""Advice for scripts that a rehearsal cannot run."""
 
 import mmap
 import os
@@ -9,7 +9,7 @@ from pathlib import Path
 _LAUNCHES = b"cudaLaunchKernel"
 _OWN = ("/torch/", "/nvidia/", "/triton/", "/pgmo/", "/torchvision", "/torchaudio")
 _MOST = 1 << 29
-"""Bytes of a library that are looked through."""
+"""Maximum number of bytes of a library to search."""
 
 _ADVICE: Sequence[tuple[str, str]] = (
     (
@@ -43,11 +43,11 @@ _ADVICE: Sequence[tuple[str, str]] = (
         "card with pgmo run --profile-only",
     ),
 )
-"""What an error says, and what that means."""
+"""Pattern in an error's last line, and the advice."""
 
 
 def advice(error: str) -> str | None:
-    """One sentence for an error that has to do with where the script runs; None for others.
+    """Return one sentence for an error that the stub runtime causes; None for others.
 
     Example:
         >>> advice("ModuleNotFoundError: No module named 'triton'").partition(",")[0]
@@ -59,12 +59,12 @@ def advice(error: str) -> str | None:
 
 
 def kernels_of_others() -> list[str]:
-    """Packages that have CUDA kernels of their own in this process: names, in order."""
+    """Return the sorted names of packages with own CUDA kernels in this process."""
     return sorted({_package(path) for path in _libraries() if _launches(path)})
 
 
 def _libraries() -> Iterator[Path]:
-    """Of installed packages and of folders where extensions are built."""
+    """Yield the loaded libraries of installed packages and of extension build folders."""
     try:
         lines = Path("/proc/self/maps").read_text().splitlines()
     except OSError:
@@ -89,7 +89,7 @@ def _launches(path: Path) -> bool:
 
 
 def _package(path: Path) -> str:
-    """The folder beside which others are installed, or the extension's name."""
+    """Return the top-level folder of an installed package, or the extension's name."""
     for at, part in enumerate(path.parts):
         if part in ("site-packages", "dist-packages"):
             return path.parts[at + 1].partition(".")[0]

@@ -1,4 +1,4 @@
-"""Runs the script, and writes what came of it into the result file."""
+"""Runs the script and writes the result file."""
 
 import atexit
 import json
@@ -22,13 +22,13 @@ from pgmo.runner.supervision import RunOptions, Supervision
 from pgmo.runner.watcher import Watcher
 
 _SHOWN = 4000
-"""Characters of an error that are kept: its beginning, which is the cause, and its end."""
+"""Maximum number of characters of an error; its beginning (the cause) and its end are kept."""
 
 _FILES = {".pgmoprof": "profile", ".pgmoplan": "plan"}
 
 
 def main(spec_path: str) -> int:
-    """Rehearses what the spec says; returns the script's exit code."""
+    """Rehearse the script of a specification; return the script's exit code."""
     run = ScriptRun(json.loads(Path(spec_path).read_text()))
     run.prepare()
     done = run.program.run(None)
@@ -46,7 +46,7 @@ class ScriptRun:
     """One run of a script.
 
     Args:
-        spec: what `rehearse` wants, by name.
+        spec: the arguments of `rehearse`, by name.
     """
 
     def __init__(self, spec: Mapping[str, Any]) -> None:
@@ -62,7 +62,7 @@ class ScriptRun:
         self._ended = False
 
     def prepare(self) -> None:
-        """Sees to it that the script is watched, and its end noticed, whatever it is."""
+        """Install the watcher and the handlers that notice every kind of exit."""
         self._scene.set()
         if self._supervision is not None:
             serve_from_the_start(self._supervision.notes.append)
@@ -78,7 +78,7 @@ class ScriptRun:
         os._exit = end_first  # type: ignore[assignment]
 
     def end(self, code: int, error: BaseException | None) -> None:
-        """Writes the result, at the first end that comes."""
+        """Write the result, at the first of several exits."""
         if os.getpid() != self._process or self._ended:
             return
         self._ended = True
@@ -130,7 +130,7 @@ class ScriptRun:
 
 
 def _write(path: Path, fields: Mapping[str, Any]) -> None:
-    """Writes the result in one step."""
+    """Write the result file atomically."""
     partial = path.with_suffix(".partial")
     partial.write_text(json.dumps(fields))
     os.replace(partial, path)

@@ -1,4 +1,4 @@
-"""What the script finds otherwise than on a machine with the card, and what is said of it."""
+"""Differences between the script's environment and a machine with the card, with their notes."""
 
 import sys
 from collections.abc import Mapping
@@ -13,14 +13,14 @@ if TYPE_CHECKING:
     from pgmo.rehearsal.values.mode import Values
 
 _NAMED = 3
-"""Operators and lines that a note names."""
+"""Maximum number of operators and lines that a note names."""
 
 
 class Scene:
-    """Sets the scene before the script's first line; nothing is imported that it does not import.
+    """Setup before the script's first line; it imports nothing that the script does not import.
 
     Args:
-        spec: what is rehearsed.
+        spec: specification of the rehearsal.
     """
 
     def __init__(self, spec: Mapping[str, Any]) -> None:
@@ -30,13 +30,13 @@ class Scene:
         self._world = FakeWorld(spec["rank"], spec["world"])
 
     def set(self) -> None:
-        """Waits for torch."""
+        """Install the differences, those of torch when the script imports it."""
         self._compilers.set()
         after_import("torch", self._torch)
         self._world.set()
 
     def notes(self) -> list[str]:
-        """What of the answer is uncertain, as far as the scene knows."""
+        """Return the uncertainties of the result that come from these differences."""
         found = self._compilers.notes()
         found += dict.fromkeys(self._world.notes)
         if self._values is not None:
@@ -49,14 +49,14 @@ class Scene:
 
         from pgmo.rehearsal.values.mode import Values
 
-        # NVML would count the cards of the machine.
+        # NVML would count the machine's own cards.
         torch.cuda._device_count_nvml = lambda: -1
         self._values = Values()
         self._values.begin()
 
 
 def _of_values(values: "Values") -> list[str]:
-    """What depends on values that the script has read."""
+    """Return notes about made-up values that the script has read."""
     sizes, read = values.made_up.sizes, values.made_up.read
     found = []
     if sizes:
@@ -75,7 +75,7 @@ def _of_values(values: "Values") -> list[str]:
 
 
 def _of_convolutions() -> list[str]:
-    """What cuDNN would have asked for."""
+    """Return notes about the workspaces of cuDNN."""
     from pgmo.rehearsal import control
 
     found = []

@@ -1,9 +1,9 @@
-"""One rank of a job whose other ranks are not there: a fake process group answers for them.
+"""One rank of a job without its other ranks: a fake process group replaces them.
 
-A script that makes its ranks by itself, by `torch.multiprocessing.spawn` or by variables that it
-sets, is one rank of as many as it wants. What it would start runs in this process.
+A script may start its ranks itself, by `torch.multiprocessing.spawn` or by variables that it sets.
+Then one rank of them runs in this process.
 
-Source: `torch.testing._internal.distributed.fake_pg`, whose collectives take part in nothing.
+Source: `torch.testing._internal.distributed.fake_pg`, whose collectives do nothing.
 """
 
 import os
@@ -20,14 +20,14 @@ from pgmo.imports import after_import
 
 @dataclass
 class FakeWorld:
-    """Whatever backend the script asks for, it gets the fake one.
+    """Replacement of every process group backend by the fake one.
 
     Args:
         rank: of this process.
-        size: how many there are; 1 for as many as the script makes by itself.
+        size: number of ranks; 1 for as many as the script makes itself.
 
     Attributes:
-        notes: what there is to say of it at the end.
+        notes: sentences for the result.
     """
 
     rank: int
@@ -35,7 +35,7 @@ class FakeWorld:
     notes: list[str] = field(default_factory=list)
 
     def set(self) -> None:
-        """Waits for `torch.distributed`, and for what starts processes."""
+        """Install the replacements once their torch modules are imported."""
         after_import("torch", self._processes)
         after_import("torch.distributed.distributed_c10d", self._groups)
         after_import("torch.nn.parallel.distributed", self._data_parallel)
@@ -50,7 +50,7 @@ class FakeWorld:
     def _run_here(
         self, fn: Callable[..., Any], args: Any = (), nprocs: int = 1, join: bool = True, **_: Any
     ) -> Any:
-        """What would be one of some processes."""
+        """Run one of the processes that the script starts, in this process."""
         rank = min(self.rank, nprocs - 1)
         self.notes.append(
             f"the script starts {nprocs} processes: what number {rank} does was rehearsed, in this "
@@ -62,7 +62,7 @@ class FakeWorld:
         return None if join else context
 
     def _place(self, given: dict[str, Any]) -> tuple[int, int]:
-        """Rank and size of the world that `init_process_group` is asked for."""
+        """Return the rank and the world size that `init_process_group` should use."""
         if self.size > 1:
             return self.rank, self.size
 
@@ -106,7 +106,7 @@ class FakeWorld:
         module.scatter_object_list = _scatter_object_list
 
     def _data_parallel(self) -> None:
-        """What fake collectives return is nothing, which the reducer does not expect."""
+        """Replace the reducer's hook, which cannot handle the empty results of fake collectives."""
         import torch
         from torch.nn.parallel import distributed
 
@@ -118,7 +118,7 @@ class FakeWorld:
             future.set_result(bucket.buffer())
             return future
 
-        unreduced.__annotations__.clear()  # torch checks what is annotated
+        unreduced.__annotations__.clear()  # torch checks the annotations
 
         def make(module: Any, *args: Any, **kwargs: Any) -> None:
             original(module, *args, **kwargs)

@@ -1,9 +1,8 @@
-"""Backward passes without a dispatch mode, which would change what they ask for.
+"""Backward passes without a dispatch mode, which would change their requests.
 
-Where one is on, PyTorch takes every tensor for a subclass's, and adds gradients out of place that
-it would add in place. So the mode is put aside while the engine runs, and put back for what the
-engine calls of Python that may read values: functions of the script's own, and what is computed
-again.
+Under a mode PyTorch treats every tensor as that of a subclass, and adds gradients out of place that
+it would add in place. So the mode is disabled while the engine runs. It is enabled again for Python
+code that the engine calls and that may read values: the script's own functions, and recomputation.
 
 Source: `can_accumulate_inplace` in torch/csrc/autograd/input_buffer.cpp.
 """
@@ -22,11 +21,11 @@ Block = Callable[[], AbstractContextManager[None]]
 
 
 def keep_backward_plain(aside: Block, back: Block, repeated: Callable[[], Block]) -> None:
-    """Puts the mode aside, and back, at these moments, from here on.
+    """Disable the mode in backward passes, and enable it in the Python code that they call.
 
     Args:
-        aside: a block in which the thread has no mode.
-        back: a block in which it has one again.
+        aside: block without the mode on this thread.
+        back: block with the mode on this thread.
         repeated: makes a block in which the same values are made up each time.
     """
     graph: Any = torch.autograd.graph
@@ -52,7 +51,7 @@ def _see_recomputation(back: Block, repeated: Callable[[], Block]) -> None:
     hook: Any = checkpoint._recomputation_hook
     enter, leave = hook.__enter__, hook.__exit__
 
-    # It is entered around the function that is called again, on the engine's thread.
+    # It is entered around the recomputed function, on the engine's thread.
     def entered(self: Any) -> Any:
         self._pgmo_seen = back()
         self._pgmo_seen.__enter__()

@@ -1,4 +1,4 @@
-"""Which memory of the cards holds what was computed or copied, and a view of it from the host."""
+"""Tracks the card memory with computed or copied values, and views it from the host."""
 
 import torch
 from torch import Tensor
@@ -8,9 +8,9 @@ _HOST = torch.device("cpu")
 
 
 class KnownStorages:
-    """Storages whose values are known, by their addresses, for as long as they live.
+    """Storages with known values, by address, while they live.
 
-    Memory that is freed and given out again, by whomever, is not known any more.
+    Memory that is freed and allocated again is unknown.
 
     Example:
         >>> known, one = KnownStorages(), torch.ones(1)
@@ -35,25 +35,25 @@ class KnownStorages:
         return True
 
     def add(self, tensor: Tensor) -> None:
-        """Its whole storage is known from here on."""
+        """Mark the tensor's whole storage as known."""
         storage = tensor.untyped_storage()
         reference = StorageWeakRef(storage)  # type: ignore[no-untyped-call]
         self._storages[storage.data_ptr()] = reference
 
     def forget(self, tensor: Tensor) -> None:
-        """Something unknown was written to its storage."""
+        """Mark the tensor's storage as unknown."""
         self._storages.pop(address_of(tensor), None)
 
 
 def address_of(tensor: Tensor) -> int:
-    """Where the storage begins; 0 where there is none."""
+    """Return the address of the storage; 0 if there is none."""
     if tensor.layout is not torch.strided:
         return 0
     return tensor.untyped_storage().data_ptr()
 
 
 def readable(tensor: Tensor) -> bool:
-    """Whether `on_host` shows what the tensor's values are."""
+    """Return whether `on_host` shows the tensor's values."""
     return (
         tensor.layout is torch.strided
         and not tensor.is_quantized
@@ -63,15 +63,15 @@ def readable(tensor: Tensor) -> bool:
 
 
 def covers(tensor: Tensor) -> bool:
-    """Whether the tensor is all of its storage."""
+    """Return whether the tensor is all of its storage."""
     return tensor.nbytes == tensor.untyped_storage().nbytes()
 
 
 def on_host(tensor: Tensor) -> Tensor:
-    """A tensor of the host in the same memory.
+    """Return a host tensor in the same memory.
 
     Args:
-        tensor: on a card of the stub; it has to outlive what is returned.
+        tensor: on a card of the stub; it must outlive the result.
     """
     storage = tensor.untyped_storage()
     memory = torch._C._construct_storage_from_data_pointer(
@@ -82,7 +82,7 @@ def on_host(tensor: Tensor) -> Tensor:
 
 
 def whole(tensor: Tensor) -> Tensor:
-    """All of the tensor's storage, from the host, as a row of its type."""
+    """Return the tensor's whole storage as a host tensor of one dimension and the same type."""
     storage = tensor.untyped_storage()
     memory = torch._C._construct_storage_from_data_pointer(
         storage.data_ptr(), _HOST, storage.nbytes()

@@ -1,7 +1,7 @@
-"""Values for memory that is read and that no kernel has written.
+"""Made-up values for memory that is read but that no kernel has written.
 
-They let a script take its ordinary way: finite, positive, spread out where something is chosen
-among them, and falling from one reading to the next where a single one is read, as a loss does.
+The values keep a script on its usual path. They are finite, positive and, where a choice depends on
+them, spread out. Single values fall from one reading to the next, as a loss does.
 """
 
 import sys
@@ -15,26 +15,26 @@ from torch import Tensor
 from pgmo.rehearsal.values.known import KnownStorages, on_host, whole
 
 MOST = 1 << 21
-"""Elements that are made up or computed at most; reading more of them is left to chance."""
+"""Maximum number of elements to make up or compute; more elements are left as they are."""
 
 _SEED = 20180713
 
 _EVEN = 1 << 12
-"""Elements that are spread evenly at most."""
+"""Maximum number of elements that are spread evenly."""
 
 _SHARE = 2
-"""One of so many elements of a mask that nobody knows is true."""
+"""One in this many elements of an unknown mask counts as true."""
 
 
 class MadeUp:
-    """Makes values up, and keeps account of it.
+    """Source of made-up values, which counts their use.
 
     Args:
-        known: which memory need not be made up.
+        known: memory with known values.
 
     Attributes:
-        read: how often values were read that were made up, by what read them.
-        sizes: how often a size depended on values that were made up, by operator and line.
+        read: number of reads of made-up values, by reader.
+        sizes: number of sizes that depended on made-up values, by operator and line.
     """
 
     def __init__(self, known: KnownStorages) -> None:
@@ -46,10 +46,10 @@ class MadeUp:
         self.sizes: Counter[str] = Counter()
 
     def fill(self, tensor: Tensor, reader: str) -> bool:
-        """Makes up what an unknown tensor holds, and whatever shares its storage.
+        """Fill an unknown tensor, and everything that shares its storage, with made-up values.
 
         Returns:
-            Whether it was small enough.
+            Whether the tensor was small enough.
         """
         if tensor.numel() > MOST:
             return False
@@ -63,12 +63,12 @@ class MadeUp:
         return True
 
     def note_size(self, name: str) -> None:
-        """A size depends on what is made up, or on nothing."""
+        """Count a size that depends on made-up or missing values."""
         self.sizes[f"{name} in {line_of_program()}"] += 1
 
     @contextmanager
     def drawing(self) -> Iterator[None]:
-        """In the block, torch draws numbers from here, and the script's own stay as they were."""
+        """Draw torch's random numbers from here in the block; the script's state is restored."""
         before = torch.get_rng_state()
         torch.set_rng_state(self._state)
         try:
@@ -78,15 +78,15 @@ class MadeUp:
             torch.set_rng_state(before)
 
     def repeated(self) -> "Repeated":
-        """For code that is run again: it makes up the same values then."""
+        """Return a block for code that runs again: it makes up the same values each time."""
         return Repeated(self)
 
     def state(self) -> tuple[Tensor, Tensor, int]:
-        """What the next values depend on."""
+        """Return the state on which the next values depend."""
         return self._generator.get_state(), self._state, self._readings
 
     def return_to(self, state: tuple[Tensor, Tensor, int]) -> None:
-        """The next values are those that came at a state."""
+        """Restore a state, so that its values come again."""
         generator, self._state, self._readings = state
         self._generator.set_state(generator)
 
@@ -96,7 +96,7 @@ class MadeUp:
         elif host.numel() > _EVEN:
             host.uniform_(0.5, 1.5, generator=self._generator)
         else:
-            # Evenly spread, so that the mean falls from one reading to the next.
+            # Spread evenly, so that the mean falls from one reading to the next.
             self._readings += 1
             level = 1 + 1 / (1 + 0.01 * self._readings)
             count = host.numel()
@@ -105,10 +105,10 @@ class MadeUp:
 
 
 class Repeated:
-    """Makes up the same values each time that it is entered.
+    """Block that makes up the same values each time it is entered.
 
     Args:
-        made_up: makes them up.
+        made_up: source of the values.
     """
 
     def __init__(self, made_up: MadeUp) -> None:
@@ -117,7 +117,7 @@ class Repeated:
 
     @contextmanager
     def __call__(self) -> Iterator[None]:
-        """A block: the first one goes on from here, later ones from where the first one began."""
+        """Enter the block: first from the current state, later from that same state again."""
         if self._first is None:
             self._first = self._made_up.state()
             yield
@@ -131,7 +131,7 @@ class Repeated:
 
 
 def share_of(count: int) -> int:
-    """How many elements of a mask that nobody knows are taken to be true.
+    """Return how many elements of an unknown mask count as true.
 
     Example:
         >>> share_of(7), share_of(1)
@@ -141,7 +141,7 @@ def share_of(count: int) -> int:
 
 
 def line_of_program() -> str:
-    """The innermost line that is the program's own, as "train.py:12"."""
+    """Return the innermost line of the program itself, as "train.py:12"."""
     frame = sys._getframe(1)
     while frame is not None:
         path = frame.f_code.co_filename

@@ -1,4 +1,4 @@
-"""A dispatch mode below all of the script's, which sees to values after each operator."""
+"""Dispatch mode below all of the script's modes; it provides values after each operator."""
 
 import os
 from collections.abc import Iterator
@@ -21,14 +21,14 @@ from pgmo.rehearsal.values.replay import Replay
 from pgmo.rehearsal.values.sized import Sized
 
 _COPIED = int(os.environ.get("FAKECUDA_COPY_LIMIT", 1 << 62))
-"""Bytes that the stub copies at most."""
+"""Longest copy, in bytes, that the stub executes."""
 
 _ZEROED = 256 << 20
-"""Bytes that become zeros at most where the host gets what nobody knows."""
+"""Largest host copy of unknown values, in bytes, that is zeroed; larger ones stay as they are."""
 
 
 class Values:
-    """Sees to values on the thread that it begins on, and in what backward passes run of Python."""
+    """Provider of values on the thread that begins it, and in Python code of backward passes."""
 
     def __init__(self) -> None:
         self.known = KnownStorages()
@@ -49,7 +49,7 @@ class Values:
         }
 
     def begin(self) -> None:
-        """From here on, operators of this thread are seen, but for backward passes."""
+        """Start to see operators of this thread, except in backward passes."""
         self._mode = self._made_mode()
         self._sized.begin()
         operator_mode._put_in(self._mode)
@@ -58,7 +58,7 @@ class Values:
 
     @contextmanager
     def aside(self) -> Iterator[None]:
-        """In the block, operators of this thread are not seen."""
+        """Hide operators of this thread inside the block."""
         there = operator_mode._take_out(self._mode)
         try:
             yield
@@ -68,7 +68,7 @@ class Values:
 
     @contextmanager
     def back(self) -> Iterator[None]:
-        """In the block, operators of this thread are seen again."""
+        """See operators of this thread again inside the block."""
         if self._mode in operator_mode._stack():
             yield
             return
@@ -96,16 +96,17 @@ class Values:
             if any(issubclass(one, (FakeTensor, FunctionalTensor)) for one in others):
                 return func(*args, **(kwargs or {}))
             if others:
-                return NotImplemented  # the subclass unwraps, and comes back with what is inside
+                return NotImplemented  # the subclass unwraps, and calls again with its tensors
             return values.around(func, args, kwargs or {})
 
-        # Outside of the class, as in `operator_mode`: torch would import TorchDynamo for it.
+        # Assigned outside of the class, as in `operator_mode`: torch would import TorchDynamo
+        # otherwise.
         ValueDispatchMode.__torch_dispatch__ = clears_frames(dispatch)  # type: ignore[method-assign, arg-type]
         after_import("torch._dynamo.eval_frame", lambda: _hide_from_dynamo(ValueDispatchMode))
         return ValueDispatchMode()  # type: ignore[no-untyped-call]
 
     def around(self, func: Any, args: Any, kwargs: Any) -> Any:
-        """Runs an operator."""
+        """Run an operator and provide its values."""
         copy = self._copies.get(func)
         if copy is not None:
             return copy(func, *args, **kwargs)
@@ -126,19 +127,19 @@ class Values:
     # --- rules ----------------------------------------------------------------------------------
 
     def _read_one(self, func: Any, one: Tensor) -> Any:
-        """`item()`, `float()`, `if tensor:` and their like."""
+        """Fill a scalar that `item()`, `float()`, `if tensor:` and similar calls read."""
         if readable(one) and one not in self.known:
             self.made_up.fill(one, "item")
         return func(one)
 
     def _lifted(self, func: Any, one: Tensor) -> Any:
-        """`torch.tensor` has copied its data, with all modes put aside."""
+        """Mark the data of `torch.tensor` as known: it was copied with all modes disabled."""
         if one.nbytes <= _COPIED:
             self.known.add(one)
         return func(one)
 
     def _unscale(self, func: Any, grads: Any, found_inf: Tensor, inverse: Tensor) -> Any:
-        """All gradients are finite: `found_inf` stays as it is."""
+        """Leave `found_inf` unchanged, as if all gradients were finite."""
         func(grads, found_inf, inverse)
         for one in grads:
             self.known.forget(one)
@@ -159,7 +160,7 @@ class Values:
         return made
 
     def _filled(self, source: Tensor) -> bool:
-        """Whether what the host is to have of it is there, which may be made up now."""
+        """Return whether a copy to the host has values, made up if necessary."""
         if source in self.known or not readable(source):
             return True
         return self.made_up.fill(source, "copy to the host")
@@ -180,7 +181,7 @@ class Values:
 
 
 def _hide_from_dynamo(mode: Any) -> None:
-    """Dynamo evaluates whatever a thread calls that is in compiled code; not what is done here."""
+    """Disable Dynamo inside the mode: it evaluates every call of a thread in compiled code."""
     from torch._C._dynamo.eval_frame import set_eval_frame
 
     dispatch = mode.__torch_dispatch__
@@ -201,7 +202,7 @@ def _hide_from_dynamo(mode: Any) -> None:
 
 
 def _whole_copy(source: Tensor, target: Tensor) -> bool:
-    """Whether the stub has copied all of it by itself."""
+    """Return whether the stub itself has executed the whole copy."""
     return (
         source.dtype == target.dtype
         and target.nbytes <= _COPIED

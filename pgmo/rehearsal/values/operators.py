@@ -1,4 +1,4 @@
-"""What an operator's schema says of it."""
+"""Properties of operators, derived from their schemas."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -16,10 +16,10 @@ _CREATES = {
     "new_empty",
     "new_empty_strided",
 }
-"""Tensors without values."""
+"""Operators that create tensors without values."""
 
 _LEAVES = {"resize_", "resize_as_", "set_", "record_stream"}
-"""What a tensor holds as it is, or leads to what nobody knows."""
+"""Operators that leave a tensor's values as they are, or point it to unknown ones."""
 
 _OVERWRITES = {
     "copy_",
@@ -33,26 +33,26 @@ _OVERWRITES = {
     "_foreach_zero_",
     "_foreach_copy_",
 }
-"""Which write to a tensor without reading what it holds."""
+"""Operators that write to a tensor without reading it."""
 
 _CHOOSES = {"topk", "sort", "max", "min", "kthvalue", "median", "nanmedian", "mode", "cummax"}
-"""Whose second result says which of the floats of the first one."""
+"""Operators whose second result is a choice among the floats of the first."""
 
 
 @dataclass(frozen=True)
 class Operator:
-    """What is the same for all calls of it.
+    """Properties that all calls of an operator share.
 
     Attributes:
         name: without its overload and the namespace, if that is aten.
-        is_view: it makes another view of what is there.
+        is_view: whether it returns a view.
         writes: positions and names of the arguments that it writes to.
-        random: it draws numbers.
-        creates: it makes tensors that have no values yet.
-        leaves_unwritten: what it makes has no values yet.
-        chooses: its results say which of some floats.
-        overwrites: what it writes to it does not read.
-        collective: other ranks take part in it.
+        random: whether it draws random numbers.
+        creates: whether it creates tensors without values.
+        leaves_unwritten: whether its results have no values yet.
+        chooses: whether its results are a choice among floats.
+        overwrites: whether it does not read what it writes to.
+        collective: whether other ranks take part.
     """
 
     name: str
@@ -66,7 +66,7 @@ class Operator:
     collective: bool
 
     def written(self, args: Any, kwargs: Any, out: Any) -> list[Tensor]:
-        """Tensors on a card that a call has written."""
+        """Return the tensors on a card that a call has written."""
         found: list[Tensor] = []
         for at, name in self.writes:
             value = args[at] if at < len(args) else kwargs.get(name)
@@ -77,7 +77,7 @@ class Operator:
 
 @cache
 def operator(func: Any) -> Operator:
-    """What is known of an operator of torch, by its overload."""
+    """Return the properties of a torch operator overload."""
     schema = func._schema
     writes = tuple(
         (at, one.name)
@@ -100,7 +100,7 @@ def operator(func: Any) -> Operator:
 
 
 def on_card(value: Any) -> Iterator[Tensor]:
-    """Tensors of an argument, or of a result, that lie on a card."""
+    """Yield the tensors of an argument or a result that lie on a card."""
     if isinstance(value, Tensor):
         if _is_plain(value):
             yield value
@@ -114,5 +114,5 @@ def on_card(value: Any) -> Iterator[Tensor]:
 
 
 def _is_plain(value: Tensor) -> bool:
-    """Whether it lies on a card by itself, and is not what a subclass makes of others."""
+    """Return whether a tensor lies on a card and is no tensor subclass with its own dispatch."""
     return value.is_cuda and type(value).__torch_dispatch__ is Tensor.__torch_dispatch__

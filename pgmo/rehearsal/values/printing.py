@@ -1,4 +1,4 @@
-"""Tensors that are printed: PyTorch puts all modes aside for that, and would ask the stub."""
+"""Printing of tensors: PyTorch disables all modes for it and would run kernels on the stub."""
 
 from collections.abc import Callable
 from functools import wraps
@@ -13,10 +13,10 @@ _INDENT = len("tensor(")
 
 
 def print_from_host(filled: Callable[[Tensor], object]) -> None:
-    """Has tensors of the cards printed from the memory that they lie in.
+    """Print tensors of the cards from the host memory in which they lie.
 
     Args:
-        filled: sees to it that a tensor has values.
+        filled: ensures that a tensor has values.
     """
     from torch import _tensor_str
 

@@ -1,4 +1,4 @@
-"""Computes an operator on the host, in the memory that it has taken on the card."""
+"""Computes operators on the host, in the memory that they allocated on the card."""
 
 from collections.abc import Iterable
 from contextlib import nullcontext
@@ -12,17 +12,17 @@ from pgmo.rehearsal.values.made_up import MOST, MadeUp
 from pgmo.rehearsal.values.operators import Operator, on_card
 
 MOST_FLOATS = 1 << 16
-"""Elements of floats that are computed at most where nothing is chosen by them."""
+"""Maximum number of float elements to compute if no choice depends on them."""
 
 _HOST = torch.device("cpu")
 
 
 class Replay:
-    """Decides which operators are computed, and does it.
+    """Selects the operators to compute, and computes them.
 
     Args:
-        known: memory that holds values.
-        made_up: makes up what is missing.
+        known: memory with known values.
+        made_up: source of missing values.
     """
 
     def __init__(self, known: KnownStorages, made_up: MadeUp) -> None:
@@ -30,7 +30,7 @@ class Replay:
         self._made_up = made_up
 
     def after(self, func: Any, op: Operator, args: Any, kwargs: Any, out: Any) -> None:
-        """The operator has run on the stub: computes what it should have written, or forgets it."""
+        """Compute what an operator that ran on the stub should have written, or forget it."""
         written = op.written(args, kwargs, out)
         if not written:
             return
@@ -63,7 +63,7 @@ class Replay:
             self._forget(written)
 
     def _pass_on(self, written: list[Tensor], read: list[Tensor]) -> None:
-        """A fake collective leaves or copies what there is, byte by byte."""
+        """Mark the results of a fake collective, which copies bytes, as known if its inputs are."""
         targets = {address_of(one) for one in written}
         sources = [one for one in read if address_of(one) not in targets]
         for one in written if sources else ():
@@ -75,7 +75,7 @@ class Replay:
     def _ready(
         self, op: Operator, read: list[Tensor], written: list[Tensor], limit: int, *, discrete: bool
     ) -> bool:
-        """Whether all that is read has values, which are made up where something is chosen."""
+        """Return whether all inputs have values, made up if a choice depends on them."""
         for one in read:
             if one.numel() > limit or not readable(one):
                 return False
@@ -86,11 +86,11 @@ class Replay:
         return all(one in self._known or self._made_up.fill(one, op.name) for one in read)
 
     def _compute(self, func: Any, op: Operator, args: Any, kwargs: Any, out: Any) -> bool:
-        """Computes it on the host; whether that worked."""
+        """Compute an operator on the host; return whether that succeeded."""
         with self._made_up.drawing() if op.random else nullcontext():
             try:
                 made = func(*_moved(args), **_moved_names(kwargs))
-            except Exception:  # the host knows no such operator, or the values make no sense
+            except Exception:  # the host lacks this operator, or the values make no sense
                 return False
         targets, sources = _tensors(out), _tensors(made)
         if [one.shape for one in targets] != [one.shape for one in sources]:
@@ -101,7 +101,7 @@ class Replay:
         return True
 
     def _guess(self, op: Operator, written: list[Tensor], read: list[Tensor]) -> None:
-        """What is said of too many values: that all of them are in order, and some are true."""
+        """Guess results of too many values: `all` holds, and half of the elements are true."""
         for one in written:
             if one.numel() > MOST_FLOATS:
                 continue
@@ -117,7 +117,7 @@ class Replay:
             self._known.add(one)
 
     def _clear(self, made: list[Tensor]) -> None:
-        """Whole numbers begin as zeros: parts of them may be written and read one by one."""
+        """Set new integers to zero: parts of them may be written and read one by one."""
         for one in made:
             if not one.is_floating_point() and 0 < one.numel() <= MOST_FLOATS and covers(one):
                 on_host(one).zero_()
@@ -129,7 +129,7 @@ class Replay:
 
 
 def _moved(value: Any) -> Any:
-    """The same argument on the host."""
+    """Return the argument moved to the host."""
     if isinstance(value, Tensor):
         return on_host(value) if value.is_cuda else value
     if isinstance(value, torch.device):

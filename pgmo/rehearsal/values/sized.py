@@ -1,8 +1,7 @@
-"""Operators whose results are as large as values say: `nonzero`, masks, `unique` and their like.
+"""Operators with results whose size depends on values: `nonzero`, masks, `unique` and similar.
 
-On the stub they would read what no kernel has written. Here the size comes from values, known or
-made up, and memory is taken as the kernels would take it, but for what sorting and scanning need
-beside their results.
+On the stub their kernels would read unwritten memory. Here the size comes from known or made-up
+values. Memory is allocated as the kernels would do, except for scratch memory of sorts and scans.
 """
 
 import warnings
@@ -22,12 +21,12 @@ Run = Callable[..., Any]
 
 
 class Sized:
-    """Runs these operators.
+    """Implementation of these operators.
 
     Args:
-        known: memory that holds values.
-        made_up: makes up what is missing.
-        run: runs any operator, and sees to what it writes.
+        known: memory with known values.
+        made_up: source of missing values.
+        run: runs any operator and provides the values that it writes.
     """
 
     def __init__(self, known: KnownStorages, made_up: MadeUp, run: Run) -> None:
@@ -51,9 +50,9 @@ class Sized:
         }
 
     def begin(self) -> None:
-        """From here on `nonzero` has its size below all modes, too.
+        """Replace `nonzero` below all modes, too.
 
-        Operators in C++ call it for masks, in backward passes as well, which no mode sees.
+        C++ operators call it for masks, also in backward passes, where no mode sees it.
         """
         with warnings.catch_warnings():
             warnings.filterwarnings(
@@ -63,7 +62,7 @@ class Sized:
             self._library.impl("nonzero", self._nonzero, "CUDA")  # type: ignore[no-untyped-call]
 
     def _nonzero(self, mask: Tensor) -> Tensor:
-        """As the kernel does: the indices lie dimension by dimension, and are seen turned."""
+        """Return indices laid out dimension by dimension and transposed, as the kernel does."""
         places = None
         if self._has_values(mask, "nonzero"):
             places = on_host(mask).nonzero()
@@ -79,7 +78,7 @@ class Sized:
         return made.t()
 
     def _index(self, func: Any, one: Tensor, indices: Any, *args: Any, **kwargs: Any) -> Any:
-        """Masks become indices, as they do within the operator."""
+        """Convert masks to indices, as the operator does internally."""
         if any(index is not None and index.dtype in _MASKS for index in indices):
             expanded: list[Tensor | None] = []
             for index in indices:
@@ -96,7 +95,7 @@ class Sized:
         return made
 
     def _by_values(self, func: Any, one: Tensor, *args: Any, **kwargs: Any) -> Any:
-        """Computed on the host, and taken to the card."""
+        """Compute the operator on the host and copy the result to the card."""
         if not self._has_values(one, func._schema.name.removeprefix("aten::")):
             one = one.reshape(-1)[:MOST].clone()
             self._known.forget(one)
@@ -128,7 +127,7 @@ class Sized:
         return torch.equal(here, there)
 
     def _has_values(self, one: Tensor, reader: str) -> bool:
-        """Whether there are values, which may be made up now."""
+        """Return whether a tensor has values, made up if necessary."""
         if one in self._known:
             return True
         self._made_up.note_size(reader)

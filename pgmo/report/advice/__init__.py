@@ -1,4 +1,4 @@
-"""What would help, with figures: each rule looks at the facts and says something or nothing."""
+"""Advice with figures: each rule examines the facts and returns a hint or nothing."""
 
 from collections.abc import Callable
 
@@ -23,7 +23,7 @@ RULES: tuple[Callable[[Facts], Hint | None], ...] = (
     placement.several_streams,
     trouble.varying_sizes,
 )
-"""All rules; each is asked."""
+"""All rules."""
 
 OF_A_MOMENT: tuple[Callable[[Facts], Hint | None], ...] = (
     placement.fragmented,
@@ -33,7 +33,7 @@ OF_A_MOMENT: tuple[Callable[[Facts], Hint | None], ...] = (
 
 
 def advise(facts: Facts) -> tuple[Hint, ...]:
-    """The hints that apply, the one about most bytes first."""
+    """Return the hints that apply, the one about most bytes first."""
     rules = RULES if facts.told.moment is None else OF_A_MOMENT
     hints = [hint for rule in rules if (hint := rule(facts)) is not None]
     return tuple(sorted(hints, key=lambda hint: -hint.bytes))

@@ -1,4 +1,4 @@
-"""What the rules of the advice look at, and what they answer."""
+"""Input and result of the advice rules."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -19,12 +19,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Hint:
-    """A piece of advice that applies.
+    """One piece of advice.
 
     Args:
         title: a few words.
-        text: what was seen, its figures, and what to do.
-        bytes: that it is about; what is saved is at most this.
+        text: the observation with its figures, and the advice.
+        bytes: that it concerns, an upper bound on the saving.
     """
 
     title: str
@@ -34,24 +34,24 @@ class Hint:
 
 @dataclass(frozen=True, eq=False)
 class Facts:
-    """What the rules look at: a profile, and what is told of it so far, without hints."""
+    """Input of the rules: a profile, and its explanation without hints."""
 
     profile: Profile
     told: "Explanation"
 
     @property
     def arena(self) -> int | None:
-        """Bytes that the plan needs, if there is one."""
+        """Bytes of the plan's arena; None without a plan."""
         return None if self.told.plan is None else self.told.plan.arena
 
     @cached_property
     def copies(self) -> NDArray[np.int64]:
-        """How often each block is alive at the peak, shape (n,)."""
+        """Number of live copies of each block at the peak, shape (n,)."""
         return alive(self.profile, self.told.peak.tick)
 
     @property
     def before(self) -> NDArray[np.int64]:
-        """How many of these copies earlier iterations than the peak's requested, shape (n,)."""
+        """Number of these copies from earlier iterations than the peak's, shape (n,)."""
         return np.asarray(self.copies - (self.copies > 0) * self._own, np.int64)
 
     @property
@@ -60,26 +60,26 @@ class Facts:
         return np.asarray((self.profile.start <= tick) & (tick < self.profile.end), np.int64)
 
     def born(self, phase: str) -> NDArray[np.bool_]:
-        """Which blocks are requested in a phase, shape (n,)."""
+        """Return whether each block is requested in a phase, shape (n,)."""
         return self.matches(lambda row: row == phase, "phase")
 
     def matches(self, wanted: Callable[[str], bool], field: str) -> NDArray[np.bool_]:
-        """Which blocks have a tag whose field is as wanted, shape (n,)."""
+        """Return whether a field of each block's tag satisfies a condition, shape (n,)."""
         good = np.array([wanted(getattr(tag, field)) for tag in self.profile.tags] + [False])
         return np.asarray(good[self.profile.tag], np.bool_)  # a tag of -1 is the last entry
 
     def size(self, copies: NDArray[np.int64]) -> int:
-        """Bytes of so many copies of each block."""
+        """Return the bytes of these copies of the blocks."""
         return int((self.profile.size * copies).sum())
 
     def share(self, size: int) -> float:
-        """A part of the peak."""
+        """Return bytes as a share of the peak."""
         return size / self.told.peak.size if self.told.peak.size else 0.0
 
     def matters(self, size: int, least: float) -> bool:
-        """Whether it is that part of the peak, and a hundredth of all known memory.
+        """Return whether bytes are a minimum share of the peak, and 1 % of all known memory.
 
-        Beside a large model, what an iteration needs may be next to nothing.
+        Next to a large model, the memory of an iteration may be negligible.
         """
         known = self.told.peak.size + self.told.residents.size
         return bool(self.told.peak.size) and self.share(size) >= least and size >= known / 100
@@ -95,7 +95,7 @@ class Facts:
         return own or any("expandable_segments:True" in text for text in told)
 
     def largest(self, copies: NDArray[np.int64]) -> str:
-        """The module or line that holds most of these copies, as " (most: NAME, 3 MiB)"."""
+        """Return the main holder of these copies, as " (most of it: NAME, 3 MiB)", or ""."""
         for by in ("file", "module", "op"):
             for holder in hold(self.profile, copies, by, top=1):
                 if holder.name not in (*UNNAMED, OTHERS):

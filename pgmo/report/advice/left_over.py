@@ -1,11 +1,11 @@
-"""Rules about what the iteration before leaves at the peak."""
+"""Rules about blocks of the previous iteration at the peak."""
 
 from pgmo.report.advice.facts import Facts, Hint
 from pgmo.units import format_bytes
 
 
 def gradients_held(facts: Facts) -> Hint | None:
-    """Applies if gradients of the iteration before take a twentieth of the peak or more."""
+    """Return a hint if gradients of the previous iteration are at least 1/20 of the peak."""
     held = facts.before * facts.born("backward")
     size = facts.size(held)
     if not facts.matters(size, 0.05):
@@ -20,7 +20,7 @@ def gradients_held(facts: Facts) -> Hint | None:
 
 
 def held_over(facts: Facts) -> Hint | None:
-    """Applies if a fiftieth of the peak or more is data of the iteration before."""
+    """Return a hint if data of the previous iteration is at least 1/50 of the peak."""
     held = facts.before * ~facts.born("backward")
     size = facts.size(held)
     if not facts.matters(size, 0.02):

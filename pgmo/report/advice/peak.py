@@ -1,4 +1,4 @@
-"""Rules about what this iteration holds at its peak."""
+"""Rules about blocks of the current iteration at its peak."""
 
 import numpy as np
 from numpy.typing import NDArray
@@ -8,14 +8,14 @@ from pgmo.report.advice.facts import Facts, Hint
 from pgmo.units import format_bytes
 
 _WORKSPACE_LIFE = 3
-"""Requests within which a block of a convolution is gone again if it is a workspace."""
+"""Maximum lifetime, in requests, of a convolution's block that counts as a workspace."""
 
 _LOSS = ("log_softmax", "cross_entropy", "nll_loss", "softmax_backward")
 """Parts of the names of operators whose results are as large as the logits."""
 
 
 def activations(facts: Facts) -> Hint | None:
-    """Applies if two fifths of the peak or more were saved for the backward pass."""
+    """Return a hint if blocks saved for the backward pass are at least 2/5 of the peak."""
     saved = facts.copies * facts.born("forward") * _dies_in_backward(facts.profile)
     size = facts.size(saved)
     if not facts.matters(size, 0.4):
@@ -32,7 +32,7 @@ def activations(facts: Facts) -> Hint | None:
 
 
 def logits(facts: Facts) -> Hint | None:
-    """Applies if a fifth of the peak or more are results of the loss over classes or words."""
+    """Return a hint if the loss's results over classes or words are at least 1/5 of the peak."""
     held = facts.copies * facts.matches(lambda op: any(one in op for one in _LOSS), "op")
     size = facts.size(held)
     if not facts.matters(size, 0.2):
@@ -48,7 +48,7 @@ def logits(facts: Facts) -> Hint | None:
 
 
 def optimizer_state(facts: Facts) -> Hint | None:
-    """Applies if three tenths or more of all known memory are optimizer state."""
+    """Return a hint if optimizer state is at least 3/10 of all known memory."""
     size = sum(one.size for one in facts.told.residents.phases if one.name == "optimizer")
     total = facts.told.peak.size + facts.told.residents.size
     if not total or size / total < 0.3:
@@ -63,7 +63,7 @@ def optimizer_state(facts: Facts) -> Hint | None:
 
 
 def optimizer_temporaries(facts: Facts) -> Hint | None:
-    """Applies if a fifth of the peak or more are temporaries of the optimizer's own step."""
+    """Return a hint if temporaries of the optimizer's step are at least 1/5 of the peak."""
     held = (facts.copies - facts.before) * facts.born("optimizer")
     size = facts.size(held)
     if not facts.matters(size, 0.2):
@@ -78,7 +78,7 @@ def optimizer_temporaries(facts: Facts) -> Hint | None:
 
 
 def workspace(facts: Facts) -> Hint | None:
-    """Applies if a tenth of the peak or more are short-lived blocks of convolutions."""
+    """Return a hint if short-lived blocks of convolutions are at least 1/10 of the peak."""
     profile = facts.profile
     short = (profile.end - profile.start <= _WORKSPACE_LIFE) & ~profile.persistent
     held = facts.copies * short * facts.matches(lambda op: "conv" in op, "op")
@@ -97,7 +97,7 @@ def workspace(facts: Facts) -> Hint | None:
 def _dies_in_backward(profile: Profile) -> NDArray[np.bool_]:
     """Return whether each block is freed in a backward pass, shape (n,).
 
-    A block is freed after the request before its end, whose phase tells.
+    The phase of the request before the block's end decides.
     """
     order = np.argsort(profile.start, kind="stable")
     known = order[profile.tag[order] >= 0]

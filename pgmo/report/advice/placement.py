@@ -1,4 +1,4 @@
-"""Rules about where blocks lie: fragments, two slots, several streams."""
+"""Rules about the placement of blocks: fragmentation, two slots, several streams."""
 
 import numpy as np
 
@@ -7,10 +7,10 @@ from pgmo.units import format_bytes
 
 
 def fragmented(facts: Facts) -> Hint | None:
-    """Applies if a tenth and 16 MiB or more of what the framework reserves holds no block."""
+    """Return a hint if at least 1/10 and 16 MiB of the reserved memory hold no block."""
     seen, told = facts.told.fragmentation, facts.told.reserved.get("default")
     if facts.profile.meta.device.startswith("cpu"):
-        return None  # its allocator gives each block back to the system
+        return None  # its allocator returns each block to the system
     if seen is not None:
         reserved, used, how = seen.peak_reserved, seen.live_then, "reserved"
     elif told is not None and told.failed is None:
@@ -37,7 +37,7 @@ def fragmented(facts: Facts) -> Hint | None:
 
 
 def two_slots(facts: Facts) -> Hint | None:
-    """Applies if a plan is a fiftieth above the bound and blocks outlive an iteration."""
+    """Return a hint if a plan is 1/50 above the bound and blocks outlive an iteration."""
     double = facts.profile.turns == 2
     over = 0 if facts.arena is None else facts.arena - facts.told.peak.size
     if not double.any() or not facts.matters(over, 0.02):
@@ -55,7 +55,7 @@ def two_slots(facts: Facts) -> Hint | None:
 
 
 def several_streams(facts: Facts) -> Hint | None:
-    """Applies if blocks that cannot share memory across streams cost a fiftieth of the peak."""
+    """Return a hint if blocks that streams cannot share cost 1/50 of the peak."""
     if len(facts.told.streams) < 2:
         return None
     apart = sum(use.max_load for use in facts.told.streams) - facts.told.peak.size

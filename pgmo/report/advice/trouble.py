@@ -1,14 +1,14 @@
-"""Rules about what goes wrong over iterations: leaks, failures, sizes that vary."""
+"""Rules about problems over iterations: leaks, failures, varying sizes."""
 
 from pgmo.report.advice.facts import Facts, Hint
 from pgmo.units import format_bytes
 
 _SCALAR = 1024
-"""Bytes up to which a block that is kept is taken for a number: a loss, an accuracy."""
+"""Maximum bytes of a kept block that counts as a number, such as a loss or an accuracy."""
 
 
 def leaking(facts: Facts) -> Hint | None:
-    """Applies if blocks accumulate that are more than single numbers."""
+    """Return a hint if blocks larger than single numbers accumulate."""
     found = [leak for leak in facts.told.leaks.found if leak.size > _SCALAR * leak.blocks]
     if not found:
         return None
@@ -23,7 +23,7 @@ def leaking(facts: Facts) -> Hint | None:
 
 
 def numbers_kept(facts: Facts) -> Hint | None:
-    """Applies if small blocks accumulate: losses that are summed or listed as tensors."""
+    """Return a hint if small blocks accumulate: losses that are summed or listed as tensors."""
     found = [leak for leak in facts.told.leaks.found if leak.size <= _SCALAR * leak.blocks]
     if not found:
         return None
@@ -38,7 +38,7 @@ def numbers_kept(facts: Facts) -> Hint | None:
 
 
 def ran_out(facts: Facts) -> Hint | None:
-    """Applies if a request of the trace ran out of memory."""
+    """Return a hint if a request of the trace ran out of memory."""
     if not facts.told.failures:
         return None
     one = facts.told.failures[0]
@@ -60,7 +60,7 @@ def ran_out(facts: Facts) -> Hint | None:
 
 
 def varying_sizes(facts: Facts) -> Hint | None:
-    """Applies if blocks vary in size, or most iterations differ from the one before."""
+    """Return a hint if block sizes vary, or most iterations differ from the one before."""
     drift = facts.told.drift
     restless = drift.compared > 1 and drift.changed > drift.compared // 2
     if not drift.varying and not restless:

@@ -1,1 +1,1 @@
-"""What is known of each block: who asked for it, when it lived, where the framework put it."""
+"""Properties of blocks: origin, lifetime, and address by the framework."""

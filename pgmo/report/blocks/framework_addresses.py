@@ -1,9 +1,9 @@
-"""Where the framework's own allocator placed the blocks, with the unused addresses left out.
+"""Addresses of the blocks by the framework's own allocator, without the unused gaps.
 
     addresses   0x7f00 [ segment ]......................0x7f90 [ segment ][ segment ]
     squeezed    0      [ segment ]                             [ segment ][ segment ]
 
-Segments lie anywhere in the address space; a picture of them to scale would be empty.
+Segments are scattered over the address space; a drawing to scale would be empty.
 """
 
 from dataclasses import dataclass
@@ -15,19 +15,18 @@ from pgmo.profiler.profile import Profile
 from pgmo.profiler.trace import Event, Trace
 
 _APART = 2 * 2**20
-"""Unused bytes between blocks that are left out where segments are not known."""
+"""Minimum unused bytes between blocks that are left out if segments are unknown."""
 
 
 @dataclass(frozen=True, eq=False)
 class Placement:
-    """Blocks in a space without gaps.
+    """Blocks in an address space without gaps.
 
     Args:
-        position: of each block of the profile in bytes, -1 where its address is not known,
-            shape (n,).
+        position: of each block of the profile in bytes, -1 if its address is unknown, shape (n,).
         segments: position, bytes and address of each segment; shape (s, 3).
-        resident: position, bytes and tag (of the trace) of each block that was there before the
-            trace began and stays, and is no block of the profile; shape (r, 3).
+        resident: position, bytes and tag (of the trace) of each block that existed before the trace
+            and stays, and is no block of the profile; shape (r, 3).
         height: bytes of the whole space.
     """
 
@@ -38,12 +37,12 @@ class Placement:
 
 
 def find_placement(profile: Profile, address: NDArray[np.int64]) -> Placement | None:
-    """Squeezes the gaps out of addresses; None where none is known.
+    """Remove the gaps from addresses; return None if no address is known.
 
     Args:
         profile: the profile.
-        address: of its blocks, 0 where it is not known, shape (n,): its own column, or what a model
-            of the allocator says. Segments and residents of the trace go with its own only.
+        address: of its blocks, 0 if unknown, shape (n,): its own column, or the result of an
+            allocator model. Segments and residents of the trace are used with its own column only.
     """
     known = address > 0
     if not known.any():
@@ -77,9 +76,9 @@ def find_placement(profile: Profile, address: NDArray[np.int64]) -> Placement | 
 
 
 def _segments(trace: Trace) -> NDArray[np.int64]:
-    """Address and bytes of all memory that was ever reserved, in order; parts that touch joined.
+    """Return address and bytes of all ever reserved memory, in order; adjacent parts are joined.
 
-    Only what is mapped piece by piece is joined: the pieces of an expandable segment.
+    Only parts that are mapped separately are joined: those of an expandable segment.
     """
     whole = trace.kind == Event.SEGMENT_ALLOC
     pieces = trace.kind == Event.SEGMENT_MAP
@@ -89,7 +88,7 @@ def _segments(trace: Trace) -> NDArray[np.int64]:
 
 
 def _residents(trace: Trace) -> NDArray[np.int64]:
-    """Address, bytes and tag of the blocks that were alive at the beginning and are not freed."""
+    """Return address, bytes and tag of blocks that lived at the beginning and are never freed."""
     alive: dict[int, tuple[int, int]] = {}
     before = np.flatnonzero(trace.kind[: trace.before] == Event.ALLOC)
     for row in before.tolist():
@@ -102,13 +101,13 @@ def _residents(trace: Trace) -> NDArray[np.int64]:
 
 
 def _ranges(taken: NDArray[np.int64], exact: bool) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Beginnings of the used ranges, and where each begins in the squeezed space."""
+    """Return the beginnings of the used ranges, and their positions in the squeezed space."""
     merged = _merge(taken, touching=True, apart=0 if exact else _APART)
     return merged[:, 0], np.cumsum(merged[:, 1]) - merged[:, 1]
 
 
 def _merge(taken: NDArray[np.int64], *, touching: bool, apart: int = 0) -> NDArray[np.int64]:
-    """Joins ranges (address, bytes) that overlap, or lie at most `apart` from one another."""
+    """Join ranges (address, bytes) that overlap, or are at most `apart` from each other."""
     if not len(taken):
         return taken.reshape(-1, 2)
     taken = taken[np.argsort(taken[:, 0], kind="stable")]

@@ -1,4 +1,4 @@
-"""The blocks of a trace: when each was requested and let go of, and in which iteration.
+"""Blocks of a trace: the rows of their request and free, and their iteration.
 
 rows    ALLOC a   MARK   ALLOC b   FREE a   ALLOC a'   MARK   ...
 block      a: born 0, gone 3, iteration -1          a': born 4, gone NEVER, iteration 0
@@ -13,24 +13,23 @@ from pgmo.profiler.iterations.traces.block_ends import NOT_FREED, Blocks, live_b
 from pgmo.profiler.trace import Event, Trace
 
 ALIVE = NOT_FREED
-"""`gone` of a block that is alive when the trace ends."""
+"""Value of `gone` for a block that is alive when the trace ends."""
 
 
 @dataclass(frozen=True, eq=False)
 class History:
-    """The blocks of a trace in the order of their requests; columns have shape (b,).
+    """Blocks of a trace in the order of their requests; columns have shape (b,).
 
     Args:
-        trace: what it was made from.
-        born: row of the trace that is the block's request.
-        gone: row at which the program lets go of it, or `ALIVE`.
-        released: row from which the allocator may use its place again, or `ALIVE`; later than
-            `gone` for a block that other streams still use.
+        trace: source of the blocks.
+        born: row of the block's request.
+        gone: row at which the program frees it, or `ALIVE`.
+        released: row from which the allocator may reuse its memory, or `ALIVE`; later than `gone`
+            for a block that other streams still use.
         size: bytes requested.
         tag: index into the trace's tags, -1 for none.
-        iteration: in which it was requested: 0 is the first that was seen from its beginning, -1
-            is all before it.
-        iterations: that were begun.
+        iteration: of the request: 0 is the first complete one, -1 is everything before it.
+        iterations: number of iterations that began.
     """
 
     trace: Trace
@@ -46,17 +45,17 @@ class History:
         return len(self.born)
 
     def live(self) -> NDArray[np.int64]:
-        """Bytes alive after each row of the trace, shape (m,)."""
+        """Return the live bytes after each row of the trace, shape (m,)."""
         blocks = Blocks(self.born, self.gone, self.released, np.zeros(len(self), np.bool_))
         return live_bytes(self.trace, blocks)
 
 
 def follow(trace: Trace) -> History:
-    """Finds out when each block of a trace ends.
+    """Find the end of each block of a trace.
 
-    See `pgmo.profiler.iterations.traces.block_ends` for which free ends which block; one of a block
-    that was allocated before the trace began, and is not among the rows that rebuild the beginning,
-    is passed over. Requests of no bytes make no blocks.
+    See `pgmo.profiler.iterations.traces.block_ends` for the matching of frees and blocks. A free is
+    ignored if its block was allocated before the trace and is not among the rows that rebuild the
+    beginning. Requests of zero bytes make no blocks.
 
     Args:
         trace: the events.

@@ -1,4 +1,4 @@
-"""The names under which blocks are counted: module, operator, phase, file, stream, size class."""
+"""Groupings of blocks: module, operator, phase, file, stream, size class."""
 
 from collections.abc import Sequence
 from typing import Literal, get_args
@@ -15,22 +15,22 @@ from pgmo.units import format_bytes
 By = Literal["module", "op", "phase", "file", "stream", "size"]
 
 KINDS: tuple[By, ...] = get_args(By)
-"""What blocks can be grouped by."""
+"""Available groupings."""
 
 UNTAGGED = "(untagged)"
-"""The name of blocks whose origin is not known."""
+"""Name of blocks of unknown origin."""
 
 EARLIER = "(before recording)"
-"""The name of those that were there when the recording began, so that nobody saw who asked."""
+"""Name of blocks that existed before the recording, so that their origin is unknown."""
 
 UNNAMED = frozenset({UNTAGGED, EARLIER})
-"""Names that say nothing of an origin."""
+"""Names without information about an origin."""
 
 
 def there_before(profile: Profile) -> NDArray[np.bool_]:
-    """Which blocks were there before the first request that was recorded, shape (n,).
+    """Return whether each block existed before the first recorded request, shape (n,).
 
-    A profile that repeats has none: what its trace began with is not among its blocks.
+    Always false in a profile that repeats: it does not contain the blocks from before its trace.
     """
     found = np.zeros(len(profile), np.bool_)
     if profile.circular or profile.trace is None or not profile.trace.before:
@@ -43,10 +43,10 @@ def there_before(profile: Profile) -> NDArray[np.bool_]:
 
 
 def names_of(profile: Profile, by: By) -> list[str]:
-    """The name of each block, shape (n,), under one way of grouping.
+    """Return the name of each block under one grouping, shape (n,).
 
     Raises:
-        OptionError: when `by` is none of `KINDS`.
+        OptionError: if `by` is not in `KINDS`.
     """
     if by == "size":
         return size_classes(profile.size)
@@ -60,15 +60,15 @@ def names_of(profile: Profile, by: By) -> list[str]:
 
 
 def names_of_tags(tags: Sequence[Tag], tag: NDArray[np.int32], by: By) -> list[str]:
-    """The name under which each entry of a column of tags is counted.
+    """Return the name for each entry of a column of tags.
 
     Args:
-        tags: what the column indexes.
+        tags: the tags that the column indexes.
         tag: shape (n,), -1 for none.
         by: "module", "op", "phase" or "file".
 
     Raises:
-        OptionError: when `by` is none of these.
+        OptionError: if `by` is none of these.
 
     Example:
         >>> names_of_tags([Tag("Net", "aten.mm", "forward")], np.array([0, -1]), "op")
@@ -81,7 +81,7 @@ def names_of_tags(tags: Sequence[Tag], tag: NDArray[np.int32], by: By) -> list[s
 
 
 def size_classes(size: ArrayLike) -> list[str]:
-    """The power-of-two class of each size in bytes, its lower bound included.
+    """Return the power-of-two class of each size in bytes, lower bound included.
 
     Example:
         >>> size_classes([1, 512, 1023])
@@ -95,7 +95,7 @@ def size_classes(size: ArrayLike) -> list[str]:
 
 
 def describe(tag: Tag | None) -> str:
-    """An origin in one line: where in the code, in which module, by which operator, when.
+    """Describe an origin in one line: line of code, module, operator and phase.
 
     Example:
         >>> describe(Tag("Net.conv", "aten.relu", "forward", "train.py:3 in step"))

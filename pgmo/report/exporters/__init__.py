@@ -1,1 +1,1 @@
-"""Profiles and plans in other tools' formats, one format a file."""
+"""Exports of profiles and plans to formats of other tools, one format per file."""

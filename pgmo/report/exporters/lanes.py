@@ -1,4 +1,4 @@
-"""Blocks as bars that do not meet: which lane of a timeline each of them is drawn in."""
+"""Assignment of blocks to lanes of a timeline, so that bars do not overlap."""
 
 from dataclasses import dataclass
 from heapq import heappush, heapreplace
@@ -10,18 +10,18 @@ from pgmo.packing.plan import UNPLANNED, Plan
 from pgmo.profiler.profile import NEVER, Profile
 
 MOST_LANES = 1000
-"""Different addresses up to which each has a lane of its own; viewers get slow with more."""
+"""Maximum number of addresses with a lane each; more lanes make viewers slow."""
 
 _Column = NDArray[np.int64]
 
 
 @dataclass(frozen=True, eq=False)
 class Lanes:
-    """The lane of each bar.
+    """Lanes of bars.
 
     Args:
-        lane: shape (p,), from 0; the bars of one lane are apart in time.
-        place: of each lane, in order, the address of all its bars; None where they differ.
+        lane: of each bar, from 0, shape (p,); bars of one lane do not overlap in time.
+        place: of each lane, the common address of its bars; None if they differ.
     """
 
     lane: _Column
@@ -29,20 +29,20 @@ class Lanes:
 
 
 def in_lanes(begin: _Column, end: _Column, place: _Column) -> Lanes:
-    """Puts bars into as few lanes as there are bars at once, each address for itself.
+    """Assign bars to the fewest lanes without overlap, separately for each address.
 
     Args:
         begin: first tick, shape (p,).
         end: first tick after it, shape (p,).
-        place: address or offset of each, shape (p,). With more than `MOST_LANES` different ones
-            they are not kept apart.
+        place: address or offset of each, shape (p,). Above `MOST_LANES` distinct ones they share
+            lanes.
     """
     apart = len(np.unique(place)) <= MOST_LANES
     key = place if apart else np.zeros_like(place)
     order = np.lexsort((begin, key))
     lane = np.zeros(len(begin), np.int64)
     places: list[int | None] = []
-    free_at: list[tuple[int, int]] = []  # when each lane of this address is free, and its number
+    free_at: list[tuple[int, int]] = []  # time from which a lane is free, and its number
     now: int | None = None
     for bar, at, low, high in zip(
         order.tolist(), key[order].tolist(), begin[order].tolist(), end[order].tolist(), strict=True
@@ -60,9 +60,9 @@ def in_lanes(begin: _Column, end: _Column, place: _Column) -> Lanes:
 
 
 def in_one_turn(start: _Column, end: _Column, ticks: int) -> tuple[_Column, _Column, _Column]:
-    """What lives when in the steady state, between tick 0 and `ticks`.
+    """Return the blocks' lifetimes in the steady state, between tick 0 and `ticks`.
 
-    A lifetime that ends in a later turn is there once for each turn that it reaches into.
+    A lifetime that ends in a later period has one piece per period.
 
     Args:
         start: first tick, shape (n,).
@@ -87,9 +87,9 @@ def in_one_turn(start: _Column, end: _Column, ticks: int) -> tuple[_Column, _Col
 def slots_in_one_turn(
     source: Profile | Plan, rows: _Column
 ) -> tuple[_Column, _Column, _Column, _Column]:
-    """The stays of some blocks in the steady state, what wraps in two parts.
+    """Return the slots' occupied times in the steady state; those that wrap have two parts.
 
-    Both slots of a block that outlives a period are taken all the time.
+    A block that outlives a period occupies both its slots all the time.
 
     Returns:
         Begin, end, row and offset of each, shape (p,); a profile has no offsets.

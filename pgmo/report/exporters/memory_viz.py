@@ -1,14 +1,14 @@
-"""A snapshot for PyTorch's own viewer, https://pytorch.org/memory_viz, and `_memory_viz.py`.
+"""Snapshots for PyTorch's own viewer, https://pytorch.org/memory_viz, and `_memory_viz.py`.
 
-    segments         an arena for each stream, and one segment for what has no slot
-    device_traces    one turn of the steady state: segment_alloc, then alloc and free as they come
+    segments         an arena for each stream, and one segment for blocks without a slot
+    device_traces    one period of the steady state: segment_alloc, then alloc and free in order
 
-Blocks are where the plan puts them, so the viewer shows a plan as it shows what PyTorch did. One
-tick is one microsecond. What the iteration before has left is requested at tick 0, and what lives
-into the next one is alive at the end. The file is a pickle of plain containers, as PyTorch's are.
+Blocks lie at their planned offsets, so the viewer shows a plan as it shows PyTorch's memory. One
+tick is one microsecond. Blocks from the last iteration are requested at tick 0, and blocks that
+live into the next are alive at the end. The file is a pickle of plain containers, like PyTorch's.
 
-Source: `torch/cuda/_memory_viz.py`, and `_snapshot` in `torch/cuda/memory.py`, whose docstring
-names the fields.
+Source: `torch/cuda/_memory_viz.py`, and the docstring of `_snapshot` in `torch/cuda/memory.py`,
+which names the fields.
 """
 
 import pickle
@@ -22,7 +22,7 @@ from pgmo.profiler.profile import NEVER, Profile
 from pgmo.report.exporters.lanes import in_one_turn, slots_in_one_turn
 
 _BASE = 1 << 40
-"""The address of the first segment. The others follow at multiples of it."""
+"""Address of the first segment; the others follow at multiples of it."""
 
 _ALIGNMENT = 512
 _PAGE = 2**21
@@ -33,11 +33,11 @@ Stay = tuple[int, int, int, int]
 
 
 def memory_viz(source: Profile | Plan) -> bytes:
-    """The pickle of a snapshot.
+    """Return the pickle of a snapshot.
 
     Args:
-        source: a plan; or a profile, whose blocks are put where a quick plan puts them, with their
-            operators, modules and stacks as frames.
+        source: a plan; or a profile, whose blocks get the places of a quick plan, with operators,
+            modules and stacks as frames.
 
     Example:
         >>> profile = Profile.from_columns(size=[8], start=[0], end=[1], ticks=1)
@@ -49,7 +49,7 @@ def memory_viz(source: Profile | Plan) -> bytes:
 
 
 def snapshot_of(source: Profile | Plan) -> dict[str, Any]:
-    """The same as containers.
+    """Return a snapshot as containers.
 
     Example:
         >>> profile = Profile.from_columns(size=[8], start=[0], end=[1], ticks=1)
@@ -82,7 +82,7 @@ def snapshot_of(source: Profile | Plan) -> dict[str, Any]:
 
 
 def _arenas(plan: Plan) -> list[tuple[int, list[Stay]]]:
-    """Stream, and (begin, end, place, row) of its blocks; last what has no slot, one by one."""
+    """Return streams with the (begin, end, place, row) of their blocks, then those without slot."""
     has_slot = plan.offset != UNPLANNED
     found = []
     for stream in np.unique(plan.stream[has_slot]).tolist():
@@ -97,7 +97,7 @@ def _arenas(plan: Plan) -> list[tuple[int, list[Stay]]]:
 
 
 def _one_by_one(plan: Plan, rows: NDArray[np.int64]) -> list[Stay]:
-    """What has no slot, each at a place of its own; what is never freed is there all the time."""
+    """Return the blocks without a slot, each at its own place; persistent ones always live."""
     never = plan.end[rows] == NEVER
     stays = [(0, plan.ticks + 1, row) for row in rows[never].tolist()]
     freed = rows[~never]
@@ -113,7 +113,7 @@ def _one_by_one(plan: Plan, rows: NDArray[np.int64]) -> list[Stay]:
 def _lives(
     rows: list[Stay], plan: Plan, source: Profile | Plan, stream: int
 ) -> list[tuple[int, int, Event]]:
-    """Events with their tick, and their order within it: frees come before the request."""
+    """Return events with tick and order within the tick: frees come before the request."""
     made = []
     for low, high, at, row in rows:
         size = int(plan.size[row])
@@ -126,7 +126,7 @@ def _lives(
 
 
 def _lives_on(plan: Plan, row: int) -> bool:
-    """Whether a block is alive when the turn ends."""
+    """Return whether a block is alive at the end of the period."""
     return bool(plan.end[row] == NEVER or plan.end[row] > plan.ticks)
 
 
@@ -138,7 +138,7 @@ def _segment(
     plan: Plan,
     source: Profile | Plan,
 ) -> dict[str, Any]:
-    """A segment at the end of the turn: living blocks, and what is free between them."""
+    """Return a segment at the end of the period: live blocks, and the free ranges between them."""
     alive = sorted(
         (at, row)
         for _, high, at, row in rows
@@ -182,7 +182,7 @@ def _block(address: int, size: int, state: str, frames: list[dict[str, Any]]) ->
 
 
 def _frames(source: Profile | Plan, row: int) -> list[dict[str, Any]]:
-    """Operator and module, and then the lines of code, innermost first."""
+    """Return operator and module as frames, then the lines of code, innermost first."""
     number = int(source.tag[row]) if isinstance(source, Profile) else -1
     if number < 0 or not isinstance(source, Profile):
         return []

@@ -1,15 +1,15 @@
-"""A timeline for ui.perfetto.dev and chrome://tracing, in the JSON of the Trace Event Format.
+"""Timelines for ui.perfetto.dev and chrome://tracing, in the JSON of the Trace Event Format.
 
-    process   "stream 7"                    one a stream; one for what has no place in the arena
+    process   "stream 7"                    one per stream; one for blocks without a slot
       counter "live bytes"                  ph C, at every tick at which it changes
-      thread  "+1.50 MiB"                   one lane an address: bars of one thread may not overlap
+      thread  "+1.50 MiB"                   one lane per address: bars of a thread may not overlap
         slice "aten.mm"                     ph X: a block, its origin in `args`
 
-One tick is shown as one microsecond. An iteration is a circle; one turn of the steady state is
-shown, in which a block that lives into the next iteration is at the end and at the beginning.
+One tick is one microsecond. The timeline shows one period of the steady state. A block that lives
+into the next iteration is at its end and at its beginning.
 
-Source: the Trace Event Format (complete, counter and metadata events), and Perfetto's notes on it
-("External trace formats: Chrome JSON format"): slices of one thread have to nest, times are in
+Sources: the Trace Event Format (complete, counter and metadata events), and Perfetto's page
+"External trace formats: Chrome JSON format": slices of one thread must nest, times are in
 microseconds.
 """
 
@@ -32,10 +32,10 @@ _Column = NDArray[np.int64]
 
 
 def write_perfetto(source: Profile | Plan, out: TextIO) -> None:
-    """Writes the timeline of a profile or a plan.
+    """Write the timeline of a profile or a plan.
 
-    Lanes are the offsets of a plan, the addresses of a profile that has them, else as few as there
-    are blocks at once.
+    Lanes are a plan's offsets or a profile's addresses; without addresses, as few lanes as
+    possible.
     """
     kind = "plan" if isinstance(source, Plan) else "profile"
     head = {
@@ -51,7 +51,7 @@ def write_perfetto(source: Profile | Plan, out: TextIO) -> None:
     begin = json.dumps(head)[:-1]
     out.write(f'{begin}, "traceEvents": [')
     separator = "\n"
-    for event in _events(source):  # as they come: they may be many
+    for event in _events(source):  # one by one: they may be many
         out.write(separator + json.dumps(event))
         separator = ",\n"
     out.write("\n]}\n")
@@ -97,7 +97,7 @@ def _process(
 
 
 def _bars(source: Profile | Plan, rows: _Column) -> tuple[_Column, _Column, _Column, _Column]:
-    """Begin, end, row and place of everything to draw, each of shape (p,)."""
+    """Return begin, end, row and place of everything to draw, each of shape (p,)."""
     if isinstance(source, Plan):
         return slots_in_one_turn(source, rows)
     end = np.where(source.end[rows] == NEVER, source.ticks, source.end[rows])
@@ -120,7 +120,7 @@ def _counter(
 
 
 def _block(source: Profile | Plan, row: int, place: int) -> dict[str, Any]:
-    """Name, category and arguments of a slice."""
+    """Return name, category and arguments of a slice."""
     end = int(source.end[row])
     size = int(source.size[row])
     arguments: dict[str, Any] = {

@@ -1,4 +1,4 @@
-"""The blocks of a profile or a plan as plain rows."""
+"""Blocks of a profile or a plan as plain rows."""
 
 from collections.abc import Iterator
 
@@ -14,20 +14,20 @@ _PROFILE = (*_NUMBERS, "varying", "shared", "ordinal", "thread", "address", "tag
 _PLAN = (*_NUMBERS, "varying", "shared", "offset", "alternate")
 _ORIGIN = ("module", "op", "phase", "file")
 _NOTHING = {"end": NEVER, "address": 0, "tag": -1, "offset": UNPLANNED, "alternate": UNPLANNED}
-"""What a column holds where there is nothing."""
+"""Value of a column without data."""
 
 
 def column_names(source: Profile | Plan) -> tuple[str, ...]:
-    """The columns of `block_rows`, in order."""
+    """Return the columns of `block_rows`, in order."""
     return ("block", *_PLAN) if isinstance(source, Plan) else ("block", *_PROFILE, *_ORIGIN)
 
 
 def block_rows(source: Profile | Plan) -> Iterator[dict[str, Cell]]:
-    """One row a block, in order: sizes in bytes, times in ticks, None where there is nothing.
+    """Yield one row per block, in order: sizes in bytes, times in ticks, None for no value.
 
-    Of a profile with the block's origin (`module`, `op`, `phase`, `file`), of a plan with its
-    `offset` and, for a block that outlives a period, `alternate`. A block that is never freed has
-    no `end`.
+    Rows of a profile have the block's origin (`module`, `op`, `phase`, `file`). Rows of a plan have
+    the `offset` and, for a block that outlives a period, `alternate`. A block that is never freed
+    has no `end`.
     """
     names = _PLAN if isinstance(source, Plan) else _PROFILE
     columns = [getattr(source, name).tolist() for name in names]

@@ -1,4 +1,4 @@
-"""CSV: one line a block, with the columns of `block_rows`."""
+"""Export to CSV: one line per block, with the columns of `block_rows`."""
 
 import csv
 from typing import TextIO
@@ -9,7 +9,7 @@ from pgmo.report.exporters.rows import block_rows, column_names
 
 
 def write_spreadsheet(source: Profile | Plan, out: TextIO) -> None:
-    """Writes a header and one line a block; true is 1, false 0, and what there is not is empty.
+    """Write a header and one line per block; true is 1, false 0, and a missing value is empty.
 
     Example:
         >>> import sys

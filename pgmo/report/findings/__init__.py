@@ -1,1 +1,1 @@
-"""What a profile or a trace says: one question a file, answered in values."""
+"""Findings about profiles and traces: one question per file, answered in values."""

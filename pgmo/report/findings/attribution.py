@@ -1,6 +1,6 @@
-"""Who holds the memory at a profile's peak.
+"""Holders of the memory at a profile's peak.
 
-peak 96 B = GPT.blocks.0 64 B + GPT.head 32 B          every way of counting adds up to it
+peak 96 B = GPT.blocks.0 64 B + GPT.head 32 B          every grouping adds up to the peak
           = forward 80 B + backward 16 B
 """
 
@@ -14,17 +14,16 @@ from pgmo.profiler.profile import Profile
 from pgmo.report.blocks.origins import KINDS, By, names_of
 
 OTHERS = "(others)"
-"""The row that stands for all holders beyond those that were asked for."""
+"""Name of the row with the sum of all holders beyond the requested number."""
 
 
 @dataclass(frozen=True)
 class Holder:
-    """Live memory at the peak that one origin accounts for.
+    """Live memory of one origin at the peak.
 
     Args:
-        name: the phase, module, operator, ...; "(untagged)" for blocks without a tag,
-            "(before recording)" for those that were there already, "(others)" for the rest of a
-            list that was cut.
+        name: the phase, module, operator, ...; "(untagged)" for blocks without a tag, "(before
+            recording)" for blocks that existed before, "(others)" for the rest of a shortened list.
         size: bytes.
         blocks: number of live blocks.
     """
@@ -36,7 +35,7 @@ class Holder:
 
 @dataclass(frozen=True)
 class Peak:
-    """The first tick of the largest load, and who holds it, largest first.
+    """First tick of the peak, and its holders, largest first.
 
     Each list of holders adds up to `size` and `blocks` exactly.
     """
@@ -53,7 +52,7 @@ class Peak:
 
     @property
     def holders(self) -> Mapping[By, tuple[Holder, ...]]:
-        """The lists by what they are grouped by."""
+        """Lists of holders by grouping."""
         lists: dict[By, tuple[Holder, ...]] = {
             "module": self.modules,
             "op": self.operators,
@@ -66,14 +65,14 @@ class Peak:
 
 
 def find_peak(profile: Profile, top: int = 10) -> Peak:
-    """Finds the peak of the steady state and its holders.
+    """Find the peak of the steady state and its holders.
 
-    A block that outlives a period counts as often as it is alive at once. Blocks that are
-    not planned, the persistent and the shared ones, do not count.
+    A block that outlives a period counts once per live copy. Persistent and shared blocks, which
+    are not planned, do not count.
 
     Args:
         profile: the profile.
-        top: holders to name of each kind; the others make one row, "(others)".
+        top: number of holders per grouping; the others form one row, "(others)".
 
     Example:
         >>> profile = Profile.from_columns(size=[4, 2], start=[0, 1], end=[1, 4], ticks=2)
@@ -97,15 +96,18 @@ def find_peak(profile: Profile, top: int = 10) -> Peak:
 
 
 def peak_tick(profile: Profile) -> int:
-    """The first tick of the largest load; 0 for an empty profile."""
+    """Return the first tick of the largest load; 0 for an empty profile."""
     load = profile.load_curve()
     return int(load.argmax()) if load.size else 0
 
 
 def alive(profile: Profile, tick: int) -> NDArray[np.int64]:
-    """How many copies of each block are alive at a tick of the steady state, shape (n,): 0, 1, 2.
+    """Return how many copies (0, 1, 2) of each block live at a tick of the steady state.
 
-    Of a profile without a history all blocks are: they were allocated at the moment it shows.
+    In a profile without a history all blocks live: they were allocated at its one moment.
+
+    Returns:
+        Numbers of copies, shape (n,).
     """
     if profile.trace is not None and not profile.trace.has_history:
         return np.ones(len(profile), np.int64)
@@ -119,13 +121,13 @@ def alive(profile: Profile, tick: int) -> NDArray[np.int64]:
 def hold(
     profile: Profile, copies: NDArray[np.int64], by: By, top: int | None = None
 ) -> tuple[Holder, ...]:
-    """Sums blocks under one way of grouping, largest first.
+    """Sum blocks by one grouping, largest first.
 
     Args:
         profile: the profile.
-        copies: how often each block counts, shape (n,).
-        by: what to group by.
-        top: holders to name; the others make one row, "(others)". None for all.
+        copies: number of live copies of each block, shape (n,).
+        by: the grouping.
+        top: number of holders; the others form one row, "(others)". None for all holders.
     """
     rows = np.flatnonzero(copies)
     names = names_of(profile, by)
@@ -135,7 +137,7 @@ def hold(
 
 
 def rank(rows: Iterable[tuple[str, int, int]], top: int | None = None) -> tuple[Holder, ...]:
-    """Add up bytes and blocks by name, largest first; beyond `top`, one row has the others."""
+    """Add up bytes and blocks by name, largest first; beyond `top`, one row has the rest."""
     sums: dict[str, list[int]] = {}
     for name, size, count in rows:
         entry = sums.setdefault(name, [0, 0])

@@ -1,4 +1,4 @@
-"""Two profiles, two plans, or a profile and a plan beside each other: what grew, what is new."""
+"""Comparison of two profiles, two plans, or a profile and a plan: growth and new origins."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -10,12 +10,12 @@ from pgmo.report.findings.attribution import alive, hold, peak_tick
 from pgmo.report.findings.moment import Moment, find_moment
 
 GROUPS: tuple[By, ...] = ("phase", "module", "op", "file")
-"""What two profiles' peaks are compared by."""
+"""Groupings by which the peaks of two profiles are compared."""
 
 
 @dataclass(frozen=True)
 class Side:
-    """One of the two; sizes in bytes, None where it does not say.
+    """Figures of one side; sizes in bytes, None where the file does not contain them.
 
     Without a history neither ticks nor loads are known.
     """
@@ -32,7 +32,7 @@ class Side:
 
 @dataclass(frozen=True)
 class Change:
-    """Bytes that one origin accounts for on both sides."""
+    """Bytes of one origin on both sides."""
 
     name: str
     before: int
@@ -40,13 +40,13 @@ class Change:
 
     @property
     def growth(self) -> int:
-        """Bytes more, negative for less."""
+        """Increase in bytes, negative for a decrease."""
         return self.after - self.before
 
 
 @dataclass(frozen=True)
 class Resized:
-    """An origin on both sides whose requests differ in number or size."""
+    """Origin on both sides whose requests differ in number or size."""
 
     origin: str
     before_blocks: int
@@ -57,20 +57,20 @@ class Resized:
 
 @dataclass(frozen=True)
 class Comparison:
-    """What is different.
+    """Differences between two sides.
 
     Args:
-        before: the first one.
-        after: the second one.
-        same: whether both are of the same requests, by their fingerprints.
-        peaks: who holds the peaks, by what blocks are grouped by, the largest change first; origins
-            that hold as much on both sides are left out, and so are modules, operators and lines
-            where neither side knows any. Of two profiles only.
-        new: origins that only the second one has, with their bytes per iteration.
-        gone: origins that only the first one has.
-        resized: origins of both that request another number of blocks or other sizes.
+        before: figures of the first side.
+        after: figures of the second side.
+        same: whether both have the same requests, by their fingerprints.
+        peaks: holders of the peaks by grouping, largest change first; of two profiles only.
+            Unchanged origins are left out, and so are modules, operators and lines if neither side
+            has any.
+        new: origins of the second side only, with their bytes per iteration.
+        gone: origins of the first side only.
+        resized: origins of both sides with another number of blocks or other sizes.
 
-        moments: what each says that has no history; its peak is all that was allocated then.
+        moments: findings for each side without a history; its peak is all that was allocated then.
     """
 
     before: Side
@@ -84,7 +84,7 @@ class Comparison:
 
 
 def compare(before: Profile | Plan, after: Profile | Plan) -> Comparison:
-    """Compares two of a kind, or a profile with a plan."""
+    """Compare two profiles, two plans, or a profile and a plan."""
     sides = side_of(before), side_of(after)
     moments = _moment(before), _moment(after)
     same = before.fingerprint == after.fingerprint
@@ -114,7 +114,7 @@ def _moment(what: Profile | Plan) -> Moment | None:
 
 
 def side_of(what: Profile | Plan) -> Side:
-    """The figures of a profile or a plan."""
+    """Return the figures of a profile or a plan."""
     if isinstance(what, Plan):
         planned = what.offset != UNPLANNED
         return Side(
@@ -153,7 +153,7 @@ def _changes(before: Mapping[str, int], after: Mapping[str, int]) -> tuple[Chang
 
 
 def _origins(profile: Profile) -> dict[str, list[int]]:
-    """The sizes that each origin requests, ascending; of unknown origin by their size class."""
+    """Return each origin's sizes, ascending; unknown origins are grouped by size class."""
     told = [describe(tag) for tag in profile.tags]
     origins: dict[str, list[int]] = {}
     columns = (profile.tag.tolist(), profile.size.tolist(), size_classes(profile.size))

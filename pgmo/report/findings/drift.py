@@ -1,4 +1,4 @@
-"""How far iterations differ from each other."""
+"""Differences between iterations."""
 
 from dataclasses import dataclass
 from itertools import pairwise
@@ -11,14 +11,14 @@ from pgmo.report.blocks.history import History, follow
 
 @dataclass(frozen=True)
 class Drift:
-    """What changes from iteration to iteration.
+    """Differences between a trace's iterations.
 
     Args:
-        compared: iterations of the trace that were compared with the one before. The first and the
-            last, which may be cut short, are not among them.
-        changed: how many of these differ from the one before.
-        varying: blocks of the profile whose size is not the same in all recorded iterations.
-        varying_size: bytes of these at their largest.
+        compared: number of iterations compared with the one before. The first and the last, which
+            may be incomplete, are not compared.
+        changed: number of those that differ from the one before.
+        varying: number of blocks whose size differs between recorded iterations.
+        varying_size: bytes of these blocks at their largest.
 
     Example:
         >>> profile = Profile.from_columns(size=[8], start=[0], end=[1], ticks=1, varying=[True])
@@ -33,11 +33,11 @@ class Drift:
 
 
 def find_drift(profile: Profile, history: History | None = None) -> Drift:
-    """Compares the iterations of a profile's trace with each other, and counts varying blocks.
+    """Compare the iterations of a profile's trace, and count varying blocks.
 
     Args:
         profile: the profile.
-        history: of its trace, if it is at hand.
+        history: of its trace, if already computed.
     """
     differ = [] if profile.trace is None else _differ(history or follow(profile.trace))
     return Drift(
@@ -49,7 +49,7 @@ def find_drift(profile: Profile, history: History | None = None) -> Drift:
 
 
 def _differ(history: History) -> list[bool]:
-    """Return for each iteration between the first and the last whether its requests are others."""
+    """Return for each iteration between the first and the last whether its requests changed."""
     bounds = np.searchsorted(history.iteration, range(history.iterations))
     stream = history.trace.stream[history.born]
     requests = [

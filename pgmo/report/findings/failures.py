@@ -1,4 +1,4 @@
-"""Requests that could not be served: what a trace says about running out of memory."""
+"""Failed requests: the events of a trace at which memory ran out."""
 
 from dataclasses import dataclass
 
@@ -12,14 +12,15 @@ from pgmo.report.findings.fragmentation import reserved_curve
 
 @dataclass(frozen=True)
 class Failure:
-    """A request for which there was no memory; sizes in bytes.
+    """Request that failed for lack of memory; sizes in bytes.
 
     Args:
-        row: of the trace.
-        size: requested; 0 where the trace does not tell.
-        live: in blocks at that moment.
-        reserved: by the allocator at that moment; 0 where the trace has no segments.
-        origin: who asked, in one line.
+        row: row of the trace.
+        size: requested; 0 if the trace does not contain it.
+        live: bytes in blocks at that time.
+        reserved: bytes that the allocator had reserved at that time; 0 if the trace has no
+            segments.
+        origin: of the request, in one line.
     """
 
     row: int
@@ -30,16 +31,16 @@ class Failure:
 
     @property
     def unused(self) -> int:
-        """Bytes that were reserved and in no block: at most what fragmentation cost."""
+        """Reserved bytes in no block: an upper bound on the cost of fragmentation."""
         return max(0, self.reserved - self.live)
 
 
 def find_failures(trace: Trace, history: History | None = None) -> tuple[Failure, ...]:
-    """The requests of a trace that ran out of memory, in their order.
+    """Return the requests of a trace that ran out of memory, in order.
 
     Args:
         trace: the events.
-        history: of the trace, if it is at hand.
+        history: of the trace, if already computed.
     """
     rows = np.flatnonzero(trace.kind == Event.OOM)
     if not rows.size:

@@ -1,4 +1,4 @@
-"""How much of what the framework's allocator reserved lay unused, by the trace's own addresses.
+"""Unused part of the framework allocator's reserved memory, by the trace's own addresses.
 
 segment  [ block A |  hole  | block B |      hole      ]     reserved = blocks + holes
 """
@@ -17,17 +17,17 @@ _GIVES = (Event.SEGMENT_FREE, Event.SEGMENT_UNMAP)
 
 @dataclass(frozen=True)
 class Fragmentation:
-    """What a trace tells about reserved and used memory; sizes in bytes.
+    """Reserved and used memory of a trace; sizes in bytes.
 
     Args:
-        peak_reserved: the most that was reserved at once.
-        live_then: bytes that blocks had requested then, at the best of these moments.
-        peak_live: the most that blocks had requested at once.
-        reserved_then: reserved at that moment.
-        segments: that there were at that moment, adjacent ones counted as one.
-        holes: stretches in them that no block took.
-        largest_hole: the largest of these.
-        hole_bytes: all of these.
+        peak_reserved: peak of the reserved bytes.
+        live_then: requested bytes of live blocks at that peak; the largest if it occurs repeatedly.
+        peak_live: peak of the requested bytes of live blocks.
+        reserved_then: reserved bytes at the peak of live bytes.
+        segments: number of segments at the peak of live bytes; adjacent ones count as one.
+        holes: number of ranges in them without a block.
+        largest_hole: size of the largest of these ranges.
+        hole_bytes: sum of these ranges.
 
     Example:
         >>> trace = Trace.from_columns(kind=[3, 0], address=[512, 512], size=[2048, 512])
@@ -51,18 +51,18 @@ class Fragmentation:
 
 
 def find_fragmentation(trace: Trace, history: History | None = None) -> Fragmentation | None:
-    """Measures a trace's fragmentation at the peak of live bytes; None if it has no segments.
+    """Measure a trace's fragmentation at the peak of live bytes; None if it has no segments.
 
     Args:
         trace: the events.
-        history: of the trace, if it is at hand.
+        history: of the trace, if already computed.
     """
     reserved = reserved_curve(trace)
     if not reserved.any():
         return None
     history = history or follow(trace)
     live = history.live()
-    # Of the moments at which that much is reserved, the one with the least waste.
+    # Of the times at which that much is reserved, the one with the least waste.
     fullest = int(np.where(reserved == reserved.max(), live, -1).argmax())
     busiest = int(live.argmax())
     held = _segments(trace, busiest)
@@ -80,15 +80,15 @@ def find_fragmentation(trace: Trace, history: History | None = None) -> Fragment
 
 
 def reserved_curve(trace: Trace) -> NDArray[np.int64]:
-    """Bytes that the allocator holds after each row of a trace, shape (m,); 0 without segments."""
+    """Return the reserved bytes after each row of a trace, shape (m,); 0 without segments."""
     takes, gives = np.isin(trace.kind, _TAKES), np.isin(trace.kind, _GIVES)
     return np.cumsum(np.where(takes, trace.size, 0) - np.where(gives, trace.size, 0))
 
 
 def _segments(trace: Trace, row: int) -> list[tuple[int, int]]:
-    """Ranges of addresses that are reserved after a row, in their order, adjacent ones joined."""
+    """Return the reserved address ranges after a row, in order, adjacent ones joined."""
     rows = np.flatnonzero(np.isin(trace.kind[: row + 1], (*_TAKES, *_GIVES)))
-    edges: dict[int, int] = {}  # address -> change of how many segments cover it
+    edges: dict[int, int] = {}  # address -> change in the number of segments that cover it
     for one in rows.tolist():
         sign = 1 if trace.kind[one] in _TAKES else -1
         start, size = int(trace.address[one]), int(trace.size[one])
@@ -107,7 +107,7 @@ def _segments(trace: Trace, row: int) -> list[tuple[int, int]]:
 
 
 def _blocks(history: History, row: int) -> list[tuple[int, int]]:
-    """Ranges that blocks take after a row, those that other streams still use among them."""
+    """Return the ranges of blocks after a row, also of those that other streams still use."""
     taken = (history.born <= row) & ((history.released == ALIVE) | (history.released > row))
     start = history.trace.address[history.born[taken]]
     order = np.argsort(start)
@@ -116,7 +116,7 @@ def _blocks(history: History, row: int) -> list[tuple[int, int]]:
 
 
 def _holes(segments: list[tuple[int, int]], blocks: list[tuple[int, int]]) -> list[int]:
-    """Sizes of the stretches of segments that no block takes; what rounding adds is no hole."""
+    """Return the sizes of segment ranges without a block; padding of blocks is not counted."""
     holes = []
     at = 0
     for begin, end in segments:
@@ -133,4 +133,4 @@ def _holes(segments: list[tuple[int, int]], blocks: list[tuple[int, int]]) -> li
 
 
 _ROUNDING = 512
-"""Bytes that the CUDA caching allocator rounds blocks up to."""
+"""Unit, in bytes, to which the CUDA caching allocator rounds blocks up."""

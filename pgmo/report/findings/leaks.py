@@ -1,4 +1,4 @@
-"""Blocks that accumulate: what an iteration leaves behind, iteration after iteration.
+"""Leaks: blocks that accumulate from iteration to iteration.
 
 born in iteration     0     1     2     3     4     5     alive when the trace ends
 optimizer state      ###                                  warm-up: no leak
@@ -20,29 +20,29 @@ from pgmo.report.blocks.origins import UNTAGGED, describe, size_classes
 from pgmo.report.findings.moment import find_moment
 
 _FEWEST = 4
-"""Iterations below which a trace says nothing: the first one and the last are not counted."""
+"""Minimum iterations in a trace that is examined; its first and last one are not counted."""
 
 _LIKELY = 0.8
-"""Share of the iterations that leave something, from which on a leak is likely."""
+"""Share of iterations that must leave blocks for a likely leak."""
 
 _PARTS = 3
-"""Parts of the trace in each of which a leak must leave something."""
+"""Number of parts of the trace, in each of which a leak must leave blocks."""
 
 
 @dataclass(frozen=True)
 class Leak:
-    """An origin whose blocks accumulate.
+    """Origin whose blocks accumulate.
 
     Args:
-        origin: where the blocks are requested, in one line.
-        tag: the same in its parts; None where it is not known.
-        blocks: that were seen to stay, or that each iteration leaves, as far as one is known.
-        size: their bytes.
+        origin: place of the requests, in one line.
+        tag: the origin's tag; None if unknown.
+        blocks: number of blocks that stayed, or of those per iteration if only one is known.
+        size: bytes of these blocks.
         growth: bytes per iteration.
-        first: iteration in which the first of them was requested, -1 for before the first whole
-            one; 0 where only one iteration is known.
-        confidence: "certain", "likely" or "possible"; of guessed iterations nothing is certain.
-        why: what was seen.
+        first: iteration that requested the first of them, -1 for before the first whole one; 0 if
+            only one iteration is known.
+        confidence: "certain", "likely" or "possible"; never certain if iterations were guessed.
+        why: the observation, in words.
     """
 
     origin: str
@@ -57,14 +57,14 @@ class Leak:
 
 @dataclass(frozen=True)
 class Leaks:
-    """What accumulates, largest growth first.
+    """Leaks of a profile, largest growth first.
 
     Args:
         found: the leaks.
-        judged: whether there was enough to tell; if not, an empty `found` means nothing.
-        basis: what was looked at, in words.
-        live: bytes known to be in use, from which leaks grow.
-        guessed: whether nobody but the period of the requests tells what an iteration is.
+        judged: whether the data sufficed; if not, an empty `found` has no meaning.
+        basis: the examined data, in words.
+        live: bytes known to be in use, to which the leaks are added.
+        guessed: whether iterations were derived only from the period of the requests.
     """
 
     found: tuple[Leak, ...]
@@ -75,21 +75,21 @@ class Leaks:
 
     @property
     def growth(self) -> float:
-        """Bytes per iteration, all leaks together."""
+        """Bytes per iteration of all leaks together."""
         return sum(leak.growth for leak in self.found)
 
 
 def find_leaks(profile: Profile, history: History | None = None) -> Leaks:
-    """Finds what accumulates over the iterations of a profile.
+    """Find the blocks that accumulate over a profile's iterations.
 
-    A trace of four iterations or more says it best: an origin leaks if its blocks stay from each
-    third of the trace, the first iteration and the last not counted. Without one, the persistent
-    blocks of a steady iteration are asked for in each iteration and freed in none. Nothing is
-    certain where the iterations themselves were guessed.
+    In a trace of four or more iterations, an origin leaks if blocks from each third of the trace
+    stay; the first and the last iteration do not count. Without such a trace, the persistent blocks
+    of a steady iteration are reported: each iteration requests them and none frees them. Nothing is
+    certain if the iterations were guessed.
 
     Args:
         profile: the profile.
-        history: of its trace, if it is at hand.
+        history: of its trace, if already computed.
     """
     moment = find_moment(profile)
     if moment is not None:
@@ -106,7 +106,7 @@ def find_leaks(profile: Profile, history: History | None = None) -> Leaks:
 
 
 def _why_not_known(profile: Profile, iterations: int) -> str:
-    """Say why nothing can be said of leaks, and what to do about it."""
+    """Return why leaks are unknown, and what to do about it."""
     found = profile.meta.notes.get("iterations", "")
     _, _, refused = found.rpartition("as they came; ")
     if " are no iterations: " in refused:
@@ -126,10 +126,10 @@ def _why_not_known(profile: Profile, iterations: int) -> str:
 
 
 def _of_trace(history: History) -> Leaks:
-    """Judges each origin by the iterations from which it left blocks behind."""
+    """Judge each origin by the iterations from which it left blocks behind."""
     count = history.iterations
-    # The last iteration's blocks may be freed in the next one, and two buffers used in turn live
-    # for two: where the trace is long enough, the last two do not count.
+    # The next iteration may free the last one's blocks, and two alternating buffers live for two
+    # iterations. So in long traces the last two do not count.
     stop = count - 1 if count == _FEWEST else count - 2
     stayed = (history.gone == ALIVE) & (history.iteration >= 0)
     guessed = history.trace.marked_by == MarkedBy.PERIOD
@@ -173,7 +173,7 @@ def _confidence(share: float, certain: bool) -> str:
 
 
 def _of_iteration(profile: Profile) -> Leaks:
-    """The persistent blocks of a steady iteration."""
+    """Return the persistent blocks of a steady iteration as leaks."""
     found = []
     rows = np.flatnonzero(profile.persistent)
     for name, group in _groups(profile.tags, profile.tag, profile.size, rows).items():
@@ -199,7 +199,7 @@ def _groups(
     size: NDArray[np.int64],
     rows: NDArray[np.int64],
 ) -> dict[str, NDArray[np.int64]]:
-    """Rows by the origins of their blocks."""
+    """Group rows by the origins of their blocks."""
     groups: dict[str, list[int]] = {}
     for row, name in zip(rows.tolist(), _names(tags, tag[rows], size[rows]), strict=True):
         groups.setdefault(name, []).append(row)
@@ -207,7 +207,7 @@ def _groups(
 
 
 def _names(tags: Sequence[Tag], tag: NDArray[np.int32], size: NDArray[np.int64]) -> list[str]:
-    """The origin of each block; blocks of unknown origin are told apart by their size class."""
+    """Return the origin of each block; unknown origins are distinguished by size class."""
     told = [describe(one) for one in tags]
     names = []
     for one, size_class in zip(tag.tolist(), size_classes(size), strict=True):
@@ -221,7 +221,7 @@ def _first_tag(tags: Sequence[Tag], tag: NDArray[np.int32]) -> Tag | None:
 
 
 def _live(profile: Profile) -> int:
-    """Bytes that the program is known to need at its peak."""
+    """Return the bytes that the program is known to need at its peak."""
     if profile.trace is not None:
         return int(follow(profile.trace).live().max(initial=0))
     return profile.max_load() + int(profile.size[profile.persistent].sum())

@@ -1,6 +1,6 @@
-"""What a file without a history says: the blocks and segments of one moment, and nothing of time.
+"""Findings about a file without a history: the blocks and segments at one moment.
 
-A snapshot has no history where `_record_memory_history` was not called before the work.
+A snapshot has no history if `_record_memory_history` was not called before the work.
 """
 
 from dataclasses import dataclass
@@ -20,14 +20,14 @@ _HOW_ELSEWHERE = "Record a history of requests and frees."
 
 @dataclass(frozen=True)
 class Moment:
-    """What was allocated at the one moment that is known; sizes in bytes.
+    """Allocations at the only known moment; sizes in bytes.
 
     Args:
         size: requested by the blocks.
-        blocks: how many there are.
-        reserved: in segments; None where no segments are known.
-        largest_hole: the largest stretch of a segment that no block takes; None likewise.
-        how: how to record, in a sentence.
+        blocks: number of blocks.
+        reserved: bytes of segments; None if no segments are known.
+        largest_hole: largest range of a segment without a block; None if no segments are known.
+        how: advice on recording, in a sentence.
     """
 
     size: int
@@ -38,7 +38,7 @@ class Moment:
 
     @property
     def nothing_recorded(self) -> str:
-        """The first sentence about such a file."""
+        """First sentence about such a file."""
         return (
             "Nothing was recorded: there is no history of requests, only what was allocated when "
             "the file was written"
@@ -46,7 +46,7 @@ class Moment:
 
     @property
     def allocated(self) -> str:
-        """What was allocated then, in words."""
+        """The allocations at that moment, in words."""
         plural = "" if self.blocks == 1 else "s"
         told = f"{format_bytes(self.size)} in {self.blocks:,} block{plural}"
         if self.reserved is None:
@@ -55,16 +55,16 @@ class Moment:
         return f"{told}; {format_bytes(self.reserved)} reserved{hole}"
 
     def lines(self) -> list[str]:
-        """All of it in words, one line a fact."""
+        """Return all findings in words, one line per fact."""
         return [f"{self.nothing_recorded}.", self.how, f"allocated   {self.allocated}"]
 
     def sentences(self) -> str:
-        """All of it in a line."""
+        """Return all findings in one line."""
         return f"{self.nothing_recorded} ({self.allocated}). {self.how}"
 
 
 def find_moment(profile: Profile) -> Moment | None:
-    """Return what a profile without a history says; None for a profile with one."""
+    """Return the findings for a profile without a history; None for a profile with one."""
     trace = profile.trace
     if trace is None or trace.has_history:
         return None

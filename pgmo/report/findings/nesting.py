@@ -1,4 +1,4 @@
-"""The peak as a tree: the calls, or the modules, in which its blocks were requested."""
+"""The peak as a tree of the calls or modules that requested its blocks."""
 
 from dataclasses import dataclass, field
 
@@ -10,17 +10,17 @@ from pgmo.report.blocks.origins import EARLIER, UNTAGGED, there_before
 from pgmo.report.findings.attribution import alive, peak_tick
 
 _DEEPEST = 40
-"""Levels; what lies deeper is part of the last one."""
+"""Maximum number of levels; deeper ones are part of the last."""
 
 
 @dataclass
 class Bar:
-    """A call or a module, with what is in it.
+    """Call or module, with its children.
 
     Args:
-        name: of itself, without those that it is in.
-        size: bytes, its children's included.
-        blocks: live blocks, its children's included.
+        name: its own name, without its parents.
+        size: bytes, including those of the children.
+        blocks: live blocks, including those of the children.
         children: by name.
     """
 
@@ -31,7 +31,7 @@ class Bar:
 
 
 def by_stack(profile: Profile) -> Bar:
-    """The peak by the lines of code that asked for its blocks, the outermost call first."""
+    """Return the peak by the lines of code that requested its blocks, outermost call first."""
     paths = [
         (*reversed(tag.stack), *_named(tag.op)) if tag.stack else _without(tag, "stack")
         for tag in profile.tags
@@ -40,7 +40,7 @@ def by_stack(profile: Profile) -> Bar:
 
 
 def by_module(profile: Profile) -> Bar:
-    """The peak by modules, and by operators in them."""
+    """Return the peak by modules, and by operators in them."""
     paths = [
         (*tag.module.split("."), *_named(tag.op)) if tag.module else _without(tag, "module")
         for tag in profile.tags
@@ -53,12 +53,12 @@ def _named(operator: str) -> tuple[str, ...]:
 
 
 def _without(tag: Tag, what: str) -> tuple[str, ...]:
-    """Where a block goes that has no stack, as in the backward pass, or no module."""
+    """Return the path of a block without a stack, as in the backward pass, or without a module."""
     return (f"{tag.phase}, no {what}", *_named(tag.op)) if tag.phase else _named(tag.op)
 
 
 def _grow(profile: Profile, paths: list[tuple[str, ...]]) -> Bar:
-    """The tree of the blocks that live at the peak."""
+    """Return the tree of the blocks that live at the peak."""
     copies = alive(profile, peak_tick(profile))
     rows = np.flatnonzero(copies)
     old = there_before(profile)

@@ -1,4 +1,4 @@
-"""What PyTorch's own allocator would reserve for a profile."""
+"""Prediction of the bytes that PyTorch's own allocator reserves for a profile."""
 
 from dataclasses import dataclass, field
 
@@ -8,20 +8,20 @@ from numpy.typing import NDArray
 from pgmo.profiler.profile import Profile
 
 SETTINGS = {"default": "", "expandable": "expandable_segments:True"}
-"""The settings that are tried, by name, in the form of PYTORCH_CUDA_ALLOC_CONF."""
+"""Predicted settings by name, in the form of PYTORCH_CUDA_ALLOC_CONF."""
 
 
 @dataclass(frozen=True)
 class Reservation:
-    """What PyTorch's CUDA allocator is predicted to reserve under one setting; sizes in bytes.
+    """Predicted memory of PyTorch's CUDA allocator under one setting; sizes in bytes.
 
     Args:
-        peak: the most reserved at once.
-        active: the most in blocks at once, rounded up as the allocator does.
+        peak: peak of the reserved bytes.
+        active: peak of the bytes in blocks, rounded up as by the allocator.
         fragmentation: share of the reserved peak that no block takes.
-        failed: request at which memory ran out, if a limit was given and it did.
+        failed: request at which memory ran out, if a limit was given and reached.
         curve: bytes reserved at each tick of the last iteration, shape (ticks,).
-        address: where each block of the profile is placed then, 0 if it is not, shape (n,).
+        address: address of each block of the profile, 0 if it is not allocated, shape (n,).
     """
 
     peak: int
@@ -37,10 +37,10 @@ class Reservation:
 
 
 def predict_reserved(profile: Profile) -> dict[str, Reservation]:
-    """Predicts what PyTorch reserves for a profile by default and with expandable segments.
+    """Predict the memory that PyTorch reserves, by default and with expandable segments.
 
     Returns:
-        Under the names of `SETTINGS`.
+        Predictions by the names of `SETTINGS`.
 
     Example:
         >>> profile = Profile.from_columns(size=[1000], start=[0], end=[1], ticks=1)

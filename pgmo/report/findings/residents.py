@@ -1,4 +1,4 @@
-"""What stays from the first iteration on: parameters, optimizer state, caches."""
+"""Blocks that stay from the first iteration on: parameters, optimizer state, caches."""
 
 from dataclasses import dataclass
 
@@ -12,13 +12,13 @@ from pgmo.report.findings.attribution import Holder, rank
 
 @dataclass(frozen=True)
 class Residents:
-    """Blocks outside of the plan that are there all the time; they come on top of the peak.
+    """Blocks outside the plan that are always alive; they come on top of the peak.
 
     Args:
         size: bytes.
         blocks: number of blocks.
-        phases: in which they were requested, adding up to `size`.
-        files: from which lines, adding up to `size`.
+        phases: of their requests, adding up to `size`.
+        files: lines of their requests, adding up to `size`.
     """
 
     size: int
@@ -28,17 +28,17 @@ class Residents:
 
 
 def find_residents(profile: Profile, history: History | None = None, top: int = 10) -> Residents:
-    """Finds what is alive all the time and not among the blocks of the profile's own peak.
+    """Find the blocks that are always alive and not among those of the profile's own peak.
 
-    Of a profile that does not repeat, it is the persistent blocks. Of one that does, the blocks of
-    its trace that are older than the second iteration and the last one, and still alive at the end;
-    without a trace nothing is known, for what an iteration leaves behind is a leak. A profile
-    without a history has none, as its peak is all that was allocated.
+    In a profile that does not repeat, these are the persistent blocks. In one that repeats, they
+    are the trace's blocks that live at the end and were requested before the second iteration and
+    the last one. Without a trace they are unknown, because a block that an iteration leaves behind
+    is a leak. A profile without a history has none: its peak is all that was allocated.
 
     Args:
         profile: the profile.
-        history: of its trace, if it is at hand.
-        top: holders to name of each kind.
+        history: of its trace, if already computed.
+        top: number of holders per grouping.
     """
     if profile.circular and profile.trace is not None:
         history = history or follow(profile.trace)

@@ -1,4 +1,4 @@
-"""What each stream asks for, and which blocks several streams use."""
+"""Requests of each stream, and blocks that several streams use."""
 
 from dataclasses import dataclass, replace
 
@@ -13,12 +13,12 @@ class StreamUse:
 
     Args:
         stream: the stream.
-        requests: blocks that belong to it.
-        size: that they request in all.
-        max_load: the most of it alive at once. Blocks of one stream cannot take the place of
-            another's, so a plan needs the sum of these over all streams.
-        shared: blocks that other streams use, too; these get no slot.
-        shared_size: bytes of these.
+        requests: number of its blocks.
+        size: sum of its requests.
+        max_load: peak of its live bytes. Streams cannot share memory, so a plan needs the sum of
+            these over all streams.
+        shared: number of its blocks that other streams use, too; these get no slot.
+        shared_size: bytes of these blocks.
     """
 
     stream: int
@@ -30,7 +30,7 @@ class StreamUse:
 
 
 def stream_use(profile: Profile) -> tuple[StreamUse, ...]:
-    """The streams of a profile, the one with the most bytes first."""
+    """Return the streams of a profile, the one with the most bytes first."""
     found = []
     for stream in np.unique(profile.stream):
         mine = profile.stream == stream

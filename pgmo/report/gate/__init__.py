@@ -1,1 +1,1 @@
-"""Whether memory has grown since an earlier state: for continuous integration."""
+"""Check of memory growth since an earlier state, for continuous integration."""

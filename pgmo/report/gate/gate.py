@@ -1,4 +1,4 @@
-"""All programs of a folder beside their earlier states."""
+"""Comparison of all programs in a folder with their earlier states."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -15,13 +15,13 @@ _KINDS = (".pgmoprof", ".pgmoplan")
 
 @dataclass(frozen=True)
 class Gate:
-    """What was compared.
+    """Result of a comparison.
 
     Args:
-        programs: both states of each, in the order of their names.
-        new: names of those that have no earlier state.
-        gone: names of those that have no new one, which nobody can check any more.
-        tolerance: how much more was allowed.
+        programs: both states of each program, sorted by name.
+        new: names of programs without an earlier state.
+        gone: names of programs without a new state, which can no longer be checked.
+        tolerance: allowed growth.
     """
 
     programs: tuple[Growth, ...]
@@ -36,15 +36,15 @@ class Gate:
 
 
 def compare_states(new: Path, base: Path, tolerance: Tolerance) -> Gate:
-    """Compares two files, or the files of equal names in two folders.
+    """Compare two files, or files of equal names in two folders.
 
     Args:
-        new: a .pgmoprof or .pgmoplan file, or a folder of such files and of folders with them.
-        base: the same, at an earlier state.
-        tolerance: how much more the new state may take.
+        new: a .pgmoprof or .pgmoplan file, or a folder with such files, also nested.
+        base: the same for an earlier state.
+        tolerance: allowed growth.
 
     Raises:
-        FileError: when a file cannot be read, one is a file and the other a folder, or there is
+        FileError: if a file cannot be read, if one is a file and the other a folder, or if there is
             nothing to compare.
     """
     if new.is_dir() != base.is_dir():
@@ -69,7 +69,7 @@ def compare_states(new: Path, base: Path, tolerance: Tolerance) -> Gate:
 
 
 def _files(folder: Path) -> Mapping[str, Path]:
-    """By name without the suffix; of a profile and its plan the profile, which knows more."""
+    """Return files by name without suffix; a profile has priority over its plan."""
     found: dict[str, Path] = {}
     for kind in reversed(_KINDS):
         for path in folder.rglob(f"*{kind}"):

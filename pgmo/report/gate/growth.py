@@ -1,4 +1,4 @@
-"""What has grown from one state of a program to the next, and who has grown.
+"""Growth from one state of a program to the next, with its origins.
 
 base  max load 100 MiB   arena 101 MiB   persistent 8 MiB   230 blocks
 new   max load 112 MiB   arena 112 MiB   persistent 8 MiB   236 blocks      tolerance 1 %
@@ -23,12 +23,12 @@ from pgmo.report.gate.tolerance import Tolerance
 Copies = Callable[[Profile], NDArray[np.int64]]
 
 ORIGINS: tuple[By, ...] = ("module", "op")
-"""What growth is told by."""
+"""Groupings of the origins to which growth is attributed."""
 
 
 @dataclass(frozen=True)
 class Grown(Change):
-    """One origin that accounts for more bytes, or blocks, than before.
+    """Origin that holds more bytes or blocks than before.
 
     Args:
         by: "module" or "op".
@@ -44,11 +44,11 @@ class Figure:
     Args:
         name: "max load", "arena", "persistent" or "blocks".
         unit: "bytes" or "blocks".
-        before: None where the file does not say.
-        after: the same, now.
-        limit: what `after` may be at most.
-        grown: the origins that account for more than before, the largest growth first; only where
-            both files are profiles, which know them.
+        before: earlier value; None if unknown.
+        after: new value; None if unknown.
+        limit: largest allowed value of `after`.
+        grown: origins that hold more than before, largest growth first; only if both files are
+            profiles, which contain origins.
     """
 
     name: str
@@ -60,7 +60,7 @@ class Figure:
 
     @property
     def failed(self) -> bool:
-        """Whether it is above the limit."""
+        """Whether the figure is above its limit."""
         return None not in (self.after, self.limit) and (self.after or 0) > (self.limit or 0)
 
 
@@ -85,16 +85,16 @@ class Growth:
 def find_growth(
     name: str, before: Profile | Plan, after: Profile | Plan, tolerance: Tolerance
 ) -> Growth:
-    """Compares two states of a program, each a profile or a plan.
+    """Compare two states of a program, each a profile or a plan.
 
-    A profile's arena is that of a quick plan of both, made here and now, so that it says nothing of
-    a planner that has changed. Plans know no origins.
+    A profile's arena is that of a quick plan, made now for both states, so a changed planner has no
+    influence. Plans contain no origins.
 
     Args:
         name: of the program.
         before: the state to compare with.
         after: the new state.
-        tolerance: how much more it may be.
+        tolerance: allowed growth.
     """
     sides = _figures_of(before), _figures_of(after)
     profiles = isinstance(before, Profile) and isinstance(after, Profile)
@@ -123,11 +123,11 @@ def _all(profile: Profile) -> NDArray[np.int64]:
 
 _COPIES: Mapping[str, Copies] = {
     "max load": _at_peak,
-    "arena": _at_peak,  # which has to hold what lives at the peak
+    "arena": _at_peak,  # the arena holds the blocks that live at the peak
     "persistent": _persistent,
     "blocks": _all,
 }
-"""Of each figure, which blocks account for it."""
+"""Selection of the blocks that account for each figure."""
 
 
 def _figures_of(what: Profile | Plan) -> dict[str, int | None]:

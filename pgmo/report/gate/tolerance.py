@@ -1,4 +1,4 @@
-"""How much more memory is no regression."""
+"""Allowed growth of memory."""
 
 import re
 from dataclasses import dataclass
@@ -12,11 +12,11 @@ _PERCENT = re.compile(r"\s*(\d{1,6}(?:\.\d{0,6})?|\.\d{1,6})\s*%\s*", re.ASCII)
 
 @dataclass(frozen=True)
 class Tolerance:
-    """A share of what there was, or a number of bytes.
+    """Allowed growth as a share or a number of bytes.
 
     Args:
-        share: of the figure before.
-        size: bytes, on top of that.
+        share: of the earlier figure.
+        size: bytes, added to the share.
 
     Example:
         >>> Tolerance.read("1%").limit(200), Tolerance.read("64 KiB").limit(0)
@@ -28,10 +28,10 @@ class Tolerance:
 
     @classmethod
     def read(cls, text: str) -> "Tolerance":
-        """Reads "1%" or "64 KiB".
+        """Parse "1%" or "64 KiB".
 
         Raises:
-            OptionError: when it is neither.
+            OptionError: if the text is neither.
         """
         percent = _PERCENT.fullmatch(text)
         if percent:
@@ -48,11 +48,12 @@ class Tolerance:
             ) from error
 
     def limit(self, before: int, *, blocks: bool = False) -> int:
-        """What a figure may be at most.
+        """Return the largest allowed value of a figure.
 
         Args:
-            before: what it was.
-            blocks: it is a number of blocks, which a tolerance in bytes does not allow to grow.
+            before: earlier value.
+            blocks: whether the figure is a number of blocks; a tolerance in bytes allows it no
+                growth.
         """
         return before + int(before * self.share) + (0 if blocks else self.size)
 

@@ -1,4 +1,4 @@
-"""What a gate says, for a terminal and for a pull request."""
+"""Text of a gate, for terminals and pull requests."""
 
 from collections.abc import Iterable, Iterator
 
@@ -10,7 +10,7 @@ _OF = {"module": "modules", "op": "operators"}
 
 
 def verdict(gate: Gate) -> str:
-    """The first line of everything that is said."""
+    """Return the first line of the text."""
     failed = [program.name for program in gate.programs if program.failed]
     parts = []
     if failed:
@@ -29,11 +29,11 @@ def verdict(gate: Gate) -> str:
 
 
 def text_lines(gate: Gate, top: int = 5) -> Iterator[str]:
-    """Everything, for a terminal.
+    """Yield the lines of the whole text, for a terminal.
 
     Args:
         gate: what was compared.
-        top: modules and operators to name of each figure.
+        top: number of modules and operators per figure.
     """
     yield verdict(gate)
     for program in gate.programs:
@@ -50,7 +50,7 @@ def text_lines(gate: Gate, top: int = 5) -> Iterator[str]:
 
 
 def grown_lines(figure: Figure, top: int = 5) -> Iterator[str]:
-    """Who has grown, modules first.
+    """Yield the origins that have grown, modules first.
 
     Example:
         >>> grown = (Grown("aten.mm", 4, 12, "op"), Grown("aten.relu", 0, 2, "op"))
@@ -66,11 +66,11 @@ def grown_lines(figure: Figure, top: int = 5) -> Iterator[str]:
 
 
 def markdown_lines(gate: Gate, top: int = 3) -> Iterator[str]:
-    """A table for a pull request: one row a program, then who has grown.
+    """Yield the lines of a table for a pull request: one row per program, then the grown origins.
 
     Args:
         gate: what was compared.
-        top: modules and operators to name of each program.
+        top: number of modules and operators per program.
     """
     yield "### Memory"
     yield ""
@@ -95,7 +95,7 @@ def markdown_lines(gate: Gate, top: int = 3) -> Iterator[str]:
 
 
 def _growers(program: Growth, top: int) -> Iterator[str]:
-    """Lists for the figures that have grown too much, each origin once."""
+    """Yield lines for the figures that have grown too much, each origin once."""
     told_already: set[tuple[Grown, ...]] = set()
     for figure in program.figures:
         if not figure.failed or not figure.grown or figure.grown in told_already:
@@ -124,7 +124,7 @@ def _row(figure: Figure, one: Grown) -> str:
 
 
 def told(figure: Figure, count: int | None) -> str:
-    """A count in the figure's unit."""
+    """Format a count in the figure's unit."""
     if count is None:
         return "not known"
     return str(count) if figure.unit == "blocks" else format_bytes(count)
@@ -145,7 +145,7 @@ def _percent(figure: Figure) -> str:
 
 
 def _code(name: str) -> str:
-    """As code, which no markup in a name can leave."""
+    """Format a name as code, so that markup in it has no effect."""
     return f"`{_one_line((name,)).replace('`', chr(39)).replace('|', chr(0x2502))}`"
 
 

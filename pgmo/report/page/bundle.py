@@ -1,4 +1,4 @@
-"""One script and one style sheet out of many small files, for a page that loads nothing."""
+"""Joins many small files into one script and one style sheet, for a page that loads nothing."""
 
 import base64
 import hashlib
@@ -11,7 +11,7 @@ _EXPORT = re.compile(r"^export\s+(?=(?:async\s+)?(?:function|class|const|let)\b)
 
 
 def asset(name: str) -> str:
-    """The text of a file in `pgmo/report/assets`.
+    """Return the text of a file in `pgmo/report/assets`.
 
     Example:
         >>> "<html" in asset("report.html")
@@ -22,10 +22,10 @@ def asset(name: str) -> str:
 
 @cache
 def script() -> str:
-    """The page's modules as one, each after those it imports; uPlot with its notice comes first.
+    """Return the page's modules as one script, after their imports; uPlot and its notice first.
 
-    The files are ES modules and work as such. All names at their top level differ, so taking the
-    `import` and `export` words away is all that it takes to join them.
+    The files are ES modules and also work as such. Their top-level names are unique, so removing
+    the `import` and `export` words suffices to join them.
 
     Example:
         >>> "import {" in script()
@@ -36,7 +36,7 @@ def script() -> str:
     def add(name: str) -> None:
         if name in done:
             return
-        done[name] = ""  # so that a circle of imports ends
+        done[name] = ""  # so that a cycle of imports ends
         text = asset(f"js/{name}.js")
         for needed in _IMPORT.findall(text):
             add(needed)
@@ -44,18 +44,18 @@ def script() -> str:
         done[name] = _EXPORT.sub("", _IMPORT.sub("", text)).strip()
 
     add("main")
-    notice = f"/*! {asset('vendor/uPlot.LICENSE').strip()} */"  # which a copy has to carry
+    notice = f"/*! {asset('vendor/uPlot.LICENSE').strip()} */"  # its licence requires the notice
     return "\n".join([notice, asset("vendor/uPlot.iife.min.js").strip(), *done.values()])
 
 
 @cache
 def style() -> str:
-    """The style sheets as one."""
+    """Return the style sheets as one text."""
     return "\n".join([asset("vendor/uPlot.min.css").strip(), asset("report.css").strip()])
 
 
 def source_hash(text: str) -> str:
-    """What a content security policy admits this very text by.
+    """Return the source expression by which a content security policy admits a text.
 
     Example:
         >>> source_hash("")

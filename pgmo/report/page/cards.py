@@ -1,4 +1,4 @@
-"""The figures at the head of a report: what is needed, what is planned, what PyTorch would take."""
+"""Main figures of a report: the need, the plan, and PyTorch's reserved memory."""
 
 from dataclasses import dataclass
 
@@ -16,11 +16,11 @@ class FigureCard:
     """One figure.
 
     Args:
-        title: what it is.
+        title: name of the figure.
         value: the figure, with its unit.
-        note: what to compare it with, "" for nothing.
-        good: whether it is one to be glad of.
-        bad: whether it is one to look into.
+        note: value to compare with; "" for none.
+        good: whether the figure is favourable.
+        bad: whether the figure needs attention.
     """
 
     title: str
@@ -31,7 +31,7 @@ class FigureCard:
 
 
 def cards(profile: Profile, plan: Plan, told: Explanation) -> list[FigureCard]:
-    """The figures of a profile, its plan and what PyTorch would reserve, most important first.
+    """Return the figures of a profile, its plan and PyTorch's memory, most important first.
 
     Args:
         profile: the profile.
@@ -64,7 +64,7 @@ def cards(profile: Profile, plan: Plan, told: Explanation) -> list[FigureCard]:
 
 
 def _beside_the_arena(profile: Profile, plan: Plan, told: Explanation) -> list[FigureCard]:
-    """What comes on top of the arena, and the sum: what a plan needs in all."""
+    """Return what a plan needs on top of the arena, and the sum."""
     if not told.unplanned:
         return []
     shared = profile.shared & ~profile.persistent
@@ -84,7 +84,7 @@ def _beside_the_arena(profile: Profile, plan: Plan, told: Explanation) -> list[F
 
 
 def _of_moment(moment: Moment, told: Explanation) -> list[FigureCard]:
-    """The figures of a profile without a history."""
+    """Return the figures of a profile without a history."""
     plural = "" if moment.blocks == 1 else "s"
     made = [
         FigureCard("Allocated", format_bytes(moment.size), f"in {moment.blocks:,} block{plural}")
@@ -100,12 +100,12 @@ def _of_moment(moment: Moment, told: Explanation) -> list[FigureCard]:
 
 
 def _reserved(told: Explanation, *, on_cpu: bool) -> list[FigureCard]:
-    """What PyTorch takes from the device, with what it wastes at that moment."""
+    """Return the bytes that PyTorch takes from the device, and their unused part at that time."""
     titles = {"default": "PyTorch would reserve", "expandable": "with expandable segments"}
     made = []
     for name, one in told.reserved.items():
         note = f"{one.fragmentation:.1%} of it in no block"
-        if on_cpu:  # where PyTorch caches nothing
+        if on_cpu:  # PyTorch caches nothing there
             note = f"of a GPU, {note}"
         if one.failed is not None:
             note = f"out of memory at request {one.failed:,}"

@@ -1,4 +1,4 @@
-"""What the words on a report mean, for readers who open one for the first time."""
+"""Meanings of the words in a report, for first-time readers."""
 
 import html
 
@@ -31,11 +31,11 @@ WORDS = {
     "for them.",
     "Phase": "The part of a training step: forward, backward, recompute or optimizer.",
 }
-"""Word or title of a figure -> its meaning."""
+"""Meaning by word or by title of a figure."""
 
 
 def words() -> str:
-    """All of them as a part of the page that opens."""
+    """Return all meanings as a part of the page that opens on click."""
     rows = "".join(
         f"<div><dt>{html.escape(word)}</dt><dd>{html.escape(text)}</dd></div>"
         for word, text in WORDS.items()

@@ -1,4 +1,4 @@
-"""The report: one HTML file that shows a profile's blocks at their places and loads nothing."""
+"""Report of a profile: one HTML file that shows the blocks at their places and loads nothing."""
 
 import html
 import re
@@ -27,17 +27,17 @@ _PLACE = re.compile(r"\{\{(\w+)\}\}")
 def render(
     profile: Profile, plan: Plan | None = None, *, title: str = "", headline: str = ""
 ) -> str:
-    """The report of a profile as the text of an HTML page.
+    """Return the report of a profile as the text of an HTML page.
 
     Args:
         profile: the profile.
-        plan: its plan; a quick one is made if there is none.
-        title: of the page; the model's name if left out.
-        headline: with what the page begins: a sentence, and lines of details below it; by default
-            what the plan saves, and where the peak is.
+        plan: its plan; None for a quick one.
+        title: of the page; default the model's name.
+        headline: first sentence of the page, with lines of details below it; default the plan's
+            savings and the place of the peak.
 
     Raises:
-        ProfileError: when the plan is one of another profile.
+        ProfileError: if the plan belongs to another profile.
     """
     plan = _plan_for(profile, plan)
     told = explain(profile, plan, predict=len(profile) > 0)
@@ -74,12 +74,12 @@ def render(
             extra=extra,
         ),
     }
-    # One pass, so that nothing that was filled in is taken for a place to fill.
+    # One pass, so that inserted text is never taken for a placeholder.
     return _PLACE.sub(lambda match: filled[match[1]], asset("report.html"))
 
 
 def plan_of(profile: Profile, plan: Plan) -> Plan | None:
-    """The plan, or the one inside of it, that was made for a profile; None if there is none."""
+    """Return the plan, or the plan inside of it, for a profile; None if there is none."""
     for inner in (plan, *plan.inner):
         if inner.fingerprint == profile.fingerprint and len(inner) == len(profile):
             return inner
@@ -105,7 +105,7 @@ def _curves(told: Explanation) -> "dict[str, NDArray[np.int64]]":
 
 
 def _addresses(profile: Profile, told: Explanation) -> "NDArray[np.int64]":
-    """Addresses that were seen; where there are none, those that PyTorch would choose."""
+    """Return the recorded addresses, or else those that PyTorch would choose."""
     default = told.reserved.get("default")
     if default is None or (profile.address > 0).any():
         return profile.address
@@ -120,7 +120,7 @@ def _origin(profile: Profile) -> str:
 
 
 def _headline(text: str) -> str:
-    """The sentence, and what is below it, to be opened; nothing where there is none."""
+    """Return the sentence, with its details in a part that opens; "" without a text."""
     if not text:
         return ""
     sentence, _, details = text.partition("\n")

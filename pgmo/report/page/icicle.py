@@ -1,10 +1,10 @@
-"""Who holds the peak, as icicles: a bar for each call or module, what it calls below it.
+"""Holders of the peak as icicles: a bar per call or module, with its callees below it.
 
     | peak 4.94 GiB                                       |
-    | train.py:9 in step                 | train.py:12    |      outermost on top,
-    | model.py:31 in forward   |  ...    |                       as wide as it holds bytes
+    | train.py:9 in step                 | train.py:12    |      the outermost on top,
+    | model.py:31 in forward   |  ...    |                       width in proportion to bytes
 
-They are drawings of SVG without a script, in percent, so they are there on any screen.
+They are SVG drawings without a script, in percent, so they fit any screen.
 """
 
 import html
@@ -25,11 +25,11 @@ _NARROWEST = 0.002
 """Share of the peak below which a bar is not drawn."""
 
 _COLOURS = 8
-"""How many the style sheet has."""
+"""Number of colours in the style sheet."""
 
 
 def icicles(profile: Profile, title: str = "Who holds the peak") -> str:
-    """Both drawings as a section of the page; "" where neither modules nor stacks are known.
+    """Return both drawings as a section of the page; "" without known modules and stacks.
 
     Args:
         profile: the profile.
@@ -50,7 +50,7 @@ def icicles(profile: Profile, title: str = "Who holds the peak") -> str:
 
 
 def _figure(caption: str, root: Bar) -> str:
-    """One drawing. A bar says what it is where the pointer rests, and the largest are in words."""
+    """Return one drawing. Each bar has a tooltip; the drawing's label names the largest."""
     if not root.size:
         return ""
     bars = list(_laid(root, 0.0, 0, root.size, -1))
@@ -68,7 +68,7 @@ def _figure(caption: str, root: Bar) -> str:
 def _laid(
     bar: Bar, left: float, row: int, whole: int, colour: int
 ) -> "Iterable[tuple[Bar, float, int, int]]":
-    """Bars with their left edges (a share of the whole), rows and colours."""
+    """Yield bars with left edge (a share of the whole), row and colour."""
     yield bar, left, row, colour
     ordered = sorted(bar.children.values(), key=lambda one: (-one.size, one.name))
     for number, child in enumerate(ordered):
@@ -86,7 +86,7 @@ def _bar(bar: Bar, left: float, row: int, colour: int, whole: int) -> str:
     name = "the peak" if row == 0 else bar.name
     kind = "grey" if bar.name in (EARLIER, UNTAGGED) or row == 0 else f"c{colour}"
     label = f"{name}, {format_bytes(bar.size)}"
-    # A drawing in the drawing cuts off what is wider than the bar.
+    # A nested SVG clips text that is wider than the bar.
     return (
         f'<svg x="{100 * left:.3f}%" y="{_ROW * row}" width="{100 * share:.3f}%" '
         f'height="{_ROW - 1}"><title>{html.escape(f"{name}: {said}")}</title>'

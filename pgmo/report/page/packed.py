@@ -1,10 +1,10 @@
-"""Columns of whole numbers as a few bytes each: for pages that carry their data with them.
+"""Compact columns of whole numbers, for pages that contain their data.
 
     numbers --(differences)--> zigzag --> 7 bits a byte, the lowest first --> deflate --> base64
     0 -1 1 -2 ...              0 1 2 3
 
-Blocks of a training loop repeat a few sizes and live shortly, so most numbers take a byte or two
-before compression; the page undoes it in `assets/js/decode.js`.
+Blocks of a training loop repeat a few sizes and have short lifetimes, so most numbers take one or
+two bytes before compression. The page decodes them in `assets/js/decode.js`.
 """
 
 import base64
@@ -25,7 +25,7 @@ class Column:
     Args:
         name: of the column.
         values: whole numbers from -1 up to 2**53 - 1, JavaScript's largest; -1 stands for "none".
-        delta: store differences, which are small where neighbours are alike.
+        delta: whether to store differences, which are small if neighbours are similar.
     """
 
     name: str
@@ -34,18 +34,18 @@ class Column:
 
     @property
     def unit(self) -> int:
-        """The largest number that divides all values but those that are -1."""
+        """The largest number that divides all values except -1."""
         known = self.values[self.values > 0]
         return int(np.gcd.reduce(known)) if known.size else 1
 
     def encoded(self) -> bytes:
-        """The values in their unit, as bytes."""
+        """Return the values in their unit, as bytes."""
         small = np.where(self.values < 0, -1, self.values // self.unit)
         return encode_integers(np.diff(small, prepend=0) if self.delta else small)
 
 
 def encode_integers(values: ArrayLike) -> bytes:
-    """Encodes whole numbers, small ones in few bytes (zigzag, then base 128, lowest digit first).
+    """Encode whole numbers, small ones in few bytes (zigzag, then base 128, lowest digit first).
 
     Example:
         >>> encode_integers([0, -1, 1, 64]).hex()
@@ -67,15 +67,15 @@ def encode_integers(values: ArrayLike) -> bytes:
 
 
 def pack(header: Mapping[str, Any], columns: Sequence[Column]) -> str:
-    """Packs a header and columns into one line of base64.
+    """Pack a header and columns into one line of base64.
 
     Args:
-        header: what can be said in JSON; gets the entry "columns".
-        columns: any number of them, of any lengths.
+        header: values for JSON; the entry "columns" is added.
+        columns: any number of columns, of any lengths.
 
     Returns:
-        Base64 of the deflated bytes: four bytes with the length of the header, lowest first, the
-        header as JSON, the columns. There is nothing in it that HTML could take for a tag.
+        Base64 of the deflated bytes: the header's length (four bytes, lowest first), the header as
+            JSON, the columns. HTML cannot take any of it for a tag.
     """
     parts = [column.encoded() for column in columns]
     described = [

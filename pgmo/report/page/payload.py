@@ -1,4 +1,4 @@
-"""What the report page needs to know of a profile and its plan, packed."""
+"""Data of a profile and its plan for the report page, packed."""
 
 from typing import Any
 
@@ -24,15 +24,14 @@ def payload(
     reserved: dict[str, NDArray[np.int64]] | None = None,
     extra: dict[str, Any] | None = None,
 ) -> str:
-    """Packs everything that the page draws.
+    """Pack everything that the page draws.
 
     Args:
         profile: the profile.
         plan: its plan.
-        placement: where the framework's allocator placed the blocks, if that is known.
-        reserved: bytes that PyTorch would reserve at each tick, shape (ticks,), by the name of the
-            settings.
-        extra: further entries of the header, as far as JSON can say them.
+        placement: places of the blocks by the framework's allocator, if known.
+        reserved: bytes that PyTorch would reserve at each tick, shape (ticks,), by setting.
+        extra: further JSON entries of the header.
 
     Returns:
         Base64, see `pgmo.report.page.packed.pack`.
@@ -88,7 +87,7 @@ def _placed(placement: Placement | None, tag: NDArray[np.int64]) -> list[Column]
 def _tags(
     profile: Profile, placement: Placement | None
 ) -> tuple[tuple[Tag, ...], NDArray[np.int64]]:
-    """All tags that are used, and the number of each block's, residents of the trace after them."""
+    """Return all used tags, and the tag number of each block, then of each resident."""
     tags = list(profile.tags)
     tag = profile.tag.astype(np.int64)
     if placement is not None and profile.trace is not None:
@@ -108,7 +107,7 @@ def _tags(
 
 
 def _strings(tags: tuple[Tag, ...]) -> dict[str, Any]:
-    """Tags as rows of numbers of strings: stacks share most of their lines."""
+    """Return tags as rows of string numbers: stacks share most of their lines."""
     number: dict[str, int] = {}
 
     def index(text: str) -> int:

@@ -1,4 +1,4 @@
-"""The sentence with which a report begins: what a plan saves, and where the peak is."""
+"""First sentence of a report: the plan's savings, and the place of the peak."""
 
 import numpy as np
 
@@ -9,7 +9,7 @@ from pgmo.report.summary import Explanation
 from pgmo.units import format_bytes
 
 _SAME = 0.005
-"""Below this share, what is saved is no news."""
+"""Minimum saved share that the sentence mentions."""
 
 _DURING = {
     "optimizer": "the optimizer step",
@@ -20,12 +20,12 @@ _DURING = {
 
 
 def sentence(profile: Profile, plan: Plan, told: Explanation) -> str:
-    """What a profile says, for readers who know none of pgmo's words.
+    """Summarise a profile for readers who do not know pgmo's terms.
 
     Args:
         profile: the profile.
         plan: its plan.
-        told: its explanation. Without a prediction of what PyTorch reserves, nothing is said of it.
+        told: its explanation. Without a prediction for PyTorch the sentence leaves that out.
 
     Returns:
         One sentence; "" for a profile without blocks.
@@ -42,13 +42,13 @@ def sentence(profile: Profile, plan: Plan, told: Explanation) -> str:
 
 
 def place_of(profile: Profile, tick: int) -> str:
-    """Where a program is at a tick, by the block that it requests then.
+    """Describe the position in the program at a tick, by the block requested then.
 
     Args:
         profile: the profile.
         tick: in [0, ticks).
     """
-    # Blocks from before a recording begin at tick 0, too: the request comes after them.
+    # Blocks from before the recording also begin at tick 0; the request comes after them.
     requested = np.flatnonzero(profile.start == tick)
     number = int(profile.tag[requested[-1]]) if requested.size else -1
     tag = profile.tags[number] if number >= 0 else Tag("", "", "")
@@ -64,7 +64,7 @@ def place_of(profile: Profile, tick: int) -> str:
 
 
 def module_in_words(path: str) -> str:
-    """A module's path as one would say it; layers are counted as in the path, from 0.
+    """Name a module by its path; layers are counted as in the path, from 0.
 
     Example:
         >>> module_in_words("GPT.layers.3.attention.query"), module_in_words("Net.head")
@@ -89,7 +89,7 @@ def module_in_words(path: str) -> str:
 
 
 def _saving(reserved: int, needed: int, device: str) -> str:
-    """How much less a plan needs, or more."""
+    """Describe how much less a plan needs, or how much more."""
     share = (reserved - needed) / reserved
     pytorch = "PyTorch would reserve on a GPU" if device == "cpu" else "PyTorch reserves"
     if abs(share) < _SAME:

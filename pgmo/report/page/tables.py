@@ -1,4 +1,4 @@
-"""Tables of who holds the peak, and what would help; they need no script."""
+"""Tables of the peak's holders and of advice, without scripts."""
 
 import html
 from collections.abc import Iterable
@@ -18,7 +18,7 @@ _TITLES: dict[By, str] = {
 
 
 def static_tables(told: Explanation) -> str:
-    """What an explanation says, as tables."""
+    """Return an explanation as tables."""
     parts = []
     hints = "".join(
         f"<li><b>{html.escape(hint.title)}.</b> {html.escape(hint.text)}</li>"

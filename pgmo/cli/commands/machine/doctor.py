@@ -39,7 +39,7 @@ _UNIFIED = {
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Adds the options of `pgmo doctor`."""
+    """Add the options of `pgmo doctor`."""
     parser.add_argument(
         "--fix",
         action="store_true",
@@ -56,7 +56,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Runs `pgmo doctor`."""
+    """Run `pgmo doctor`."""
     from dataclasses import asdict
 
     from pgmo.cli.terminal.output import print_json
@@ -98,7 +98,7 @@ def _clear(wanted: str, *, as_json: bool) -> None:
 
 
 def _lines(found: "Examination") -> Iterator[str]:
-    """The examination in words."""
+    """Yield the lines of the examination."""
     versions = dict(found.versions)
     yield _line("pgmo", f"{versions.pop('pgmo')}, Python {versions.pop('python')}")
     yield _line("system", versions.pop("system"))
@@ -136,7 +136,7 @@ def _lines(found: "Examination") -> Iterator[str]:
 
 
 def _kept(cache: "Cache") -> str:
-    """What is in the cache."""
+    """Describe the contents of the cache."""
     parts = []
     if cache.adapters:
         several = "s" if cache.adapters > 1 else ""

@@ -20,7 +20,7 @@ from pgmo.errors import OptionError
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Adds the options of `pgmo check`."""
+    """Add the options of `pgmo check`."""
     parser.add_argument(
         "plan", metavar="PLAN", help="a .pgmoplan file; with --against also a profile, or a folder"
     )
@@ -30,7 +30,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Runs `pgmo check`."""
+    """Run `pgmo check`."""
     wrong = misplaced(arguments)
     if wrong:
         together = "together with" if arguments.against is not None else "without"

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Adds the options of `pgmo compare`."""
+    """Add the options of `pgmo compare`."""
     parser.add_argument("file", metavar="FILE", help="a profile, plan, snapshot, log or table")
     parser.add_argument("other", metavar="OTHER", nargs="?", help="what to compare it with")
     parser.add_argument(
@@ -33,7 +33,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Runs `pgmo compare`."""
+    """Run `pgmo compare`."""
     from pgmo.cli.source import read_profile_or_plan
     from pgmo.cli.terminal.output import console, print_json
     from pgmo.report.findings.comparison import compare
@@ -53,7 +53,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _with_pytorch(arguments: argparse.Namespace, profile: "Profile | Plan") -> int:
-    """One profile beside what the framework would do with it."""
+    """Compare one profile with the framework's prediction for it."""
     from pgmo.cli.terminal.output import as_command, print_json, print_wrote
     from pgmo.packing.plan import Plan
     from pgmo.packing.planner import plan
@@ -137,7 +137,7 @@ def _change(before: int | None, after: int | None, shown: Callable[[int], str]) 
 
 
 def _verdict(told: "Comparison") -> str:
-    """In one sentence, whether the two belong to the same requests."""
+    """Describe in one sentence whether both sides have the same requests."""
     if told.moments != (None, None):
         return "The requests cannot be compared, only what was allocated."
     kinds = {told.before.kind, told.after.kind}
@@ -155,7 +155,7 @@ def _verdict(told: "Comparison") -> str:
 
 
 def _sorted(told: "Comparison") -> "tuple[Side, Side]":
-    """The plan, then the profile."""
+    """Return the plan, then the profile."""
     if told.before.kind == "plan":
         return told.before, told.after
     return told.after, told.before

@@ -34,7 +34,7 @@ _SUFFIXES = {
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Adds the options of `pgmo export`."""
+    """Add the options of `pgmo export`."""
     parser.add_argument("file", metavar="FILE", help="a profile, plan, snapshot, log or table")
     parser.add_argument(
         "--to",
@@ -74,10 +74,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def _format(name: str) -> str:
-    """Refuse a format that was removed.
+    """Reject a format that was removed.
 
     Raises:
-        argparse.ArgumentTypeError: with what to use instead.
+        argparse.ArgumentTypeError: with the replacement.
     """
     hint = FORMATS.get(name)
     if hint:
@@ -86,7 +86,7 @@ def _format(name: str) -> str:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Runs `pgmo export`."""
+    """Run `pgmo export`."""
     from pgmo.cli.source import read_profile_or_plan
     from pgmo.cli.targets import check_targets, refuse_our_suffix
     from pgmo.cli.terminal.output import print_json, print_wrote
@@ -128,7 +128,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _target(arguments: argparse.Namespace) -> Path:
-    """The file to write; a.csv.gz gives a.pgmoprof."""
+    """Return the output file; a.csv.gz gives a.pgmoprof."""
     from pgmo.cli.targets import next_to
 
     if arguments.output:
@@ -184,7 +184,7 @@ def _write_profiles(arguments: argparse.Namespace) -> int:
 
 
 def _write(source: "Profile | Plan", out: TextIO, arguments: argparse.Namespace) -> list[str]:
-    """Writes the format that was asked for; what is worth knowing about it comes back."""
+    """Write the requested format; return remarks about it."""
     from pgmo.packing.plan import Plan
     from pgmo.report.exporters.perfetto import write_perfetto
     from pgmo.report.exporters.spreadsheet import write_spreadsheet

@@ -25,7 +25,7 @@ _CSV = ".csv"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Adds the options of `pgmo plan`."""
+    """Add the options of `pgmo plan`."""
     parser.add_argument("file", metavar="FILE", help="a profile, snapshot, log, or CSV of blocks")
     parser.add_argument(
         "-o",
@@ -62,7 +62,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Runs `pgmo plan`."""
+    """Run `pgmo plan`."""
     from pgmo.cli.terminal.describe import (
         describe_packing,
         describe_plan,
@@ -76,7 +76,7 @@ def run(arguments: argparse.Namespace) -> int:
 
     if arguments.alignment is not None:
         check_number("--alignment", arguments.alignment, 1, 2**40)
-    PlanningOptions(**_options(arguments))  # a wrong value is said before the files are looked at
+    PlanningOptions(**_options(arguments))  # reports a wrong value before files are read
     source = Path(arguments.file)
     table, what = _read(source)
     target = _target(source, table is None, arguments)
@@ -105,7 +105,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _next(source: Path, target: Path, *, is_profile: bool) -> str | None:
-    """What to look at: the report of a profile, the figures of a plan of bare blocks."""
+    """Return the next command: the report of a profile, or the figures of a packing."""
     from pgmo.cli.terminal.output import as_command
 
     if target.suffix.lower() == _CSV:
@@ -128,10 +128,10 @@ def _read(source: Path) -> "tuple[BlockTable | None, Profile | Problem]":
 
 
 def _with_history(source: Path, profile: "Profile") -> "Profile":
-    """Return a profile that has something to plan.
+    """Return a profile that has blocks to plan.
 
     Raises:
-        FileError: when it has no history.
+        FileError: if it has no history.
     """
     from pgmo.errors import FileError
     from pgmo.report.findings.moment import find_moment

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Adds the options of `pgmo report`."""
+    """Add the options of `pgmo report`."""
     parser.add_argument("profile", metavar="PROFILE", help="a profile, snapshot, log or table")
     parser.add_argument(
         "--plan", metavar="PLAN", help="its .pgmoplan file (default: the one next to it)"
@@ -36,7 +36,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Runs `pgmo report`."""
+    """Run `pgmo report`."""
     from pgmo.cli.targets import check_targets, next_to, refuse_our_suffix
     from pgmo.cli.terminal.output import as_command, print_json, print_wrote
     from pgmo.files.replacement import replace_file
@@ -51,7 +51,7 @@ def run(arguments: argparse.Namespace) -> int:
     if not to_stdout:
         check_targets([target], force=arguments.force, sources=sources)
     text, fields = _page(arguments, profile)
-    page = text.encode(errors="replace")  # a name of a file that is no UTF-8
+    page = text.encode(errors="replace")  # a file name may not be UTF-8
     if to_stdout:
         sys.stdout.write(page.decode())
         return 0
@@ -64,7 +64,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _page(arguments: argparse.Namespace, profile: "Profile") -> tuple[str, dict[str, Any]]:
-    """The page of one profile, and what `--json` says of it."""
+    """Return the page of one profile, and its fields for `--json`."""
     from pgmo.packing.plan import Plan
     from pgmo.report.page.html import render
 
@@ -80,7 +80,7 @@ def _page(arguments: argparse.Namespace, profile: "Profile") -> tuple[str, dict[
 
 
 def _plan_beside(source: Path, profile: "Profile") -> "Plan | None":
-    """The plan next to a profile, if it is of that profile; says so where another is shown."""
+    """Return the plan next to a profile if it belongs to it; report if another one is shown."""
     from pgmo.cli.terminal.output import as_command
     from pgmo.packing.plan import Plan
     from pgmo.report.page.html import plan_of

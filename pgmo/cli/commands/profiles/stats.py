@@ -23,7 +23,7 @@ from pgmo.errors import OptionError
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Adds the options of `pgmo stats`."""
+    """Add the options of `pgmo stats`."""
     parser.add_argument("file", metavar="FILE", help="a profile, plan, snapshot, log or table")
     parser.add_argument("--blocks", action="store_true", help="list the blocks of a profile")
     parser.add_argument("--by", choices=KINDS, help="sum blocks instead of listing them")
@@ -39,7 +39,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Runs `pgmo stats`."""
+    """Run `pgmo stats`."""
     check_number("--top", arguments.top, 1)
     if arguments.leaks:
         return _leaks(arguments)

@@ -25,11 +25,11 @@ if TYPE_CHECKING:
 _CARD = "RTX 4090"
 
 DOES_NOT_FIT = 3
-"""The exit code."""
+"""Exit code of a job that does not fit."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Adds the options of `pgmo fit`."""
+    """Add the options of `pgmo fit`."""
     parser.usage = (
         "pgmo fit [options] SCRIPT ... | pgmo fit [options] -m MODULE ... | "
         "pgmo fit --environment DIR"
@@ -81,7 +81,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def _add_question(parser: argparse.ArgumentParser) -> None:
-    """Adds what may also stand after the script."""
+    """Add the options that may also follow the script."""
     parser.add_argument(
         "--card",
         help=f'a name, such as "A100-40GB", or a size, such as 16GiB (default: {_CARD})',
@@ -106,7 +106,7 @@ def _add_question(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Runs `pgmo fit`."""
+    """Run `pgmo fit`."""
     from dataclasses import replace
     from pathlib import Path
 
@@ -146,10 +146,10 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _run_without_script(arguments: argparse.Namespace) -> int:
-    """Makes an environment, and asks nothing.
+    """Make an environment without asking a question.
 
     Raises:
-        OptionError: when no environment is asked for either.
+        OptionError: if no environment is requested either.
     """
     from pgmo.cli.terminal.output import as_command, print_json, print_wrote
     from pgmo.rehearsal.library import PYTHON
@@ -164,7 +164,7 @@ def _run_without_script(arguments: argparse.Namespace) -> int:
 
 
 def _environment(arguments: argparse.Namespace) -> str:
-    """Make the environment of `--environment`, unless it is there, and return its Python."""
+    """Make the environment of `--environment`, unless it exists, and return its Python."""
     from pathlib import Path
 
     from pgmo.rehearsal.cuda_environment import make_environment

@@ -24,7 +24,7 @@ _MOST_POINTS = 1000
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Adds the options of `pgmo recompute`."""
+    """Add the options of `pgmo recompute`."""
     parser.add_argument("factory", metavar="MODULE:FACTORY", help="or FILE.py:FACTORY")
     parser.add_argument(
         "--budget",
@@ -57,7 +57,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Runs `pgmo recompute`."""
+    """Run `pgmo recompute`."""
     from pgmo.cli.terminal.output import as_command, console, print_json, print_text, print_wrote
 
     if arguments.points == 1:
@@ -66,7 +66,7 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.picture and not arguments.points:
         raise OptionError("--picture draws the plans of --points; give --points 9, say")
     target = _check_files(arguments)
-    # The user's code runs in here, and stdout has nothing but the object.
+    # The user's code runs in here, and stdout must contain only the object.
     with redirect_stdout(sys.stderr) if arguments.json else nullcontext():
         plan = _plan(arguments)
     curve = plan.curve(arguments.points) if arguments.points else None
@@ -112,7 +112,7 @@ def _plan(arguments: argparse.Namespace) -> "RecomputePlan":
 
 
 def _budget(text: str) -> float | str:
-    """A share without a sign is a number, which a text is not in Python.
+    """Parse a budget: a plain share becomes a number, other texts stay as they are.
 
     Example:
         >>> _budget("0.5"), _budget("50%"), _budget("8GiB")
@@ -126,7 +126,7 @@ def _budget(text: str) -> float | str:
 
 
 def _link(text: str | None) -> float | str | None:
-    """A number of bytes a second is a number, which a text is not in Python.
+    """Parse a link: plain bytes per second become a number, other texts stay as they are.
 
     Example:
         >>> _link("20e9"), _link("pcie4"), _link("20GB/s")
@@ -139,7 +139,7 @@ def _link(text: str | None) -> float | str | None:
 
 
 def _call(plan: "RecomputePlan", arguments: argparse.Namespace) -> str:
-    """What a program says for the same."""
+    """Return the Python call with the same result."""
     from pgmo.units import format_bytes
 
     link = _link(arguments.offload)
@@ -151,7 +151,7 @@ def _call(plan: "RecomputePlan", arguments: argparse.Namespace) -> str:
 
 
 def _check_files(arguments: argparse.Namespace) -> Path | None:
-    """Sooner than after the planning; returns the profile's."""
+    """Check the output files before the planning; return the path of the profile."""
     from pgmo.cli.targets import check_suffix, check_targets, refuse_our_suffix
 
     if arguments.output:

@@ -28,7 +28,7 @@ _TOO_LARGE, _FAILED = 3, 1
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Adds the options of `pgmo rehearse`."""
+    """Add the options of `pgmo rehearse`."""
     parser.usage = "pgmo rehearse [options] SCRIPT ... | pgmo rehearse [options] -m MODULE ..."
     parser.add_argument(
         "-m", dest="is_module", action="store_true", help="SCRIPT is a module, as for python -m"
@@ -72,7 +72,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def _add_card(parser: argparse.ArgumentParser) -> None:
-    """Adds what may also stand after the script."""
+    """Add the options that may also follow the script."""
     parser.add_argument(
         "--card", help="a card's name, such as 'RTX 4090', or the memory of any, such as 16GiB"
     )
@@ -85,7 +85,7 @@ def _add_card(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Runs `pgmo rehearse`."""
+    """Run `pgmo rehearse`."""
     from pgmo.cards import find
     from pgmo.cli.after_script import take_options
     from pgmo.cli.terminal.output import console, print_json, print_wrote
@@ -145,10 +145,10 @@ def _path(text: str | None) -> Path | None:
 
 
 def _check_files(arguments: argparse.Namespace) -> None:
-    """Finds out before a long run what cannot be written.
+    """Check the output files before a long run.
 
     Raises:
-        FileError: for a file that is there already.
+        FileError: if a file exists already.
     """
     if not arguments.save:
         return

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Adds the options of `pgmo run`."""
+    """Add the options of `pgmo run`."""
     parser.usage = "pgmo run [options] SCRIPT ... | pgmo run [options] -m MODULE ..."
     parser.add_argument(
         "-m", dest="is_module", action="store_true", help="SCRIPT is a module, as for python -m"
@@ -107,7 +107,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Runs `pgmo run`."""
+    """Run `pgmo run`."""
     from pathlib import Path
 
     _share(arguments)
@@ -155,8 +155,8 @@ def run(arguments: argparse.Namespace) -> int:
         prepare_directory(Path(folder))
         suffixes = (".pgmoprof",) if options.profile_only else (".pgmoprof", ".pgmoplan")
         outputs = [f"{folder}/{options.name}{suffix}" for suffix in suffixes]
-        # A plan that is read may be saved again, with what was added to it. Files of several ranks
-        # are named by what is in them.
+        # A plan that is read may be saved again, with additions. Files of several ranks are named
+        # by their contents.
         if rank() is None:
             check_targets(outputs, force=arguments.force, sources=script)
     live = arguments.live and (rank() or 0) == 0
@@ -189,11 +189,11 @@ def _until_it_fits(arguments: argparse.Namespace) -> int:
 
 
 def _share(arguments: argparse.Namespace) -> None:
-    """Sees to it that there is a broker, and that sessions find it.
+    """Ensure that a broker runs, and that sessions find it.
 
     Raises:
-        OptionError: when an option cannot be used.
-        ShareError: when there is none, and none can be started.
+        OptionError: if an option is invalid.
+        ShareError: if there is no broker, and none can be started.
     """
     if not arguments.share:
         if arguments.priority is not None:
@@ -224,10 +224,10 @@ def _bytes(text: str | None) -> int | None:
 
 
 def _check(options: "RunOptions") -> None:
-    """Finds out before training what cannot work.
+    """Check the options before the training.
 
     Raises:
-        OptionError, FileError: when an option cannot be used, or the plan not be read.
+        OptionError, FileError: if an option is invalid, or the plan cannot be read.
     """
     from pgmo.allocator.session.options import Options
 
@@ -246,7 +246,7 @@ def _check(options: "RunOptions") -> None:
             raise OptionError("--profile-only replays nothing, so it cannot be used with --plan")
         from pgmo.packing.plan import Plan
 
-        # The directory of --save may be named before the first run has made it.
+        # The directory of --save may be given before the first run has created it.
         is_directory = os.path.isdir(options.plan) or (
             options.save is not None
             and os.path.abspath(options.plan) == os.path.abspath(options.save)

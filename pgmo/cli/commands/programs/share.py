@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Adds the options of `pgmo share`."""
+    """Add the options of `pgmo share`."""
     parser.usage = "pgmo share [options] [-- COMMAND ...]"
     parser.add_argument(
         "--deadline",
@@ -66,7 +66,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Runs `pgmo share`."""
+    """Run `pgmo share`."""
     from pathlib import Path
 
     from pgmo.share.address import default_address
@@ -89,7 +89,7 @@ def _show_status(address: "Path", *, as_json: bool) -> int:
     """Print the cards of a broker, and the processes that share each.
 
     Raises:
-        ShareError: when no broker answers.
+        ShareError: if no broker answers.
     """
     from pgmo.cli.terminal.output import print_json
     from pgmo.errors import ShareError
@@ -174,7 +174,7 @@ def _run_command(
             return shell_code(child.wait())
     with Broker(address, rules, log) as broker:
         child = _started(words, environment)
-        signal.signal(signal.SIGINT, signal.SIG_IGN)  # the terminal tells the command as well
+        signal.signal(signal.SIGINT, signal.SIG_IGN)  # the terminal sends it to the command, too
         signal.signal(signal.SIGTERM, lambda number, _frame: child.send_signal(number))
         ended = os.pidfd_open(child.pid)
         broker.watch(ended, broker.stop)
@@ -193,10 +193,10 @@ def _started(words: list[str], environment: dict[str, str]) -> "subprocess.Popen
 
 
 def _rules(arguments: argparse.Namespace) -> "Rules":
-    """How cards are shared.
+    """Return the rules for sharing cards.
 
     Raises:
-        OptionError: when an option has no such value.
+        OptionError: if an option's value is invalid.
     """
     from pgmo.share.protocol import MOST_PRIORITY
     from pgmo.share.schedule import Rules
