@@ -82,7 +82,7 @@ typedef struct pgmo_engine_api {
    * until this stream is done. */
   int (*shared)(pgmo_engine*, void* pointer, uint64_t stream);
 
-  /* Report how the program orders its streams; recorded while recording. `event` is any number that
+  /* Report how the program orders its streams; a recording includes it. `event` is any number that
    * is unique among the events that exist. */
   void (*ordered)(pgmo_engine*, int what, uint64_t stream, uint64_t event);
 
