@@ -180,7 +180,7 @@ Statistics Engine::reading(const pages::PageStatistics& of_pages) const noexcept
           .late_now = here_.late.size()};
 }
 
-// --- helpers -------------------------------------------------------------------------------------
+// --- helpers ------------------------------------------------------------------------------------
 
 std::optional<std::uint32_t> Engine::stream_index(std::uint64_t stream) noexcept {
   for (std::size_t at = 0; at < streams_.size(); ++at) {

@@ -15,7 +15,7 @@ Space::Space(DeviceDriver& device, const DeviceProperties& properties, const Heu
   pool_.ask_before_growing(*this);
 }
 
-// --- addresses -----------------------------------------------------------------------------------
+// --- addresses ----------------------------------------------------------------------------------
 
 // Requires `work`. A page is left out behind each reservation, so that no block lies across two.
 bool Space::grow(Addresses& addresses, Bytes bytes) {
@@ -99,7 +99,7 @@ bool Space::owns(Address address) noexcept {
   return reservation_at(address) != nullptr;
 }
 
-// --- the device ----------------------------------------------------------------------------------
+// --- the device ---------------------------------------------------------------------------------
 
 Bytes Space::give_back(Bytes bytes) noexcept {
   const std::lock_guard working(pool_.work());

@@ -43,7 +43,7 @@ class Space final : private Uncounted {
   Space(const Space&) = delete;
   Space& operator=(const Space&) = delete;
 
-  // --- blocks ------------------------------------------------------------------------------------
+  // --- blocks -----------------------------------------------------------------------------------
 
   // Allocate a block. Return 0 if the card is full, or if this thread is capturing and a page is
   // missing. Without aliases, running work may keep pages from being taken: synchronize and try
@@ -115,7 +115,7 @@ class Space final : private Uncounted {
   // Return the rounded size of a live block, or 0 if it is unknown.
   Bytes bytes_of(Address address) noexcept;
 
-  // --- planned ranges ----------------------------------------------------------------------------
+  // --- planned ranges ---------------------------------------------------------------------------
 
   // Reserve addresses without pages; `owner` must outlive the range. The space owns the range until
   // `close_range`. Return nullptr if refused.
@@ -161,7 +161,7 @@ class Space final : private Uncounted {
   // Release the range and its addresses. Return false if a block lives there.
   bool close_range(PlannedRange& range) noexcept;
 
-  // --- sleep -------------------------------------------------------------------------------------
+  // --- sleep ------------------------------------------------------------------------------------
 
   // Prepare all pages on which only these blocks live for sleep: no other block can enter them.
   // Return the number of the sleep, and append the pages as runs, whose content the caller must
@@ -185,7 +185,7 @@ class Space final : private Uncounted {
   // created.
   void forget_peak() noexcept;
 
-  // --- the device --------------------------------------------------------------------------------
+  // --- the device -------------------------------------------------------------------------------
 
   // Release idle pages for the growth of another allocator. Return the bytes released.
   Bytes give_back(Bytes bytes) noexcept;

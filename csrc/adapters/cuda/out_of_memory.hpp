@@ -36,7 +36,7 @@ bool relieve(Device& device) {
   return share_fraction(device, upstreams[0]) || released || yielded;
 }
 
-// --- the error message ---------------------------------------------------------------------------
+// --- the error message --------------------------------------------------------------------------
 
 constexpr std::array<std::string_view, 4> kUnits = {"bytes", "KiB", "MiB", "GiB"};
 

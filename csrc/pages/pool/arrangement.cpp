@@ -155,7 +155,7 @@ void Pool::add_mapping(PagePlace& place, Page& page) noexcept {
   become_idle(page);
 }
 
-// --- refused slots -------------------------------------------------------------------------------
+// --- refused slots ------------------------------------------------------------------------------
 
 void Pool::missed_slots(std::size_t pages) noexcept {
   if (!properties_.aliases) return;

@@ -65,7 +65,7 @@ class Clocks {
   // clocks.
   Clocks(DeviceDriver& device, std::mutex& state) : device_(device), state_(state) {}
 
-  // --- requires `state` --------------------------------------------------------------------------
+  // --- requires `state` -------------------------------------------------------------------------
 
   // Return the marks of all work that these streams have so far.
   Marks now(std::uint64_t streams) noexcept;
@@ -89,7 +89,7 @@ class Clocks {
   // Add to the bytes freed since the stream's last event; return the sum.
   Bytes freed(Stream stream, Bytes bytes) noexcept { return lines_[stream].freed += bytes; }
 
-  // --- requires that `state` is not held; only record() may be called concurrently ---------------
+  // --- requires that `state` is not held; only record() may be called concurrently --------------
 
   // Record an event behind all marks made on this stream.
   bool record(Stream stream) noexcept;

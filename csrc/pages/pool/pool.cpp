@@ -17,7 +17,7 @@ using Step = PagePlace::Step;
 
 }  // namespace
 
-// --- blocks enter and leave ----------------------------------------------------------------------
+// --- blocks enter and leave ---------------------------------------------------------------------
 
 bool Pool::enter(Places places, Stream stream) noexcept {
   clocks_.given(stream);
@@ -153,7 +153,7 @@ void Pool::note_peak() noexcept {
   lately_ = std::max(lately_, occupied_);
 }
 
-// --- a request with missing pages ----------------------------------------------------------------
+// --- a request with missing pages ---------------------------------------------------------------
 
 bool Pool::admit(Places places, Stream stream, std::vector<Extent>& blocked, Waits waits) {
   needs_.clear();
@@ -242,7 +242,7 @@ bool Pool::provide(Places places, Stream stream, std::size_t beyond) noexcept {
   return false;
 }
 
-// --- statistics ----------------------------------------------------------------------------------
+// --- statistics ---------------------------------------------------------------------------------
 
 PageStatistics Pool::statistics() const noexcept {
   PageStatistics now = numbers_;

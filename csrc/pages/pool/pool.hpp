@@ -62,7 +62,7 @@ class Pool {
   Meter& meter() noexcept { return meter_; }
   void ask_before_growing(Uncounted& others) noexcept { uncounted_ = &others; }
 
-  // --- requires `state` --------------------------------------------------------------------------
+  // --- requires `state` -------------------------------------------------------------------------
 
   // Add a block to these places, if no device call is needed: to all or to none.
   bool enter(Places places, Stream stream) noexcept;
@@ -111,7 +111,7 @@ class Pool {
   PageStatistics statistics() const noexcept;
   void reset_peaks() noexcept;
 
-  // --- requires both locks -----------------------------------------------------------------------
+  // --- requires both locks ----------------------------------------------------------------------
 
   // Start the request that `provide` completes; at most one may be in progress. Return false, and
   // change nothing, if places are blocked; also when it throws std::bad_alloc. With
@@ -131,7 +131,7 @@ class Pool {
     return held_ + pages <= std::min({highest_ + beyond, limit_, properties_.most_pages});
   }
 
-  // --- requires `work`, without `state` ----------------------------------------------------------
+  // --- requires `work`, without `state` ---------------------------------------------------------
 
   // Provide all missing pages of the admitted places. Return false if the card is full or the
   // device refuses; no block lives there then. `beyond`: pages that may be held above the target

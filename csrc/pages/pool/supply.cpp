@@ -15,7 +15,7 @@ using Step = PagePlace::Step;
 
 }  // namespace
 
-// --- pages for requests --------------------------------------------------------------------------
+// --- pages for requests -------------------------------------------------------------------------
 
 std::size_t Pool::target() const noexcept {
   return (exact_ ? std::max(highest_, occupied_) : highest_) + beyond_;
@@ -173,7 +173,7 @@ Page* Pool::create() noexcept {
   return page;
 }
 
-// --- returning pages to the device ---------------------------------------------------------------
+// --- returning pages to the device --------------------------------------------------------------
 
 Bytes Pool::give_back(Bytes bytes) noexcept {
   Bytes released = 0;

@@ -290,8 +290,8 @@ class PageDevice {
     if (driver_->set_access(address, bytes, access_.data(), access_.size()) == CUDA_SUCCESS) {
       return 1;
     }
-    // Under WSL2, access to memory for network cards is refused although the driver reports support.
-    // Create later pages without that property.
+    // Under WSL2, access to memory for network cards is refused although the driver reports
+    // support. Create later pages without that property.
     kind_.allocFlags.gpuDirectRDMACapable = 0;
     return 0;
   }

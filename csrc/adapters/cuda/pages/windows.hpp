@@ -246,7 +246,7 @@ void* block_for(Device& device, size_t bytes, uint32_t stream) {
   return block;
 }
 
-// --- torch's statistics --------------------------------------------------------------------------
+// --- torch's statistics -------------------------------------------------------------------------
 
 using Stats = c10::CachingDeviceAllocator::DeviceStats;
 
