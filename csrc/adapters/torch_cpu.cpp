@@ -6,8 +6,8 @@
 // Compiled on the user's machine against the installed torch (pgmo/allocator/build/compile.py);
 // needs the c10 headers and the C table in pgmo_engine.h, and links with c10 only.
 //
-// A storage keeps a pointer to the allocator that made it, and a deleter that points into this
-// library: adapters are never destroyed, and the library is never unloaded.
+// A storage keeps a pointer to its allocator, and a deleter that points into this library. So
+// adapters are never destroyed, and the library is never unloaded.
 
 #include <c10/core/Allocator.h>
 #include <c10/core/CPUAllocator.h>

@@ -10,8 +10,8 @@
 // c10_cuda. Methods that only forward differ between versions of torch, so they are generated from
 // its headers: torch_cuda_forwarders.inc, see pgmo/allocator/build/forwarders.py.
 //
-// A storage keeps a pointer to the allocator that made it, and a deleter that points into this
-// library: adapters are never destroyed, and the library is never unloaded.
+// A storage keeps a pointer to its allocator, and a deleter that points into this library. So
+// adapters are never destroyed, and the library is never unloaded.
 
 #include <memory>
 #include <string>
@@ -197,8 +197,8 @@ int pgmo_install(char* message, size_t capacity) {
 }
 
 // Uninstall the adapter. If another allocator lies on top of it, leave that alone and return 1. The
-// adapter stays, and only forwards, if torch's own call has installed it, if torch's statistics
-// must keep counting pages and failures, or while blocks without a deleter live.
+// adapter stays, and only forwards, if torch's own call has installed it or blocks without a
+// deleter live. It also stays if torch's statistics must keep counting pages and failures.
 int pgmo_uninstall(char* message, size_t capacity) {
   return guarded(message, capacity, [&] {
     for (adapter::Device& device : adapter::devices()) adapter::leave(device);

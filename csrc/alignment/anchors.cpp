@@ -73,7 +73,7 @@ void Anchors::balanced(const Gap& gap) {
     if (one.next != kNone) places_[one.next++] = gap.left + j;
   }
   for (const std::int64_t token : in_a) {
-    if (of(token).next != kNone) --of(token).next;  // to the first of its places again
+    if (of(token).next != kNone) --of(token).next;  // back to the first of its positions
   }
   pairs_.clear();
   for (std::size_t i = 0; i < in_a.size(); ++i) {

@@ -185,8 +185,8 @@ class CupyAllocator {
   bool stays = false;
 
  private:
-  // Return the number of the stream; nullopt if nothing may be served: during a capture, as a graph
-  // keeps the addresses; on the per-thread default stream; or with too many streams.
+  // Return the number of the stream; nullopt if nothing may be served. That is so during a capture,
+  // as a graph keeps the addresses, on the per-thread default stream, and with too many streams.
   std::optional<std::uint64_t> current_stream(CupyRoute& route, const py::object& device) {
     const py::object stream = call_with(get_stream_, device);
     if (stream.is(default_stream_)) [[likely]]

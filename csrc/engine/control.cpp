@@ -216,7 +216,7 @@ void Engine::end_iteration() {
   if (lent) trim_malloc();  // the next iteration may touch the whole arena again
 }
 
-// The lock is held.
+// Requires the lock.
 void Engine::close_iteration() {
   threads_.end_iteration();
   lending_.end_iteration();

@@ -9,9 +9,9 @@
 //
 // Recording and serving are independent: a session can record again and keep its arena. One lock
 // guards all state here and is never held while the framework is called. Allocations and frees hold
-// it for nanoseconds, except for the few that make the record grow. The session makes a few calls
-// per iteration, which may hold it for longer: `events` copies 32 bytes per event, and a change of
-// plan or arena visits every place of the plan. Plans, events and pages are freed after the lock is
+// it for nanoseconds, except for the few that make the record grow. The few session calls per
+// iteration may hold it for longer. `events` copies 32 bytes per event, and a change of plan or
+// arena visits every place of the plan. Plans, events and pages are freed after the lock is
 // released.
 
 #pragma once

@@ -4,10 +4,11 @@
 //     iteration   ...               │ as planned  as planned  as ...   │ a miss
 //                                   └─ noted here, taken when needed ──┘
 //
-// The session learns nothing from an iteration in which each request came as planned, nor from one
-// that repeats the previous one, nor from any while it pauses between two recordings. Looking at
-// one takes Python as long as hundreds of requests. So the session sets how many may pass; at its
-// next look it reads their counters. An iteration of any other kind never passes.
+// The session learns nothing from an iteration in which each request came as planned, or that
+// repeats the previous one. The same holds for any iteration while it pauses between two
+// recordings. Looking at one takes Python as long as hundreds of requests. So the session sets how
+// many may pass; at its next look it reads their counters. An iteration of any other kind never
+// passes.
 
 #pragma once
 
@@ -37,7 +38,7 @@ class Passing {
  public:
   // The conditions on which an iteration passes.
   struct Terms {
-    std::uint64_t most = 0;  // maximum number; 0: the next one is looked at
+    std::uint64_t most = 0;  // maximum number; 0: the session looks at the next one
     bool again = false;      // also if it repeats the previous one, whatever happened there
     bool anything = false;   // whatever happens
   };

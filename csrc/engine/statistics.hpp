@@ -30,10 +30,10 @@ struct Counters {
   std::uint64_t hit_bytes = 0;
   std::uint64_t retracted_bytes = 0;   // of slots that were found but could not be used
   std::uint64_t persistent_bytes = 0;  // of requests that the plan leaves to the framework
-  std::uint64_t skipped = 0;           // planned requests that did not come
+  std::uint64_t skipped = 0;           // planned requests that were not made
   std::uint64_t jumps = 0;             // to anchors
   std::uint64_t late = 0;              // blocks that became late
-  std::uint64_t takeovers = 0;         // plans that took over in the middle of an iteration
+  std::uint64_t takeovers = 0;         // plans that took over during an iteration
   std::uint64_t iterations = 0;
 
   void missed(Miss reason, Bytes bytes) noexcept {
@@ -97,7 +97,7 @@ struct Statistics {
   Level fallback;
   Bytes arena_bytes = 0;
   Bytes planned_pages = 0;        // bytes, if arenas of several streams share pages
-  pages::PageStatistics pages;    // all zero where there are none
+  pages::PageStatistics pages;    // all zero without pages
   std::uint64_t paged_slots = 0;  // slots ever served in arenas with pages
   std::uint64_t paged_slot_bytes = 0;
   std::uint64_t recorded_requests = 0;

@@ -21,8 +21,8 @@
 namespace pgmo::packing {
 
 // A problem as stated. pgmo/packing/problem.py has checked that columns have equal length, sizes
-// are positive, 0 <= lower < upper, on a circle also lower < period and upper - lower <= period,
-// and that aligned sizes sum to at most 2^62.
+// are positive, and 0 <= lower < upper. On a circle, also lower < period and upper - lower <=
+// period. Aligned sizes sum to at most 2^62.
 struct Problem {
   std::vector<Bytes> size;
   std::vector<Tick> lower;
@@ -36,8 +36,8 @@ struct Problem {
 // have several requests per rank.
 using Rank = std::int32_t;
 
-// A problem prepared for packing: sizes are multiples of the alignment, time is counted in ranks
-// and, on a circle, rotated so that rank 0 has the least load.
+// A problem prepared for packing. Sizes are multiples of the alignment, and time is counted in
+// ranks. A circle is rotated so that rank 0 has the least load.
 struct Ring {
   Rank ranks = 0;         // length of the circle or line
   bool circular = false;  // false: no end exceeds `ranks`

@@ -133,7 +133,7 @@ class Space final : private Uncounted {
 
   // Stop counting slots if all pages under these extents, which are sorted and disjoint, are
   // mapped; all slots must lie there. Takes and at first creates no pages. If iterations have
-  // `followed` their plan and a few pages are still missing, these are created: with one too few,
+  // `followed` their plan and a few pages are still missing, these are created. With one too few,
   // pages would be taken from where they are needed next.
   bool settle(PlannedRange& range, std::vector<Extent> covered, bool followed = true) noexcept;
 

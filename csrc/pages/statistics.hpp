@@ -11,9 +11,9 @@ namespace pgmo::pages {
 struct PageStatistics {
   // Current values. A settled range (planned/planned_range.hpp) counts as occupied as a whole.
   Bytes held = 0;           // pages of the device
-  Bytes occupied = 0;       // of these, pages that a living block lies on
-  Bytes live = 0;           // blocks outside of planned ranges
-  std::uint64_t stale = 0;  // mappings of pages that are used elsewhere
+  Bytes occupied = 0;       // of these, pages with a live block
+  Bytes live = 0;           // blocks of windows
+  std::uint64_t stale = 0;  // mappings of pages whose home is elsewhere
 
   Bytes peak_held = 0;  // since the last reset
 

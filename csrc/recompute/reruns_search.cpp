@@ -14,7 +14,7 @@ using packing::Random;
 // See search.cpp; as shares of the forward pass's cost.
 constexpr double kHot = 2e-2, kCold = 1e-4;
 constexpr double kArea = 1.0;
-// By round: the excess is counted from this fraction of the peak below it.
+// By round: loads above peak - peak / margin count as excess.
 constexpr Bytes kMargins[] = {20, 50, 50, 50};
 constexpr int kRounds = 4;
 constexpr std::int64_t kAsk = 256;

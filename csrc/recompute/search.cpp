@@ -12,8 +12,8 @@ using packing::Random;
 
 // Initial and final temperature, as a share of the forward pass's cost.
 constexpr double kHot = 4e-3, kCold = 2e-5;
-// In a search for the least peak, loads within 1/kMargin of it also count: many moments are nearly
-// as high, and lowering one of them is progress that the peak alone does not show.
+// In a search for the least peak, loads within 1/kMargin of it also count. Many moments are nearly
+// as high, and lowering one of them is progress that the peak does not show.
 constexpr double kArea = 0.1;
 constexpr Bytes kMargin = 50;
 constexpr int kRounds = 3;  // each starts from the best choice, cooler than the previous one

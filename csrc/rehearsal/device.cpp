@@ -237,8 +237,7 @@ cudaError_t cudaFuncGetAttributes(cudaFuncAttributes* attributes, const void*) {
   *attributes = {};
   attributes->maxThreadsPerBlock = 1024;
   attributes->numRegs = 32;
-  attributes->ptxVersion = attributes->binaryVersion =
-      90;  // CUB refuses ones that it never heard of
+  attributes->ptxVersion = attributes->binaryVersion = 90;  // CUB rejects unknown versions
   return cudaSuccess;
 }
 

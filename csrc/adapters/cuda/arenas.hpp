@@ -1,6 +1,6 @@
 // Arenas that pgmo takes from the allocator beneath.
 //
-// Included by torch_cuda.cpp alone, like adapter.hpp.
+// Only torch_cuda.cpp includes this file.
 
 #pragma once
 

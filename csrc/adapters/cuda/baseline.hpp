@@ -7,7 +7,7 @@
 // Private pools (CUDA graphs, MemPool) are equal on both sides: the memory that the allocator
 // beneath holds for them.
 //
-// Included by device.hpp alone.
+// Only device.hpp includes this file.
 
 #pragma once
 
@@ -47,7 +47,7 @@ class OwnDoing {
 // One per device. Thread-safe.
 class BaselineFeed {
  public:
-  // Starts the model, once. Memory that PyTorch's allocator holds by then counts on both sides.
+  // Start the model, once. Memory that PyTorch's allocator holds by then counts on both sides.
   void begin(int device, const ActivePools& pools, CUDAAllocator* upstream);
 
   // Note a block that pgmo has served; `freed` notes its free.
@@ -77,7 +77,7 @@ class BaselineFeed {
     }
   }
 
-  // Adds bytes taken from the card.
+  // Add bytes taken from the card.
   void took(int64_t bytes) {
     if (pgmo_baseline* const model = model_.load()) baseline_api->took(model, bytes);
   }

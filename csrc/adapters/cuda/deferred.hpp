@@ -3,8 +3,8 @@
 //     record_stream(slot, s) ──▶ noted
 //     free(slot)             ──▶ an event on s ──▶ ... completed ──▶ the engine's `release`
 //
-// The stream may belong to another device, as in a copy between two: events are made and recorded
-// on the stream's device.
+// The stream may belong to another device, as in a copy between two. Events are created and
+// recorded on the stream's device.
 //
 // To the engine such a block lives longer than planned: it is late, and its slot is not handed out.
 // Torch's own allocator also delays the frees of such blocks.

@@ -80,8 +80,9 @@ void begin_managed(int index, c10::cuda::MempoolId_t pool) {
       });
 }
 
-// Also release the reference of the torch.cuda.MemPool, which Python never destroys: during a
-// capture or with another active pool, emptyCache throws in its destructor, which ends the process.
+// Also release the reference of the torch.cuda.MemPool, which Python never destroys. Its destructor
+// would end the process during a capture or with another active pool, because emptyCache throws in
+// it.
 void end_managed(int index, c10::cuda::MempoolId_t pool) {
   auto* upstream = current_adapter()->upstream();
   const auto device = static_cast<c10::DeviceIndex>(index);

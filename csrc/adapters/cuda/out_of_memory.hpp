@@ -20,8 +20,8 @@
 namespace c10::cuda::CUDACachingAllocator::pgmo {
 namespace {
 
-// Gives back idle arenas and pages, so that the request can be tried again. Not during a graph
-// capture: its addresses must not change.
+// Give back idle arenas and pages, so that the request can be retried. Not during a graph capture:
+// its addresses must not change.
 bool relieve(Device& device) {
   if (device.pools.any()) return false;
   settle(device);
@@ -67,8 +67,8 @@ void change_size(std::string& text, std::string_view words, Change&& change) {
   }
 }
 
-// Adds the pages to the figures in PyTorch's message, which knows neither them nor the whole memory
-// fraction.
+// Add the pages to the figures in PyTorch's message, which include neither them nor the whole
+// memory fraction.
 void count_pages_in(std::string& text, const Device& device, const pgmo_pages_statistics& now) {
   const auto add = [](uint64_t more) {
     return [more](double bytes) { return bytes + static_cast<double>(more); };
@@ -134,7 +134,7 @@ bool adds_to_error(const Device& device) {
   return device.active() || device.pages() != nullptr;
 }
 
-// Retries after giving idle memory back, then once more after another thread has dropped an earlier
+// Retry after giving idle memory back, then once more after another thread has dropped an earlier
 // error. PyTorch counts at most one failure.
 template <typename Ask>
 auto ask_again_if_relieved(Device& device, CUDAAllocator* upstream, Ask&& ask) {

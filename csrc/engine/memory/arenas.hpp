@@ -104,8 +104,8 @@ class Arenas {
   bool has_room(std::uint32_t stream_index, Offset offset, Bytes bytes,
                 Bytes alignment) const noexcept;
 
-  // Throws std::invalid_argument, and changes nothing, if the segment is not a memory range, its
-  // stream already has one, its offsets are taken, or offsets lie behind the spill arena.
+  // Add an arena. Throws std::invalid_argument, and changes nothing, if it is not a memory range,
+  // its stream already has one, its offsets are taken, or offsets lie behind the spill arena.
   void add(const Segment& segment);
 
   // Stop serving from the current arenas. Late blocks stay in them until they are freed. Return the

@@ -17,7 +17,8 @@ Replayer::Match Replayer::resynchronise(RequestKey key) {
   return match_unknown_size(key);
 }
 
-// A single request may skip smaller ones: in a window that costs little.
+// A single request may only skip smaller ones: if those come later without a slot, they need little
+// memory.
 SlotIndex Replayer::find_past_smaller(RequestKey key) const noexcept {
   // If the request under the cursor may still have this size, assume that only few were left out.
   const bool open = may_vary_to(cursor_, key) && sizes_.is_open(cursor_);

@@ -147,7 +147,7 @@ class ReplayPlan {
  private:
   static constexpr std::uint32_t kNowhere = ~std::uint32_t{0};
   static constexpr Offset kNoOffset = -1;
-  // Requests; about 200 ns, enough for a miss in every cache.
+  // Requests to prefetch ahead: about 200 ns, enough for a miss in every cache.
   static constexpr SlotIndex kAhead = 8;
   static constexpr std::size_t kSentinels = 16;
   static_assert(kSentinels > kAhead, "the slot that is fetched ahead of the last one is there");

@@ -134,8 +134,8 @@ class Replayer {
   // Return whether the key fits the request under the cursor.
   bool expects(RequestKey key) const noexcept;
 
-  // Return how well the first requests of an iteration fill their slots: kFullScore for each of
-  // exactly the planned size, less for smaller ones; -1 if one does not fit.
+  // Return how well the first requests of an iteration fill their slots. Each of exactly the
+  // planned size adds kFullScore, a smaller one less; -1 if one does not fit.
   int prefix_score(std::span<const RequestKey> keys) const noexcept;
 
   // Return whether a request of this iteration was larger than planned: later ones will be, too.

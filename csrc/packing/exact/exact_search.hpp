@@ -50,7 +50,7 @@ class ExactSearch {
   Offsets offsets() const;
 
  private:
-  using Index = std::int32_t;  // a place in the order
+  using Index = std::int32_t;  // a position in the order
 
   // A block that is not placed yet. It floats if low > top.
   struct Open {

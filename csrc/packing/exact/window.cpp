@@ -12,7 +12,7 @@ namespace {
 // A set of blocks of a ring, with lifetimes in the part's own ranks.
 struct Part {
   std::vector<BlockId> block;
-  std::vector<Rank> begin, end;  // end > ranks: wraps
+  std::vector<Rank> begin, end;  // end > ranks: the block wraps
   Rank ranks = 0;
   bool circular = false;
   Bytes base = 0;
@@ -93,7 +93,7 @@ Part by_sections(const Part& part) {
   // On a circle, a begin after the last end belongs to the first section.
   bool begun = false;
   for (Rank r = ranks - 1; part.circular && r >= 0 && !ends[r]; --r) begun |= begins[r] != 0;
-  std::vector<Rank> section(ranks + 1);  // sections before each rank
+  std::vector<Rank> section(ranks + 1);  // number of sections before each rank
   Rank count = 0;
   for (Rank r = 0; r < ranks; ++r) {
     section[r] = count;
@@ -120,7 +120,7 @@ Part by_sections(const Part& part) {
 // lines.
 std::vector<Part> cut(const Part& part) {
   const Rank ranks = part.ranks;
-  std::vector<Rank> crossing(ranks + 1);  // from the rank before
+  std::vector<Rank> crossing(ranks + 1);  // number of blocks that cross from the previous rank
   for (std::size_t i = 0; i < part.size(); ++i) {
     ++crossing[std::min(part.begin[i] + 1, ranks)];
     --crossing[std::min(part.end[i], ranks)];

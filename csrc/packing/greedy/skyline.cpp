@@ -14,7 +14,7 @@ constexpr std::uint64_t kAsk = 4096;  // steps between two polls of `stopped`
 }  // namespace
 
 bool SkylinePacker::HeapEntry::operator<(const HeapEntry& other) const {
-  // The largest is on top of a heap.
+  // The heap has its largest entry on top, so the comparison is reversed.
   return std::tie(other.height, other.begin) < std::tie(height, begin);
 }
 
@@ -22,7 +22,7 @@ SkylinePacker::SkylinePacker(const Ring& ring, Stop stopped)
     : ring_(ring),
       stopped_(std::move(stopped)),
       index_(ring),
-      // The wall takes one rank of its own.
+      // On a line, the additional line of infinite height takes one rank.
       length_(ring.ranks + (ring.circular ? 0 : 1)),
       offsets_(ring.size.size(), kUnplanned) {}
 

@@ -23,7 +23,7 @@ using Clock = std::chrono::steady_clock;
 
 // One improvement of the incumbent or of the bound.
 struct Progress {
-  double seconds;  // since the monitor was made
+  double seconds;  // since the monitor was created
   Bytes arena, bound;
 };
 

@@ -7,11 +7,11 @@
 //      `--- shaken keys <----+--- blocks above the best arena: learned += a little
 //
 // p = 0 is the order of Sekiyama et al., p = 1 the one by area. An attempt shakes part of the keys,
-// slightly or strongly, or swaps those of a few pairs of blocks, or starts from shaken keys without
-// the learned gains. A block above the target is placed earlier from then on: priorities are
-// learned from failures, as in squeaky wheel optimisation (Joslin and Clements 1999). Worse orders
-// are accepted with a probability that falls with the loss, as in the annealing of Imanishi and Xu
-// (ISMM 2024).
+// slightly or strongly, or swaps those of a few pairs of blocks. Some attempts start from shaken
+// keys without the learned gains. A block above the target is placed earlier from then on:
+// priorities are learned from failures, as in squeaky wheel optimisation (Joslin and Clements
+// 1999). Worse orders are accepted with a probability that falls with the loss, as in the annealing
+// of Imanishi and Xu (ISMM 2024).
 
 #pragma once
 

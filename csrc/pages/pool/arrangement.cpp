@@ -70,9 +70,9 @@ bool Pool::arrange(const std::vector<std::vector<PagePlace*>>& plan, const Growt
   return complete;
 }
 
-// Choose a page for each entry, in this order: the page that a block lives on, or used until a
-// moment ago, as that mapping cannot change; the page planned before; a page of one of its places;
-// an idle page from elsewhere.
+// Choose a page for each entry. First choice is the page that a block lives on, or used until a
+// moment ago, as that mapping cannot change. Then the page planned before, then a page of one of
+// its places, then an idle page from elsewhere.
 void Pool::claim_pages(const std::vector<std::vector<PagePlace*>>& plan,
                        std::vector<Page*>& pages) noexcept {
   ++arrangement_;

@@ -6,8 +6,8 @@
 //                                                   stale: valid again once p1 is idle, in the way
 //                                                   of other pages until its last use is completed
 //
-// A page is *used* while blocks lie on it, all of them at its home. It is *idle* while it is mapped
-// but no block lies on it, *free* when it is mapped nowhere, *moving* while a thread makes device
+// A page is *used* while blocks lie on it, all of them at its home, and *idle* while it is mapped
+// without blocks. It is *free* when it is mapped nowhere, *moving* while a thread makes device
 // calls for it, and *gone* when the device has it back. Only idle and free pages are given to
 // others. A place is *asleep* if blocks live there without a page.
 

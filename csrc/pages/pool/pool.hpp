@@ -256,7 +256,7 @@ class Pool {
   void find_home(Page& page) noexcept;
   void clear(PagePlace& place) noexcept;
 
-  // Added to a place's block count while held; far above any real number of blocks.
+  // Block count of a place while it is held as a whole; far above any real number of blocks.
   static constexpr std::uint32_t kHold = 1u << 20;
 
   // Limits of pages inspected in a list, and of mappings removed by one sweep.

@@ -7,10 +7,10 @@
 //
 // Vector clocks, whose components are event numbers (clocks.hpp). They decide nothing: the next
 // user of a page waits in any case. They only count which waits the program implies and which pgmo
-// adds. The count is not exact. Events recorded by CUDA libraries are unknown, so waits that they
-// imply count as added. Of a stream's work, only requests and waits are known: if it keeps using
-// its blocks after its last event, a wait for that counts as implied. A wait that pgmo has added
-// counts as the program's from then on.
+// adds. The count is not exact. Events recorded by direct CUDA calls are unknown, so waits that
+// they imply count as added. Of a stream's work, only requests and waits are known: if it keeps
+// using its blocks after its last event, a wait for that counts as implied. A wait that pgmo has
+// added counts as the program's from then on.
 
 #pragma once
 

@@ -150,7 +150,7 @@ class History {
 };
 
 History& history() {
-  // Leaked: stacks may belong to an interpreter that exits before.
+  // Leaked, because stacks may belong to an interpreter that exits earlier.
   static auto* const one = new History;
   return *one;
 }

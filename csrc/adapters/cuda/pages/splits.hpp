@@ -4,10 +4,10 @@
 // They cannot become pages, because a segment returns to the card only when its last block is
 // freed. So a request that fits a gap goes to the allocator beneath before pages are used.
 //
-// That allocator cannot be asked for its gaps without growing, so they are mirrored here: best fit
-// by size, then address; remainders above 1 MiB are split off; neighbours merge. Each result is
-// compared with the expected one. The first difference (a tensor of the model was freed, or a cache
-// emptied) ends the mirror, and pages serve as if there were no gaps.
+// That allocator cannot be asked for its gaps without growing, so they are mirrored here by its
+// rules: best fit by size, then address; remainders above 1 MiB are split off; neighbours merge.
+// Each result is compared with the expected one. The first difference (a tensor of the model was
+// freed, or a cache emptied) ends the mirror, and pages serve as if there were no gaps.
 
 #pragma once
 
