@@ -2,7 +2,7 @@
 //
 //   moment     ...  40        41          42           43     <- begins here
 //   needed         4 8       4 8 31      4 31        45       after each
-//                             \ run 1 again before 42: 5 is not needed any longer, but 4
+//                             \ run 1 again before 42: 4 is needed instead of 5
 //
 // Later operations depend only on the values that are needed at a moment. So the cheapest path to a
 // set is enough, and the beam keeps sets with low cost, few bytes, or a mix of both. If no set is

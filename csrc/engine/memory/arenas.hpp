@@ -4,8 +4,8 @@
 //               ├─ stream 0 ─┼─ stream 1 ─┼─ stream 2 ─┤
 //     memory    ▓▓▓▓▓▓░░░░    ▓▓▓░          (no arena yet: its requests go to the framework)
 //
-//     spilled   offsets from d on, behind all others: one block for slots of all streams that plans
-//               keep apart, for example those in unified memory.
+//     spilled   offsets from d on, behind all others: one block for the slots of all streams that
+//               plans place separately, for example in unified memory.
 //
 //     retired   ░░░▓░░░       holds only late blocks; given back when the last one is freed
 //

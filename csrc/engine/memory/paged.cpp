@@ -1,9 +1,8 @@
 // Arenas whose pages are mapped only where slots need them.
 //
-//     allocate    take the slot and read the generation under the lock, release it, notify the
-//     pages release     free the slot and read the generation under the lock, release it, notify
-//     the pages pages       someone needs pages ──▶ list_living, under the lock ──▶ slots are
-//     counted from now on
+//     allocate    lock: take the slot, read the generation ──▶ unlocked: notify the pages
+//     release     lock: free the slot, read the generation ──▶ unlocked: notify the pages
+//     pages       another user needs some ──▶ list_living, locked ──▶ count slots from now on
 //
 // Pages are notified only while the range counts its slots; see pages/planned/planned_range.hpp.
 // The engine's lock is never held while the pages are called. A call that comes in between sees the
