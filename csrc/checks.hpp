@@ -1,12 +1,12 @@
-// Invariants that the code checks itself, at three levels, chosen by PGMO_CHECKS when compiled.
+// Assertions of invariants, at three levels that PGMO_CHECKS selects at compile time.
 //
-//     PGMO_CHECKS   0   none: what is released
+//     PGMO_CHECKS   0   none: released builds
 //                   1   PGMO_ASSERT             a comparison or two where a structure changes
 //                   2   PGMO_ASSERT_INTERNAL    a search in a structure
 //                   3   PGMO_ASSERT_EXPENSIVE   a structure as a whole; on in all native tests
 //
-// What is asserted has no side effects. A broken invariant ends the process: memory may be
-// corrupted, so there is nothing to save.
+// Asserted expressions have no side effects. A broken invariant ends the process, because memory
+// may be corrupted.
 
 #pragma once
 

@@ -10,12 +10,10 @@
 //
 //     fork       prepare: from the first to the last ──▶ fork ──▶ parent, child: backwards
 //
-// pthread_atfork calls handlers in the order in which they were registered, so several of them take
-// locks in an order that depends on what the program did first. Hence one, to which owners of locks
-// add themselves. The child finds every lock free. A thread holds at most
-// one lock of a rank. Exception: kAdapter, whose owner defines an order.
-//
-// An adapter adds itself through pgmo_pages.h.
+// pthread_atfork calls handlers in registration order. Separate handlers would take locks in an
+// order that depends on what the program did first. So there is one handler, and each owner of
+// locks registers a ForkLock. The child finds every lock free. A thread holds at most one lock of a
+// rank, except kAdapter, whose owner defines an order. Adapters register through pgmo_pages.h.
 
 #pragma once
 
@@ -27,8 +25,8 @@ namespace pgmo {
 
 enum class ForkRank : int { kAdapter, kWork, kEngine, kState, kLeaf };
 
-// What a fork takes and frees, while this object lives. A thread that destroys one holds none of
-// the locks above.
+// Registers locks that each fork takes and frees, while this object exists. The destroying thread
+// must hold none of the locks above.
 class ForkLock {
  public:
   using Take = void (*)(void* context);
@@ -69,7 +67,8 @@ class Forks {
     (before == nullptr ? first_ : before->next_) = &lock;
   }
 
-  // Waits for a fork that is under way. Whoever calls it holds no lock that a fork takes.
+  // Wait for a fork in progress, then remove the lock. The caller must hold no lock that a fork
+  // takes.
   void remove(ForkLock& lock) noexcept {
     const std::lock_guard forking(forking_);
     const std::lock_guard guard(list_);
@@ -94,7 +93,7 @@ class Forks {
       bool in_order = true;
       for (const ForkLock* one = next; one != nullptr; one = one->next_) in_order &= !one->taken_;
       list_.unlock();
-      if (!in_order) {  // it was added after later ones had been taken
+      if (!in_order) {  // it was added after later locks had been taken
         free_all(false);
         continue;
       }
@@ -123,8 +122,8 @@ class Forks {
     return lock;
   }
 
-  std::mutex forking_;         // from `prepare` to `go_on`; around `list_`
-  std::mutex list_;            // under which no other lock is taken
+  std::mutex forking_;         // held from `prepare` to `go_on`; taken before `list_`
+  std::mutex list_;            // no other lock is taken under it
   ForkLock* first_ = nullptr;  // in the order of ranks
   ForkLock* last_ = nullptr;
 };

@@ -1,9 +1,8 @@
-// The heuristics of the native parts: every number by which they decide, and can be made to decide
-// otherwise.
+// The heuristics of the native parts: all tunable numbers of their decisions.
 //
-// None of them can make two living blocks overlap, or a result wrong: they trade memory against
-// time. pgmo/allocator/heuristics.py has the same fields, with those of sessions; a test compares
-// defaults and words.
+// They trade memory for time; no value makes live blocks overlap or a result wrong.
+// pgmo/allocator/heuristics.py has the same fields and those of sessions. A test compares defaults
+// and documentation.
 
 #pragma once
 
@@ -80,7 +79,7 @@ struct Heuristics {
   double lending_share = 1.0 / 8;
 };
 
-// Those of this process. Engines and spaces copy them when they are made.
+// The heuristics of this process. Engines and spaces copy them on construction.
 inline Heuristics process_heuristics;
 
 }  // namespace pgmo

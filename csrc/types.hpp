@@ -1,4 +1,4 @@
-// The words that every native part shares.
+// Types shared by all native parts.
 
 #pragma once
 
@@ -6,7 +6,7 @@
 
 namespace pgmo {
 
-using Bytes = std::int64_t;    // a size
+using Bytes = std::int64_t;    // a size in bytes
 using Offset = std::int64_t;   // a distance from the start of the arena, in bytes
 using Tick = std::int64_t;     // the ordinal of a request within the iteration
 using BlockId = std::int32_t;  // the index of a block within its profile or problem

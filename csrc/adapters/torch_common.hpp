@@ -1,4 +1,4 @@
-// What the adapters for PyTorch share: errors that may not cross into C, and sizes for people.
+// Shared by the adapters for PyTorch: error handling at the C boundary, and formatting of sizes.
 
 #pragma once
 
@@ -19,7 +19,7 @@ inline std::string binary_units(double bytes) {
   return text;
 }
 
-// Runs the body; what it throws becomes a message. Returns 0 when nothing was thrown, else 1.
+// Run the body. If it throws, write the message and return 1; otherwise return 0.
 template <typename Body>
 int guarded(char* message, size_t capacity, Body&& body) {
   try {

@@ -6,8 +6,8 @@
 // Compiled on the user's machine against the installed torch (pgmo/allocator/build/compile.py);
 // needs the c10 headers and the C table in pgmo_engine.h, and links with c10 only.
 //
-// A storage keeps a pointer to the allocator that made it, and a deleter that points into this
-// library: adapters are never destroyed, and the library is never unloaded.
+// A storage keeps a pointer to its allocator, and a deleter that points into this library. So
+// adapters are never destroyed, and the library is never unloaded.
 
 #include <c10/core/Allocator.h>
 #include <c10/core/CPUAllocator.h>
@@ -30,21 +30,20 @@ const pgmo_engine_api* api = nullptr;
 pgmo_engine* engine = nullptr;
 const uint32_t* mode = nullptr;
 
-constexpr uint64_t kStream = 0;  // CPU tensors know no streams
+constexpr uint64_t kStream = 0;  // CPU tensors have no streams
 constexpr c10::DeviceType kDevice = c10::DeviceType::CPU;
 constexpr size_t kLarge = size_t{1} << 20;  // smaller requests return no idle pages in a pause
 
-// Somebody may put another allocator beneath us between two sessions. A deleter is a plain function
-// and cannot carry the allocator that its block came from, so each upstream has a deleter of its
-// own.
+// Another allocator may be installed beneath between two sessions. A deleter is a plain function
+// without a context, so each upstream has its own.
 constexpr int kMostUpstreams = 8;
 std::array<c10::DeleterFnPtr, kMostUpstreams> upstream_deleters{};
 
 template <int upstream>
 void release(void* pointer) {
   if (pointer == nullptr) return;
-  // The profiler must hear of the free before the slot can be handed out again. Of upstream's
-  // blocks, upstream tells it.
+  // Report the free to the profiler before the slot can be handed out again. Upstream reports the
+  // frees of its own blocks.
   if (c10::memoryProfilingEnabled() && api->owns(engine, pointer)) {
     c10::profiledCPUMemoryReporter().Delete(pointer);
   }
@@ -58,7 +57,7 @@ constexpr std::array<c10::DeleterFnPtr, kMostUpstreams> make_deleters(
 }
 constexpr auto kDeleters = make_deleters(std::make_integer_sequence<int, kMostUpstreams>{});
 
-// c10's own CPU allocator throws a plain error, which becomes a RuntimeError in Python.
+// c10's own CPU allocator throws a plain c10::Error, which becomes a RuntimeError in Python.
 bool is_refusal(const c10::Error& error) {
   return dynamic_cast<const c10::OutOfMemoryError*>(&error) != nullptr ||
          std::strstr(error.what(), "allocate memory") != nullptr;
@@ -93,7 +92,7 @@ class TorchCpuAdapter final : public c10::Allocator {
   c10::DataPtr allocate(size_t bytes) override {
     if (__atomic_load_n(mode, __ATOMIC_RELAXED) == 0 || bytes == 0) {
       c10::DataPtr data = allocate_yielding(bytes);
-      // In a pause nothing is counted, but pages that idle in the arena may go back for it.
+      // In a pause nothing is counted, but idle pages of the arena may go back for a large block.
       if (bytes >= kLarge) adopt(data, bytes);
       return data;
     }
@@ -115,7 +114,7 @@ class TorchCpuAdapter final : public c10::Allocator {
   }
 
  private:
-  // An upstream whose blocks carry a context of their own is left alone; they go unseen then.
+  // Leave an upstream whose blocks have their own context alone; the engine does not see them.
   void adopt(c10::DataPtr& data, size_t bytes) {
     if (upstream_deleter_ != nullptr && data.get() == data.get_context() &&
         data.compare_exchange_deleter(upstream_deleter_, deleter_) &&
@@ -124,8 +123,8 @@ class TorchCpuAdapter final : public c10::Allocator {
     }
   }
 
-  // An arena that lies idle may be what upstream lacks: an evaluation between two steps can have
-  // it.
+  // An idle arena may hold the memory that upstream lacks, for example for an evaluation between
+  // two steps.
   c10::DataPtr allocate_yielding(size_t bytes) {
     try {
       return upstream_->allocate(bytes);
@@ -157,7 +156,7 @@ class TorchCpuAdapter final : public c10::Allocator {
 
 std::array<TorchCpuAdapter*, kMostUpstreams> adapters{};  // never destroyed
 
-// Set when an adapter could not be taken away because another allocator lay on top of it.
+// Set if an adapter could not be removed because another allocator lay on top of it.
 bool left_beneath = false;
 
 bool is_upstream(const c10::Allocator* allocator) {
@@ -191,7 +190,7 @@ c10::Allocator* upstream_now() {
 
 extern "C" {
 
-// All return 0 on success; else 1, and the reason in `message`.
+// Each function returns 0 on success; otherwise 1, with the reason in `message`.
 
 int pgmo_install(const pgmo_engine_api* table, pgmo_engine* handle, char* message,
                  size_t capacity) {
@@ -204,7 +203,7 @@ int pgmo_install(const pgmo_engine_api* table, pgmo_engine* handle, char* messag
         "pgmo again");
     c10::Allocator* current = c10::GetCPUAllocator();
     if (is_ours(current)) return;
-    // Two of ours in one chain would take each other's blocks for the framework's.
+    // Two adapters in one chain would take each other's blocks for the framework's.
     TORCH_CHECK(!left_beneath || is_upstream(current),
                 "an earlier session's adapter lies beneath the CPU allocator that was installed on "
                 "top of it; take that one away before");
@@ -215,7 +214,7 @@ int pgmo_install(const pgmo_engine_api* table, pgmo_engine* handle, char* messag
     TorchCpuAdapter* adapter = adapter_over(current);
     TORCH_CHECK(adapter != nullptr, "the CPU allocator has been exchanged more than ",
                 kMostUpstreams, " times in this process");
-    // Priority 0 is the default one: a higher one could never be taken back.
+    // Use the default priority 0: with a higher one the adapter could never be removed.
     c10::SetCPUAllocator(adapter, 0);
     TORCH_CHECK(c10::GetCPUAllocator() == adapter,
                 "the current CPU allocator was installed with a priority above 0, so torch refuses "
@@ -223,7 +222,7 @@ int pgmo_install(const pgmo_engine_api* table, pgmo_engine* handle, char* messag
   });
 }
 
-// Leaves an allocator that somebody has put on top of ours alone, and says so by 1.
+// Uninstall the adapter. If another allocator lies on top of it, leave that alone and return 1.
 int pgmo_uninstall(char* message, size_t capacity) {
   return guarded(message, capacity, [&] {
     c10::Allocator* current = c10::GetCPUAllocator();
@@ -233,7 +232,7 @@ int pgmo_uninstall(char* message, size_t capacity) {
   });
 }
 
-// One block from the allocator beneath.
+// Take an arena: one block of the allocator beneath.
 int pgmo_take_arena(size_t bytes, pgmo_arena* out, char* message, size_t capacity) {
   return guarded(message, capacity, [&] {
     auto block = std::make_unique<c10::DataPtr>(upstream_now()->allocate(bytes));

@@ -3,15 +3,15 @@
 //     at::empty ──▶ c10::cuda::CUDACachingAllocator::get() ──▶ TorchCudaAdapter
 //                        an allocation pool is active? ──yes──▶ upstream, unseen
 //                        engine of the device: a slot? ──yes──▶ the slot
-//                        else                          ───────▶ upstream, told to the engine
+//                        else                          ───────▶ upstream, reported to the engine
 //
-// Compiled on the user's machine against the installed torch (pgmo/allocator/build/compile.py);
-// needs the c10/cuda and CUDA headers and the C table in pgmo_engine.h, and links with c10 and
-// c10_cuda. Methods that are only passed on differ between versions of torch, so they are generated
-// from its headers: torch_cuda_forwarders.inc, see pgmo/allocator/build/forwarders.py.
+// Compiled on the user's machine against the installed torch (pgmo/allocator/build/compile.py).
+// Needs the c10/cuda and CUDA headers and the C table in pgmo_engine.h, and links with c10 and
+// c10_cuda. Methods that only forward differ between versions of torch, so they are generated from
+// its headers: torch_cuda_forwarders.inc, see pgmo/allocator/build/forwarders.py.
 //
-// A storage keeps a pointer to the allocator that made it, and a deleter that points into this
-// library: adapters are never destroyed, and the library is never unloaded.
+// A storage keeps a pointer to its allocator, and a deleter that points into this library. So
+// adapters are never destroyed, and the library is never unloaded.
 
 #include <memory>
 #include <string>
@@ -26,7 +26,7 @@ namespace adapter = c10::cuda::CUDACachingAllocator::pgmo;
 
 extern "C" {
 
-// All that take `message` return 0 on success; else 1, and the reason in `message`.
+// Functions with `message` return 0 on success; otherwise 1, with the reason in `message`.
 
 void* pgmo_adapter(char* message, size_t capacity) {
   void* out = nullptr;
@@ -56,7 +56,7 @@ int pgmo_connect(int device, const pgmo_engine_api* table, pgmo_engine* engine, 
   });
 }
 
-// Requests on the device are those of this engine's session from now on.
+// Direct the device's requests to this engine's session from now on.
 void pgmo_take_turn(int device, pgmo_engine* engine) {
   if (!adapter::is_known(device)) return;
   adapter::Device& one = adapter::devices()[device];
@@ -64,8 +64,8 @@ void pgmo_take_turn(int device, pgmo_engine* engine) {
   one.mode.store(adapter::api->mode(engine), std::memory_order_release);
 }
 
-// The table for pages, before anything else is asked of them. `everywhere`: from the first request
-// on each device on; else where a session asks.
+// Set the function table of the pages, before any other call about pages. `everywhere`: open pages
+// on each device at its first request; otherwise when a session asks.
 int pgmo_know_pages(const pgmo_pages_api* table, int everywhere, char* message, size_t capacity) {
   return guarded(message, capacity, [&] {
     TORCH_CHECK(table->version == PGMO_PAGES_API_VERSION && table->size == sizeof(pgmo_pages_api),
@@ -77,7 +77,7 @@ int pgmo_know_pages(const pgmo_pages_api* table, int everywhere, char* message, 
   });
 }
 
-// The table for the model of plain PyTorch, and the settings that the environment asks for.
+// Set the function table for the model of plain PyTorch, and its settings from the environment.
 int pgmo_know_baseline(const pgmo_baseline_api* table, const pgmo_baseline_settings* settings,
                        char* message, size_t capacity) {
   return guarded(message, capacity, [&] {
@@ -89,13 +89,13 @@ int pgmo_know_baseline(const pgmo_baseline_api* table, const pgmo_baseline_setti
   });
 }
 
-// 1 where there is a model of the device, whose figures are in `out`.
+// Copy the model's figures to `out`. Return 1, or 0 if the device has no model.
 int pgmo_baseline_of(int device, pgmo_baseline_figures* out) {
   if (!adapter::is_known(device)) return 0;
   return adapter::devices()[device].baseline.figures(out);
 }
 
-// Empties the cache for pgmo's own sake, which plain PyTorch would not do.
+// Empty the cache on behalf of pgmo, which plain PyTorch would not do.
 int pgmo_empty_cache(char* message, size_t capacity) {
   return guarded(message, capacity, [] {
     const adapter::OwnDoing own;
@@ -103,7 +103,7 @@ int pgmo_empty_cache(char* message, size_t capacity) {
   });
 }
 
-// 1 where a device can have pages.
+// Open the pages of a device. Return 1 if it can have pages.
 int pgmo_open_pages(int device) {
   if (!adapter::is_known(device)) return 0;
   if (adapter::forked.load()) return 0;
@@ -115,12 +115,12 @@ int pgmo_open_pages(int device) {
   }
 }
 
-// Serves requests without a slot from pages, from now on or no more. 1 where that can be.
+// Switch serving of requests without a slot from pages on or off. Return 1 if pages serve now.
 int pgmo_serve_pages(int device, int on) {
   if (!adapter::is_known(device)) return 0;
   adapter::Device& one = adapter::devices()[device];
   if (on == 0) {
-    if (adapter::pages_everywhere.load()) return 0;  // they need no session
+    if (adapter::pages_everywhere.load()) return 0;  // they serve without a session, too
     one.serves_pages.store(false);
     one.splits.are({});
     if (one.pages() != nullptr) {
@@ -144,7 +144,7 @@ int pgmo_serve_pages(int device, int on) {
   return 1;
 }
 
-// What is free in torch's segments of large blocks, four numbers each: address, bytes, the
+// Set the gaps in torch's segments of large blocks. Each has four numbers: address, bytes, the
 // segment's address, the stream's handle.
 void pgmo_use_splits(int device, const uint64_t* gaps, size_t count) {
   if (!adapter::is_known(device)) return;
@@ -159,20 +159,20 @@ void pgmo_use_splits(int device, const uint64_t* gaps, size_t count) {
   one.splits.are(std::move(all));
 }
 
-// The handle of a device's pages, or null.
+// Return the page space of a device, or null.
 void* pgmo_space_of(int device) {
   if (!adapter::is_known(device)) return nullptr;
   return adapter::devices()[device].pages();
 }
 
-// Whether what is requested from now on is there to stay, on any device.
+// Declare whether following requests, on any device, are for blocks that stay.
 void pgmo_expect_lasting(int on) {
   for (adapter::Device& one : adapter::devices()) {
     if (one.pages() != nullptr) adapter::pages_api->expect_lasting(one.pages(), on);
   }
 }
 
-// No more pages than so many bytes; 0: as many as the memory fraction allows.
+// Limit the bytes of pages; 0: only the memory fraction limits them.
 int pgmo_limit_pages(int device, uint64_t bytes, char* message, size_t capacity) {
   return guarded(message, capacity, [&] {
     adapter::Device& one = adapter::device_at(device);
@@ -196,15 +196,16 @@ int pgmo_install(char* message, size_t capacity) {
   });
 }
 
-// Leaves an allocator that somebody has put on top of ours alone, and says so by 1. Stays, passing
-// everything on, where torch's own call has installed it, where torch's statistics go on counting
-// pages and failures, or while blocks without a deleter live.
+// Uninstall the adapter. If another allocator lies on top of it, leave that alone and return 1. The
+// adapter stays, and only forwards, if torch's own call has installed it or blocks without a
+// deleter live. It also stays if torch's statistics must keep counting pages and failures.
 int pgmo_uninstall(char* message, size_t capacity) {
   return guarded(message, capacity, [&] {
     for (adapter::Device& device : adapter::devices()) adapter::leave(device);
     c10::cuda::CUDACachingAllocator::CUDAAllocator* now = c10::cuda::CUDACachingAllocator::get();
     adapter::TorchCudaAdapter* ours = adapter::as_ours(now);
-    if (ours == nullptr && !adapter::stored && adapter::was_wrapped(now)) return;  // done before
+    // Already uninstalled.
+    if (ours == nullptr && !adapter::stored && adapter::was_wrapped(now)) return;
     adapter::left_beneath = ours == nullptr;
     TORCH_CHECK(ours != nullptr, "another CUDA allocator was installed on top of pgmo's");
     if (!adapter::stored || adapter::stays()) return;
@@ -220,8 +221,8 @@ int pgmo_uninstall(char* message, size_t capacity) {
   });
 }
 
-// Whether a session is open on the device: while none is, nobody asks for slots that wait, so those
-// that wait now, and those freed from now on, are waited for.
+// Set whether a session is open on the device. Without one, no call polls delayed frees, so pending
+// and later ones are waited for.
 int pgmo_attend(int device, int on, char* message, size_t capacity) {
   return guarded(message, capacity, [&] {
     adapter::Device& one = adapter::device_at(device);
@@ -238,12 +239,12 @@ int pgmo_attend(int device, int on, char* message, size_t capacity) {
   });
 }
 
-// How often somebody has taken the place in which ours hears of events.
+// Return how often another trace has displaced the adapter's trace of events.
 uint64_t pgmo_displacements() {
   return adapter::Trace::get().displacements();
 }
 
-// Tells before `pgmo_uninstall` which of the framework's blocks have our deleter.
+// Name the framework's blocks that have a deleter of pgmo, before `pgmo_uninstall`.
 void pgmo_survive(int device, void* const* blocks, size_t count) {
   if (!adapter::is_known(device)) return;
   if (adapter::stays()) return;
@@ -269,8 +270,8 @@ int pgmo_take_arena(int device, uint64_t stream, size_t bytes, pgmo_arena* out, 
   });
 }
 
-// Of a card: its free bytes, all of its bytes, and whether it and the host may use one page of
-// unified memory at the same time, which moves between them when it is touched.
+// Return free bytes and total bytes of a card, and whether it and the host may use a page of
+// unified memory concurrently, with migration on touch.
 int pgmo_card(int device, uint64_t out[3], char* message, size_t capacity) {
   return guarded(message, capacity, [&] {
     adapter::require_own_device();
@@ -286,7 +287,7 @@ int pgmo_card(int device, uint64_t out[3], char* message, size_t capacity) {
   });
 }
 
-// For torch.cuda.memory.CUDAPluggableAllocator: the segments of a pool of unified memory.
+// Allocate segments of a pool of unified memory, for torch.cuda.memory.CUDAPluggableAllocator.
 void* pgmo_managed_alloc(ssize_t bytes, int device, cudaStream_t) {
   if (bytes < 0 || !adapter::is_known(device)) return nullptr;
   return adapter::take_managed(static_cast<size_t>(bytes), device);
@@ -296,7 +297,7 @@ void pgmo_managed_free(void* block, ssize_t, int, cudaStream_t) {
   adapter::drop_managed(block);
 }
 
-// Sends requests of all threads to the pool, until `pgmo_managed_end`.
+// Direct requests of all threads to the pool, until `pgmo_managed_end`.
 int pgmo_managed_begin(int device, uint64_t first, uint64_t second, char* message,
                        size_t capacity) {
   return guarded(message, capacity, [&] {
@@ -313,7 +314,7 @@ int pgmo_managed_end(int device, uint64_t first, uint64_t second, char* message,
   });
 }
 
-// Bytes of unified memory that are held for a device, and the most since the last call with
+// Return the bytes of unified memory held for a device, and their peak since the last call with
 // `reset`.
 void pgmo_managed_bytes(int device, int reset, uint64_t* now, uint64_t* peak) {
   *now = *peak = 0;
@@ -342,7 +343,7 @@ int pgmo_take_spill(int device, size_t bytes, pgmo_arena* out, char* message, si
   });
 }
 
-// Between the device and the host, in whichever direction the addresses say.
+// Copy between device and host; the addresses define the direction.
 int pgmo_copy(int device, void* to, const void* from, size_t bytes, char* message,
               size_t capacity) {
   return guarded(message, capacity, [&] {
@@ -358,20 +359,20 @@ int pgmo_knows_stream(int device, uint64_t stream) {
   return adapter::devices()[device].streams.known(stream);
 }
 
-// The number of slots that still wait for another stream is not told: 0 or 1.
+// Release finished blocks. Return whether some still wait for another stream.
 int pgmo_poll(int device) {
   if (!adapter::is_known(device)) return 0;
   adapter::Device& one = adapter::devices()[device];
   try {
     adapter::finish_all_deferred(one);
   } catch (const std::exception&) {
-    // No memory: another time.
+    // Without memory for this, a later call releases them.
   }
   return one.deferred.any_waiting();
 }
 
-// Where the number of errors stands that somebody still holds, and how many milliseconds a request
-// that fails waits for one of them to go.
+// Set the address of the count of errors that are still held, and the milliseconds that a failing
+// request waits for one of them to be dropped.
 void pgmo_watch_errors(const int64_t* held, uint32_t patience) {
   adapter::error_patience_ms.store(patience);
   adapter::errors_held.store(held, std::memory_order_release);

@@ -21,14 +21,14 @@ std::vector<Gap> Anchors::pair(std::span<std::int64_t> row) {
   return barren;
 }
 
-// Fixes the anchors in a gap, and opens the gaps that they leave.
+// Fix the anchors in a gap, and append the gaps between them.
 void Anchors::split(const Gap& gap, std::span<std::int64_t> row, std::vector<Gap>& opened,
                     std::vector<Gap>& barren) {
   if (gap.low == gap.high || gap.left == gap.right) return;
   balanced(gap);
   const std::size_t found = pairs_.size();
   keep_chain();
-  // Where most contradict each other, they occur equally often by chance.
+  // If most pairs contradict each other, their tokens occur equally often by chance.
   if (pairs_.empty() || 2 * pairs_.size() < found) {
     barren.push_back(gap);
     return;
@@ -51,8 +51,8 @@ void Anchors::split(const Gap& gap, std::span<std::int64_t> row, std::vector<Gap
   }
 }
 
-// The k-th with the k-th occurrence of each token of which both have as many, where their places
-// are near enough.
+// Pair the k-th occurrences of each token that occurs equally often in both, if their positions are
+// close enough.
 void Anchors::balanced(const Gap& gap) {
   const auto in_a = a_.subspan(gap.low, gap.high - gap.low);
   const auto in_b = b_.subspan(gap.left, gap.right - gap.left);
@@ -73,7 +73,7 @@ void Anchors::balanced(const Gap& gap) {
     if (one.next != kNone) places_[one.next++] = gap.left + j;
   }
   for (const std::int64_t token : in_a) {
-    if (of(token).next != kNone) --of(token).next;  // to the first of its places again
+    if (of(token).next != kNone) --of(token).next;  // back to the first of its positions
   }
   pairs_.clear();
   for (std::size_t i = 0; i < in_a.size(); ++i) {
@@ -85,7 +85,7 @@ void Anchors::balanced(const Gap& gap) {
   }
 }
 
-// Patience sorting: the pairs come in the order of `a`, and what is kept is in that of `b`, too.
+// Patience sorting: the pairs are sorted by `a`; keep a longest chain that is also sorted by `b`.
 void Anchors::keep_chain() {
   tops_.clear();
   before_.resize(pairs_.size());

@@ -1,12 +1,12 @@
 // Pairs the requests of two iterations by anchors: sizes that occur equally often in both.
 //
-//     a   7 [a b] 4 [c d] 4 [e]        7 and 4 occur as often here as there; [gaps] of equal length
-//     b   7 [A B] 4 [C]   4 [E]        are paired by their order, and the others searched again
+//     a   7 [a b] 4 [c d] 4 [e]        7 and 4 occur equally often in both; [gaps] of equal length
+//     b   7 [A B] 4 [C]   4 [E]        are paired in order, and the others are searched again
 //
-// As patience diff does, but a size need not be unique: the k-th occurrence is paired with the
-// k-th, of these pairs a longest chain that increases in both is kept (patience sorting), and each
-// gap that is left is treated in the same way, since sizes that are not balanced over the whole
-// often are inside a gap.
+// Like patience diff, but sizes need not be unique: the k-th occurrence is paired with the k-th. A
+// longest chain of these pairs that increases in both is kept (patience sorting). Each remaining
+// gap is treated the same way, since sizes that occur unequally often overall may occur equally
+// often inside a gap.
 
 #pragma once
 
@@ -21,13 +21,13 @@ namespace pgmo::alignment {
 
 class Anchors {
  public:
-  // Tokens number the distinct sizes and streams of both from 0 to `tokens`. An anchor's places may
-  // differ by `off` requests. Throws std::bad_alloc.
+  // Tokens number the distinct sizes and streams of both, from 0 to `tokens` - 1. Positions of an
+  // anchor may differ by `off` requests. The spans must outlive this object. Throws std::bad_alloc.
   Anchors(std::span<const std::int64_t> a, std::span<const std::int64_t> b, std::size_t tokens,
           std::size_t off);
 
-  // Writes to row[j] the request of `a` that request j of `b` is paired with; the others are left
-  // as they are. Returns the gaps in which no anchor was found. Throws std::bad_alloc.
+  // Write to row[j] the request of `a` paired with request j of `b`; leave unpaired entries
+  // unchanged. Return the gaps without anchors. Throws std::bad_alloc.
   std::vector<Gap> pair(std::span<std::int64_t> row);
 
  private:
@@ -36,9 +36,9 @@ class Anchors {
   static constexpr std::size_t kNone = static_cast<std::size_t>(-1);
 
   struct Token {
-    std::uint32_t in_a = 0;  // how often it occurs in the gap at hand
+    std::uint32_t in_a = 0;  // occurrences in the current gap
     std::uint32_t in_b = 0;
-    std::size_t next = kNone;  // of its places in `b`; none where it is not balanced
+    std::size_t next = kNone;  // index into `places_`; kNone if it does not occur equally often
   };
 
   struct Pair {
@@ -55,9 +55,9 @@ class Anchors {
   std::span<const std::int64_t> b_;
   std::size_t off_;
   std::vector<Token> tokens_;
-  std::vector<std::size_t> places_;  // in `b`, of balanced tokens, side by side for each
-  std::vector<Pair> pairs_;          // of the gap at hand, in the order of `a`
-  std::vector<std::size_t> tops_;    // of the piles, as ordinals in `pairs_`
+  std::vector<std::size_t> places_;  // positions in `b` of each such token, contiguous per token
+  std::vector<Pair> pairs_;          // of the current gap, sorted by `a`
+  std::vector<std::size_t> tops_;    // tops of the piles, as indices into `pairs_`
   std::vector<std::size_t> before_;
 };
 

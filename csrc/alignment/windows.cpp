@@ -24,7 +24,7 @@ void Windows::fill(Gap gap, std::span<std::int64_t> row) {
       window.right = std::min(gap.right, gap.left + kWindow);
     }
     score(window);
-    // A window decides its first half only: the second half does not see enough of what follows.
+    // Decide only the first half of a window: the second half depends on requests beyond it.
     const std::size_t columns = window.right - window.left;
     const std::size_t decided = whole ? columns : std::max<std::size_t>(1, columns / 2);
     const std::size_t following = trace(window, decided, row);
@@ -53,7 +53,7 @@ Lanes larger(Lanes one, Lanes other) {
   return one > other ? one : other;
 }
 
-// Each lane has what was `by` lanes before it, and the first ones zero.
+// Return lanes moved up by `by`; the first ones are zero.
 template <int by>
 Lanes shifted(Lanes lanes) {
   constexpr int lanes_of_none = static_cast<int>(kLanes);
@@ -69,8 +69,8 @@ Lanes shifted(Lanes lanes) {
 #endif
 }
 
-// Each score becomes the best up to it: among eight in three steps, since one after the other takes
-// two cycles for each.
+// Replace each score by the maximum up to it. Eight lanes take three steps; a serial loop takes two
+// cycles per score.
 void keep_best(Score* scores, std::size_t count) {
   Score best = 0;
   std::size_t at = 0;
@@ -89,8 +89,8 @@ void keep_best(Score* scores, std::size_t count) {
 
 }  // namespace
 
-// A window has far fewer sizes than requests, so each size of `a` has its row of scores once. What
-// depends on the cell to the left comes last, alone: the rest is done for several cells at a time.
+// A window has far fewer sizes than requests, so each size of `a` has one row of scores. The
+// dependency on the cell to the left is computed last, so that the rest can be vectorized.
 void Windows::score(const Gap& window) {
   const std::size_t rows = window.high - window.low;
   const std::size_t columns = window.right - window.left;
@@ -110,7 +110,7 @@ void Windows::score(const Gap& window) {
   }
 }
 
-// For each kind of `a`, in the order of their first requests, the score with each request of `b`.
+// For each kind of `a`, in order of first request, compute the score with each request of `b`.
 void Windows::score_kinds(const Gap& window) {
   const std::size_t columns = window.right - window.left;
   scores_.clear();
@@ -126,7 +126,8 @@ void Windows::score_kinds(const Gap& window) {
   }
 }
 
-// Writes the pairs of the first columns. Returns where in `a` those of the next one are sought.
+// Write the pairs of the first `decided` columns. Return the position in `a` from which the next
+// column continues.
 std::size_t Windows::trace(const Gap& window, std::size_t decided,
                            std::span<std::int64_t> row) const noexcept {
   std::size_t i = window.high - window.low;

@@ -1,13 +1,12 @@
-// Pairs the requests of two iterations where no size is an anchor: a dynamic program.
+// Pairs the requests of two iterations where no size is an anchor, by dynamic programming.
 //
-// Needleman and Wunsch 1970 with free gaps. A pair scores 60 for an equal size, 50 for a ratio that
-// is common between the two iterations, 30 for any other size on the same stream, nothing on
-// another. So two requests are left unpaired only where that gains something. Of choices that are
-// equal otherwise one counts less where a size is sixteen times the other, as a batch is of a
-// number that is logged beside it. Small gaps are done as a whole; in large ones a window slides
-// along both sequences and decides its first half.
+// Needleman and Wunsch 1970 with free gaps. A pair scores 60 for equal sizes, 50 for a common ratio
+// between the two iterations, 30 for other sizes on one stream, and 0 on different streams. So
+// requests stay unpaired only where that gains something. A pair scores one less if one size is
+// sixteen times the other, as for a batch and a logged number next to it. Small gaps are solved as
+// a whole. In large ones a window slides along both sequences and decides its first half.
 //
-//     a  ─────[██████████▒▒▒▒▒▒▒▒▒▒░░░░░]──────▶     █ decided   ▒ looked at   ░ slack
+//     a  ─────[██████████▒▒▒▒▒▒▒▒▒▒░░░░░]──────▶     █ decided   ▒ inspected   ░ slack
 //     b  ──────[█████████▒▒▒▒▒▒▒▒▒]────────────▶
 
 #pragma once
@@ -20,14 +19,14 @@
 
 namespace pgmo::alignment {
 
-// One iteration's requests; the columns are of one length.
+// One iteration's requests; the columns have equal length.
 struct Requests {
   std::span<const std::int64_t> token;  // equal for equal sizes on one stream, in both iterations
   std::span<const double> size;         // bytes
   std::span<const std::uint64_t> stream;
 };
 
-// Of both iterations, where no pair is known: a[low, high) and b[left, right).
+// A range of both iterations without known pairs: a[low, high) and b[left, right).
 struct Gap {
   std::size_t low, high, left, right;
 };
@@ -51,17 +50,18 @@ class Windows {
   Windows(Requests a, Requests b, std::span<const double> ratios) noexcept
       : a_(a), b_(b), ratios_(ratios) {}
 
-  // Writes to row[j] the request of `a` that request j of `b` is paired with, for pairs in the gap;
-  // the others are left as they are. Throws std::bad_alloc.
+  // Write to row[j] the request of `a` paired with request j of `b`, for pairs in the gap; leave
+  // other entries unchanged. Throws std::bad_alloc.
   void fill(Gap gap, std::span<std::int64_t> row);
 
  private:
   static constexpr double kFar = 16;
-  static constexpr std::size_t kMostCells = 1u << 17;  // of a gap that is done as a whole
+  static constexpr std::size_t kMostCells = 1u << 17;  // of a gap that is solved as a whole
   static constexpr std::size_t kWindow = 256;
   static constexpr std::size_t kSlack = 128;
 
-  // No path pairs more requests than the square root of the most cells has, or a window columns.
+  // 16 bits suffice: a path has at most as many pairs as the root of kMostCells, or a window's
+  // columns.
   using Score = std::int16_t;
 
   // Throws std::bad_alloc.
@@ -74,10 +74,10 @@ class Windows {
   Requests a_;
   Requests b_;
   std::span<const double> ratios_;
-  Kinds kinds_a_;  // of the window's requests
+  Kinds kinds_a_;  // of the requests in the window
   Kinds kinds_b_;
   std::vector<Score> scores_;       // (kinds of `a`, columns) of the window
-  std::vector<Score> kind_scores_;  // of one kind of `a`, by that of `b`; -1: not known yet
+  std::vector<Score> kind_scores_;  // of one kind of `a`, by kind of `b`; -1: not computed yet
   std::vector<Score> best_;         // (rows + 1, columns + 1) of the window
 };
 

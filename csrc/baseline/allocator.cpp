@@ -7,14 +7,15 @@
 namespace pgmo::baseline {
 namespace {
 
-constexpr Bytes kUnit = 512;              // sizes of blocks are multiples of it
-constexpr Bytes kSmallSize = kMiB;        // of the largest small request
-constexpr Bytes kOwnSegment = 10 * kMiB;  // requests from here on have a segment of their own
+constexpr Bytes kUnit = 512;        // bytes; sizes of blocks are multiples of it
+constexpr Bytes kSmallSize = kMiB;  // bytes of the largest small request
+// Requests of at least this size get a segment of their own.
+constexpr Bytes kOwnSegment = 10 * kMiB;
 constexpr Bytes kRoundLarge = 2 * kMiB;
 constexpr Bytes kGranularity = 2 * kMiB;  // addresses of segments are multiples of it
 constexpr Bytes kFirstAddress = Bytes{1} << 45;
 
-// Bytes that a block has, with those that can be mapped behind it.
+// Return the bytes of a block plus those that can be mapped behind it.
 Bytes potential(const Block& block) noexcept {
   const Block* const after = block.following;
   return block.size + (after != nullptr && !after->mapped ? after->size : 0);
@@ -129,7 +130,7 @@ std::vector<Block*> CachingAllocator::add_segment(std::uint64_t stream, bool sma
     last = reserve(pool);
     space = last->space;
     address = space->address;
-    // What is mapped comes first, and the rest of the range stays without memory.
+    // Mapped blocks come first; the rest of the range stays without memory.
     pool.unmapped.erase(last);
     last->address += size;
     last->size -= size;
@@ -168,7 +169,7 @@ BlockPool& CachingAllocator::pool_of(std::uint64_t stream, bool small) {
   return *pools_[last_pool_ + (small ? 0 : 1)];
 }
 
-// The best fit, taken out of the pool.
+// Return the best fit and remove it from the pool.
 Block* CachingAllocator::cached(BlockPool& pool, Bytes size) noexcept {
   if (keep_ != kUnlimited) ++searches_[pool.small ? 1 : 0];
   Block* block = pool.free.at_least(size);
@@ -188,7 +189,7 @@ Block* CachingAllocator::cached(BlockPool& pool, Bytes size) noexcept {
   return block;
 }
 
-// Memory of the driver's; the block is in no pool.
+// Take memory from the driver; the block is in no pool.
 Block* CachingAllocator::from_driver(BlockPool& pool, Bytes size) {
   Bytes segment = kSmallSegment;
   if (size > kSmallSize) {
@@ -202,14 +203,14 @@ Block* CachingAllocator::from_driver(BlockPool& pool, Bytes size) {
   return block;
 }
 
-// Gives a free segment back to the driver.
+// Give a free segment back to the driver.
 void CachingAllocator::release(Block* block) noexcept {
   reserved_ -= block->size;
   block->pool->free.remove(block);
   store_.drop(block);
 }
 
-// Gives back one cached block that is large enough, or several of the largest.
+// Give back one cached block that is large enough, or several of the largest.
 bool CachingAllocator::release_oversize(BlockPool& pool, Bytes size) noexcept {
   const Bytes wanted = std::max(size, settings_.max_split_size);
   if (Block* const block = pool.free.at_least(wanted)) {
@@ -226,7 +227,7 @@ bool CachingAllocator::release_oversize(BlockPool& pool, Bytes size) noexcept {
   return released >= wanted;
 }
 
-// Gives back whole segments that were not used for longer than the average.
+// Give back whole segments that were unused for longer than the average.
 void CachingAllocator::collect_garbage() {
   const Bytes target = reserved() - keep_;
   if (target <= 0) return;
@@ -257,7 +258,7 @@ void CachingAllocator::collect_garbage() {
   }
 }
 
-// Cuts a block to a size; what remains is free.
+// Shrink a block to a size; the remainder becomes a free block.
 void CachingAllocator::split(Block* block, Bytes size) {
   Block* const rest =
       new_block(*block->pool, block->address + size, block->size - size, block->space);
@@ -271,8 +272,7 @@ void CachingAllocator::keep_free(Block* block) noexcept {
   block->pool->free.insert(block);
 }
 
-// Joins a block, which is in no pool, with those of its neighbours that are free and mapped as it
-// is.
+// Merge a block, which is in no pool, with free neighbours of the same mapping state.
 void CachingAllocator::merge(Block* block) noexcept {
   Block* const before = block->preceding;
   Block* const after = block->following;
@@ -314,7 +314,7 @@ Block* CachingAllocator::new_block(BlockPool& pool, Bytes address, Bytes size,
   return block;
 }
 
-// Each segment lies after the one before: no more than that is known of real drivers.
+// Place each segment after the previous one; no more is known about real drivers.
 Bytes CachingAllocator::next_address(Bytes size) noexcept {
   const Bytes address = next_address_;
   next_address_ += round_up(size, kGranularity);

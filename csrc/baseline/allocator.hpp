@@ -5,8 +5,8 @@
 //                              split                   no room: give cached memory back, retry
 //
 // Source of the rules: c10/cuda/CUDACachingAllocator.cpp of PyTorch 2.11, as documented there and
-// observed. Private pools (CUDA graphs, MemPool) are left out. No thread may call while another one
-// does. Calls that may take memory from the host throw std::bad_alloc.
+// observed. Private pools (CUDA graphs, MemPool) are not modelled. Not thread-safe. Calls that may
+// allocate host memory throw std::bad_alloc.
 
 #pragma once
 
@@ -21,51 +21,53 @@
 
 namespace pgmo::baseline {
 
-// Bytes of the block that serves a request.
+// Return the bytes of the block that serves a request.
 Bytes rounded(Bytes size, const Settings& settings) noexcept;
 
 class CachingAllocator {
  public:
   CachingAllocator(const Settings& settings, const CardMemory& card);
 
-  // The share of the card that the program allows itself; below 0: no limit.
+  // Set the share of the card that the program may use; negative: no limit.
   void set_fraction(double fraction) noexcept;
 
-  // Sets the bytes of private pools, which count against the card.
+  // Set the bytes of private pools, which count against the card.
   void set_private(Bytes bytes);
 
-  // A block, or nullptr: there is no room, even after all cached memory was given back.
+  // Allocate a block, which the allocator owns. Return nullptr if there is no room, even after all
+  // cached memory was given back.
   Block* allocate(Bytes size, std::uint64_t stream);
 
-  // The block can be used again at once, on its stream.
+  // Free a block; its stream can reuse it at once.
   void free(Block* block) noexcept;
 
-  // The program has freed the block, but other streams may still use it. Returns a number with
-  // which `settle` frees it; a retry frees it before.
+  // Free a block that other streams may still use. `postpone` returns a number with which `settle`
+  // frees it; a retry frees it earlier.
   std::uint64_t postpone(Block* block);
   void settle(std::uint64_t number) noexcept;
 
-  // Gives all free memory back to the driver: whole segments, and whole pages.
+  // Give all free memory back to the driver: whole segments, and whole pages.
   void empty_cache();
 
-  // A block of a segment that was there before the model began.
+  // A block of a segment that existed before the model began.
   struct Piece {
     Bytes size;
     bool busy;
   };
 
-  // Adds such a segment; returns its blocks in order. An expandable one gets a range of its own.
+  // Add such a segment and return its blocks in order. An expandable one gets its own address
+  // range.
   std::vector<Block*> add_segment(std::uint64_t stream, bool small, bool expandable,
                                   const std::vector<Piece>& pieces);
 
-  // Bytes taken from the driver now and at most, private pools included.
+  // Return the current and peak bytes taken from the driver, including private pools.
   Bytes reserved() const noexcept { return reserved_ + private_; }
   Bytes peak_reserved() const noexcept { return peak_reserved_; }
-  // Bytes of blocks in use, or freed but not reusable yet.
+  // Return the bytes of blocks in use, or freed but not reusable yet.
   Bytes active() const noexcept { return active_; }
   std::int64_t retries() const noexcept { return retries_; }
 
-  // Calls `visit(pool)` with the pools of all streams.
+  // Call `visit(pool)` with the pools of all streams.
   template <typename Visit>
   void for_each_pool(Visit&& visit) const {
     for (const auto& pool : pools_) visit(*pool);
@@ -95,7 +97,7 @@ class CachingAllocator {
   const Settings settings_;
   const CardMemory card_;
   BlockStore store_;
-  std::vector<std::unique_ptr<BlockPool>> pools_;  // of a stream two, the small one first
+  std::vector<std::unique_ptr<BlockPool>> pools_;  // two per stream, the small one first
   std::size_t last_pool_ = 0;
   std::unordered_map<AddressSpace*, std::unique_ptr<AddressSpace>> spaces_;
   std::unordered_map<std::uint64_t, Block*> postponed_;
@@ -106,7 +108,7 @@ class CachingAllocator {
   Bytes peak_reserved_ = 0;
   Bytes active_ = 0;
   Bytes allowed_ = kUnlimited;
-  Bytes keep_ = kUnlimited;  // bytes above which blocks that are not used for long are given back
+  Bytes keep_ = kUnlimited;  // bytes above which long unused blocks are given back
   std::int64_t retries_ = 0;
   std::int64_t searches_[2] = {0, 0};
 };

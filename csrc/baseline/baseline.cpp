@@ -25,7 +25,7 @@ void Baseline::set_fraction(double fraction) noexcept {
 void Baseline::allocated(std::uintptr_t address, Bytes size, std::uint64_t stream,
                          bool beneath) noexcept {
   guarded([&] {
-    // Of a block that lived before the model began the end may have passed unseen.
+    // The free of a block that was alive before the model began may have been missed.
     if (Entry before; take_out(address, true, before) && before.block != nullptr) {
       model_.free(before.block);
     }

@@ -1,10 +1,10 @@
-// What plain PyTorch would reserve for the requests of this process, while they are made.
+// Computes what plain PyTorch would reserve for the requests of this process, while they are made.
 //
 //     request, free ──▶ by address ──▶ CachingAllocator (a model) ──▶ peak of reserved bytes
 //     pages, segments, private pools ──────────────────────────────▶ peak of the bytes taken
 //
-// Both sides count private pools, and whatever was there before. Every call may come from any
-// thread; the lock is a leaf: nothing is called while it is held.
+// Both sides include private pools and memory held before the start. Thread-safe; no other lock is
+// taken under its lock.
 
 #pragma once
 
@@ -18,18 +18,18 @@
 
 namespace pgmo::baseline {
 
-// Of one device; sizes in bytes, peaks since the model began.
+// Figures of one device; sizes in bytes, peaks since the model began.
 struct Figures {
-  Bytes reserved = 0;  // that plain PyTorch would have now
+  Bytes reserved = 0;  // bytes that plain PyTorch would have now
   Bytes peak_reserved = 0;
   Bytes live = 0;  // requested and not freed
   Bytes peak_live = 0;
-  Bytes taken = 0;  // that the process has taken from the card now
+  Bytes taken = 0;  // bytes that the process has taken from the card
   Bytes peak_taken = 0;
   std::int64_t requests = 0;
-  std::int64_t retries = 0;   // of the model: cached memory was given back to serve a request
-  std::int64_t failures = 0;  // requests that were served here and have no room in the model
-  bool broken = false;        // the host had no memory for the model
+  std::int64_t retries = 0;   // in the model: cached memory was given back to serve a request
+  std::int64_t failures = 0;  // requests served here without room in the model
+  bool broken = false;        // the host ran out of memory for the model
 };
 
 class Baseline {
@@ -38,34 +38,34 @@ class Baseline {
 
   void set_fraction(double fraction) noexcept;
 
-  // A request was served at this address, by pgmo or by the allocator `beneath`.
+  // Note a request served at this address, by pgmo or by the allocator `beneath`.
   void allocated(std::uintptr_t address, Bytes size, std::uint64_t stream, bool beneath) noexcept;
 
-  // Frees the block. No effect if the other allocator has served it.
+  // Free the block. No effect if the other allocator has served it.
   void freed(std::uintptr_t address, bool beneath) noexcept;
 
-  // The program has freed it, but other streams may still use it. Returns a number for `settled`;
-  // 0: the block is not known.
+  // Note that the program freed a block that other streams may still use. Return a number for
+  // `settled`; 0 if the block is unknown.
   std::uint64_t postponed(std::uintptr_t address) noexcept;
   void settled(std::uint64_t number) noexcept;
 
-  // Whether pgmo served the block at this address on another stream.
+  // Return whether pgmo served the block at this address on another stream.
   bool is_of_other_stream(std::uintptr_t address, std::uint64_t stream) noexcept;
 
-  // A request that failed. The model serves and frees it, since plain PyTorch may have had room.
+  // Note a failed request. The model serves and frees it, since plain PyTorch may have had room.
   void failed(Bytes size, std::uint64_t stream) noexcept;
 
-  // The program has asked for its cache to be emptied.
+  // Note that the program empties its cache.
   void empty_cache() noexcept;
 
-  // Changes the bytes of private pools: their segments and their blocks.
+  // Change the bytes of private pools: of their segments, and of their blocks.
   void private_segments(Bytes change) noexcept;
   void private_blocks(Bytes change) noexcept;
 
-  // The process has taken so many bytes more from the card; any thread, without the lock.
+  // Add bytes taken from the card. Does not take the lock.
   void took(Bytes change) noexcept;
 
-  // A block of a segment that was there before.
+  // A block of a segment that existed before the model began.
   struct Piece {
     std::uintptr_t address;
     Bytes size;
@@ -77,7 +77,7 @@ class Baseline {
 
   Figures figures() noexcept;
 
-  // Around a fork, so that the child finds the lock free.
+  // Called around a fork, so that the child finds the lock free.
   void before_fork() noexcept { lock_.lock(); }
   void after_fork() noexcept { lock_.unlock(); }
 
@@ -88,7 +88,7 @@ class Baseline {
     std::uint64_t beneath : 1 = 0;
   };
 
-  // Runs `change` under the lock. If host memory runs out, the model stops (`broken`).
+  // Run `change` under the lock. If host memory runs out, the model stops (`broken`).
   template <typename Change>
   void guarded(Change&& change) noexcept;
   void gain(Bytes requested) noexcept;

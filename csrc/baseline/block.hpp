@@ -1,9 +1,9 @@
-// Blocks of modelled memory: stretches of a segment, in use, free, or addresses without memory.
+// Blocks of modelled memory: parts of a segment that are in use, free, or addresses without memory.
 //
 //     | in use | free | in use | free        |      a segment
 //     | in use | free | in use | not mapped ...     an expandable one
 //
-// The blocks of a segment are a list that is linked in both directions, in the order of addresses.
+// The blocks of a segment form a doubly linked list in address order.
 
 #pragma once
 
@@ -18,7 +18,7 @@ namespace pgmo::baseline {
 
 class BlockPool;
 
-// A range that is reserved for an expandable segment; memory is mapped into it page by page.
+// Addresses reserved for an expandable segment; memory is mapped into them page by page.
 struct AddressSpace {
   Bytes address = 0;
   Bytes size = 0;
@@ -28,14 +28,14 @@ struct AddressSpace {
 struct Block {
   Bytes address = 0;
   Bytes size = 0;
-  std::int64_t born = 0;  // the pool's search counter when it was freed: its age
+  std::int64_t born = 0;  // search counter of the pool when it was freed
   BlockPool* pool = nullptr;
   Block* preceding = nullptr;
   Block* following = nullptr;
   Block* left = nullptr;  // in the pool's tree of free blocks
   Block* right = nullptr;
-  AddressSpace* space = nullptr;  // of an expandable segment
-  std::uint32_t priority = 0;     // in that tree
+  AddressSpace* space = nullptr;  // set if it belongs to an expandable segment
+  std::uint32_t priority = 0;     // in the tree of free blocks
   bool busy = false;
   bool mapped = true;
 
@@ -49,7 +49,7 @@ struct Block {
   }
 };
 
-// Recycles blocks. Memory grows to the largest number alive and is never given back.
+// Owns and recycles blocks. Its memory grows to the largest number in use and is never freed.
 class BlockStore {
  public:
   // Throws std::bad_alloc.

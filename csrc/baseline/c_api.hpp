@@ -1,4 +1,4 @@
-// The table of pgmo_baseline.h.
+// The function table of pgmo_baseline.h.
 
 #pragma once
 

@@ -1,4 +1,4 @@
-// Expandable segments of the model: addresses that are reserved once, and mapped as needed.
+// Expandable segments of the model: addresses are reserved once, and mapped as needed.
 
 #include <algorithm>
 #include <memory>
@@ -13,7 +13,7 @@ constexpr Bytes kUnboundedSpace = Bytes{1} << 46;
 
 }  // namespace
 
-// Maps as much memory as is missing for a request, at the lowest address that has room.
+// Map the memory that a request lacks, at the lowest addresses with room.
 Block* CachingAllocator::grow(BlockPool& pool, Bytes size) {
   Block* block = room_in(pool, size);
   if (!block->mapped && !map(block, std::min(block->size, size))) return nullptr;
@@ -29,7 +29,7 @@ Block* CachingAllocator::grow(BlockPool& pool, Bytes size) {
   return block;
 }
 
-// The first of neighbouring blocks, free or unmapped, that have room for a request.
+// Return the first of adjacent blocks, free or unmapped, that have room for a request.
 Block* CachingAllocator::room_in(BlockPool& pool, Bytes size) {
   for (Block* block : pool.unmapped) {
     Block* const before = block->preceding;
@@ -44,7 +44,7 @@ Block* CachingAllocator::room_in(BlockPool& pool, Bytes size) {
   return reserve(pool);
 }
 
-// Reserves addresses for an expandable segment.
+// Reserve addresses for an expandable segment.
 Block* CachingAllocator::reserve(BlockPool& pool) {
   const Bytes page = pool.small ? kSmallSegment : settings_.large_segment_size;
   const Bytes wanted = card_.total == 0 ? kUnboundedSpace : card_.total + card_.total / 8;
@@ -57,8 +57,8 @@ Block* CachingAllocator::reserve(BlockPool& pool) {
   return block;
 }
 
-// Maps memory at the beginning of an unmapped block; merges it and keeps it as free. False: the
-// card has not so much.
+// Map memory at the start of an unmapped block, merge it and keep it as free. Return false if the
+// card is full.
 bool CachingAllocator::map(Block* block, Bytes size) {
   BlockPool& pool = *block->pool;
   size = round_up(size, block->space->page);
@@ -78,7 +78,7 @@ bool CachingAllocator::map(Block* block, Bytes size) {
   return true;
 }
 
-// Unmaps the whole pages of a free block.
+// Unmap the whole pages of a free block.
 void CachingAllocator::unmap(Block* block) {
   BlockPool& pool = *block->pool;
   AddressSpace* const space = block->space;
@@ -106,7 +106,7 @@ void CachingAllocator::unmap(Block* block) {
     pool.unmapped.insert(block);
     return;
   }
-  spaces_.erase(space);  // nothing is left in the range, so it goes, too
+  spaces_.erase(space);  // the range is empty, so remove it, too
   store_.drop(block);
 }
 

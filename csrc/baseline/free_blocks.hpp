@@ -1,10 +1,10 @@
-// Free blocks in the order of size, then address: PyTorch's `std::set`, at a fraction of its cost.
+// Free blocks sorted by size, then address, like PyTorch's `std::set`, at a fraction of its cost.
 //
 //     bins   [512][1024] ... [16.0 KiB ..)[16.5 KiB ..) ...    32 for each power of two
 //             tree  tree       tree         -                   by size and address
 //
-// A bitmap marks the bins that have blocks. Each bin is a treap, so operations stay logarithmic
-// even if all blocks have one size.
+// A bitmap marks the bins with blocks. Each bin is a treap, so operations are logarithmic even if
+// all blocks have one size.
 
 #pragma once
 
@@ -68,10 +68,10 @@ class FreeBlocks {
     if (roots_[bin] == nullptr) filled_[bin / kWord] &= ~(std::uint64_t{1} << (bin % kWord));
   }
 
-  // The smallest block of at least so many bytes, of several the one at the lowest address.
+  // Return the smallest block of at least this size; of equal ones that at the lowest address.
   Block* at_least(Bytes size) const noexcept { return from(size, 0); }
 
-  // The block after this one, in the order.
+  // Return the next block in the order.
   Block* after(const Block& block) const noexcept { return from(block.size, block.address + 1); }
 
   Block* largest() const noexcept {
@@ -87,8 +87,8 @@ class FreeBlocks {
 
  private:
   static constexpr std::size_t kWord = 64;
-  static constexpr unsigned kSteps = 5;     // powers of two are divided into 2^5
-  static constexpr unsigned kOctaves = 40;  // of units, which is more than any card has
+  static constexpr unsigned kSteps = 5;     // each power of two is divided into 2^5 bins
+  static constexpr unsigned kOctaves = 40;  // of units, more than any card has
   static constexpr Bytes kUnit = 512;
   static constexpr std::size_t kBins = (kOctaves - kSteps + 1) << kSteps;
 
@@ -101,10 +101,10 @@ class FreeBlocks {
     if (units < (1u << kSteps)) return units;
     const unsigned octave = static_cast<unsigned>(std::bit_width(units)) - 1 - kSteps;
     const std::size_t bin = (static_cast<std::size_t>(octave) << kSteps) + (units >> octave);
-    return std::min(bin, kBins - 1);  // a file may name sizes that no card has
+    return std::min(bin, kBins - 1);  // a file may contain sizes larger than any card
   }
 
-  // The first block that is not before a block of this size and address.
+  // Return the first block that is not before this size and address.
   Block* from(Bytes size, Bytes address) const noexcept {
     const std::size_t bin = bin_of(size);
     Block* best = nullptr;

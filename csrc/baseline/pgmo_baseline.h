@@ -1,5 +1,4 @@
-/* What an adapter tells the model of plain PyTorch: a table of C functions, as pgmo_engine.h has
- * one.
+/* The interface between an adapter and the model of plain PyTorch: a table of C functions.
  *
  *      adapter ──each request and free──▶ baseline ──▶ what plain PyTorch would have reserved
  *              ──pages, segments──────▶          ──▶ what was really taken
@@ -32,9 +31,9 @@ typedef struct pgmo_baseline_settings {
   double garbage_collection_threshold;
 } pgmo_baseline_settings;
 
-/* Of a device, in bytes; peaks are since the model began. */
+/* Figures of a device, in bytes; peaks are since the model began. */
 typedef struct pgmo_baseline_figures {
-  int64_t reserved; /* that plain PyTorch would have */
+  int64_t reserved; /* bytes that plain PyTorch would have */
   int64_t peak_reserved;
   int64_t live; /* requested and not freed */
   int64_t peak_live;
@@ -43,12 +42,12 @@ typedef struct pgmo_baseline_figures {
   int64_t card; /* bytes of the card */
   int64_t requests;
   int64_t retries;  /* plain PyTorch gave back cached memory to serve a request */
-  int64_t failures; /* requests that plain PyTorch would have had no room for */
+  int64_t failures; /* requests without room in plain PyTorch */
   int64_t broken;   /* non-zero: the model stopped, or missed requests */
   int64_t errors;   /* out-of-memory errors that the program got */
 } pgmo_baseline_figures;
 
-/* A block of a segment that was there before the model began. */
+/* A block of a segment that existed before the model began. */
 typedef struct pgmo_baseline_piece {
   uintptr_t address;
   int64_t size;
@@ -60,39 +59,39 @@ typedef struct pgmo_baseline_api {
   uint32_t version; /* PGMO_BASELINE_API_VERSION */
   uint32_t size;    /* sizeof(pgmo_baseline_api) */
 
-  /* The model of a device, which lives as long as the process. `capacity`: bytes of the card that
-   * the process can use, of `card` in all. NULL: no memory on the host. */
+  /* Open the model of a device, which lives as long as the process. `capacity`: bytes that the
+   * process can use, of `card` in total. NULL: the host is out of memory. */
   pgmo_baseline* (*open)(const pgmo_baseline_settings*, int64_t capacity, int64_t card);
 
-  /* Adds a segment that is there already. */
+  /* Add a segment that exists already. */
   void (*add_segment)(pgmo_baseline*, uint64_t stream, int small, int expandable,
                       const pgmo_baseline_piece*, size_t count);
 
-  /* A request was served at this address; `beneath`: by the allocator beneath. */
+  /* Note a request served at this address; `beneath`: by the framework's allocator. */
   void (*allocated)(pgmo_baseline*, uintptr_t address, int64_t bytes, uint64_t stream, int beneath);
 
-  /* Its block is free; nothing happens where the other one has served it. */
+  /* Free the block. No effect if the other allocator has served it. */
   void (*freed)(pgmo_baseline*, uintptr_t address, int beneath);
 
-  /* The program has freed a block of pgmo's that other streams still use. Returns a number for
-   * `settled`, to be called when they are done; 0: the block is not known. */
+  /* Note that the program freed a block of pgmo that other streams still use. Return a number for
+   * `settled`, to be called when they are done; 0: the block is unknown. */
   uint64_t (*postponed)(pgmo_baseline*, uintptr_t address);
   void (*settled)(pgmo_baseline*, uint64_t number);
 
-  /* Whether a block of pgmo's lives there that belongs to another stream than this one. */
+  /* Return whether pgmo served the block at this address on another stream. */
   int (*is_of_other_stream)(pgmo_baseline*, uintptr_t address, uint64_t stream);
 
-  /* A request was refused. */
+  /* Note a failed request. */
   void (*failed)(pgmo_baseline*, int64_t bytes, uint64_t stream);
 
-  /* The program empties its cache. */
+  /* Note that the program empties its cache. */
   void (*empty_cache)(pgmo_baseline*);
 
-  /* The program limits itself to a share of the card; below 0: no more. */
+  /* Set the share of the card that the program may use; negative: no limit. */
   void (*set_fraction)(pgmo_baseline*, double fraction);
 
-  /* Changes of what private pools hold in segments and in blocks, and of what is taken from the
-   * card in all. */
+  /* Change the bytes of private pools in segments and in blocks, and the bytes taken from the card
+   * in total. */
   void (*private_segments)(pgmo_baseline*, int64_t change);
   void (*private_blocks)(pgmo_baseline*, int64_t change);
   void (*took)(pgmo_baseline*, int64_t change);

@@ -20,7 +20,7 @@ class BlockPool {
  public:
   BlockPool(std::uint64_t its_stream, bool is_small) : stream(its_stream), small(is_small) {}
 
-  // Every free block, in the order of size and address.
+  // Call `visit` with each free block, sorted by size and address.
   template <typename Visit>
   void for_each_free(Visit&& visit) const {
     for (Block* block = free.at_least(1); block != nullptr; block = free.after(*block)) {
@@ -31,7 +31,7 @@ class BlockPool {
   const std::uint64_t stream;
   const bool small;
   FreeBlocks free;
-  std::set<Block*, ByAddress> unmapped;  // addresses of expandable segments without memory
+  std::set<Block*, ByAddress> unmapped;  // parts of expandable segments without memory
 };
 
 }  // namespace pgmo::baseline

@@ -1,4 +1,4 @@
-// How the modelled allocator is configured; the names are those of PYTORCH_CUDA_ALLOC_CONF.
+// Settings of the modelled allocator, named as in PYTORCH_CUDA_ALLOC_CONF.
 
 #pragma once
 
@@ -12,7 +12,7 @@ namespace pgmo::baseline {
 constexpr Bytes kMiB = Bytes{1} << 20;
 constexpr Bytes kUnlimited = Bytes{1} << 62;
 constexpr int kIntervals = 16;
-constexpr Bytes kSmallSegment = 2 * kMiB;  // of requests up to 1 MiB
+constexpr Bytes kSmallSegment = 2 * kMiB;  // bytes, for requests up to 1 MiB
 
 constexpr Bytes round_up(Bytes size, Bytes step) noexcept {
   return (size + step - 1) / step * step;
@@ -27,10 +27,10 @@ struct Settings {
   Bytes large_segment_size = 20 * kMiB;
 };
 
-// What the card gives.
+// Memory of the card.
 struct CardMemory {
   Bytes capacity = kUnlimited;  // bytes that the allocator can use
-  Bytes total = 0;              // bytes of the whole card; 0: not known
+  Bytes total = 0;              // bytes of the whole card; 0: unknown
 };
 
 }  // namespace pgmo::baseline

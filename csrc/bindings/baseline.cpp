@@ -1,4 +1,4 @@
-// The model of PyTorch's allocator: the table for adapters, and the model itself.
+// Bindings of the model of PyTorch's allocator: the table for adapters, and the model itself.
 
 #include <pybind11/pybind11.h>
 #include <pybind11/stl.h>
@@ -23,7 +23,7 @@ namespace {
 using baseline::Block;
 using baseline::BlockPool;
 
-// Blocks have numbers in Python, in the order of their requests.
+// In Python, blocks are numbered in the order of their requests.
 class ModelledAllocator {
  public:
   ModelledAllocator(bool expandable_segments, const std::array<Bytes, baseline::kIntervals>& steps,
@@ -37,7 +37,7 @@ class ModelledAllocator {
                 .large_segment_size = large_segment_size},
                {.capacity = capacity > 0 ? capacity : baseline::kUnlimited, .total = card}) {}
 
-  // Its number and address; -1: no room.
+  // Return the block's number and address; -1 if there is no room.
   std::tuple<std::int64_t, Bytes> allocate(Bytes size, std::uint64_t stream) {
     Block* const block = model_.allocate(size, stream);
     if (block == nullptr) return {-1, 0};
@@ -51,7 +51,7 @@ class ModelledAllocator {
 
   baseline::CachingAllocator& model() { return model_; }
 
-  // Of every free block its size, address, stream, and whether its pool is the small one.
+  // Return size, address and stream of every free block, and whether its pool is the small one.
   std::vector<std::tuple<Bytes, Bytes, std::uint64_t, bool>> free_blocks() const {
     std::vector<std::tuple<Bytes, Bytes, std::uint64_t, bool>> all;
     model_.for_each_pool([&](const BlockPool& pool) {

@@ -1,7 +1,6 @@
-// The owner of one block, for frameworks that free memory by letting go of an object.
+// The owner of one block, for frameworks that free memory by destroying an object.
 //
-// Not a class of Python's, whose `__init__` and `__del__` are calls of their own: there is one for
-// each array.
+// Implemented in C: a Python class would need calls of `__init__` and `__del__` for each array.
 
 #include "bindings/block.hpp"
 
@@ -17,18 +16,18 @@ namespace {
 struct BlockObject {
   PyObject_HEAD Engine* engine;
   void* address;
-  PyObject* memory;  // what the framework has provided; null for slots
+  PyObject* memory;  // owned reference to the framework's memory; null for slots
 };
 
-// Set when the interpreter ends: what would be called back may be gone by then.
+// Set when the interpreter exits: callbacks may no longer exist then.
 bool ended = false;
 
 void destroy(PyObject* self) {
   BlockObject* block = reinterpret_cast<BlockObject*>(self);
-  // An arena that goes back with its last block calls Python code, perhaps while an exception makes
-  // its way up through the program.
+  // Giving back an arena with its last block calls Python code, perhaps during the propagation of
+  // an exception.
   const py::error_scope pending;
-  // First, so that the engine hears of the end before the framework uses the memory again.
+  // Release first, so that the engine knows before the framework reuses the memory.
   if (!ended) (void)block->engine->release(block->address);
   Py_XDECREF(block->memory);
   PyTypeObject* type = Py_TYPE(self);

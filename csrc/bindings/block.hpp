@@ -8,8 +8,8 @@
 
 namespace pgmo {
 
-// Return an object that releases the block when it is destroyed, and `memory`, which may be empty,
-// afterwards. The engine is never destroyed.
+// Return an object whose destruction releases the block, and then `memory`, which may be empty. The
+// engine must outlive it.
 pybind11::object make_block(Engine& engine, void* address, const pybind11::object& memory);
 
 }  // namespace pgmo

@@ -1,8 +1,8 @@
 // The callable that replaces CuPy's allocator; see pgmo/allocator/adapters/cupy_allocator.py.
 //
 // No Python code of pgmo runs for an array, whether it gets a slot or a block of the allocator
-// beneath: only `make_room` is Python, and it is called when the allocator beneath has failed.
-// Everything here is guarded by the GIL.
+// beneath. Only `make_room` is Python; it is called after the allocator beneath has failed. The GIL
+// guards all state here.
 
 #include <dlfcn.h>
 #include <pybind11/stl.h>
@@ -24,8 +24,8 @@ namespace py = pybind11;
 namespace pgmo {
 namespace {
 
-// CUDA's handles of default streams, besides 0: the legacy one, and the one of each thread, which
-// is a different stream in each.
+// CUDA's other handles of default streams: the legacy one, and the per-thread one, which is a
+// different stream in each thread.
 constexpr std::intptr_t kLegacy = 1;
 constexpr std::intptr_t kPerThread = 2;
 
@@ -51,8 +51,8 @@ py::object ptr_of(const py::object& holder) {
   return checked(PyObject_GetAttr(holder.ptr(), ptr_name));
 }
 
-// `cuStreamIsCapturing`; null without CUDA. CuPy's own function releases the GIL for the query,
-// which takes longer than the query.
+// Return `cuStreamIsCapturing`, or null without CUDA. CuPy's own function releases the GIL, which
+// takes longer than the query.
 using QueryCapture = int (*)(void* stream, int* status);
 
 QueryCapture find_query(const py::object& runtime) {
@@ -61,16 +61,16 @@ QueryCapture find_query(const py::object& runtime) {
   return driver ? reinterpret_cast<QueryCapture>(dlsym(driver, "cuStreamIsCapturing")) : nullptr;
 }
 
-// Where the requests of one device go while a session is open. Never destroyed: arrays may outlive
-// every Python object of ours, and their blocks are the engine's.
+// Route of one device's requests while a session is open. Never destroyed: arrays, whose blocks the
+// engine owns, may outlive all Python objects of pgmo.
 class CupyRoute {
  public:
   explicit CupyRoute(std::shared_ptr<Engine> engine) : engine_(std::move(engine)) {}
 
   const std::shared_ptr<Engine>& engine() const { return engine_; }
 
-  // The number of a stream, in order of first use; none for more than `kMostStreams`. A handle
-  // differs from process to process, and a plan is used in other ones.
+  // Return the number of a stream, in order of first use; nullopt beyond `kMostStreams`. Handles
+  // differ between processes, but plans are used in other processes.
   std::optional<std::uint64_t> number(std::intptr_t handle) {
     const auto end = handles_.begin() + known_;
     const auto found = std::find(handles_.begin(), end, handle);
@@ -96,15 +96,16 @@ class CupyRoute {
   std::ptrdiff_t known_ = 1;  // number 0 is the default stream
 };
 
-// Constructs objects of a type. The tuple of their arguments is used again unless somebody keeps
-// it: on Python 3.12 a new one would take a tenth of an array's time.
+// Constructs objects of a type. The argument tuple is reused unless it is still referenced: on
+// Python 3.12 a new one would take a tenth of an array's time.
 template <std::size_t kCount>
 class Constructor {
  public:
   explicit Constructor(py::object type) : type_(std::move(type)) {}
 
   py::object operator()(const std::array<PyObject*, kCount>& arguments) {
-    py::object tuple = std::exchange(tuple_, py::object());  // a call amid this one makes another
+    // Empty, so that a nested call creates its own.
+    py::object tuple = std::exchange(tuple_, py::object());
     if (!tuple) tuple = checked(PyTuple_New(kCount));
     fill(tuple, arguments);
     py::object made = checked(PyObject_Call(type_.ptr(), tuple.ptr(), nullptr));
@@ -155,11 +156,11 @@ class CupyAllocator {
     while (!routes_.empty() && routes_.back() == nullptr) routes_.pop_back();
   }
 
-  // Returns a `cupy.cuda.MemoryPointer`, and nothing where the request is to be passed on.
+  // Return a `cupy.cuda.MemoryPointer`, or nothing if the request should be forwarded.
   py::object allocate(PyObject* size) {
     const Py_ssize_t signed_bytes = PyNumber_AsSsize_t(size, nullptr);
     if (signed_bytes <= 0) {
-      PyErr_Clear();  // what is no size is an error of the allocator beneath
+      PyErr_Clear();  // the allocator beneath raises the error for an invalid size
       return {};
     }
     const auto bytes = static_cast<std::size_t>(signed_bytes);
@@ -184,8 +185,8 @@ class CupyAllocator {
   bool stays = false;
 
  private:
-  // The number of the stream; none where nothing may be served: while its work is captured, as a
-  // graph keeps the addresses; on the per-thread default stream; and with too many streams.
+  // Return the number of the stream; nullopt if nothing may be served. That is so during a capture,
+  // as a graph keeps the addresses, on the per-thread default stream, and with too many streams.
   std::optional<std::uint64_t> current_stream(CupyRoute& route, const py::object& device) {
     const py::object stream = call_with(get_stream_, device);
     if (stream.is(default_stream_)) [[likely]]
@@ -197,7 +198,7 @@ class CupyAllocator {
     return route.number(handle);
   }
 
-  // CuPy is asked whenever the answer is not a plain no: it has the errors.
+  // Ask CuPy unless the driver clearly says no, because CuPy raises the errors.
   bool is_capturing(const py::object& ptr, std::intptr_t handle) {
     int status = 0;
     const bool is_plain_no = query_capture_ != nullptr &&
@@ -206,7 +207,7 @@ class CupyAllocator {
     return !is_plain_no && py::bool_(call_with(is_capturing_, ptr));
   }
 
-  // A `cupy.cuda.MemoryPointer` to a block.
+  // Return a `cupy.cuda.MemoryPointer` to a block.
   py::object point_to(void* address, PyObject* size, const py::object& block,
                       const py::object& device) {
     const py::object ptr = checked(PyLong_FromVoidPtr(address));
@@ -214,10 +215,10 @@ class CupyAllocator {
     return make_pointer_({memory.ptr(), zero});
   }
 
-  // Asks the allocator beneath, again for as long as `make_room` finds memory for it.
+  // Ask the allocator beneath, and retry while `make_room` finds memory.
   py::object ask(CupyRoute& route, PyObject* size) {
     while (true) {
-      const py::object beneath = upstream;  // may be replaced meanwhile
+      const py::object beneath = upstream;  // a copy, as it may be replaced meanwhile
       try {
         return checked(PyObject_CallOneArg(beneath.ptr(), size));
       } catch (py::error_already_set& error) {
@@ -235,12 +236,12 @@ class CupyAllocator {
   QueryCapture query_capture_;
   Constructor<4> make_memory_;
   Constructor<2> make_pointer_;
-  std::vector<CupyRoute*> routes_;  // by device; null where requests are passed on
+  std::vector<CupyRoute*> routes_;  // by device, not owned; null: forward
 };
 
 // --- as a Python object -------------------------------------------------------------------------
 
-// Null while it is being made.
+// Return null during construction.
 CupyAllocator* allocator_of(PyObject* self) {
   return static_cast<CupyAllocator*>(
       reinterpret_cast<py::detail::instance*>(self)->simple_value_holder[0]);
@@ -254,7 +255,7 @@ PyObject* call(PyObject* self, PyObject* const* arguments, std::size_t flags,
       py::object memory = allocator.allocate(arguments[0]);
       if (memory) return memory.release().ptr();
     }
-    const py::object beneath = allocator.upstream;  // may be replaced meanwhile
+    const py::object beneath = allocator.upstream;  // a copy, as it may be replaced meanwhile
     return PyObject_Vectorcall(beneath.ptr(), arguments, flags, names);
   } catch (py::error_already_set& error) {
     error.restore();
@@ -273,7 +274,8 @@ PyObject* make_instance(PyTypeObject* type, Py_ssize_t items) {
   return made;
 }
 
-// A program's allocator may refer to ours; CuPy's functions and types do not.
+// Traverse only the program's allocator, which may refer to this object; CuPy's functions and types
+// do not.
 int traverse(PyObject* self, visitproc visit, void* arg) {
   Py_VISIT(Py_TYPE(self));
   if (CupyAllocator* const allocator = allocator_of(self)) Py_VISIT(allocator->upstream.ptr());
@@ -285,7 +287,7 @@ int clear(PyObject* self) {
   return 0;
 }
 
-// Calls without a tuple of arguments, which pybind11 does not provide, and garbage collection.
+// Vectorcall and garbage collection, which pybind11 does not provide.
 void set_up(PyHeapTypeObject* heap_type) {
   PyTypeObject& type = heap_type->ht_type;
   type.tp_vectorcall_offset = type.tp_basicsize;

@@ -41,7 +41,7 @@ std::vector<PlannedRequest> read_requests(const Column<Bytes>& bytes,
   return requests;
 }
 
-// Of `Counted`, as in `read_statistics`.
+// Names of the entries of `Counted`, as in `read_statistics`.
 constexpr std::array<const char*, std::tuple_size_v<Counted>> kCountedNames{
     "requests",         "hits",           "persistent",  "unknown",         "too_large",
     "occupied",         "late",           "no_arena",    "requested_bytes", "hit_bytes",
@@ -127,7 +127,8 @@ py::array read_living(Engine& engine) {
   return py::array_t<Living>(static_cast<py::ssize_t>(living.size()), living.data());
 }
 
-// The engine, its arenas and plans must outlive every tensor that an adapter has handed out.
+// Leak a reference: the engine, its arenas and plans must outlive every tensor that an adapter has
+// served.
 void keep_forever(const std::shared_ptr<Engine>& engine) {
   new std::shared_ptr<Engine>(engine);
 }

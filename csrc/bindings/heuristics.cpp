@@ -1,4 +1,4 @@
-// The heuristics of the native parts, for pgmo/allocator/heuristics.py.
+// Bindings of the native heuristics, for pgmo/allocator/heuristics.py.
 
 #include "heuristics.hpp"
 

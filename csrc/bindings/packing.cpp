@@ -1,4 +1,4 @@
-// The packers: arrays in, offsets out.
+// Bindings of the packers: arrays in, offsets out.
 
 #include <pybind11/numpy.h>
 #include <pybind11/pybind11.h>
@@ -33,8 +33,7 @@ packing::Problem problem_of(const Column& size, const Column& lower, const Colum
   return {copy(size), copy(lower), copy(upper), period, alignment};
 }
 
-// Whether to go on: looks for signals, with the GIL. Ctrl-C means to stop; what another handler
-// raises goes through.
+// Handle signals with the GIL. Return false for Ctrl-C; exceptions of other handlers propagate.
 bool check_signals() {
   const py::gil_scoped_acquire acquire;
   if (PyErr_CheckSignals() == 0) return true;
@@ -45,7 +44,7 @@ bool check_signals() {
 
 std::pair<Column, bool> pack(const std::string& name, const Column& size, const Column& lower,
                              const Column& upper, Tick period, Bytes alignment, double time_limit) {
-  constexpr double kAsk = 0.02;  // seconds from one look for signals to the next
+  constexpr double kAsk = 0.02;  // seconds between two checks for signals
   const auto begin = packing::Clock::now();
   const packing::Packer* packer = packing::find_packer(name);
   if (packer == nullptr) throw std::invalid_argument("no packer is called " + name);
@@ -92,8 +91,8 @@ std::optional<std::pair<std::size_t, std::size_t>> first_overlap(const Column& b
   return packing::first_overlap(stays);
 }
 
-// Hands progress to a Python callable and looks for signals, both with the GIL. A
-// KeyboardInterrupt, from a signal or from the callable, ends the search and goes no further.
+// Pass progress to a Python callable and handle signals, both with the GIL. A KeyboardInterrupt,
+// from a signal or the callable, ends the search and does not propagate.
 bool listen(const py::object& observer, std::span<const packing::Progress> progress) {
   const py::gil_scoped_acquire acquire;
   try {

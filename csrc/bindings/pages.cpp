@@ -1,4 +1,4 @@
-// Pages: the table for adapters, and what sessions ask of a device's pages themselves.
+// Bindings of the pages: the table for adapters, and the session's calls about a device's pages.
 
 #include <pybind11/numpy.h>
 #include <pybind11/stl.h>

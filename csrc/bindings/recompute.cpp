@@ -1,4 +1,4 @@
-// The evaluation of choices, the search over them, and the minimum cut.
+// Bindings of the evaluation of choices, the searches over them, and the minimum cut.
 
 #include <pybind11/numpy.h>
 #include <pybind11/pybind11.h>
@@ -52,7 +52,7 @@ T from_columns(recompute::Index forward, const Indices& reads_begin, const Indic
 
 using Places = std::vector<std::pair<recompute::Index, recompute::Index>>;
 
-// (moment, operation) pairs as rows of moments.
+// Convert (moment, operation) pairs to one row per moment.
 recompute::Reruns read_reruns(const recompute::Replay& replay, const Places& places) {
   recompute::Reruns rows(static_cast<std::size_t>(replay.operations()));
   for (const auto& [moment, operation] : places) {
@@ -179,7 +179,7 @@ py::tuple search_reruns(recompute::Replay& replay, const Column<std::uint8_t>& m
   for (const auto& [moment, operation] : places) {
     if (!comes.empty()) comes[static_cast<std::size_t>(operation)] = 1;
   }
-  std::vector<recompute::Index> fetched;  // what is offloaded and never fetched is nothing
+  std::vector<recompute::Index> fetched;  // offloading without a fetch has no effect
   for (std::size_t one = 0; one < comes.size(); ++one) {
     if (comes[one] != 0 && answer.offloaded[one] != 0) {
       fetched.push_back(static_cast<recompute::Index>(one));

@@ -1,4 +1,4 @@
-// The C functions of pgmo_engine.h.
+// Implementation of the C functions in pgmo_engine.h.
 
 #include "engine/engine.hpp"
 

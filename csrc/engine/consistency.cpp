@@ -1,4 +1,4 @@
-// What always holds of an engine, whoever has called what. Checked by assertions only.
+// Invariants of the engine that hold after any sequence of calls. Only assertions check them.
 
 #include <algorithm>
 #include <new>
@@ -8,7 +8,8 @@
 
 namespace pgmo {
 
-// The lock is held. Without memory for the check nothing is found: a check changes nothing.
+// Requires the lock. If the check itself runs out of memory, it reports success: a check must not
+// change what the program does.
 bool Engine::consistent() noexcept try {
   if (replayer_ != nullptr && (selected_ >= plans_.size() || plans_[selected_].get() != replayer_))
     return false;
@@ -19,8 +20,8 @@ bool Engine::consistent() noexcept try {
   return true;
 }
 
-// Slots that live, late ones and those of retired arenas counted in: none overlaps another one,
-// each lies in an arena, and all together they are what is counted.
+// Check the live slots, including late ones and those of retired arenas. No two overlap, each lies
+// in an arena, and their sum equals the count of live bytes.
 bool Engine::slots_are_disjoint() {
   std::vector<pages::Extent> living;
   Bytes bytes = 0;

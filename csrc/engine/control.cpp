@@ -1,5 +1,5 @@
-// What the session calls: recording, arenas, iterations, modes. Plans are in plans.cpp, allocation
-// itself is in engine.cpp.
+// Calls of the session: recording, arenas, iterations, modes. Plans are in plans.cpp, allocation is
+// in engine.cpp.
 
 #include <algorithm>
 #include <memory>
@@ -33,8 +33,8 @@ void Engine::stop_recording() {
 }
 
 std::vector<Event> Engine::events(std::size_t from) {
-  // Memory is found without the lock, so that only a copy is made with it. When other threads have
-  // recorded more meanwhile than there is room for, the next round finds room for that, too.
+  // Reserve memory without the lock, so that only the copy happens under it. If other threads
+  // record more than fits meanwhile, the next round reserves again.
   std::vector<Event> copy;
   for (std::size_t room = 0;; copy.reserve(room)) {
     const Guard guard(lock_);
@@ -117,8 +117,8 @@ void Engine::detach_arena() {
   for (const pgmo_arena& arena : empty) give_back(arena);
 }
 
-// In any mode, also while everything is delegated: an evaluation may need the memory of an arena
-// that lies idle between two training steps.
+// Works in every mode, also while the session is paused: an evaluation may need the memory of an
+// arena that is idle between two training steps.
 bool Engine::yield_idle() noexcept {
   std::vector<pgmo_arena> empty;
   try {
@@ -132,7 +132,7 @@ bool Engine::yield_idle() noexcept {
   return !empty.empty();
 }
 
-// Whether nothing lives in the current arenas.
+// Return whether the current arenas hold no live block.
 bool Engine::is_idle() noexcept {
   bool idle = here_.late.empty();
   if (idle && replayer_ != nullptr) {
@@ -141,7 +141,7 @@ bool Engine::is_idle() noexcept {
   return idle;
 }
 
-// Those to give back at once, because they are empty.
+// Retire the current arenas; return the empty ones, which the caller gives back at once.
 std::vector<pgmo_arena> Engine::retire_arenas() {
   lending_.exchanged();
   if (replayer_ != nullptr) replayer_->make_living_late();
@@ -213,10 +213,10 @@ void Engine::end_iteration() {
     passing_.ends(reading(of_pages), previous_);
     PGMO_ASSERT_EXPENSIVE(consistent());
   }
-  if (lent) trim_malloc();  // the next iteration may touch all of the arena again
+  if (lent) trim_malloc();  // the next iteration may touch the whole arena again
 }
 
-// The lock is held.
+// Requires the lock.
 void Engine::close_iteration() {
   threads_.end_iteration();
   lending_.end_iteration();
@@ -271,12 +271,14 @@ bool Engine::pass_iteration() {
   }
   if (!passing_.passes(then, selected_)) return false;
   judge_iteration();
-  if (blocks_.recorder.active()) blocks_.recorder.start();  // what was to be seen in it is nothing
+  // Discard the events of an iteration that nobody reads.
+  if (blocks_.recorder.active()) blocks_.recorder.start();
   close_iteration();
   return true;
 }
 
-// Whether nothing has happened that counters do not tell, and nothing has to be done at the end.
+// Return whether the counters show everything that happened and no work is due at the end of the
+// iteration.
 bool Engine::may_pass() const noexcept {
   if (replayer_ == nullptr) return passing_.anything();
   if (replayer_->has_grown()) return false;
@@ -304,7 +306,7 @@ void Engine::reset_peaks() {
   blocks_.foreign.peak = blocks_.foreign.live;
 }
 
-// The lock is held. A settling that was under way is another process's.
+// Requires the lock. Settling that was in progress belongs to the parent process.
 void Engine::in_child() noexcept {
   mode_when_paused_.reset();
   mode_.store(0, std::memory_order_relaxed);

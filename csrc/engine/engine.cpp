@@ -32,7 +32,7 @@ void* Engine::allocate(std::size_t bytes, std::uint64_t stream) noexcept {
   const Bytes size = static_cast<Bytes>(bytes);
   Placed placed;
   bool overfull = false;
-  const ThreadId thread = Threads::own();  // a call of the system, the first time
+  const ThreadId thread = Threads::own();  // a system call on the thread's first request
   {
     const Guard guard(lock_);
     if (!has(PGMO_SERVING)) return nullptr;
@@ -59,7 +59,7 @@ void* Engine::allocate(std::size_t bytes, std::uint64_t stream) noexcept {
     if (!occupy(placed.address, size, *placed.range, placed.generation, placed.thrifty)) {
       return nullptr;
     }
-    const Guard guard(lock_);  // counted once it is certain: a refused one is requested again
+    const Guard guard(lock_);  // count only now: a refused slot is requested again
     count_paged_slot(size);
     if (has(PGMO_RECORDING)) blocks_.served(placed.address, size, stream);
   }
@@ -79,7 +79,7 @@ bool Engine::adopt(void* pointer, std::size_t bytes, std::uint64_t stream, bool 
       lends = mode_when_paused_ && lending_.due_in_pause(static_cast<Bytes>(bytes), slots_.dense());
       lent_in_pause_ = lent_in_pause_ || lends;
     } else if (!threads_.is_delegated(thread)) {
-      if (!has(PGMO_SERVING)) threads_.note(thread);  // else `allocate` has
+      if (!has(PGMO_SERVING)) threads_.note(thread);  // otherwise `allocate` has counted it
       adopted = blocks_.adopt(address_of(pointer), static_cast<Bytes>(bytes), stream, in_gap);
       lends = adopted && lending_.due(slots_.dense(), blocks_.foreign.dense()) && has(PGMO_SERVING);
     }
@@ -93,7 +93,7 @@ bool Engine::release(void* pointer) noexcept {
   const std::uintptr_t address = address_of(pointer);
   Vacated vacated;
   bool ours = false;
-  Bytes untold = 0;  // of a block of which nobody knows yet how much was touched
+  Bytes untold = 0;  // size of a block whose touched pages have not been measured yet
   {
     const Guard guard(lock_);
     blocks_.freeing(address);
@@ -158,13 +158,13 @@ Statistics Engine::statistics() noexcept {
   return reading(of_pages);
 }
 
-// Without the lock.
+// Requires that the lock is not held.
 pages::PageStatistics Engine::pages_statistics() noexcept {
   pages::Space* const space = space_.load();
   return space != nullptr ? space->statistics() : pages::PageStatistics{};
 }
 
-// The lock is held.
+// Requires the lock.
 Statistics Engine::reading(const pages::PageStatistics& of_pages) const noexcept {
   return {.counters = here_.counters,
           .slots = slots_,
@@ -180,7 +180,7 @@ Statistics Engine::reading(const pages::PageStatistics& of_pages) const noexcept
           .late_now = here_.late.size()};
 }
 
-// --- parts of them ------------------------------------------------------------------------------
+// --- helpers ------------------------------------------------------------------------------------
 
 std::optional<std::uint32_t> Engine::stream_index(std::uint64_t stream) noexcept {
   for (std::size_t at = 0; at < streams_.size(); ++at) {
@@ -189,7 +189,7 @@ std::optional<std::uint32_t> Engine::stream_index(std::uint64_t stream) noexcept
   return std::nullopt;
 }
 
-// The lock is held.
+// Requires the lock.
 Engine::Placed Engine::place(RequestKey key, Offset offset) {
   const Bytes size = key_bytes(key);
   Placed placed{.address = arenas_.address(key_stream(key), offset)};

@@ -7,12 +7,12 @@
 //     arenas   of slots, one for each stream: see arenas.hpp
 //     ranges   arenas that have pages only where slots need them: see paged.cpp
 //
-// Recording and serving are independent: a session records again without letting go of its arena.
-// One lock guards everything here, and is never held while the framework is called. Allocations and
-// frees hold it for nanoseconds, except for the few at which the record grows. The session's calls,
-// a few per iteration, may hold it for longer: `events` copies 32 bytes per event, and to change
-// the plan or the arena visits every place of the plan. Plans and events that they let go of are
-// freed when the lock is no longer held, and so are pages returned to the system.
+// Recording and serving are independent: a session can record again and keep its arena. One lock
+// guards all state here and is never held while the framework is called. Allocations and frees hold
+// it for nanoseconds, except for the few that make the record grow. The few session calls per
+// iteration may hold it for longer. `events` copies 32 bytes per event, and a change of plan or
+// arena visits every place of the plan. Plans, events and pages are freed after the lock is
+// released.
 
 #pragma once
 
@@ -65,7 +65,7 @@ class Engine final : private pages::RangeOwner {
   Engine(const Engine&) = delete;
   Engine& operator=(const Engine&) = delete;
 
-  // What adapters call; see pgmo_engine.h.
+  // Called by adapters; see pgmo_engine.h.
   const std::uint32_t* mode() const noexcept;
   void* allocate(std::size_t bytes, std::uint64_t stream) noexcept;
   bool adopt(void* pointer, std::size_t bytes, std::uint64_t stream, bool in_gap = false) noexcept;
@@ -75,111 +75,113 @@ class Engine final : private pages::RangeOwner {
   void ordered(int what, std::uint64_t stream, std::uint64_t event) noexcept;
   Bytes size_of(const void* pointer) noexcept;
 
-  // Calls `visit` with the address and the bytes of each living slot, late ones included. The lock
-  // is held.
+  // Call `visit` with address and bytes of each live slot, late ones included. The lock is held
+  // during the calls.
   void for_each_slot(const std::function<void(std::uintptr_t, Bytes)>& visit);
 
   bool yield_idle() noexcept;
   Statistics statistics() noexcept;
 
-  // What the session calls, one at a time. None of these may run inside an allocation.
+  // Called by the session, one call at a time, and never inside an allocation.
   void start_recording();
   void stop_recording();
 
-  // The events from number `from` on. Throws std::bad_alloc.
+  // Return the events from number `from` on. Throws std::bad_alloc.
   std::vector<Event> events(std::size_t from);
 
-  // Gives back the memory of the events, of which none is left. Goes on recording if it did, as
-  // after another `start_recording`.
+  // Free all recorded events. An active recording continues, as after another `start_recording`.
   void forget_recording();
   bool recording_truncated();
 
-  // Records of what is requested from now on only the tags of this generation; see recorder.hpp.
+  // Record only tags of this generation from now on; see recorder.hpp.
   void expect_tags(TagGeneration generation);
 
-  // Adds a plan; throws std::invalid_argument when it is malformed or larger than the arena.
-  // Stream handles are in `streams`, which the rows' stream_index refers to.
-  // `behind`, for each row and stream, is what StreamOrder has; empty: nothing is known.
+  // Add a plan. Throws std::invalid_argument if the plan is malformed or larger than the arena. The
+  // rows' stream_index refers to the handles in `streams`. `behind` has the layout of
+  // StreamOrder::behind; empty if the order of streams is unknown.
   PlanId add_plan(std::vector<PlannedRequest> requests, std::span<const std::uint64_t> streams,
                   Bytes arena_bytes, Bytes alignment, std::vector<Tick> behind = {});
   void select_plan(PlanId plan);
 
-  // The plan that the last iteration followed to its end, and what has outgrown it since the last
-  // call.
+  // Return the plan that the last iteration ended with. `take_grown` returns the requests that have
+  // outgrown it since the last call.
   PlanId ended_plan();
   void remove_plans();
   std::vector<Grown> take_grown();
 
-  // The pages that arenas and windows of the session are of, before any of them is reserved.
+  // Set the page space of the session's arenas and windows. Call it before reserving any of them.
+  // The space must outlive its ranges.
   void use_pages(pages::Space& space);
 
-  // An arena of addresses alone, on a stream of these pages; to be given back by its own function,
-  // also when it was never attached. Its base is null where no addresses can be had.
+  // Reserve an arena of addresses without pages, on a stream of these pages. The caller gives it
+  // back with its `give_back`, even if it was never attached. Its base is null if no addresses are
+  // available.
   pgmo_arena reserve_arena(pages::Space& space, Bytes bytes, pages::Stream stream);
 
-  // An arena for slots of this stream, for the offsets from `begin` on. Throws
-  // std::invalid_argument, and changes nothing, when a plan that is here has slots outside of it.
+  // Add an arena for slots of this stream, for the offsets from `begin` on. Throws
+  // std::invalid_argument, and changes nothing, if a current plan has slots outside it.
   void add_arena(std::uint64_t stream, Offset begin, const pgmo_arena& arena);
 
-  // And one for slots of every stream, for the offsets from `begin` on, which lies behind all
-  // others: to be added first, as plans that use it are checked with each arena.
+  // Add an arena for slots of every stream, for the offsets from `begin` on, which lie behind all
+  // other arenas. Add it first: each later arena is checked against plans that use it.
   void add_spill(Offset begin, const pgmo_arena& arena);
   bool has_arena();
 
-  // Stops serving. Each arena goes back when its last block has died.
+  // Stop serving. Each arena is given back when its last block is freed.
   void detach_arena();
 
-  // Whether nobody counts the slots of any range; see pages/planned/planned_range.hpp.
+  // Return whether no range counts its slots; see pages/planned/planned_range.hpp.
   bool settled() noexcept;
 
-  // What is alive, between two iterations. Throws std::bad_alloc.
+  // Return all live blocks, between two iterations. Throws std::bad_alloc.
   std::vector<Living> living();
 
-  // Has the system take back the pages of memory in which nothing lives: of arenas that are
-  // retired, and while nobody is served of the current ones, too. They read as zeros afterwards.
-  // Returns how many bytes they are. Only for arenas in the process's own private memory. Throws
-  // std::bad_alloc.
+  // Return idle pages to the system and return their bytes. Covers retired arenas, and current ones
+  // while the engine does not serve. The pages read as zeros afterwards. Only for arenas in the
+  // process's own private memory. Throws std::bad_alloc.
   Bytes return_idle();
 
-  // Bytes from which on all blocks were hardly touched, as far as was seen; 0: there are none. Only
-  // what the system maps when it is touched tells, so it has to be known to: see `lend_idle`.
+  // Return the size in bytes from which on blocks were hardly touched; 0 if there are none.
+  // Measured only after `lend_idle(true)`, as only memory that the system maps on first touch shows
+  // it.
   Bytes sparse_from() noexcept;
 
-  // Whether pages of the arenas are returned amid an iteration that departs from its plan: see
-  // lending.hpp. Only for arenas in the process's own private memory.
+  // Enable returning idle pages during an iteration that departs from its plan: see lending.hpp.
+  // Only for arenas in the process's own private memory.
   void lend_idle(bool on);
 
-  // The plans are for what the last iterations were: they are followed at once, whatever was
-  // departed from.
+  // Follow the plans at once, even if recent iterations departed from them: the plans were made for
+  // those iterations.
   void trust_plans();
   void start_serving();
 
-  // Everything is delegated until `resume`; frees of recorded blocks are still recorded.
+  // Delegate all requests to the framework until `resume`. Frees of recorded blocks are still
+  // recorded.
   void pause();
   void resume();
 
-  // The same for the requests of one thread alone, which takes no part in what is planned.
+  // Delegate the requests of one thread, which is excluded from planning.
   void delegate_thread(ThreadId thread, bool on);
 
-  // What each thread has requested in this iteration, those that are delegated left out.
+  // Return the requests of each thread in this iteration, without delegated threads.
   std::vector<Threads::Activity> threads();
 
   void end_iteration();
 
-  // Iterations on these terms need not be looked at from now on, until one ends that is. Throws
-  // std::bad_alloc.
+  // Let the following iterations pass unseen on these terms, until one ends that does not meet
+  // them. Throws std::bad_alloc.
   void let_pass(Passing::Terms terms);
 
-  // This thread ends each of its iterations in one way, and nobody else ends any; 0: that is over.
+  // Let the steps of this thread, the only one that ends iterations, pass; 0 ends this.
   void let_steps_pass(ThreadId thread) noexcept;
 
-  // Ends an iteration if it passes; else nothing happens, and it has to be ended and looked at.
-  // `pass_step` is of the calling thread's iteration, and passes nobody else's.
+  // End an iteration if the terms allow it; otherwise change nothing, and the session must end it.
+  // `pass_step` passes only iterations of the registered thread.
   bool pass_iteration();
   bool pass_step();
 
-  // What has passed since the last call, and the readings when the last one ended. Throws
-  // std::bad_alloc.
+  // Move the iterations passed since the last call into `passed`; return the statistics at the end
+  // of the last one. Throws std::bad_alloc.
   Statistics take_passed(std::vector<Passed>& passed);
   void reset_peaks();
 
@@ -197,7 +199,7 @@ class Engine final : private pages::RangeOwner {
   Statistics reading(const pages::PageStatistics& of_pages) const noexcept;
   bool may_pass() const noexcept;
   void close_iteration();
-  // What a slot has left behind that is to be told without the lock.
+  // Work that a freed slot leaves for after the lock is released.
   struct Vacated {
     pages::PlannedRange* range = nullptr;
     std::uint64_t generation = 0;
@@ -205,10 +207,10 @@ class Engine final : private pages::RangeOwner {
     pgmo_arena empty{};
   };
 
-  // Where a request lies.
+  // The address chosen for a request.
   struct Placed {
     std::uintptr_t address = 0;
-    pages::PlannedRange* range = nullptr;  // where pages may be missing
+    pages::PlannedRange* range = nullptr;  // set if its pages may be missing
     std::uint64_t generation = 0;
     bool thrifty = false;
   };
@@ -237,9 +239,9 @@ class Engine final : private pages::RangeOwner {
   struct PlannedUses {
     std::vector<PageUse> uses;
     std::vector<PlanTicks> plans;
-    std::deque<std::vector<Tick>> rows;  // that uses point to
+    std::deque<std::vector<Tick>> rows;  // owns the rows that `uses` points to
 
-    // Of all plans it is known how they order streams.
+    // Return whether the stream order of every plan is known.
     bool in_order() const noexcept {
       return std::all_of(uses.begin(), uses.end(),
                          [](const PageUse& use) { return use.behind != nullptr; });
@@ -288,41 +290,44 @@ class Engine final : private pages::RangeOwner {
   std::vector<std::uint64_t> streams_;
 
   std::vector<std::unique_ptr<Replayer>> plans_;
-  std::vector<std::unique_ptr<const StreamOrder>> orders_;  // of the plans
-  Replayer* replayer_ = nullptr;                            // of the selected plan
+  std::vector<std::unique_ptr<const StreamOrder>> orders_;  // one per plan
+  Replayer* replayer_ = nullptr;  // of the selected plan; owned by `plans_`
   PlanId selected_ = 0;
-  std::vector<PlanId> successors_;  // the plan that followed each plan the last time
-  PlanId previous_ = 0;             // that the last iteration has followed to its end
+  std::vector<PlanId> successors_;  // for each plan, the one that followed it last time
+  PlanId previous_ = 0;             // the plan that the last iteration ended with
   std::vector<RequestKey> prefix_;
-  std::uint32_t requests_so_far_ = 0;  // in this iteration; counted up to `look_ahead`
-  std::uint64_t plans_changed_ = 0;    // how often, arenas counted in
-  Bytes planned_pages_ = 0;            // of several streams
-  std::uint64_t shared_for_ = 0;       // when pages were shared last
-  int settling_ = 0;  // ranges are being settled, or shared, for the plans there are
+  std::uint32_t requests_so_far_ = 0;  // in this iteration; stops at `look_ahead`
+  std::uint64_t plans_changed_ = 0;    // number of changes to plans or arenas
+  Bytes planned_pages_ = 0;            // bytes, if the plans use several streams
+  std::uint64_t shared_for_ = 0;       // value of `plans_changed_` when pages were last shared
+  int settling_ = 0;  // number of threads that settle or share ranges for the current plans
 
   Arenas arenas_;
-  std::atomic<pages::Space*> space_{nullptr};  // of all ranges; also read without the lock
-  std::vector<pages::PlannedRange*> ranges_;   // that have not been closed
-  std::vector<pages::PlannedRange*> closing_;  // once no range is being settled
-  int departed_ = 0;                           // iterations to be followed, after one that departed
-  bool followed_ = false;                      // by the last iteration, had its slots had pages
-  std::uint64_t refused_ = 0;                  // bytes of slots without pages, in this one
-  std::uint64_t asked_before_ = 0;             // bytes, before this iteration
-  std::uint64_t matched_before_ = 0;           // of these, those that came as planned
+  // Of all ranges, not owned; also read without the lock.
+  std::atomic<pages::Space*> space_{nullptr};
+  std::vector<pages::PlannedRange*> ranges_;   // open ranges; owned by `space_`
+  std::vector<pages::PlannedRange*> closing_;  // closed as soon as no range is being settled
+  int departed_ = 0;  // iterations that must follow their plan before a departure is forgiven
+  // Whether the last iteration would have followed its plan with all pages present.
+  bool followed_ = false;
+  std::uint64_t refused_ = 0;         // bytes of slots without pages, in this iteration
+  std::uint64_t asked_before_ = 0;    // bytes requested before this iteration
+  std::uint64_t matched_before_ = 0;  // bytes of these that came as planned
   Surroundings here_{heuristics_};
   Passing passing_;
   ThreadId passing_thread_ = 0;
 
   Level slots_;
-  std::uint64_t paged_slots_ = 0;       // that ever were in planned ranges
-  std::uint64_t paged_slot_bytes_ = 0;  // summed over these, rounded
+  std::uint64_t paged_slots_ = 0;       // slots ever served in planned ranges
+  std::uint64_t paged_slot_bytes_ = 0;  // sum of their sizes, rounded
   Lending lending_{heuristics_};
-  std::vector<pages::Extent> returning_;  // idle ranges that are late blocks meanwhile
-  Bytes least_sparse_ = 0;  // of blocks of which less than half was touched; 0: none yet
-  Bytes most_dense_ = 0;    // of those of which more was
+  // Idle ranges, held as late blocks while their pages are returned.
+  std::vector<pages::Extent> returning_;
+  Bytes least_sparse_ = 0;  // smallest block that was touched by less than half; 0: none yet
+  Bytes most_dense_ = 0;    // largest block that was touched by half or more
 
-  // A forked child delegates everything: it has a copy of every block, but it is not the program
-  // whose requests were planned.
+  // A forked child delegates every request. It has a copy of every block, but its requests are not
+  // the planned ones.
   void in_child() noexcept;
   ForkLock fork_lock_{ForkRank::kEngine, this,
                       [](void* self) { static_cast<Engine*>(self)->lock_.lock(); },
@@ -332,7 +337,7 @@ class Engine final : private pages::RangeOwner {
                       }};
 };
 
-// The lock is held.
+// Requires the lock.
 template <typename Visit>
 void Engine::visit_slots(Visit&& visit) {
   if (replayer_ != nullptr && arenas_.attached()) {
@@ -346,7 +351,7 @@ void Engine::visit_slots(Visit&& visit) {
   });
 }
 
-// The table that adapters get.
+// Return the function table for adapters. It lives as long as the process.
 const pgmo_engine_api* engine_api() noexcept;
 
 }  // namespace pgmo

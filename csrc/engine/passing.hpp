@@ -1,14 +1,14 @@
-// Iterations that pass without the session's looking at them.
+// Iterations that pass without a look from the session.
 //
 //     session     looks, sets terms │                                  │ looks
 //     iteration   ...               │ as planned  as planned  as ...   │ a miss
 //                                   └─ noted here, taken when needed ──┘
 //
-// From an iteration in which each request came as planned there is nothing to learn, and neither is
-// there from one that is the one before over again, nor from any while a session pauses between two
-// recordings. Looking at one takes Python as long as hundreds of requests. So the session says how
-// many of them may pass, and when it looks again it gets the counters of what has passed. No
-// iteration passes that is of another kind.
+// The session learns nothing from an iteration in which each request came as planned, or that
+// repeats the previous one. The same holds for any iteration while it pauses between two
+// recordings. Looking at one takes Python as long as hundreds of requests. So the session sets how
+// many may pass; at its next look it reads their counters. An iteration of any other kind never
+// passes.
 
 #pragma once
 
@@ -24,10 +24,10 @@
 
 namespace pgmo {
 
-// What counters have changed by in one iteration, in the order of `Passing::counted_in`.
+// Changes of the counters in one iteration, in the order of `Passing::counted_in`.
 using Counted = std::array<std::uint64_t, 22>;
 
-// Successive iterations that have passed, all alike.
+// Consecutive iterations with equal changes.
 struct Passed {
   std::uint64_t iterations;
   std::uint32_t plan;
@@ -36,11 +36,11 @@ struct Passed {
 
 class Passing {
  public:
-  // What may pass.
+  // The conditions on which an iteration passes.
   struct Terms {
-    std::uint64_t most = 0;  // how many; 0: the next one is looked at
-    bool again = false;      // also one like that before, whatever happened in it
-    bool anything = false;   // whatever happens in them
+    std::uint64_t most = 0;  // maximum number; 0: the session looks at the next one
+    bool again = false;      // also if it repeats the previous one, whatever happened there
+    bool anything = false;   // whatever happens
   };
 
   // Throws std::bad_alloc.
@@ -52,8 +52,8 @@ class Passing {
   bool any() const noexcept { return terms_.most > 0; }
   bool anything() const noexcept { return terms_.anything; }
 
-  // An iteration would end with these readings. Notes it and returns true if it passes, and changes
-  // nothing otherwise.
+  // Check an iteration that would end with these statistics. If it passes, note it and return true;
+  // otherwise change nothing.
   bool passes(const Statistics& now, std::uint32_t plan) noexcept {
     if (!any()) return false;
     const Counted counted = counted_in(now);
@@ -65,7 +65,7 @@ class Passing {
     if (!passed_.empty() && is_more_of(passed_.back(), one)) {
       ++passed_.back().iterations;
     } else if (passed_.size() < kMost) {
-      passed_.push_back(one);  // there is room: see `set`
+      passed_.push_back(one);  // `set` has reserved the capacity
     } else {
       return false;
     }
@@ -75,26 +75,28 @@ class Passing {
     return true;
   }
 
-  // An iteration has ended that is looked at.
+  // Note the end of an iteration that the session looks at.
   void ends(const Statistics& now, std::uint32_t plan) noexcept {
     look();
     const Counted counted = counted_in(now);
     note(counted, less(counted, counted_), levels_of(now), plan);
   }
 
-  // What has passed since the last call, in `room`, and the readings when the last one ended.
+  // Swap the iterations passed since the last call into `room`; return the statistics at the end of
+  // the last one.
   Statistics take(std::vector<Passed>& room) noexcept {
     room.swap(passed_);
     return at_end_;
   }
 
-  // Different kinds in a row that are kept: the session has to look when there are more.
+  // Maximum number of different entries kept. Beyond it, the session has to look.
   static constexpr std::size_t kMost = 64;
 
  private:
   using Levels = std::array<std::uint64_t, 6>;
 
-  // Where they begin in `counted_in`, and what goes with waits: streams may share pages by plan.
+  // Positions in `counted_in`. The last `kWaits` entries may change in a planned iteration, because
+  // streams share pages by plan.
   static constexpr std::size_t kMisses = 2;
   static constexpr std::size_t kRequestedBytes = kMisses + static_cast<std::size_t>(Miss::kCount);
   static constexpr std::size_t kPages = kRequestedBytes + 5;
@@ -104,7 +106,8 @@ class Passing {
   static bool is_as_planned(const Counted& change) noexcept {
     const auto is_zero = [](std::uint64_t one) { return one == 0; };
     static_assert(static_cast<int>(Miss::kPersistent) == 0);
-    const auto misses = change.begin() + kMisses + 1;  // what a plan leaves out is none
+    // A request without a slot in the plan is no miss.
+    const auto misses = change.begin() + kMisses + 1;
     return change[0] > 0 &&
            std::all_of(misses, misses + static_cast<int>(Miss::kCount) - 1, is_zero) &&
            std::all_of(change.begin() + kPages, change.end() - kWaits, is_zero);

@@ -1,4 +1,4 @@
-// The plans that there are, and which of them an iteration follows.
+// The current plans, and the choice of the one that an iteration follows.
 
 #include <algorithm>
 #include <memory>
@@ -19,7 +19,7 @@ Engine::PlanId Engine::add_plan(std::vector<PlannedRequest> requests,
   if (!behind.empty() && behind.size() != requests.size() * streams.size()) {
     throw std::invalid_argument("an order of another plan");
   }
-  // Only the first and the last step need the lock; the long one in between must not hold it.
+  // Only the first and last step take the lock. The long one in between must not hold it.
   const std::vector<std::uint32_t> indices = indices_of(streams);
   for (PlannedRequest& request : requests) {
     if (request.stream_index >= indices.size()) throw std::invalid_argument("unknown stream");
@@ -93,16 +93,15 @@ void Engine::check_plans(const Arenas& arenas) const {
   for (const auto& one : plans_) check_slots(one->plan(), arenas);
 }
 
-// Among several plans, an iteration's first requests tell which one it follows. The predicted one
-// serves until a request contradicts it, or fits another clearly better: small requests fit into
-// any varying slot.
+// Choose the plan by the first requests of an iteration. The predicted plan serves until a request
+// contradicts it, or fits another plan clearly better: small requests fit any varying slot.
 void Engine::choose_plan(RequestKey key) {
   prefix_[requests_so_far_++] = key;
   const std::span<const RequestKey> seen(prefix_.data(), requests_so_far_);
   const int own = replayer_->expects(key) ? replayer_->prefix_score(seen) : -1;
-  // Another plan that fits replaces a contradicted one: the arena is there for all of them. At
-  // the very first request nothing has been served from the predicted one, so a change costs
-  // nothing; later, what it has served is late for the other.
+  // Another plan that fits replaces a contradicted one, as the arena is large enough for all. At
+  // the first request a change is free, because the predicted plan has served nothing. Later,
+  // blocks it has served are late for the other plan.
   const int margin = requests_so_far_ == 1 ? 0 : Replayer::kFullScore - 1;
   int best = own < 0 ? -1 : own + margin;
   PlanId choice = selected_;

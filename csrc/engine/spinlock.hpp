@@ -1,9 +1,9 @@
-// A lock for sections of a few dozen instructions, such as an allocation's or a free's.
+// Spinlock for sections of a few dozen instructions, such as one allocation or one free.
 //
-// A session's own call may hold it for longer, now and then: see engine.hpp.
+// Calls of the session may hold it for longer: see engine.hpp.
 //
-// Twice as fast as std::mutex when uncontended. A waiter yields the processor after a short spin:
-// the holder may have been preempted, on a machine with fewer cores than threads.
+// Twice as fast as std::mutex when uncontended. A waiter yields the processor after a short spin,
+// because the holder may be preempted if there are more threads than cores.
 
 #pragma once
 

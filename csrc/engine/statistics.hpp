@@ -1,4 +1,4 @@
-// What replay counts. All counters grow; an iteration's share is the difference of two readings.
+// Counters of replay. They only grow; the difference of two readings belongs to the time between.
 
 #pragma once
 
@@ -13,13 +13,12 @@
 namespace pgmo {
 
 enum class Miss : std::uint8_t {
-  kPersistent,  // the plan knows the request and has no slot for it: it outlives its iteration for
-                // good
+  kPersistent,  // planned without a slot, because it outlives its iteration
   kUnknown,     // the plan has no such request here
-  kTooLarge,    // a varying request that is larger than any seen when the plan was made
-  kOccupied,    // its slot's previous block is still alive
+  kTooLarge,    // a varying request, larger than any seen when the plan was made
+  kOccupied,    // the previous block in its slot is still alive
   kLate,        // its slot overlaps a late block
-  kNoArena,     // its stream has no arena at the moment, or no page for the slot can be had
+  kNoArena,     // its stream has no arena now, or no page is available for the slot
   kCount
 };
 
@@ -29,12 +28,12 @@ struct Counters {
   std::uint64_t misses[static_cast<int>(Miss::kCount)] = {};
   std::uint64_t requested_bytes = 0;
   std::uint64_t hit_bytes = 0;
-  std::uint64_t retracted_bytes = 0;   // of slots that were found, and could not be used
-  std::uint64_t persistent_bytes = 0;  // of requests that the plan leaves out
-  std::uint64_t skipped = 0;           // planned requests that did not come
+  std::uint64_t retracted_bytes = 0;   // of slots that were found but could not be used
+  std::uint64_t persistent_bytes = 0;  // of requests that the plan leaves to the framework
+  std::uint64_t skipped = 0;           // planned requests that were not made
   std::uint64_t jumps = 0;             // to anchors
   std::uint64_t late = 0;              // blocks that became late
-  std::uint64_t takeovers = 0;         // plans that took over in the middle of an iteration
+  std::uint64_t takeovers = 0;         // plans that took over during an iteration
   std::uint64_t iterations = 0;
 
   void missed(Miss reason, Bytes bytes) noexcept {
@@ -44,7 +43,7 @@ struct Counters {
     if (reason == Miss::kPersistent) persistent_bytes += static_cast<std::uint64_t>(bytes);
   }
 
-  // A slot that was served and cannot be used, as it has no memory.
+  // Count a served slot as a miss, because it has no memory.
   void retract(Bytes bytes) noexcept {
     --hits;
     hit_bytes -= static_cast<std::uint64_t>(bytes);
@@ -52,25 +51,26 @@ struct Counters {
     ++misses[static_cast<int>(Miss::kNoArena)];
   }
 
-  // Bytes that came as planned: with a slot, or as those that the plan leaves out.
+  // Return the bytes that came as planned: with a slot, or left to the framework by the plan.
   std::uint64_t matched_bytes() const noexcept {
     return hit_bytes + retracted_bytes + persistent_bytes;
   }
 
-  // Requests for which the plan had a row.
+  // Return the number of requests for which the plan has a row.
   std::uint64_t answered() const noexcept {
     return requests - misses[static_cast<int>(Miss::kUnknown)];
   }
 };
 
-// No block has so many bytes.
+// Larger than any block.
 inline constexpr Bytes kNever = std::numeric_limits<Bytes>::max();
 
-// Bytes alive now and at most, of one kind of memory.
+// Live bytes and their peak, of one kind of memory.
 struct Level {
   Bytes live = 0;
   Bytes peak = 0;
-  Bytes sparse = 0;  // of those alive: in blocks of `sparse_from` bytes or more, hardly touched
+  // Live bytes in blocks of at least `sparse_from` bytes, which are hardly touched.
+  Bytes sparse = 0;
   Bytes sparse_from = kNever;
 
   void add(Bytes bytes) noexcept {
@@ -86,22 +86,22 @@ struct Level {
       sparse -= bytes;
   }
 
-  // What takes memory.
+  // Return the live bytes that actually occupy memory.
   Bytes dense() const noexcept { return live - sparse; }
 };
 
-// One reading.
+// One reading of all counters and levels.
 struct Statistics {
   Counters counters;
   Level slots;
   Level fallback;
   Bytes arena_bytes = 0;
-  Bytes planned_pages = 0;        // of the arenas of several streams, which share some
-  pages::PageStatistics pages;    // all zero where there are none
-  std::uint64_t paged_slots = 0;  // that ever were in arenas with pages
+  Bytes planned_pages = 0;        // bytes, if arenas of several streams share pages
+  pages::PageStatistics pages;    // all zero without pages
+  std::uint64_t paged_slots = 0;  // slots ever served in arenas with pages
   std::uint64_t paged_slot_bytes = 0;
   std::uint64_t recorded_requests = 0;
-  std::uint64_t recorded_bytes = 0;  // summed over these
+  std::uint64_t recorded_bytes = 0;  // sum over `recorded_requests`
   std::size_t arenas = 0;
   std::size_t late_now = 0;
 };

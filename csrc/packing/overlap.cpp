@@ -21,7 +21,7 @@ std::vector<std::size_t> sorted_by(std::span<const Tick> tick) {
 std::optional<std::pair<std::size_t, std::size_t>> first_overlap(const Stays& stays) {
   const std::vector<std::size_t> requests = sorted_by(stays.begin);
   const std::vector<std::size_t> frees = sorted_by(stays.end);
-  std::map<Offset, std::size_t> living;  // by where they begin; they are disjoint
+  std::map<Offset, std::size_t> living;  // by offset; they are disjoint
   std::size_t freed = 0;
   for (const std::size_t one : requests) {
     for (; stays.end[frees[freed]] <= stays.begin[one]; ++freed) {

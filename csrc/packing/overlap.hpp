@@ -1,5 +1,5 @@
-// Whether what lives at the same time shares bytes: a sweep over time that shares no code with what
-// places blocks.
+// Checks whether blocks that are alive at the same time share bytes: a sweep over time that shares
+// no code with the packers.
 
 #pragma once
 
@@ -12,8 +12,8 @@
 
 namespace pgmo::packing {
 
-// Each lives in ticks [begin, end) on bytes [low, high); no span is empty. The columns are of one
-// length.
+// Each block lives during ticks [begin, end) on bytes [low, high); no range is empty. The columns
+// have equal length.
 struct Stays {
   std::span<const Tick> begin;
   std::span<const Tick> end;
@@ -21,7 +21,7 @@ struct Stays {
   std::span<const Offset> high;
 };
 
-// The first that meets another one, and that one. Throws std::bad_alloc.
+// Return the first block that overlaps another, and that other block. Throws std::bad_alloc.
 std::optional<std::pair<std::size_t, std::size_t>> first_overlap(const Stays& stays);
 
 }  // namespace pgmo::packing

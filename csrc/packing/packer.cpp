@@ -14,7 +14,7 @@ Tick lifetime(const Ring& ring, BlockId block) {
   return ring.lifetime[block];
 }
 
-// Size times lifetime. A double orders products beyond 2^63, too.
+// Return size times lifetime, as a double, because products may exceed 2^63.
 double area(const Ring& ring, BlockId block) {
   return static_cast<double>(ring.size[block]) * static_cast<double>(ring.lifetime[block]);
 }
@@ -27,8 +27,8 @@ Tick earliness(const Ring& ring, BlockId block) {
   return -ring.begin[block];
 }
 
-// Blocks by falling key. Equal keys are ordered by lifetime, size and begin, so that the order
-// (and with it the arena) depends on the blocks alone; only of equal blocks the first goes first.
+// Sort blocks by falling key. Ties are broken by lifetime, size and times, so that the order
+// depends on the blocks alone; only identical blocks are ordered by number.
 template <auto key>
 std::vector<BlockId> by_falling(const Ring& ring) {
   std::vector<BlockId> order(ring.size.size());
@@ -44,7 +44,7 @@ std::vector<BlockId> by_falling(const Ring& ring) {
   return order;
 }
 
-// Stacks the blocks that have no offset above all others.
+// Stack the blocks without an offset above all others.
 void stack_rest(const Ring& ring, Offsets& offsets) {
   Offset top = arena_of(ring, offsets);
   for (BlockId block = 0; block < ring.blocks(); ++block) {
@@ -57,9 +57,9 @@ void stack_rest(const Ring& ring, Offsets& offsets) {
 }  // namespace
 
 // "best-fit" is the heuristic of Sekiyama et al. 2018, "Profile-guided memory optimization for deep
-// neural networks" (arXiv 1804.10001), section 3.2: on the lowest line, the longest lifetime. The
-// others prefer the largest area there, which closes some gaps; the largest block, which is better
-// where a few make the peak; or the earliest request.
+// neural networks" (arXiv 1804.10001), section 3.2: on the lowest line, place the longest lifetime.
+// The others prefer the largest area, which closes some gaps; the largest block, which is better if
+// a few blocks make the peak; or the earliest request.
 std::span<const Packer> packers() {
   static constexpr std::array<Packer, 4> kPackers{{
       {"best-fit", by_falling<lifetime>},

@@ -1,4 +1,4 @@
-// Packers: each is an order in which the skyline prefers blocks.
+// Packers: each defines the order in which the skyline prefers blocks.
 
 #pragma once
 
@@ -11,8 +11,8 @@
 
 namespace pgmo::packing {
 
-// Offsets are multiples of the alignment because all sizes are and every packer only ever stacks
-// blocks on one another.
+// Offsets are multiples of the alignment, because all sizes are, and packers only stack blocks on
+// each other.
 using Offsets = std::vector<Offset>;
 
 // Callback, polled during packing: true stops it.
@@ -23,17 +23,17 @@ struct Packer {
   std::vector<BlockId> (*order)(const Ring&);  // the most preferred block first
 };
 
-// All packers, fastest first: the order in which a portfolio should try them.
+// Return all packers, fastest first, which is the order in which a portfolio should try them.
 std::span<const Packer> packers();
 
-// The packer of that name, or nullptr.
+// Return the packer of that name, or nullptr.
 const Packer* find_packer(std::string_view name);
 
-// Every block at its offset: by the packer, or, once `stop` says so, stacked above what it has
-// placed.
+// Return an offset for every block. After `stop` returns true, the remaining blocks are stacked on
+// top.
 Offsets pack(const Packer& packer, const Ring& ring, const Stop& stop = {});
 
-// The smallest arena that holds all blocks at these offsets, without those that are kUnplanned.
+// Return the smallest arena that holds all blocks at these offsets, ignoring kUnplanned ones.
 Bytes arena_of(const Ring& ring, const Offsets& offsets);
 
 }  // namespace pgmo::packing

@@ -1,4 +1,4 @@
-// The packing problem: blocks with a size and a lifetime want offsets in one arena.
+// The packing problem: find offsets in one arena for blocks with a size and a lifetime.
 //
 //   offset                          period
 //     ^   +----+                      |        A lifetime is half-open, [lower, upper), in ticks.
@@ -8,8 +8,8 @@
 //     |C |   +-------+-----------+    |        period == 0 means a line: nothing wraps.
 //     +--+----------------------------+--> ticks
 //
-// Two blocks that are alive at one tick must not share a byte. The max load, the largest sum of
-// sizes alive at one tick, is a lower bound of every arena.
+// Two blocks that are alive at the same tick must not share a byte. The max load, the largest sum
+// of sizes alive at one tick, is a lower bound for every arena.
 
 #pragma once
 
@@ -20,9 +20,9 @@
 
 namespace pgmo::packing {
 
-// A problem as it is stated. pgmo/packing/problem.py has checked that columns have one length,
-// sizes are positive, 0 <= lower < upper, on a circle also lower < period and upper - lower <=
-// period, and that aligned sizes sum to at most 2^62.
+// A problem as stated. pgmo/packing/problem.py has checked that columns have equal length, sizes
+// are positive, and 0 <= lower < upper. On a circle, also lower < period and upper - lower <=
+// period. Aligned sizes sum to at most 2^62.
 struct Problem {
   std::vector<Bytes> size;
   std::vector<Tick> lower;
@@ -31,26 +31,26 @@ struct Problem {
   Bytes alignment = 1;
 };
 
-// A stretch of time in which blocks are requested and none is freed, counted from 0. Two lifetimes
-// meet only if both are alive at the end of such a stretch, so no other tick matters: training
-// traces have several requests to a rank.
+// A time span in which blocks are requested and none is freed, counted from 0. Two lifetimes meet
+// only if both are alive at the end of such a span, so other ticks do not matter. Training traces
+// have several requests per rank.
 using Rank = std::int32_t;
 
-// A problem made ready to pack: sizes are multiples of the alignment, time is counted in ranks
-// and, if it is a circle, turned so that rank 0 has the least load.
+// A problem prepared for packing. Sizes are multiples of the alignment, and time is counted in
+// ranks. A circle is rotated so that rank 0 has the least load.
 struct Ring {
   Rank ranks = 0;         // length of the circle or line
-  bool circular = false;  // on a line no end passes `ranks`
+  bool circular = false;  // false: no end exceeds `ranks`
   std::vector<Bytes> size;
   std::vector<Rank> begin;     // in [0, ranks)
   std::vector<Rank> end;       // in (begin, begin + ranks]
-  std::vector<Tick> lifetime;  // in the problem's own ticks: what "longest" means
+  std::vector<Tick> lifetime;  // in the problem's own ticks, for comparing lifetimes
   Bytes max_load = 0;
 
   BlockId blocks() const { return static_cast<BlockId>(size.size()); }
 };
 
-// Prepares a problem. O(n log n).
+// Prepare a problem. O(n log n).
 Ring make_ring(const Problem& problem);
 
 }  // namespace pgmo::packing

@@ -18,16 +18,16 @@ class Random {
     return state_ * 0x2545F4914F6CDD1DULL;
   }
 
-  // In [0, n).
+  // Return a number in [0, n).
   std::uint32_t below(std::uint32_t n) {
     return static_cast<std::uint32_t>(((next() >> 32) * n) >> 32);
   }
 
-  // In [0, 1).
+  // Return a number in [0, 1).
   double unit() { return static_cast<double>(next() >> 11) * 0x1p-53; }
 
  private:
-  // Seeds that differ in one bit start far apart; the state is never 0.
+  // Spread the seed, so that seeds that differ in one bit start far apart; the state is never 0.
   static std::uint64_t mix(std::uint64_t seed) {
     seed += 0x9E3779B97F4A7C15ULL;
     seed = (seed ^ (seed >> 30)) * 0xBF58476D1CE4E5B9ULL;

@@ -15,7 +15,7 @@ namespace {
 using Method = Improvement (*)(const Ring&, const Offsets&, Monitor&, const Options&);
 
 constexpr std::chrono::milliseconds kPoll{10};
-constexpr double kForever = 1e9;  // seconds: what a time limit may be without overflow
+constexpr double kForever = 1e9;  // seconds; limits the time limit to avoid overflow
 
 Method method_of(std::string_view name) {
   if (name == "search") return improve;
@@ -50,13 +50,14 @@ Outcome solve(std::string_view method, const Problem& problem, const Offsets& in
       }
     } catch (...) {
       monitor.stop();
-      task.wait();  // it refers to what is on this stack
+      task.wait();  // the task refers to this stack frame
       throw;
     }
     found = task.get();
     if (!outcome.interrupted) outcome.interrupted = !listener(monitor.take_progress());
   }
-  // Of equal arenas the method's own answer counts: the monitor has that of the fastest thread.
+  // For equal arenas, prefer the method's own result: the monitor's depends on which thread was
+  // faster.
   outcome.offsets = found.arena <= monitor.arena() ? std::move(found.offsets) : monitor.offsets();
   outcome.bound = std::min(monitor.bound(), arena_of(ring, outcome.offsets));
   return outcome;

@@ -1,9 +1,9 @@
 // Blocks of windows.
 //
-//     allocate       where it fits best, if all pages are there; the usual case, one lock
-//                    else pages for that place, or for one beside what is blocked, or for addresses
-//                    that nothing was ever mapped at; more addresses are reserved where none fit
-//     deallocate     the pages idle behind the uses so far; an event once enough has been freed
+//     allocate       best fit if all its pages are mapped; the usual case, which takes one lock
+//                    else pages for that place, for one next to blocked addresses, or for addresses
+//                    never mapped before; if no gap fits, more addresses are reserved
+//     deallocate     the pages idle behind the uses so far; an event once enough bytes were freed
 
 #include <algorithm>
 #include <array>
@@ -28,7 +28,7 @@ Address Space::allocate(Bytes bytes, Stream stream) noexcept {
   }
 }
 
-// Where it fits best, if all pages are there.
+// Allocate at the best fit, if all its pages are mapped.
 Address Space::allocate_here(Bytes bytes, Stream stream) {
   const std::lock_guard guard(pool_.state());
   Addresses* addresses = addresses_of(stream, bytes).get();
@@ -43,8 +43,8 @@ Address Space::allocate_here(Bytes bytes, Stream stream) {
   return 0;
 }
 
-// Where it fits best pages are missing. Of the next gaps the first whose pages are all there, if it
-// occupies no more of them anew.
+// If pages are missing at the best fit, use the first of the next gaps whose pages are all mapped,
+// unless it would occupy more idle pages.
 std::optional<Places> Space::place_without_maps(const Addresses& addresses, Extent& block,
                                                 Stream stream) {
   const Places best = places_under(block);
@@ -118,7 +118,7 @@ std::unique_ptr<Space::Addresses>& Space::addresses_of(Stream stream, Bytes byte
   return windows_[stream][kind];
 }
 
-// Best fit, then best fit beside what is blocked, then addresses that nothing was ever mapped at.
+// Try best fit, then best fit next to blocked addresses, then addresses that were never mapped.
 Address Space::choose(const Addresses& addresses, Bytes bytes, int tries,
                       const std::vector<Extent>& blocked) const noexcept {
   if (tries < kMostTries) return addresses.window.find_outside(bytes, blocked);
@@ -130,7 +130,7 @@ Address Space::choose(const Addresses& addresses, Bytes bytes, int tries,
                                       newest->base + static_cast<Address>(newest->bytes));
 }
 
-// The addresses are this block's. False: no memory of the host.
+// Take the addresses for the block. Return false if the host is out of memory.
 bool Space::take(Addresses& addresses, Extent block, Stream stream) noexcept {
   try {
     blocks_.emplace(block.address,
@@ -147,7 +147,7 @@ bool Space::take(Addresses& addresses, Extent block, Stream stream) noexcept {
   return true;
 }
 
-// It has its pages, and statistics count it.
+// Count the block, once it has its pages.
 Address Space::born(Extent block) noexcept {
   pool_.meter().born(block.bytes);
   window_bytes_ += block.bytes;

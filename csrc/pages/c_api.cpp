@@ -1,4 +1,4 @@
-// The C functions of pgmo_pages.h.
+// Implementation of the C functions in pgmo_pages.h.
 
 #include "pages/c_api.hpp"
 
@@ -12,7 +12,7 @@
 namespace pgmo::pages {
 namespace {
 
-// The device of an adapter's table.
+// The device behind an adapter's function table.
 class AdapterDevice final : public DeviceDriver {
  public:
   explicit AdapterDevice(const pgmo_pages_device& table) : calls_(table) {}
@@ -46,7 +46,8 @@ class AdapterDevice final : public DeviceDriver {
   const pgmo_pages_device calls_;
 };
 
-// The pages of a device with what they stand on. Never destroyed: tensors outlive everything.
+// A device's page space with the objects it refers to. Never destroyed, because tensors may outlive
+// static destructors.
 struct OpenedSpace {
   OpenedSpace(const pgmo_pages_device& table, const DeviceProperties& properties)
       : device(table), space(device, properties) {}
@@ -140,7 +141,7 @@ constexpr pgmo_pages_api kApi = {
         },
     .ordered =
         [](pgmo_space* space, int what, std::uint32_t stream, std::uint64_t event) {
-          constexpr int kFirst = 4;  // as the engine numbers them
+          constexpr int kFirst = 4;  // the first value in pgmo_engine.h
           constexpr int kLast = kFirst + static_cast<int>(Clocks::Ordered::kLost);
           if (what < kFirst || what > kLast) return;
           space_of(space)->ordered(static_cast<Clocks::Ordered>(what - kFirst), stream, event);

@@ -1,4 +1,4 @@
-// The table that adapters get, and what lies behind its handles.
+// The function table for adapters, and the object behind a pgmo_space handle.
 
 #pragma once
 

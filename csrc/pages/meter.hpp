@@ -1,15 +1,15 @@
-// Memory of a device: what pgmo has of it, what the framework's allocator has, and the peak of both
-// together.
+// Measures a device's memory: bytes of pgmo, bytes of the framework's allocator, and the peak of
+// their sum.
 //
 //     windows, slots   blocks born and died      ─┐
 //     pool             pages used for a block    ─┼─▶ sum ──▶ above the peak? ──▶ peak
 //     adapter          what the allocator has    ─┘
 //
-// The framework frees blocks without telling the adapter, so what the adapter said last may be too
-// high. A sum above the peak is therefore unconfirmed until the adapter has asked the framework
-// again. Where the framework's allocator has nothing, there is nothing to ask for.
+// The framework frees blocks without a call of the adapter, so the adapter's last figure may be too
+// high. A sum above the peak stays unconfirmed until the adapter has asked the framework again. If
+// the framework's allocator holds nothing, no confirmation is needed.
 //
-// Several locks are held by those who count, and none of them waits for another.
+// Callers hold different locks, so all counters are atomic.
 
 #pragma once
 
@@ -23,20 +23,20 @@
 namespace pgmo::pages {
 
 struct Usage {
-  Bytes bytes = 0;   // of living blocks, each rounded as the framework rounds it
-  Bytes blocks = 0;  // their number
-  Bytes pages = 0;   // bytes of pages, without those of a request that failed
+  Bytes bytes = 0;   // of live blocks, each rounded like the framework's
+  Bytes blocks = 0;  // number of live blocks
+  Bytes pages = 0;   // bytes of pages, without those of a failed request
 };
 
 class Meter {
  public:
-  // As the framework's allocator rounds its own blocks.
+  // The granularity in bytes to which the framework's allocator rounds its blocks.
   static constexpr Bytes kGranule = 512;
   static constexpr Bytes rounded(Bytes bytes) noexcept {
     return (bytes + kGranule - 1) / kGranule * kGranule;
   }
 
-  // A block of a window, or a slot of a planned range. A request counts once it has succeeded.
+  // Count a block of a window or a slot of a planned range, after its request has succeeded.
   void born(Bytes bytes) noexcept {
     const std::uint64_t added = word(bytes);
     const std::uint64_t living = living_.fetch_add(added, std::memory_order_relaxed) + added;
@@ -45,27 +45,27 @@ class Meter {
   }
   void died(Bytes bytes) noexcept { living_.fetch_sub(word(bytes), std::memory_order_relaxed); }
 
-  // So many bytes of pages more, or fewer.
+  // Count this many bytes of pages more (negative: fewer).
   void pages_change(Bytes bytes) noexcept {
     const Bytes pages = pages_.fetch_add(bytes, std::memory_order_relaxed) + bytes;
     if (bytes > 0) note(kPages, pages);
   }
 
-  // So many bytes more, or fewer, lie under living blocks whose pages are away.
+  // Count this many bytes more (negative: fewer) under live blocks whose pages are released.
   void asleep_change(Bytes bytes) noexcept {
     asleep_.fetch_add(bytes, std::memory_order_relaxed);
     if (bytes < 0) note(kBytes, now().bytes);
   }
 
-  // The framework's allocator has served a request. True: `confirm` what it has now. False: pgmo
-  // has no pages, so the framework's own peak is right until they grow.
+  // Note that the framework's allocator has served a request. True: call `confirm` with its usage.
+  // False: pgmo has no pages, so the framework's own peak is right until it has some.
   bool beneath_grew() noexcept {
     if (pages_.load(std::memory_order_relaxed) != 0) return true;
     for (auto& level : beneath_) level.store(kUnknown, std::memory_order_relaxed);
     return false;
   }
 
-  // What the framework's allocator has now.
+  // Set the current usage of the framework's allocator.
   void confirm(const Usage& beneath) noexcept {
     unconfirmed_.store(0, std::memory_order_relaxed);
     const std::array<Bytes, kQuantities> theirs = {beneath.bytes, beneath.blocks, beneath.pages};
@@ -77,27 +77,27 @@ class Meter {
     }
   }
 
-  // Not 0 while a peak waits for `confirm`. It lives as long as the meter.
+  // Return a word that is not 0 while a peak waits for `confirm`. It lives as long as the meter.
   const std::uint32_t* unconfirmed() const noexcept {
     static_assert(sizeof(std::atomic<std::uint32_t>) == sizeof(std::uint32_t));
     return reinterpret_cast<const std::uint32_t*>(&unconfirmed_);
   }
 
-  // Of pgmo alone.
+  // Return the usage of pgmo alone, without sleeping blocks.
   Usage now() const noexcept {
     const std::array<Bytes, kQuantities> ours = levels();
     return {ours[kBytes], ours[kBlocks], ours[kPages]};
   }
-  // The same with blocks that sleep.
+  // Return the bytes of live blocks of pgmo, including sleeping ones.
   Bytes living() const noexcept { return bytes_in(living_.load(std::memory_order_relaxed)); }
 
-  // With the framework's allocator, since the last reset, as far as confirmed.
+  // Return the confirmed peak since the last reset, including the framework's allocator.
   Usage peak() const noexcept {
     const auto read = [&](int at) { return peak_[at].load(std::memory_order_relaxed); };
     return {read(kBytes), read(kBlocks), read(kPages)};
   }
 
-  // The adapter has just said what the framework's allocator has.
+  // Requires that `confirm` was just called.
   void reset_peak() noexcept {
     const std::array<Bytes, kQuantities> ours = levels();
     for (int at = 0; at < kQuantities; ++at) {
@@ -114,7 +114,7 @@ class Meter {
 
   static constexpr Bytes kUnknown = Bytes{1} << 60;
 
-  // Granules in the lower 40 bits, which are 512 TiB, and 16 million blocks above them.
+  // The lower 40 bits count granules, up to 512 TiB; the bits above count up to 16 million blocks.
   static constexpr int kBlockBit = 40;
   static std::uint64_t word(Bytes bytes) noexcept {
     return (std::uint64_t{1} << kBlockBit) + static_cast<std::uint64_t>(rounded(bytes) / kGranule);
@@ -128,7 +128,7 @@ class Meter {
 
   std::array<Bytes, kQuantities> levels() const noexcept {
     const std::uint64_t living = living_.load(std::memory_order_relaxed);
-    // A page asleep may have had gaps between its blocks.
+    // A sleeping page may have gaps between its blocks, so the difference can be negative.
     const Bytes awake = bytes_in(living) - asleep_.load(std::memory_order_relaxed);
     return {std::max<Bytes>(awake, 0), blocks_in(living), pages_.load(std::memory_order_relaxed)};
   }

@@ -1,11 +1,12 @@
-/* What an adapter needs to know of the pages: a table of C functions, as pgmo_engine.h has one.
+/* The interface between an adapter and the pages: a table of C functions, as in pgmo_engine.h.
  *
  *      framework ──allocate──▶ adapter ──▶ engine: a slot? ──no──▶ pages: a block of a window
  *                                 ▲                                   │
  *                                 └── reserve, create, map, ... ◀─────┘   calls of the driver
  *
- * The pages live in the Python module pgmo._core. They make no call of a driver themselves: the
- * adapter, which is compiled against the framework and its CUDA, hands them a table of its own.
+ * The pages live in the Python module pgmo._core. They make no driver call themselves: the
+ * adapter, which is compiled against the framework and its CUDA, passes a table of device
+ * functions.
  *
  * Every function may be called from any thread, none calls Python, none throws.
  */
@@ -22,15 +23,15 @@ extern "C" {
 
 #define PGMO_PAGES_API_VERSION 5
 
-/* Numbers of streams are below it. */
+/* Upper bound of stream numbers. */
 #define PGMO_MOST_STREAMS 64
 
 typedef struct pgmo_space pgmo_space;
 
-/* Of a device; what each does is told in pages/device.hpp. Those that return int return non-zero on
+/* Functions of a device, documented in pages/device.hpp. Those that return int return non-zero on
  * success. */
 typedef struct pgmo_pages_device {
-  void* context; /* the first argument of each */
+  void* context; /* first argument of each function */
   uintptr_t (*reserve)(void*, uint64_t bytes);
   int (*create)(void*, uint64_t* page);
   void (*release)(void*, uint64_t page);
@@ -45,108 +46,105 @@ typedef struct pgmo_pages_device {
   int (*capturing)(void*);
 } pgmo_pages_device;
 
-/* Of one allocator, or of several. */
+/* Memory of one or several allocators. */
 typedef struct pgmo_usage {
-  uint64_t bytes;  /* of living blocks, rounded */
+  uint64_t bytes;  /* of live blocks, rounded */
   uint64_t blocks; /* their number */
-  uint64_t pages;  /* bytes that it has of the device */
+  uint64_t pages;  /* bytes taken from the device */
 } pgmo_usage;
 
 typedef struct pgmo_pages_statistics {
   uint64_t held_bytes;      /* pages of the device */
-  uint64_t occupied_bytes;  /* of the pages held, those that a living block lies on */
+  uint64_t occupied_bytes;  /* of these, pages with a live block */
   uint64_t live_bytes;      /* blocks of windows, rounded */
-  pgmo_usage now;           /* windows and slots of planned ranges, without what sleeps */
+  pgmo_usage now;           /* windows and slots of planned ranges, without sleeping blocks */
   pgmo_usage peak;          /* with the allocator beneath, since the last reset */
-  uint64_t living_bytes;    /* of the same with what sleeps */
-  uint64_t allocated_bytes; /* summed over all blocks of windows that ever were */
+  uint64_t living_bytes;    /* bytes of `now`, with sleeping blocks */
+  uint64_t allocated_bytes; /* total of all blocks of windows */
   uint64_t allocations;
-  uint64_t creates; /* pages created and released, ever */
+  uint64_t creates; /* total of pages created and released */
   uint64_t releases;
 } pgmo_pages_statistics;
 
-/* Which locks of the adapter's: taken before all others, or after them. See csrc/forks.hpp. */
+/* Rank of an adapter's locks: taken before all others, or after them. See csrc/forks.hpp. */
 enum { PGMO_LOCKS_OUTER = 0, PGMO_LOCKS_LEAF = 4 };
 
 typedef struct pgmo_pages_api {
   uint32_t version; /* PGMO_PAGES_API_VERSION */
   uint32_t size;    /* sizeof(pgmo_pages_api) */
 
-  /* The pages of a device, which live as long as the process. NULL: no memory on the host. Without
-   * aliases no page is mapped at two addresses. */
+  /* Open the page space of a device, which lives as long as the process. NULL: the host is out of
+   * memory. Without `aliases`, no page is mapped at two addresses. */
   pgmo_space* (*open)(const pgmo_pages_device*, uint64_t page_bytes, int aliases);
 
-  /* A block, or NULL: no page can be had. */
+  /* Allocate a block. NULL: no page is available. */
   void* (*allocate)(pgmo_space*, size_t bytes, uint32_t stream);
 
-  /* Non-zero: it was one of theirs, and is free now. */
+  /* Free a block. Zero: it is not a block of these pages. */
   int (*deallocate)(pgmo_space*, void* block);
 
-  /* Another stream uses a block until it is freed. Non-zero: it is one of theirs. */
+  /* Note that another stream uses a block until it is freed. Zero: unknown block. */
   int (*use_block)(pgmo_space*, void* block, uint32_t stream);
 
-  /* Bytes of a living block, rounded; 0: it is none. */
+  /* Return the rounded bytes of a live block; 0: unknown block. */
   uint64_t (*size_of)(pgmo_space*, const void* block);
 
-  /* Whether the address is one of theirs, whatever lies there. */
+  /* Return whether the address was reserved here, whether or not a block lies there. */
   int (*owns)(pgmo_space*, const void* address);
 
-  /* Calls `visit` for each living block of a window, which may not call anything of this table. */
+  /* Call `visit` for each live block of a window. `visit` must not call this table. */
   void (*for_each)(pgmo_space*,
                    void (*visit)(void* context, uintptr_t address, uint64_t bytes, uint32_t stream),
                    void* context);
 
-  /* The same for each run of pages that follow each other: a segment, as torch's snapshots have
-   * them. */
+  /* Call `visit` for each run of consecutive pages, which is a segment in torch's snapshots. */
   void (*for_each_run)(pgmo_space*,
                        void (*visit)(void* context, uintptr_t address, uint64_t bytes,
                                      uint32_t stream),
                        void* context);
 
-  /* Tells how the program orders its streams; `what` is as in pgmo_engine.h. Nothing but a count
-   * depends on it: of waits that the program does not imply. */
+  /* Report how the program orders its streams; `what` is as in pgmo_engine.h. Only the count of
+   * waits that the program does not imply depends on it. */
   void (*ordered)(pgmo_space*, int what, uint32_t stream, uint64_t event);
 
-  /* Keeps the pages under all that lives where they are for good, for a graph that was captured. */
+  /* Keep the pages of all live blocks in place forever, for a captured graph. */
   void (*pin_living)(pgmo_space*);
 
-  /* Keeps the pages under a living block there as long as it lives, for other processes: calls
-   * `visit` with each page, in their order. Returns where the first one begins; 0: no pages are
-   * there. */
+  /* Keep the pages of a live block in place while it lives, for other processes, and call `visit`
+   * with each page in order. Return the address of the first page; 0: there are none. */
   uintptr_t (*share)(pgmo_space*, const void* block, uint64_t bytes,
                      void (*visit)(void* context, uint64_t page), void* context);
 
-  /* Calls `visit` with each page that lies under such a block. */
+  /* Call `visit` with each page under such a block. */
   void (*for_each_shared)(pgmo_space*, void (*visit)(void* context, uint64_t page), void* context);
 
-  /* Makes all that is mapped accessible again, as for a device that has become a peer. */
+  /* Grant access to all mapped pages again, for example after a device has become a peer. */
   void (*grant_again)(pgmo_space*);
 
-  /* Returns idle pages to the device, up to so many bytes; returns how many. */
+  /* Release idle pages, up to this many bytes. Return the bytes released. */
   uint64_t (*give_back)(pgmo_space*, uint64_t bytes);
 
-  /* Whether what is requested from now on is there to stay, as the state of an optimizer is. */
+  /* Declare whether following requests are for blocks that stay, such as optimizer state. */
   void (*expect_lasting)(pgmo_space*, int on);
 
-  /* No more pages than that. */
+  /* Limit the bytes of pages. */
   void (*limit)(pgmo_space*, uint64_t bytes);
 
-  /* The allocator beneath has served a request. Non-zero: tell what it has now. */
+  /* Note that the framework's allocator has served a request. Non-zero: call `tell_beneath`. */
   int (*beneath_grew)(pgmo_space*);
 
-  /* What the allocator beneath has now. Peaks count both, and the pages cannot ask. */
+  /* Set the current usage of the framework's allocator. Peaks include it. */
   void (*tell_beneath)(pgmo_space*, const pgmo_usage*);
 
-  /* A word that is not 0 while a peak waits for that; read it with a relaxed atomic load. It lives
-   * as long as the process. */
+  /* Return a word that is not 0 while a peak waits for `tell_beneath`; read it with a relaxed
+   * atomic load. It lives as long as the process. */
   const uint32_t* (*unconfirmed)(pgmo_space*);
 
   void (*statistics)(pgmo_space*, pgmo_pages_statistics* out);
-  void (*reset_peaks)(pgmo_space*); /* after `tell_beneath` */
+  void (*reset_peaks)(pgmo_space*); /* call `tell_beneath` before */
 
-  /* Has each fork() of the process take locks of the adapter's, and free them in both processes, in
-   * the order in which all of pgmo's are taken. For as long as the process lives. Zero: no memory.
-   */
+  /* Make each later fork() take locks of the adapter, and free them in both processes, in the lock
+   * order of pgmo. Zero: the host is out of memory. */
   int (*at_fork)(int which, void* context, void (*take)(void* context),
                  void (*free)(void* context, int child));
 } pgmo_pages_api;

@@ -1,4 +1,4 @@
-// Blocks that sleep: their pages go to others, and come back, or others in their place.
+// Blocks that sleep: their pages are released, and replaced by others when they wake.
 
 #include <algorithm>
 #include <iterator>
@@ -16,7 +16,7 @@ namespace pgmo::pages {
 Sleep Space::lie_down(std::span<const Extent> blocks, std::vector<Extent>& runs) {
   const std::lock_guard working(pool_.work());
   if (device_.capturing()) return 0;
-  (void)surrender();  // so that it is known what lives in planned ranges
+  (void)surrender();  // so that live slots of planned ranges are known
   const Sleep sleep = ++sleeps_;
   try {
     lie_down(blocks, sleep, runs);
@@ -44,7 +44,7 @@ void Space::lie_down(std::span<const Extent> blocks, Sleep sleep, std::vector<Ex
   }
 }
 
-// Of a block of a window, or a slot. `state` is held.
+// Return the places of a block of a window, or of a slot. Requires `state`.
 std::optional<Places> Space::places_of_block(Extent block) noexcept {
   const auto known = blocks_.find(block.address);
   if (known != blocks_.end()) return known_places({block.address, known->second.bytes});

@@ -1,5 +1,5 @@
-// What windows and planned ranges share: addresses, the places under them, and what concerns all of
-// it. Blocks of windows are in blocks.cpp, planned ranges in planned.
+// Shared parts of windows and planned ranges: addresses, places, and operations on all of them.
+// Blocks of windows are in blocks.cpp, planned ranges in planned.
 
 #include "pages/space.hpp"
 
@@ -15,9 +15,9 @@ Space::Space(DeviceDriver& device, const DeviceProperties& properties, const Heu
   pool_.ask_before_growing(*this);
 }
 
-// --- addresses -----------------------------------------------------------------------------------
+// --- addresses ----------------------------------------------------------------------------------
 
-// `work` is held. A page is left out behind each reservation: blocks never lie across two.
+// Requires `work`. A page is left out behind each reservation, so that no block lies across two.
 bool Space::grow(Addresses& addresses, Bytes bytes) {
   const Bytes size =
       std::max(properties_.span, rounded(bytes, properties_.page) + properties_.page);
@@ -31,7 +31,7 @@ bool Space::grow(Addresses& addresses, Bytes bytes) {
   return is_new;
 }
 
-// Throws std::bad_alloc where no block has been before.
+// Throws std::bad_alloc if it has to create places.
 Places Space::places_under(Extent range) {
   Reservation& reservation = *reservation_at(range.address);
   const auto page = static_cast<Address>(properties_.page);
@@ -52,7 +52,7 @@ Reservation* Space::reservation_at(Address address) noexcept {
   return behind < static_cast<Address>(at->second.bytes) ? &at->second : nullptr;
 }
 
-// Nothing: no block has ever been there. `state` is held.
+// Return nullopt if no block has ever been there. Requires `state`.
 std::optional<Places> Space::known_places(Extent range) noexcept {
   Reservation* reservation = reservation_at(range.address);
   if (reservation == nullptr || range.bytes <= 0) return std::nullopt;
@@ -70,7 +70,7 @@ bool Space::pin(Extent range) noexcept {
 
 Address Space::share(Extent range, std::vector<Handle>& pages) {
   if (device_.lost()) return 0;
-  const std::lock_guard working(pool_.work());  // no page is on its way
+  const std::lock_guard working(pool_.work());  // waits until no page is moving
   const std::lock_guard guard(pool_.state());
   const auto places = known_places(range);
   if (!places) return 0;
@@ -84,7 +84,7 @@ Address Space::share(Extent range, std::vector<Handle>& pages) {
 
 void Space::pin_living() noexcept {
   const std::lock_guard working(pool_.work());
-  (void)surrender();  // so that it is known what lives in planned ranges
+  (void)surrender();  // so that live slots of planned ranges are known
   const std::lock_guard guard(pool_.state());
   for (auto& [base, reservation] : reservations_) {
     for (std::size_t at = 0; at < reservation.places.size(); ++at) {
@@ -99,7 +99,7 @@ bool Space::owns(Address address) noexcept {
   return reservation_at(address) != nullptr;
 }
 
-// --- the device ----------------------------------------------------------------------------------
+// --- the device ---------------------------------------------------------------------------------
 
 Bytes Space::give_back(Bytes bytes) noexcept {
   const std::lock_guard working(pool_.work());

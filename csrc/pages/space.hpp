@@ -2,14 +2,14 @@
 //
 //     window, stream 0, small    ▓▓▓▓░▓▓░░░░...      best fit
 //     window, stream 0, large    ▓▓▓▓▓▓▓▓░░░░...
-//     window, stream 0, lasting  ▓▓▓▓▓▓░░░░░░...      what is there to stay
+//     window, stream 0, lasting  ▓▓▓▓▓▓░░░░░░...      blocks that stay
 //     window, stream 1, large    ▓▓▓▓░░░░░░░░...
 //     planned range A            ▓▓░░▓▓▓▓            offsets that a plan has chosen
 //                                ││  ││
 //     pages                      ##  ##
 //
-// Blocks of different streams never share addresses, hence no page while they live. A page that
-// nothing lives on belongs to nobody: see pool.hpp.
+// Blocks of different streams never share addresses, so they share no page while they live. A page
+// without live blocks is not bound to a stream: see pool.hpp.
 
 #pragma once
 
@@ -34,7 +34,7 @@
 
 namespace pgmo::pages {
 
-// All functions may be called from several threads.
+// Allocates blocks and planned ranges. Thread-safe.
 class Space final : private Uncounted {
  public:
   explicit Space(DeviceDriver& device, const DeviceProperties& properties = {},
@@ -43,60 +43,61 @@ class Space final : private Uncounted {
   Space(const Space&) = delete;
   Space& operator=(const Space&) = delete;
 
-  // --- blocks ------------------------------------------------------------------------------------
+  // --- blocks -----------------------------------------------------------------------------------
 
-  // 0: the card is full, or this thread is capturing and a page is missing. Work that still runs
-  // may keep pages from being taken where aliases are off: synchronize, and try again.
+  // Allocate a block. Return 0 if the card is full, or if this thread is capturing and a page is
+  // missing. Without aliases, running work may keep pages from being taken: synchronize and try
+  // again.
   Address allocate(Bytes bytes, Stream stream) noexcept;
 
-  // The stream is that of the free; it may be another than that of the block. False: no such block.
+  // Free a block on `stream`, which may differ from the block's. Return false if it is unknown.
   bool deallocate(Address address, Stream stream) noexcept;
 
-  // The same, freed on the block's own stream.
+  // Free a block on its own stream.
   bool deallocate(Address address) noexcept;
 
-  // Another stream uses a block until it is freed; who lives there next waits for that stream.
-  // False: no such block.
+  // Note that another stream uses a block until it is freed; the next user of its pages waits for
+  // that stream. Return false if the block is unknown.
   bool use_block(Address address, Stream stream) noexcept;
 
-  // Whether what is requested from now on is there to stay, as the state of an optimizer is. It has
-  // windows of its own: among blocks that come and go each would keep a page for itself.
+  // Place following requests in windows of their own, for blocks that stay, such as optimizer
+  // state. Among short-lived blocks each would keep a page for itself.
   void expect_lasting(bool on) noexcept { lasting_ = on; }
 
-  // Keeps the pages under what lives there where they are for good: somebody else knows these
-  // addresses, as a communication library or a graph does. False: not mapped.
+  // Keep the pages of live blocks in this range in place forever, because others know these
+  // addresses, such as a communication library or a graph. Return false if they are not mapped.
   bool pin(Extent range) noexcept;
 
-  // The same for all that lives, in windows and planned ranges.
+  // Do the same for all live blocks, in windows and planned ranges.
   void pin_living() noexcept;
 
-  // Keeps the pages under a living block there as long as it lives, for another process,
-  // and lists them in their order. Returns where the first one begins; 0: nothing lives
-  // there. Throws std::bad_alloc.
+  // Keep the pages under a live block in place while it lives, for another process, and append
+  // their handles in order. Return the first page's address, or 0 if no block lives there. Throws
+  // std::bad_alloc.
   Address share(Extent range, std::vector<Handle>& pages);
 
-  // Calls `visit` with the handle of each page under such a block.
+  // Call `visit` with the handle of each page under such a block.
   template <typename Visit>
   void for_each_shared(Visit&& visit) {
     const std::lock_guard guard(pool_.state());
     pool_.for_each_shared(visit);
   }
 
-  // Whether the address is one that was reserved here, whatever lies there.
-  // What the program orders itself: see pool/program_order.hpp.
+  // Note how the program orders its streams: see pool/program_order.hpp.
   void ordered(Clocks::Ordered what, std::uint32_t stream, std::uint64_t event) noexcept;
 
+  // Return whether the address was reserved here, whether or not a block lies there.
   bool owns(Address address) noexcept;
 
-  // Calls `visit` with each living block of a window and its stream. The lock is held.
+  // Call `visit` with each live block of a window and its stream. The lock is held.
   template <typename Visit>
   void for_each(Visit&& visit) {
     const std::lock_guard guard(pool_.state());
     for (const auto& [address, block] : blocks_) visit(Extent{address, block.bytes}, block.stream);
   }
 
-  // Calls `visit` with each run of pages, where blocks lie on them or did last, and its stream. The
-  // lock is held.
+  // Call `visit` with each run of consecutive pages at their homes, and its stream. The lock is
+  // held.
   template <typename Visit>
   void for_each_run(Visit&& visit) {
     const std::lock_guard guard(pool_.state());
@@ -111,85 +112,88 @@ class Space final : private Uncounted {
     }
   }
 
-  // The rounded size of a living block; 0: none.
+  // Return the rounded size of a live block, or 0 if it is unknown.
   Bytes bytes_of(Address address) noexcept;
 
-  // --- planned ranges ----------------------------------------------------------------------------
+  // --- planned ranges ---------------------------------------------------------------------------
 
-  // Addresses alone. nullptr: refused.
+  // Reserve addresses without pages; `owner` must outlive the range. The space owns the range until
+  // `close_range`. Return nullptr if refused.
   PlannedRange* reserve_range(Bytes bytes, Stream stream, RangeOwner& owner) noexcept;
 
-  // A slot is about to be used, or no longer is. Generations are those that the owner read when it
-  // took or freed the slot; nothing happens for one in which slots are not counted. `occupy` is
-  // false when pages are missing and cannot be had: the slot may not be used, and is not counted.
-  // `users` are other streams that used the slot, one bit each. `thrifty`: the slot may
-  // cost no call of the device, and not more pages than it has bytes for.
+  // Note that a slot is about to be used, or no longer is. `generation` is the one that the owner
+  // read when it took or freed the slot; if slots are not counted in it, nothing happens. `occupy`
+  // returns false if missing pages cannot be provided: the slot may not be used then, and is not
+  // counted. `users`: other streams that used the slot, one bit each. `thrifty`: use no device
+  // call, and no more pages than the slot's bytes need.
   bool occupy(PlannedRange& range, Extent slot, std::uint64_t generation,
               bool thrifty = false) noexcept;
   void vacate(PlannedRange& range, Extent slot, std::uint64_t generation,
               std::uint64_t users = 0) noexcept;
 
-  // Stops counting, if all pages under these extents, which are disjoint and sorted, are there
-  // already: all slots lie there until the range is counted again. Takes none, and creates none at
-  // first. If iteration after iteration has `followed` its plan and a few are missing all the same,
-  // these are created: with one too few each page would be taken from where it is needed next.
+  // Stop counting slots if all pages under these extents, which are sorted and disjoint, are
+  // mapped; all slots must lie there. Takes and at first creates no pages. If iterations have
+  // `followed` their plan and a few pages are still missing, these are created. With one too few,
+  // pages would be taken from where they are needed next.
   bool settle(PlannedRange& range, std::vector<Extent> covered, bool followed = true) noexcept;
 
-  // Counts the slots of all ranges of this owner again. False: the host has no memory for it.
+  // Count the slots of all ranges of this owner again. Return false if the host is out of memory.
   bool unsettle(const RangeOwner& owner) noexcept;
 
-  // What a plan has found: these pages of this owner's ranges are to be one each, mapped in all of
-  // them, so that they change hands without a call of the device. Takes the place of what was said
-  // before. `more`: so many more than ever live at once, because the program itself orders the
-  // streams that share one, and who got another one would wait longer than it does; nothing: it is
-  // not known how they are ordered. Throws std::bad_alloc, and nothing is shared then.
+  // Set the sharing plan of this owner: each entry is one page, mapped at several places of its
+  // ranges, so that it changes hands without a device call. Replaces the previous plan. `more`:
+  // pages beyond the most in use at once, needed because only streams that the program orders share
+  // a page; nullopt if the order of streams is unknown. Throws std::bad_alloc; nothing is shared
+  // then.
   void share(const RangeOwner& owner, const std::vector<SharedPage>& pages,
              std::optional<std::size_t> more);
 
-  // Maps them so, as far as pages idle and mappings that are in the way are no longer used; if that
-  // has not been enough a few times, with as many pages more as are missing, or, where nobody knows
-  // how streams are ordered, a few. Nothing happens unless a slot has missed a page since the last
-  // call. `followed`: the owner's slots would have served the iteration, had they had their pages.
+  // Map pages by that plan, as far as pages are idle and mappings in the way are unused. If that
+  // was not enough a few times, create the missing pages, or, if the order of streams is unknown, a
+  // few. Does nothing unless a slot has missed a page since the last call. `followed`: the
+  // iteration would have followed its plan with all pages present.
   void arrange(const RangeOwner& owner, bool followed) noexcept;
 
-  // Whether the next call will have pages to give back, even if no slot misses one until then.
+  // Return whether the next `arrange` has pages to give back, even if no slot misses one until
+  // then.
   bool has_to_give_back() noexcept { return pool_.has_to_give_back(); }
 
-  // The addresses go back, and the range is gone; nothing may live there. False: something does.
+  // Release the range and its addresses. Return false if a block lives there.
   bool close_range(PlannedRange& range) noexcept;
 
-  // --- sleep -------------------------------------------------------------------------------------
+  // --- sleep ------------------------------------------------------------------------------------
 
-  // Pages on which none but these blocks live lie down: nobody comes to live there any more.
-  // Returns the number of this sleep, and the pages as runs, whose contents the caller keeps; 0:
-  // this thread is capturing. Of a slot its bytes are asked for. Throws std::bad_alloc, and
-  // nothing has changed then.
+  // Prepare all pages on which only these blocks live for sleep: no other block can enter them.
+  // Return the number of the sleep, and append the pages as runs, whose content the caller must
+  // save; 0 if this thread is capturing. A slot needs its bytes in `blocks`. Throws std::bad_alloc,
+  // and changes nothing then.
   Sleep lie_down(std::span<const Extent> blocks, std::vector<Extent>& runs);
 
-  // Their pages go back to the device; nothing may run that uses them. Returns how many bytes.
+  // Release the prepared pages; no running work may use them. Return their bytes.
   Bytes fall_asleep(Sleep sleep) noexcept;
 
-  // Instead of it: nothing has changed. And after `wake`, once contents are where they were.
+  // Call this instead of `fall_asleep` to cancel, or after `wake` once the contents are restored.
   void get_up(Sleep sleep) noexcept;
 
-  // Pages under the same addresses, of any content, and as runs those whose blocks still live:
-  // until `get_up` nobody else comes there, whoever dies meanwhile. The device has to be waited for
-  // before anything is written. False: there are too few pages, and all sleeps on. Throws
-  // std::bad_alloc, likewise. Twice returns the same runs.
+  // Provide pages, with any content, under the same addresses. Append runs of those whose blocks
+  // still live; no other block can enter them until `get_up`. Wait for the device before writing.
+  // Return false if there are too few pages, or throw std::bad_alloc; all keep sleeping then. A
+  // second call appends the same runs.
   bool wake(Sleep sleep, std::vector<Extent>& runs);
 
-  // From now on pages that idle are taken before more are created than are in use now.
+  // Forget the highest occupancy: above the current one, idle pages are taken before new ones are
+  // created.
   void forget_peak() noexcept;
 
-  // --- the device --------------------------------------------------------------------------------
+  // --- the device -------------------------------------------------------------------------------
 
-  // Idle pages, for somebody else's growth. Returns what was released.
+  // Release idle pages for the growth of another allocator. Return the bytes released.
   Bytes give_back(Bytes bytes) noexcept;
 
-  // Makes all that is mapped accessible once more, as for a device that has become a peer.
+  // Grant access to all mapped pages again, for example after a device has become a peer.
   void grant_again() noexcept;
 
-  // No more pages than that; what idles beyond it goes back.
+  // Limit the bytes of pages, and release idle ones beyond the limit.
   void limit(Bytes bytes) noexcept;
 
   Bytes page() const noexcept { return properties_.page; }
@@ -207,11 +211,11 @@ class Space final : private Uncounted {
 
   enum Kind : std::uint8_t { kSmall, kLarge, kLasting, kKinds };  // of windows
 
-  // A window, and what was reserved for it last.
+  // A window and its latest reservation, which `reservations_` owns.
   struct Addresses {
     PageWindow window;
     Reservation* newest = nullptr;
-    std::optional<Stream> stream = std::nullopt;  // of a window
+    std::optional<Stream> stream = std::nullopt;  // if it is a window
   };
 
   static constexpr int kMostTries = 4;
@@ -296,22 +300,22 @@ class Space final : private Uncounted {
     std::optional<std::size_t> more;
   };
   std::map<const RangeOwner*, SharingPlan> plans_;  // under `work`, too
-  bool arranged_ = true;                            // nothing has been missed since
-  std::size_t missed_ = 0;                          // pages of slots, since
-  int arrangements_ = 0;                            // of this plan
-  std::uint64_t iterations_ = 0;                    // of all owners
-  std::uint64_t looks_ = 0;                         // at what pages there are
-  int strays_ = 0;                                  // iterations with pages out of place
+  bool arranged_ = true;          // no slot has missed a page since the last arrangement
+  std::size_t missed_ = 0;        // number of pages missed since then
+  int arrangements_ = 0;          // number, for this plan
+  std::uint64_t iterations_ = 0;  // of all owners
+  std::uint64_t looks_ = 0;       // number of searches in `by_completeness`
+  int strays_ = 0;                // iterations with a page out of place
   std::unordered_map<Address, Block> blocks_;
-  Bytes window_bytes_ = 0;  // alive
+  Bytes window_bytes_ = 0;  // of live blocks
   std::uint64_t allocations_ = 0;
   std::uint64_t allocated_bytes_ = 0;
-  std::atomic<bool> lasting_{false};  // what is requested now is there to stay
+  std::atomic<bool> lasting_{false};  // see `expect_lasting`
 
   std::vector<Extent> living_;  // under `work`
   Sleep sleeps_ = 0;
 
-  // A forked child has no device, and its blocks are nobody's.
+  // A forked child has no device, so its calls are refused.
   ForkLock fork_work_{ForkRank::kWork, this,
                       [](void* self) { static_cast<Space*>(self)->pool_.work().lock(); },
                       [](void* self, int) { static_cast<Space*>(self)->pool_.work().unlock(); }};

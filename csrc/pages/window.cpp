@@ -58,7 +58,7 @@ Address PageWindow::find_within(Bytes bytes, Address begin, Address end) const n
 }
 
 void PageWindow::take(Extent range) {
-  // At most two gaps are left of one, and one is needed when the range comes back.
+  // A taken range leaves at most two gaps, and one is needed when it is given back.
   while (spares_.size() < taken_ + 2) {
     Gap gap = make();
     spares_.push_back(std::move(gap));
@@ -91,7 +91,7 @@ void PageWindow::give(Extent range) noexcept {
   }
   if (after != by_address_.end() && after->first == end_of(range)) {
     range.bytes += after->second;
-    gap = pull(after);  // the one before, if any, is given to the heap
+    gap = pull(after);  // the node of the gap before, if any, is freed
   }
   if (gap.place.empty()) gap = spare();
   put(std::move(gap), range);
@@ -126,8 +126,8 @@ PageWindow::Gap PageWindow::spare() noexcept {
   return gap;
 }
 
-// Gaps do not overlap, each is known by its size, too, and there are enough to give back all that
-// is taken.
+// Return whether gaps do not overlap, each is indexed by size too, and there are enough spare nodes
+// to give back all taken ranges.
 bool PageWindow::consistent() const noexcept {
   Address end = 0;
   for (const auto& [address, bytes] : by_address_) {

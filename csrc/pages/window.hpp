@@ -1,10 +1,10 @@
-// Addresses without end, of which best fit hands out ranges.
+// An unlimited range of addresses, from which best fit hands out ranges.
 //
 //     reserved   ▓▓▓▓░░▓▓▓▓▓░░░░░▓▓░░░░░░░░░░░░░░░░ ...        and more whenever no gap fits
 //                    └2┘    └─5─┘  └─ the rest ─┘              a block of 2 goes into the gap of 2
 //
-// Addresses cost nothing, so the only aim is that few pages are touched: the smallest gap that
-// fits, the lowest of several. Gaps that touch are one.
+// Addresses cost nothing, so the only aim is to touch few pages: it takes the smallest gap that
+// fits, and the lowest of equal ones. Adjacent gaps are joined.
 
 #pragma once
 
@@ -22,26 +22,27 @@ namespace pgmo::pages {
 
 class PageWindow {
  public:
-  // Throws std::bad_alloc. What is added twice in a row is not joined: leave a hole behind.
+  // Add addresses. Adjacent ranges are not coalesced: leave a hole behind each. Throws
+  // std::bad_alloc.
   void add(Extent range);
 
-  // Where a block fits best; 0: nowhere. Takes nothing.
+  // Return the address of the best fit, or 0. Takes nothing.
   Address find(Bytes bytes) const noexcept;
 
-  // Further places, from the next smallest gap on; how many there are.
+  // Find further addresses, from the next larger gap on. Return how many.
   std::size_t find_others(Bytes bytes, std::span<Address> found) const noexcept;
 
-  // The same, where no byte lies in ranges that are sorted and disjoint. Looks into a few gaps
-  // only.
+  // Return the best fit outside of these ranges, which are sorted and disjoint, or 0. Inspects only
+  // a few gaps.
   Address find_outside(Bytes bytes, std::span<const Extent> ranges) const noexcept;
 
-  // The lowest address within these bounds that a block may have; 0: none.
+  // Return the lowest address within these bounds that fits, or 0.
   Address find_within(Bytes bytes, Address begin, Address end) const noexcept;
 
-  // A range that lies in a gap. Throws std::bad_alloc, and changes nothing then.
+  // Take a range that lies in a gap. Throws std::bad_alloc, and changes nothing then.
   void take(Extent range);
 
-  // A range that was taken. What it needs has been set aside when it was.
+  // Give back a range that was taken. `take` has reserved the memory for this.
   void give(Extent range) noexcept;
 
   std::size_t gaps() const noexcept { return by_address_.size(); }
@@ -65,7 +66,7 @@ class PageWindow {
 
   ByAddress by_address_;
   BySize by_size_;
-  std::vector<Gap> spares_;  // at least one for each range that is taken
+  std::vector<Gap> spares_;  // at least one per taken range
   std::size_t taken_ = 0;
 };
 

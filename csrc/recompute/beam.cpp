@@ -10,21 +10,22 @@ namespace {
 
 using Word = std::uint64_t;
 
-// What the bytes of a budget weigh beside a forward pass's cost: a third of the beam goes by each.
+// Weights of bytes, as a share of the budget, relative to cost, as a share of the forward pass.
+// Each selects a third of the beam.
 constexpr double kWeights[] = {0.3, 1, 3};
 
 struct TrailEntry {
-  std::int64_t later;  // the one before it on the way, which runs later; -1: none
+  std::int64_t later;  // the previous entry on the path, which runs later; -1: none
   Index moment, operation;
 };
 
-// A way from the end of the step to here.
+// A path from the end of the step to here.
 struct State {
-  Bytes living;        // of what is needed
-  double cost;         // of what has run again
-  std::int64_t last;   // rerun
-  std::uint64_t hash;  // of what is needed
-  std::size_t row;     // of the bits that say it
+  Bytes living;        // of needed values
+  double cost;         // of reruns
+  std::int64_t last;   // the latest entry in the trail
+  std::uint64_t hash;  // of the set of needed values
+  std::size_t row;     // row of its bits in `bits_`
 };
 
 }  // namespace
@@ -72,7 +73,8 @@ class Beam {
     state.hash ^= hashes_[at(value)];
   }
 
-  // Before an operation its reads are needed, and what it writes no longer.
+  // Move before an operation: the values that it reads become needed, those that it writes no
+  // longer are.
   void pass(State& state, Index operation, bool again) {
     const Lists &reads = replay_.reads_, &writes = replay_.writes_;
     for (Index i = writes.begin[at(operation)]; i < writes.begin[at(operation) + 1]; ++i) {
@@ -93,7 +95,7 @@ class Beam {
     std::erase_if(states_, [&](const State& one) { return one.living + others > budget_; });
   }
 
-  // Adds to each state in which it is of use what it is if an operation runs again here.
+  // Add to each state that needs a value of the operation a state in which it runs again here.
   bool again(Index moment, Index operation) {
     const Lists& writes = replay_.writes_;
     const Bytes others = replay_.written_[at(operation)] + replay_.before_[at(moment)];
@@ -120,7 +122,7 @@ class Beam {
     return states_.size() > before;
   }
 
-  // Of equal states the cheapest, and of those no more than the beam is wide.
+  // Keep the cheapest of equal states, and of those at most the width of the beam.
   void choose() {
     std::sort(states_.begin(), states_.end(), [](const State& a, const State& b) {
       if (a.hash != b.hash) return a.hash < b.hash;

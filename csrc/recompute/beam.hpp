@@ -1,13 +1,13 @@
-// Reruns by a beam search over what is needed, from the end of the step to its beginning.
+// Finds reruns by a beam search over sets of needed values, from the end of the step backwards.
 //
 //   moment     ...  40        41          42           43     <- begins here
 //   needed         4 8       4 8 31      4 31        45       after each
-//                             \ run 1 again before 42: 5 is not needed any longer, but 4
+//                             \ run 1 again before 42: 4 is needed instead of 5
 //
-// What comes later hangs on nothing but the values that are needed at a moment. So of all ways to
-// get there the cheapest is enough, and of all sets of values those are kept that cost little, take
-// little, or something of both. Where no set is left out the plan is the best that there is; the
-// searches by moves (search.hpp, reruns.hpp) go on where there are too many.
+// Later operations depend only on the values that are needed at a moment. So the cheapest path to a
+// set is enough, and the beam keeps sets with low cost, few bytes, or a mix of both. If no set is
+// dropped, the plan is optimal. If there are too many, the local searches (search.hpp, reruns.hpp)
+// continue.
 
 #pragma once
 
@@ -20,10 +20,9 @@
 
 namespace pgmo::recompute {
 
-// Reruns whose peak is within `budget`, if the search finds any.
-//
-// `movable` has the forward operations that may run again; `width` sets are kept at most. It ends
-// with nothing where `stop` says so.
+// Return reruns whose peak is within `budget`, if the search finds any. `movable` marks the forward
+// operations that may run again. At most `width` sets are kept. Returns nullopt if `stop` returns
+// true.
 std::optional<Reruns> beam_reruns(const Replay& replay, const std::vector<std::uint8_t>& movable,
                                   Bytes budget, std::size_t width,
                                   const std::function<bool()>& stop);

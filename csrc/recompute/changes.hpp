@@ -1,4 +1,4 @@
-// Bytes over the operations of a step, noted as changes between neighbours and summed up at the
+// Byte counts over the operations of a step, stored as differences between neighbours until the
 // end.
 
 #pragma once
@@ -16,7 +16,7 @@ inline std::size_t at(Index index) {
   return static_cast<std::size_t>(index);
 }
 
-// Adds `bytes` to the operations [first, last], if there are any; `change` has one entry more.
+// Add `bytes` to the operations [first, last], if any; `change` has one more entry than operations.
 inline void live(std::vector<Bytes>& change, Index first, Index last, Bytes bytes) {
   if (first > last) return;
   change[at(first)] += bytes;

@@ -34,7 +34,7 @@ class Flow {
     }
   }
 
-  // Whether the sink is in reach; levels are distances from the source, -1 out of reach.
+  // Return whether the sink is reachable. Levels are distances from the source; -1: unreachable.
   bool layer(std::int32_t source, std::int32_t sink) {
     std::fill(level_.begin(), level_.end(), -1);
     level_[at(source)] = 0;
@@ -51,7 +51,8 @@ class Flow {
     return level_[at(sink)] >= 0;
   }
 
-  // Paths from layer to layer until there is none; without recursion, for graphs are deep.
+  // Push flow along paths from layer to layer until there is none. Not recursive, because graphs
+  // are deep.
   std::int64_t block(std::int32_t source, std::int32_t sink) {
     std::int64_t pushed = 0;
     current_.assign(begin_.begin(), begin_.end() - 1);

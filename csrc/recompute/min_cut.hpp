@@ -1,4 +1,4 @@
-// The least capacity that separates a source from a sink.
+// Minimum cut between a source and a sink.
 
 #pragma once
 
@@ -7,11 +7,11 @@
 
 namespace pgmo::recompute {
 
-constexpr std::int64_t kUncuttable = INT64_MAX / 4;  // more than all other capacities together
+constexpr std::int64_t kUncuttable = INT64_MAX / 4;  // more than the sum of all other capacities
 
 struct Edge {
   std::int32_t tail, head;
-  std::int64_t capacity;  // from 0
+  std::int64_t capacity;  // at least 0
 };
 
 struct Cut {
@@ -19,8 +19,8 @@ struct Cut {
   std::vector<std::uint8_t> source_side;  // of each node; the smallest such set
 };
 
-// Blocking flows on layers (Dinic 1970): O(V^2 E), far less on graphs such as these.
-// Throws std::invalid_argument when an edge is out of range.
+// Computed with blocking flows on layers (Dinic 1970): O(V^2 E), far less on these graphs. Throws
+// std::invalid_argument if an edge is out of range.
 Cut min_cut(std::int32_t nodes, const std::vector<Edge>& edges, std::int32_t source,
             std::int32_t sink);
 

@@ -19,7 +19,7 @@ Replay::Replay(const Columns& columns)
       last[at(columns.reads.items[at(i)])] = operation;
     }
   }
-  // What an operation writes is counted with it, in the place where it runs.
+  // Values that an operation writes count with the operation, where it runs.
   written_ = columns.workspace;
   at_.assign(at(operations_) + 1, 0);
   before_.assign(at(operations_) + 1, 0);
@@ -106,7 +106,7 @@ Evaluation Replay::evaluate(const Reruns& reruns, const Offloaded& offloaded, By
   const bool sends = !offloaded.empty();
   bool fetches = false;
   Evaluation outcome{0, 0, 0};
-  Bytes living = 0;  // of what is read after the step that is looked at
+  Bytes living = 0;  // bytes of values that are read after the current point
   const auto need = [&](Index value) {
     if (needed_[at(value)] != 0) return;
     needed_[at(value)] = 1;
@@ -169,7 +169,7 @@ Evaluation Replay::evaluate(const Reruns& reruns, const Offloaded& offloaded, By
 }
 
 double Replay::wait(const Offloaded& offloaded) {
-  double now = 0, worked = 0, link = 0;  // link: when it is free
+  double now = 0, worked = 0, link = 0;  // `link`: time at which the link is free
   std::fill(arrives_.begin(), arrives_.end(), -1.0);
   std::size_t next = ran_.size();
   const auto work = [&](Index operation) {
@@ -184,7 +184,7 @@ double Replay::wait(const Offloaded& offloaded) {
     worked += cost_[row];
   };
   for (Index moment = 0; moment < operations_; ++moment) {
-    // What is gone after the operation before this one has been sent by now.
+    // Values that are dropped after the previous operation must have been sent by now.
     if (moment > 0) {
       const std::size_t before = at(moment - 1);
       if (moment <= forward_ && fetched_[before] != 0) {

@@ -1,19 +1,19 @@
-// A step in which operations of the forward pass run again wherever and as often as it pays.
+// A step in which operations of the forward pass may run again anywhere and any number of times.
 //
 //   0   1   2  (0)  3   4  (0)(1)  5   ...      (0): operation 0, run again before operation 3
 //
-// A choice of forgotten operations (step.hpp) has each of them run again once, and its values stay
-// to their last use. Here any operation may run again right before any later one, and a value that
-// is read is the one that was written last: so every set of reruns is a step that can be run. A
-// value lives from where it is written to its last reader before it is written again, which one
-// walk from the end of the step to its beginning finds. What nobody reads is not run.
+// In a choice of forgotten operations (step.hpp), each runs again once, and its values stay until
+// their last use. Here any operation may run again right before any later one, and reads return the
+// latest write. So every set of reruns can be executed. A value lives from a write to its last
+// reader before the next write; one walk from the end of the step to its beginning finds this.
+// Reruns whose values are not read are not run.
 //
-// An operation may be offloaded instead: what it has written is sent to the host right after it,
-// and when it "runs again" it reads nothing, as the value is fetched. Transfers run one after the
-// other beside the operations, which wait where one is not done in time:
+// An operation may be offloaded instead: its value is sent to the host right after it, and its
+// rerun fetches the value without reading anything. Transfers run one after the other, in parallel
+// with the operations, which wait for a late transfer:
 //
 //   operations   0  1  2  3  4  ...  9   10  11
-//   transfers       (0------)        (0------)      the value of 0 is there to 3, and from 9 on
+//   transfers       (0------)        (0------)      the value of 0 exists up to 3, and from 9 on
 
 #pragma once
 
@@ -30,25 +30,25 @@ namespace pgmo::recompute {
 // For each operation of the step, the forward operations that run again right before it, ascending.
 using Reruns = std::vector<std::vector<Index>>;
 
-// How values get to the host and back, for each forward operation.
+// Timing of transfers to and from the host, for each forward operation.
 struct Transfers {
-  std::vector<double> seconds;  // of what it writes, one way; below 0 where it is never offloaded
-  std::vector<Index> until;     // the operation before which what it has written is there no more
+  std::vector<double> seconds;  // one way, for its value; negative: never offloaded
+  std::vector<Index> until;     // the operation before which its value is dropped
 };
 
 using Offloaded = std::vector<std::uint8_t>;  // for each forward operation
 
 class Replay {
  public:
-  // Throws std::invalid_argument when an index is out of range.
+  // Throws std::invalid_argument if an index is out of range.
   explicit Replay(const Columns& columns);
 
-  // Lets operations be offloaded. Throws std::invalid_argument when an entry is out of range.
+  // Allow operations to be offloaded. Throws std::invalid_argument if an entry is out of range.
   void set_transfers(const Transfers& transfers);
   const Transfers& transfers() const { return transfers_; }
 
-  // Of each operation of the step the part that it belongs to: what runs again or is fetched does
-  // so before one of the same part. Throws std::invalid_argument when their number is another one.
+  // Assign each operation of the step to a part: reruns and fetches happen only before an operation
+  // of the same part. Throws std::invalid_argument if the number of entries is wrong.
   void set_homes(const std::vector<Index>& homes);
   bool is_at_home(Index moment, Index operation) const {
     return homes_.empty() ||
@@ -58,38 +58,36 @@ class Replay {
   Index forward() const { return forward_; }
   Index operations() const { return operations_; }
   const std::vector<double>& cost() const { return cost_; }
-  // What an operation reads and writes that may be there once more; of pinned values the producer
-  // is -1.
+  // Return the values of each operation that can be computed again. Pinned values have producer -1.
   const Lists& reads() const { return reads_; }
   Index producer(Index value) const { return producer_[static_cast<std::size_t>(value)]; }
 
-  // The excess is counted from `level`. `unread` gets the reruns that are not run, if it is given.
-  // `offloaded` is empty where nothing is. Not safe to call from two threads on one object: it uses
-  // its scratch.
+  // Return peak, cost and excess above `level`. Appends reruns that are not run to `unread`, if
+  // given. `offloaded` is empty if nothing is. Not thread-safe: it uses scratch members.
   Evaluation evaluate(const Reruns& reruns, const Offloaded& offloaded, Bytes level = 0,
                       std::vector<std::pair<Index, Index>>* unread = nullptr);
 
  private:
-  friend class Beam;  // goes the way of `evaluate` with many sets of needed values at once
+  friend class Beam;  // runs `evaluate` on many sets of needed values at once
 
   Index forward_, operations_;
   std::vector<double> cost_;
-  Lists reads_, writes_;         // of each operation: values of the forward pass, no results
-  std::vector<Bytes> size_;      // of each of these
-  std::vector<Index> producer_;  // of each of these; -1 where it is pinned
+  Lists reads_, writes_;         // of each operation: values of the forward pass, without results
+  std::vector<Bytes> size_;      // of each of these values
+  std::vector<Index> producer_;  // of each of these values; -1 if pinned
   std::vector<Bytes> written_;   // by each operation, workspace included
-  std::vector<Bytes> at_;        // the other values, while an operation runs in its place
-  std::vector<Bytes> before_;    // the same while something runs again right before it
+  std::vector<Bytes> at_;        // bytes of other values while an operation runs in its place
+  std::vector<Bytes> before_;    // the same, while a rerun runs right before it
   std::vector<std::uint8_t> needed_;
 
-  // Seconds that operations wait for transfers.
+  // Return the seconds that operations wait for transfers.
   double wait(const Offloaded& offloaded);
 
-  std::vector<Index> homes_;  // empty where all is one part
+  std::vector<Index> homes_;  // empty: all operations are in one part
   Transfers transfers_;
-  Lists ending_;                 // of each operation: those whose values are gone after it
+  Lists ending_;                 // of each operation: those whose values are dropped after it
   std::vector<Index> value_of_;  // of each forward operation that may be offloaded
-  // Scratch: what was fetched at all, what ran (moment, operation; the last first), and clocks.
+  // Scratch: values that were fetched, what ran (moment, operation; the last first), and clocks.
   std::vector<std::uint8_t> fetched_;
   std::vector<std::pair<Index, Index>> ran_;
   std::vector<double> sent_, arrives_;
@@ -100,19 +98,19 @@ struct Wider {
   Offloaded offloaded;
   Evaluation outcome;
   std::int64_t evaluations;
-  std::vector<Found> trace;  // each improvement
+  std::vector<Found> trace;  // one entry per improvement
 };
 
-// As `search`, over reruns: the best found, never worse than `start`. What costs more than `most`
-// is not taken, and the search for a least peak ends with one of `enough`.
+// Like `search`, but over reruns: return the best result, never worse than `start`. Results that
+// cost more than `most` are rejected. A search for the least peak ends at a peak of `enough`.
 //
-//   add      an operation runs again before one that reads its values, and perhaps what it reads
-//   remove   one no longer does, or several of one moment
-//   shift    one runs again earlier or later, or all of one moment
-//   offload  one is offloaded from now on, or no longer
+//   add      rerun an operation before one that reads its values, and possibly its own inputs
+//   remove   remove one rerun, or several of one moment
+//   shift    move one rerun, or all of one moment, earlier or later
+//   offload  start or stop offloading an operation
 //
-// `movable` has the forward operations that may run again. Nothing is offloaded where the replay
-// knows of no transfers.
+// `movable` marks the forward operations that may run again. Nothing is offloaded if the replay has
+// no transfers.
 Wider search_reruns(Replay& replay, const std::vector<std::uint8_t>& movable, const Reruns& start,
                     const Offloaded& offloaded, Bytes budget, Bytes enough, double most,
                     std::int64_t evaluations, std::uint64_t seed,

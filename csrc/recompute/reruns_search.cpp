@@ -11,21 +11,23 @@ namespace {
 
 using packing::Random;
 
-// As in search.cpp, in shares of the forward pass's cost.
+// See search.cpp; as shares of the forward pass's cost.
 constexpr double kHot = 2e-2, kCold = 1e-4;
 constexpr double kArea = 1.0;
-constexpr Bytes kMargins[] = {20, 50, 50, 50};  // of the peak: what is looked at below it, by round
+// By round: loads above peak - peak / margin count as excess.
+constexpr Bytes kMargins[] = {20, 50, 50, 50};
 constexpr int kRounds = 4;
 constexpr std::int64_t kAsk = 256;
 constexpr double kLeastPrice = 0.05, kMostPrice = 50, kPriceStep = 1.003;
-constexpr Index kFar = 6;               // moments by which a rerun is shifted at most
-constexpr std::size_t kMostAdded = 64;  // operations that one move adds
+constexpr Index kFar = 6;               // maximum shift of a rerun, in moments
+constexpr std::size_t kMostAdded = 64;  // maximum operations added by one move
 
 // An operation, and the moment of the step before which it runs again.
 struct Rerun {
   Index moment, operation;
 };
-constexpr Index kMode = -1;  // the moment of a change of whether an operation is offloaded
+// The moment of a change that toggles whether an operation is offloaded.
+constexpr Index kMode = -1;
 
 class RerunAnnealing {
  public:
@@ -67,7 +69,7 @@ class RerunAnnealing {
  private:
   bool over() const { return stopped_ || answer_.evaluations >= limit_; }
 
-  // Led by the peak alone, whatever is enough: a peak that was found once is found again.
+  // Depends on the peak alone, not on `enough_`, so that a search that found a peak finds it again.
   Bytes level(Bytes peak) const { return peak - peak / margin_; }
 
   double energy(const Evaluation& outcome) const {
@@ -134,7 +136,7 @@ class RerunAnnealing {
     }
   }
 
-  // All steps, and those that run again.
+  // List all operations of the step, and the reruns.
   void list() {
     steps_.clear();
     again_.clear();
@@ -164,7 +166,8 @@ class RerunAnnealing {
     }
   }
 
-  // Before a step, what it reads is computed again, and perhaps what that reads.
+  // Rerun a producer of an operation's inputs before it, and possibly the producers of its own
+  // inputs.
   void add() {
     const Rerun step = steps_[random_.below(size(steps_))];
     if (is_fetch(step)) return;
@@ -199,7 +202,7 @@ class RerunAnnealing {
     }
   }
 
-  // Offloads an operation and fetches its value, or has it no longer offloaded.
+  // Offload an operation and fetch its value, or stop offloading it.
   void offload() {
     const Index one = able_[random_.below(static_cast<std::uint32_t>(able_.size()))];
     const bool before = is_offloaded(one);
@@ -214,8 +217,8 @@ class RerunAnnealing {
     if (reader >= 0) fetch(one, reader);
   }
 
-  // The moment of the first step of the backward pass that reads what an operation writes, now and
-  // then of any step; -1 if there is none.
+  // Return the moment of the first backward operation that reads the operation's value, sometimes
+  // of a random reader; -1 if there is none.
   Index find_reader(Index operation) {
     const Index until = replay_.transfers().until[at(operation)];
     const bool any = random_.below(4) == 0;
@@ -234,7 +237,7 @@ class RerunAnnealing {
     return found;
   }
 
-  // So long before a moment that the transfer is done there, or half as long, or right before it.
+  // Fetch so early that the transfer is done in time, or half as early, or right before the moment.
   void fetch(Index operation, Index moment) {
     const Transfers& transfers = replay_.transfers();
     double ahead = transfers.seconds[at(operation)] * kAhead[random_.below(4)];
@@ -255,7 +258,7 @@ class RerunAnnealing {
     if (!has(to)) change(to);
   }
 
-  // Of one moment: all, or those from one operation on, or up to it.
+  // Remove the reruns of one moment: all, or those from one operation on, or up to it.
   void remove_several() {
     const Rerun place = again_[random_.below(size(again_))];
     const std::uint32_t which = random_.below(3);
@@ -322,8 +325,8 @@ class RerunAnnealing {
   Random random_;
   const std::function<bool()>& stop_;
   Reruns now_;
-  Offloaded offloaded_;      // empty where nothing can be
-  std::vector<Index> able_;  // the operations that can be
+  Offloaded offloaded_;      // empty if nothing can be offloaded
+  std::vector<Index> able_;  // operations that can be offloaded
   Evaluation current_{};
   Wider answer_;
   std::vector<Rerun> steps_, again_, changed_;

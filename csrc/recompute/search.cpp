@@ -10,15 +10,15 @@ namespace {
 
 using packing::Random;
 
-// Shares of the forward pass's cost that a step may make things worse by, at first and at last.
+// Initial and final temperature, as a share of the forward pass's cost.
 constexpr double kHot = 4e-3, kCold = 2e-5;
-// Looking for the least peak, what counts besides is everything within a fiftieth of it: many steps
-// are nearly as high, and to lower one of them is progress that the peak alone does not show.
+// In a search for the least peak, loads within 1/kMargin of it also count. Many moments are nearly
+// as high, and lowering one of them is progress that the peak does not show.
 constexpr double kArea = 0.1;
 constexpr Bytes kMargin = 50;
-constexpr int kRounds = 3;           // each begins at the best choice, less hot than the last
-constexpr std::int64_t kAsk = 256;   // evaluations from one look for a stop to the next
-constexpr std::uint32_t kNear = 24;  // candidates within which a swap looks
+constexpr int kRounds = 3;  // each starts from the best choice, cooler than the previous one
+constexpr std::int64_t kAsk = 256;   // evaluations between two polls of `stop`
+constexpr std::uint32_t kNear = 24;  // maximum distance of a swap, in candidates
 constexpr double kLeastPrice = 0.05, kMostPrice = 50, kPriceStep = 1.003;
 
 class ChoiceAnnealing {
@@ -45,7 +45,7 @@ class ChoiceAnnealing {
 
   Answer run() {
     if (!candidates_.empty()) {
-      // A share is kept for the end, which takes back what turned out not to be needed.
+      // Reserve a share for the end, which undoes choices that turned out to be unnecessary.
       const std::int64_t size = static_cast<std::int64_t>(candidates_.size());
       const std::int64_t annealed = limit_ - std::min(limit_ / 4, 2 * size);
       for (int round = 0; round < kRounds && !stopped_; ++round) {
@@ -130,7 +130,7 @@ class ChoiceAnnealing {
     }
   }
 
-  // A few neighbours, the same in several periods.
+  // Set a few neighbours to the same state in several periods.
   void comb(std::uint32_t count) {
     const std::uint32_t first = random_.below(count);
     const std::uint32_t width = 1 + random_.below(1U << random_.below(4));
@@ -145,7 +145,7 @@ class ChoiceAnnealing {
     }
   }
 
-  // Whatever is forgotten without need, the dearest first.
+  // Undo unnecessary choices, the most expensive first.
   void take_back() {
     choice_ = answer_.choice;
     std::vector<Index> order;

@@ -1,18 +1,18 @@
-// Local search over what is forgotten, with the peak of the real schedule as its measure.
+// Local search for the operations to forget, measured by the peak of the real schedule.
 //
 // Simulated annealing (Kirkpatrick et al. 1983) with three moves on the candidates in the order in
 // which they run:
 //
-//   toggle    . . # . #   ->   . . # # #      one is forgotten, or no longer
-//   run       . . # . #   ->   . # # # #      several in a row, all forgotten or none
-//   swap      . . # . #   ->   . # . . #      one instead of another nearby
+//   toggle    . . # . #   ->   . . # # #      forget one, or stop forgetting it
+//   run       . . # . #   ->   . # # # #      set several in a row to one state
+//   swap      . . # . #   ->   . # . . #      replace one by another nearby
 //
-// and, where a step repeats itself every few candidates, as one of twenty layers does, with
+// If a step repeats every few candidates, like one of twenty layers, there is a fourth move:
 //
-//   comb      . . # . . .   ->   # . # # . .  the same one of several periods (here of three)
+//   comb      . . # . . .   ->   # . # # . .  set the same one of several periods (here of three)
 //
-// A peak above the budget costs a price that rises while the walk stays above it and falls while it
-// stays below, so that the walk keeps to the edge, where the best choices are.
+// A peak above the budget costs a price. It rises while the search is above the budget and falls
+// while it is below, which keeps the search near the budget, where the best choices are.
 
 #pragma once
 
@@ -24,11 +24,11 @@
 
 namespace pgmo::recompute {
 
-// No peak is low enough: the search looks for the least one.
+// Budget value for a search for the least peak.
 constexpr Bytes kLeast = -1;
 
 struct Found {
-  std::int64_t evaluations;  // until then
+  std::int64_t evaluations;  // up to this improvement
   Evaluation outcome;
 };
 
@@ -36,16 +36,16 @@ struct Answer {
   Choice choice;
   Evaluation outcome;
   std::int64_t evaluations;
-  std::vector<Found> trace;  // each improvement
+  std::vector<Found> trace;  // one entry per improvement
 };
 
-// Whether one outcome is better: within the budget before above it; within, the cheaper one, then
-// the lower peak; above, the lower peak, then the cheaper one.
+// Return whether `one` is better. A peak within the budget is better than one above. Within it,
+// lower cost is better, then lower peak; above it, lower peak, then lower cost.
 bool better(const Evaluation& one, const Evaluation& other, Bytes budget);
 
-// The best choice found, never worse than `start`, within `evaluations`, or until `stop()` says so,
-// which is asked every few hundred. The same for the same seed unless stopped. `period` is the
-// number of candidates after which they come again, 0 where they do not.
+// Return the best choice found, never worse than `start`, within `evaluations`, or until `stop()`,
+// which is polled every few hundred, returns true. Deterministic for a seed unless stopped.
+// `period` is the number of candidates after which they repeat, 0 if they do not.
 Answer search(Step& step, const std::vector<Index>& candidates, const Choice& start, Bytes budget,
               std::int64_t evaluations, std::uint64_t seed, const std::function<bool()>& stop,
               std::uint32_t period = 0);

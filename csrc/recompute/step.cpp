@@ -39,7 +39,7 @@ Step::Step(const Columns& columns)
   const Index operations = forward_ + backward_;
   const Index all = static_cast<Index>(columns.size.size());
 
-  // When each value is used last, whoever produces it.
+  // Find the last use of each value.
   std::vector<Index> last_forward(at(all)), last_backward(at(all), kNone), number(at(all), kNone);
   for (Index value = 0; value < all; ++value) last_forward[at(value)] = columns.producer[at(value)];
   std::vector<Index> first_backward(at(all), backward_);
@@ -56,7 +56,7 @@ Step::Step(const Columns& columns)
     }
   }
 
-  // What does not depend on the choice, and the numbers of what does.
+  // Sum up the loads that do not depend on the choice, and number the values that do.
   forward_base_.assign(at(forward_) + 1, 0);
   backward_base_.assign(at(backward_) + 1, 0);
   between_base_.assign(at(backward_) + 1, 0);
@@ -112,7 +112,7 @@ Step::Step(const Columns& columns)
          ++i) {
       const Index value = columns.writes.items[at(i)];
       again += columns.size[at(value)];
-      // Pinned values and results are not made again, though they take bytes while it runs.
+      // Pinned values and results are not recomputed, but occupy bytes during the rerun.
       if (number[at(value)] != kNone && !stays_[at(number[at(value)])]) {
         writes_.items.push_back(number[at(value)]);
       }
@@ -153,7 +153,8 @@ void Step::find_moments(const Choice& choice) {
       moment = std::min(moment, needed_[value]);
     }
     if (moment == backward_) continue;
-    // From the last to the first: each at the head of its list leaves them ascending.
+    // Operations are visited from last to first and inserted at the head, so each list is
+    // ascending.
     next_[row] = bucket_[at(moment)];
     bucket_[at(moment)] = operation;
     outcome_.cost += cost_[row];

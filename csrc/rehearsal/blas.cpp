@@ -1,5 +1,5 @@
-// cuBLAS: handles and descriptors exist, and every product succeeds. The wheels of torch bring no
-// header of it that is complete, so the few functions that return something are declared here.
+// cuBLAS stub: handles and descriptors exist, and every product succeeds. The torch wheels contain
+// no complete cuBLAS header, so the few functions that return a value are declared here.
 
 #include <cstddef>
 
@@ -7,7 +7,7 @@ extern "C" {
 
 static char handle;
 
-// A handle of its own each time, as threads have: torch keeps a workspace for each.
+// Create a new handle each time, as threads have their own: torch keeps a workspace per handle.
 int cublasCreate_v2(void** made) {
   *made = new char;
   return 0;
@@ -48,7 +48,7 @@ size_t cublasLtGetVersion() {
   return 130100;
 }
 
-// One algorithm, all zeros, which torch has prepared: it wants no workspace.
+// Return one algorithm, all zeros as initialized by torch, which needs no workspace.
 int cublasLtMatmulAlgoGetHeuristic(void*, void*, void*, void*, void*, void*, void*, int, void*,
                                    int* found) {
   *found = 1;

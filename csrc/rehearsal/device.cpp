@@ -16,10 +16,10 @@ namespace fakecuda {
 namespace {
 thread_local int device = 0;
 thread_local cudaError_t last_error = cudaSuccess;
-std::atomic<uint64_t> contexts{0};  // one bit each
+std::atomic<uint64_t> contexts{0};  // one bit per device
 
-// Shared memory of a multiprocessor, its threads and blocks: CUDA C++ Programming Guide, "Technical
-// Specifications per Compute Capability".
+// Return shared memory, threads and blocks of a multiprocessor: CUDA C++ Programming Guide,
+// "Technical Specifications per Compute Capability".
 Limits limits_of(int major, int minor) {
   constexpr int kKib = 1024;
   if (major < 7) return {64 * kKib, 2048, 32};
@@ -31,7 +31,7 @@ Limits limits_of(int major, int minor) {
 }  // namespace
 
 std::recursive_mutex& everything() {
-  // Never destroyed: threads of torch still call when static objects go.
+  // Never destroyed: threads of torch still make calls during static destruction.
   static auto* mutex = new std::recursive_mutex;
   return *mutex;
 }
@@ -81,7 +81,7 @@ bool has_context(int device) {
 using namespace fakecuda;
 
 static constexpr int kSharedPerBlock = 48 << 10;
-static constexpr int kSharedReserved = 1 << 10;  // of each block, by the system
+static constexpr int kSharedReserved = 1 << 10;  // bytes of each block, reserved by the system
 
 cudaError_t cudaGetDeviceCount(int* count) {
   *count = device_count();
@@ -169,7 +169,7 @@ cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr attribute, int) {
       break;
     }
     default:
-      *value = 1;  // nearly all others ask whether something is supported
+      *value = 1;  // nearly all others query whether a feature is supported
   }
   return cudaSuccess;
 }
@@ -231,14 +231,13 @@ const char* cudaGetErrorString(cudaError_t error) {
   return error == cudaErrorMemoryAllocation ? "out of memory" : cudaGetErrorName(error);
 }
 
-// --- kernels: they exist, and do nothing --------------------------------------------------------
+// --- kernels, which do nothing ------------------------------------------------------------------
 
 cudaError_t cudaFuncGetAttributes(cudaFuncAttributes* attributes, const void*) {
   *attributes = {};
   attributes->maxThreadsPerBlock = 1024;
   attributes->numRegs = 32;
-  attributes->ptxVersion = attributes->binaryVersion =
-      90;  // CUB refuses ones that it never heard of
+  attributes->ptxVersion = attributes->binaryVersion = 90;  // CUB rejects unknown versions
   return cudaSuccess;
 }
 
@@ -271,7 +270,7 @@ cudaError_t cudaLaunchKernelExC(const cudaLaunchConfig_t* configuration, const v
 
 extern "C" {
 
-// What `kernel<<<...>>>` compiles to since CUDA 13; no public header declares them.
+// Targets of `kernel<<<...>>>` since CUDA 13; no public header declares them.
 cudaError_t __cudaGetKernel(void** kernel, const void* function) {
   *kernel = const_cast<void*>(function);
   return cudaSuccess;

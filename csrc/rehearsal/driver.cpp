@@ -1,4 +1,4 @@
-// The driver: twins of runtime functions for those who load libcuda.so.1 themselves.
+// The driver: counterparts of runtime functions, for programs that load libcuda.so.1 themselves.
 
 #include <cuda.h>
 #include <dlfcn.h>
@@ -15,7 +15,7 @@ void* pointer(CUdeviceptr address) {
   return reinterpret_cast<void*>(address);
 }
 
-// Error numbers of driver and runtime agree where both have one.
+// Driver and runtime use the same error numbers where both have an error.
 CUresult as_driver(cudaError_t error) {
   return static_cast<CUresult>(error);
 }
@@ -29,7 +29,7 @@ int nothing() {
 
 using namespace fakecuda;
 
-// --- the driver by itself -----------------------------------------------------------------------
+// --- driver only --------------------------------------------------------------------------------
 
 CUresult cuDeviceGet(CUdevice* device, int number) {
   *device = number;
@@ -46,8 +46,8 @@ CUresult cuDriverGetVersion(int* version) {
   return CUDA_SUCCESS;
 }
 
-// There are no tables: NVRTC, with which PyTorch compiles some kernels while a program runs, looks
-// for one, and does without.
+// There are no tables. NVRTC, which PyTorch uses to compile kernels at run time, asks for one but
+// works without.
 CUresult cuGetExportTable(const void** table, const CUuuid*) {
   *table = nullptr;
   return CUDA_ERROR_NOT_FOUND;
@@ -75,7 +75,7 @@ CUresult cuDevicePrimaryCtxGetState(CUdevice device, unsigned* flags, int* activ
   return CUDA_SUCCESS;
 }
 
-// A context is the number of its device, plus one so that none is null.
+// A context is its device number plus one, so that it is never null.
 static CUcontext context_of(int device) {
   return reinterpret_cast<CUcontext>(static_cast<uintptr_t>(device) + 1);
 }
@@ -143,7 +143,7 @@ CUresult cuPointerGetAttribute(void* value, CUpointer_attribute attribute, CUdev
   return CUDA_SUCCESS;
 }
 
-// --- twins of runtime functions -----------------------------------------------------------------
+// --- counterparts of runtime functions ----------------------------------------------------------
 
 CUresult cuMemAlloc(CUdeviceptr* address, size_t bytes) {
   return as_driver(cudaMalloc(reinterpret_cast<void**>(address), bytes));
@@ -247,14 +247,14 @@ CUresult cuEventSynchronize(CUevent event) {
   return as_driver(cudaEventSynchronize(event));
 }
 
-// --- how torch finds the driver -----------------------------------------------------------------
+// --- driver functions by name -------------------------------------------------------------------
 
 static cudaError_t entry_point(const char* name, void** function,
                                cudaDriverEntryPointQueryResult* found) {
   const std::string plain = name;
   for (const std::string& candidate : {plain, plain + "_v2", plain + "_v3"})
     if ((*function = dlsym(RTLD_DEFAULT, candidate.c_str()))) break;
-  // Never a null: torch looks up everything that it might need, and calls little of it.
+  // Never return null: torch looks up all functions that it might need, and calls few of them.
   if (!*function) *function = reinterpret_cast<void*>(&nothing);
   if (found) *found = cudaDriverEntryPointSuccess;
   return cudaSuccess;

@@ -1,5 +1,5 @@
-// Capturing streams into graphs. A graph holds the copies, sets and (empty) kernels submitted
-// while it was captured, and does them again at each launch.
+// Stream capture into graphs. A graph holds the copies, sets and (empty) kernels submitted during
+// capture, and repeats them at each launch.
 
 #include <algorithm>
 #include <cstdint>
@@ -11,7 +11,7 @@
 namespace fakecuda {
 namespace {
 
-// Graphs and executable graphs alike.
+// Represents both graphs and executable graphs.
 struct Graph {
   std::shared_ptr<const std::vector<Work>> work;
 };
@@ -100,7 +100,7 @@ cudaError_t cudaStreamIsCapturing(cudaStream_t stream, cudaStreamCaptureStatus* 
   return information(stream, status, nullptr);
 }
 
-// Dependencies and the graph being captured are never looked at by the torch versions tried.
+// The tested torch versions never read the dependencies or the captured graph.
 #if CUDART_VERSION >= 13000
 cudaError_t cudaStreamGetCaptureInfo(cudaStream_t stream, cudaStreamCaptureStatus* status,
                                      unsigned long long* id, cudaGraph_t*, const cudaGraphNode_t**,

@@ -1,5 +1,5 @@
-// Code that a program brings with it and loads by the driver, as Triton does: its kernels are
-// launched like all others, and compute nothing.
+// Modules that a program loads through the driver, like Triton. Their kernels are launched like all
+// others, and compute nothing.
 
 #include <cuda.h>
 
@@ -10,12 +10,12 @@
 namespace fakecuda {
 namespace {
 
-// What is asked of a kernel's code, which nobody has compiled for a card here. So few registers
-// that nobody looks for a leaner variant of it.
+// Attributes of kernels, which are not compiled here. So few registers that no program searches for
+// a variant that uses fewer.
 constexpr int kRegisters = 32;
 constexpr int kMostThreads = 1024;
 
-// Modules and functions alike: never null, never looked into.
+// Return a handle for a module or function: never null, never dereferenced.
 template <typename Handle>
 Handle next_handle() {
   const Guard guard(everything());
@@ -28,7 +28,7 @@ Handle next_handle() {
 
 using namespace fakecuda;
 
-// Loading code makes a context where there is none, which takes memory.
+// Loading a module creates a context, which uses memory, if there is none.
 CUresult cuModuleLoadData(CUmodule* module, const void*) {
   use_context(current_device());
   *module = next_handle<CUmodule>();
@@ -72,7 +72,7 @@ CUresult cuOccupancyMaxActiveClusters(int* clusters, CUfunction, const CUlaunchC
   return CUDA_SUCCESS;
 }
 
-// Nothing prints here, and no kernel has a heap or a stack.
+// Kernels here have no print buffer, heap or stack.
 CUresult cuCtxGetLimit(size_t* value, CUlimit) {
   *value = 0;
   return CUDA_SUCCESS;

@@ -1,4 +1,4 @@
-// Work that is pending and the mapped memory that it uses. The rule is in state.hpp.
+// Pending work and the mapped memory that it uses. The rules are in state.hpp.
 
 #include <algorithm>
 #include <array>
@@ -15,7 +15,7 @@ struct Use {
   bool writes;
 };
 
-// A copy or a set: its bytes are known.
+// A copy or a set, whose bytes are known.
 struct PendingWork {
   Waits waits;
   uint64_t stream;
@@ -23,12 +23,13 @@ struct PendingWork {
   std::vector<Use> uses;
 };
 
-// All kernels of one stream: they may use whatever was mapped when the last of them was submitted.
+// All pending kernels of one stream: they may use all memory mapped when the last one was
+// submitted.
 struct PendingKernels {
   Waits waits;
   uint64_t stream;
   int device;
-  uint64_t newest;  // mapping
+  uint64_t newest;  // number of the newest mapping
 };
 
 std::vector<PendingWork>& pending_work() {
@@ -129,7 +130,7 @@ void note_unmapping(uint64_t mapping, const std::vector<int>& devices) {
 
 using namespace fakecuda;
 
-// Violations so far: certain ones, or those under kernels, whose bytes are not known.
+// Return the violations so far: certain ones, or those of kernels, whose accesses are unknown.
 extern "C" size_t fakecuda_violations(int kernels, int reset) {
   const Guard guard(everything());
   size_t& counter = violations[kernels ? kPossible : kCertain];

@@ -1,11 +1,11 @@
-// Cards that several processes share: one file, named by FAKECUDA_SHARED, in which each process
-// says how much it has of each card.
+// Cards shared by several processes, through a file named by FAKECUDA_SHARED, in which each process
+// writes its use of each card.
 //
-//     file   peaks | process A: used, used, ... | process B: used, ... | nobody | ...
+//     file   peaks | process A: used, used, ... | process B: used, ... | free | ...
 //
-// A process writes into its own row alone, one number at a time, so that it may be killed at any
-// moment: what it had is free again once the system no longer knows it. Its number alone would not
-// do, for it may be given again; hence the moment at which it began. The lock is the system's, too.
+// A process writes only into its own row, one number at a time, so it may be killed at any moment.
+// Its memory is free again once the process has ended. The system reuses process ids, so a row also
+// has the start time of its process. The lock belongs to the system, too.
 
 #include "shared_cards.hpp"
 
@@ -31,7 +31,7 @@ constexpr size_t kMostProcesses = 256;
 constexpr size_t kMostDevices = 64;
 
 struct Row {
-  uint64_t pid;  // 0: nobody's
+  uint64_t pid;  // 0: free row
   uint64_t began;
   std::array<uint64_t, kMostDevices> used;
 };
@@ -41,11 +41,11 @@ struct Table {
   std::array<Row, kMostProcesses> rows;
 };
 
-// When a process began, in the system's ticks; 0: there is none, or it has ended.
+// Return the start time of a process in clock ticks; 0 if it does not exist or has ended.
 uint64_t began(uint64_t pid) {
   std::ifstream file("/proc/" + std::to_string(pid) + "/stat");
   const std::string text{std::istreambuf_iterator<char>(file), {}};
-  const size_t name_end = text.rfind(')');  // the name may hold anything
+  const size_t name_end = text.rfind(')');  // the name may contain any characters
   if (name_end == std::string::npos) return 0;
   char state = 'X';
   unsigned long long ticks = 0;
@@ -60,7 +60,7 @@ struct SharedTable {
   int file = -1;
   Table* table = nullptr;
   Row* own = nullptr;
-  std::array<size_t, kMostDevices> before{};  // what the parent had, of a forked child
+  std::array<size_t, kMostDevices> before{};  // use of the parent, in a forked child
 };
 
 [[noreturn]] void give_up(const char* why) {
@@ -82,7 +82,7 @@ void take_row(SharedTable& shared) {
   if (shared.own == nullptr) give_up("too many processes");
 }
 
-// Opened anew in a forked child: a lock would be its parent's.
+// Opened again in a forked child, because the lock would be shared with its parent.
 SharedTable* opened() {
   static const char* const path = std::getenv("FAKECUDA_SHARED");
   if (path == nullptr || *path == '\0') return nullptr;

@@ -1,5 +1,5 @@
-// Cards that several processes share; see shared_cards.cpp. Where FAKECUDA_SHARED names no file,
-// each process has cards of its own, and nothing here does anything.
+// Cards shared by several processes; see shared_cards.cpp. If FAKECUDA_SHARED is not set, each
+// process has its own cards, and these functions do nothing.
 
 #pragma once
 
@@ -9,7 +9,7 @@ namespace fakecuda {
 
 bool shares_cards();
 
-// Held while a process looks how much there is and takes some of it. Not to be taken twice.
+// Held while a process checks the free memory and takes some. Not recursive.
 class CardLock {
  public:
   CardLock();
@@ -23,10 +23,10 @@ class CardLock {
 
 size_t used_by_others(int device);
 
-// This process has so much of the card now. With the lock.
+// Publish this process's use of the card. Requires the lock.
 void tell_others(int device, size_t used);
 
-// The most that all processes had at once, since the file was made or the last reset.
+// Return the peak use of all processes since the file was created or last reset.
 size_t peak_of_all(int device, bool reset);
 
 }  // namespace fakecuda

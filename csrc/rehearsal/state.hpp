@@ -1,11 +1,11 @@
-// What the parts of the stub share: devices, streams and the one lock.
+// State shared by the parts of the stub: devices, streams and the lock.
 //
 //   hold(stream)            a hold: work submitted from now on does not finish
 //        |
 //   stream.waits  --record-->  event.waits  --wait-->  other stream.waits
 //
-// Everything finishes at once, except what waits for a hold. An event is ready when all the holds
-// that it inherited from its stream are released, and whatever waits for that event inherits them.
+// All work finishes at once, unless it waits for a hold. An event is ready when all holds that it
+// inherited from its stream are released; streams that wait for the event inherit them.
 
 #pragma once
 
@@ -25,29 +25,28 @@
 
 namespace fakecuda {
 
-// One lock around everything: what is measured here is memory, never time. Recursive, so that a
-// driver function can be its runtime twin.
+// One lock for all state, because the stub measures memory, not time. It is recursive, so that
+// driver functions can call their runtime counterparts.
 using Guard = std::lock_guard<std::recursive_mutex>;
 std::recursive_mutex& everything();
 
 // --- errors and devices -------------------------------------------------------------------------
 
-// Remembers the error for cudaGetLastError, as the real runtime does; returns it.
+// Store the error for cudaGetLastError, like the real runtime, and return it.
 cudaError_t fail(cudaError_t error);
 
 int device_count();
 int current_device();
 
-// What kernels find on a multiprocessor: bytes of shared memory, threads, and blocks of them.
+// Limits of a multiprocessor: bytes of shared memory, threads, and blocks.
 struct Limits {
   int shared;
   int threads;
   int blocks;
 };
 
-// What programs see of each card beside its memory. By default the figures of an H100, so that
-// torch picks the kernels (and their workspaces) of a large card. An empty name is one for each
-// device.
+// Properties of each card except memory. The defaults are those of an H100, so that torch picks the
+// kernels (and workspaces) of a large card. An empty name is replaced by one per device.
 struct Card {
   std::string name;
   int major = 9;
@@ -58,7 +57,7 @@ struct Card {
 
 const Card& the_card();
 
-// A device's context comes with the first thing that is done there.
+// Create the device's context, which happens at its first use.
 void use_context(int device);
 bool has_context(int device);
 
@@ -66,31 +65,32 @@ bool has_context(int device);
 
 constexpr size_t kGranularity = size_t{2} << 20;
 
-// Bytes of each card, and takes or gives back some of one card's; false when it has too few.
+// Return the bytes of each card; charge or refund bytes of one. `charge` returns false if too few
+// are free.
 size_t card_bytes();
 bool charge(int device, size_t bytes);
 void refund(int device, size_t bytes);
 size_t charged(int device);
 
-// Takes what a context takes of its card: FAKECUDA_CONTEXT.
+// Charge the memory of a context to its card: FAKECUDA_CONTEXT.
 void charge_context(int device);
 
-// Address space whose pages cost nothing until they are written; aligned to kGranularity at least.
+// Map addresses whose pages use no memory until they are written, aligned to at least kGranularity.
 void* map_pages(size_t bytes, int protection, size_t alignment = kGranularity);
 void unmap_pages(void* address, size_t bytes);
 
-// Makes a range known to cudaPointerGetAttributes, or forgets the one that begins there.
+// Register a range for cudaPointerGetAttributes, or remove the one that begins there.
 void know_range(void* begin, size_t bytes, cudaMemoryType type, int device);
 void forget_range(void* begin);
 
-// Whether a range lies within one block of unified memory.
+// Return whether a range lies within one block of unified memory.
 bool is_managed(uintptr_t begin, size_t bytes);
 
 // --- virtual memory -----------------------------------------------------------------------------
 
-// Physical memory: a range of a card's file, or the whole of a file of its own.
+// Physical memory: a range of a card's file, or a whole file of its own.
 struct FileRange {
-  int file;  // negative: there is none
+  int file;  // negative: none
   off_t begin;
   size_t bytes;
   int device;
@@ -100,21 +100,20 @@ struct FileRange {
 FileRange take_range(int device, size_t bytes);
 void give_back_range(const FileRange& range);
 
-// A copy of what the range holds, in a file that can be exported.
+// Copy the content of a range into a file that can be exported.
 FileRange own_file(const FileRange& range);
 
-// The memory behind a descriptor that some process has exported; the descriptor stays with the
-// caller.
+// Return the memory behind a descriptor exported by any process. The caller keeps the descriptor.
 FileRange from_descriptor(int descriptor);
 bool same_file(int one, int other);
 
 bool supports_virtual_memory();
 bool is_mapped(const void* address);
 
-// Whether some of these bytes are addresses that were reserved, and nothing is mapped there.
+// Return whether some of these bytes are reserved addresses without a mapping.
 bool lacks_memory(const void* begin, size_t bytes);
 
-// A part of a mapping, and which bytes of the handle's memory it shows.
+// A part of a mapping, and the bytes of the handle's memory that it shows.
 struct MappedPart {
   uint64_t mapping;
   uint64_t handle;
@@ -124,7 +123,7 @@ struct MappedPart {
 
 std::vector<MappedPart> mapped_parts(const void* begin, size_t bytes);
 
-// The number of the latest mapping; later ones have higher numbers.
+// Return the number of the latest mapping; numbers increase.
 uint64_t newest_map();
 
 // --- streams ------------------------------------------------------------------------------------
@@ -135,14 +134,14 @@ using Waits = std::vector<Hold>;
 bool finished(Waits& waits);
 void finish(Waits& waits);
 
-// What a piece of work reads or writes.
+// Memory that work reads or writes.
 struct Access {
   const void* begin;
   size_t bytes;
   bool writes;
 };
 
-// What is submitted to streams. Nobody knows what a kernel uses.
+// Work submitted to a stream. The accesses of kernels are unknown.
 struct Work {
   std::function<void()> run;
   std::vector<Access> accesses = {};
@@ -159,7 +158,7 @@ struct Capture {
   std::vector<Work> work;
 };
 
-// For each stream the last of its pending work that one comes after.
+// For each stream, the number of its last pending work that precedes the owner of the clock.
 using Clock = std::map<uint64_t, uint64_t>;
 
 struct Stream {
@@ -174,47 +173,49 @@ struct Stream {
   bool capturing() const { return capture && capture->active; }
 };
 
-// The handle's stream; null and the two special handles are the current device's default stream.
+// Return the stream of a handle; null and the two special handles mean the current device's default
+// stream.
 Stream& find_stream(cudaStream_t handle);
 
-// Runs the work now, or notes it where the stream is being captured.
+// Run the work now, or record it if the stream is being captured.
 void submit(cudaStream_t stream, Work work);
 
-// A kernel, which does nothing.
+// Submit a kernel, which does nothing.
 void launch(cudaStream_t stream);
 
-// Whether the real runtime would refuse a call that is "potentially unsafe" during a capture, such
-// as cudaMalloc or cudaEventQuery. If so the capture is broken from here on, as it would be there.
+// Return whether the real runtime would refuse a "potentially unsafe" call during a capture, such
+// as cudaMalloc or cudaEventQuery. If so, the capture is invalid from here on, as with the real
+// runtime.
 bool breaks_capture();
 
-// Finishes all that is pending on a device.
+// Finish all pending work of a device.
 void finish_device(int device);
 
 // --- order --------------------------------------------------------------------------------------
 
-// The driver's maps are not ordered by streams: whoever unmaps memory, or hands it to another
-// stream, must know that nobody uses it any more. What breaks that is counted, and is never an
-// error, as the real driver reports none. Work is pending if its stream waited for a hold when it
-// was submitted, and that hold is not released. It is a violation
+// The driver's mappings are not ordered by streams: before memory is unmapped, or given to another
+// stream, its use must have ended. Violations are counted but never cause an error, as the real
+// driver reports none. Work is pending if its stream waited for a hold when it was submitted, and
+// that hold is not released. A violation is:
 //
 //   1. to unmap a mapping that a pending copy or set reads or writes,
-//   2. to submit a copy or a set of bytes that a pending one of another stream uses, through
-//      whichever address, if either writes and the later stream does not wait for an event recorded
-//      after the earlier work,
-//   3. to unmap a mapping that was there when a pending kernel was submitted, on a device with
+//   2. to submit a copy or a set of bytes that a pending one of another stream uses, through any
+//      address, if either writes and the later stream does not wait for an event recorded after
+//      the earlier work,
+//   3. to unmap a mapping that existed when a pending kernel was submitted, on a device with
 //      access to it.
 //
-// The first two are certain. The third may be a false alarm, for nobody knows what a kernel uses;
-// those are counted apart. An allocator that keeps an event per stream that used a page, and unmaps
-// the page when cudaEventQuery says cudaSuccess, never violates 1 and 2; nor 3, if it does so while
-// no other stream of the device is held. To map a handle at a second address is always allowed: it
-// is the use that is checked, by 2. Not seen: products of cuBLAS, and calls that copy or set
-// without a stream.
+// The first two are certain. The third may be a false alarm, because the accesses of a kernel are
+// unknown, so it is counted separately. An allocator that keeps an event per stream that used a
+// page, and unmaps the page after cudaEventQuery returns cudaSuccess, never violates 1 and 2. It
+// does not violate 3 either, if no other stream of the device is held meanwhile. Mapping a handle
+// at a second address is always allowed; rule 2 checks its use. Products of cuBLAS, and calls that
+// copy or set without a stream, are not checked.
 
-// Whether nothing is pending on the stream; if so, forgets what it came after.
+// Return whether the stream has no pending work; if so, clear its clock.
 bool idle(Stream& stream);
 
-// Adds what somebody else comes after to a clock.
+// Merge another clock into a clock.
 void come_after(Clock& clock, const Clock& other);
 
 void note_work(Stream& stream, const Work& work);

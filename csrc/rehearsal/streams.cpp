@@ -1,4 +1,4 @@
-// Streams and events. They finish at once, unless a test holds a stream.
+// Streams and events. Work finishes at once, unless a test holds a stream.
 
 #include <algorithm>
 #include <vector>
@@ -26,7 +26,7 @@ CudaEvent& find_event(cudaEvent_t handle) {
 
 bool ignores_waits = false;
 
-// All streams there are; default streams first, one per device.
+// All streams; the default streams come first, one per device.
 std::vector<Stream*>& streams() {
   static auto* all = [] {
     auto* made = new std::vector<Stream*>;
@@ -130,7 +130,7 @@ cudaError_t cudaStreamQuery(cudaStream_t handle) {
   return finished(stream.waits) ? cudaSuccess : fail(cudaErrorNotReady);
 }
 
-// Waiting for held work would last for ever, so whoever waits releases it.
+// Waiting for held work would never end, so it releases the hold.
 cudaError_t cudaStreamSynchronize(cudaStream_t handle) {
   const Guard guard(everything());
   Stream& stream = find_stream(handle);
@@ -161,7 +161,7 @@ cudaError_t cudaStreamWaitEvent(cudaStream_t handle, cudaEvent_t event, unsigned
   return cudaSuccess;
 }
 
-// Host functions run at once, even on a held stream: nothing in torch waits for one.
+// Host functions run at once, even on a held stream: torch never waits for one.
 cudaError_t cudaLaunchHostFunc(cudaStream_t stream, cudaHostFn_t function, void* data) {
   submit(stream, {[=] { function(data); }});
   return cudaSuccess;
@@ -228,13 +228,13 @@ cudaError_t cudaEventElapsedTime(float* milliseconds, cudaEvent_t, cudaEvent_t) 
 
 extern "C" {
 
-// Streams wait for no event from now on, or they do again: what a broken allocator would not order.
+// Make streams ignore waits for events, or stop that: it simulates an allocator with missing waits.
 void fakecuda_ignore_waits(int on) {
   const Guard guard(everything());
   ignores_waits = on != 0;
 }
 
-// Work submitted to this stream from now on does not finish until it is released or waited for.
+// Hold a stream: work submitted from now on does not finish until it is released or waited for.
 void fakecuda_hold(cudaStream_t handle) {
   const Guard guard(everything());
   Stream& stream = find_stream(handle);

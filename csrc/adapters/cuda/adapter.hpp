@@ -1,11 +1,10 @@
-// The allocator that lies over torch's own.
+// The CUDA adapter: wraps torch's own allocator.
 //
-// Included by torch_cuda.cpp alone: a part of one translation unit, with the state of its own that
-// this one has.
+// Only torch_cuda.cpp includes this file: it is part of that translation unit and of its state.
 //
-// `raw_deleter` is upstream's: torch compares it with the deleters of blocks in pools, which are
-// upstream's, too. Our own deleter is only on slots, and on blocks that the engine wants to see
-// freed.
+// `raw_deleter` returns upstream's deleter, because torch compares it with the deleters of blocks
+// in pools, which are upstream's. Only slots, and blocks whose free the engine wants to see, have a
+// deleter of pgmo.
 
 #pragma once
 
@@ -34,13 +33,13 @@
 #include "adapters/torch_common.hpp"
 #include "engine/pgmo_engine.h"
 
-// The generated methods name torch's types as torch's own class does.
+// In torch's namespace, because the generated methods use torch's type names unqualified.
 namespace c10::cuda::CUDACachingAllocator::pgmo {
 namespace {
 
 class TorchCudaAdapter final : public CUDAAllocator {
  public:
-// All methods that are passed on as they are; and macros for the others that this torch has.
+// Generated: the methods that only forward, and macros for the others that this torch version has.
 #include "torch_cuda_forwarders.inc"
 
   TorchCudaAdapter(CUDAAllocator* upstream, int index)
@@ -66,7 +65,7 @@ class TorchCudaAdapter final : public CUDAAllocator {
 
     c10::DataPtr data = ask_upstream(*device, upstream_, ask);
     if (gap != nullptr) device->splits.served(gap, data.get());
-    // Blocks with a context or a deleter of their own are left alone; they go unseen then.
+    // Leave blocks with their own context or deleter alone; the engine does not see them.
     if (data.get() == data.get_context() && data.get_deleter() == upstream_deleter_ &&
         api->adopt(device->engine, data.get(), bytes, *number, gap == data.get())) {
       (void)data.compare_exchange_deleter(upstream_deleter_, deleter(current));
@@ -98,7 +97,7 @@ class TorchCudaAdapter final : public CUDAAllocator {
     if (!device->active()) return ask_upstream(*device, upstream_, ask);
     void* block = ask_upstream(*device, upstream_, ask);
     if (gap != nullptr) device->splits.served(gap, block);
-    // `raw_delete` tells of its end.
+    // `raw_delete` will report its free.
     (void)api->adopt(device->engine, block, bytes, *number, gap == block);
     return block;
   }
@@ -114,7 +113,7 @@ class TorchCudaAdapter final : public CUDAAllocator {
         }
         return release(device, upstream_, block);
       }
-      (void)release_slot(device, block);  // if it was adopted
+      (void)release_slot(device, block);  // removes it if it was adopted
       mind_absence(device, block);
       if (device.splits.any()) device.splits.lose(block);
     }
@@ -131,7 +130,7 @@ class TorchCudaAdapter final : public CUDAAllocator {
     const int index = data.get() == nullptr ? -1 : upstream_of(data.get_deleter());
     if (index < 0) return upstream_->recordStream(data, stream);
     Device& device = devices()[data.device().index()];
-    // Each device has streams of its own, and all devices the same handle for the default one.
+    // Each device has its own streams, but the default stream has the same handle on all devices.
     const auto number = stream.device_index() == device.index
                             ? device.streams.number_of(stream.stream())
                             : std::nullopt;
@@ -152,7 +151,7 @@ class TorchCudaAdapter final : public CUDAAllocator {
       if (!noted && a_window) defer();
     } else if (!is_own(device, data.get())) {
       if (device.splits.any()) device.splits.lose(data.get());
-      // Torch's allocator ignores blocks whose deleter it does not know.
+      // Torch's allocator ignores blocks with an unknown deleter, so pass a view with its own.
       c10::DataPtr view(data.get(), data.get(), upstreams[index]->raw_deleter(), data.device());
       try {
         upstreams[index]->recordStream(view, stream);
@@ -232,14 +231,15 @@ class TorchCudaAdapter final : public CUDAAllocator {
     return whole >= 0 ? whole : upstream_->getMemoryFraction(device);
   }
 
-  // Whoever switches caching off wants each block from the driver, as tools do that look for
-  // accesses beyond its end.
+  // With caching off, each block must come from the driver, as tools that find accesses beyond a
+  // block's end need it.
   void enable(bool value) override {
     upstream_->enable(value);
     heed_caching(value);
   }
 
-  // Once it is known that this allocator is the one in use: torch.accelerator asks another table.
+  // Runs when this allocator is the one in use. torch.accelerator reads another table, so register
+  // there too.
   void init(int count) override {
     cuda_used.store(true);
     upstream_->init(count);
@@ -249,7 +249,7 @@ class TorchCudaAdapter final : public CUDAAllocator {
 
   void enablePeerAccess(c10::DeviceIndex device, c10::DeviceIndex peer) override {
     upstream_->enablePeerAccess(device, peer);
-    // Either may hold the memory that the other one reads.
+    // Either device may hold the memory that the other one reads.
     for (const auto& [owner, reader] : {std::pair{device, peer}, std::pair{peer, device}}) {
       if (owner < 0 || owner >= kMostDevices) continue;
       Device& one = devices()[owner];
@@ -263,15 +263,16 @@ class TorchCudaAdapter final : public CUDAAllocator {
     upstream_->beginAllocateToPool(device, pool, filter);
     if (device >= kMostDevices) return;
     devices()[device].pools.begin(pool, std::move(filter));
-    (void)share_fraction(devices()[device], upstream_);  // no pages are made while a pool is active
+    // No pages are created while a pool is active.
+    (void)share_fraction(devices()[device], upstream_);
   }
 
   void endAllocateToPool(c10::DeviceIndex device, c10::cuda::MempoolId_t pool) override {
     upstream_->endAllocateToPool(device, pool);
     if (device >= kMostDevices) return;
     Device& one = devices()[device];
-    // What the graph reads and writes outside of its pool stays where it is, for the graph has the
-    // addresses.
+    // The graph contains the addresses that it uses outside its pool, so their pages must stay in
+    // place.
     if (one.pools.captured(pool) && one.pages() != nullptr) pages_api->pin_living(one.pages());
     one.pools.end(pool);
   }
@@ -289,7 +290,7 @@ class TorchCudaAdapter final : public CUDAAllocator {
 #endif
 
  private:
-  // nullptr: no session has asked for it.
+  // Return nullptr if no session uses the device.
   static Device* known_device(int index) {
     if (index < 0 || index >= kMostDevices) return nullptr;
     if (!caching.load(std::memory_order_relaxed)) [[unlikely]]
@@ -302,8 +303,8 @@ class TorchCudaAdapter final : public CUDAAllocator {
 
   static void begin_pages(Device& device);
 
-  // A slot or a block of a window; nullptr: the allocator beneath is to be asked, which is expected
-  // to serve it at `gap` if that is not null.
+  // Return a slot or a block of a window; nullptr: ask the allocator beneath. If `gap` is set, that
+  // allocator is expected to serve the block there.
   void* own_block(Device& device, size_t bytes, uint32_t stream, const void*& gap) const {
     void* block = find_own_block(device, bytes, stream, gap);
     if (device.peak_unconfirmed()) [[unlikely]]
@@ -349,7 +350,7 @@ class TorchCudaAdapter final : public CUDAAllocator {
     }
   }
 
-  // nullopt: to be passed on unseen.
+  // Return nullopt if the request must be forwarded unseen.
   static std::optional<uint32_t> stream_number(Device& device, cudaStream_t stream) {
     if (device.pools.claim(stream)) return std::nullopt;
     return device.streams.number_of(stream);

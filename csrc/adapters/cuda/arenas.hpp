@@ -1,6 +1,6 @@
-// What pgmo takes from the allocator beneath for itself: arenas.
+// Arenas that pgmo takes from the allocator beneath.
 //
-// Included by torch_cuda.cpp alone, like adapter.hpp.
+// Only torch_cuda.cpp includes this file.
 
 #pragma once
 
@@ -20,14 +20,14 @@ struct Holding {
 
 void give_back(void* context) {
   const std::unique_ptr<Holding> holding(static_cast<Holding*>(context));
-  if (forked.load()) return;  // it is the parent's
+  if (forked.load()) return;  // it belongs to the parent
   try {
-    // What lived while the adapter was away may have been used on another stream.
+    // Blocks that lived while the adapter was removed may have been used on another stream.
     if (holding->absences != absences.load()) synchronize(*holding->device);
     const OnDevice on(holding->device->index);
     holding->upstream->raw_delete(holding->block);
   } catch (const std::exception& error) {
-    // Nothing can be thrown from a free; the block stays with the allocator beneath.
+    // A free cannot throw; the block stays with the allocator beneath.
     std::fprintf(stderr, "pgmo: an arena could not be given back: %s\n", error.what());
   }
 }

@@ -4,10 +4,10 @@
 //     blocks of the allocator beneath ──▶ the same        by its trace, whatever deleter they have
 //     its segments, pages             ──▶ took            what was really taken from the card
 //
-// Private pools (CUDA graphs, MemPool) are the same on both sides: what the allocator beneath holds
-// for them.
+// Private pools (CUDA graphs, MemPool) are equal on both sides: the memory that the allocator
+// beneath holds for them.
 //
-// Included by device.hpp alone.
+// Only device.hpp includes this file.
 
 #pragma once
 
@@ -27,7 +27,7 @@ namespace c10::cuda::CUDACachingAllocator::pgmo {
 namespace {
 
 const pgmo_baseline_api* baseline_api = nullptr;
-pgmo_baseline_settings baseline_settings{};  // of the environment, as Python has read them
+pgmo_baseline_settings baseline_settings{};  // from the environment, as read by Python
 
 // True while pgmo itself calls the allocator. Plain PyTorch would not make these calls, so the
 // model does not see them.
@@ -44,13 +44,13 @@ class OwnDoing {
   const bool before_;
 };
 
-// One for each device. Any thread.
+// One per device. Thread-safe.
 class BaselineFeed {
  public:
-  // Starts the model, once. Memory that PyTorch's allocator holds by then counts on both sides.
+  // Start the model, once. Memory that PyTorch's allocator holds by then counts on both sides.
   void begin(int device, const ActivePools& pools, CUDAAllocator* upstream);
 
-  // pgmo has served a request, and the program has freed its block.
+  // Note a block that pgmo has served; `freed` notes its free.
   void allocated(void* block, size_t bytes, cudaStream_t stream) {
     pgmo_baseline* const model = model_.load(std::memory_order_acquire);
     if (model == nullptr) return;
@@ -69,7 +69,7 @@ class BaselineFeed {
     baseline_api->freed(model, key(block), 0);
   }
 
-  // A block of pgmo's is used on another stream. Throws std::bad_alloc.
+  // Note that another stream uses a block of pgmo. Throws std::bad_alloc.
   void used(void* block, c10::DeviceIndex device, cudaStream_t stream) {
     pgmo_baseline* const model = model_.load(std::memory_order_acquire);
     if (model != nullptr && baseline_api->is_of_other_stream(model, key(block), id(stream)) != 0) {
@@ -77,7 +77,7 @@ class BaselineFeed {
     }
   }
 
-  // Adds bytes taken from the card.
+  // Add bytes taken from the card.
   void took(int64_t bytes) {
     if (pgmo_baseline* const model = model_.load()) baseline_api->took(model, bytes);
   }
@@ -93,10 +93,10 @@ class BaselineFeed {
   // Called by the trace tracker of PyTorch's allocator, which holds its lock.
   void traced(const TraceEntry& entry);
 
-  // The program gets an out-of-memory error.
+  // Note that the program gets an out-of-memory error.
   void raised() { ++errors_; }
 
-  // The adapter is taken away, and put back: requests go unseen in between.
+  // The adapter is removed, and installed again later; requests in between are not seen.
   void go() {
     pgmo_baseline* const model = model_.load();
     if (model == nullptr || absent_) return;
@@ -109,13 +109,13 @@ class BaselineFeed {
 
   std::mutex& mutex() { return deferred_.mutex(); }  // for forks
 
-  // A forked child has no device, so nothing is modelled there. The mutex is held.
+  // Stop the model in a forked child, which has no device. Requires the mutex.
   void become_child() {
     model_.store(nullptr);
     deferred_.forget();
   }
 
-  // False: there is no model.
+  // Copy the figures to `out`. Return false if there is no model.
   bool figures(pgmo_baseline_figures* out) const {
     pgmo_baseline* const model = model_.load();
     if (model == nullptr) return false;
@@ -137,12 +137,12 @@ class BaselineFeed {
     try {
       for (void* number : deferred_.finished()) baseline_api->settled(model, key(number));
     } catch (const std::bad_alloc&) {
-      // They wait for the next request, then.
+      // They stay queued until the next request.
     }
   }
 
-  // PyTorch before 2.9 does not name the pool in a trace entry, so private pools cannot be told
-  // from others there.
+  // PyTorch before 2.9 does not name the pool in a trace entry, so private pools cannot be
+  // recognized.
   template <typename Entry>
   bool is_private(const Entry& entry) {
     if constexpr (requires { entry.mempool_; }) {
@@ -158,12 +158,12 @@ class BaselineFeed {
 
   std::atomic<pgmo_baseline*> model_{nullptr};
   std::atomic<bool> begun_{false};
-  std::atomic<bool> misses_some_{false};  // requests, or what pools are
+  std::atomic<bool> misses_some_{false};  // requests, or the pools of some
   std::atomic<bool> absent_{false};
-  pgmo_baseline_figures last_{};  // from then
+  pgmo_baseline_figures last_{};  // figures when the adapter was removed
   std::atomic<int64_t> errors_{0};
   DeferredFrees deferred_;
-  const ActivePools* pools_ = nullptr;  // of the device
+  const ActivePools* pools_ = nullptr;  // of the device, not owned
 };
 
 BaselineFeed* feed_of(int device);  // in device.hpp
@@ -207,7 +207,7 @@ void BaselineFeed::traced(const TraceEntry& entry) {
   }
 }
 
-// The snapshot has the settings in force, which the program may have changed since start-up.
+// Use the settings of the snapshot, which the program may have changed since start-up.
 pgmo_baseline_settings BaselineFeed::settings_of(const AllocatorConfigInfo& config) {
   pgmo_baseline_settings settings = baseline_settings;
   settings.expandable_segments = config.expandable_segments;
@@ -238,7 +238,7 @@ void BaselineFeed::add(pgmo_baseline* model, const SegmentInfo& segment) {
                             pieces.data(), pieces.size());
 }
 
-// Calls `trace_to_feeds` of each event from now on; torch knows no way to end that.
+// Call the device's feed for each trace event from now on; torch cannot detach a tracker.
 void attach_trace(CUDAAllocator* upstream) {
   static std::once_flag attached;
   std::call_once(attached, [&] {

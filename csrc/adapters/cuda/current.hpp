@@ -1,6 +1,6 @@
-// Which adapter is current: one lies over each allocator that was torch's when a session began.
+// Finds the current adapter: one wraps each allocator that torch used when a session began.
 //
-// Included by torch_cuda.cpp alone, as adapter.hpp is.
+// Only torch_cuda.cpp includes this file.
 
 #pragma once
 
@@ -14,8 +14,8 @@ namespace c10::cuda::CUDACachingAllocator::pgmo {
 namespace {
 
 std::array<TorchCudaAdapter*, kMostUpstreams> adapters{};  // never destroyed
-bool stored = false;                                       // by us, not by torch's own call
-bool left_beneath = false;  // another allocator lay on top when it was to be taken away
+bool stored = false;                                       // by pgmo, not by torch's own call
+bool left_beneath = false;  // another allocator lay on top when the adapter should be removed
 
 TorchCudaAdapter* as_ours(CUDAAllocator* allocator_now) {
   for (TorchCudaAdapter* adapter : adapters) {
@@ -33,7 +33,7 @@ TorchCudaAdapter* adapter_over(CUDAAllocator* upstream) {
               " times in this process");
 }
 
-// Whether one of ours has lain over it.
+// Return whether an adapter of pgmo wraps this allocator.
 bool was_wrapped(CUDAAllocator* allocator_now) {
   for (const TorchCudaAdapter* adapter : adapters) {
     if (adapter != nullptr && adapter->upstream() == allocator_now) return true;
@@ -41,18 +41,18 @@ bool was_wrapped(CUDAAllocator* allocator_now) {
   return false;
 }
 
-// The adapter that is current, or the one that would be.
+// Return the current adapter, or the one that would be installed now.
 TorchCudaAdapter* current_adapter() {
   CUDAAllocator* now = get();
   if (TorchCudaAdapter* ours = as_ours(now)) return ours;
-  // Two of ours in one chain would take each other's blocks for the framework's.
+  // Two adapters in one chain would take each other's blocks for the framework's.
   TORCH_CHECK((!left_beneath && !stored) || was_wrapped(now),
               "an earlier session's adapter lies beneath the CUDA allocator that was installed on "
               "top of it; take that one away before");
   return adapter_over(now);
 }
 
-// Before a call of the driver.
+// Call this before any driver call.
 void require_own_device() {
   TORCH_CHECK(!forked.load(),
               "CUDA cannot be used in a process that was forked after it had been "

@@ -1,13 +1,13 @@
-// Slots that other streams use: freed only when those streams have come so far.
+// Delays the free of blocks used by other streams until those streams have reached it.
 //
 //     record_stream(slot, s) ──▶ noted
 //     free(slot)             ──▶ an event on s ──▶ ... completed ──▶ the engine's `release`
 //
-// The stream may belong to another device, as in a copy between two: events are made and recorded
-// on the stream's device.
+// The stream may belong to another device, as in a copy between two. Events are created and
+// recorded on the stream's device.
 //
-// For the engine such a block simply lives longer than planned: it is a late one, and its slot is
-// not handed out. Torch's own allocator treats its blocks in the same way.
+// To the engine such a block lives longer than planned: it is late, and its slot is not handed out.
+// Torch's own allocator also delays the frees of such blocks.
 
 #pragma once
 
@@ -27,9 +27,8 @@
 
 namespace {
 
-// Makes a device current, and the one before again at the end. Torch's own functions: it notes the
-// device that a thread is to have, and makes no context there before there is work for it. Throws
-// c10::Error when CUDA refuses.
+// Makes a device current and restores the previous one. It uses torch's functions, which track the
+// device of a thread and create no context before there is work. Throws c10::Error if CUDA refuses.
 class OnDevice {
  public:
   explicit OnDevice(int device)
@@ -40,7 +39,7 @@ class OnDevice {
     try {
       if (c10::cuda::MaybeSetDevice(before_) != cudaSuccess) (void)cudaGetLastError();
     } catch (const std::exception&) {
-      // CUDA is going down.
+      // CUDA is shutting down.
     }
   }
   OnDevice(const OnDevice&) = delete;
@@ -51,8 +50,8 @@ class OnDevice {
   bool changed_;
 };
 
-// Lets this thread ask about events that no capture has seen: otherwise such a question, from
-// whichever thread, ends a capture that is under way.
+// Allows this thread to query events outside any capture. Without this, such a query, from any
+// thread, would invalidate an active capture.
 class BesideCaptures {
  public:
   BesideCaptures() { (void)cudaThreadExchangeStreamCaptureMode(&mode_); }
@@ -74,7 +73,7 @@ inline bool is_capturing(cudaStream_t stream) {
 
 class DeferredFrees {
  public:
-  // The block is used on this stream of this device. Throws std::bad_alloc.
+  // Note that a stream of this device uses the block. Throws std::bad_alloc.
   void note(void* block, c10::DeviceIndex device, cudaStream_t stream) {
     const Use use{device, stream};
     const std::lock_guard guard(mutex_);
@@ -86,7 +85,7 @@ class DeferredFrees {
 
   std::mutex& mutex() { return mutex_; }  // for forks
 
-  // In a forked child, which has no streams: nothing is put off any more. The mutex is held.
+  // Drop all delayed frees, in a forked child, which has no streams. Requires the mutex.
   void forget() {
     forgotten_ = true;
     uses_.clear();
@@ -94,7 +93,7 @@ class DeferredFrees {
     count();
   }
 
-  // Whether any block waits: one load for everybody else.
+  // Return whether any block waits. Costs one load if none does.
   bool any_waiting() const { return waiting_count_.load(std::memory_order_acquire) != 0; }
 
   bool is_noted(void* block) {
@@ -104,10 +103,10 @@ class DeferredFrees {
     return uses_.contains(block);
   }
 
-  // True: the block is used on other streams and has been put off. `finished` returns it by `name`,
-  // or its address.
+  // Delay the free of a block that other streams use; return whether it does. `finished` returns it
+  // by `name`, or its address if null.
   bool defer(void* block, void* name = nullptr) noexcept {
-#ifdef PGMO_BREAK_RECORD_STREAM  // for the test that shows that the tests would notice
+#ifdef PGMO_BREAK_RECORD_STREAM  // the test suite defines this to show that tests fail then
     (void)block, (void)name;
     return false;
 #else
@@ -124,7 +123,8 @@ class DeferredFrees {
       waiting.events.reserve(uses.size());
       waiting_.push_back(std::move(waiting));
     } catch (const std::bad_alloc&) {
-      // Where not even waiting is possible the slot is lost.
+      // If the block cannot even be queued, wait for the streams here; if that fails, the slot is
+      // lost.
       return !std::all_of(uses.begin(), uses.end(), wait_for);
     }
     record(waiting_.back());
@@ -133,8 +133,8 @@ class DeferredFrees {
 #endif
   }
 
-  // The blocks whose streams are done. Looks at a few of those that wait, at others each time.
-  // Throws std::bad_alloc, and changes nothing then.
+  // Return blocks whose streams are done. Each call checks a few waiting blocks, in turn. Throws
+  // std::bad_alloc, and changes nothing then.
   std::vector<void*> finished(size_t most = kMostLooks) {
     std::vector<void*> done;
     if (!any_waiting()) return done;
@@ -146,7 +146,7 @@ class DeferredFrees {
       if (is_done(waiting_.front())) {
         done.push_back(waiting_.front().block);
         waiting_.pop_front();
-      } else {  // others come first the next time
+      } else {  // move it behind the others
         waiting_.splice(waiting_.end(), waiting_, waiting_.begin());
       }
     }
@@ -154,10 +154,11 @@ class DeferredFrees {
     return done;
   }
 
-  // Until all streams are done, except those that are being captured. Without the mutex: neither
-  // whoever frees a block nor a fork waits for streams.
+  // Wait until all streams are done, except those in capture. The mutex is not held meanwhile, so
+  // that frees and forks do not wait for streams.
   void wait() {
-    std::list<Waiting> all;  // nobody else looks at them meanwhile; `count` still says they wait
+    // Other threads do not see them meanwhile; `waiting_count_` still includes them.
+    std::list<Waiting> all;
     {
       const std::lock_guard guard(mutex_);
       all.swap(waiting_);
@@ -185,17 +186,18 @@ class DeferredFrees {
 
   struct Waiting {
     void* block;
-    std::vector<Use> uses;  // for which an event is still to be recorded
+    std::vector<Use> uses;  // whose event has not been recorded yet
     std::vector<cudaEvent_t> events;
   };
 
-  // The mutex is held.
+  // Requires the mutex.
   void count() {
     use_count_.store(uses_.size(), std::memory_order_release);
     waiting_count_.store(waiting_.size(), std::memory_order_release);
   }
 
-  // True: the stream is done, or CUDA is going down, so that nothing will run there any more.
+  // Wait for the stream. Return true if it is done, or if CUDA shuts down and nothing will run
+  // there.
   static bool wait_for(const Use& use) noexcept {
     try {
       const OnDevice on(use.device);
@@ -208,8 +210,8 @@ class DeferredFrees {
     }
   }
 
-  // True: nothing is left to be recorded. An event cannot be recorded into a capture; then that is
-  // tried again later.
+  // Record an event for a use. Return true if nothing is left to record. During a capture none can
+  // be recorded, so a later call tries again.
   static bool record_use(const Use& use, std::vector<cudaEvent_t>& events) {
     const OnDevice on(use.device);
     if (is_capturing(use.stream)) return false;
@@ -218,7 +220,7 @@ class DeferredFrees {
     if (error == cudaSuccess) {
       error = cudaEventRecord(event, use.stream);
       if (error == cudaSuccess) {
-        events.push_back(event);  // there is room
+        events.push_back(event);  // capacity was reserved
         return true;
       }
       (void)cudaEventDestroy(event);
@@ -251,7 +253,7 @@ class DeferredFrees {
 
   std::mutex mutex_;
   std::unordered_map<void*, std::vector<Use>> uses_;
-  std::list<Waiting> waiting_;  // the one that was looked at last is the last
+  std::list<Waiting> waiting_;  // the least recently checked block first
   bool forgotten_ = false;
   std::atomic<size_t> use_count_{0};
   std::atomic<size_t> waiting_count_{0};

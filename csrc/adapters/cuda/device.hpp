@@ -1,4 +1,4 @@
-// What the CUDA adapter keeps of a device, and how blocks on it are freed.
+// State of the CUDA adapter per device, and the path of a free.
 //
 //     free ──▶ other streams use it? ──yes──▶ put off, see cuda/deferred.hpp
 //                     └─ no ──▶ engine: a slot ──▶ done
@@ -43,62 +43,64 @@ constexpr int kMostEngines = 32;
 const pgmo_engine_api* api = nullptr;
 const pgmo_pages_api* pages_api = nullptr;
 
-// Of what the pages have done, what came before the last reset of torch's statistics.
+// Counts of the pages at the last reset of torch's statistics.
 struct Accumulated {
   std::atomic<int64_t> bytes{0}, freed_bytes{0};
   std::atomic<int64_t> blocks{0}, freed_blocks{0};
   std::atomic<int64_t> creates{0}, releases{0};
 };
 
-// Failures that the allocator beneath counts and the program never sees are negative, failures that
-// it does not see are positive.
+// Corrections of torch's failure counts: negative for failures that only the allocator beneath
+// counts, positive for those that it does not see.
 struct Failures {
   std::atomic<int64_t> ooms{0}, retries{0};
 };
 
-// The share of the card's memory that torch was told to keep to, which is one for the pages and
-// what lies beneath.
+// The memory fraction that the program set, which applies to pages and the allocator beneath
+// together.
 struct Fraction {
   bool limits() const {
     const double now = whole.load();
     return now >= 0 && now < 1.0;
   }
 
-  std::atomic<double> whole{-1};  // -1: not known
-  std::mutex mutex;               // of what follows, and while either is set
-  double beneath = -1;            // what the allocator beneath was told
+  std::atomic<double> whole{-1};  // -1: unknown
+  std::mutex mutex;               // guards `beneath`, and changes of both
+  double beneath = -1;            // the fraction set for the allocator beneath
 };
 
-// What is kept of one device. Never destroyed.
+// State of one device. Never destroyed.
 struct Device {
   int index = 0;
-  std::atomic<pgmo_engine*> engine{nullptr};         // of the session whose turn it is
-  std::atomic<const uint32_t*> mode{nullptr};        // null: not asked for, everything is passed on
-  std::array<pgmo_engine*, kMostEngines> engines{};  // of all sessions; any may have living slots
+  std::atomic<pgmo_engine*> engine{nullptr};   // of the session whose turn it is; not owned
+  std::atomic<const uint32_t*> mode{nullptr};  // null: no session, all requests are forwarded
+  // Of all sessions, not owned; each may have live slots.
+  std::array<pgmo_engine*, kMostEngines> engines{};
   std::atomic<int> engine_count{0};
   StreamNumbers streams;
   ActivePools pools;
   DeferredFrees deferred;
   BaselineFeed baseline;
-  std::mutex mutex;  // of what follows
+  std::mutex mutex;  // guards the following members
   std::string advice;
-  std::unordered_set<void*> raw_slots;  // handed out without a deleter of ours
-  std::unordered_set<void*> survivors;  // see `survive`
+  std::unordered_set<void*> raw_slots;  // handed out without a deleter of pgmo
+  std::unordered_set<void*> survivors;  // see `pgmo_survive`
   std::atomic<bool> has_survivors{false};
-  std::atomic<bool> attended{false};  // a session is open: slots that wait are asked for
+  std::atomic<bool> attended{false};  // whether a session is open, which polls delayed frees
 
-  // Of the pages, once they have been opened; see cuda/pages/windows.hpp.
+  // Pages, once opened; see cuda/pages/windows.hpp.
   std::atomic<pgmo_space*> space{nullptr};
-  std::atomic<bool> serves_pages{false};      // requests go there
-  uint64_t card = 0;                          // bytes; 0: not known
-  std::atomic<uint64_t> limit{~uint64_t{0}};  // bytes that a session may have in pages
+  std::atomic<bool> serves_pages{false};      // whether requests without a slot go to pages
+  uint64_t card = 0;                          // bytes; 0: unknown
+  std::atomic<uint64_t> limit{~uint64_t{0}};  // bytes that a session may hold in pages
   Fraction fraction;
-  std::atomic<bool> trim_due{false};  // of the cache beneath, once no lock is held
+  std::atomic<bool> trim_due{false};  // trim the cache beneath once no lock is held
   SplitBlocks splits;
-  std::atomic<int64_t> stays_beneath{0};  // unused bytes that emptying the cache leaves
+  std::atomic<int64_t> stays_beneath{0};  // unused bytes that remained when the cache was emptied
   Accumulated before_reset;
   Failures failures;
-  std::atomic<const uint32_t*> unconfirmed{nullptr};  // not 0: a peak waits for `confirm_peak`
+  // Points to non-zero while a peak waits for `confirm_peak`.
+  std::atomic<const uint32_t*> unconfirmed{nullptr};
   std::unique_ptr<PageDevice> page_device;
 
   bool active() const {
@@ -106,7 +108,7 @@ struct Device {
     return word != nullptr && __atomic_load_n(word, __ATOMIC_RELAXED) != 0;
   }
   bool connected() const { return mode.load(std::memory_order_acquire) != nullptr; }
-  // Calls `visit` with each engine, until one says true.
+  // Call `visit` with each engine until one returns true.
   template <typename Visit>
   bool any_engine(Visit&& visit) const {
     const int count = engine_count.load(std::memory_order_acquire);
@@ -132,31 +134,31 @@ std::array<Device, kMostDevices>& devices() {
   return *all;
 }
 
-// The process has begun to use CUDA: a child that is forked from now on cannot.
+// The process has used CUDA, so a child forked from now on cannot.
 std::atomic<bool> cuda_used{false};
 
-// This is the child of a fork, which has no device: the driver belongs to the parent.
+// This process is a forked child without a device: the driver belongs to the parent.
 std::atomic<bool> forked{false};
 
-// nullptr: pgmo does not know so many devices.
+// Return nullptr if the index is beyond the devices that pgmo supports.
 BaselineFeed* feed_of(int device) {
   const bool known = device >= 0 && device < kMostDevices;
   return known ? &devices()[static_cast<size_t>(device)].baseline : nullptr;
 }
 
-// Counts the times that the adapter was taken away: what lived then may have been used on other
-// streams without our being told.
+// Number of times the adapter was removed. Blocks alive meanwhile may have been used on other
+// streams unseen.
 std::atomic<uint64_t> absences{0};
 
-// Waits for all that the device was told to do, unless that would break a capture.
+// Wait for all work of the device, unless that would break a capture.
 void synchronize(const Device& device) {
   if (device.pools.any() || forked.load()) return;
   try {
     const OnDevice on(device.index);
-    const BesideCaptures beside;  // of other devices
+    const BesideCaptures beside;  // captures of other devices
     if (cudaDeviceSynchronize() != cudaSuccess) (void)cudaGetLastError();
   } catch (const std::exception&) {
-    // CUDA is going down: nothing runs there any more.
+    // CUDA is shutting down, so nothing runs there any more.
   }
 }
 
@@ -191,7 +193,7 @@ void tell_of_birth(Device& device, void* block, size_t bytes, uint32_t stream) {
     report(device, block, static_cast<int64_t>(bytes));
 }
 
-// Of a slot or a block of a window; 0: it is neither.
+// Return the bytes of a slot or a block of a window; 0 for others.
 uint64_t bytes_of(const Device& device, const void* block) {
   uint64_t bytes = 0;
   device.any_engine(
@@ -200,7 +202,7 @@ uint64_t bytes_of(const Device& device, const void* block) {
   return bytes;
 }
 
-// It is freed; other streams may use it still.
+// Report a free; other streams may still use the block.
 void tell_of_free(const Device& device, void* block) {
   if (!history().enabled()) [[likely]]
     return;
@@ -209,7 +211,7 @@ void tell_of_free(const Device& device, void* block) {
   }
 }
 
-// Before it is released: afterwards another thread may have it, and report that first.
+// Call this before the release: after it, another thread may get and report the block first.
 void tell_of_end(const Device& device, void* block) {
   const bool profiled = c10::memoryProfilingEnabled();
   const bool noted = history().enabled();
@@ -221,14 +223,14 @@ void tell_of_end(const Device& device, void* block) {
   if (noted) history().ends(device.index, block, static_cast<size_t>(bytes), nullptr);
 }
 
-// True: it was a slot. False: each engine knows that it is gone, if it had been told of it.
+// Release the block in every engine until one owns it as a slot. Return false if none does; engines
+// that knew it have forgotten it.
 bool release_slot(const Device& device, void* block) {
   return device.any_engine(
       [&](pgmo_engine* engine) { return api->release(engine, block) == PGMO_SLOT; });
 }
 
-// True: it was a slot, or a block of a window, and is free now. False: it is of the allocator
-// beneath.
+// Free a slot or a block of a window. Return false if it belongs to the allocator beneath.
 bool release_own(const Device& device, void* block) {
   if (release_slot(device, block)) return true;
   return device.pages() != nullptr && pages_api->deallocate(device.pages(), block) != 0;
@@ -241,7 +243,7 @@ void release_all(const Device& device, const std::vector<void*>& blocks) {
   }
 }
 
-// A few of those that are done, or all of them.
+// Release a few finished blocks, or all of them.
 void finish_deferred(Device& device) {
   release_all(device, device.deferred.finished());
 }
@@ -249,7 +251,7 @@ void finish_all_deferred(Device& device) {
   release_all(device, device.deferred.finished(~size_t{0}));
 }
 
-// Leaves no slot waiting, as far as that is possible: nobody asks for them from now on.
+// Wait for delayed frees, as far as possible: no session polls them from now on.
 void settle(Device& device) {
   finish_all_deferred(device);
   if (!device.deferred.any_waiting() || device.pools.any()) return;
@@ -262,8 +264,8 @@ void leave(Device& device) {
   if (device.connected() || device.pages() != nullptr) settle(device);
 }
 
-// Blocks that lived while the adapter was away: torch keeps silent about other streams that use a
-// block whose deleter it does not know.
+// Synchronize for a block that was alive while the adapter was removed: torch then does not report
+// other streams that use a block with an unknown deleter.
 void mind_absence(Device& device, void* block) {
   if (!device.has_survivors.load(std::memory_order_acquire)) [[likely]]
     return;
@@ -282,7 +284,7 @@ void release(Device& device, CUDAAllocator* upstream, void* block) {
     try {
       if (!device.attended.load(std::memory_order_relaxed)) settle(device);
     } catch (const std::bad_alloc&) {
-      // It waits for the next session, then.
+      // It waits for the next session.
     }
     return;
   }
@@ -294,8 +296,8 @@ void release(Device& device, CUDAAllocator* upstream, void* block) {
     device.splits.freed(block);
 }
 
-// A deleter is a plain function and cannot carry what its block came from, so there is one for each
-// allocator beneath and each device.
+// A deleter is a plain function without a context, so there is one for each pair of allocator
+// beneath and device.
 template <int index>
 void delete_block(void* block) {
   if (block == nullptr) return;
@@ -310,7 +312,8 @@ constexpr std::array<c10::DeleterFnPtr, sizeof...(indices)> make_deleters(
 constexpr auto kDeleters =
     make_deleters(std::make_integer_sequence<int, kMostUpstreams * kMostDevices>{});
 
-// Which allocator was beneath when a block with this deleter was made; -1: it is not ours.
+// Return the index of the allocator beneath when a block with this deleter was made; -1: not one of
+// pgmo's deleters.
 int upstream_of(c10::DeleterFnPtr deleter) {
   for (size_t index = 0; index < kDeleters.size(); ++index) {
     if (kDeleters[index] == deleter) return static_cast<int>(index) / kMostDevices;

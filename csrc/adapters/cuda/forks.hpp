@@ -1,9 +1,9 @@
-// The adapter around a fork: its locks, and what a child keeps of it.
+// Locks of the adapter around a fork, and the state of a forked child.
 //
-// A child has no device. It may drop what it inherits, so slots and pages still know their blocks;
-// nothing is served, waited for, or given back, and no call of the driver is made.
+// A child has no device. It may free inherited blocks, so slots and pages still know them. Nothing
+// is served, waited for or given back, and no driver call is made.
 //
-// Included by torch_cuda.cpp alone.
+// Only torch_cuda.cpp includes this file.
 
 #pragma once
 
@@ -16,7 +16,7 @@
 namespace c10::cuda::CUDACachingAllocator::pgmo {
 namespace {
 
-// Locks that are held while pages, the engine or torch's allocator are called, in their order.
+// Visit the locks held while pages, engine or torch's allocator are called, in locking order.
 template <typename Visit>
 void for_each_outer_lock(Visit&& visit) {
   visit(Trace::get().mutex());
@@ -25,7 +25,7 @@ void for_each_outer_lock(Visit&& visit) {
   for (Device& device : devices()) visit(device.fraction.mutex);
 }
 
-// Locks under which no other lock of pgmo's is taken, nor one of torch's allocator.
+// Visit the locks under which no other lock of pgmo or of torch's allocator is taken.
 template <typename Visit>
 void for_each_leaf_lock(Visit&& visit) {
   visit(history().mutex());
@@ -45,7 +45,7 @@ void for_each_leaf_lock(Visit&& visit) {
 constexpr auto kTake = [](std::mutex& mutex) { mutex.lock(); };
 constexpr auto kFree = [](std::mutex& mutex) { mutex.unlock(); };
 
-// All locks are held. A child of a process that has not used CUDA may use it itself.
+// Requires all locks. If the process has not used CUDA, its child may use it.
 void become_child() {
   if (!cuda_used.load()) return;
   forked.store(true);
@@ -63,7 +63,7 @@ void become_child() {
   }
 }
 
-// Once: afterwards each fork takes the adapter's locks.
+// Register the adapter's locks for all later forks, once.
 void heed_forks() {
   static const bool heeded = [] {
     return pages_api->at_fork(

@@ -1,10 +1,10 @@
-// Errors of earlier requests that other threads still hold, with the tensors in their frames.
+// Waits for errors of earlier requests, which other threads hold with the tensors in their frames.
 //
-// A request fails in a backward pass; the error reaches the program, which tries a smaller batch.
-// Autograd's thread of the device drops the error, too, but needs the GIL for that. So a request
-// that fails while such an error lives waits for it to go, and is tried once more.
+// A request fails in a backward pass, and the program catches the error and tries a smaller batch.
+// Autograd's device thread drops the error too, but needs the GIL for that. So a request that fails
+// while such an error exists waits until it is dropped, and is tried again.
 //
-// Included by out_of_memory.hpp alone.
+// Only out_of_memory.hpp includes this file.
 
 #pragma once
 
@@ -18,19 +18,20 @@
 namespace c10::cuda::CUDACachingAllocator::pgmo {
 namespace {
 
-// How many errors live, as pgmo/error_frames.py counts them; and how long a request waits.
+// Number of existing errors, as pgmo/error_frames.py counts them; null if not counted. The maximum
+// wait.
 std::atomic<const int64_t*> errors_held{nullptr};
 std::atomic<uint32_t> error_patience_ms{0};
 
-// A thread that holds the GIL must not wait: other threads need it to drop their errors. It is not
-// released here, since the caller may depend on it.
+// Return whether this thread holds the GIL. It must not wait then, as other threads need the GIL to
+// drop errors. It is not released here, since the caller may depend on it.
 bool holds_gil() {
   static const auto check = reinterpret_cast<int (*)()>(dlsym(RTLD_DEFAULT, "PyGILState_Check"));
   return check == nullptr || check() != 0;
 }
 
-// Waits until fewer errors are held than now. False: there were none, or they are held for longer,
-// as in an `except` clause. No lock may be held.
+// Wait until fewer errors exist than now. Return false if there are none, or none is dropped in
+// time, as in an `except` clause. Requires that no lock is held.
 bool await_held_errors() {
   const int64_t* const held = errors_held.load(std::memory_order_acquire);
   const auto now = [&] { return __atomic_load_n(held, __ATOMIC_ACQUIRE); };
@@ -42,7 +43,8 @@ bool await_held_errors() {
     if (Clock::now() >= end) return false;
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
   }
-  // An error is counted no more right before its frames go, and what autograd's thread ran.
+  // The count drops right before the frames and autograd's objects are freed, so wait a little
+  // longer.
   std::this_thread::sleep_for(std::chrono::milliseconds(2));
   return true;
 }

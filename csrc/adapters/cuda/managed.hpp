@@ -1,13 +1,13 @@
-// Unified memory: segments of torch's own caching allocator, and arenas of what a plan spills.
+// Unified memory: segments of torch's caching allocator, and arenas for spilled slots.
 //
 //     at::empty ──▶ torch's caching allocator ──a segment──▶ a pool is active? ──▶ managed_alloc
 //                                                                    └─ no ─────▶ cudaMalloc
 //
-// torch lets a pool have an allocator of its own for segments. Python makes the pool
-// (torch.cuda.MemPool over the two functions below); here requests are sent to it: those of all
-// threads, for the backward pass runs on another one, which torch.cuda.use_mem_pool leaves out.
+// A pool in torch can have its own allocator for segments. Python creates the pool, a
+// torch.cuda.MemPool over the two functions below. This file directs requests of all threads to it;
+// torch.cuda.use_mem_pool covers one thread, but the backward pass runs on another.
 //
-// Included by torch_cuda.cpp alone.
+// Only torch_cuda.cpp includes this file.
 
 #pragma once
 
@@ -20,7 +20,7 @@
 namespace c10::cuda::CUDACachingAllocator::pgmo {
 namespace {
 
-// What is held of unified memory, by the device that it was taken for. Never destroyed.
+// Blocks of unified memory, with the device of each request. Never destroyed.
 struct Managed {
   std::mutex mutex;
   std::unordered_map<void*, std::pair<int, size_t>> blocks;
@@ -33,7 +33,7 @@ Managed& managed() {
   return *all;
 }
 
-// Null, with nothing left behind for cudaGetLastError, where there is no memory.
+// Return null if there is no memory, and clear CUDA's last error.
 void* take_managed(size_t bytes, int device) {
   void* block = nullptr;
   if (cudaMallocManaged(&block, bytes, cudaMemAttachGlobal) != cudaSuccess) {
@@ -60,7 +60,7 @@ void drop_managed(void* block) {
   if (cudaFree(block) != cudaSuccess) (void)cudaGetLastError();
 }
 
-// What is captured must come from the graph's own pool.
+// Blocks of a capture must come from the graph's own pool.
 bool is_capturing(cudaStream_t stream) {
   cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
   if (cudaStreamIsCapturing(stream, &status) != cudaSuccess) {
@@ -70,8 +70,8 @@ bool is_capturing(cudaStream_t stream) {
   return status != cudaStreamCaptureStatusNone;
 }
 
-// Of allocator and pool. Pools that were begun on top of this one, which the adapter is told of,
-// come first, although torch asks the one that was begun first.
+// Direct requests to the pool. Pools begun on top of it, which the adapter knows, have priority,
+// although torch asks the pool that was begun first.
 void begin_managed(int index, c10::cuda::MempoolId_t pool) {
   Device& device = devices()[index];
   current_adapter()->upstream()->beginAllocateToPool(
@@ -80,8 +80,9 @@ void begin_managed(int index, c10::cuda::MempoolId_t pool) {
       });
 }
 
-// Also gives up the pool for torch.cuda.MemPool, which Python never destroys: while another pool is
-// in use or a graph is captured, that destructor ends the process, because emptyCache throws in it.
+// Also release the reference of the torch.cuda.MemPool, which Python never destroys. Its destructor
+// would end the process during a capture or with another active pool, because emptyCache throws in
+// it.
 void end_managed(int index, c10::cuda::MempoolId_t pool) {
   auto* upstream = current_adapter()->upstream();
   const auto device = static_cast<c10::DeviceIndex>(index);
@@ -98,11 +99,11 @@ void end_managed(int index, c10::cuda::MempoolId_t pool) {
   try {
     empty(upstream);
   } catch (const c10::Error&) {
-    // What is cached goes back when the cache is emptied next.
+    // The cached memory goes back the next time the cache is emptied.
   }
 }
 
-// An arena for what a plan spills. Blocks of any stream lie in it.
+// An arena for spilled slots. Blocks of any stream lie in it.
 struct Spilled {
   Device* device;
   void* block;
@@ -110,7 +111,7 @@ struct Spilled {
 
 void give_spilled_back(void* context) {
   const std::unique_ptr<Spilled> spilled(static_cast<Spilled*>(context));
-  if (forked.load()) return;  // it is the parent's
+  if (forked.load()) return;  // it belongs to the parent
   synchronize(*spilled->device);
   drop_managed(spilled->block);
 }

@@ -1,9 +1,9 @@
-// When memory runs out: what idles is given back, and the error says what there is.
+// Handles out-of-memory: gives idle memory back, retries, and extends the error message.
 //
-//     request ──▶ the allocator beneath: no ──▶ idle pages and arenas go back ──▶ once more: no
-//         ──▶ its error, which counts the pages
+//     request ──▶ allocator beneath: fails ──▶ idle pages and arenas go back ──▶ retry: fails
+//         ──▶ its error, with the pages included
 //
-// Included by adapter.hpp alone.
+// Only adapter.hpp includes this file.
 
 #pragma once
 
@@ -20,8 +20,8 @@
 namespace c10::cuda::CUDACachingAllocator::pgmo {
 namespace {
 
-// Gives back idle arenas and pages, so that the request can be tried again. Not during a graph
-// capture: its addresses must not change.
+// Give back idle arenas and pages, so that the request can be retried. Not during a graph capture:
+// its addresses must not change.
 bool relieve(Device& device) {
   if (device.pools.any()) return false;
   settle(device);
@@ -31,16 +31,16 @@ bool relieve(Device& device) {
     return false;
   });
   if (device.pages() == nullptr) return yielded;
-  synchronize(device);  // pages go back only when nothing runs that uses them
+  synchronize(device);  // pages go back only when no running work uses them
   const bool released = pages_api->give_back(device.pages(), ~uint64_t{0}) != 0;
   return share_fraction(device, upstreams[0]) || released || yielded;
 }
 
-// --- what the error says ------------------------------------------------------------------------
+// --- the error message --------------------------------------------------------------------------
 
 constexpr std::array<std::string_view, 4> kUnits = {"bytes", "KiB", "MiB", "GiB"};
 
-// A size as torch writes it.
+// Format a size like torch.
 std::string format_like_torch(double bytes) {
   size_t unit = 0;
   for (; bytes > 1024 && unit + 1 < kUnits.size(); ++unit) bytes /= 1024;
@@ -49,14 +49,15 @@ std::string format_like_torch(double bytes) {
   return text.data() + std::string(kUnits[unit]);
 }
 
-// Replaces the size before these words by what `change` makes of it. A text without them stays.
+// Replace the size before these words by the result of `change`. Leave a text without them as it
+// is.
 template <typename Change>
 void change_size(std::string& text, std::string_view words, Change&& change) {
   const size_t end = text.find(words);
   if (end == std::string::npos || end == 0) return;
   const size_t unit = text.rfind(' ', end - 1);
   if (unit == std::string::npos || unit == 0) return;
-  const size_t begin = text.rfind(' ', unit - 1) + 1;  // 0 where there is none before it
+  const size_t begin = text.rfind(' ', unit - 1) + 1;  // 0 if there is no blank before it
   double bytes = std::strtod(text.c_str() + begin, nullptr);
   const std::string_view name = std::string_view(text).substr(unit + 1, end - unit - 1);
   for (const std::string_view known : kUnits) {
@@ -66,8 +67,8 @@ void change_size(std::string& text, std::string_view words, Change&& change) {
   }
 }
 
-// Adds the pages to the figures in PyTorch's message, which knows neither them nor the whole memory
-// fraction.
+// Add the pages to the figures in PyTorch's message, which include neither them nor the whole
+// memory fraction.
 void count_pages_in(std::string& text, const Device& device, const pgmo_pages_statistics& now) {
   const auto add = [](uint64_t more) {
     return [more](double bytes) { return bytes + static_cast<double>(more); };
@@ -80,7 +81,7 @@ void count_pages_in(std::string& text, const Device& device, const pgmo_pages_st
   }
 }
 
-// Torch's own text comes first: programs that look for the largest batch size match on it.
+// Start with torch's own text, because programs that search for the largest batch size match it.
 [[noreturn]] void throw_out_of_memory(Device& device, const c10::OutOfMemoryError& error) {
   std::string text = error.what_without_backtrace();
   const auto size = [](uint64_t bytes) { return binary_units(static_cast<double>(bytes)); };
@@ -108,8 +109,8 @@ void count_pages_in(std::string& text, const Device& device, const pgmo_pages_st
   TORCH_CHECK_WITH(OutOfMemoryError, false, text);
 }
 
-// Torch's own words, which programs match on; the allocator beneath cannot say them, as it does
-// not know what the pages hold.
+// Use torch's own words, which programs match. The allocator beneath cannot report this, as it does
+// not know the pages.
 [[noreturn]] void throw_beyond_limit(Device& device, size_t bytes) {
   size_t available = 0, total = 0;
   const OnDevice on(device.index);
@@ -128,12 +129,12 @@ void count_pages_in(std::string& text, const Device& device, const pgmo_pages_st
 
 // --- asking the allocator beneath ---------------------------------------------------------------
 
-// Whether pgmo adds its own figures to the error.
+// Return whether pgmo adds its own figures to the error.
 bool adds_to_error(const Device& device) {
   return device.active() || device.pages() != nullptr;
 }
 
-// Retries after giving idle memory back, then once more after another thread has dropped an earlier
+// Retry after giving idle memory back, then once more after another thread has dropped an earlier
 // error. PyTorch counts at most one failure.
 template <typename Ask>
 auto ask_again_if_relieved(Device& device, CUDAAllocator* upstream, Ask&& ask) {
@@ -142,7 +143,7 @@ auto ask_again_if_relieved(Device& device, CUDAAllocator* upstream, Ask&& ask) {
   };
   bool again = false, relieved = false, waited = false;
   int64_t before = 0;
-  // Other threads subtract theirs.
+  // Other threads subtract their own retries.
   const auto own_retry = [&] { return std::min<int64_t>(retries() - before, 1); };
   for (;;) {
     try {
@@ -151,7 +152,7 @@ auto ask_again_if_relieved(Device& device, CUDAAllocator* upstream, Ask&& ask) {
       return block;
     } catch (const c10::OutOfMemoryError& error) {
       if (again) device.failures.retries -= own_retry();
-      device.splits.end();  // the allocator has emptied its cache: the mirrored gaps are stale
+      device.splits.end();  // the allocator has emptied its cache, so the mirrored gaps are stale
       if (!relieved && relieve(device)) {
         relieved = true;
       } else if (!waited && !device.pools.any() && await_held_errors()) {

@@ -1,7 +1,7 @@
-// Allocation pools that are active on one device: graph captures and torch.cuda.MemPool.
+// Active allocation pools of one device: graph captures and torch.cuda.MemPool.
 //
-// Blocks of a pool must come from that pool, for a captured graph replays with their addresses. So
-// what a pool's filter claims is left to the allocator beneath, and pgmo never hears of it.
+// Blocks of a pool must come from that pool, because a captured graph replays with their addresses.
+// Requests that a pool's filter claims go to the allocator beneath, unseen by pgmo.
 
 #pragma once
 
@@ -37,14 +37,14 @@ class ActivePools {
   std::mutex& mutex() { return mutex_; }  // for forks
   bool any() const { return count_.load(std::memory_order_acquire) != 0; }
 
-  // Whether a request was sent to this pool, which is active, while its stream was being captured.
+  // Return whether this active pool got a request while its stream was being captured.
   bool captured(c10::cuda::MempoolId_t id) const {
     const std::lock_guard guard(mutex_);
     const auto found = find(id);
     return found != pools_.end() && found->captured.load(std::memory_order_relaxed);
   }
 
-  // Whether a request of this thread on this stream belongs to one of them.
+  // Return whether a request of this thread on this stream belongs to an active pool.
   bool claim(cudaStream_t stream) const {
     if (!any()) [[likely]]
       return false;
@@ -79,8 +79,7 @@ class ActivePools {
                         [&](const Active& one) { return one.id == id; });
   }
 
-  // No shared one: what a forked child holds of that, it cannot free, for its thread has another
-  // number.
+  // Not a shared mutex: a forked child could not release its shared lock, as its thread id differs.
   mutable std::mutex mutex_;
   std::list<Active> pools_;
   std::atomic<int> count_{0};

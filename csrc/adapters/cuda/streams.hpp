@@ -1,7 +1,7 @@
 // Numbers for the streams of one device, in order of first use; 0 is the default stream.
 //
-// A handle is an address that differs from process to process; a number is the same in every run of
-// the same program, so profiles and plans speak of numbers.
+// A handle is an address that differs between processes; a number is the same in every run of the
+// same program. So profiles and plans use numbers.
 
 #pragma once
 
@@ -20,7 +20,7 @@ class StreamNumbers {
   static constexpr uint32_t kMost = 64;
   static constexpr uint32_t kMostStrangers = 256;
 
-  // nullopt when there are too many.
+  // Return the stream's number; nullopt if there are too many streams.
   std::optional<uint32_t> number_of(cudaStream_t stream) {
     if (stream == nullptr) return 0;
     const uint32_t count = count_.load(std::memory_order_acquire);
@@ -30,8 +30,8 @@ class StreamNumbers {
     return add(stream);
   }
 
-  // The same without counting as a use: a stream on which nothing was requested yet has a number
-  // from `kMost` on.
+  // Return the number without counting a use: a stream without requests gets a number from `kMost`
+  // on.
   std::optional<uint32_t> number_or_stranger(cudaStream_t stream) {
     if (stream == nullptr) return 0;
     const uint32_t count = count_.load(std::memory_order_acquire);

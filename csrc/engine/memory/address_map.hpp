@@ -4,8 +4,8 @@
 //     │   │ a │ b │   │ c │   │   │ d │   at most half full; a removal shifts the
 //     └───┴───┴───┴───┴───┴───┴───┴───┘   followers back, so there are no tombstones
 //
-// std::unordered_map allocates a node per entry, which would double the cost of recording and call
-// the allocator that is being recorded.
+// std::unordered_map would allocate a node per entry. That would double the cost of recording and
+// call the allocator being recorded.
 
 #pragma once
 
@@ -23,7 +23,7 @@ class AddressMap {
 
   std::size_t size() const noexcept { return size_; }
 
-  // Throws std::bad_alloc when it has to grow and cannot; the map is unchanged then.
+  // Throws std::bad_alloc if growing fails; the map is unchanged then.
   void insert(std::uintptr_t address, const Value& value) {
     if (2 * (size_ + 1) > cells_.size()) grow();
     const std::size_t at = find_cell(address);
@@ -43,11 +43,12 @@ class AddressMap {
     }
   }
 
-  // Erases the entries for which `erases(address, value)` is true; asks about each at least once.
+  // Erase the entries for which `erases(address, value)` returns true. It may be called more than
+  // once per entry.
   template <typename Predicate>
   void erase_if(Predicate&& erases) noexcept {
     for (std::size_t at = 0; at < cells_.size();) {
-      // What an erasure shifts into this cell comes from later ones, or has been asked about.
+      // The erasure shifts only later entries, or entries already visited, into this cell.
       const Cell& cell = cells_[at];
       if (cell.address != kFree && erases(cell.address, cell.value)) {
         erase(cell.address);
@@ -84,7 +85,7 @@ class AddressMap {
   };
 
   std::size_t home_of(std::uintptr_t address) const noexcept {
-    // Fibonacci hashing; the lowest bits of an aligned address carry nothing.
+    // Fibonacci hashing. The lowest bits of an aligned address carry no information.
     return ((address >> 4) * 0x9E3779B97F4A7C15ull >> 20) & (cells_.size() - 1);
   }
 

@@ -1,4 +1,4 @@
-// An arena as the engine sees it: one range of memory that is not its own.
+// An arena as the engine sees it: a memory range that the engine does not own.
 
 #pragma once
 

@@ -1,15 +1,15 @@
-// The arenas that slots lie in: one for each stream, seen by plans as one range of offsets.
+// The arenas that hold slots: one per stream. Plans see them as one range of offsets.
 //
 //     offsets   0            a            b            c
 //               ├─ stream 0 ─┼─ stream 1 ─┼─ stream 2 ─┤
 //     memory    ▓▓▓▓▓▓░░░░    ▓▓▓░          (no arena yet: its requests go to the framework)
 //
-//     spilled   offsets from d on, behind all others: one block for the slots of every stream that
-//               plans keep apart, as those in unified memory.
+//     spilled   offsets from d on, behind all others: one block for the slots of all streams that
+//               plans place separately, for example in unified memory.
 //
-//     retired   ░░░▓░░░       only late blocks; given back when the last of them has died
+//     retired   ░░░▓░░░       holds only late blocks; given back when the last one is freed
 //
-// Blocks of different streams are not ordered in time, so they never share an arena.
+// Blocks of different streams have no common order in time, so they never share an arena.
 
 #pragma once
 
@@ -28,18 +28,21 @@ namespace pgmo {
 
 class Arenas {
  public:
-  static constexpr std::uint32_t kEveryStream = ~std::uint32_t{0};  // of what is spilled
-  // With an arena of their own. One bit of `without` stays set, then, for all streams beyond.
+  // Stream index of the spill arena.
+  static constexpr std::uint32_t kEveryStream = ~std::uint32_t{0};
+  // Maximum number of streams with an arena of their own. One bit of `without` stays set for all
+  // others.
   static constexpr std::uint32_t kMostStreams = 63;
   static_assert(kMostStreams < 64, "`without` has one bit for each, and one for all beyond");
-  // Offsets are below it, so that sums of them are numbers.
+  // Upper bound of offsets, so that sums of two do not overflow.
   static constexpr Offset kMostOffsets = Offset{1} << 60;
 
   struct Segment {
     std::uint32_t stream_index;  // or kEveryStream
     Offset begin;
     pgmo_arena arena;
-    pages::PlannedRange* range = nullptr;  // where it has pages only as slots need them
+    // Set if pages are mapped only as slots need them; not owned.
+    pages::PlannedRange* range = nullptr;
 
     bool spilled() const noexcept { return stream_index == kEveryStream; }
   };
@@ -47,12 +50,12 @@ class Arenas {
   struct Released {
     Bytes bytes = 0;
     pages::PlannedRange* range = nullptr;
-    pgmo_arena empty{};  // to be given back now
+    pgmo_arena empty{};  // the caller gives it back now
   };
 
   bool attached() const noexcept { return !segments_.empty(); }
 
-  // Streams without an arena, one bit each.
+  // Return the streams without an arena, one bit each.
   const std::uint64_t& without() const noexcept { return without_; }
 
   std::uintptr_t address(std::uint32_t stream_index, Offset offset) const noexcept {
@@ -61,7 +64,7 @@ class Arenas {
     return biases_[stream_index % kBiases] + static_cast<std::uintptr_t>(offset);
   }
 
-  // The current arena that an address lies in, or nullptr.
+  // Return the current arena that contains the address, or nullptr.
   const Segment* at(std::uintptr_t address) const noexcept {
     for (const Segment& segment : segments_) {
       if (contains(segment.arena, address)) [[likely]]
@@ -70,7 +73,7 @@ class Arenas {
     return nullptr;
   }
 
-  // The offset that an address in a current arena has.
+  // Return the offset of an address in a current arena.
   std::optional<Offset> offset_at(std::uintptr_t address) const noexcept {
     const Segment* const segment = at(address);
     if (segment == nullptr) return std::nullopt;
@@ -80,10 +83,10 @@ class Arenas {
     return segment.begin + static_cast<Offset>(address - address_of(segment.arena.base));
   }
 
-  // The stream of the current arena that an address lies in, or kEveryStream.
+  // Return the stream of the current arena that contains the address, or kEveryStream.
   std::optional<std::uint32_t> stream_at(std::uintptr_t address) const noexcept;
 
-  // The arena of what is spilled, or nullptr.
+  // Return the spill arena, or nullptr.
   const Segment* spilled() const noexcept;
 
   template <typename Visit>
@@ -91,34 +94,33 @@ class Arenas {
     for (const Segment& segment : segments_) visit(segment);
   }
 
-  // The memory of those that serve no more.
+  // Call `visit` with the memory of each retired arena.
   template <typename Visit>
   void for_each_retired(Visit&& visit) const {
     for (const Retired& retired : retired_) visit(retired.arena);
   }
 
-  // Whether a slot lies in the arena of its stream; so it does when there is none yet.
+  // Return whether a slot fits the arena of its stream; true if the stream has no arena yet.
   bool has_room(std::uint32_t stream_index, Offset offset, Bytes bytes,
                 Bytes alignment) const noexcept;
 
-  // Throws std::invalid_argument, and changes nothing, when a segment is not a range of memory, its
-  // stream has one already, its offsets are taken, or there are some behind the spilled ones.
+  // Add an arena. Throws std::invalid_argument, and changes nothing, if it is not a memory range,
+  // its stream already has one, its offsets are taken, or offsets lie behind the spill arena.
   void add(const Segment& segment);
 
-  // The current arenas serve no more. The late blocks stay with them until they die; returned are
-  // those that are empty.
+  // Stop serving from the current arenas. Late blocks stay in them until they are freed. Return the
+  // arenas that are empty.
   std::vector<pgmo_arena> retire(LateSet& late);
 
-  // For an address in a retired arena.
+  // Free the block at an address in a retired arena.
   std::optional<Released> release_retired(std::uintptr_t address) noexcept;
 
-  // An idle range of a current or a retired arena becomes a late block, until it is let go of.
-  // Throws std::bad_alloc. Then, where nothing else was left in a retired one, the arena is to be
-  // given back.
+  // `hold` makes an idle range of a current or retired arena a late block; throws std::bad_alloc.
+  // `let_go` ends this. It returns the arena to give back if a retired one has become empty.
   void hold(LateSet& late, std::uintptr_t address, Bytes bytes);
   pgmo_arena let_go(LateSet& late, std::uintptr_t address) noexcept;
 
-  // Late blocks by their addresses, those of the current arenas and of the retired ones.
+  // Call `visit` with address and bytes of each late block, in current and retired arenas.
   template <typename Visit>
   void for_each_late(const LateSet& late, Visit&& visit) const {
     for (const Segment& segment : segments_) {
@@ -138,7 +140,7 @@ class Arenas {
 
   bool owns(std::uintptr_t address) const noexcept;
 
-  // Of the framework's memory: what is of addresses alone has pages, which are counted elsewhere.
+  // Return the bytes of framework memory in arenas. Ranges with pages are counted elsewhere.
   Bytes bytes() const noexcept;
   std::size_t count() const noexcept { return segments_.size() + retired_.size(); }
 

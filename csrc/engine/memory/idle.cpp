@@ -1,11 +1,11 @@
-// Pages of arenas in which nothing lives.
+// Idle pages of arenas: pages that no live block occupies.
 //
 //     arena    ░░░░░░░▓▓░░░░░░░░░░░▓▓▓▓░░░
 //     pages    │    │    │    │    │    │
-//              └──────┘    └──────┘            go back to the system, and come again as zeros
+//              └──────┘    └──────┘            return to the system; read as zeros afterwards
 //
-// An arena of the framework's stays resident once it was touched. What has no slot would come on
-// top of it (lending.hpp), and a retired arena that one block keeps alive would stay whole.
+// Touched pages of a framework arena stay resident. Blocks without a slot would need memory in
+// addition to it (lending.hpp). A retired arena would stay resident as a whole for one live block.
 
 #include <sys/mman.h>
 #include <unistd.h>
@@ -27,7 +27,7 @@ namespace pgmo {
 
 namespace {
 
-// What nobody is served from while it is returned: a millisecond or two of the system's.
+// Limits of one batch, from which no slot is served meanwhile: it takes the system 1 to 2 ms.
 constexpr std::uintptr_t kAtOnce = std::uintptr_t{16} << 20;
 constexpr std::size_t kMostAtOnce = 256;  // ranges
 
@@ -36,7 +36,7 @@ std::uintptr_t page_bytes() noexcept {
   return page;
 }
 
-// Goes through idle addresses in their order and collects whole pages, up to so many bytes.
+// Visits idle addresses in ascending order and collects whole pages, up to the limit of a batch.
 class IdlePageScan {
  public:
   IdlePageScan(std::uintptr_t from, std::vector<pages::Extent>& found)
@@ -55,7 +55,7 @@ class IdlePageScan {
     stopped_ = stopped_ || found_.size() == kMostAtOnce;
   }
 
-  // Where the next one goes on, if this one has come to its limit.
+  // `stopped` returns whether the limit was reached; `from` returns where the next scan continues.
   bool stopped() const noexcept { return stopped_; }
   std::uintptr_t from() const noexcept { return from_; }
 
@@ -79,9 +79,9 @@ void Engine::lend_idle(bool on) {
   lending_.set(on);
 }
 
-// What malloc keeps of blocks that were missed and freed lies beside the arena, too. One thread at
-// a time: where another malloc has taken glibc's place, the first call makes glibc's ready, and two
-// at once would end the process.
+// malloc also keeps freed blocks that were missed. Only one thread at a time may trim: if another
+// malloc replaces glibc's, the first call initializes glibc's, and two concurrent calls would
+// crash.
 void Engine::trim_malloc() noexcept {
 #ifdef __GLIBC__
   static std::atomic_flag trimming = ATOMIC_FLAG_INIT;
@@ -91,19 +91,19 @@ void Engine::trim_malloc() noexcept {
 #endif
 }
 
-// What the framework has just served is not touched yet.
+// The block that the framework has just served is not touched yet.
 void Engine::lend() noexcept {
   try {
     return_pages(true);
     trim_malloc();
   } catch (const std::bad_alloc&) {
-    // They stay as they are; with each request it would be the same.
+    // The pages stay mapped. Retrying with each request would fail again.
     const std::lock_guard<Spinlock> guard(lock_);
     lending_.put_off(blocks_.foreign.dense());
   }
 }
 
-// The block is freed, but its memory is not yet.
+// The block is being freed, but its memory is still mapped.
 void Engine::look_at(std::uintptr_t address, Bytes bytes) noexcept {
   const std::uintptr_t page = page_bytes();
   const std::uintptr_t begin = address / page * page;
@@ -127,9 +127,9 @@ void Engine::look_at(std::uintptr_t address, Bytes bytes) noexcept {
   count_sparse();
 }
 
-// Blocks of other sizes than before are those that are hardly touched. At a shorter length these
-// are smaller, and others larger at a longer one: in between, what is nearer counts. The lock is
-// held.
+// Derive the threshold of sparse blocks. They are smaller at a shorter length, and dense blocks are
+// larger at a longer one. So the threshold is the geometric mean of the two sizes. Requires the
+// lock.
 void Engine::count_sparse() noexcept {
   Bytes from = kNever;
   if (least_sparse_ > most_dense_) {
@@ -153,15 +153,15 @@ Bytes Engine::sparse_from() noexcept {
   return least_sparse_ > most_dense_ ? least_sparse_ : 0;
 }
 
-// The lock is not held during calls of the system. Meanwhile each range that goes back is a late
-// block: no slot is served there, and its arena, current or retired, is not given back. A slot is
-// one of those that live before anybody is told of it, so that of the current arenas pages may go
-// back while they serve, too. One thread at a time; for another one there is nothing to do.
+// The lock is not held during system calls. Meanwhile each range is a late block: no slot is served
+// there, and its arena is not given back. A slot counts as live before its address is returned, so
+// pages of current arenas may go back even while they serve. One thread at a time; a second one
+// returns at once.
 Bytes Engine::return_pages(bool serving) {
   Bytes returned = 0;
   std::uintptr_t from = 0;
   std::vector<pgmo_arena> empty;
-  empty.reserve(kMostAtOnce);  // before anything is held
+  empty.reserve(kMostAtOnce);  // reserved before any range is held
   for (bool more = true; more;) {
     {
       const std::lock_guard<Spinlock> guard(lock_);
@@ -169,7 +169,7 @@ Bytes Engine::return_pages(bool serving) {
       more = hold_idle(serving, from);
     }
     for (const pages::Extent& range : returning_) {
-      // Where the system refuses, they stay as they are.
+      // If the system refuses, the pages stay mapped.
       const auto bytes = static_cast<std::size_t>(range.bytes);
       if (::madvise(reinterpret_cast<void*>(range.address), bytes, MADV_DONTNEED) == 0) {
         returned += range.bytes;
@@ -186,8 +186,8 @@ Bytes Engine::return_pages(bool serving) {
   return returned;
 }
 
-// Idle ranges from these addresses on, which go on to the next ones. True: there are more. The lock
-// is held.
+// Hold idle ranges from address `from` on, and advance `from`. Return whether there are more.
+// Requires the lock.
 bool Engine::hold_idle(bool serving, std::uintptr_t& from) {
   std::vector<pages::Extent> living;
   visit_slots([&](std::uintptr_t address, Bytes bytes) { living.push_back({address, bytes}); });
@@ -223,12 +223,12 @@ bool Engine::hold_idle(bool serving, std::uintptr_t& from) {
   return scan.stopped();
 }
 
-// Adds the arenas that nothing holds any more.
+// Append to `empty` the arenas that no block holds any more.
 void Engine::let_idle_go(std::vector<pgmo_arena>& empty) noexcept {
   const std::lock_guard<Spinlock> guard(lock_);
   for (const pages::Extent& range : returning_) {
     const pgmo_arena arena = arenas_.let_go(here_.late, range.address);
-    if (arena.base != nullptr) empty.push_back(arena);  // there is room
+    if (arena.base != nullptr) empty.push_back(arena);  // capacity was reserved
   }
   returning_.clear();
 }

@@ -1,15 +1,14 @@
-// When pages of an arena in which nothing lives go back to the system amid an iteration.
+// Decides when idle pages of an arena go back to the system during an iteration.
 //
 //     slots      ▓▓▓▓▓▓▓▓▓▓           the arena stays resident once it was touched
 //     missed               ▒▒▒▒▒▒     and what has no slot comes on top of it
-//                ────────────|────    needed: what was ever alive at once, slots and others
+//                ────────────|────    needed: highest sum ever alive, slots and others
 //
-// An iteration that departs from its plan would have both. So pages are lent as soon as both are
-// more than the program ever had alive, for that much it would have without an arena, too. A plan
-// for several lengths may itself spread over more than that, and is swept some times in an
-// iteration. What is resident is not asked of the
-// system: it is at most what was served since pages were last returned, and at most what lies below
-// the highest slot. Blocks of which hardly anything is touched count nowhere.
+// An iteration that departs from its plan would occupy both. Pages are therefore lent as soon as
+// their sum exceeds the most that the program ever had alive, which it would need without an arena
+// too. A plan for several lengths may itself spread over more than that; it is swept several times
+// per iteration. Resident bytes are not measured but bounded: by the bytes served since pages were
+// last returned, and by the end of the highest slot. Blocks that are hardly touched do not count.
 
 #pragma once
 
@@ -22,14 +21,15 @@ namespace pgmo {
 
 class Lending {
  public:
-  // The heuristics outlive it.
+  // The heuristics must outlive this object.
   explicit Lending(const Heuristics& heuristics) noexcept : heuristics_(heuristics) {}
 
-  // Off where memory is none of the process's own private memory.
+  // Stays off unless arenas lie in the process's own private memory.
   void set(bool on) noexcept { on_ = on; }
   bool on() const noexcept { return on_; }
 
-  // A slot is served that ends at this offset; what lives then, slots and the framework's.
+  // Count a served slot that ends at this offset, with the live bytes of slots and framework
+  // blocks.
   void served(Offset end, Bytes bytes, Bytes slots, Bytes foreign) noexcept {
     if (!on_) [[likely]]
       return;
@@ -38,18 +38,18 @@ class Lending {
     needed_ = std::max(needed_, slots + foreign);
   }
 
-  // A slot was served: whether slots alone have spread over more than is needed, as far as a whole
-  // iteration has shown what that is.
+  // Return whether slots alone have spread over more than the program needs. False until a whole
+  // iteration has shown that need.
   bool overfull(Bytes foreign) const noexcept {
     if (!on_) [[likely]]
       return false;
-    // In an iteration that departs from its plan, malloc keeps what was missed and freed, too.
+    // In an iteration that departs from its plan, malloc also keeps missed blocks that were freed.
     const Bytes others = sweeps_ > 0 ? most_foreign_ : foreign;
     return known_ && sweeps_ < kMostSweeps &&
            std::min(highest_, touched_) + others > needed_ + spare();
   }
 
-  // The framework has served a request; whether pages are to be lent for it.
+  // Count a request that the framework served; return whether to lend pages for it.
   bool due(Bytes slots, Bytes foreign) noexcept {
     if (!on_) [[likely]]
       return false;
@@ -59,15 +59,15 @@ class Lending {
            std::min(highest_, touched_) + foreign > needed_ + heuristics_.small_block;
   }
 
-  // The same in a pause, where nothing is counted: a large block is of an evaluation, whose memory
-  // would come on top of the arena's.
+  // Return the same during a pause, when nothing is counted. A large block then belongs to an
+  // evaluation, whose memory would come on top of the arena's.
   bool due_in_pause(Bytes bytes, Bytes slots) const noexcept {
     return on_ && bytes >= heuristics_.small_block &&
            std::min(highest_, touched_) > slots + heuristics_.small_block;
   }
 
-  // All pages in which nothing lives have gone back. It costs something each time, so the next time
-  // in this iteration is when there is some more of the framework's.
+  // Note that all idle pages went back. This has a cost, so the next return in this iteration waits
+  // until framework blocks have grown by `spare()`.
   void returned(Bytes slots, Bytes foreign) noexcept {
     touched_ = slots;
     most_foreign_ = foreign;
@@ -75,7 +75,7 @@ class Lending {
     put_off(foreign);
   }
 
-  // Whether pages have gone back in this iteration.
+  // Return whether pages went back in this iteration.
   bool has_returned() const noexcept { return sweeps_ > 0; }
 
   void put_off(Bytes foreign) noexcept { again_at_ = foreign + spare(); }
@@ -86,21 +86,21 @@ class Lending {
     known_ = true;
   }
 
-  // What went back in a pause says nothing of the iteration that goes on.
+  // Returns during a pause do not count for the interrupted iteration.
   void resumed() noexcept { again_at_ = sweeps_ = 0; }
 
-  // What counts is another measure from now on.
+  // Start measuring the need anew, because the definition of sparse blocks has changed.
   void restart() noexcept {
     needed_ = 0;
     known_ = false;
   }
 
-  // Other arenas, none of which is resident.
+  // Note that new arenas replace the old ones; nothing of them is resident.
   void exchanged() noexcept { highest_ = touched_ = 0; }
 
  private:
-  // Returns for slots in one iteration. Protects one with many requests, which would spend its time
-  // on them; the usual one has its peak before.
+  // Maximum returns per iteration on behalf of slots. It protects iterations with many requests,
+  // which would spend their time on returns; usually the peak comes earlier.
   static constexpr int kMostSweeps = 8;
 
   Bytes spare() const noexcept {
@@ -110,10 +110,10 @@ class Lending {
 
   const Heuristics& heuristics_;
   bool on_ = false;
-  bool known_ = false;  // an iteration has ended since what is needed was last counted anew
+  bool known_ = false;  // whether an iteration has ended since `needed_` was reset
   int sweeps_ = 0;      // in this iteration
   Offset highest_ = 0;
-  Bytes touched_ = 0;  // at most
+  Bytes touched_ = 0;  // upper bound
   Bytes needed_ = 0;
   Bytes most_foreign_ = 0;  // since pages were last returned
   Bytes again_at_ = 0;

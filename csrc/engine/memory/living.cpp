@@ -1,4 +1,4 @@
-// What is alive between two iterations, wherever it lies.
+// Lists all blocks that are alive between two iterations, in any memory.
 
 #include <vector>
 
@@ -14,7 +14,7 @@ std::vector<Living> Engine::living() {
   const auto add = [&](std::uintptr_t address, Bytes bytes, Living::Kind kind) {
     all.push_back({.address = address, .bytes = bytes, .kind = kind});
   };
-  // What the framework provides: only that is tracked in every mode.
+  // Framework blocks are the only ones tracked in every mode.
   blocks_.for_each_foreign(
       [&](std::uintptr_t address, Bytes bytes) { add(address, bytes, Living::kForeign); });
   if (replayer_ != nullptr && arenas_.attached()) {

@@ -27,13 +27,13 @@ Spans united(Spans spans, Latest& latest) {
   return spans;
 }
 
-// Whether the second comes after the first, in the same iteration or, `turns`, in the next one.
+// Return whether `other` comes after `one`, in the same iteration or, with `turns`, in the next.
 bool in_order(const PageSpan& one, const PageSpan& other, Tick turns) {
   if (one.arena == other.arena || one.behind == nullptr) return true;
   return other.from + turns >= one.behind[other.arena];
 }
 
-// Hand-overs in an iteration of each plan; nothing: some would be without an order.
+// Count the hand-overs per iteration of each plan; nullopt if one of them has no known order.
 std::optional<std::size_t> hand_overs(const Spans& spans, std::span<const PlanTicks> plans) {
   std::size_t count = 0;
   for (auto begin = spans.begin(); begin != spans.end();) {
@@ -47,7 +47,7 @@ std::optional<std::size_t> hand_overs(const Spans& spans, std::span<const PlanTi
       if (!in_order(*at, next, turns)) return std::nullopt;
       count += at->arena != next.arena;
     }
-    // Of another plan: whoever comes there may come at once.
+    // An iteration of another plan may follow, and use the page from its first tick on.
     const PageSpan& last = *std::prev(end);
     for (const PageSpan& other : spans) {
       if (other.plan == plan || other.arena == last.arena || last.behind == nullptr) continue;

@@ -1,10 +1,10 @@
-// Neighbouring pages that are used at the same times, and whether two such runs can be one.
+// Runs of neighbouring pages with the same use times, and whether two runs can share pages.
 //
-//     arena 0   ▓▓▓▓▓▓░░░░░░░░░░░░▓▓▓     freed at 6; stream 1 comes after that from tick 8 on
-//     arena 1   ░░░░░░░░▓▓▓▓▓▓░░░░░░░     begins at 8: both are one. At 7 it would have to wait
+//     arena 0   ▓▓▓▓▓▓░░░░░░░░░░░░▓▓▓     freed at 6; stream 1 is ordered after that from tick 8 on
+//     arena 1   ░░░░░░░░▓▓▓▓▓▓░░░░░░░     begins at 8: they can share. From 7 it would have to wait
 //
-// Pages go from one stream to another only where the program itself has ordered the two, so that
-// whoever waits for the last user waits for what is done in any case.
+// Pages move between streams only where the program itself orders the two. Waiting for the last
+// user then costs nothing extra.
 
 #pragma once
 
@@ -20,7 +20,7 @@
 
 namespace pgmo {
 
-// A time in which blocks of one arena lie there.
+// A time span in which blocks of one arena occupy a page.
 struct PageSpan {
   Tick from;
   Tick to;
@@ -32,12 +32,13 @@ struct PageSpan {
 using Spans = std::vector<PageSpan>;  // sorted, disjoint
 
 struct PageRun {
-  std::vector<ArenaPage> firsts;  // in each arena that it is of
+  std::vector<ArenaPage> firsts;  // the first page in each arena that shares the run
   std::size_t pages;
   Spans spans;
 };
 
-// When several blocks lie there one after the other, others come after the last of them.
+// Combines the orders of several blocks on a page: users wait for the latest. Owns the rows that it
+// returns pointers to.
 class Latest {
  public:
   explicit Latest(std::uint32_t arenas) : arenas_(arenas) {}
@@ -49,15 +50,15 @@ class Latest {
   std::deque<std::vector<Tick>> rows_;
 };
 
-// Of one arena.
+// Return the runs of one arena.
 std::vector<PageRun> runs_of(const std::vector<PageUse>& uses, std::uint32_t arena, Latest& latest);
 
-// How often more than before a page of both changes hands in an iteration; nothing: they live at
-// the same time, or would have to wait for each other.
+// Return how many more hand-overs per iteration a shared page has. nullopt: the two are used at the
+// same time, or would have to wait for each other.
 std::optional<std::size_t> changes(const Spans& one, const Spans& other,
                                    std::span<const PlanTicks> plans);
 
-// `count` pages from the front of both become pages of one run.
+// Move `count` pages from the front of both runs into one shared run, and return it.
 PageRun joined(PageRun& run, PageRun& other, std::size_t count);
 
 }  // namespace pgmo

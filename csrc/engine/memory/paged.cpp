@@ -1,12 +1,12 @@
-// Arenas that have pages only where slots need them.
+// Arenas whose pages are mapped only where slots need them.
 //
-//     allocate    slot ──▶ lock: taken, generation read ──▶ no lock: the pages are told, if counted
-//     release     lock: free, generation read ──▶ no lock: the same
-//     pages       somebody needs some ──▶ list_living, with the lock ──▶ counted from now on
+//     allocate    lock: take the slot, read the generation ──▶ unlocked: notify the pages
+//     release     lock: free the slot, read the generation ──▶ unlocked: notify the pages
+//     pages       another user needs some ──▶ list_living, locked ──▶ count slots from now on
 //
-// See pages/planned/planned_range.hpp. The engine's lock is never held while the pages are called;
-// whoever comes between finds the slot taken, or not any more, which is what the pages hear as
-// well.
+// Pages are notified only while the range counts its slots; see pages/planned/planned_range.hpp.
+// The engine's lock is never held while the pages are called. A call that comes in between sees the
+// slot as taken or free, which is also what the pages are notified of.
 
 #include <algorithm>
 #include <memory>
@@ -54,13 +54,14 @@ pgmo_arena Engine::reserve_arena(pages::Space& space, Bytes bytes, pages::Stream
           .context = reserved.release()};
 }
 
-// Another thread may yield an arena while its range is being settled, or shared: it is closed then.
+// Another thread may yield an arena while its range is being settled or shared. The range is closed
+// after that.
 void Engine::close_range(pages::PlannedRange& range) noexcept {
   {
     const Guard guard(lock_);
     std::erase(ranges_, &range);
     if (settling_ > 0) {
-      closing_.push_back(&range);  // there is room
+      closing_.push_back(&range);  // capacity was reserved
       return;
     }
   }
@@ -91,10 +92,10 @@ pages::PlannedRange* Engine::range_at(const void* base) const noexcept {
   return found == ranges_.end() ? nullptr : *found;
 }
 
-// A plan that is followed fills its pages. In an iteration that departs from it slots lie apart
-// from each other, each with the rest of two pages to itself, and pages that are mapped for them
-// serve nobody the next time: a plan has to be followed for some iterations before that is done
-// again. Where one request was too large others will be, which need those pages.
+// A plan that is followed fills its pages. In an iteration that departs from its plan, slots lie
+// apart, and each leaves the rest of two pages unused. Pages mapped for them are useless the next
+// time, so none are mapped until the plan was followed for some iterations. The same holds after
+// one request was too large: later ones will be, and need those pages.
 bool Engine::is_thrifty() const noexcept {
   return departed_ > 0 || replayer_->outgrown() || departs();
 }
@@ -124,7 +125,7 @@ void Engine::trust_plans() {
   departed_ = 0;
 }
 
-// False: no page can be had, or it would be wasted, and the slot is free again.
+// Return false if no page is available or it would be wasted; the slot is free again then.
 bool Engine::occupy(std::uintptr_t address, Bytes bytes, pages::PlannedRange& range,
                     std::uint64_t generation, bool thrifty) noexcept {
   if (space_.load()->occupy(range, {address, bytes}, generation, thrifty)) return true;
@@ -136,8 +137,8 @@ bool Engine::occupy(std::uintptr_t address, Bytes bytes, pages::PlannedRange& ra
     here_.counters.retract(bytes);
     refused_ += static_cast<std::uint64_t>(bytes);
   }
-  // Its pages were not counted when it was refused. They are if the range has been settled and
-  // surrendered since: the slot was listed as living, then.
+  // The pages did not count the slot when they refused it. They do count it if the range was
+  // settled and surrendered since, because the slot was then listed as live.
   if (unused.generation == generation) unused.range = nullptr;
   vacate(address, unused);
   return false;
@@ -167,8 +168,8 @@ void Engine::list_living(pages::PlannedRange& range, std::vector<pages::Extent>&
   range.count_from_now_on();
 }
 
-// Between two iterations most pages are where the plans need them; those that are, are not counted
-// until somebody else needs some, or a plan is added.
+// Between two iterations most pages are where the plans need them. Ranges whose pages all are stop
+// counting slots until another user needs pages, or a plan is added.
 void Engine::settle_ranges() noexcept {
   pages::Space* const space = space_.load();
   if (space == nullptr) return;
@@ -202,7 +203,7 @@ bool Engine::settled() noexcept {
   });
 }
 
-// What the slots of all plans, and what lives there, cover of an arena.
+// Return the extents of an arena that slots of all plans and late blocks cover.
 std::vector<pages::Extent> Engine::covered_in(const Arenas::Segment& segment) const {
   std::vector<pages::Extent> covered;
   const Offset end = segment.begin + static_cast<Offset>(segment.arena.bytes);
@@ -216,7 +217,7 @@ std::vector<pages::Extent> Engine::covered_in(const Arenas::Segment& segment) co
            to - from});
     }
   }
-  // Late blocks of plans that are gone, too: whoever frees one does not tell, either.
+  // Include late blocks of removed plans: freeing them does not notify the pages either.
   arenas_.for_each_late(here_.late, [&](std::uintptr_t address, Bytes bytes) {
     if (contains(segment.arena, address)) covered.push_back({address, bytes});
   });
@@ -229,9 +230,9 @@ bool Engine::counts_all_slots() const noexcept {
   return std::ranges::none_of(ranges_, [](const auto* range) { return range->fully_mapped(); });
 }
 
-// Counts the slots of all ranges again before a plan is added: the ranges were settled for other
-// plans. The lock must not be held: the pages call `list_living`. No range is settled in between,
-// as the session makes one call at a time; `add_plan` asserts it.
+// Make all ranges count their slots before a plan is added, as they were settled for other plans.
+// The lock must not be held, because the pages call `list_living`. No range is settled meanwhile,
+// as the session makes one call at a time; `add_plan` asserts this.
 void Engine::unsettle_ranges() {
   pages::Space* const space = space_.load();
   if (space != nullptr && !space->unsettle(*this)) throw std::bad_alloc();

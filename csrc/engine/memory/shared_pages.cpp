@@ -1,4 +1,5 @@
-// Plans of several streams: which pages of their arenas are one (sharing.hpp), told to the pages.
+// Plans of several streams: decides which pages of their arenas are shared (sharing.hpp), and
+// passes this to the page space.
 
 #include <algorithm>
 #include <new>
@@ -14,7 +15,7 @@ namespace pgmo {
 
 using Guard = std::lock_guard<Spinlock>;
 
-// Whenever plans or arenas are others than before.
+// Does work only after plans or arenas have changed.
 void Engine::share_pages() noexcept {
   pages::Space* const space = space_.load();
   if (space == nullptr) return;
@@ -46,12 +47,12 @@ void Engine::share_pages() noexcept {
     const Guard guard(lock_);
     planned_pages_ = static_cast<Bytes>(shared.size()) * space->page();
   } catch (const std::bad_alloc&) {
-    // Pages find each other as they do without a plan.
+    // Without memory for this, pages are shared as without a plan.
   }
   if (begun) end_settling();
 }
 
-// Once an iteration, until all pages are mapped wherever the plan uses them.
+// Runs once per iteration, until all pages are mapped where the plan uses them.
 void Engine::arrange_pages() noexcept {
   pages::Space* const space = space_.load();
   if (space == nullptr) return;
@@ -63,7 +64,7 @@ void Engine::arrange_pages() noexcept {
   space->arrange(*this, followed);
 }
 
-// The lock is held.
+// Requires the lock.
 Engine::PlannedUses Engine::uses_of_pages(const pages::Space& space,
                                           std::vector<pages::PlannedRange*>& ranges) const {
   std::vector<const Arenas::Segment*> segments;
@@ -86,7 +87,7 @@ Engine::PlannedUses Engine::uses_of_pages(const pages::Space& space,
                           number, behind});
     }
   };
-  Tick before = 0;  // ticks of the plans so far
+  Tick before = 0;  // sum of the ticks of all plans so far
   for (const auto& replayer : plans_) {
     const ReplayPlan& plan = replayer->plan();
     const Tick length = plan.requests();
@@ -97,7 +98,7 @@ Engine::PlannedUses Engine::uses_of_pages(const pages::Space& space,
         const RequestKey key = plan.slot(slot).key;
         const Tick end = plan.end_of(request);
         const bool always = end - request >= length || plan.slot(request).alternate != kNoSlot;
-        // `turns`: ticks of the iterations that have passed since it was requested.
+        // `turns` is the length in ticks of the iterations since the request.
         const auto lives = [&](Tick from, Tick to, Tick turns) {
           if (from >= to) return;
           behind = all.behind(order, request, before - turns, segments);
@@ -114,7 +115,7 @@ Engine::PlannedUses Engine::uses_of_pages(const pages::Space& space,
   return all;
 }
 
-// Null where the plan has no order.
+// Return null if the plan has no stream order.
 const Tick* Engine::PlannedUses::behind(const StreamOrder& order, SlotIndex request, Tick before,
                                         std::span<const Arenas::Segment* const> segments) {
   if (order.behind.empty()) return nullptr;
@@ -122,7 +123,7 @@ const Tick* Engine::PlannedUses::behind(const StreamOrder& order, SlotIndex requ
   for (const Arenas::Segment* const segment : segments) {
     const auto known = std::find(order.streams.begin(), order.streams.end(), segment->stream_index);
     const auto column = static_cast<std::size_t>(known - order.streams.begin());
-    // A stream that the plan has no requests of takes none of its pages.
+    // A stream without requests in the plan takes none of its pages.
     const Tick tick = known == order.streams.end()
                           ? kNeverOrdered
                           : order.behind[request * order.streams.size() + column];

@@ -10,16 +10,16 @@
 namespace pgmo {
 namespace {
 
-// A pair of runs that are never used at the same time.
+// Two runs that are never used at the same time.
 struct Pair {
   std::size_t run;
   std::size_t other;
-  std::size_t partners;  // pages that the first run can be one with
-  double changes;        // of hands in an iteration, for each page that is saved
-  std::size_t pages;     // that become one
+  std::size_t partners;  // number of pages that the first run could share
+  double changes;        // hand-overs per iteration and saved page
+  std::size_t pages;     // number of pages to share
 };
 
-// Pairs that are compared; beyond, pages find each other as they did without a plan.
+// Maximum number of pairs to compare. Above it, pages are shared as without a plan.
 constexpr std::size_t kMostPairs = std::size_t{1} << 22;
 
 std::size_t pages_of(const std::vector<PageRun>& runs) {
@@ -38,7 +38,7 @@ std::size_t most_at_once(const std::vector<std::vector<PageRun>>& arenas) {
       }
     }
   }
-  std::sort(steps.begin(), steps.end());  // what goes at a tick, goes before what comes
+  std::sort(steps.begin(), steps.end());  // at equal ticks, ends sort before starts
   std::ptrdiff_t now = 0;
   std::ptrdiff_t most = 0;
   for (const auto& [tick, change] : steps) most = std::max(most, now += change);
@@ -55,11 +55,12 @@ std::vector<std::vector<PageRun>> runs_by_arena(const std::vector<PageUse>& uses
 }
 
 enum class Order : std::uint8_t {
-  kFewestChanges,  // of hands, for each page that is saved
-  kScarcestFirst,  // runs that can be one with the fewest pages
+  kFewestChanges,  // fewest hand-overs per saved page first
+  kScarcestFirst,  // runs that could share the fewest pages first
 };
 
-// Runs that are never used at the same time, in the order in which they are to be joined.
+// Return the pairs of runs that are never used at the same time, in the order in which to join
+// them.
 std::vector<Pair> pairs_of(const std::vector<PageRun>& runs, const std::vector<PageRun>& found,
                            std::span<const PlanTicks> plans, Order order) {
   std::vector<Pair> pairs;
@@ -85,8 +86,8 @@ std::vector<Pair> pairs_of(const std::vector<PageRun>& runs, const std::vector<P
   return pairs;
 }
 
-// How many pages of each pair become one: greedily, in the order of the pairs, and then by
-// augmenting paths, along which a run leaves pages to another one and takes those of a third.
+// Decide how many pages of each pair are shared: greedily in the order of the pairs, then by
+// augmenting paths. Along a path, a run gives pages up to another one and takes those of a third.
 std::vector<Pair> matched(const std::vector<PageRun>& runs, const std::vector<PageRun>& found,
                           std::span<const PlanTicks> plans, std::size_t wanted, Order order) {
   if (wanted == 0) return {};
@@ -109,8 +110,9 @@ std::vector<Pair> matched(const std::vector<PageRun>& runs, const std::vector<Pa
     of_other[pair.other].push_back(&pair);
   }
   while (wanted > 0) {
-    std::vector<Pair*> to_run(runs.size());     // that gives pages up, on the way to a run
-    std::vector<Pair*> to_other(found.size());  // that takes them, on the way to its partner
+    std::vector<Pair*> to_run(runs.size());  // the pair that gives pages up, on the path to a run
+    // The pair that takes pages, on the path to its partner.
+    std::vector<Pair*> to_other(found.size());
     std::vector<std::size_t> reached;
     for (std::size_t run = 0; run < runs.size(); ++run) {
       if (run_free[run] > 0) reached.push_back(run);
@@ -155,7 +157,7 @@ std::vector<Pair> matched(const std::vector<PageRun>& runs, const std::vector<Pa
   return pairs;
 }
 
-// The runs of all arenas, joined until there are no more pages than that, or no two that can be.
+// Join the runs of all arenas until `bound` pages remain, or no two runs can be joined.
 std::vector<PageRun> shared(std::vector<std::vector<PageRun>> all, std::span<const PlanTicks> plans,
                             std::size_t bound, Order order) {
   std::size_t wanted = 0;

@@ -1,12 +1,12 @@
-// Which pages of several streams' arenas can be one page.
+// Decides which pages of several streams' arenas can be one physical page.
 //
 //     ticks        0 ──────────────────────▶
 //     stream 0     ▓▓▓▓▓▓▓▓▓▓▓▓░░░░░░░░░░░░   page 7, as the plan has it
-//     stream 1     ░░░░░░░░░░░░░░▓▓▓▓▓▓▓░░░   page 2: comes after it each time, so both are one
+//     stream 1     ░░░░░░░░░░░░░░▓▓▓▓▓▓▓░░░   page 2: is ordered after it, so both share one page
 //
-// Arenas are packed stream by stream, and their peaks are not at the same time: FSDP's largest
-// buckets come when few activations are left. What is found here is a hint. Whoever gets a page
-// still waits for its last user, and where a program departs from its plan pages go other ways.
+// Arenas are packed stream by stream, and their peaks are at different times: FSDP's largest
+// buckets come when few activations are left. The result is a hint. The next user of a page still
+// waits for the last one, and if a program departs from its plan, pages move differently.
 
 #pragma once
 
@@ -27,12 +27,12 @@ struct PageUse {
   Tick from;
   Tick to;
   std::uint32_t plan = 0;
-  // For each arena the tick from which on its stream comes after that, as the program itself orders
-  // the two; null: nothing is known, and whoever gets the page waits.
+  // For each arena, the tick from which its stream is ordered after this use by the program. Null:
+  // unknown, so the next user of the page waits. Not owned.
   const Tick* behind = nullptr;
 };
 
-// The ticks of a plan's iteration. Each plan has its own, one after the other.
+// The ticks of one plan's iteration. The ranges of several plans follow each other.
 struct PlanTicks {
   Tick begin;
   Tick count;
@@ -44,15 +44,15 @@ struct ArenaPage {
   bool operator==(const ArenaPage&) const = default;
 };
 
-// The pages that the plans need, each with where it is used: in one arena, or in several, never at
-// the same time and always one stream after the other. No more are shared than brings their number
-// down to the most that live at once, those first that change hands least often. `plans` are those
-// of the uses. Throws std::bad_alloc.
+// Return the physical pages that the plans need, each with all arena pages that share it. Those are
+// never used at the same time, and their streams are always ordered. Pages are shared until their
+// number equals the most in use at once, pages with the fewest hand-overs first. `plans` are the
+// plans of the uses. Throws std::bad_alloc.
 std::vector<std::vector<ArenaPage>> share_pages(const std::vector<PageUse>& uses,
                                                 std::uint32_t arenas,
                                                 std::span<const PlanTicks> plans);
 
-// The most pages that live at once; no plan needs fewer.
+// Return the most pages in use at once, a lower bound for any sharing.
 std::size_t most_at_once(const std::vector<PageUse>& uses, std::uint32_t arenas);
 
 }  // namespace pgmo

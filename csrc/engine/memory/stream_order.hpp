@@ -1,4 +1,4 @@
-// How a plan's program orders its streams, as it was recorded: see pgmo/profiler/ordering.
+// The order of a plan's streams as recorded from the program: see pgmo/profiler/ordering.
 
 #pragma once
 
@@ -15,9 +15,9 @@ constexpr Tick kNeverOrdered = std::numeric_limits<Tick>::max() / 4;
 struct StreamOrder {
   std::vector<std::uint32_t> streams;
 
-  // For each request and each of these streams: from which tick on the stream comes after all that
-  // the request's block was used for, counted from the beginning of its iteration. Empty: nothing
-  // is known.
+  // For each request and each of these streams, the first tick at which the stream is ordered after
+  // all uses of the request's block. Ticks count from the start of the request's iteration. Empty:
+  // unknown.
   std::vector<Tick> behind;
 };
 

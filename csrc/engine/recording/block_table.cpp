@@ -42,8 +42,8 @@ void BlockTable::freeing(std::uintptr_t address) noexcept {
 }
 
 bool BlockTable::insert(std::uintptr_t address, Block block, bool in_gap) noexcept {
-  // Where one lies there already it has been freed, while nobody told us of frees: raw blocks of a
-  // framework have no deleter of ours.
+  // A block at this address was freed without a call of `freeing`: a framework's raw blocks have no
+  // deleter of ours.
   if (blocks_.find(address) != nullptr) [[unlikely]] {
     freeing(address);
     erase(address);
@@ -55,7 +55,7 @@ bool BlockTable::insert(std::uintptr_t address, Block block, bool in_gap) noexce
   try {
     blocks_.insert(address, block);
   } catch (const std::bad_alloc&) {
-    return false;  // the record will show a block that is never freed, which is not planned
+    return false;  // recorded as a block that is never freed, which is not planned
   }
   if (!block.foreign) ++slots_;
   return true;

@@ -1,10 +1,10 @@
-// The blocks that are alive, by address: whose memory they lie in, and their place in the record.
+// Live blocks by address: the owner of their memory and their number in the record.
 //
 //     request ──▶ slot of the engine's ───┐
-//             └─▶ block of the framework's ┴─▶ table ──▶ recorder, while one records
+//             └─▶ block of the framework's ┴─▶ table ──▶ recorder, while recording
 //
-// Blocks of the framework's are here in every mode, as nothing else knows them; slots only while
-// they are recorded. The engine's lock is held in all calls.
+// The table holds framework blocks in every mode, as nothing else tracks them, and slots only while
+// recording. All calls require the engine's lock.
 
 #pragma once
 
@@ -22,13 +22,13 @@ namespace pgmo {
 
 class BlockTable {
  public:
-  // Checks that no block is handed out over a living one, where PGMO_CHECK says so.
+  // If PGMO_CHECK is set, the table checks that no block overlaps a live one.
   BlockTable();
 
-  // To start, stop and read it. What happens to blocks goes through the table.
+  // Start, stop and read the recorder directly. Events of blocks go through the table.
   Recorder recorder;
 
-  // A slot has been chosen; only the check is told, as it may turn out to have no page.
+  // Pass a chosen slot to the check only; `refused` takes it back if the slot gets no page.
   void chosen(std::uintptr_t address, Bytes bytes) noexcept {
     if (check_) [[unlikely]]
       check_->allocated(address, static_cast<std::uint64_t>(bytes), "slot");
@@ -38,39 +38,39 @@ class BlockTable {
       check_->freed(address);
   }
 
-  // The slot is served. To be called while one records.
+  // Record a served slot. Call it only while recording.
   void served(std::uintptr_t address, Bytes bytes, std::uint64_t stream) noexcept {
     (void)insert(address, {.bytes = bytes, .stream = stream});
   }
 
-  // The framework provides it, perhaps in a gap of its own. False: there is no memory to note it
-  // in.
+  // Record a block of the framework, which may lie in a gap of its own memory. Return false if no
+  // memory is left to record it.
   bool adopt(std::uintptr_t address, Bytes bytes, std::uint64_t stream, bool in_gap) noexcept;
 
-  // A block is freed: first it is noted, while its memory is still its own; then, when whoever owns
-  // the memory has let go, it is forgotten. `ours`: it was a slot.
+  // Freeing takes two calls. `freeing` records it while the block still owns its memory; `freed`
+  // removes the entry after the owner has released the memory. `ours`: it was a slot.
   void freeing(std::uintptr_t address) noexcept;
   void freed(std::uintptr_t address, bool ours) noexcept {
     if (!ours || recorder.active() || slots_ > 0) erase(address);
   }
 
-  // The framework has handed out this memory as an arena: what it had there is gone.
+  // Remove framework blocks in memory that the framework has handed out as an arena.
   void forget_within(std::uintptr_t begin, std::size_t bytes) noexcept;
 
-  // Whether the block is of another stream than this one, or unknown. What the framework had at the
-  // address before it became the engine's says nothing about a slot (`ours`) there.
+  // Return whether the block belongs to another stream, or is unknown. A framework block recorded
+  // earlier at the address of a slot (`ours`) is ignored.
   bool is_of_other_stream(std::uintptr_t address, std::uint64_t stream, bool ours) noexcept;
 
-  // Bytes of the framework's block there, or 0.
+  // Return the bytes of the framework block at the address, or 0.
   Bytes foreign_at(std::uintptr_t address) noexcept {
     const Block* const block = find(address, false);
     return block == nullptr ? 0 : block->bytes;
   }
 
-  // The block is used on another stream, too.
+  // Record that another stream uses the block, too.
   void shared(std::uintptr_t address, bool ours) noexcept;
 
-  // Calls `visit(address, bytes)` for each block of the framework's.
+  // Call `visit(address, bytes)` for each framework block.
   template <typename Visit>
   void for_each_foreign(Visit&& visit) const {
     blocks_.for_each([&](std::uintptr_t address, const Block& block) {
@@ -99,7 +99,7 @@ class BlockTable {
   void count_gone(const Block& block) noexcept;
 
   AddressMap<Block> blocks_;
-  std::size_t slots_ = 0;  // of them, those that lie in memory of the engine's
+  std::size_t slots_ = 0;  // number of entries that are slots of the engine
   std::unique_ptr<LiveCheck> check_;
 };
 

@@ -28,7 +28,7 @@ void LiveCheck::allocated(std::uintptr_t address, std::uint64_t bytes,
   try {
     live_.emplace(address, Block{bytes, origin});
   } catch (const std::bad_alloc&) {
-    // Goes unwatched: the check must not end a program that would have survived without it.
+    // The block stays unchecked: the check must not end a program that would survive without it.
   }
 }
 

@@ -1,8 +1,7 @@
-// PGMO_CHECK=1: an interval map of every live block that the engine knows, by absolute address.
+// With PGMO_CHECK=1: an interval map of every live block that the engine tracks, by address.
 //
-// It shares nothing with the logic that it watches, and ends the process with a message when a
-// block is handed out over a living one: the memory is about to be corrupted, so there is nothing
-// to save.
+// It shares no code with the logic that it checks. If a new block overlaps a live one, it ends the
+// process with a message, because memory is about to be corrupted.
 
 #pragma once
 

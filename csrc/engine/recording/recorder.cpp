@@ -11,7 +11,7 @@ struct Tag {
 };
 thread_local Tag current_tag;
 
-// Small numbers in order of first appearance: readable in a profile, unlike the system's.
+// Number threads in order of first request, which is more readable in a profile than system ids.
 std::uint16_t thread_number() noexcept {
   static std::atomic<std::uint16_t> next{0};
   thread_local const std::uint16_t number = next.fetch_add(1, std::memory_order_relaxed);
@@ -106,7 +106,7 @@ bool Recorder::append(const Event& event) noexcept {
       return true;
     }
   } catch (const std::bad_alloc&) {
-    // The program's own allocations matter more than a record of them.
+    // Continue without the record: the program's own allocations matter more.
   }
   truncated_ = true;
   return false;

@@ -1,9 +1,9 @@
-// The recorder: what happened, in the order in which it happened.
+// Records events in the order in which they happen.
 //
 //     request 0  request 1  free 0  record  request 2  wait  shared 2  step  request 3  free 2 ...
 //
-// Blocks are numbered by their request, counted from the start of the recording. Zero-byte requests
-// do not occur. The layout of an event is also numpy's: see pgmo/profiler/recording.py.
+// A block's number is the number of its request, counted from the start of the recording. Requests
+// of zero bytes do not occur. numpy reads the same event layout: see pgmo/profiler/recording.py.
 
 #pragma once
 
@@ -16,7 +16,7 @@
 namespace pgmo {
 
 struct Event {
-  // From kRecord on, what orders streams: as in pgmo_engine.h.
+  // Kinds from kRecord on order streams, with the values of pgmo_engine.h.
   enum Kind : std::uint8_t {
     kRequest = 0,
     kFree = 1,
@@ -36,27 +36,27 @@ struct Event {
   std::int32_t tag;
   std::uint32_t block;
   std::uint32_t reserved = 0;
-  Bytes bytes;  // of what orders streams: the event's number
+  Bytes bytes;  // kinds from kRecord on: the event's number
   std::uint64_t stream;
 };
 static_assert(sizeof(Event) == 32);
 
-// Says which meanings a tag has: those of one tagger. 0 is none's.
+// Identifies the tagger that defines a tag's meaning. 0: none.
 using TagGeneration = std::uint64_t;
 
-// Another one than any before.
+// Return a generation that was not used before.
 TagGeneration next_tag_generation() noexcept;
 
-// Set by Python on the thread that runs an operator; says where its blocks come from. -1: nobody
-// knows. An operator may outlast its tagger, when another thread ends the iteration; so a recorder
-// takes only tags of the generation that it expects.
+// Set the tag of the calling thread, which Python calls around an operator to mark the origin of
+// its blocks. -1: unknown. An operator may outlast its tagger if another thread ends the iteration,
+// so a recorder accepts only tags of the generation that it expects.
 void set_thread_tag(std::int32_t tag, TagGeneration generation) noexcept;
 
 class Recorder {
  public:
   static constexpr std::uint32_t kNoBlock = ~0u;
 
-  // 1 GiB of them: a loop that never says where an iteration ends must not eat all memory.
+  // Limits the events to 1 GiB: a loop that never ends an iteration must not exhaust memory.
   static constexpr std::size_t kMostEvents = std::size_t{1} << 25;
 
   bool active() const noexcept { return active_; }
@@ -64,7 +64,7 @@ class Recorder {
   std::uint32_t epoch() const noexcept { return epoch_; }
   const std::vector<Event>& events() const noexcept { return events_; }
 
-  // Of all recordings, also those that are forgotten.
+  // Totals of all recordings, including those already discarded.
   std::uint64_t requests() const noexcept { return requests_; }
   std::uint64_t bytes() const noexcept { return bytes_; }
 
@@ -74,18 +74,18 @@ class Recorder {
   void stop() noexcept { active_ = false; }
   void clear() noexcept;
 
-  // Like `clear`, and the memory of the events is the caller's: to free it takes long.
+  // Like `clear`, but the caller frees the memory of the events, which takes long.
   std::vector<Event> take() noexcept;
 
-  // The number of the new block; kNoBlock when the memory for recording has run out.
+  // Return the number of the new block; kNoBlock if the memory for recording is exhausted.
   std::uint32_t request(Bytes bytes, std::uint64_t stream, bool in_gap = false) noexcept;
   void free(std::uint32_t block) noexcept;
   void step() noexcept;
 
-  // The block is used on another stream, too.
+  // Record that another stream uses the block, too.
   void shared(std::uint32_t block) noexcept;
 
-  // Streams are ordered: a kind from kRecord on.
+  // Record an event that orders streams: a kind from kRecord on.
   void ordered(Event::Kind kind, std::uint64_t stream, std::uint64_t event) noexcept;
 
  private:
@@ -94,7 +94,7 @@ class Recorder {
   std::vector<Event> events_;
   std::uint32_t blocks_ = 0;
   std::uint64_t requests_ = 0;
-  std::uint64_t bytes_ = 0;  // summed over these
+  std::uint64_t bytes_ = 0;  // sum over `requests_`
   std::uint32_t epoch_ = 0;
   TagGeneration generation_ = 0;
   bool active_ = false;

@@ -1,16 +1,16 @@
-// Which threads request memory, and which of them are left to the framework.
+// Tracks which threads request memory, and which are delegated to the framework.
 //
 //     request    A A A B B A | A A A        | iteration ends
 //     ordinal    1 2 3 4 5 6 | 1 2 3
 //     of A       first 1, last 6, count 4 | ...
 //     of B       first 4, last 5, count 2 | nothing
 //
-// An iteration is one thread's work. When several threads train at the same time, their requests
-// mingle in an order that no plan can predict; from this account the session learns that they do.
-// All but one are then delegated: the engine does not hear of their requests.
+// An iteration is the work of one thread. When several threads train at the same time, their
+// requests interleave in an order that no plan can predict; these counts show it to the session. It
+// then delegates all but one: the engine ignores the others' requests.
 //
-// Threads go by the number that the system gives them, which Python knows, too. It is given again
-// when a thread has ended, so whoever delegates one takes that back at its end.
+// Threads are identified by the system's thread id, which Python knows too. The system reuses ids,
+// so the delegation of a thread must be undone before the thread ends.
 
 #pragma once
 
@@ -30,7 +30,7 @@ using ThreadId = std::int64_t;
 
 class Threads {
  public:
-  // What a thread has requested in this iteration; ordinals of its first and last request there.
+  // Requests of one thread in this iteration; `first` and `last` are ordinals among all requests.
   struct Activity {
     ThreadId thread;
     std::uint64_t first;
@@ -38,7 +38,7 @@ class Threads {
     std::uint64_t count;
   };
 
-  // Of the calling thread.
+  // Return the id of the calling thread.
   static ThreadId own() noexcept {
     ThreadId& id = cached();
     if (id == 0) [[unlikely]]
@@ -46,7 +46,7 @@ class Threads {
     return id;
   }
 
-  // To be called in a forked child, whose thread has another number than it had.
+  // Drop the cached id. Call it in a forked child, where the thread has a new id.
   static void forget_own() noexcept { cached() = 0; }
 
   bool is_delegated(ThreadId thread) const noexcept {
@@ -62,7 +62,7 @@ class Threads {
 
   void delegate_none() noexcept { delegated_.clear(); }
 
-  // A request. When there is no room for one more thread, it is left out.
+  // Count a request. Threads beyond `kMost` are not counted.
   void note(ThreadId thread) noexcept {
     ++ordinal_;
     if (latest_ < count_ && active_[latest_].thread == thread) [[likely]] {
@@ -103,7 +103,7 @@ class Threads {
   std::size_t count_ = 0;
   std::vector<ThreadId> delegated_;
   std::uint64_t ordinal_ = 0;
-  std::size_t latest_ = 0;  // the place of the thread that has requested last
+  std::size_t latest_ = 0;  // index of the thread of the latest request
 };
 
 }  // namespace pgmo

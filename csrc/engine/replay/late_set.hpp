@@ -1,12 +1,12 @@
-// Live blocks that the plan no longer vouches for.
+// Live blocks that the plan no longer protects from overlap.
 //
 //     planned   [start────────end)
 //     lived     [start────────────────────free)
 //                             └─── late ───┘
 //
-// A block is late from the moment the cursor passes its planned end until it is freed. All live
-// blocks of a plan that another plan takes over from are late, too. Late blocks are alive together,
-// so they are disjoint, and a map ordered by offset answers an overlap query in logarithmic time.
+// A block is late from the moment the cursor passes its planned end until it is freed. When another
+// plan takes over, all live blocks of the old plan become late. Late blocks are alive together and
+// thus disjoint, so a map ordered by offset finds an overlap in logarithmic time.
 
 #pragma once
 
@@ -29,7 +29,7 @@ class LateSet {
     blocks_.emplace(offset, bytes);
   }
 
-  // The bytes of the late block at that offset, which is removed; 0 when there is none.
+  // Remove the late block at the offset; return its bytes, or 0 if there is none.
   Bytes erase(Offset offset) noexcept {
     const auto found = blocks_.find(offset);
     if (found == blocks_.end()) return 0;
@@ -38,7 +38,7 @@ class LateSet {
     return bytes;
   }
 
-  // The blocks of a range, by their offsets in it. Throws std::bad_alloc.
+  // Return the blocks of a range, with offsets relative to its begin. Throws std::bad_alloc.
   LateSet part(Offset begin, Bytes bytes) const {
     LateSet part;
     for (auto at = blocks_.lower_bound(begin); at != blocks_.end() && at->first < begin + bytes;

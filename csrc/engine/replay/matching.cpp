@@ -1,4 +1,4 @@
-// Which request of the plan one is that does not have the key under the cursor.
+// Finds the request of the plan that matches, if it is not the one under the cursor.
 
 #include <algorithm>
 
@@ -17,9 +17,10 @@ Replayer::Match Replayer::resynchronise(RequestKey key) {
   return match_unknown_size(key);
 }
 
-// One request may pass over smaller ones: in windows they cost little.
+// A single request may only skip smaller ones: if those come later without a slot, they need little
+// memory.
 SlotIndex Replayer::find_past_smaller(RequestKey key) const noexcept {
-  // Where the next one may have this size for all that is known, only few were left out.
+  // If the request under the cursor may still have this size, assume that only few were left out.
   const bool open = may_vary_to(cursor_, key) && sizes_.is_open(cursor_);
   const SlotIndex until = open ? std::min(plan_.requests(), cursor_ + kLeftOut) : window_end();
   SlotIndex request = cursor_;
@@ -27,8 +28,8 @@ SlotIndex Replayer::find_past_smaller(RequestKey key) const noexcept {
   return request < until ? request : kNoSlot;
 }
 
-// Two threads, or two streams, have changed places: a request that was passed over comes now. It is
-// served while its planned lifetime contains `now`.
+// Two threads or streams may have changed their order, so that a skipped request comes now. It is
+// served if its planned lifetime contains `now`.
 SlotIndex Replayer::take_skipped(RequestKey key) noexcept {
   for (std::size_t at = 0; at < skipped_count_; ++at) {
     const SlotIndex request = skipped_[at];
@@ -41,7 +42,7 @@ SlotIndex Replayer::take_skipped(RequestKey key) noexcept {
   return kNoSlot;
 }
 
-// The second of two in a row may pass over larger ones, and an anchor over any number of them.
+// The second of two matching requests may skip larger ones; an anchor may skip any number.
 SlotIndex Replayer::find_second(RequestKey key) noexcept {
   const SlotIndex until = window_end();
   for (SlotIndex request = cursor_ + 1; request < until; ++request) {
@@ -58,14 +59,14 @@ SlotIndex Replayer::find_second(RequestKey key) noexcept {
   return anchor;
 }
 
-// A varying request may have a size that is not known yet. Where another one is known, two in a row
-// contradict it.
+// Match a varying request whose size is not known in this iteration. If another size is known, two
+// requests in a row must contradict it.
 Replayer::Match Replayer::match_unknown_size(RequestKey key) {
   if (!may_vary_to(cursor_, key)) {
     const SlotIndex open = find_open_past_smaller(key);
     return open == kNoSlot ? Match{kNoSlot, Miss::kUnknown} : take(open, key);
   }
-  // What is known of the next one counts more than what may be of this one.
+  // A known size of the next request has priority over a possible size of this one.
   const SlotIndex next = cursor_ + 1;
   if (next < plan_.requests() && sizes_.is_known(next, key)) return take(next, key);
   if (sizes_.is_open(cursor_)) return take(cursor_, key);
@@ -78,8 +79,8 @@ Replayer::Match Replayer::match_unknown_size(RequestKey key) {
   return take(cursor_, key);
 }
 
-// Requests that are left out, as a number that is logged in some iterations only, stand in the way
-// of the next varying one, whose size nobody knows yet.
+// Requests that come only in some iterations, such as a logged number, may lie between the cursor
+// and the next varying request, whose size is unknown.
 SlotIndex Replayer::find_open_past_smaller(RequestKey key) const noexcept {
   const SlotIndex until = std::min(plan_.requests(), cursor_ + kLeftOut);
   for (SlotIndex request = cursor_; request < until; ++request) {
@@ -91,7 +92,7 @@ SlotIndex Replayer::find_open_past_smaller(RequestKey key) const noexcept {
   return kNoSlot;
 }
 
-// A micro-batch of another length begins with the request that was missed.
+// Start a micro-batch of another length, whose first request is the one that missed.
 void Replayer::begin_other_length() noexcept {
   sizes_.forget();
   sizes_.note(cursor_, missed_);
@@ -101,8 +102,8 @@ SlotIndex Replayer::window_end() const noexcept {
   return std::min(plan_.requests(), cursor_ + heuristics_.look_ahead);
 }
 
-// Whether a request may be this varying one at a size that is not known: what grows with the square
-// of a length shrinks by the square of the ratio of lengths.
+// Return whether the key may be this varying request at an unknown size. A size that grows with the
+// square of a length shrinks by the square of the length ratio.
 bool Replayer::may_vary_to(SlotIndex request, RequestKey key) const noexcept {
   if (request >= plan_.requests() || !plan_.varying(request)) return false;
   const RequestKey own = plan_.slot(request).key;
@@ -113,7 +114,7 @@ bool Replayer::may_vary_to(SlotIndex request, RequestKey key) const noexcept {
   return bytes >= planned / (ratio * ratio) && bytes <= planned * ratio;
 }
 
-// It is this request; whether there is room for it is another question.
+// Match the request, and move the cursor even if its slot is too small.
 Replayer::Match Replayer::take(SlotIndex request, RequestKey key) {
   if (plan_.varying(request)) sizes_.note(request, key);
   if (fits(request, key)) return advance_to(request);

@@ -32,7 +32,7 @@ ReplayPlan::ReplayPlan(std::span<const PlannedRequest> requests, Bytes arena_byt
       return offset >= 0 && offset % alignment == 0 && request.bytes <= arena_bytes - offset;
     };
     check(request.bytes > 0 && request.bytes <= kLargestRequest, "the size is out of range", row);
-    // The last index would make the key of all ones, which stands for no request.
+    // The largest index would produce the key of all ones, which stands for no request.
     check(request.stream_index < (1u << (64 - kStreamShift)) - 1, "too many streams", row);
     if (request.offset == kUnplanned) {
       check(request.alternate == kUnplanned, "a second slot without a first", row);
@@ -74,7 +74,7 @@ ReplayPlan::ReplayPlan(std::span<const PlannedRequest> requests, Bytes arena_byt
   classify(requests);
   index_anchors();
   index_sizes();
-  // A sentinel behind the last request matches nothing: no request has a key of all ones.
+  // A sentinel behind the last request matches no key, because no request has a key of all ones.
   slots_.insert(slots_.end(), kSentinels, {.key = ~RequestKey{0}, .place = kNowhere});
   slots_.insert(slots_.end(), second_slots.begin(), second_slots.end());
   index_ends(requests);
@@ -153,7 +153,7 @@ void ReplayPlan::index_ends(std::span<const PlannedRequest> requests) {
   const Tick ticks = static_cast<Tick>(requests.size());
   ends_.reserve(requests.size() + 1);
   for (std::size_t row = 0; row < requests.size(); ++row) {
-    // Nothing else lies on the two slots of a pair, so their ends are nobody's business.
+    // No other block lies on the two slots of a pair, so their ends need no check.
     if (slots_[row].place == kNowhere || requests[row].alternate != kUnplanned) continue;
     ends_.push_back({static_cast<std::uint32_t>(requests[row].end % ticks),
                      static_cast<SlotIndex>(row), slots_[row].place});

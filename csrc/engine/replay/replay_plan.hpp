@@ -1,4 +1,4 @@
-// A plan in the form that replay wants: one row per request of the iteration, in order.
+// A plan in the form that replay reads: one row per request of the iteration, in order.
 //
 //     request   0     1     2     3     4          row: bytes and stream, offset, planned end
 //               ▼
@@ -6,14 +6,14 @@
 //            │slot │slot │ --- │slot │slot │       --- a request that is not planned (persistent)
 //            └─────┴─────┴─────┴─────┴─────┘
 //     ends    tick 2: slot 0;  tick 4: slots 1, 3; ...     planned ends, in the order of ticks
-//     places  offset → who lives there now, how many bytes      only one can, by the invariant
+//     places  offset → the live block and its bytes             at most one, by the invariant
 //
-// Rows and ends are read from front to back once per iteration; only places are reached at random.
-// There are as many places as different offsets, far fewer than requests, so they stay in the
-// cache when the rest of a long plan does not.
+// Rows and ends are read from front to back once per iteration; only places are accessed at random.
+// There are as many places as different offsets, far fewer than requests. So they stay in the cache
+// even when a long plan does not.
 //
-// A block whose lifetime is longer than one iteration has two slots, used in turn; no other block
-// ever lies on either.
+// A block that lives longer than one iteration has two slots, used in turn. No other block ever
+// lies on either.
 
 #pragma once
 
@@ -25,10 +25,10 @@
 
 namespace pgmo {
 
-// A request's size and stream in one word, so that matching is one comparison.
+// Size and stream of a request in one word, so that matching takes one comparison.
 using RequestKey = std::uint64_t;
 
-constexpr RequestKey kNoKey = 0;  // of no request: each has some bytes
+constexpr RequestKey kNoKey = 0;  // matches no request, as each has at least one byte
 
 constexpr int kStreamShift = 48;  // sizes below 256 TiB
 constexpr Bytes kLargestRequest = (Bytes{1} << kStreamShift) - 1;
@@ -48,18 +48,18 @@ using SlotIndex = std::uint32_t;
 constexpr SlotIndex kNoSlot = ~SlotIndex{0};
 
 using SizeClass = std::uint32_t;
-constexpr SizeClass kFixed = ~SizeClass{0};  // always of its own size
+constexpr SizeClass kFixed = ~SizeClass{0};  // of a request whose size does not vary
 
-// One request of the iteration as a plan has it.
+// One request of an iteration in a plan.
 struct PlannedRequest {
   Bytes bytes;
   std::uint32_t stream_index;
   bool varying;   // serves any request no larger than itself
   Tick end;       // exclusive; beyond the number of requests: in the next iteration
-  Offset offset;  // kUnplanned: has no slot
-  Offset
-      alternate;  // the second slot of a block that outlives its successor's birth, or kUnplanned
-  std::uint32_t family = 0;  // of varying requests that change their sizes together
+  Offset offset;  // kUnplanned: no slot
+  // The second slot of a block that outlives its successor's start, or kUnplanned.
+  Offset alternate;
+  std::uint32_t family = 0;  // varying requests of one family change their sizes together
 };
 
 struct Slot {
@@ -69,18 +69,18 @@ struct Slot {
 };
 static_assert(sizeof(Slot) == 16);
 
-// An offset at which slots lie, one after the other.
+// An offset at which slots lie, one after the other in time.
 struct alignas(32) Place {
-  Offset offset = -1;  // of an empty cell
-  Bytes bytes = 0;     // handed out to the slot that lives here; negative while it is late
+  Offset offset = -1;  // -1: an empty cell
+  Bytes bytes = 0;     // bytes of the live slot; negative while it is late
   SlotIndex living = kNoSlot;
 };
 static_assert(sizeof(Place) == 32);
 
 class ReplayPlan {
  public:
-  // Throws std::invalid_argument when rows are malformed: this is the last line of defence behind
-  // the validator, and checks all that memory safety of the engine itself needs.
+  // Throws std::invalid_argument if rows are malformed. This check comes after the validator, and
+  // covers all that the engine's memory safety needs.
   ReplayPlan(std::span<const PlannedRequest> requests, Bytes arena_bytes, Bytes alignment);
 
   std::uint32_t requests() const noexcept { return requests_; }
@@ -91,23 +91,23 @@ class ReplayPlan {
   bool planned(SlotIndex index) const noexcept { return slots_[index].place != kNowhere; }
   bool varying(SlotIndex index) const noexcept { return class_of_[index] != kFixed; }
 
-  // Requests of one family that are planned for the same size on the same stream: in most
-  // iterations they are alike, as all that a layer asks for is in the next one.
+  // Return the class of requests of one family with equal planned size and stream. In most
+  // iterations their sizes are equal too, like those of two equal layers.
   SizeClass size_class(SlotIndex index) const noexcept { return class_of_[index]; }
   std::size_t size_classes() const noexcept { return classes_; }
 
-  // The request that a slot, perhaps a second one, belongs to.
+  // Return the request that a slot, or a second slot, belongs to.
   SlotIndex request_of(SlotIndex index) const noexcept {
     if (index < requests_) return index;
     return first_of_[index - requests_ - kSentinels];
   }
 
-  // The offset of a slot, which is a planned one.
+  // Return the offset of a planned slot.
   Offset offset_of(SlotIndex index) const noexcept { return places_[slots_[index].place].offset; }
 
   Tick end_of(SlotIndex index) const noexcept { return ends_by_slot_[index]; }
 
-  // Planned ends in the order of ticks; closed by an entry whose tick is never reached.
+  // Planned ends, sorted by tick. The last entry is a sentinel whose tick is never reached.
   struct End {
     std::uint32_t tick;
     SlotIndex slot;
@@ -115,16 +115,16 @@ class ReplayPlan {
   };
   const End* ends() const noexcept { return ends_.data(); }
 
-  // Fetches the place of a slot that a request will soon ask for.
+  // Prefetch the place of a slot that will be requested soon.
   void prefetch(SlotIndex index) const noexcept {
     __builtin_prefetch(&places_[slots_[index + kAhead].place & place_mask_], 1);
   }
 
-  // Of a planned slot.
+  // Return the place of a planned slot.
   Place& place_of(const Slot& slot) noexcept { return places_[slot.place]; }
   Place& place_of(const End& end) noexcept { return places_[end.place]; }
 
-  // The place at an offset, or an empty cell where nothing lives.
+  // Return the place at an offset, or an empty cell if no slot lies there.
   Place& place_at(Offset offset) noexcept { return places_[find_place(offset)]; }
 
   template <typename Visit>
@@ -134,27 +134,28 @@ class ReplayPlan {
     }
   }
 
-  // What all its slots cover, sorted and disjoint.
+  // Return the offsets that the slots cover, sorted and disjoint.
   std::span<const Range> covered() const noexcept { return covered_; }
 
-  // The next request that is as large as this one, at least; or as many as there are requests.
+  // Return the next request of at least this size; `requests()` if there is none.
   SlotIndex next_as_large(SlotIndex request) const noexcept { return as_large_[request]; }
 
-  // The request that has this key and follows one of another, both of fixed sizes; kNoSlot where
-  // there is none, or several.
+  // Return the only request with this key that follows one with key `previous`, both of fixed size.
+  // kNoSlot: there is none, or there are several.
   SlotIndex anchor(RequestKey previous, RequestKey key) const noexcept;
 
  private:
   static constexpr std::uint32_t kNowhere = ~std::uint32_t{0};
   static constexpr Offset kNoOffset = -1;
-  static constexpr SlotIndex kAhead = 8;  // requests: some 200 ns, a miss in every cache
+  // Requests to prefetch ahead: about 200 ns, enough for a miss in every cache.
+  static constexpr SlotIndex kAhead = 8;
   static constexpr std::size_t kSentinels = 16;
   static_assert(kSentinels > kAhead, "the slot that is fetched ahead of the last one is there");
 
   struct Anchor {
     RequestKey previous;
     RequestKey key;
-    SlotIndex request;  // the second one
+    SlotIndex request;  // the second of the pair
     bool is_pair(RequestKey first, RequestKey second) const noexcept {
       return previous == first && key == second;
     }
@@ -181,7 +182,7 @@ class ReplayPlan {
   Bytes arena_bytes_;
   Bytes alignment_;
   std::vector<Slot> slots_;          // one per request, then sentinels, then the second slots
-  std::vector<SlotIndex> first_of_;  // of each second slot
+  std::vector<SlotIndex> first_of_;  // the request of each second slot
   std::vector<SizeClass> class_of_;
   std::size_t classes_ = 0;
   std::vector<Tick> ends_by_slot_;
@@ -190,7 +191,7 @@ class ReplayPlan {
   int place_shift_;
   std::uint32_t place_mask_;
   std::vector<Anchor> anchors_;      // sorted
-  std::vector<SlotIndex> as_large_;  // by request: the next one of so many bytes
+  std::vector<SlotIndex> as_large_;  // by request: see `next_as_large`
   std::vector<Range> covered_;
 };
 

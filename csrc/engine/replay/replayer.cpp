@@ -56,7 +56,7 @@ void Replayer::begin_at(std::uint32_t requests_so_far) {
   const SlotIndex cursor = std::min(requests_so_far, plan_.requests());
   if (cursor > 0) pass(cursor - 1);
   cursor_ = cursor;
-  answered_before_ -= cursor;  // the plan before has answered these
+  answered_before_ -= cursor;  // served by the plan before
 }
 
 void Replayer::make_living_late() {
@@ -95,7 +95,7 @@ int Replayer::prefix_score(std::span<const RequestKey> keys) const noexcept {
   return static_cast<int>(score);
 }
 
-// A slot serves its own size, and a varying one every smaller size as well.
+// A slot serves its own size. A varying one serves every smaller size, too.
 bool Replayer::fits(SlotIndex request, RequestKey key) const noexcept {
   const RequestKey own = plan_.slot(request).key;
   if (own == key) return true;
@@ -139,7 +139,7 @@ Offset Replayer::miss(Miss reason, RequestKey key) noexcept {
   return kUnplanned;
 }
 
-// Looks at all planned ends up to and including this tick: what is still alive is late from now on.
+// Check all planned ends up to and including this tick. Slots that are still alive become late.
 void Replayer::pass(SlotIndex tick) {
   for (; end_->tick <= tick; ++end_) {
     Place& place = plan_.place_of(*end_);
@@ -153,8 +153,8 @@ void Replayer::make_late(Place& place, Tick tick) {
   try {
     late_.insert(place.offset, place.bytes);
   } catch (...) {
-    // Ends before this tick have been passed. Were a slot served that lies before it, its own end
-    // would be looked at no more, so the cursor has to leave those requests behind.
+    // Ends before this tick were passed. The end of a slot before it would no longer be checked, so
+    // the cursor must skip those requests.
     now_ = tick;
     cursor_ = std::max(cursor_, static_cast<SlotIndex>(tick) + 1);
     skipped_count_ = 0;
@@ -164,7 +164,7 @@ void Replayer::make_late(Place& place, Tick tick) {
   ++counters_.late;
 }
 
-// Puts the cursor behind `request`; those in between were skipped.
+// Move the cursor behind `request`, and remember the skipped ones in between.
 Replayer::Match Replayer::advance_to(SlotIndex request) {
   pass(request);
   const SlotIndex recent = request - std::min(request - cursor_, heuristics_.look_ahead);

@@ -1,4 +1,4 @@
-// Replay: the slot for each request, without a search over live blocks.
+// Replay: finds the slot for each request without a search over live blocks.
 //
 //            planned requests of the iteration
 //     ┌────┬────┬────┬────┬────┬────┬────┬────┬────┐
@@ -6,32 +6,32 @@
 //     └────┴────┴────┴────┴────┴────┴────┴────┴────┘
 //                       now  cursor
 //
-// `now` is the last tick that was passed; all planned ends up to it have been looked at, and slots
-// that were still alive then are late. Hence the safety argument, which covers every kind of match:
+// `now` is the last tick passed. All planned ends up to it were checked, and slots alive past their
+// end are late. Hence the safety argument, which covers every kind of match:
 //
-//     A living slot that is not late has `now` within its planned lifetime. A slot is served only
-//     if its planned lifetime contains `now`, too (after `now` was moved to the slot's own tick
-//     where the cursor moves). Two slots whose lifetimes share a tick do not overlap: that is what
-//     the plan guarantees. Late blocks are compared one by one.
+//     A live slot that is not late has `now` within its planned lifetime. A slot is served only
+//     if its planned lifetime also contains `now` (after `now` moves to the slot's own tick,
+//     where the cursor moves). The plan guarantees that two slots whose lifetimes share a tick
+//     do not overlap. Late blocks are compared one by one.
 //
-// Matching, when the request does not have the key under the cursor, in this order:
+// If the key differs from the one under the cursor, candidates are tried in this order:
 //
 //     ┌────┬────┬────┬────┬────┬────┬────┬────┬── ─ ─ ──┬────┬────┐
 //     │skip│    │    │    │    │    │    │    │         │anchor   │
 //     └────┴────┴────┴────┴────┴────┴────┴────┴── ─ ─ ──┴────┴────┘
 //      └─ window ─┘cursor└──── window ───────┘
 //
-//   1. the nearest in the window ahead that has this size today and is no smaller than those that
-//      it passes over;
-//   2. one in the window behind that was passed over, and has this size today;
-//   3. if the previous request missed: both of them in a row, in the window ahead, or further ahead
-//      as an anchor, which is a pair of fixed sizes that the plan has once;
-//   4. the varying one under the cursor, if its size is not known today, or if two in a row
-//      contradict what is known; or one of the next three, if those before it are smaller;
-//   5. else a miss; the cursor stays.
+//   1. in the window ahead, the nearest that has this size today and is no smaller than the
+//      requests that it skips;
+//   2. in the window behind, a skipped request that has this size today;
+//   3. if the previous request missed: a pair that matches both, in the window ahead, or further
+//      ahead as an anchor (a pair of fixed sizes that occurs once in the plan);
+//   4. the varying request under the cursor, if its size is not known today or two in a row
+//      contradict it; or one of the next three, if the ones before it are smaller;
+//   5. otherwise a miss; the cursor stays.
 //
-//     replayer   slots, lateness, and where the iteration stands    sizes_today   what varies
-//     matching   which request of the plan one is
+//     replayer   slots, late blocks, and position in the iteration    sizes_today   varying sizes
+//     matching   finds the matching request of the plan
 
 #pragma once
 
@@ -52,7 +52,7 @@ struct Grown {
   Bytes bytes;
 };
 
-// What all plans of an engine share.
+// State shared by all plans of an engine, which owns it.
 struct Surroundings {
   const Heuristics& heuristics = process_heuristics;
   LateSet late{};
@@ -68,7 +68,7 @@ struct Surroundings {
 
 class Replayer {
  public:
-  // Score of a prefix for each request of exactly the planned size.
+  // Prefix score of a request with exactly the planned size.
   static constexpr int kFullScore = 8;
 
   Replayer(ReplayPlan plan, Surroundings& surroundings)
@@ -83,14 +83,14 @@ class Replayer {
   Replayer(const Replayer&) = delete;
   Replayer& operator=(const Replayer&) = delete;
 
-  // The offset to serve the request from, or kUnplanned. Counts. Throws std::bad_alloc only before
-  // it has changed anything that the invariant needs.
+  // Return the offset that serves the request, or kUnplanned; update the counters. Throws
+  // std::bad_alloc only before it changes anything that the invariant needs.
   Offset serve(RequestKey key);
 
-  // The bytes that were alive there, or 0 when no slot of this plan is.
+  // Free the slot at the offset; return its bytes, or 0 if no slot of this plan is alive there.
   Bytes release(Offset offset) noexcept;
 
-  // The same without a release.
+  // Return the bytes of the live slot at the offset, or 0.
   Bytes size_at(Offset offset) noexcept {
     const Place& place = plan_.place_at(offset);
     return place.living == kNoSlot ? 0 : place.bytes < 0 ? -place.bytes : place.bytes;
@@ -98,18 +98,18 @@ class Replayer {
 
   void end_iteration();
 
-  // What the end of the iteration would count, were it now.
+  // Counters that an end of the iteration would add now.
   struct Ending {
     std::uint64_t skipped = 0;
     std::uint64_t late = 0;
   };
   Ending ending() noexcept;
 
-  // Takes over in the middle of an iteration, after so many requests.
+  // Take over during an iteration, after this number of requests.
   void begin_at(std::uint32_t requests_so_far);
 
-  // All living slots become late blocks; the plan is at rest afterwards. In two steps, of which the
-  // first may throw and can be repeated.
+  // Make all live slots late blocks and reset the plan. It has two steps; the first may throw and
+  // can be repeated.
   void retire_living() {
     make_living_late();
     forget_living();
@@ -118,7 +118,7 @@ class Replayer {
   void make_living_late();
   void forget_living() noexcept;
 
-  // Living slots that are not late: request, offset, bytes.
+  // Call `visit` with request, offset and bytes of each live slot that is not late.
   template <typename Visit>
   void for_each_living(Visit&& visit) {
     plan_.for_each_living([&](Place& place) {
@@ -128,36 +128,37 @@ class Replayer {
 
   const ReplayPlan& plan() const noexcept { return plan_; }
 
-  // Back to the start of an iteration, with nothing alive.
+  // Return to the start of an iteration, with no live slot.
   void rest() noexcept { rewind(); }
 
-  // Whether the request under the cursor is this one.
+  // Return whether the key fits the request under the cursor.
   bool expects(RequestKey key) const noexcept;
 
-  // How well an iteration's first requests fill the slots that they would have: kFullScore
-  // for each of exactly the planned size, less for smaller ones; -1 when one does not fit.
+  // Return how well the first requests of an iteration fill their slots. Each of exactly the
+  // planned size adds kFullScore, a smaller one less; -1 if one does not fit.
   int prefix_score(std::span<const RequestKey> keys) const noexcept;
 
-  // Whether a request of this iteration was larger than planned: others will be.
+  // Return whether a request of this iteration was larger than planned: later ones will be, too.
   bool outgrown() const noexcept { return outgrown_; }
 
-  // Varying requests that were larger than their slots, since the last call.
+  // Return the varying requests that were larger than their slots since the last call.
   bool has_grown() const noexcept { return !grown_.empty(); }
   std::vector<Grown> take_grown() { return std::exchange(grown_, {}); }
 
  private:
-  // Requests larger than planned that are kept until `take_grown`: a plan is made anew long before.
+  // Maximum number of such requests kept until `take_grown`. A new plan is made long before.
   static constexpr std::size_t kMostGrown = std::size_t{1} << 20;
 
-  // Requests that may have been left out before one whose size nobody knows yet.
+  // Number of requests from the cursor on to search, if some were left out before one of unknown
+  // size.
   static constexpr SlotIndex kLeftOut = 4;
 
   struct Match {
     SlotIndex request = kNoSlot;
-    Miss reason = Miss::kUnknown;  // when there is none
+    Miss reason = Miss::kUnknown;  // if no request matches
   };
 
-  // Which request of the plan one is (matching.cpp).
+  // Matching (matching.cpp).
   Match resynchronise(RequestKey key);
   SlotIndex find_past_smaller(RequestKey key) const noexcept;
   SlotIndex take_skipped(RequestKey key) noexcept;
@@ -169,7 +170,7 @@ class Replayer {
   bool may_vary_to(SlotIndex request, RequestKey key) const noexcept;
   Match take(SlotIndex request, RequestKey key);
 
-  // Where the iteration stands (replayer.cpp).
+  // Position in the iteration (replayer.cpp).
   bool fits(SlotIndex request, RequestKey key) const noexcept;
   Offset serve_at(SlotIndex request, RequestKey key) noexcept;
   Offset miss(Miss reason, RequestKey key) noexcept;
@@ -187,8 +188,8 @@ class Replayer {
   SlotIndex cursor_ = 0;
   Tick now_ = -1;
   const ReplayPlan::End* end_;
-  RequestKey missed_ = kNoKey;      // the previous request, if the plan did not know it
-  std::vector<SlotIndex> skipped_;  // the last ones that were passed over
+  RequestKey missed_ = kNoKey;      // key of the previous request if it was unknown to the plan
+  std::vector<SlotIndex> skipped_;  // the most recently skipped requests
   std::size_t skipped_count_ = 0;
   SizesToday sizes_;
   bool outgrown_ = false;

@@ -1,4 +1,4 @@
-// The sizes that varying requests have in this iteration, by size class.
+// Sizes of varying requests in this iteration, by size class.
 //
 //     planned    8   [100]   [400]   [100]   64   [400]
 //     came       8     30     120      30    64     ...     [100] is 30 today, [400] is 120
@@ -14,18 +14,18 @@ namespace pgmo {
 
 class SizesToday {
  public:
-  // Refers to the plan.
+  // Keeps a reference to the plan, which must outlive this object.
   explicit SizesToday(const ReplayPlan& plan) : plan_(plan), today_(plan.size_classes(), 0) {}
 
-  // At the start of an iteration, or of a micro-batch of another length.
+  // Forget all sizes, at the start of an iteration or of a micro-batch of another length.
   void forget() noexcept { std::fill(today_.begin(), today_.end(), 0); }
 
-  // A varying request has come at this size.
+  // Note the size of a varying request that has come.
   void note(SlotIndex request, RequestKey key) noexcept {
     today_[plan_.size_class(request)] = key_bytes(key);
   }
 
-  // Whether a request of the plan is known to have this size and stream today.
+  // Return whether the request is known to have this size and stream in this iteration.
   bool is_known(SlotIndex request, RequestKey key) const noexcept {
     const RequestKey planned = plan_.slot(request).key;
     if (!plan_.varying(request)) return planned == key;
@@ -33,12 +33,12 @@ class SizesToday {
            today_[plan_.size_class(request)] == key_bytes(key);
   }
 
-  // Whether no request of the class of a varying one has come yet.
+  // Return whether no request of the same class has come yet in this iteration.
   bool is_open(SlotIndex request) const noexcept { return today_[plan_.size_class(request)] == 0; }
 
  private:
   const ReplayPlan& plan_;
-  std::vector<Bytes> today_;  // by size class; 0: not known
+  std::vector<Bytes> today_;  // by size class; 0: unknown
 };
 
 }  // namespace pgmo

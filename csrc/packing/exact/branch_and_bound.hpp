@@ -1,4 +1,4 @@
-// Exact search: proves that a packing is the best there is, or how much better one might be.
+// Exact search: proves that a packing is optimal, or bounds how much smaller one might be.
 
 #pragma once
 
@@ -6,8 +6,8 @@
 
 namespace pgmo::packing {
 
-// Offers every improvement and raises the bound; returns when they meet, or soon after
-// monitor.stopped(). Never worse than the incumbent.
+// Offer every improvement to the monitor and raise the bound. Return when the two meet, or soon
+// after monitor.stopped(). The result is never worse than the incumbent.
 Improvement branch_and_bound(const Ring& ring, const Offsets& incumbent, Monitor& monitor,
                              const Options& options);
 

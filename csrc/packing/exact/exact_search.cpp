@@ -9,7 +9,7 @@ namespace pgmo::packing {
 namespace {
 
 constexpr Offset kNever = std::numeric_limits<Offset>::max();
-constexpr std::size_t kAsk = 10000;  // open blocks looked at between looks at the clock
+constexpr std::size_t kAsk = 10000;  // open blocks visited between two checks of the clock
 
 }  // namespace
 
@@ -20,7 +20,7 @@ ExactSearch::ExactSearch(const Window& window, Bytes capacity, const SearchOrder
     begin_.push_back(window.begin[block]);
     end_.push_back(window.end[block]);
   }
-  // Equal blocks, in the order in which they are to lie.
+  // Link equal blocks in the order in which they must lie.
   std::vector<Index> by_kind(n_);
   std::iota(by_kind.begin(), by_kind.end(), 0);
   const auto kind = [&](Index i) { return std::tuple(begin_[i], end_[i], size_[i]); };
@@ -52,7 +52,7 @@ ExactSearch::State ExactSearch::run(std::uint64_t nodes, const std::function<boo
       unasked_ = 0;
       if (stopped()) break;
     }
-    // The lowest block that has its support; at a fixed point no block that floats is lower.
+    // Choose the lowest supported block. At a fixed point no floating block is lower.
     Index chosen = 0;
     const auto count = static_cast<Index>(level.open.size());
     while (chosen < count && level.open[chosen].low != level.open[chosen].top) ++chosen;
@@ -71,7 +71,7 @@ ExactSearch::State ExactSearch::run(std::uint64_t nodes, const std::function<boo
       if (meets(block.block, next.block)) {
         next.top = std::max(next.top, top);
         next.low = std::max(next.low, top);
-        // Of two that touch and live equally long, the first of the order is below.
+        // Of two touching blocks with equal lifetimes, the first in the order lies below.
         const bool early = next.block < block.block && next.low == top;
         if (early && same_life(block.block, next.block)) ++next.low;
       }
@@ -88,7 +88,7 @@ Offsets ExactSearch::offsets() const {
   return offsets;
 }
 
-// One of two lifetimes that meet begins within the other. True on a line, too.
+// Of two lifetimes that meet, one begins within the other. This also holds on a line.
 bool ExactSearch::meets(Index a, Index b) const {
   Rank ahead = begin_[a] - begin_[b];
   if (ahead < 0) ahead += window_.sections;
@@ -108,7 +108,7 @@ ExactSearch::Level& ExactSearch::push() {
   return level;
 }
 
-// Settles a level that is new or was changed; goes back when it has no solution.
+// Settle a new or changed level; backtrack if it has no solution.
 void ExactSearch::enter(Level& level) {
   if (level.open.empty()) {
     solved();
@@ -120,8 +120,8 @@ void ExactSearch::enter(Level& level) {
   }
 }
 
-// The part under search is solved. What was tried in it cannot help the next part, so all its
-// levels go.
+// Continue after the current part is solved. Its choices cannot affect the next part, so all its
+// levels are dropped.
 void ExactSearch::solved() {
   while (--depth_ > 0) {
     Level& level = levels_[depth_ - 1];
@@ -135,7 +135,7 @@ void ExactSearch::solved() {
   state_ = State::kFound;
 }
 
-// The level on top has no solution: refuses the choices that led to it.
+// Backtrack from the top level, which has no solution: refuse the choices that led to it.
 void ExactSearch::failed() {
   while (--depth_ > 0) {
     Level& level = levels_[depth_ - 1];
@@ -145,7 +145,7 @@ void ExactSearch::failed() {
   state_ = State::kInfeasible;
 }
 
-// The chosen block does not lie at its lowest offset. False if that leaves nothing.
+// Exclude the lowest offset of the chosen block. Return false if no offset is left for some block.
 bool ExactSearch::refuse(Level& level) {
   const Index refused = level.open[level.chosen].block;
   const Offset low = ++level.open[level.chosen].low;
@@ -160,7 +160,7 @@ bool ExactSearch::earlier(const Open& a, const Open& b) {
   return a.low != b.low ? a.low < b.low : a.turn < b.turn;
 }
 
-// Restores the order of open blocks by rising low, then by turn, which is nearly right already.
+// Sort open blocks by rising `low`, then by turn. Insertion sort first, as they are nearly sorted.
 void ExactSearch::sort(Level& level) {
   std::vector<Open>& open = level.open;
   std::size_t moves = 0;
@@ -177,7 +177,7 @@ void ExactSearch::sort(Level& level) {
   }
 }
 
-// Raises lowest offsets as far as they go, or nearly. False if some block has no place.
+// Raise lowest offsets up to a fixed point, or close to it. Return false if a block has no place.
 bool ExactSearch::settle(Level& level) {
   for (int round = 0; round < 3; ++round) {
     sort(level);
@@ -191,7 +191,8 @@ bool ExactSearch::settle(Level& level) {
       for (const Open& other : level.open) {
         if (other.low >= rest) break;
         if (other.block == block.block || !meets(other.block, block.block)) continue;
-        // Nothing would come to lie in the hole below the block, so it could lie there itself.
+        // No remaining block can lie in the hole below the block, so the block could lie there
+        // itself.
         if (first && other.low >= block.top + size_[block.block]) return false;
         first = false;
         rest = std::min(rest, other.low + size_[other.block]);
@@ -200,13 +201,14 @@ bool ExactSearch::settle(Level& level) {
       if (rest > block.low) raised_.push_back({i, rest});
     }
     if (raised_.empty()) return true;
-    for (const auto& [i, low] : raised_) level.open[i].low = low;  // now, as the order counted
+    // Delayed, because the loop above relies on the sorting.
+    for (const auto& [i, low] : raised_) level.open[i].low = low;
   }
   sort(level);
   return fits(level);
 }
 
-// In each section, all blocks that lie at an offset or above it fit below the capacity.
+// Return whether, in each section, all blocks at or above an offset fit below the capacity.
 bool ExactSearch::fits(const Level& level) {
   return capacity_ < std::numeric_limits<std::int32_t>::max() / 2 ? fits(level, load_)
                                                                   : fits(level, wide_load_);
@@ -219,7 +221,8 @@ bool ExactSearch::fits(const Level& level, std::vector<Load>& load) const {
     const auto size = static_cast<Load>(size_[it->block]);
     if (it->low > capacity_ - size_[it->block]) return false;
     const auto room = static_cast<Load>(capacity_ - it->low);
-    Load left = 0;  // negative if room - load is, in any section: no comparison in the loop
+    // Becomes negative if room < load in any section; avoids comparisons in the loop.
+    Load left = 0;
     const auto add = [&](Rank begin, Rank end) {
       for (Rank s = begin; s < end; ++s) left |= room - (load[s] += size);
     };
@@ -230,13 +233,13 @@ bool ExactSearch::fits(const Level& level, std::vector<Load>& load) const {
   return true;
 }
 
-// Whether the open blocks fall apart into parts that share no section; orders them by part.
+// Return whether the open blocks split into parts that share no section; sort them by part.
 bool ExactSearch::split(Level& level) {
   const Rank sections = window_.sections;
   crossing_.assign(sections, 0);
   Rank wrapping = 0;
   for (const Open& open : level.open) {
-    // Joined to its left neighbour: every section of a block but the first.
+    // Count each section of a block except its first: those are joined to their left neighbour.
     const Rank begin = begin_[open.block] + 1, end = end_[open.block];
     if (begin < sections) ++crossing_[begin];
     if (end < sections) {
@@ -247,8 +250,8 @@ bool ExactSearch::split(Level& level) {
       if (begin > sections) return false;
     }
   }
-  // crossing_[s] after the sum: blocks that cross from s - 1 to s; number of cuts before s: the
-  // part.
+  // After the sum, crossing_[s] is the number of blocks that cross from s - 1 to s. The part is the
+  // number of cuts up to s.
   Rank crossing = wrapping;
   Rank parts = 0;
   for (Rank s = 0; s < sections; ++s) {
@@ -257,7 +260,7 @@ bool ExactSearch::split(Level& level) {
     part_of_[s] = parts;
   }
   if (parts == 0) return false;
-  // With a wrapping block, the last part is the first one, too.
+  // If a block wraps, the last part is also the first.
   const Rank last = wrapping > 0 ? parts : sections;
   const auto part_of = [&](const Open& open) {
     const Rank l = part_of_[begin_[open.block]];
@@ -280,8 +283,8 @@ bool ExactSearch::split(Level& level) {
   return true;
 }
 
-// Gives the turns to the blocks of a part by the load that is left in it: those first whose fullest
-// section holds most, of equal ones as the order has them.
+// Assign turns in a part by its remaining load: first the blocks with the fullest section, ties in
+// search order.
 void ExactSearch::order_by_load(Level& level, std::size_t begin, std::size_t end) {
   const auto each_section = [&](const Open& open, auto visit) {
     const Rank first = begin_[open.block], last = end_[open.block];

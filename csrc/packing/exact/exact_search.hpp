@@ -2,23 +2,23 @@
 //
 //   offset    capacity
 //     ^ ........................    Any packing can be pushed down until every block rests on the
-//     |                             ground or on another block. So a block whose support is known
-//     |  +----+     ?               and that nothing else can get below (c) lies either right
-//     |  | b  |  +--+---+           there or on a block that is still to be placed: the two
-//     |--+--+-+  |  c   |           branches of every node. In the second one c floats: its lowest
-//     | a   |    +------+           offset rises to that of the lowest top it may come to rest on.
+//     |                             ground or on another block. So a block with a known support
+//     |  +----+     ?               that no other block can get below (c) lies either there or on
+//     |  | b  |  +--+---+           a block that is not placed yet: the two branches of every node.
+//     |--+--+-+  |  c   |           In the second branch c floats: its lowest offset rises to the
+//     | a   |    +------+           lowest top that it may come to rest on.
 //     +-----+----------------> t
 //
-// What cuts branches off:
-//  - in each section, the blocks that lie above some offset must fit between it and the capacity;
-//  - a floating block left a hole; if nothing that is still to come reaches into the hole, the
-//    block could as well lie in it (dominance);
-//  - equal blocks are placed in one order, and so are blocks of one lifetime that touch (symmetry);
-//  - when the blocks that are left fall apart into parts that never meet, each part is searched by
-//    itself, and one that has no solution ends them all (decomposition).
+// Branches are cut by:
+//  - load: in each section, the blocks above an offset must fit between it and the capacity;
+//  - dominance: a floating block leaves a hole; if no remaining block reaches into the hole, the
+//    block could as well lie in it;
+//  - symmetry: equal blocks are placed in one order, and so are touching blocks of equal lifetime;
+//  - decomposition: if the remaining blocks split into parts that never meet, each part is searched
+//    separately, and one without a solution ends the search.
 //
-// After MiniMalloc (Moffitt, ASPLOS 2023), which has sections, canonical solutions and dominance,
-// but no lower offsets for blocks that were refused a place.
+// Based on MiniMalloc (Moffitt, ASPLOS 2023), which has sections, canonical solutions and
+// dominance, but does not raise the offsets of blocks that were refused a place.
 
 #pragma once
 
@@ -35,36 +35,38 @@ class ExactSearch {
  public:
   enum class State { kOpen, kFound, kInfeasible };
 
-  // `order` has all of the window's blocks; the capacity is in units.
+  // `order` contains all blocks of the window, which must outlive the search; `capacity` is in
+  // units.
   ExactSearch(const Window& window, Bytes capacity, const SearchOrder& order);
 
-  // Goes on for at most so many nodes, or until `stopped`, which is asked now and then.
+  // Continue for at most this many nodes, or until `stopped`, which is polled regularly, returns
+  // true.
   State run(std::uint64_t nodes, const std::function<bool()>& stopped);
 
   std::uint64_t nodes() const { return nodes_; }
   Bytes capacity() const { return capacity_; }
 
-  // In units, by the window's numbers. Only when found.
+  // Return the offsets in units, by the window's block numbers. Valid only in state kFound.
   Offsets offsets() const;
 
  private:
-  using Index = std::int32_t;  // a place in the order
+  using Index = std::int32_t;  // a position in the order
 
-  // What is known of a block that is not placed yet. It floats if low > top.
+  // A block that is not placed yet. It floats if low > top.
   struct Open {
     Index block;
-    Offset low;  // it lies there or higher
-    Offset top;  // the height of the placed blocks below it
-    Index turn;  // of two that could lie equally low, the smaller one is tried first
+    Offset low;  // lower bound of its offset
+    Offset top;  // top of the placed blocks below it
+    Index turn;  // of two blocks with equal `low`, the one with the smaller turn is tried first
   };
 
-  // One level of the search: the blocks of a part that are open, by rising `low`. A level either
-  // chooses a block to place or, when the part falls apart, holds the parts one after another.
+  // One level of the search: the open blocks of a part, sorted by `low`. A level either chooses a
+  // block to place, or holds the parts into which it splits.
   struct Level {
     std::vector<Open> open;
     Index chosen = -1;         // index into `open`, or -1
-    std::vector<Index> parts;  // ends of the parts in `open`; empty: not fallen apart
-    std::size_t part = 0;      // the one under search
+    std::vector<Index> parts;  // ends of the parts in `open`; empty: not split
+    std::size_t part = 0;      // index of the part being searched
   };
 
   Level& push();
@@ -87,13 +89,13 @@ class ExactSearch {
   const Bytes capacity_;
   const SearchOrder order_;
   std::size_t n_;
-  std::vector<Bytes> size_;  // by place in the order, as all that follows
+  std::vector<Bytes> size_;  // indexed by position in the order, like the members below
   std::vector<Rank> begin_, end_;
-  std::vector<Index> twin_;  // the equal block next before it, or -1
+  std::vector<Index> twin_;  // the previous equal block, or -1
   std::vector<Offset> placed_;
 
   std::vector<Level> levels_;
-  std::size_t depth_ = 0;  // levels in use
+  std::size_t depth_ = 0;  // number of levels in use
   State state_ = State::kOpen;
   std::uint64_t nodes_ = 0;
   std::size_t unasked_ = 0;

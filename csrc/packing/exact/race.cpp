@@ -13,13 +13,15 @@
 namespace pgmo::packing {
 namespace {
 
-constexpr std::uint64_t kNodesPerBlock = 3;  // of the shortest tries: one goes all the way down
-constexpr std::uint64_t kFirstRound = 500;   // nodes
+// Nodes per block of the shortest tries, enough to reach the bottom once.
+constexpr std::uint64_t kNodesPerBlock = 3;
+constexpr std::uint64_t kFirstRound = 500;  // nodes
 constexpr std::uint64_t kRound = 4000;
-constexpr double kMemory = 1 << 30;  // bytes, for all racers of a window
+constexpr double kMemory = 1 << 30;  // bytes for all racers of a window
 
-// 1 1 2 1 1 2 4 1 1 2 1 1 2 4 8 ... from index 1 (Luby, Sinclair, Zuckerman 1993): the first half
-// of 2^k - 1 entries is that of 2^(k - 1) - 1, twice; the last entry is 2^(k - 1).
+// Return entry `index` (from 1) of the sequence 1 1 2 1 1 2 4 1 1 2 1 1 2 4 8 ... (Luby, Sinclair,
+// Zuckerman 1993). With n = 2^(k-1), its first 2n - 1 entries are its first n - 1 entries twice,
+// then n.
 std::uint64_t luby(std::uint64_t index) {
   const std::uint64_t power = std::bit_floor(index + 1);
   return index + 1 == power ? power / 2 : luby(index + 1 - power);
@@ -29,13 +31,13 @@ std::uint64_t luby(std::uint64_t index) {
 
 class Racer {
  public:
-  // One of `stride` racers that share the orders of a seed, at the bound or above it.
+  // One of `stride` racers that share the orders of a seed, and search at the bound or above it.
   Racer(const Window& window, bool at_bound, std::uint64_t seed, std::uint64_t first,
         std::uint64_t stride)
       : window_(window), at_bound_(at_bound), seed_(seed), first_(first), stride_(stride) {}
 
-  // Searches for so many nodes, given what all know. `best` is the order that led to the incumbent,
-  // empty if none did.
+  // Search for this many nodes, from the shared results. `best` is the order that led to the
+  // incumbent; empty: none.
   void run(Bytes bound, Bytes height, const SearchOrder& best, std::uint64_t nodes,
            const std::function<bool()>& stopped) {
     if (!at_bound_ && !best.blocks.empty()) best_ = best;
@@ -78,11 +80,12 @@ class Racer {
     const Bytes capacity = at_bound_ ? bound_ : height_ - 1 - (range >> ease_);
     const std::uint64_t length = luby(++tries_);
     if (lucky_) {
-      // An order that was good for one capacity is the first for the next.
+      // Keep the order: one that succeeded for a capacity is tried first for the next.
     } else if (!at_bound_ && !best_.blocks.empty() && std::popcount(tries_) % 2 == 0) {
       order_ = similar_order(best_, seed_, first_ + tries_ * stride_);
     } else {
-      // Each length goes through all orders, so the good ones are tried at all lengths.
+      // Each try length has its own position in the sequence of orders, so good orders are tried at
+      // all lengths.
       const auto level = static_cast<std::size_t>(std::countr_zero(length));
       if (next_.size() <= level) next_.resize(level + 1, first_);
       order_ = search_order(window_, seed_, next_[level]);
@@ -93,7 +96,7 @@ class Racer {
     search_.emplace(window_, capacity, order_);
   }
 
-  // Gave an order up: a racer above the bound asks for less next time.
+  // Give up an order. A racer above the bound then aims at a smaller improvement.
   void missed() {
     if (at_bound_) return;
     const Bytes range = height_ - 1 - bound_;
@@ -108,11 +111,11 @@ class Racer {
   const bool at_bound_;
   const std::uint64_t seed_;
   const std::uint64_t first_, stride_;
-  std::vector<std::uint64_t> next_;  // order, by the logarithm of the length of the try
+  std::vector<std::uint64_t> next_;  // next order, by the logarithm of the try length
   std::uint64_t tries_ = 0;
   SearchOrder order_, best_;
   bool lucky_ = false;
-  int ease_ = 1;  // asks for an arena smaller by 2^-ease of the way to the bound
+  int ease_ = 1;  // the target lies 2^-ease of the distance to the bound below the incumbent
   std::uint64_t left_ = 0;
   std::optional<ExactSearch> search_;
   Bytes bound_ = 0, height_ = 0;
@@ -125,7 +128,7 @@ Race::Race(const Window& window, Offsets offsets, Bytes bound, const Options& op
   height_ = height_of(window, offsets_);
   const Bytes above = std::max<Bytes>(bound - window.base, 0);
   bound_ = std::max(window.load, (above + window.unit - 1) / window.unit);
-  // A search has a level for each block, with all that are open there.
+  // A search has one level per block, each with all open blocks.
   const double blocks = window.blocks();
   const double affordable = kMemory / (12 * blocks * blocks + 1);
   const int racers = static_cast<int>(std::min<double>(std::max(2, threads_), affordable));
@@ -141,7 +144,7 @@ Race::~Race() = default;
 Race::Race(Race&&) noexcept = default;
 
 void Race::run(const Monitor& monitor) {
-  // Who finds a packing at the bound makes all that come after superfluous.
+  // If a racer finds a packing at the bound, the results of later racers are not needed.
   std::atomic<std::size_t> last{racers_.size()};
   const std::uint64_t nodes = round_++ == 0 ? kFirstRound : kRound;
   const auto drive = [&](std::size_t index) {
@@ -159,7 +162,7 @@ void Race::run(const Monitor& monitor) {
   const auto threads = static_cast<std::size_t>(threads_);
   {
     std::vector<std::jthread> others;
-    if (round_ > 1) {  // the first round is over sooner than a thread begins
+    if (round_ > 1) {  // the first round takes less time than starting a thread
       for (std::size_t i = 1; i < threads; ++i) others.emplace_back(work, i, threads);
     }
     work(0, round_ > 1 ? threads : 1);

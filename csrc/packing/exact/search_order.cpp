@@ -8,18 +8,18 @@
 namespace pgmo::packing {
 namespace {
 
-// A block's key is the product of powers of its size, its lifetime and the largest load that it
-// lives under, times noise: the logarithm of the key is linear in these.
+// The key of a block is a product of powers of its size, its lifetime and the largest load during
+// its life, times noise. The logarithm of the key is linear in these weights.
 struct Weights {
   double size, lifetime, load, noise;
-  bool ticks;  // lifetimes in ticks rather than in sections
+  bool ticks;  // lifetime in ticks instead of sections
 };
 
-constexpr double kFirst = 1e6;  // decides before everything else: SearchOrder::by_load
+constexpr double kFirst = 1e6;  // weight of the load that outranks all others: SearchOrder::by_load
 
 constexpr std::array<Weights, 10> kGood{{
-    {1.0, 1.0, kFirst, 0.0, false},  // the most loaded, of these the largest area
-    {0.01, 1.0, kFirst, 0.0, true},  // the most loaded, of these the longest
+    {1.0, 1.0, kFirst, 0.0, false},  // the most loaded, then the largest area
+    {0.01, 1.0, kFirst, 0.0, true},  // the most loaded, then the longest
     {1.0, 1.0, 0.0, 0.0, true},      // the largest area
     {0.01, 1.0, kFirst, 0.0, false},
     {0.01, 1.0, 0.0, 0.0, false},  // the longest
@@ -30,7 +30,7 @@ constexpr std::array<Weights, 10> kGood{{
     {0.5, 1.0, 0.0, 0.0, true},
 }};
 
-// splitmix64: the standard distributions are not the same everywhere.
+// splitmix64, because results of the standard distributions differ between platforms.
 class SplitMix64 {
  public:
   SplitMix64(std::uint64_t seed, std::uint64_t index)

@@ -9,10 +9,10 @@
 namespace pgmo::packing {
 namespace {
 
-// A set of blocks of a ring with lifetimes in ranks of their own.
+// A set of blocks of a ring, with lifetimes in the part's own ranks.
 struct Part {
   std::vector<BlockId> block;
-  std::vector<Rank> begin, end;  // end > ranks: wraps
+  std::vector<Rank> begin, end;  // end > ranks: the block wraps
   Rank ranks = 0;
   bool circular = false;
   Bytes base = 0;
@@ -25,20 +25,21 @@ struct Part {
   }
 };
 
-// Moves blocks to `spared` that fit below the bound wherever the blocks lie that they meet. With k
-// of these, of `sum` bytes, there are at most k + 1 gaps below the bound, and bound - sum bytes in
-// them. All offsets being multiples of the unit, a gap too small is at most a unit smaller.
+// Move blocks to `spared` that fit below the bound wherever the blocks that they meet lie. If a
+// block meets k others of `sum` bytes, there are at most k + 1 gaps below the bound, with bound -
+// sum bytes in total. All offsets are multiples of the unit, so a gap that is too small is smaller
+// by at least a unit.
 Part spare(const Ring& ring, Bytes bound, Bytes unit, std::vector<BlockId>& spared) {
   std::vector<bool> gone(ring.size.size());
   const auto ranks = static_cast<std::size_t>(ring.ranks);
-  // A pass that finds hardly any is the last one. Sums over two turns must stay below 2^63.
+  // A pass that finds very few is the last. Sums over two turns must stay below 2^63.
   const bool possible =
       bound > 0 && std::accumulate(ring.size.begin(), ring.size.end(), Bytes{0}) <= Bytes{1} << 61;
   std::size_t found = possible ? 1 : 0;
   for (std::size_t least = 0; found > least; least = gone.size() / 1000) {
     found = 0;
-    // Sums of sizes and numbers of blocks: alive at a rank, and begun before a rank, the circle
-    // being gone round twice.
+    // Sums of sizes and numbers of blocks: alive at a rank, and begun before a rank, over two turns
+    // of the circle.
     std::vector<Bytes> alive(ranks + 1), begun(2 * ranks + 1);
     std::vector<std::int64_t> alive_count(ranks + 1), begun_count(2 * ranks + 1);
     for (BlockId i = 0; i < ring.blocks(); ++i) {
@@ -59,8 +60,8 @@ Part spare(const Ring& ring, Bytes bound, Bytes unit, std::vector<BlockId>& spar
     std::partial_sum(begun_count.begin(), begun_count.end(), begun_count.begin());
     for (BlockId i = 0; i < ring.blocks(); ++i) {
       if (gone[i]) continue;
-      // Those alive when it begins, and those that begin later in its life. What wraps may be
-      // counted twice, which only spares fewer blocks.
+      // Count the blocks alive at its begin, and those that begin later in its life. A wrapping
+      // block may count twice, which only spares fewer blocks.
       const Rank begin = ring.begin[i], end = ring.end[i], later = begin + 1;
       const Bytes sum = alive[begin] - ring.size[i] + begun[end] - begun[later];
       const std::int64_t count = alive_count[begin] - 1 + begun_count[end] - begun_count[later];
@@ -80,8 +81,8 @@ Part spare(const Ring& ring, Bytes bound, Bytes unit, std::vector<BlockId>& spar
   return part;
 }
 
-// Renumbers time by sections: the ranks after which a block ends and before which, since the
-// section before, one began.
+// Renumber time by sections. A section ends after a rank at which a block ends, if a block began
+// since the previous section.
 Part by_sections(const Part& part) {
   const Rank ranks = part.ranks;
   std::vector<std::uint8_t> begins(ranks), ends(ranks);
@@ -89,10 +90,10 @@ Part by_sections(const Part& part) {
     begins[part.begin[i]] = 1;
     ends[(part.end[i] - 1) % ranks] = 1;
   }
-  // On a circle, what began after the last end of the round counts for its first section, too.
+  // On a circle, a begin after the last end belongs to the first section.
   bool begun = false;
   for (Rank r = ranks - 1; part.circular && r >= 0 && !ends[r]; --r) begun |= begins[r] != 0;
-  std::vector<Rank> section(ranks + 1);  // sections before each rank
+  std::vector<Rank> section(ranks + 1);  // number of sections before each rank
   Rank count = 0;
   for (Rank r = 0; r < ranks; ++r) {
     section[r] = count;
@@ -115,11 +116,11 @@ Part by_sections(const Part& part) {
   return result;
 }
 
-// Cuts a part where no block lives on from one rank to the next. A circle with such a cut becomes
-// one or more lines.
+// Cut a part between ranks that no block crosses. A circle with such a cut becomes one or more
+// lines.
 std::vector<Part> cut(const Part& part) {
   const Rank ranks = part.ranks;
-  std::vector<Rank> crossing(ranks + 1);  // from the rank before
+  std::vector<Rank> crossing(ranks + 1);  // number of blocks that cross from the previous rank
   for (std::size_t i = 0; i < part.size(); ++i) {
     ++crossing[std::min(part.begin[i] + 1, ranks)];
     --crossing[std::min(part.end[i], ranks)];
@@ -137,7 +138,7 @@ std::vector<Part> cut(const Part& part) {
   std::vector<Part> parts(cuts.size());
   for (std::size_t i = 0; i < part.size(); ++i) {
     const auto after = std::upper_bound(cuts.begin(), cuts.end(), part.begin[i]) - cuts.begin();
-    // What begins before the first cut belongs to the last part, which then passes the seam.
+    // A block that begins before the first cut belongs to the last part, which passes the seam.
     const std::size_t index = after == 0 ? cuts.size() - 1 : after - 1;
     const Rank shift = after == 0 ? cuts.back() - ranks : cuts[index];
     parts[index].add(part.block[i], part.begin[i] - shift, part.end[i] - shift);
@@ -150,8 +151,8 @@ std::vector<Part> cut(const Part& part) {
   return parts;
 }
 
-// How high each rank is filled, where heights only grow: a segment tree of what a node has been
-// raised to as a whole, and of the highest within it.
+// The height filled at each rank; heights only grow. A segment tree: each node has the height of
+// its whole range, and the highest within it.
 class Heights {
  public:
   explicit Heights(Rank ranks) : ranks_(ranks), raised_(2 * ranks), within_(2 * ranks) {}
@@ -185,7 +186,8 @@ class Heights {
   std::vector<Offset> raised_, within_;
 };
 
-// Takes blocks that are alive in all sections out of the part and into its base.
+// Move blocks that are alive in all sections from the part into its base. Return whether there were
+// any.
 bool sink(const Ring& ring, Part& part, Offsets& offsets) {
   Part rest;
   rest.ranks = part.ranks;
@@ -259,7 +261,7 @@ void restore(const Ring& ring, const Reduction& reduction, Offsets& offsets) {
   const Meetings meetings(ring);
   for (const BlockId block : reduction.spared) offsets[block] = kUnplanned;
   std::vector<std::pair<Offset, Offset>> taken;
-  // The last block that was spared counted on the fewest others.
+  // The last spared block relied on the fewest others.
   for (auto it = reduction.spared.rbegin(); it != reduction.spared.rend(); ++it) {
     taken.clear();
     meetings.each(*it, [&](BlockId other) {

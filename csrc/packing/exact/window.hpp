@@ -1,17 +1,16 @@
-// What is left of a problem for searches, once everything easy is taken out of it.
+// The rest of a problem that needs a search, after all easy blocks are removed.
 //
-//   b  |====|                    Of all ticks only those matter at which no further block is alive
-//   l     |=====|                than at a neighbouring one: the sections. Lifetimes become ranges
-//   o        |====|  |===|       of sections, many of them equal. Blocks that are alive in all
-//   c  |==|     |========|       sections of a part conflict with everything else there: they form
-//   k          ^ ^       ^       the base below it. A part ends where no block lives on.
+//   b  |====|                    Only ticks matter at which more blocks are alive than at their
+//   l     |=====|                neighbours: the sections. Lifetimes become ranges of sections,
+//   o        |====|  |===|       many of them equal. Blocks alive in all sections of a part
+//   c  |==|     |========|       conflict with all its other blocks: they form the base below it.
+//   k          ^ ^       ^       A part ends where no block is alive.
 //   s     sections 0 1    2
 //
-// None of this changes the smallest arena. Two blocks meet in a section if they meet at all; a
-// block that meets all others can be drawn out of any packing and put below it; and a block that
-// finds a gap below the lower bound, wherever the others lie, is not what makes an arena large.
-// Blocks of equal lifetimes stay apart, as others may have to lie between them: the search orders
-// them instead.
+// This does not change the smallest arena. Two blocks that meet also meet in a section. A block
+// that meets all others can be moved below them in any packing. A block that always finds a gap
+// below the lower bound never determines the arena. Blocks of equal lifetimes are not merged, as
+// others may have to lie between them; the search orders them instead.
 
 #pragma once
 
@@ -21,16 +20,16 @@
 
 namespace pgmo::packing {
 
-// Blocks that are packed by themselves: nothing outside of them, or in the base, meets them
-// except the base. A lifetime that wraps has an end beyond the last section.
+// Blocks that are packed separately: they meet no other block, except those in the base. A wrapping
+// lifetime has an end beyond the last section.
 struct Window {
-  std::vector<BlockId> block;    // of the ring
-  std::vector<Bytes> size;       // in units, as all sizes and offsets of a window
+  std::vector<BlockId> block;    // number in the ring
+  std::vector<Bytes> size;       // in units, like all sizes and offsets of a window
   std::vector<Rank> begin, end;  // [begin, end) in sections, begin < sections
   std::vector<Tick> lifetime;    // in the problem's own ticks
   Rank sections = 0;
   Bytes base = 0;  // bytes below it
-  Bytes unit = 1;  // the largest number of bytes that divides all sizes of the problem
+  Bytes unit = 1;  // bytes: the greatest common divisor of all sizes of the problem
   Bytes load = 0;  // largest sum of sizes in a section
 
   BlockId blocks() const { return static_cast<BlockId>(block.size()); }
@@ -39,33 +38,33 @@ struct Window {
 
 struct Reduction {
   std::vector<Window> windows;
-  Offsets offsets;              // of the blocks in a base; kUnplanned for all others
-  std::vector<BlockId> spared;  // blocks that fit in somewhere whatever the others do
-  Bytes arena = 0;              // what the bases need
+  Offsets offsets;              // of blocks in a base; kUnplanned for all others
+  std::vector<BlockId> spared;  // blocks that fit somewhere, wherever the others lie
+  Bytes arena = 0;              // bytes needed by the bases
 };
 
-// Blocks up to which some are spared: each better packing has to find a place for them again, among
-// all the blocks that they meet.
+// Maximum number of blocks of a problem for sparing. Each better packing must place the spared
+// blocks again, among all blocks that they meet.
 constexpr BlockId kSpareUpTo = 20'000;
 
-// Takes a problem apart. `bound` is a lower bound of its arena: spared blocks fit below it.
+// Reduce a problem to windows. `bound` is a lower bound of its arena: spared blocks fit below it.
 Reduction reduce(const Ring& ring, Bytes bound);
 
-// Adds the spared blocks to offsets that lack them, each at the lowest offset that is free.
+// Add the spared blocks to the offsets, each at its lowest free offset.
 void restore(const Ring& ring, const Reduction& reduction, Offsets& offsets);
 
-// Puts packings of the windows together, in units and in the order of the reduction's windows.
+// Combine packings of the windows, given in units and in the order of `reduction.windows`.
 Offsets assemble(const Ring& ring, const Reduction& reduction,
                  const std::vector<const Offsets*>& windows);
 
-// The window as a problem of its own: its sizes in units, its sections as ranks.
+// Return the window as a separate problem, with sizes in units and sections as ranks.
 Ring ring_of(const Window& window);
 
-// The window's part of offsets of the ring, in units: pushed down until each block rests on another
-// one or on the base, which keeps the order of blocks that meet.
+// Return the window's part of the ring's offsets, in units, pushed down until each block rests on
+// another or on the base. Blocks that meet keep their order.
 Offsets push_down(const Window& window, const Offsets& offsets);
 
-// What these offsets need, in units.
+// Return the height of these offsets, in units.
 Bytes height_of(const Window& window, const Offsets& offsets);
 
 }  // namespace pgmo::packing

@@ -26,7 +26,8 @@ FitIndex::FitIndex(const Ring& ring) {
   plant();
 }
 
-// Splits the points in halves by begin and end in turn; until the end a point's place is its block.
+// Split the points in halves, alternating between begin and end. Until it is done, a point's place
+// holds its block.
 void FitIndex::plant() {
   const Rank n = static_cast<Rank>(points_.size());
   std::size_t nodes = 2;
@@ -129,7 +130,7 @@ void FitIndex::search(Rank node, Rank first, Rank last, Rank low, Rank high, Ran
     return;
   }
   const Rank middle = first + (last - first) / 2;
-  // The more promising half first: what it finds prunes the other.
+  // Search the more promising half first, as its result prunes the other.
   if (nodes_[2 * node].best < nodes_[2 * node + 1].best) {
     search(2 * node, first, middle, low, high, best);
     search(2 * node + 1, middle, last, low, high, best);
@@ -144,7 +145,7 @@ void FitIndex::remove(BlockId block) {
   if (nodes_.empty()) return;
   const Rank slot = slot_[block];
   points_[slot].place = kNone;
-  // Walk down to the leaf that holds the slot, then summarise the way back up.
+  // Find the leaf of the slot, then update the summaries up to the root.
   Rank node = 1;
   Rank first = 0;
   Rank last = static_cast<Rank>(points_.size());

@@ -1,13 +1,13 @@
-// Among the blocks not yet placed, the most preferred one whose lifetime lies inside a window.
+// Finds, among unplaced blocks, the most preferred one whose lifetime lies inside a window.
 //
-//   end ^      :                  Each block is the point (begin, end). "Lies inside [l, r)" is
-//       |   .  :  .    .          the quadrant begin >= l, end <= r, so a k-d tree answers: a node
-//     r |......:_________         outside the quadrant is skipped, a node inside it answers with
-//       |    . | * .              its best block at once, and at most O(sqrt n) nodes lie across
-//       |      |. *               an edge, whatever the lifetimes are.
+//   end ^      :                  Each block is a point (begin, end). "Inside [l, r)" is the
+//       |   .  :  .    .          quadrant begin >= l, end <= r, found with a k-d tree: a node
+//     r |......:_________         outside the quadrant is skipped, and a node inside it returns its
+//       |    . | * .              best block at once. At most O(sqrt n) nodes cross an edge,
+//       |      |. *               whatever the lifetimes are.
 //       +------l---------> begin
 //
-// Where few blocks begin inside the window it is quicker to look at each of those.
+// If few blocks begin inside the window, a linear scan of them is faster.
 
 #pragma once
 
@@ -22,10 +22,11 @@ class FitIndex {
  public:
   explicit FitIndex(const Ring& ring);
 
-  // Puts all blocks back. `preference` orders them, the most preferred first, each block once.
+  // Insert all blocks again. `preference` contains each block once, the most preferred first.
   void fill(const std::vector<BlockId>& preference);
 
-  // The place in the preference of the best block with begin >= low and end <= high, or kNone.
+  // Return the position in the preference of the best block with begin >= low and end <= high, or
+  // kNone.
   Rank best_within(Rank low, Rank high) const;
 
   void remove(BlockId block);
@@ -33,16 +34,16 @@ class FitIndex {
   static constexpr Rank kNone = std::numeric_limits<Rank>::max();
 
  private:
-  static constexpr Rank kLeaf = 8;    // points a leaf holds, at most
-  static constexpr Rank kFew = 256;   // blocks that are sooner looked at than searched for
-  static constexpr Rank kTree = 512;  // blocks without a tree, at most
+  static constexpr Rank kLeaf = 8;    // maximum number of points in a leaf
+  static constexpr Rank kFew = 256;   // maximum number of blocks to scan linearly
+  static constexpr Rank kTree = 512;  // maximum number of blocks without a tree
 
   struct Point {
     Rank begin, end, place;  // place == kNone once removed
   };
   struct Node {
-    Rank min_begin, max_begin, min_end, max_end;  // of the points still there
-    Rank best;                                    // smallest place, kNone when empty
+    Rank min_begin, max_begin, min_end, max_end;  // of the remaining points
+    Rank best;                                    // smallest place; kNone if empty
   };
 
   void plant();
@@ -52,7 +53,7 @@ class FitIndex {
   void summarise(Rank node);
   void search(Rank node, Rank first, Rank last, Rank low, Rank high, Rank& best) const;
 
-  // By begin: what the windows with few blocks are looked up in.
+  // Rows sorted by begin, scanned for windows with few blocks.
   std::vector<Rank> first_at_;     // rank -> the first row that begins there or later
   std::vector<Rank> row_;          // block -> row
   std::vector<Rank> end_, place_;  // by row; place kNone once removed
@@ -60,7 +61,7 @@ class FitIndex {
   std::vector<Point> points_;
   std::vector<BlockId> block_;  // of each point
   std::vector<Rank> slot_;      // block -> index into points_
-  std::vector<Node> nodes_;     // node i has the children 2i and 2i + 1; empty without a tree
+  std::vector<Node> nodes_;     // node i has the children 2i and 2i + 1; empty if there is no tree
 };
 
 }  // namespace pgmo::packing

@@ -9,19 +9,20 @@ namespace pgmo::packing {
 namespace {
 
 constexpr Offset kEndless = std::numeric_limits<Offset>::max();
-constexpr std::uint64_t kAsk = 4096;  // steps from one question whether to stop to the next
+constexpr std::uint64_t kAsk = 4096;  // steps between two polls of `stopped`
 
 }  // namespace
 
 bool SkylinePacker::HeapEntry::operator<(const HeapEntry& other) const {
-  return std::tie(other.height, other.begin) < std::tie(height, begin);  // the largest is on top
+  // The heap has its largest entry on top, so the comparison is reversed.
+  return std::tie(other.height, other.begin) < std::tie(height, begin);
 }
 
 SkylinePacker::SkylinePacker(const Ring& ring, Stop stopped)
     : ring_(ring),
       stopped_(std::move(stopped)),
       index_(ring),
-      // The wall takes one rank of its own.
+      // On a line, the additional line of infinite height takes one rank.
       length_(ring.ranks + (ring.circular ? 0 : 1)),
       offsets_(ring.size.size(), kUnplanned) {}
 
@@ -71,7 +72,8 @@ Rank SkylinePacker::best_on(const Line& line) const {
   return std::min(before, index_.best_within(0, end - length_));
 }
 
-// Puts the block on the line and cuts the line into what is left of it, it, and what is right.
+// Put the block on the line, and split the line into the part left of it, the block, and the part
+// right of it.
 void SkylinePacker::put(std::int32_t index, BlockId block) {
   const Line line = lines_[index];
   offsets_[block] = line.height;
@@ -79,7 +81,7 @@ void SkylinePacker::put(std::int32_t index, BlockId block) {
   const bool whole = line.width == length_;
   Rank before = ring_.begin[block] - line.begin;
   if (before < 0) before += length_;
-  if (whole) before = 0;  // a line around the whole circle may be cut anywhere
+  if (whole) before = 0;  // a line around the whole circle may be split anywhere
   const Rank after = line.width - before - width;
 
   std::int32_t left = before > 0 ? index : line.left;
@@ -101,14 +103,14 @@ void SkylinePacker::put(std::int32_t index, BlockId block) {
   merge_equal(middle);
 }
 
-// No unplaced block fits the line: raises it to the lower of its neighbours.
+// Lift the line, which no unplaced block fits, to its lower neighbour.
 void SkylinePacker::lift(std::int32_t index) {
   Line& line = lines_[index];
   line.height = std::min(lines_[line.left].height, lines_[line.right].height);
   merge_equal(index);
 }
 
-// Joins the line with neighbours of its height.
+// Join the line with neighbours of equal height.
 void SkylinePacker::merge_equal(std::int32_t index) {
   bool merged = false;
   for (std::int32_t left = lines_[index].left;

@@ -1,14 +1,14 @@
-// The skyline: how high the arena is filled at each tick, and the packer that builds upon it.
+// The skyline is the filled height of the arena at each tick. The packer builds on it.
 //
-//   offset          A line is a stretch of time filled to one height. Take the lowest line (the
-//     ^ __          leftmost of equals) and put on it the most preferred of the blocks whose
-//     ||  |___  _   lifetime fits between its ends; the line splits around the block. If none
-//     ||      || |  fits, nothing will ever go there: lift the line to its lower neighbour and
-//     ||  v   || |  merge the two.
+//   offset          A line is a time span filled to one height. Take the lowest line (the leftmost
+//     ^ __          of equals) and put the most preferred block on it whose lifetime fits between
+//     ||  |___  _   its ends; the line splits around the block. If none fits, no block will ever go
+//     ||      || |  there: lift the line to its lower neighbour and merge the two.
+//     ||  v   || |
 //     +---------------> ticks
 //
-// On a circle the lines form a ring, so wrapping lifetimes need no special case; on a line one
-// more line of endless height stands between the end and the beginning.
+// On a circle the lines form a ring, so wrapping lifetimes need no special case. On a line, an
+// additional line of infinite height separates the end from the beginning.
 
 #pragma once
 
@@ -19,20 +19,20 @@
 
 namespace pgmo::packing {
 
-// One skyline for many attempts at the same ring, which it refers to.
+// Packs one ring in many attempts. The ring must outlive it.
 class SkylinePacker {
  public:
-  // `stopped` is asked now and then whether to drop everything.
+  // `stopped` is polled regularly; true cancels the attempt.
   explicit SkylinePacker(const Ring& ring, Stop stopped = {});
 
-  // Places the blocks, preferring them in the given order (each block once, the best first).
-  // False when it was stopped.
+  // Place the blocks in order of preference (each block once, the best first). Return false if
+  // stopped.
   bool fill(const std::vector<BlockId>& preference);
 
-  // Of the last attempt.
+  // Return the offsets of the last attempt.
   const Offsets& offsets() const { return offsets_; }
 
-  // How many lines were looked at since the beginning: the work done, whatever the clock says.
+  // Return the number of lines visited so far, a measure of work independent of time.
   std::uint64_t steps() const { return steps_; }
 
  private:
@@ -40,7 +40,7 @@ class SkylinePacker {
     Rank begin, width;
     Offset height;
     std::int32_t left, right;
-    std::int32_t version;  // tells heap entries that speak of an earlier state of the line
+    std::int32_t version;  // marks heap entries of earlier states as stale
   };
   struct HeapEntry {
     Offset height;

@@ -6,10 +6,10 @@
 namespace pgmo::packing {
 namespace {
 
-constexpr double kGain = 0.3;            // of the first weight, by which it grows at each return
-constexpr double kNoise = 0.2;           // by which a weight may seem larger than it is
-constexpr double kHeavy = 1e12;          // of weights: where doubles would lose the gains
-constexpr std::uint64_t kMoveWork = 16;  // units of a move besides one for each block that it meets
+constexpr double kGain = 0.3;    // growth of a weight at each return, relative to its initial value
+constexpr double kNoise = 0.2;   // maximum relative noise added to a weight
+constexpr double kHeavy = 1e12;  // limit of weights, above which doubles would lose the gains
+constexpr std::uint64_t kMoveWork = 16;  // units of work of a move, plus one per block met
 
 }  // namespace
 
@@ -32,7 +32,7 @@ void Ejection::restart(const Offsets& offsets, Bytes arena) {
   patience_ = 0;
 }
 
-// Sets the next target, if there is none, and takes out what stands out above it.
+// Set the next target, if there is none, and take out the blocks above it.
 void Ejection::aim(Bytes bound) {
   if (capacity_ > 0) return;
   const double fall = stride_ * static_cast<double>(arena_ - bound);
@@ -85,8 +85,8 @@ void Ejection::move() {
   });
 }
 
-// The place from 0 to the capacity where the sum of weights in the way is least; one of those at
-// random if there are several. Only places that touch a block or a border need be looked at.
+// Return the offset from 0 to the capacity with the least sum of weights in the way; ties are
+// broken at random. Only offsets that touch a block or a border are candidates.
 Offset Ejection::cheapest_place(BlockId block) {
   const Bytes size = ring_.size[block];
   const Offset highest = capacity_ - size;
@@ -97,8 +97,8 @@ Offset Ejection::cheapest_place(BlockId block) {
     ++met;
     if (place_[other] == kUnplanned) return;
     const double weight = weight_[other] * (1 + kNoise * random_.unit());
-    const Offset below = place_[other] - size;               // above this it is in the way,
-    const Offset above = place_[other] + ring_.size[other];  // up to here
+    const Offset below = place_[other] - size;               // offsets above this are in the way,
+    const Offset above = place_[other] + ring_.size[other];  // up to this one
     if (below < 0) {
       cost += weight;
     } else if (below < highest) {
@@ -108,7 +108,7 @@ Offset Ejection::cheapest_place(BlockId block) {
   });
   work_ += kMoveWork + met;
   std::sort(edges_.begin(), edges_.end(), [](const Edge& a, const Edge& b) { return a.at < b.at; });
-  // Sums of doubles: what should be nothing may come out as a little.
+  // Rounding errors: a sum that should be zero may be slightly larger.
   constexpr double kSame = 1e-9;
   double least = cost;
   Offset best = 0;

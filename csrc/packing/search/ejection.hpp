@@ -1,16 +1,16 @@
-// Local search below a capacity: take a block that has no place, put it where that costs least,
-// and take out the blocks in its way.
+// Local search below a capacity: put a block without a place where that costs least, and take out
+// the blocks in its way.
 //
-//   capacity ----------------------        The cost of a place is the weight of what lies there. A
-//     ^   +-----+  <- x            |       block's weight starts with its area and grows each time
-//     |   |  b  +----+   in: x     |       that it has to be put back, so what is hard to place is
-//     |   +--+--+ c  |   out: b    |       soon left in peace, and what moves is what can.
+//   capacity ----------------------        The cost of a place is the weight of the blocks there.
+//     ^   +-----+  <- x            |       A block's weight starts with its area and grows each
+//     |   |  b  +----+   in: x     |       time it is put back. So blocks that are hard to place
+//     |   +--+--+ c  |   out: b    |       are soon left in place, and others move instead.
 //     |   | a|--+----+             |
 //     +----------------------------+ ticks
 //
 // A move touches only the blocks that meet x, so its cost does not grow with the problem. When all
-// blocks have a place the capacity falls, at first by a part of what is left to the bound; when
-// that takes too long, by less.
+// blocks have a place, the capacity falls by a share of the distance to the bound. If a target
+// takes too long, the share is halved.
 
 #pragma once
 
@@ -24,14 +24,14 @@ namespace pgmo::packing {
 
 class Ejection {
  public:
-  // Refers to the ring and the meetings. `unit` divides all sizes.
+  // The ring and the meetings must outlive this object. `unit` divides all sizes.
   Ejection(const Ring& ring, const Meetings& meetings, Bytes unit, std::uint64_t seed);
 
-  // Starts from a packing, from which the next targets fall.
+  // Start from a packing; the next targets lie below it.
   void restart(const Offsets& offsets, Bytes arena);
 
-  // Searches for about `work` units; returns whether the arena fell. Ends early at the bound, or
-  // when `give_up(units so far)` says so.
+  // Search for about `work` units; return whether the arena fell. Ends early at the bound, or when
+  // `give_up(units so far)` returns true.
   template <typename GiveUp>
   bool run(Bytes bound, std::uint64_t work, GiveUp give_up) {
     const Bytes before = arena_;
@@ -54,7 +54,7 @@ class Ejection {
   std::uint64_t work() const { return work_; }
 
  private:
-  struct Edge {  // where the cost of a place changes
+  struct Edge {  // an offset at which the cost of a place changes
     Offset at;
     double change;
   };
@@ -75,11 +75,11 @@ class Ejection {
   Bytes arena_ = 0;
 
   Bytes capacity_ = 0;
-  double stride_ = 0.2;  // of what is left to the bound, by which the capacity falls
+  double stride_ = 0.2;  // share of the distance to the bound by which the capacity falls
   std::uint64_t patience_ = 0, patience_end_ = 0;
-  Offsets place_;  // kUnplanned for the homeless
+  Offsets place_;  // kUnplanned for blocks without a place
   std::vector<BlockId> homeless_;
-  std::vector<double> gain_;  // what a block's weight grows by when it is put back
+  std::vector<double> gain_;  // growth of a block's weight each time it is put back
   std::vector<double> weight_;
   std::vector<Edge> edges_;  // scratch of cheapest_place
   std::uint64_t work_ = 0;

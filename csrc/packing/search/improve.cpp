@@ -1,10 +1,9 @@
-// Takes the problem apart and searches where it needs most:
+// Reduces the problem to windows and searches the one that needs the most bytes:
 //
-//    arena ^   +---+              Windows meet nowhere in time, so each is packed by itself, and
-//          |   |   | +---+        only the one that needs most matters: it is searched until
-//          another
-//    bound |---|---|-|---|-+---+  one needs more, or nothing comes of it. What meets the bound is
-//          |   | 0 | | 1 | | 2 |  never looked at.
+//    arena ^   +---+              Windows never meet in time, so each is packed separately. Only
+//          |   |   | +---+        the one that needs most matters: it is searched until another
+//    bound |---|---|-|---|-+---+  one needs more, or it makes no more progress. Windows at the
+//          |   | 0 | | 1 | | 2 |  bound are never searched.
 //          +---+---+-+---+-+---+> ticks
 
 #include "packing/search/improve.hpp"
@@ -20,12 +19,12 @@
 namespace pgmo::packing {
 namespace {
 
-// One window with the best packing of it, in units.
+// A window and its best packing so far, in units.
 struct PackedWindow {
   const Window* window;
   Offsets offsets;
   Offset height;
-  std::unique_ptr<Rounds> rounds;  // from when it is searched for the first time
+  std::unique_ptr<Rounds> rounds;  // created when it is first searched
 
   Bytes arena() const { return window->bytes(height); }
 };

@@ -1,4 +1,4 @@
-// Improvement search: better packings from a given one, until the deadline.
+// Improvement search: improves a given packing until the deadline.
 
 #pragma once
 
@@ -11,15 +11,15 @@ struct Options {
   std::uint64_t seed = 0;
 };
 
-// What a search came to. Its offsets are determined by problem, incumbent, seed and number of
-// threads if it ended by itself rather than by the monitor.
+// Result of a search. The offsets are determined by problem, incumbent, seed and number of threads,
+// if the search ended by itself and not by the monitor.
 struct Improvement {
   Offsets offsets;
   Bytes arena = 0;
 };
 
-// Offers every improvement to the monitor, returns soon after monitor.stopped(). Never worse than
-// the incumbent.
+// Offer every improvement to the monitor; return soon after monitor.stopped(). The result is never
+// worse than the incumbent.
 Improvement improve(const Ring& ring, const Offsets& incumbent, Monitor& monitor,
                     const Options& options);
 

@@ -56,7 +56,7 @@ void Meetings::list_pairs() {
       return;
     }
   }
-  // Blocks that all live alone have nothing to list; the search finds that as well.
+  // If no two blocks meet, the list is empty, and the search finds none either.
 }
 
 }  // namespace pgmo::packing

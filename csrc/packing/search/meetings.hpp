@@ -1,10 +1,10 @@
-// Which blocks are alive at some tick of a block's life: those that share no byte with it.
+// Finds the blocks that are alive at some tick of a block's life, and must share no byte with it.
 //
 //        |==== a ====|           The blocks that meet x are those alive when x begins (a), found
 //             |== x ==|          in the nodes above that rank of a segment tree, and those that
-//               |= b =|          begin later in x's life (b): neighbours in the order of begins.
+//               |= b =|          begin later in x's life (b), which are adjacent by begin.
 //
-// Where they are few enough all pairs are listed beforehand.
+// If there are few enough pairs, they are listed in advance.
 
 #pragma once
 
@@ -20,8 +20,8 @@ class Meetings {
  public:
   explicit Meetings(const Ring& ring);
 
-  // Calls visit(other) for each block that meets this one. A block that is alive almost all around
-  // a circle may come twice.
+  // Call visit(other) for each block that meets this one. A block that is alive almost all around a
+  // circle may be visited twice.
   template <typename Visit>
   void each(BlockId block, Visit visit) const {
     if (!listed_.empty()) {
@@ -32,7 +32,7 @@ class Meetings {
   }
 
  private:
-  static constexpr std::size_t kListed = std::size_t{1} << 23;  // entries that may be listed
+  static constexpr std::size_t kListed = std::size_t{1} << 23;  // maximum number of listed entries
 
   template <typename Visit>
   void search(BlockId block, Visit visit) const {
@@ -60,9 +60,9 @@ class Meetings {
   std::vector<BlockId> by_begin_;
   Rank leaves_ = 1;
   std::vector<std::size_t> node_first_;  // node -> its first entry of in_node_
-  std::vector<BlockId> in_node_;         // blocks alive throughout a node, but not its parent
-  std::vector<std::size_t> first_;       // block -> its first entry of listed_
-  std::vector<BlockId> listed_;          // empty when they are too many
+  std::vector<BlockId> in_node_;    // blocks alive throughout a node, but not throughout its parent
+  std::vector<std::size_t> first_;  // block -> its first entry of listed_
+  std::vector<BlockId> listed_;     // empty if there are too many
 };
 
 }  // namespace pgmo::packing

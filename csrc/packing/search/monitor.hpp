@@ -1,11 +1,11 @@
-// What an anytime search shares with whoever waits for it: the best answer so far, the bound
-// proved so far, and when to stop.
+// State that an anytime search shares with its caller: the best packing so far, the proved bound,
+// and when to stop.
 //
 //    bytes ^
 //          |  arena ---.                  Any thread may lower the arena (with offsets) or raise
 //          |           '---.______.      the bound; both are recorded with their time.
-//          |    bound _____.------'      The search is over when they meet, when the deadline
-//          |   ------'                    passes, or when somebody asks for it.
+//          |    bound _____.------'      The search ends when they meet, when the deadline
+//          |   ------'                    passes, or on request.
 //          +----------------------> time
 
 #pragma once
@@ -23,35 +23,36 @@ using Clock = std::chrono::steady_clock;
 
 // One improvement of the incumbent or of the bound.
 struct Progress {
-  double seconds;  // since the monitor was made
+  double seconds;  // since the monitor was created
   Bytes arena, bound;
 };
 
-// All functions may be called from any thread.
+// Thread-safe.
 class Monitor {
  public:
-  // `offsets` is the incumbent to start from and needs `arena` bytes; no packing needs less than
-  // `bound`. `deadline` is when stopped() becomes true.
+  // `offsets` is the incumbent to start from, which needs `arena` bytes; no packing needs less than
+  // `bound`. After `deadline`, stopped() returns true.
   Monitor(Offsets offsets, Bytes arena, Bytes bound, Clock::time_point deadline);
 
   Bytes arena() const { return arena_.load(std::memory_order_relaxed); }
   Bytes bound() const { return bound_.load(std::memory_order_relaxed); }
   bool optimal() const { return arena() <= bound(); }
 
-  // Whether to return now. Reads the clock: ask every few hundred steps.
+  // Return whether the search should end now. Reads the clock, so call it only every few hundred
+  // steps.
   bool stopped() const;
 
   void stop() { stop_.store(true, std::memory_order_relaxed); }
 
-  // Keeps the offsets if they need less than the incumbent.
+  // Keep the offsets if they need fewer bytes than the incumbent.
   void offer(const Offsets& offsets, Bytes arena);
 
-  // No packing needs less than `bound`: kept if it is above what was known.
+  // Raise the lower bound of all packings, if `bound` is higher.
   void raise_bound(Bytes bound);
 
   Offsets offsets() const;
 
-  // What happened since the last call, in order.
+  // Return the progress since the last call, in order.
   std::vector<Progress> take_progress();
 
   double seconds() const;
@@ -63,7 +64,7 @@ class Monitor {
   const Clock::time_point deadline_;
   std::atomic<bool> stop_{false};
   std::atomic<Bytes> arena_, bound_;
-  mutable std::mutex mutex_;  // of what follows, and of every change of arena and bound
+  mutable std::mutex mutex_;  // guards the following members, and every change of arena and bound
   Offsets offsets_;
   std::vector<Progress> progress_;
 };

@@ -7,15 +7,16 @@
 namespace pgmo::packing {
 namespace {
 
-constexpr double kShaken = 0.3;      // part of the keys that an attempt shakes
-constexpr double kAmplitude = 0.5;   // of the shake, between a quarter and four times of which
-constexpr float kLesson = 0.2F;      // what a block that stood out gains
-constexpr double kFreshPower = 0.3;  // probability of another power of the size
+constexpr double kShaken = 0.3;  // share of the keys that an attempt shakes
+// Median amplitude of a shake; it varies from a quarter to four times this.
+constexpr double kAmplitude = 0.5;
+constexpr float kLesson = 0.2F;      // gain of the key of a block above the target
+constexpr double kFreshPower = 0.3;  // probability of a new power of the size
 constexpr double kWidestPower = 1.2;
-constexpr double kAfresh = 0.15;       // probability of a start without what was learned
+constexpr double kAfresh = 0.15;       // probability of a start without the learned gains
 constexpr double kSwaps = 0.4;         // probability of swapping instead of shaking
-constexpr std::uint32_t kPairs = 4;    // at most, that are swapped
-constexpr double kTemperature = 1e-3;  // of the arena
+constexpr std::uint32_t kPairs = 4;    // maximum number of swapped pairs
+constexpr double kTemperature = 1e-3;  // as a share of the arena
 constexpr double kHalf = 4294967296.0 / 2;
 
 }  // namespace
@@ -35,7 +36,7 @@ OrderSearch::OrderSearch(const Ring& ring, std::uint64_t seed, std::function<boo
   order_.resize(n);
 }
 
-// Packs by a neighbour of the current order. False when it was stopped.
+// Pack by a neighbour of the current order. Return false if stopped.
 bool OrderSearch::attempt() {
   tried_power_ =
       random_.unit() < kFreshPower ? static_cast<float>(kWidestPower * random_.unit()) : power_;
@@ -69,7 +70,8 @@ bool OrderSearch::attempt() {
   return true;
 }
 
-// An arena as good as the current one, and now and then a worse one.
+// Return whether to accept an arena: always if it is no worse than the current one, sometimes if it
+// is.
 bool OrderSearch::accepts(Bytes arena) {
   if (arena <= current_) return true;
   const double loss = static_cast<double>(arena - current_);
@@ -91,7 +93,7 @@ void OrderSearch::shake() {
   }
 }
 
-// Exchanges the places in the order of blocks that stood out with others, a few pairs.
+// Swap the positions of a few blocks above the target with others.
 void OrderSearch::swap_some() {
   tried_ = learned_;
   const auto fixed = [&](BlockId block) {
@@ -107,7 +109,7 @@ void OrderSearch::swap_some() {
   }
 }
 
-// Falling keys, equal ones by number. Keys are sorted as integers together with their blocks.
+// Sort by falling key, ties by number. Keys are sorted as integers, packed with their blocks.
 void OrderSearch::sort_by_key(float power) {
   for (std::size_t i = 0; i < packed_.size(); ++i) {
     const double key = log_lifetime_[i] + power * log_size_[i] + tried_[i];

@@ -1,17 +1,17 @@
-// Search over the orders in which a skyline prefers blocks.
+// Searches the orders in which a skyline prefers blocks.
 //
 //    key = log lifetime + p log size + learned
 //
 //    order --> skyline --> arena ---- lower or equal? ---> keep keys and p
 //      ^                     |
-//      `--- shaken keys <----+--- blocks that stand out above the best arena: learned += a little
+//      `--- shaken keys <----+--- blocks above the best arena: learned += a little
 //
 // p = 0 is the order of Sekiyama et al., p = 1 the one by area. An attempt shakes part of the keys,
-// gently or wildly, swaps those of a few pairs of blocks, or starts afresh from shaken keys without
-// what was learned. A block that stood out is placed earlier from then on: the priorities are
-// learned from what went wrong, as in squeaky wheel optimisation (Joslin and Clements 1999). Worse
-// orders are accepted with a probability that falls with the loss, as in the annealing of Imanishi
-// and Xu (ISMM 2024).
+// slightly or strongly, or swaps those of a few pairs of blocks. Some attempts start from shaken
+// keys without the learned gains. A block above the target is placed earlier from then on:
+// priorities are learned from failures, as in squeaky wheel optimisation (Joslin and Clements
+// 1999). Worse orders are accepted with a probability that falls with the loss, as in the annealing
+// of Imanishi and Xu (ISMM 2024).
 
 #pragma once
 
@@ -27,11 +27,11 @@ namespace pgmo::packing {
 
 class OrderSearch {
  public:
-  // Refers to the ring. `stopped` is asked now and then whether to drop everything.
+  // The ring must outlive this object. `stopped` is polled regularly; true cancels the search.
   OrderSearch(const Ring& ring, std::uint64_t seed, std::function<bool()> stopped);
 
-  // Tries orders for about `work` units, at least one; returns whether the arena fell. Ends early
-  // at the bound, when stopped, or when `give_up(units so far)` says so.
+  // Try orders for about `work` units, at least one; return whether the arena fell. Ends early at
+  // the bound, if stopped, or when `give_up(units so far)` returns true.
   template <typename GiveUp>
   bool run(Bytes bound, std::uint64_t work, GiveUp give_up) {
     const Bytes before = arena_;
@@ -41,10 +41,10 @@ class OrderSearch {
     return arena_ < before;
   }
 
-  // What is better than this arena is worth finding.
+  // Lower the target: only smaller arenas are worth finding.
   void aspire(Bytes arena) { aspiration_ = std::min(aspiration_, arena); }
 
-  // The best packing found here.
+  // Return the best packing found here.
   const Offsets& offsets() const { return best_; }
   Bytes arena() const { return arena_; }
   std::uint64_t work() const { return work_; }
@@ -64,9 +64,9 @@ class OrderSearch {
   float power_ = 0, tried_power_ = 0;
   std::vector<std::uint64_t> packed_;  // scratch of sort_by_key
   std::vector<BlockId> order_;
-  std::vector<BlockId> outstanding_;  // above the aim in the last attempt
-  Bytes current_ = kUnknown;          // arena of the order that attempts start from
-  Bytes arena_ = kUnknown;            // of the best packing
+  std::vector<BlockId> outstanding_;  // above the target in the last attempt
+  Bytes current_ = kUnknown;          // arena of the current order
+  Bytes arena_ = kUnknown;            // arena of the best packing
   Bytes aspiration_ = kUnknown;
   Offsets best_;
   std::uint64_t work_ = 0;

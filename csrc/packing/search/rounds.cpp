@@ -12,9 +12,10 @@ namespace pgmo::packing {
 namespace {
 
 constexpr std::uint64_t kEndless = std::numeric_limits<std::uint64_t>::max();
-constexpr std::uint64_t kFirstRound = 500'000;  // units, some 20 ns each
+constexpr std::uint64_t kFirstRound = 500'000;  // units of about 20 ns
 constexpr std::uint64_t kLongestRound = 16'000'000;
-constexpr std::uint64_t kPatience = 2'000'000;  // units for each block without progress: the end
+// Units per block without progress that end the search.
+constexpr std::uint64_t kPatience = 2'000'000;
 
 Bytes unit_of(const Ring& ring) {
   return std::accumulate(ring.size.begin(), ring.size.end(), Bytes{0},
@@ -23,7 +24,7 @@ Bytes unit_of(const Ring& ring) {
 
 }  // namespace
 
-// One thread's share.
+// The work of one thread.
 class Searcher {
  public:
   Searcher(SearchContext& shared, const Offsets& incumbent, Bytes arena, std::uint64_t seed)
@@ -91,7 +92,8 @@ class Searcher {
       shared_.offer(best_, arena_);
       return;
     }
-    // Told after the round: the monitor would stop the others before they came as far.
+    // Do not offer it yet: the monitor would stop the other threads before they reach the same
+    // number of units.
     met_at_ = spent_;
     std::uint64_t known = shared_.met_at.load();
     while (met_at_ < known && !shared_.met_at.compare_exchange_weak(known, met_at_)) {
@@ -103,7 +105,7 @@ class Searcher {
   Ejection ejection_;
   Offsets best_;
   Bytes arena_ = std::numeric_limits<Bytes>::max();
-  double orders_share_ = 0.5;  // of the work: more to the method that found something lately
+  double orders_share_ = 0.5;  // share of the work; more for the method that made progress recently
   std::uint64_t spent_ = 0;    // units in this round
   std::uint64_t met_at_ = kEndless;
 };

@@ -1,13 +1,13 @@
-// Rounds of searching side by side:
+// Rounds of parallel search:
 //
 //    thread 0   [ orders | ejection ]     [ ejection | orders ]     ...
 //    thread 1   [ ejection | orders ]     [ orders | ejection ]
 //                                    best                      best
 //
-// A round is a number of units of work, not of seconds, and threads hear of each other between
-// rounds only: so ring, seed and number of threads determine all that is found, and the clock only
-// how much of it. When a thread meets the bound, the others go on to the same number of units; of
-// several the one that needed the fewest, then the first, has the answer.
+// A round is a number of units of work, not of seconds, and threads exchange results only between
+// rounds. So ring, seed and number of threads determine all results, and time only limits their
+// number. When a thread meets the bound, the others continue to the same number of units. If
+// several meet it, the one with the fewest units wins, then the first.
 
 #pragma once
 
@@ -24,33 +24,33 @@ namespace pgmo::packing {
 
 class Searcher;
 
-// What the searchers of one ring have in common.
+// State shared by the searchers of one ring.
 struct SearchContext {
   const Ring& ring;
   const Meetings& meetings;
   const Monitor& monitor;
   const Bytes bound;
   const Bytes unit;
-  const std::function<void(const Offsets&, Bytes)> offer;  // called in any thread
+  const std::function<void(const Offsets&, Bytes)> offer;  // called from any thread
   // Fewest units within the round to meet the bound.
   std::atomic<std::uint64_t> met_at{std::numeric_limits<std::uint64_t>::max()};
 
-  // The monitor also stops when it knows an optimal packing; then there is no more to find.
+  // The monitor also stops when it has an optimal packing, so no better one exists.
   bool stopped() const { return monitor.stopped(); }
 };
 
 class Rounds {
  public:
-  // Improves on the incumbent down to `bound`, which need not be a lower bound of this ring.
-  // `offer` hears at once, in any thread, of packings better than the best of the last round.
+  // Improve the incumbent down to `bound`, which need not be a lower bound of this ring. `offer` is
+  // called at once, from any thread, with packings better than the best of the last round.
   Rounds(Ring ring, Offsets incumbent, Bytes bound, const Monitor& monitor, const Options& options,
          std::function<void(const Offsets&, Bytes)> offer);
   ~Rounds();
 
-  // Searches for one round, each longer than the one before.
+  // Run one round, each longer than the previous one.
   void run();
 
-  // Whether the bound is met, or so much work came to nothing that more is not worth it.
+  // Return whether the bound is met, or too much work has made no progress.
   bool done() const;
 
   const Offsets& offsets() const { return best_; }
@@ -63,7 +63,8 @@ class Rounds {
   std::vector<std::unique_ptr<Searcher>> searchers_;
   Offsets best_;
   Bytes arena_;
-  std::uint64_t length_, idle_ = 0;  // units: of the next round, and since the last progress
+  // Units: length of the next round, and work since the last progress.
+  std::uint64_t length_, idle_ = 0;
   std::size_t number_ = 0;
 };
 

@@ -1,16 +1,16 @@
-// Addresses of a plan: as many as its arena has bytes, with pages where slots need them.
+// Addresses of a plan: as many as its arena has bytes, with pages only where slots need them.
 //
 //     generation    1 counted          2 settled                3 counted            4 ...
-//     slots         occupy / vacate    nobody is told           occupy / vacate
-//                                 settle()            surrender: somebody needs pages
+//     slots         occupy / vacate    nobody is notified       occupy / vacate
+//                                 settle()            surrender: another user needs pages
 //
-// While all pages that its slots cover are there the owner serves them without asking. When others
-// need pages the range is surrendered: its owner says, once, what lives there; the rest is idle and
-// may be taken. From then on slots are counted, until the owner has it settled again, as at the
-// beginning of an iteration.
+// While all pages under its slots are mapped, the range is settled: the owner serves slots without
+// a call. When others need pages, the range is surrendered. Its owner then lists the live slots
+// once; all other pages are idle and may be taken. From then on slots are counted, until the owner
+// settles the range again, for example at the start of an iteration.
 //
-// The owner reads `generation()` under the lock under which it takes and frees slots and hands it
-// on, so that a call that comes late is known as such.
+// The owner reads `generation()` under its slot lock and passes it on, so that a delayed call is
+// recognized.
 
 #pragma once
 
@@ -30,9 +30,9 @@ class RangeOwner {
  public:
   virtual ~RangeOwner() = default;
 
-  // Adds the slots that live in this range, then calls `count_from_now_on`, both under the lock
-  // under which slots are taken and freed. The lock must not be held during a call of `Space`. May
-  // throw std::bad_alloc as long as it has not made that call; the range goes on as it was, then.
+  // Append the live slots of this range, then call `count_from_now_on`, both under the lock that
+  // guards taking and freeing slots. The lock must not be held during a call of `Space`. May throw
+  // std::bad_alloc before the call of `count_from_now_on`; the range then stays settled.
   virtual void list_living(PlannedRange& range, std::vector<Extent>& living) = 0;
 };
 
@@ -49,11 +49,11 @@ class PlannedRange {
   static bool fully_mapped(std::uint64_t generation) noexcept { return generation % 2 == 0; }
   bool fully_mapped() const noexcept { return fully_mapped(generation()); }
 
-  // Some of its pages are also those of other streams' ranges, by plan: its slots are always
-  // counted.
+  // Return whether the plan shares some of its pages with ranges of other streams. Its slots are
+  // then always counted.
   bool shares_pages() const noexcept { return shares_pages_.load(std::memory_order_acquire); }
 
-  // For the owner, in `list_living`.
+  // Start counting slots. Only the owner calls this, in `list_living`.
   void count_from_now_on() noexcept { generation_.fetch_add(1, std::memory_order_acq_rel); }
 
  private:
@@ -64,19 +64,19 @@ class PlannedRange {
   Extent where_;
   Stream stream_;
   RangeOwner* owner_;
-  std::vector<Extent> settled_;   // what its slots cover, while nobody counts them
-  std::size_t used_pages_ = 0;    // while they are counted: pages that slots lie on
-  Bytes used_bytes_ = 0;          // and the bytes of these slots
-  int unsettled_ = 0;             // iterations in a row that followed the plan and lacked pages
-  std::uint64_t settled_at_ = 0;  // iteration
-  int hasty_ = 0;                 // times in a row that it was surrendered at once
-  int rests_ = 0;                 // iterations in which it is not settled for that
+  std::vector<Extent> settled_;   // extents of its slots while it is settled
+  std::size_t used_pages_ = 0;    // pages under slots, while they are counted
+  Bytes used_bytes_ = 0;          // bytes of slots, while they are counted
+  int unsettled_ = 0;             // consecutive iterations that followed the plan and lacked pages
+  std::uint64_t settled_at_ = 0;  // iteration of the last `settle`
+  int hasty_ = 0;                 // consecutive surrenders right after a `settle`
+  int rests_ = 0;                 // iterations for which it is not settled after hasty surrenders
   std::atomic<std::uint64_t> generation_{1};
   std::atomic<bool> shares_pages_{false};
 };
 
-// One page, by plan: a page of each of these ranges, counted from where the range begins. Blocks
-// never live on two of them at once, as long as the plan is followed.
+// One physical page, by plan: a page of each of these ranges, counted from the range's begin. While
+// the plan is followed, blocks never live on two of them at once.
 struct Twin {
   PlannedRange* range;
   std::size_t page;

@@ -1,8 +1,8 @@
-// Planned ranges: slots are counted one by one, or, while a range is settled (settling.cpp), not at
-// all.
+// Planned ranges: slots are counted one by one, or not at all while a range is settled
+// (settling.cpp).
 //
-//     occupy, vacate      a slot's pages, as those of a block
-//     surrender           others need pages: the owner lists what lives, the rest idles
+//     occupy, vacate      count a slot's pages like those of a block
+//     surrender           others need pages: the owner lists live slots, all other pages are idle
 
 #include <algorithm>
 #include <bit>
@@ -86,7 +86,7 @@ bool Space::rests(Places places) noexcept {
   return false;
 }
 
-// Whether no page is missing, and the plan has some of them shared with other streams.
+// Return whether all pages are mapped, and some are shared with other streams by plan.
 bool Space::waits_only(Places places) noexcept {
   bool shared = false;
   for (std::size_t at = 0; at < places.size(); ++at) {
@@ -97,15 +97,15 @@ bool Space::waits_only(Places places) noexcept {
   return shared;
 }
 
-// Places that so many blocks touch.
+// Return the number of places that this many blocks touch.
 std::size_t Space::unused(Places places, std::uint32_t blocks) noexcept {
   std::size_t count = 0;
   for (std::size_t at = 0; at < places.size(); ++at) count += places[at].blocks == blocks;
   return count;
 }
 
-// Whether a slot would occupy more pages than its bytes need, in a range whose slots do so already:
-// in a window such a block shares the pages at its two ends with its neighbours.
+// Return whether a slot would occupy more pages than its bytes need, in a range that already does.
+// In a window, such a block would share its first and last page with its neighbours.
 bool Space::wasteful(const PlannedRange& range, Extent slot, std::size_t more) const noexcept {
   if (more <= static_cast<std::size_t>(slot.bytes / properties_.page)) return false;
   const Bytes bytes = range.used_bytes_ + slot.bytes;
@@ -155,7 +155,8 @@ void Space::vacate(PlannedRange& range, Extent slot, std::uint64_t generation,
     pool_.leave(places, marks);
     for (std::size_t at = 0; at < places.size(); ++at) shared |= places[at].twin != nullptr;
   }
-  // Now, and not when the other stream asks: it would wait for all that has been submitted since.
+  // Record the event now. If the other stream asked later, it would wait for all work submitted
+  // since.
   if (shared && !device_.capturing()) (void)pool_.clocks().record(range.stream());
 }
 
@@ -174,9 +175,10 @@ void Space::share(const RangeOwner& owner, const std::vector<SharedPage>& pages,
   std::vector<std::vector<PagePlace*>> plan;
   for (const SharedPage& page : pages) {
     std::vector<PagePlace*> places;
-    // Those that share nothing keep their own, or others would be promised them.
+    // Places that share no page keep their own; otherwise their pages would be promised to others.
     for (const Twin& twin : page) places.push_back(&place_in(twin));
-    // Where all streams run side by side, so that none do, arenas would take each other's.
+    // If all streams run concurrently, no page is shared, and arranging would make arenas take
+    // pages from each other.
     if (!sharing.empty() || more) plan.push_back(std::move(places));
   }
   plans_[&owner].pages.swap(plan);
@@ -239,7 +241,7 @@ void Space::arrange(const RangeOwner& owner, bool followed) noexcept {
     const std::lock_guard guard(pool_.state());
     if (!complete && more && arrangements_ < heuristics_.most_arrangements) arranged_ = false;
   } catch (const std::bad_alloc&) {
-    // Pages come when they are needed.
+    // Without memory for this, pages are mapped when a slot needs them.
   }
 }
 
@@ -248,7 +250,7 @@ PagePlace& Space::place_in(const Twin& twin) {
   return places_under({twin.range->where().address + offset, properties_.page})[0];
 }
 
-// `state` is held.
+// Requires `state`.
 void Space::forget_plan(const RangeOwner& owner) noexcept {
   const auto plan = plans_.find(&owner);
   if (plan == plans_.end()) return;
@@ -308,7 +310,7 @@ bool Space::surrender(PlannedRange& range) noexcept {
     const Places places = places_under(extent);
     range.used_pages_ += places.size() - unused(places, 0);
   }
-  // Slots that were taken or freed since the owner listed them have been counted already.
+  // Slots taken or freed since the owner listed them are already in `used_bytes_`.
   for (const Extent& slot : living_) range.used_bytes_ += slot.bytes;
   PGMO_ASSERT(range.used_bytes_ >= 0);
   range.settled_.clear();

@@ -1,7 +1,7 @@
-// Ranges whose slots nobody counts, since all of their pages are there.
+// Settled ranges: their slots are not counted, because all of their pages are mapped.
 //
-//     covered     [    there    ][ missing ][   there   ]     what the slots of all plans cover
-//                        held as a whole, if nothing is missing, or so little that it is created
+//     covered     [  mapped    ][ missing ][   mapped  ]     extents of the slots of all plans
+//                        held as a whole, if no page is missing, or so few that they are created
 
 #include <algorithm>
 #include <new>
@@ -16,8 +16,8 @@ bool Space::settle(PlannedRange& range, std::vector<Extent> covered, bool follow
   const std::lock_guard working(pool_.work());
   if (range.fully_mapped()) return true;
   if (device_.capturing()) return false;
-  // What others need in each iteration is found without a call where slots are counted, and has to
-  // be mapped anew where they are not.
+  // The range's pages were taken in every iteration. While slots are counted, others find the pages
+  // they need without a device call; in a settled range they would need a new mapping.
   if (range.rests_ > 0) {
     --range.rests_;
     return false;
@@ -27,12 +27,13 @@ bool Space::settle(PlannedRange& range, std::vector<Extent> covered, bool follow
   try {
     pool_.clocks().catch_up();
     widen_to_pages(covered);
-    // Those with pages first: while another is looked for, none of them idles.
+    // Admit runs with pages first, so that none of their pages is idle during the search for
+    // others.
     std::size_t complete = 0;
     std::vector<Extent> blocked;
     runs = by_completeness(covered, complete);
     if (complete < runs.size() && !may_create(range, runs, complete, followed)) {
-      // What is there idles anew: whoever needs pages takes it last.
+      // Refresh the idle order of the mapped pages, so that they are taken last.
       const std::lock_guard guard(pool_.state());
       for (std::size_t at = 0; at < complete; ++at) {
         if (pool_.admit(runs[at], range.stream(), blocked)) pool_.dismiss(runs[at]);
@@ -41,7 +42,7 @@ bool Space::settle(PlannedRange& range, std::vector<Extent> covered, bool follow
     }
     while (held < runs.size() && hold(range, runs[held], held < complete)) ++held;
   } catch (const std::bad_alloc&) {
-    if (held == runs.size()) return false;  // nothing had begun
+    if (held == runs.size()) return false;  // nothing has been admitted yet
   }
   const std::lock_guard guard(pool_.state());
   if (held < runs.size()) {
@@ -59,8 +60,8 @@ bool Space::settle(PlannedRange& range, std::vector<Extent> covered, bool follow
   return true;
 }
 
-// Runs of places whose pages are there, so many, then runs of places that have none. A page that is
-// mapped at several of them is there for one.
+// Return runs of places with pages, `complete` in number, then runs of places without. A page
+// mapped at several of them counts for one place only.
 std::vector<Places> Space::by_completeness(const std::vector<Extent>& extents,
                                            std::size_t& complete) {
   const std::lock_guard guard(pool_.state());
@@ -95,7 +96,7 @@ std::vector<Places> Space::by_completeness(const std::vector<Extent>& extents,
   return all;
 }
 
-// Whether the pages that these runs lack are so few that they may be created.
+// Return whether these runs lack so few pages that they may be created.
 bool Space::may_create(PlannedRange& range, const std::vector<Places>& runs, std::size_t complete,
                        bool followed) noexcept {
   range.unsettled_ = followed ? range.unsettled_ + 1 : 0;
@@ -124,7 +125,7 @@ bool Space::hold(PlannedRange& range, Places places, bool complete) {
   return pool_.provide(places, range.stream(), complete ? 0 : places.size());
 }
 
-// Whole pages, each in one extent only.
+// Widen to whole pages, and join extents that touch.
 void Space::widen_to_pages(std::vector<Extent>& extents) const {
   const auto page = static_cast<Address>(properties_.page);
   std::size_t kept = 0;

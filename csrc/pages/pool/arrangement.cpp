@@ -1,5 +1,5 @@
-// What a plan needs is mapped before it is asked for: between two iterations most pages idle, and
-// what is in the way at one of these addresses has not been used for long.
+// Maps the pages of a plan before they are requested. Between two iterations most pages are idle,
+// and mappings in the way have not been used for long.
 
 #include <algorithm>
 
@@ -50,7 +50,7 @@ bool Pool::arrange(const std::vector<std::vector<PagePlace*>>& plan, const Growt
   std::sort(wanted_.begin(), wanted_.end(),
             [&](const Need& one, const Need& other) { return by_address(one.place, other.place); });
   unmap(places_);
-  needs_.swap(wanted_);  // as those of a request are mapped
+  needs_.swap(wanted_);  // the same code maps the needs of a request
   const bool all = map();
   needs_.swap(wanted_);
   if (!all) {
@@ -70,9 +70,9 @@ bool Pool::arrange(const std::vector<std::vector<PagePlace*>>& plan, const Growt
   return complete;
 }
 
-// For each entry the page that somebody lives on there, who cannot be moved, or did a moment ago:
-// what is mapped at such an address stays. Else the one that it was to have before, or that one of
-// its places has, or one that idles elsewhere.
+// Choose a page for each entry. First choice is the page that a block lives on, or used until a
+// moment ago, as that mapping cannot change. Then the page planned before, then a page of one of
+// its places, then an idle page from elsewhere.
 void Pool::claim_pages(const std::vector<std::vector<PagePlace*>>& plan,
                        std::vector<Page*>& pages) noexcept {
   ++arrangement_;
@@ -120,7 +120,7 @@ void Pool::create_for(std::vector<Page*>& pages, const Growth& growth) noexcept 
   }
 }
 
-// Whether nobody lives on it who is not in the plan.
+// Return whether all blocks on the page belong to the plan entry.
 bool Pool::belongs(const Page& page, const PagePlace& place) noexcept {
   if (page.state != State::kUsed) return page.state == State::kIdle;
   const PagePlace* at = &place;
@@ -131,8 +131,8 @@ bool Pool::belongs(const Page& page, const PagePlace& place) noexcept {
   return false;
 }
 
-// A mapping of this page here. False: somebody lives here, or did so a moment ago; it may change
-// when it is used next, see `adopt`.
+// Request a mapping of this page here. Return false if a block lives here or did until a moment
+// ago. The page may then change at its next use, see `adopt`.
 bool Pool::want(PagePlace& place, Page& page) noexcept {
   if (place.blocks > 0 || place.step != Step::kNone) return false;
   if (place.page != nullptr) {
@@ -155,7 +155,7 @@ void Pool::add_mapping(PagePlace& place, Page& page) noexcept {
   become_idle(page);
 }
 
-// --- who is refused for whom ---------------------------------------------------------------------
+// --- refused slots ------------------------------------------------------------------------------
 
 void Pool::missed_slots(std::size_t pages) noexcept {
   if (!properties_.aliases) return;
@@ -177,7 +177,7 @@ void Pool::nothing_missed(bool followed) noexcept {
     const std::size_t most = std::exchange(lately_, occupied_);
     beyond_ = 0;
     if (held_before_ == 0) return;
-    // What was occupied while slots were refused is no measure of what is needed without that.
+    // The occupancy while slots were refused does not show the need without refusals.
     if (followed && exact_) highest_ = most;
     if (tries_ > 0) --tries_;
   }

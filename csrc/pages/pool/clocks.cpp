@@ -98,12 +98,12 @@ void Clocks::catch_up() noexcept {
         if (recorded || asked) return;
         asked = true;
         if (!record(stream)) return;
-        if (first.event != 0) return;  // what is behind a pending one is pending, too
+        if (first.event != 0) return;  // an event behind a pending one is pending, too
         continue;
       }
       {
         const std::lock_guard guard(state_);
-        // An earlier one may have come in between.
+        // An earlier event may have been inserted meanwhile.
         const auto at = std::find_if(line.pending.begin(), line.pending.end(),
                                      [&](const Recorded& one) { return one.event == first.event; });
         line.pending.erase(at);

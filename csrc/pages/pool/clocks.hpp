@@ -1,12 +1,12 @@
-// How far the streams have come, without an event for each block that dies.
+// Tracks the progress of streams without an event for each freed block.
 //
 //     stream 1   ──free──free───▲─────free──▲──────free──▶
 //                   1     1     e1      2    e2      3           the mark of a free: its stream and
 //                                                                the number of the next event
 //
-// What died before an event was recorded is done when the event is. So a mark costs nothing, an
-// event is recorded only when somebody asks, and one of any stream turns the page for all: marks of
-// several streams are a set of streams and one number, as late as the latest.
+// Work before an event is completed when the event is. So a mark costs nothing, and an event is
+// recorded only on demand. Events of all streams share one sequence of numbers: the marks of
+// several streams are a set of streams and one number, that of the latest.
 
 #pragma once
 
@@ -21,7 +21,7 @@
 
 namespace pgmo::pages {
 
-// Uses that have to be completed, or waited for.
+// Uses that must be completed or waited for.
 struct Marks {
   std::uint64_t streams = 0;  // one bit each
   std::uint64_t number = 0;
@@ -41,7 +41,7 @@ struct Marks {
   static std::uint64_t bit(Stream stream) noexcept { return std::uint64_t{1} << stream; }
 };
 
-// The latest marks of each stream: as one set they would all be as late as the latest.
+// The latest mark of each stream. A single `Marks` would make all as late as the latest.
 class LatestUses {
  public:
   void add(const Marks& marks) noexcept {
@@ -61,18 +61,20 @@ class LatestUses {
 
 class Clocks {
  public:
-  // The lock that guards what is known here, but never a call of the device.
+  // `state` guards the members and is never held during a device call. Both must outlive the
+  // clocks.
   Clocks(DeviceDriver& device, std::mutex& state) : device_(device), state_(state) {}
 
-  // --- the lock is held --------------------------------------------------------------------------
+  // --- requires `state` -------------------------------------------------------------------------
 
-  // Everything that these streams have been given so far.
+  // Return the marks of all work that these streams have so far.
   Marks now(std::uint64_t streams) noexcept;
 
-  // As far as is known. Never asks the device.
+  // Return whether the marks are known to be completed. Never asks the device.
   bool completed(const Marks& marks) const noexcept;
 
-  // A stream is given work, and what the program orders itself; see program_order.hpp.
+  // Note that a stream gets work. `ordered` notes how the program orders streams; see
+  // program_order.hpp.
   void given(Stream stream) noexcept { program_.given(stream, next_); }
   enum class Ordered : std::uint8_t {
     kRecorded,
@@ -84,43 +86,43 @@ class Clocks {
   };
   void ordered(Ordered what, std::uint32_t stream, std::uint64_t event) noexcept;
 
-  // Adds to what has been freed since the stream's last event.
+  // Add to the bytes freed since the stream's last event; return the sum.
   Bytes freed(Stream stream, Bytes bytes) noexcept { return lines_[stream].freed += bytes; }
 
-  // --- it is not; of these, only record() may be called from several threads at once -------------
+  // --- requires that `state` is not held; only record() may be called concurrently --------------
 
-  // Records an event behind all marks that were made on this stream.
+  // Record an event behind all marks made on this stream.
   bool record(Stream stream) noexcept;
 
-  // Records what nobody has recorded yet, and asks what is completed.
+  // Record events for marks that have none, and query which are completed.
   void catch_up() noexcept;
 
-  // Lets a stream wait for marks of others. False: it does not.
+  // Make a stream wait for marks of others. Return false on failure.
   bool wait(Stream stream, const Marks& marks) noexcept;
   bool wait(Stream stream, const LatestUses& waits) noexcept;
 
-  std::uint64_t events() const noexcept { return events_; }  // the lock is held
+  std::uint64_t events() const noexcept { return events_; }  // requires `state`
   std::uint64_t waits() const noexcept { return waits_; }
 
-  // Of these, those that the program does not imply itself.
+  // Return the waits that the program does not imply itself.
   std::uint64_t added() const noexcept { return added_; }
 
  private:
   struct Recorded {
     std::uint64_t number;
     Event event;
-    std::uint64_t as_late = 0;  // number of an event of the program's
+    std::uint64_t as_late = 0;  // number of an equally late event of the program
   };
 
   struct Line {
-    std::uint64_t marked = 0;    // by the last mark
-    std::uint64_t recorded = 0;  // by the last event
+    std::uint64_t marked = 0;    // number of the last mark
+    std::uint64_t recorded = 0;  // number of the last event
     std::uint64_t completed = 0;
     Bytes freed = 0;
     std::deque<Recorded> pending;
   };
 
-  // No mark of a stream is later than its last.
+  // Return the event number to wait for: no mark of a stream is later than its last.
   std::uint64_t needed(const Line& line, const Marks& marks) const noexcept;
 
   template <typename Visit>
@@ -130,7 +132,7 @@ class Clocks {
   std::mutex& state_;
   std::array<Line, kMostStreams> lines_;
   std::uint64_t seen_ = 0;  // streams that have a mark
-  std::uint64_t next_ = 1;  // of the events
+  std::uint64_t next_ = 1;  // number of the next event
   std::uint64_t events_ = 0;
   std::uint64_t waits_ = 0;
   std::uint64_t added_ = 0;

@@ -1,4 +1,4 @@
-// What always holds of pages and places: see page.hpp. Checked by assertions only.
+// Invariants of pages and places: see page.hpp. Only assertions check them.
 
 #include <array>
 
@@ -7,7 +7,7 @@
 namespace pgmo::pages {
 namespace {
 
-// Its mappings are its own, and its home is one of them.
+// Return whether all mappings refer to the page and its home is one of them.
 bool has_its_places(const Page& page) noexcept {
   bool home = page.home == nullptr;
   for (const PagePlace* place = page.places; place != nullptr; place = place->another) {
@@ -17,12 +17,13 @@ bool has_its_places(const Page& page) noexcept {
   return home;
 }
 
+// Return whether the page's fields match its state.
 bool is_what_it_says(const Page& page) noexcept {
   switch (page.state) {
     case Page::State::kGone:
     case Page::State::kFree:
       return page.home == nullptr && page.places == nullptr;
-    case Page::State::kIdle:  // its home may be about to get another one
+    case Page::State::kIdle:  // its home may be about to get another page
       return page.home != nullptr &&
              (page.home->blocks == 0 || page.home->step == PagePlace::Step::kGetsPage);
     case Page::State::kUsed:

@@ -1,5 +1,5 @@
-// A list through its elements, each of which has `prev` and `next` and is in one list at most: to
-// enter and to leave it needs no memory and cannot fail.
+// Intrusive list: elements have `prev` and `next` and are in at most one list. Insertion and
+// removal need no memory and cannot fail. The list does not own its elements.
 
 #pragma once
 

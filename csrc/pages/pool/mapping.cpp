@@ -1,5 +1,5 @@
-// Where pages are mapped: addresses are cleared and pages mapped there, without the lock; with it,
-// what has come of that is noted. Nothing is linked before all calls of the device have succeeded.
+// Maps and unmaps pages: device calls run without the lock, their results are noted under it.
+// Places are linked only after all device calls have succeeded.
 
 #include <array>
 #include <utility>
@@ -24,7 +24,7 @@ void Pool::clear_places() noexcept {
   }
 }
 
-// The lock is not held.
+// Requires that the lock is not held.
 void Pool::unmap(std::span<PagePlace* const> places) noexcept {
   std::uint64_t calls = 0;
   for (std::size_t first = 0, last = 0; first < places.size(); first = last, ++calls) {
@@ -75,7 +75,7 @@ void Pool::link(PagePlace& place, Page& page) noexcept {
   place.marks = {};
 }
 
-// Statistics count a page from here on: a request that fails changes none of them.
+// Count a page in the statistics from its first use on: a failed request changes none of them.
 void Pool::touch(Page& page) noexcept {
   page.untouched = false;
   --untouched_;
@@ -102,14 +102,14 @@ void Pool::unlink(PagePlace& place) noexcept {
   place.page = nullptr;
 }
 
-// A page that has lost its home gets another one of the places where it is still mapped.
+// Give a page without a home one of the other places where it is mapped.
 void Pool::find_home(Page& page) noexcept {
   if (page.home != nullptr || page.places == nullptr) return;
   page.home = page.places;
   stale_.remove(*page.home);
 }
 
-// The same for a place where a page may idle: it has its home elsewhere then, or is free.
+// Unlink a place. If an idle page loses its home, it gets another one, or becomes free.
 void Pool::clear(PagePlace& place) noexcept {
   Page& page = *place.page;
   unlink(place);
@@ -153,10 +153,10 @@ void Pool::roll_back(Places places) noexcept {
   PGMO_ASSERT_EXPENSIVE(consistent());
 }
 
-// Pages that the device has refused to map, and that were mapped nowhere before, go back to it: it
-// may refuse them again, and another page not.
+// Return pages that the device refused to map, and that are mapped nowhere, to the device. It may
+// refuse them again, but accept another page.
 void Pool::abandon_needs() noexcept {
-  // Nothing has used what has just been mapped.
+  // The new mappings have not been used yet.
   std::uint64_t unmaps = 0;
   for (const Need& need : needs_) {
     if (!need.mapped) continue;
@@ -173,7 +173,7 @@ void Pool::abandon_needs() noexcept {
     occupied_ -= needs_.size();
     for (Need& need : needs_) {
       if (need.page == nullptr) continue;
-      find_home(*need.page);  // its old one has been cleared for another page
+      find_home(*need.page);  // its old home was cleared for another page
       if (need.page->home != nullptr) {
         become_idle(*need.page);
       } else if (!refused) {
@@ -182,7 +182,7 @@ void Pool::abandon_needs() noexcept {
       } else {
         continue;
       }
-      need.page = nullptr;  // others may have it from now on
+      need.page = nullptr;  // other requests may take it from now on
     }
   }
   for (const Need& need : needs_) {
@@ -190,7 +190,7 @@ void Pool::abandon_needs() noexcept {
   }
 }
 
-// Mappings that are in nobody's way go when there are too many.
+// Remove stale mappings if there are too many.
 void Pool::sweep() noexcept {
   std::array<PagePlace*, kMostSwept> swept{};
   std::size_t count = 0;

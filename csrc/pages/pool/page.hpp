@@ -3,13 +3,13 @@
 //     places    [ v0 ][ v1 ][    ][ v3 ] ...        page-sized pieces of reserved addresses
 //                 │     └──────┐     ┊
 //     pages       # p0         # p1 ┄┘              p1 lives at v1 (its home); its mapping at v3 is
-//                                                   stale: right again once p1 idles, in the way
+//                                                   stale: valid again once p1 is idle, in the way
 //                                                   of other pages until its last use is completed
 //
-// A page is *used* while blocks lie on it, all of them at its home; *idle* while none does and it
-// is still mapped; *free* when it is mapped nowhere; *moving* while a thread makes calls of the
-// device for it; *gone* when the device has it back. Only idle and free ones are given to others. A
-// place is *asleep* where blocks live and there is no page.
+// A page is *used* while blocks lie on it, all of them at its home, and *idle* while it is mapped
+// without blocks. It is *free* when it is mapped nowhere, *moving* while a thread makes device
+// calls for it, and *gone* when the device has it back. Only idle and free pages are given to
+// others. A place is *asleep* if blocks live there without a page.
 
 #pragma once
 
@@ -27,13 +27,13 @@ namespace pgmo::pages {
 struct Page;
 
 struct PagePlace {
-  // What a thread does here without holding the lock: everybody else keeps away.
+  // The work of a thread at this place without the lock. Other threads must not touch the place.
   enum class Step : std::uint8_t {
     kNone,
     kGetsPage,
-    kAwaitsOthers,  // the stream is made to wait for the page's last users
+    kAwaitsOthers,  // the stream will wait for the page's last users
     kLosesPage,
-    kBlocked,  // within one call
+    kBlocked,  // only within one call
     kAsleep,   // or about to be: see sleep.cpp
   };
 
@@ -41,21 +41,21 @@ struct PagePlace {
 
   bool stale() const noexcept;
 
-  // Whether its page is here, or comes back without a call.
+  // Return whether its page is here, or can be used here without a device call.
   bool has_page() const noexcept;
 
   Address address;
-  Page* page = nullptr;          // that is mapped here
-  PagePlace* another = nullptr;  // mapping of the page
-  Page* due = nullptr;           // that is to be here, by plan
-  PagePlace* twin = nullptr;     // round a ring of places that are to have one page, by plan
-  Marks marks;                   // the last uses through these addresses, for unmapping
-  std::uint32_t blocks = 0;      // that touch this place, what holds it for good counted in
+  Page* page = nullptr;          // mapped here
+  PagePlace* another = nullptr;  // next mapping of the same page
+  Page* due = nullptr;           // the page planned for this place
+  PagePlace* twin = nullptr;     // ring of places that share one page by plan
+  Marks marks;                   // last uses through this address; unmapping waits for them
+  std::uint32_t blocks = 0;      // number of blocks here, including permanent holds
   Step step = Step::kNone;
   bool pinned = false;
-  bool rests = false;         // until it can have the page that is due
-  bool shared = false;        // another process may have its page, as long as a block lives here
-  PagePlace* prev = nullptr;  // in the list of stale ones
+  bool rests = false;         // unusable until it can get its planned page
+  bool shared = false;        // another process may hold its page while a block lives here
+  PagePlace* prev = nullptr;  // in the list of stale places
   PagePlace* next = nullptr;
 };
 
@@ -64,14 +64,14 @@ struct Page {
 
   Handle handle = 0;
   State state = State::kGone;
-  PagePlace* home = nullptr;         // where blocks lie, or did last
-  PagePlace* places = nullptr;       // all mappings, through `another`
-  Marks marks;                       // the last uses, wherever
+  PagePlace* home = nullptr;         // the place of its blocks, or of the last ones
+  PagePlace* places = nullptr;       // all mappings, linked by `another`
+  Marks marks;                       // last uses through any address
   bool untouched = true;             // not mapped for any block yet
-  std::uint64_t claimed = 0;         // number of the arrangement that has a use for it
-  std::uint64_t looked = 0;          // number of the look that found it
-  const PagePlace* found = nullptr;  // by that, for this place
-  Page* prev = nullptr;              // in the list of free or of idle ones
+  std::uint64_t claimed = 0;         // number of the arrangement that claimed it
+  std::uint64_t looked = 0;          // number of the search that found it
+  const PagePlace* found = nullptr;  // the place for which that search found it
+  Page* prev = nullptr;              // in the list of free or idle pages
   Page* next = nullptr;
 };
 
@@ -83,15 +83,15 @@ inline bool PagePlace::has_page() const noexcept {
   return page != nullptr && (!stale() || page->state == Page::State::kIdle);
 }
 
-// Addresses that were reserved in one call, and their places, as far as they have been used.
+// Addresses reserved in one call, and their places as far as they were ever used.
 struct Reservation {
   Address base;
   Bytes bytes;
   std::deque<PagePlace> places;
-  std::optional<Stream> stream = std::nullopt;  // of a window
+  std::optional<Stream> stream = std::nullopt;  // if it is part of a window
 };
 
-// The places under a range of addresses.
+// The places under a range of addresses. Refers to the reservation, which must outlive it.
 class Places {
  public:
   Places(Reservation& reservation, std::size_t first, std::size_t count)

@@ -1,8 +1,8 @@
-// Who lives where: blocks come and go, and a request that finds something missing is led through.
+// Blocks enter and leave places, and a request with missing pages is served in steps.
 //
-//     enter       all pages are there                        with the lock: counting, nothing else
-//     admit       what is missing at each place              with the lock
-//     provide     pages (supply.cpp), mapped (mapping.cpp)   calls of the device, without it
+//     enter       all pages are there                        under the lock: only counts
+//     admit       notes what is missing at each place        under the lock
+//     provide     pages (supply.cpp), mapped (mapping.cpp)   device calls, without the lock
 
 #include "pages/pool/pool.hpp"
 
@@ -17,7 +17,7 @@ using Step = PagePlace::Step;
 
 }  // namespace
 
-// --- blocks come and go --------------------------------------------------------------------------
+// --- blocks enter and leave ---------------------------------------------------------------------
 
 bool Pool::enter(Places places, Stream stream) noexcept {
   clocks_.given(stream);
@@ -48,7 +48,7 @@ void Pool::leave(Places places, const Marks& marks) noexcept {
   }
 }
 
-// A block more at a place, with the page that is mapped there.
+// Add a block at a place, with the page that is mapped there.
 bool Pool::adopt(PagePlace& place) noexcept {
   Page* page = place.page;
   if (page == nullptr || place.step != Step::kNone || page->state == State::kMoving) return false;
@@ -72,7 +72,7 @@ bool Pool::adopt(PagePlace& place) noexcept {
   return true;
 }
 
-// Whether the page that a plan has for this place could take over from the one that is here.
+// Return whether the planned page of this place could replace the current one now.
 bool Pool::misplaced(const PagePlace& place) const noexcept {
   return place.due != nullptr && place.blocks == 0 && place.page->state == State::kIdle &&
          (place.due->state == State::kIdle || place.due->state == State::kFree) &&
@@ -127,7 +127,7 @@ void Pool::began_to_hold() noexcept {
   ++held_ranges_;
 }
 
-// A slot may have been vacated since it was listed: its places are one below kHold then.
+// A listed slot may have been vacated meanwhile: its places are then one below kHold.
 void Pool::count(Places places) noexcept {
   for (std::size_t at = 0; at < places.size(); ++at) ++places[at].blocks;
 }
@@ -153,7 +153,7 @@ void Pool::note_peak() noexcept {
   lately_ = std::max(lately_, occupied_);
 }
 
-// --- a request that finds something missing ------------------------------------------------------
+// --- a request with missing pages ---------------------------------------------------------------
 
 bool Pool::admit(Places places, Stream stream, std::vector<Extent>& blocked, Waits waits) {
   needs_.clear();
@@ -242,7 +242,7 @@ bool Pool::provide(Places places, Stream stream, std::size_t beyond) noexcept {
   return false;
 }
 
-// --- numbers -------------------------------------------------------------------------------------
+// --- statistics ---------------------------------------------------------------------------------
 
 PageStatistics Pool::statistics() const noexcept {
   PageStatistics now = numbers_;

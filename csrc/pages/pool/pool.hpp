@@ -1,23 +1,23 @@
-// The pages of a device: given to whoever needs them, taken from where they idle.
+// The pages of a device. They go to requests, and are taken from where they are idle.
 //
 //     request    v4 v5 v6 v7                      on stream 1
 //                │  │  ┊  ┊
 //                #  #  ┊  └┄▶ created, while the pool holds less than the highest occupancy,
-//                      ┊      or when nothing idles
-//                      └┄┄┄┄▶ taken: a free page, or one that idles elsewhere (it stays mapped
-//                      there)
+//                      ┊      or when no page is idle
+//                      └┄┄┄┄▶ taken: a free page, or one that is idle elsewhere (it stays
+//                             mapped there)
 //
-// Which page may be taken: one whose last use was on the same stream at once, since the stream's
-// order makes what it holds consistent; one of another stream when that use is completed, or behind
-// an event. A place is unmapped only when the last use through it is completed, and nobody waits
-// for that on the host: a page is mapped at a second address and the first mapping left as it is.
-// An address whose mapping is in the way and cannot be removed yet is *blocked*; the window finds
+// A page whose last use was on the same stream may be taken at once, because the stream's order
+// keeps its content consistent. A page of another stream may be taken when that use is completed,
+// or behind an event. A place is unmapped only when the last use through it is completed. The host
+// never waits for that: the page is mapped at a second address and the first mapping stays. An
+// address is *blocked* if a mapping there is in the way and cannot be removed yet; the window finds
 // others.
 //
-// Two locks. `work` is held by a thread that makes calls of the device, one at a time; `state`
-// guards everything here and is never held during such a call. A request that finds its pages takes
-// `state` alone, as does every free. In between, pages and places that are worked on are marked as
-// such, and whoever needs just these waits for `work`.
+// Two locks. `work` is held by the one thread that makes device calls. `state` guards all members
+// and is never held during a device call. A request that finds its pages takes only `state`, as
+// does every free. In between, pages and places in progress are marked; requests that need them
+// wait for `work`.
 
 #pragma once
 
@@ -40,19 +40,19 @@
 
 namespace pgmo::pages {
 
-// Ranges whose pages nobody counts and whose owners can say what lives there.
+// Ranges whose slots are not counted, but whose owners can list the live ones.
 class Uncounted {
  public:
   virtual ~Uncounted() = default;
 
-  // Has all of them counted, so that what idles there is known. True: there were some. `work` is
-  // held.
+  // Make all ranges count their slots, so that idle pages become known. Return whether there were
+  // any. Requires `work`.
   virtual bool surrender() noexcept = 0;
 };
 
 class Pool {
  public:
-  // The heuristics outlive the pool.
+  // The device and the heuristics must outlive the pool.
   Pool(DeviceDriver& device, const DeviceProperties& properties, const Heuristics& heuristics)
       : device_(device), properties_(properties), heuristics_(heuristics) {}
 
@@ -62,19 +62,19 @@ class Pool {
   Meter& meter() noexcept { return meter_; }
   void ask_before_growing(Uncounted& others) noexcept { uncounted_ = &others; }
 
-  // --- `state` is held ---------------------------------------------------------------------------
+  // --- requires `state` -------------------------------------------------------------------------
 
-  // A block begins to live here, if that needs no call of the device; all places or none.
+  // Add a block to these places, if no device call is needed: to all or to none.
   bool enter(Places places, Stream stream) noexcept;
 
-  // A block has gone. What is done behind these marks is over, then.
+  // Remove a block from these places. Its last uses are completed once these marks are.
   void leave(Places places, const Marks& marks) noexcept;
 
-  // Notes that another process may have the pages of a living block: none of them sleeps until no
-  // block lives there. False: nothing lives there.
+  // Note that another process may have the pages of a live block: they do not sleep until no block
+  // lives there. Return false if no block lives there.
   bool share(Places places) noexcept;
 
-  // Calls `visit` with the handle of each page that another process may have.
+  // Call `visit` with the handle of each page that another process may have.
   template <typename Visit>
   void for_each_shared(Visit&& visit) const {
     for (const Page& page : pages_) {
@@ -82,26 +82,28 @@ class Pool {
     }
   }
 
-  // Keeps the pages of a living block where they are for good. False: they are being worked on.
+  // Keep the pages of a live block in place forever. Return false if a thread is working on them.
   bool pin(Places places) noexcept;
 
-  // So many blocks at this place are all that live there: their page may go once it is asleep.
-  // False: others do, or another process has it. Throws std::bad_alloc.
+  // Prepare a place for sleep if only these blocks live there; `fall_asleep` then releases its
+  // page. Return false if others live there too, or another process has the page. Throws
+  // std::bad_alloc.
   bool lie_down(PagePlace& place, std::uint32_t blocks, Sleep sleep);
 
-  // Whether a block came to live on another page than its plan has there, since this was asked
-  // last. Two places may have each other's page, and each is used whenever the other could change.
+  // Return whether a block was placed on another page than planned since the last call. Two places
+  // may have each other's page, and each may be in use whenever the other could change.
   bool take_strayed() noexcept { return std::exchange(strayed_, false); }
 
-  // From now on pages are created as if there had never been more than there are now.
+  // Forget the highest occupancy: the current one limits page creation from now on.
   void forget_peak() noexcept;
 
-  // Of a planned range whose places are all used, and from now on used as a whole, however many
-  // blocks come and go there. Meanwhile the occupancy is no measure. `work` is held as well.
+  // Hold the places of a planned range, all of which are used, as a whole: its blocks are no longer
+  // counted, so the occupancy is inexact meanwhile. Requires `work`, too. Call `began_to_hold`
+  // once, after all places of the range.
   void hold(Places places) noexcept;
-  void began_to_hold() noexcept;  // all of a range
+  void began_to_hold() noexcept;
 
-  // Ends that: first each living block is counted, then the range is let go of.
+  // End this: first count each live block, then let go of the range.
   void count(Places places) noexcept;
   void let_go(Places places, const Marks& marks) noexcept;
   void ceased_to_hold() noexcept;
@@ -109,84 +111,87 @@ class Pool {
   PageStatistics statistics() const noexcept;
   void reset_peaks() noexcept;
 
-  // --- both are held -----------------------------------------------------------------------------
+  // --- requires both locks ----------------------------------------------------------------------
 
-  // Begins what `provide` ends. False, and nothing has changed: some places are blocked. Throws
-  // std::bad_alloc, likewise. At most one request is in between. Where the request may have other
-  // addresses, places whose last users it would wait for are blocked, too, if there are other pages
-  // for it: to wait is as safe, but streams that run side by side would no longer do so.
+  // Start the request that `provide` completes; at most one may be in progress. Return false, and
+  // change nothing, if places are blocked; also when it throws std::bad_alloc. With
+  // kRatherElsewhere, places whose last users are still running are blocked too, if other pages are
+  // available: waiting is safe, but would serialize streams that run concurrently.
   enum class Waits { kHere, kRatherElsewhere };
   bool admit(Places places, Stream stream, std::vector<Extent>& blocked,
              Waits waits = Waits::kHere);
 
-  // Ends it without pages.
+  // Cancel the request.
   void dismiss(Places places) noexcept;
   bool needs_pages() const noexcept { return !needs_.empty(); }
 
-  // Whether so many pages can be created without more than `beyond` above the highest occupancy.
+  // Return whether this many pages can be created with at most `beyond` above the highest
+  // occupancy.
   bool has_room(std::size_t pages, std::size_t beyond) const noexcept {
     return held_ + pages <= std::min({highest_ + beyond, limit_, properties_.most_pages});
   }
 
-  // --- `work` is held, `state` is not ------------------------------------------------------------
+  // --- requires `work`, without `state` ---------------------------------------------------------
 
-  // Everything that is missing under the places that were admitted. False: the card is full, or the
-  // device refuses; nobody lives there then. `beyond`: pages that may be held above the target
+  // Provide all missing pages of the admitted places. Return false if the card is full or the
+  // device refuses; no block lives there then. `beyond`: pages that may be held above the target
   // before idle ones are taken.
   bool provide(Places places, Stream stream, std::size_t beyond = 0) noexcept;
 
-  // Pages that an arrangement may create: none if more than so many are missing, and none once so
-  // many are held beyond the highest occupancy. What idles elsewhere at the moment comes back.
+  // Limits on pages that an arrangement may create: none if more than `most_missing` are missing;
+  // at most `beyond` above the highest occupancy. Pages that are idle elsewhere now will be
+  // available again.
   struct Growth {
     std::size_t most_missing = 0;
     std::size_t beyond = 0;
   };
 
-  // Each entry: places that are to have one page. Maps them so; a mapping that is in the way goes
-  // if its last use is completed. Takes pages that idle, and creates some: with one too few, some
-  // would go from address to address in each iteration. False: some have no page yet, or rest.
-  // Throws std::bad_alloc.
+  // Map one page at all places of each entry. A mapping in the way is removed if its last use is
+  // completed. Pages are taken from idle ones, and some are created: with one too few, pages would
+  // change address in each iteration. Return false if entries lack a page or places rest. Throws
+  // std::bad_alloc.
   //
-  // Where a program submits whole iterations ahead of the device, what is used in each of them is
-  // never found completed. Such places rest, that is, serve nobody, until it is.
+  // If a program submits whole iterations ahead of the device, the last use of some places is never
+  // completed. With kRests, such places serve no request until it is.
   enum class InUse : std::uint8_t { kStays, kRests };
   bool arrange(const std::vector<std::vector<PagePlace*>>& plan, const Growth& growth,
                InUse in_use);
 
-  // Slots have been refused, iteration after iteration: what was requested instead lay on the pages
-  // of other slots, which were refused for that. Until `nothing_missed` there are so many pages
-  // beyond the highest occupancy, as far as the card has them. At most a few: all that were refused
-  // could be most of what the program has. Slots that still lack pages map them, as windows do.
+  // Allow this many pages beyond the highest occupancy until `nothing_missed`. Called when slots
+  // were refused in consecutive iterations, because blocks served elsewhere occupied the pages of
+  // other slots. Keep it small: the refused slots could be most of the program's memory. Slots that
+  // still lack pages map them like windows.
   void missed_slots(std::size_t pages) noexcept;
 
-  // Some are refused all the same, and no pages more are created for them.
+  // Note that slots were refused again; no more pages are created for them.
   void missed_for_good() noexcept;
 
-  // Those go back to the device once their last use is completed, down to what iterations occupy
-  // that follow their plan. Until then, or for a while, there is something to give back.
+  // Return those extra pages to the device once their last use is completed, down to the occupancy
+  // of iterations that follow their plan. `has_to_give_back` returns true until that is done or has
+  // been tried for long enough.
   void nothing_missed(bool followed) noexcept;
   bool has_to_give_back() noexcept;
 
-  // Releases the pages of all that has lain down; returns how many bytes they were. Nothing may run
-  // that uses them.
+  // Release the pages of all places prepared for this sleep; return their bytes. No running work
+  // may use them.
   Bytes fall_asleep(Sleep sleep) noexcept;
 
-  // What has lain down goes on as if it had not, and what wakes as if it had never slept.
+  // End a sleep: of places still prepared, as if it had never begun; of woken ones, after `wake`.
   void get_up(Sleep sleep) noexcept;
 
-  // Pages for what is asleep, wherever they have been: before anything is written there the device
-  // has to be waited for. Returns the places whose blocks still live, by address: nobody else comes
-  // there before it gets up. False: there are too few, and all of it sleeps on. Throws
-  // std::bad_alloc, likewise.
+  // Provide pages, with any content, for sleeping places. Wait for the device before writing there.
+  // Append the places that still have live blocks; no other block can enter them until `get_up`.
+  // Return false if there are too few pages, or throw std::bad_alloc; all of them then keep
+  // sleeping.
   bool wake(Sleep sleep, std::vector<Address>& places);
 
-  // Releases so many bytes of pages that nobody uses, as far as there are. Returns how many.
+  // Release up to this many bytes of unused pages. Return the bytes released.
   Bytes give_back(Bytes bytes) noexcept;
 
-  // Pages are not created beyond it. Returns what is held beyond it now.
+  // Create no pages beyond this many bytes. Return the bytes held beyond it now.
   Bytes limit(Bytes bytes) noexcept;
 
-  // Whether all is as it has to be, whatever is in between. `state` is held.
+  // Return whether the invariants hold, even during a request. Requires `state`.
   bool consistent() const noexcept;
 
  private:
@@ -241,7 +246,7 @@ class Pool {
   void roll_back(Places places) noexcept;
   void abandon_needs() noexcept;
   void sweep() noexcept;
-  // Whether blocks live at all of them, and no thread works on one.
+  // Return whether blocks live at all of the places, and no thread works on one.
   static bool live(Places places) noexcept;
 
   void unmap(std::span<PagePlace* const> places) noexcept;
@@ -251,9 +256,10 @@ class Pool {
   void find_home(Page& page) noexcept;
   void clear(PagePlace& place) noexcept;
 
-  // Far more than the blocks that touch a place.
+  // Block count of a place while it is held as a whole; far above any real number of blocks.
   static constexpr std::uint32_t kHold = 1u << 20;
 
+  // Limits of pages inspected in a list, and of mappings removed by one sweep.
   static constexpr std::size_t kMostLooks = 4096;
   static constexpr std::size_t kMostSwept = 64;
 
@@ -267,40 +273,40 @@ class Pool {
 
   std::deque<Page> pages_;
   List<Page> free_;
-  List<Page> idle_;        // the one that has idled longest first
+  List<Page> idle_;        // the longest idle one first
   List<Page> gone_;        // records without a page
-  List<PagePlace> stale_;  // likewise
+  List<PagePlace> stale_;  // the oldest first
   std::size_t held_ = 0;
-  std::size_t untouched_ = 0;  // of these, pages that were never mapped
+  std::size_t untouched_ = 0;  // of `held_`, pages never mapped for a block
   std::size_t occupied_ = 0;
-  std::size_t highest_ = 0;  // of `occupied_`, ever
+  std::size_t highest_ = 0;  // highest `occupied_` ever
   std::size_t limit_ = ~std::size_t{0};
   std::size_t held_ranges_ = 0;
-  std::uint64_t arrangement_ = 0;  // number of the last
-  bool exact_ = true;              // no range is held
+  std::uint64_t arrangement_ = 0;  // number of the last arrangement
+  bool exact_ = true;              // whether no range is held as a whole
   bool strayed_ = false;
-  std::size_t beyond_ = 0;       // pages for slots that were refused
-  std::size_t held_before_ = 0;  // without those
-  std::size_t lately_ = 0;       // the highest of `occupied_` in this iteration
-  int tries_ = 0;                // left to give those back
+  std::size_t beyond_ = 0;       // extra pages for slots that were refused
+  std::size_t held_before_ = 0;  // `held_` before these; 0: none to give back
+  std::size_t lately_ = 0;       // highest `occupied_` in this iteration
+  int tries_ = 0;                // attempts left to give the extra pages back
   PageStatistics numbers_;
   Meter meter_;
 
   struct Sleeping {
     PagePlace* place;
     Sleep sleep;
-    bool wakes =
-        false;  // its page is there, and its contents may not be: one block more is counted
+    // Its page is mapped but its content may be missing; one extra block is counted.
+    bool wakes = false;
   };
-  std::map<Address, Sleeping> asleep_;  // with those that have lain down
+  std::map<Address, Sleeping> asleep_;  // including those only prepared for sleep
 
-  std::vector<Need> wanted_;  // mappings, by an arrangement
+  std::vector<Need> wanted_;  // mappings requested by an arrangement
 
-  // Of the request that is worked on.
+  // State of the request in progress.
   std::vector<Need> needs_;
   std::vector<PagePlace*> places_;  // to be unmapped
-  std::size_t found_ = 0;           // needs that have a page
-  bool refused_ = false;            // the device would not map them, or give access
+  std::size_t found_ = 0;           // number of needs that have a page
+  bool refused_ = false;            // the device refused to map or grant
   LatestUses waits_;
 };
 

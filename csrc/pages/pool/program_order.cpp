@@ -6,7 +6,7 @@
 namespace pgmo::pages {
 namespace {
 
-// Beyond, nothing more is learned: to know less is no harm.
+// Maximum number of known events. Above it, new ones are ignored, which is harmless.
 constexpr std::size_t kMostEvents = 1 << 16;
 
 }  // namespace

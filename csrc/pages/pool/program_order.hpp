@@ -1,17 +1,16 @@
-// How the program itself orders its streams, as far as it is heard of.
+// Tracks how the program itself orders its streams, as far as its calls are known.
 //
-//     stream 1   ──given──▲ e5 ─────free─▲ 7            7 is ours, and as good as e5: the stream
-//     was
-//                          ╲                            given nothing in between
-//     stream 2   ───────────wait──▶                     knows stream 1 up to 5, so to wait for 7 is
-//                                                       no wait that the program does not have
+//     stream 1   ──given──▲ e5 ─────free─▲ 7       7 is an event of pgmo, as late as e5 of the
+//                          ╲                       program: the stream got no work in between
+//     stream 2   ───────────wait──▶                is ordered after event 5 of stream 1, so waiting
+//                                                  for 7 adds no wait to the program
 //
-// Vector clocks, whose components are numbers of events (clocks.hpp). What is known here decides
-// nothing: who gets a page of another stream waits in any case. It tells which of these waits the
-// program implies and which are added to it. That count is not exact. Events by calls of CUDA's own
-// are not heard, and what they imply counts as added. Of the work that a stream is given, requests
-// and waits are heard: where it goes on with blocks that it has, after its last event, a wait for
-// that counts as the program's. What a stream was made to wait for is the program's from then on.
+// Vector clocks, whose components are event numbers (clocks.hpp). They decide nothing: the next
+// user of a page waits in any case. They only count which waits the program implies and which pgmo
+// adds. The count is not exact. Events recorded by direct CUDA calls are unknown, so waits that
+// they imply count as added. Of a stream's work, only requests and waits are known: if it keeps
+// using its blocks after its last event, a wait for that counts as implied. A wait that pgmo has
+// added counts as the program's from then on.
 
 #pragma once
 
@@ -25,14 +24,14 @@ namespace pgmo::pages {
 
 class ProgramOrder {
  public:
-  // A stream is given work, before the event of that number.
+  // Note that a stream gets work before the event with number `next`.
   void given(Stream stream, std::uint64_t next) noexcept {
     given_[stream] = next;
     since_[stream] = 0;
   }
 
-  // The program records an event of that number, waits for one, or has waited on the host for all
-  // that streams were given before that number. Streams may be any numbers here.
+  // Note that the program records an event with this number, makes a stream wait for one, or has
+  // waited on the host for all work given before this number. Stream numbers are arbitrary here.
   void recorded(std::uint32_t stream, std::uint64_t event, std::uint64_t number) noexcept;
   void waited(std::uint32_t stream, std::uint64_t event, std::uint64_t number) noexcept;
   void done(std::uint32_t stream, std::uint64_t number) noexcept;
@@ -40,23 +39,23 @@ class ProgramOrder {
   void all_done(std::uint64_t number) noexcept;
   void forgotten(std::uint64_t event) noexcept { events_.erase(event); }
 
-  // Nothing was heard for a while: an event may have been recorded anew, on any stream, and a
-  // stream may have been given something.
+  // Note that calls were missed: events may have been recorded again on any stream, and streams may
+  // have got work.
   void lost() noexcept {
     events_.clear();
     since_.fill(0);
   }
 
-  // The event of the program's that is as late as an event of ours with that number, if there is
-  // one.
+  // Return the number of an event of the program that is as late as the given one of pgmo; if there
+  // is none, the given number.
   std::uint64_t as_late(Stream stream, std::uint64_t number) const noexcept {
     return since_[stream] != 0 && since_[stream] < number ? since_[stream] : number;
   }
 
-  // Whether a stream comes after that event of another one.
+  // Return whether the stream is ordered after that event of another stream.
   bool implies(Stream stream, Stream other, std::uint64_t number) const noexcept;
 
-  // It has been made to wait for it.
+  // Note that pgmo has made the stream wait for that event.
   void made_to_wait(Stream stream, Stream other, std::uint64_t number) noexcept;
 
  private:
@@ -67,9 +66,9 @@ class ProgramOrder {
 
   std::unordered_map<std::uint32_t, Clock> clocks_;
   std::unordered_map<std::uint64_t, Clock> events_;
-  Clock host_{};   // of what everybody comes after
-  Clock given_{};  // numbers of the first events that are not earlier
-  Clock since_{};  // of the program's first event since then; 0: there is none
+  Clock host_{};   // everything is ordered after this
+  Clock given_{};  // number of the first event after the stream's last work
+  Clock since_{};  // number of the program's first event since then; 0: none
 };
 
 }  // namespace pgmo::pages

@@ -1,12 +1,12 @@
-// Pages that are given back while blocks live on them: whoever says so keeps what they hold.
+// Releases pages under live blocks, whose content the caller keeps meanwhile.
 //
 //     blocks    [── a ──][── b ──]        [── a ──][── b ──]        [── a ──][── b ──]
 //     places    [  ][  ][  ][  ]          [  ][  ][  ][  ]          [  ][  ][  ][  ]
 //     pages      #   #   #   #             .   .   #   #             #   #   #   #
 //                lie down: a               asleep                    wake, get up
 //
-// Addresses stay with their blocks, which may die meanwhile. Nobody else comes to live at such a
-// place. A page on which others live stays.
+// Blocks keep their addresses, and may be freed meanwhile. No other block can enter such a place. A
+// page that other blocks share is not released.
 
 #include <algorithm>
 
@@ -59,7 +59,8 @@ Bytes Pool::fall_asleep(Sleep sleep) noexcept {
   return released;
 }
 
-// The page of one that has lain down and still lives, from an address on.
+// Return the page of the next place, from an address on, that is prepared for sleep and still has a
+// page.
 Page* Pool::next_to_sleep(Sleep sleep, Address& from) noexcept {
   for (auto at = asleep_.lower_bound(from); at != asleep_.end(); ++at) {
     const Sleeping& one = at->second;
@@ -73,15 +74,15 @@ Page* Pool::next_to_sleep(Sleep sleep, Address& from) noexcept {
   return nullptr;
 }
 
-// A block has gone from a place that is asleep, about to be, or waking: on another thread it may
-// die at any moment. `state` is held.
+// Remove a block from a place that sleeps, is prepared for sleep, or wakes: another thread may free
+// it at any time. Requires `state`.
 void Pool::leave_sleeping(PagePlace& place, const Marks& marks) noexcept {
   Page* const page = place.page;
-  if (page != nullptr && page->state == State::kUsed) {  // it has only lain down, or wakes
+  if (page != nullptr && page->state == State::kUsed) {  // only prepared for sleep, or waking
     page->marks.add(marks);
     drop(place);
   } else {
-    --place.blocks;  // the page is gone, or on its way
+    --place.blocks;  // the page is released, or is being released
   }
   if (place.blocks > 0) return;
   if (page == nullptr) meter_.asleep_change(-properties_.page);
@@ -123,12 +124,12 @@ bool Pool::wake(Sleep sleep, std::vector<Address>& places) {
     page.marks.add(last);
     page.home = &place;
     page.state = State::kUsed;
-    if (place.blocks == 0) {  // it has died while pages were sought
+    if (place.blocks == 0) {  // freed while pages were sought
       --occupied_;
       become_idle(page);
       continue;
     }
-    ++place.blocks;  // whatever dies, the page stays until its contents are back
+    ++place.blocks;  // whatever is freed, the page stays until its content is restored
     asleep_.find(place.address)->second.wakes = true;
   }
   for (const auto& [address, one] : asleep_) {
@@ -139,7 +140,7 @@ bool Pool::wake(Sleep sleep, std::vector<Address>& places) {
   return true;
 }
 
-// For all needs, mapped.
+// Find pages for all needs, and map them.
 bool Pool::wake_with_pages() noexcept {
   if (!find_pages(0)) return false;
   clear_places();

@@ -1,5 +1,5 @@
-// Which pages a request gets: free ones; beyond the pool's target those that idle; new ones; and
-// when there are no more of these, whatever idles. And which pages go back to the device.
+// Finds pages for a request: free ones; idle ones, as far as the pool would exceed its target; new
+// ones; and if none can be created, any idle ones. Also returns pages to the device.
 
 #include <algorithm>
 #include <new>
@@ -15,14 +15,14 @@ using Step = PagePlace::Step;
 
 }  // namespace
 
-// --- whose pages ---------------------------------------------------------------------------------
+// --- pages for requests -------------------------------------------------------------------------
 
 std::size_t Pool::target() const noexcept {
   return (exact_ ? std::max(highest_, occupied_) : highest_) + beyond_;
 }
 
-// Whether `find_pages` would find so many without a wait, and no more would be occupied than ever
-// were: a page whose rest is left alone for a while must not cost one for good.
+// Return whether `find_pages` would find this many without a wait and without a new peak occupancy.
+// Avoiding a shared page for a while must not cost a page forever.
 bool Pool::spares(std::size_t count, Stream stream) const noexcept {
   if (exact_ && occupied_ + count > highest_) return false;
   const std::size_t most = std::min({target(), limit_, properties_.most_pages});
@@ -37,7 +37,7 @@ bool Pool::spares(std::size_t count, Stream stream) const noexcept {
 
 bool Pool::find_pages(Stream stream, std::size_t beyond) noexcept {
   if (!find_enough(stream, beyond)) return false;
-  // Neighbours share a call.
+  // Sort by address, as consecutive pages are mapped accessible with one call.
   std::sort(needs_.begin(), needs_.end(), [](const Need& one, const Need& other) {
     return one.place->address < other.place->address;
   });
@@ -78,8 +78,8 @@ bool Pool::surrender() noexcept {
   return uncounted_ != nullptr && !exact_ && uncounted_->surrender();
 }
 
-// Pages that a plan has these places share with others: once all of them have it mapped, it changes
-// hands without a call of the device.
+// Use pages that a plan shares between these places and others. Once all of them have it mapped, a
+// page changes hands without a device call.
 void Pool::use_twins(Stream stream) noexcept {
   for (std::size_t at = found_; at < needs_.size(); ++at) {
     const PagePlace& place = *needs_[at].place;
@@ -113,7 +113,7 @@ void Pool::use_free(Page& page) noexcept {
   needs_[found_++].page = &page;
 }
 
-// Those that have idled longest first: their last use is over, and they are missed last.
+// Take the longest idle pages first: their last use is completed, and they are needed last.
 void Pool::use_idle(Stream stream, std::size_t most) noexcept {
   for (const bool behind_events : {false, true}) {
     std::size_t looks = 0;
@@ -173,7 +173,7 @@ Page* Pool::create() noexcept {
   return page;
 }
 
-// --- back to the device --------------------------------------------------------------------------
+// --- returning pages to the device --------------------------------------------------------------
 
 Bytes Pool::give_back(Bytes bytes) noexcept {
   Bytes released = 0;
@@ -199,8 +199,8 @@ Bytes Pool::give_back(Bytes bytes) noexcept {
   return released;
 }
 
-// The last uses of a page are behind those through each of its mappings: whoever took it came after
-// them in the order of a stream, or has waited. `claimed`: a plan's, too.
+// The last use of a page is ordered after those through each of its mappings: each user followed in
+// stream order, or has waited. `claimed`: also pages that a plan has claimed.
 Page* Pool::idle_and_completed(bool claimed) noexcept {
   std::size_t looks = 0;
   for (Page* page = idle_.first(); page != nullptr && looks < kMostLooks; page = page->next) {
@@ -211,7 +211,7 @@ Page* Pool::idle_and_completed(bool claimed) noexcept {
   return nullptr;
 }
 
-// A moving page, whose mappings are nobody else's business.
+// Release a moving page, whose mappings no other thread uses.
 void Pool::release(Page& page) noexcept {
   std::uint64_t unmaps = 0;
   for (const PagePlace* place = page.places; place != nullptr; place = place->another, ++unmaps) {
@@ -229,7 +229,7 @@ void Pool::release(Page& page) noexcept {
   page.state = State::kGone;
   gone_.push_back(page);
   --held_;
-  if (page.untouched) {  // a request that failed took it
+  if (page.untouched) {  // a failed request had created it
     --untouched_;
     return;
   }

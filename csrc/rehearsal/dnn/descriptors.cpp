@@ -1,4 +1,4 @@
-// The backend interface of cuDNN, which everything of its frontend comes down to.
+// The backend interface of cuDNN, to which all calls of its frontend lead.
 
 #include "descriptors.hpp"
 
@@ -68,7 +68,7 @@ namespace {
 
 constexpr int kSuccess = 0, kBadParameter = 2000;
 
-// Sizes of what is passed by value, by cuDNN's numbers of types; enumerations are ints.
+// Return the size of a value by cuDNN's type number; enumerations are ints.
 size_t element_size(int type) {
   switch (type) {
     case 0:  // a handle
@@ -86,7 +86,7 @@ size_t element_size(int type) {
   }
 }
 
-// What cuDNN works out once a descriptor is complete.
+// Compute the attributes that cuDNN derives when a descriptor is finalized.
 void complete(Descriptor& made) {
   if (made.kind == kHeuristics) {
     constexpr int kFallback = 2;
@@ -140,7 +140,7 @@ int cudnnBackendFinalize(void* descriptor) {
   return kSuccess;
 }
 
-// Without room for elements, it is asked how many there are.
+// Without room for elements, return only their number.
 int cudnnBackendGetAttribute(const void* descriptor, int attribute, int type, int64_t room,
                              int64_t* count, void* elements) {
   const Value* value = static_cast<const Descriptor*>(descriptor)->find(attribute);

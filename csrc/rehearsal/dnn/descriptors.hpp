@@ -1,11 +1,12 @@
-// cuDNN's descriptors, as far as anybody asks what is in them.
+// cuDNN descriptors, as far as their attributes are read.
 //
 //   operation --in--> graph --in--> heuristics --results--> engine configurations --> plan
 //       `-- tensors: type, dimensions, strides                  `-- workspace size
 //
-// Programs set attributes by number and read them back. What is set is kept as it came; what cuDNN
-// would work out, the workspaces above all, is worked out in workspaces.cpp. No header of cuDNN is
-// needed: numbers are of its published interface, which keeps them from version to version.
+// Programs set attributes by number and read them back. Values that are set are kept unchanged.
+// Values that cuDNN would derive, mainly workspaces, are computed in workspaces.cpp. No cuDNN
+// header is needed: the numbers belong to its published interface and do not change between
+// versions.
 
 #pragma once
 
@@ -63,7 +64,7 @@ size_t bytes_of(int data_type);
 struct Descriptor;
 using Shared = std::shared_ptr<const Descriptor>;
 
-// An attribute: plain bytes, or other descriptors as they were when it was set.
+// An attribute: plain bytes, or copies of other descriptors from when it was set.
 struct Value {
   int64_t count = 0;
   std::vector<char> bytes = {};
@@ -75,7 +76,7 @@ struct Descriptor {
   std::map<int, Value> values = {};
 
   const Value* find(int attribute) const;
-  Shared descriptor(int attribute) const;  // the first of them, or null
+  Shared descriptor(int attribute) const;  // the first one, or null
   int64_t number(int attribute, int64_t otherwise) const;
   std::vector<int64_t> numbers(int attribute) const;
 
@@ -83,13 +84,13 @@ struct Descriptor {
   void set_descriptors(int attribute, std::vector<Shared> descriptors);
 };
 
-// The engine configurations that the heuristics offer for a graph, the best first.
+// Return the engine configurations that the heuristics offer for a graph, the best first.
 std::vector<Shared> configurations(const Shared& graph);
 
-// A plan of this much workspace is run, or a recurrent network reserves it.
+// Note that a plan with this workspace runs, or a recurrent network reserves it.
 void note_workspace(size_t bytes);
 
-// A convolution's plan is run with this workspace.
+// Note that a convolution's plan runs with this workspace.
 void note_workspace(const Descriptor& plan, size_t bytes, int64_t address);
 
 }  // namespace fakecuda::dnn

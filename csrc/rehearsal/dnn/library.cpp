@@ -1,4 +1,4 @@
-// cuDNN's handles, its older descriptors, and sizes that callers have it fill in.
+// cuDNN's handles, its older descriptors, and its size queries.
 
 #include <dlfcn.h>
 
@@ -14,7 +14,7 @@ using namespace fakecuda;
 
 namespace {
 
-// Of the real library, which torch loads as well: torch compares it with what it was built for.
+// Call the real library, which torch loads too: torch compares its version with its build version.
 template <typename Result, typename... Arguments>
 Result real(const char* name, Result otherwise, Arguments... arguments) {
   void* found = nullptr;
@@ -27,7 +27,7 @@ Result real(const char* name, Result otherwise, Arguments... arguments) {
   return reinterpret_cast<Result (*)(Arguments...)>(found)(arguments...);
 }
 
-// States of the random generator in the memory of each multiprocessor: a model.
+// Bytes of random generator states per multiprocessor; a model.
 constexpr size_t kStatesOfMultiprocessor = 512 * 48;
 
 }  // namespace
@@ -63,7 +63,7 @@ int cudnnGetStream(void*, void** stream) {
   return 0;
 }
 
-// --- descriptors that nobody looks into ---------------------------------------------------------
+// --- opaque descriptors -------------------------------------------------------------------------
 
 #define OPAQUE(name)                   \
   int cudnnCreate##name(void** made) { \
@@ -124,7 +124,7 @@ int cudnnDropoutGetStatesSize(void*, size_t* bytes) {
   return 0;
 }
 
-// Sums and masks of batch normalization by itself: nothing to speak of.
+// Batch normalization alone needs only negligible sums and masks.
 int cudnnGetBatchNormalizationForwardTrainingExWorkspaceSize(void*, int, int, void*, void*, void*,
                                                              void*, void*, size_t* bytes) {
   *bytes = 0;

@@ -1,10 +1,10 @@
-// Recurrent networks of cuDNN: where weights lie in their buffer, and what is kept for backward.
+// cuDNN's recurrent networks: the layout of weights, and the memory kept for the backward pass.
 //
 //   layer:  [ input weights, gate by gate ][ hidden weights ][ projection ][ biases ][ biases ]
 //
-// Sizes of weights are those of the networks. What is reserved for the backward pass is a model:
-// for each step and layer the gates, the cell's state and the output. The workspace is what the
-// inputs of all steps come to, gate by gate, for one layer.
+// Weight sizes are exact. The reserve for the backward pass is a model: gates, cell state and
+// output of each step and layer. The workspace is a model too: the gate inputs of all steps, for
+// one layer.
 
 #include <algorithm>
 #include <array>

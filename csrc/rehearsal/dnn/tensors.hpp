@@ -1,4 +1,4 @@
-// The older descriptor of a tensor, which recurrent networks read back.
+// The older tensor descriptor, which recurrent networks read back.
 
 #pragma once
 

@@ -1,14 +1,13 @@
-// What convolutions ask for beside their tensors: a model, as nobody can ask cuDNN without a card.
+// A model of the workspaces of convolutions, as cuDNN cannot be asked without a card.
 //
-// Kernels on tensor cores want channels last. Tensors in the usual order are converted first, and
-// the converted ones lie in the workspace: input, filter and output, once each; channels of a type
-// of two bytes are filled up to eight. A filter of one place that does not stride is a product of
-// matrices in any order; the gradient of such a filter is summed per sample, in float32. Kernels
-// without tensor cores compute implicit products, which take no workspace to speak of; one of them
-// is always offered, too, and is taken where the other does not fit.
+// Tensor core kernels need channels last. Tensors in the usual order are converted first, into the
+// workspace: input, filter and output, once each. Channels of two-byte types are padded to a
+// multiple of eight. A 1x1 filter without stride is a matrix product in any order; its gradient is
+// summed per sample, in float32. Kernels without tensor cores compute implicit products, which need
+// almost no workspace. One of them is always offered too, and used if the other does not fit.
 //
-// Compared with cuDNN 9.19 on an H200 (bench/gpu/workspaces.py). What it adds to split sums of
-// other gradients is not modelled.
+// Compared with cuDNN 9.19 on an H200 (bench/gpu/workspaces.py). Additional workspace for split
+// sums of other gradients is not modelled.
 
 #include <algorithm>
 #include <cstdlib>
@@ -21,7 +20,7 @@
 namespace fakecuda::dnn {
 namespace {
 
-constexpr int64_t kTensorCore = 0;  // a numerical note
+constexpr int64_t kTensorCore = 0;  // value of a numerical note
 
 struct Tensor {
   int type;
@@ -34,7 +33,7 @@ struct Tensor {
   }
   int64_t bytes() const { return count() * static_cast<int64_t>(bytes_of(type)); }
 
-  // With the channels that kernels on tensor cores fill up.
+  // Return the bytes with channels padded for tensor core kernels.
   int64_t converted() const {
     if (type == kFloat || dimensions.size() < 2 || !dimensions[1]) return bytes();
     return bytes() / dimensions[1] * ((dimensions[1] + 7) / 8 * 8);
@@ -45,7 +44,7 @@ struct Tensor {
                        dimensions.end(), [](int64_t length) { return length == 1; });
   }
 
-  // Or so small that the order makes no difference.
+  // Return whether channels are last, or the tensor is so small that the order does not matter.
   bool channels_last() const {
     if (dimensions.size() < 3 || strides.size() != dimensions.size()) return true;
     int64_t places = 1;
@@ -90,7 +89,7 @@ bool has_tensor_cores(int type) {
   return type == kHalf ? major >= 7 : (type == kFloat || type == kBfloat16) && major >= 8;
 }
 
-// Whether each place of the output depends on the same place of the input alone.
+// Return whether each place of the output depends only on the same place of the input.
 bool is_product(const Convolution& one) {
   const auto &in = one.x.dimensions, &out = one.y.dimensions;
   return in.size() > 2 && in.size() == out.size() && one.w.one_place() &&
@@ -107,7 +106,7 @@ int64_t on_tensor_cores(const Convolution& one) {
   return one.of_filter ? std::min(bytes, one.x.dimensions[0] * one.w.count() * 4) : 0;
 }
 
-// cuDNN's own limit, in MiB.
+// Return cuDNN's own workspace limit in bytes; the variable is in MiB.
 int64_t most() {
   static const int64_t bytes = [] {
     const char* text = std::getenv("CUDNN_CONV_WSCAP_DBG");
@@ -133,14 +132,14 @@ Shared configuration(const Shared& graph, int64_t workspace, bool tensor_cores) 
 
 size_t largest = 0;
 
-// A workspace that was used: where, how large, and of which convolution.
+// A workspace that was used: address, bytes, and number of the convolution.
 struct Used {
   int64_t address, bytes, convolution;
 };
-constexpr size_t kMostUsed = size_t{1} << 20;  // of a long run only the beginning is kept
+constexpr size_t kMostUsed = size_t{1} << 20;  // of a long run only the start is kept
 std::vector<Used> used;
 
-// Convolutions are told apart as PyTorch does, which remembers for each what it took.
+// Identify a convolution like PyTorch does, which caches the choice for each.
 int64_t number_of(const Descriptor& plan) {
   static std::map<std::vector<int64_t>, int64_t> numbers;
   const Shared configuration = plan.descriptor(kPlanConfiguration);
@@ -189,14 +188,14 @@ void note_workspace(const Descriptor& plan, size_t bytes, int64_t address) {
 
 }  // namespace fakecuda::dnn
 
-// The largest workspace that was taken, with what recurrent networks reserve.
+// Return the largest workspace used, including reserves of recurrent networks.
 extern "C" size_t fakecuda_dnn_workspace() {
   const fakecuda::Guard guard(fakecuda::everything());
   return fakecuda::dnn::largest;
 }
 
-// The workspace of a convolution at an index, in the order in which they were used: address, bytes,
-// number of the convolution. Zero: there is none.
+// Copy use number `at` of a convolution's workspace to `out`: address, bytes, number of the
+// convolution. Return 0 if there is none.
 extern "C" int fakecuda_dnn_used(size_t at, int64_t* out) {
   const fakecuda::Guard guard(fakecuda::everything());
   if (at >= fakecuda::dnn::used.size()) return 0;

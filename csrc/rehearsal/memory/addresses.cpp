@@ -1,4 +1,4 @@
-// Addresses of the cards: they cost nothing until something is written there.
+// Device addresses, which use no memory until they are written.
 
 #include <sys/mman.h>
 
@@ -12,8 +12,8 @@
 namespace fakecuda {
 namespace {
 
-// Above what sanitizers take and below where Linux puts programs. The addresses below kFirst are
-// for those who reserve so much that the others have been through once.
+// Above the addresses that sanitizers use and below those where Linux maps programs. Addresses
+// below kFirst are used after all others have been used once.
 constexpr uintptr_t kLowest = uintptr_t{1} << 40, kFirst = uintptr_t{1} << 45,
                     kEnd = 5 * (uintptr_t{1} << 44);
 
@@ -21,13 +21,13 @@ size_t whole_pages(size_t bytes) {
   return (bytes + kGranularity - 1) / kGranularity * kGranularity;
 }
 
-// Begin and end of all that is out.
+// Return begin and end of all ranges in use.
 std::map<uintptr_t, uintptr_t>& taken() {
   static auto* all = new std::map<uintptr_t, uintptr_t>;
   return *all;
 }
 
-// Where the taken range ends that has something of the given one, or zero.
+// Return the end of a range in use that overlaps the given one, or zero.
 uintptr_t end_of_taken(uintptr_t begin, uintptr_t end) {
   const auto next = taken().lower_bound(end);
   if (next == taken().begin()) return 0;
@@ -39,7 +39,7 @@ uintptr_t align(uintptr_t address, size_t alignment) {
   return (address + alignment - 1) / alignment * alignment;
 }
 
-// The first free place in a part of the addresses, or null.
+// Map the first free place in a part of the addresses, or return null.
 void* map_between(uintptr_t begin, uintptr_t end, size_t length, int protection, size_t alignment) {
   constexpr int kFlags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED_NOREPLACE;
   uintptr_t at = align(begin, alignment);
@@ -54,15 +54,15 @@ void* map_between(uintptr_t begin, uintptr_t end, size_t length, int protection,
       return pages;
     }
     if (errno != EEXIST) return nullptr;
-    at = align(at + length, alignment);  // of somebody else's
+    at = align(at + length, alignment);  // used by another mapping of the process
   }
   return nullptr;
 }
 
 }  // namespace
 
-// One place after the other, so that addresses are the same in every run: where two cached blocks
-// are of the same size, torch takes the one at the lower address.
+// Use ascending addresses, so that they are equal in every run: of two cached blocks of equal size,
+// torch takes the one at the lower address.
 void* map_pages(size_t bytes, int protection, size_t alignment) {
   static uintptr_t next = kFirst;
   const Guard guard(everything());

@@ -1,7 +1,6 @@
-// What programs tell the driver about unified memory: noted, so that tests can read it.
+// Records the hints about unified memory that programs pass to the driver, for tests.
 //
-// Pages do not move here: a block of unified memory is host memory, and whoever touches it finds
-// it.
+// Pages do not move here: a block of unified memory is host memory, accessible everywhere.
 
 #include <cuda.h>
 #include <dlfcn.h>
@@ -15,7 +14,7 @@
 namespace fakecuda {
 namespace {
 
-constexpr int kPrefetch = -1;  // where others have the number of the advice
+constexpr int kPrefetch = -1;  // used in place of an advice number
 
 struct Hint {
   int advice;
@@ -42,7 +41,7 @@ CUresult note(int advice, CUdeviceptr address, size_t bytes, CUdevice place) {
 
 using namespace fakecuda;
 
-// The functions that a driver has by these names; headers of CUDA 13 mean others.
+// Drivers export these functions by their plain names; the headers of CUDA 13 redefine the names.
 #undef cuMemAdvise
 #undef cuMemPrefetchAsync
 extern "C" CUresult cuMemAdvise(CUdeviceptr address, size_t bytes, CUmem_advise advice,
@@ -55,7 +54,7 @@ extern "C" CUresult cuMemPrefetchAsync(CUdeviceptr address, size_t bytes, CUdevi
   return note(kPrefetch, address, bytes, place);
 }
 
-// Functions by name. A second version, where there is one, is the one of today.
+// Return a function by name; the second version, if there is one, is the current one.
 CUresult cuGetProcAddress(const char* name, void** function, int, cuuint64_t,
                           CUdriverProcAddressQueryResult* found) {
   *function = dlsym(RTLD_DEFAULT, (std::string(name) + "_v2").c_str());
@@ -67,8 +66,8 @@ CUresult cuGetProcAddress(const char* name, void** function, int, cuuint64_t,
   return *function != nullptr ? CUDA_SUCCESS : CUDA_ERROR_NOT_FOUND;
 }
 
-// The hint at an index: advice (-1 for a prefetch), address, bytes, device (-1 for the host). Zero:
-// there is none.
+// Copy hint number `at` to `out`: advice (-1 for a prefetch), address, bytes, device (-1 for the
+// host). Return 0 if there is none.
 extern "C" int fakecuda_hint(size_t at, int64_t* out) {
   const Guard guard(everything());
   if (at >= hints().size()) return 0;

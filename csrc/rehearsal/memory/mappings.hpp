@@ -1,5 +1,5 @@
-// What is mapped where: the tables behind the driver's virtual memory. Its calls are in
-// virtual_memory.cpp; whoever looks something up here has the lock.
+// Tables behind the driver's virtual memory: what is mapped where. Its calls are in
+// virtual_memory.cpp. All lookups require the lock.
 
 #pragma once
 
@@ -15,10 +15,10 @@
 
 namespace fakecuda {
 
-// Charged to its card until nobody has the handle any more and it is mapped nowhere.
+// Physical memory, charged to its card until its handle has no references and no mappings.
 struct Physical {
   FileRange range;
-  size_t charged;  // nothing where another process has created it
+  size_t charged;  // 0 if another process created it
   CUmemAllocationProp properties;
   size_t references = 1;
   size_t mappings = 0;
@@ -45,28 +45,28 @@ inline void* pointer(CUdeviceptr address) {
 
 // --- physical memory ----------------------------------------------------------------------------
 
-// The memory of a handle that somebody still has, or null.
+// Return the memory of a handle with references, or null.
 Physical* find_held(Handle handle);
 
 void drop_if_unused(Handle handle);
 
-// A descriptor has no room for an offset: what is exported moves into a file of its own, at all of
-// its addresses.
+// Move exported memory into a file of its own, at all of its addresses, because a descriptor cannot
+// carry an offset.
 bool move_to_own_file(Handle handle, Physical& memory);
 
 // --- ranges of addresses ------------------------------------------------------------------------
 
-// The mapping that has something of the range, or the one behind it.
+// Return the mapping that contains `begin`, or the next one.
 Mappings::iterator first_in(CUdeviceptr begin);
 
 bool nothing_mapped(CUdeviceptr begin, size_t bytes);
 
-// Whether a range consists of mappings, without gaps and without parts of them.
+// Return whether a range consists of whole mappings without gaps.
 bool is_made_of_mappings(CUdeviceptr begin, size_t bytes);
 
 bool is_reserved(CUdeviceptr begin, size_t bytes);
 
-// --- what the host sees there -------------------------------------------------------------------
+// --- mappings of the host -----------------------------------------------------------------------
 
 int protection(const Mapping& mapping);
 std::vector<int> devices_with_access(const Mapping& mapping);

@@ -1,7 +1,7 @@
 // Device and host memory, and copies between them.
 //
-// Device memory is host memory: addresses are real, bytes copied and set are really there, and
-// pages that nothing touches cost nothing, so that a 64 GiB card fits anywhere.
+// Device memory is host memory: addresses are real, and copies and sets really write bytes.
+// Untouched pages use no memory, so a 64 GiB card fits anywhere.
 
 #include <sys/mman.h>
 
@@ -39,7 +39,7 @@ std::map<uintptr_t, Allocation>& ranges() {
 
 std::array<size_t, kMostDevices> used{}, peaks{};
 
-// What nobody has of a card.
+// Return the free bytes of a card.
 size_t left_of(int device) {
   const size_t taken = charged(device) + used_by_others(device);
   return card_bytes() - std::min(card_bytes(), taken);
@@ -51,7 +51,7 @@ void note_peak(int device) {
   tell_others(device, charged(device));
 }
 
-// The range that contains an address, or null.
+// Return the range that contains an address, or null.
 const std::pair<const uintptr_t, Allocation>* find_range(const void* address) {
   const auto at = reinterpret_cast<uintptr_t>(address);
   auto next = ranges().upper_bound(at);
@@ -60,7 +60,7 @@ const std::pair<const uintptr_t, Allocation>* find_range(const void* address) {
   return at < found.first + found.second.bytes ? &found : nullptr;
 }
 
-// Longer copies are dropped: with FAKECUDA_COPY_LIMIT, large models leave their pages untouched.
+// Longer copies are skipped: with FAKECUDA_COPY_LIMIT, large models leave their pages untouched.
 bool really(size_t bytes) {
   static const size_t limit = from_environment("FAKECUDA_COPY_LIMIT", SIZE_MAX);
   return bytes <= limit;
@@ -70,7 +70,7 @@ void copy(void* to, const void* from, size_t bytes) {
   if (really(bytes)) std::memmove(to, from, bytes);
 }
 
-// The real one fails later, and for good.
+// Return whether memory is missing there. The real runtime fails later, and permanently.
 bool lacks(const void* address, size_t bytes) {
   const Guard guard(everything());
   return lacks_memory(address, bytes);
@@ -131,7 +131,8 @@ void refund(int device, size_t bytes) {
   tell_others(device, charged(device));
 }
 
-// Before any memory of the program's: what does not fit is met by its first request.
+// Charge the context before any memory of the program. If the rest does not suffice, the program's
+// first request fails.
 void charge_context(int device) {
   static const size_t bytes = from_environment("FAKECUDA_CONTEXT", 0);
   const Guard guard(everything());
@@ -167,7 +168,7 @@ cudaError_t cudaMalloc(void** address, size_t bytes) {
   return take(address, bytes);
 }
 
-// Unified memory takes nothing of the card for good: its pages move, which is not imitated here.
+// Unified memory is not charged to the card: its pages move, which is not modelled.
 cudaError_t cudaMallocManaged(void** address, size_t bytes, unsigned) {
   if (breaks_capture()) return fail(cudaErrorStreamCaptureUnsupported);
   const Guard guard(everything());
@@ -180,7 +181,7 @@ cudaError_t cudaMallocManaged(void** address, size_t bytes, unsigned) {
 
 cudaError_t cudaFree(void* address) {
   if (breaks_capture()) return fail(cudaErrorStreamCaptureUnsupported);
-  finish_device(current_device());  // the real one waits for the device
+  finish_device(current_device());  // the real cudaFree waits for the device
   return give_back(address);
 }
 
@@ -318,7 +319,7 @@ cudaError_t cudaMemsetAsync(void* address, int value, size_t bytes, cudaStream_t
   return cudaSuccess;
 }
 
-// --- sharing between processes: a handle of memory can be had, but opened nowhere ----------------
+// --- sharing between processes: handles can be created, but not opened --------------------------
 
 cudaError_t cudaIpcGetMemHandle(cudaIpcMemHandle_t* handle, void* address) {
   const Guard guard(everything());
@@ -334,7 +335,7 @@ cudaError_t cudaIpcOpenMemHandle(void**, cudaIpcMemHandle_t, unsigned) {
   return fail(cudaErrorNotSupported);
 }
 
-// Of the work of another process nothing is known here: it counts as completed.
+// Work of other processes is unknown here and counts as completed.
 cudaError_t cudaIpcOpenEventHandle(cudaEvent_t* event, cudaIpcEventHandle_t) {
   return cudaEventCreate(event);
 }
@@ -344,7 +345,7 @@ extern "C" size_t fakecuda_used(int device) {
   return charged(device);
 }
 
-// The most that was taken of a card at once since the last reset.
+// Return the peak bytes of a card since the last reset.
 extern "C" size_t fakecuda_peak(int device, int reset) {
   const Guard guard(everything());
   size_t& peak = peaks.at(static_cast<size_t>(device));
@@ -353,7 +354,7 @@ extern "C" size_t fakecuda_peak(int device, int reset) {
   return found;
 }
 
-// The same of all processes that share it; of this one where none does.
+// Return the bytes used by all processes that share the card, or by this one if none does.
 extern "C" size_t fakecuda_card_used(int device) {
   const Guard guard(everything());
   const CardLock lock;

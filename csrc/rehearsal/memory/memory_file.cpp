@@ -1,8 +1,8 @@
-// Physical memory of the cards: one sparse file in memory per card, and a range of it per handle.
+// Physical memory of the cards: one sparse in-memory file per card, with a range for each handle.
 //
-// Neighbours in the file that are neighbours in addresses, too, become one map of the kernel's,
-// whose number per process is limited; and a file of its own for each handle would run out of
-// descriptors at 40 GiB of 2 MiB pages. A handle gets a file of its own when it is exported.
+// Ranges adjacent in file and addresses become one kernel mapping, whose number per process is
+// limited. A separate file per handle would exhaust the descriptors at 40 GiB of 2 MiB pages. A
+// handle gets its own file when it is exported.
 
 #include <fcntl.h>
 #include <sys/mman.h>
@@ -19,13 +19,13 @@
 namespace fakecuda {
 namespace {
 
-// The prefix by which an imported descriptor is known; the number of the card follows.
+// Prefix that identifies an imported descriptor; the card number follows.
 const std::string kName = "fakecuda-card-";
 
 struct CardFile {
   int descriptor;
   off_t end = 0;
-  std::map<off_t, size_t> idle;  // what was given back, neighbours merged
+  std::map<off_t, size_t> idle;  // ranges given back, neighbours merged
 };
 
 int new_file(int device) {
@@ -39,7 +39,7 @@ CardFile& card_file(int device) {
   return found->second;
 }
 
-// The lowest offset that has room, so that what is created in a row lies in a row.
+// Return the lowest offset with room, so that ranges created in sequence are adjacent.
 off_t lowest(CardFile& file, size_t bytes) {
   const auto found = std::find_if(file.idle.begin(), file.idle.end(),
                                   [=](const auto& range) { return range.second >= bytes; });
@@ -72,7 +72,7 @@ void make_idle(CardFile& file, off_t begin, size_t bytes) {
   file.idle[begin] = bytes;
 }
 
-// Copies what has been written; the rest stays a hole.
+// Copy the written parts; the rest stays a hole.
 bool copy_written(const FileRange& from, int to) {
   std::vector<char> buffer(size_t{1} << 20);
   const off_t end = from.begin + static_cast<off_t>(from.bytes);

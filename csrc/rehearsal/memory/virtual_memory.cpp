@@ -1,7 +1,7 @@
-// The driver's virtual memory: addresses that are reserved, physical memory, and maps of it.
+// The driver's virtual memory: reserved addresses, physical memory, and mappings.
 //
-// A handle's memory is a range of a file, mapped shared, so that two addresses of one handle show
-// the same bytes, and bytes stay with their handle while it is mapped nowhere.
+// A handle's memory is a range of a file, mapped shared. So two addresses of one handle show the
+// same bytes, and the bytes persist while it is mapped nowhere.
 
 #include <cuda.h>
 #include <sys/mman.h>
@@ -23,7 +23,7 @@ std::array<size_t, kCalls> calls{};
 Handle next_handle = 0;
 uint64_t next_mapping = 0;
 
-// Calls of each kind that are refused, though nothing is wrong with them: so many, behind others.
+// Injected failures per kind of call: after `behind` successful calls, `count` calls are refused.
 struct Refusal {
   size_t behind;
   size_t count;
@@ -40,7 +40,7 @@ bool supported() {
   return is;
 }
 
-// Counts a call; true: it is refused.
+// Count a call; return whether it is refused.
 bool refuses(Call call) {
   ++calls[call];
   Refusal& refusal = refusals[call];
@@ -61,13 +61,14 @@ bool is_device(const CUmemLocation& location) {
   return location.id >= 0 && location.id < device_count();
 }
 
-// A card on which a page at a second address is not what it is at the first.
+// Return whether to simulate a card on which a second mapping of a page shows other content.
 bool has_stale_aliases() {
   static const bool has = is_set("FAKECUDA_STALE_ALIASES");
   return has;
 }
 
-// A driver that gives no access to memory for network cards, as under WSL2.
+// Return whether to simulate a driver that denies access to memory for network cards, as under
+// WSL2.
 bool refuses_rdma() {
   static const bool does = is_set("FAKECUDA_NO_RDMA_ACCESS");
   return does;
@@ -98,7 +99,7 @@ CUresult cuMemGetAllocationGranularity(size_t* granularity, const CUmemAllocatio
   return CUDA_SUCCESS;
 }
 
-// The address that is wished for is ignored, as the real driver may.
+// The requested address is ignored, as the real driver may do.
 CUresult cuMemAddressReserve(CUdeviceptr* address, size_t bytes, size_t alignment, CUdeviceptr,
                              unsigned long long flags) {
   if (!supported()) return CUDA_ERROR_NOT_SUPPORTED;
@@ -216,7 +217,7 @@ CUresult cuMemUnmap(CUdeviceptr address, size_t bytes) {
   return CUDA_SUCCESS;
 }
 
-// Whoever has access, the host has it, too: without that, no test could look.
+// The host gets the access of the devices, because tests could not read the memory otherwise.
 CUresult cuMemSetAccess(CUdeviceptr address, size_t bytes, const CUmemAccessDesc* descriptions,
                         size_t count) {
   if (!supported()) return CUDA_ERROR_NOT_SUPPORTED;
@@ -271,7 +272,7 @@ CUresult cuMemExportToShareableHandle(void* shareable, CUmemGenericAllocationHan
   return CUDA_SUCCESS;
 }
 
-// In the process that has created it, the handle is the same with one more reference.
+// In the process that created it, importing returns the same handle with one more reference.
 CUresult cuMemImportFromShareableHandle(CUmemGenericAllocationHandle* handle, void* shareable,
                                         CUmemAllocationHandleType type) {
   if (!supported() || type != kDescriptor) return CUDA_ERROR_NOT_SUPPORTED;
@@ -299,7 +300,8 @@ CUresult cuMemImportFromShareableHandle(CUmemGenericAllocationHandle* handle, vo
 
 // --- for tests ----------------------------------------------------------------------------------
 
-// Calls of one kind since the last reset, in the order of `Call`; refused ones count, too.
+// Return the calls of one kind (in the order of `Call`) since the last reset, including refused
+// ones.
 extern "C" size_t fakecuda_driver_calls(int kind, int reset) {
   const Guard guard(everything());
   size_t& counter = calls.at(static_cast<size_t>(kind));
@@ -308,14 +310,14 @@ extern "C" size_t fakecuda_driver_calls(int kind, int reset) {
   return counted;
 }
 
-// Refuses so many calls of a kind that creates, maps, gives access, reserves or exports, behind so
-// many others.
+// Refuse `count` calls of a kind that creates, maps, grants access, reserves or exports, after
+// `behind` others.
 extern "C" void fakecuda_refuse(int kind, size_t behind, size_t count) {
   const Guard guard(everything());
   refusals.at(static_cast<size_t>(kind)) = {behind, count};
 }
 
-// Descriptors that the stub itself holds for exported memory, one for each handle.
+// Return the number of descriptors that the stub holds for exported memory, one per handle.
 extern "C" size_t fakecuda_own_files() {
   const Guard guard(everything());
   size_t count = 0;

@@ -1,9 +1,9 @@
-// Torch's memory history: who asked for what lives in pages or slots, and what came and went.
+// Torch's memory history for blocks in pages and slots: stacks of requests, and traces.
 //
-//     recordHistory ──▶ here, and the allocator beneath     births and ends ──▶ here
-//     snapshot      ◀── both, in the order of their times
+//     recordHistory ──▶ here, and the allocator beneath     allocations and frees ──▶ here
+//     snapshot      ◀── both, merged by time
 //
-// Included by device.hpp alone.
+// Only device.hpp includes this file.
 
 #pragma once
 
@@ -49,7 +49,7 @@ class History {
     if (!enabled) known_.clear();
   }
 
-  // No lock is held: stacks are gathered, for which Python may be waited for.
+  // Requires that no lock is held: gathering a stack may wait for Python.
   void begins(int device, void* block, size_t bytes, cudaStream_t stream) {
     const CreateContextFn recorder = recorder_.load();
     const RecordContext when = when_.load();
@@ -62,7 +62,7 @@ class History {
     add("alloc", Action::ALLOC, device, block, bytes, stream, std::move(context));
   }
 
-  // Freed, though other streams may use it still.
+  // Record a free; other streams may still use the block.
   void is_freed(int device, void* block, size_t bytes, cudaStream_t stream) {
     const CreateContextFn recorder = recorder_.load();
     Context context;
@@ -78,10 +78,10 @@ class History {
     known_.erase(block);
   }
 
-  // Who asked for a living block, and for how much.
+  // Stack and requested bytes of a live block.
   struct Known {
     Context context;
-    size_t bytes = 0;  // 0: that was not recorded
+    size_t bytes = 0;  // 0: not recorded
   };
   Known known(void* block) {
     const std::lock_guard guard(mutex_);
@@ -89,7 +89,7 @@ class History {
     return found == known_.end() ? Known{} : found->second;
   }
 
-  // Adds what happened on a device to what the allocator beneath says of it.
+  // Merge the traces of a device into those of the allocator beneath, by time.
   void add_to(int device, std::vector<TraceEntry>& all) {
     const std::lock_guard guard(mutex_);
     const auto to_nanoseconds = converter_.makeConverter();
@@ -112,7 +112,7 @@ class History {
     return wanted ? found->second.context : nullptr;
   }
 
-  // Later versions know of which pool it was.
+  // Later torch versions also take the pool.
   template <typename Entry>
   static Entry made(Action action, int device, void* block, size_t bytes, cudaStream_t stream,
                     Context context) {
@@ -141,7 +141,7 @@ class History {
   std::atomic<bool> enabled_{false};
   std::atomic<CreateContextFn> recorder_{nullptr};
   std::atomic<RecordContext> when_{RecordContext::NEVER};
-  std::mutex mutex_;  // of what follows
+  std::mutex mutex_;  // guards the following members
   size_t most_ = 1;
   std::vector<std::string> left_out_;
   std::unordered_map<void*, Known> known_;
@@ -150,11 +150,12 @@ class History {
 };
 
 History& history() {
-  static auto* const one = new History;  // stacks may belong to a Python that is gone by the end
+  // Leaked, because stacks may belong to an interpreter that exits earlier.
+  static auto* const one = new History;
   return *one;
 }
 
-// What torch hands over, more of it in later versions: whether to clear, and what is left out.
+// Later torch versions pass more arguments: whether to clear, and the events to leave out.
 template <typename... More>
 void note_history(bool enabled, CreateContextFn recorder, size_t most, RecordContext when,
                   const More&... more) {

@@ -1,10 +1,10 @@
-// Torch's snapshots with the pages in them: a run of pages is a segment.
+// Adds pages to torch's snapshots: a run of pages is a segment.
 //
 //     pages     # # # # #        # #
-//     living    ▓▓▓  ▓▓▓         ▓▓      blocks of windows, and slots
-//     segments  [   ][ ][   ]    [ ][ ]  their blocks, and what is idle in between
+//     live      ▓▓▓  ▓▓▓         ▓▓      blocks of windows, and slots
+//     segments  [   ][ ][   ]    [ ][ ]  their blocks, and idle blocks in between
 //
-// Included by adapter.hpp alone.
+// Only adapter.hpp includes this file.
 
 #pragma once
 
@@ -23,7 +23,7 @@ struct Run {
   uint32_t stream;
 };
 
-// Of all streams, in the order of addresses.
+// Return the live blocks of all streams, sorted by address.
 std::vector<Run> living_blocks(const Device& device) {
   std::vector<Run> all;
   pages_api->for_each(
@@ -61,7 +61,7 @@ void add_idle(SegmentInfo& segment, uint64_t bytes) {
   segment.blocks.emplace_back().size = bytes;
 }
 
-// Of a window's block it is only known how much was asked for where history is recorded.
+// The requested size of a window's block is known only while history is recorded.
 void add_block(SegmentInfo& segment, uintptr_t address, uint64_t bytes, uint64_t requested) {
   History::Known known = history().known(reinterpret_cast<void*>(address));
   if (known.bytes != 0) requested = known.bytes;
@@ -91,7 +91,8 @@ SegmentInfo segment_of(Device& device, const Run& run, const std::vector<Run>& l
                        [](const Run& one, uintptr_t address) { return one.address < address; });
   for (; next != living.end() && next->address < end; ++next) {
     const uint64_t bytes = (next->bytes + kAlignment - 1) / kAlignment * kAlignment;
-    if (next->address < at || end - next->address < bytes) continue;  // came in the meantime
+    // Allocated since the runs were listed.
+    if (next->address < at || end - next->address < bytes) continue;
     if (next->address > at) add_idle(segment, next->address - at);
     add_block(segment, next->address, bytes, next->bytes);
     segment.is_large = segment.is_large || bytes >= kLarge;
@@ -101,7 +102,7 @@ SegmentInfo segment_of(Device& device, const Run& run, const std::vector<Run>& l
   return segment;
 }
 
-// What a pool's snapshot has is the allocator beneath's alone.
+// Snapshots of a single pool contain only the allocator beneath.
 template <typename... More>
 SnapshotInfo with_pages(SnapshotInfo info, const More&... more) {
   bool all = true;

@@ -1,19 +1,17 @@
-// Hears of the events that the program records and waits for, by which it orders its streams.
+// Observes the events that the program records and waits for, which order its streams.
 //
-//     torch ──event recorded, waited for, stream synchronised──▶ GPUTrace ──▶ ours ──▶ engine
-//                                                                              └──▶ Python's, if
-//                                                                              any
+//     torch ──event recorded, waited for, stream synchronized──▶ GPUTrace ──▶ Trace ──▶ engine
+//                                                                               └──▶ Python's trace
 //
-// PyTorch tells one interpreter of them, Python's, once somebody has asked for that, and takes the
-// interpreter's lock each time. What is told here takes no lock of Python's. Python's stays told:
-// where it was there before, it is told by ours, and where it comes later, PyTorch puts it in the
-// place of ours. The next request notices, and ours comes before it again. What was ordered in
-// between is not known, and events from before count for nothing. Events that a program makes by
-// calls of CUDA's own are not heard, so less order is known than there is, never more.
+// PyTorch reports events to one interpreter, Python's, if a program has requested it, and takes the
+// GIL for each. This class takes its place without the GIL and forwards to Python's trace. If
+// Python's trace comes later, PyTorch puts it in place of this one. The next request notices this,
+// and this class takes the place again. The order of events in between is unknown, and earlier
+// events are forgotten. Events that a program creates by direct CUDA calls are not seen, so less
+// order is known than exists, never more.
 //
-// The class has dozens of methods that nobody calls by way of a trace; they are generated, for
-// their set differs between versions: torch_trace_methods.inc, see
-// pgmo/allocator/build/forwarders.py.
+// The base class has dozens of methods that no trace calls. They are generated, because their set
+// differs between versions: torch_trace_methods.inc, see pgmo/allocator/build/forwarders.py.
 
 #pragma once
 
@@ -73,26 +71,26 @@ class Trace final : public c10::impl::PyInterpreterVTable {
     if (const auto* next = next_.load()) (*next)->trace_gpu_stream_creation(type, stream);
   }
 
-  // Never destroyed: a thread may be in it when it has just been taken away.
+  // Never destroyed: a thread may still be inside a call when it is removed.
   static Trace& get() {
     static Trace* const only = new Trace;
     return *only;
   }
 
-  // Whether somebody has taken the place of ours since it began to listen. Each request asks.
+  // Return whether another trace has taken its place. Called by each request.
   static bool displaced() noexcept {
     const auto* const ours = listening_.load(std::memory_order_relaxed);
     return ours != nullptr &&
            c10::impl::GPUTrace::gpuTraceState.load(std::memory_order_relaxed) != ours;
   }
 
-  // Listens again, and says that something was missed.
+  // Take the place again, and report that events were missed.
   void resume() {
     const std::lock_guard guard(resuming_);
     if (!displaced()) return;
     take_place();
     displacements_.fetch_add(1);
-    if (displaced()) listening_.store(nullptr);  // it cannot be had again: do not ask for ever
+    if (displaced()) listening_.store(nullptr);  // it cannot be taken again: stop asking
     for (Device& device : devices()) {
       (void)device.any_engine([](pgmo_engine* engine) {
         api->ordered(engine, PGMO_ORDER_LOST, 0, 0);
@@ -119,7 +117,7 @@ class Trace final : public c10::impl::PyInterpreterVTable {
  private:
   Trace() : self_(this) {}
 
-  // Nothing happens where somebody had switched traces off: who would be told then is not known.
+  // Does nothing if traces were switched off, because the receiver is unknown then.
   void take_place() {
     const c10::impl::PyInterpreter* now = c10::impl::GPUTrace::gpuTraceState.load();
     if (now == &self_ || (now != nullptr && !c10::impl::GPUTrace::haveState)) return;
@@ -134,7 +132,7 @@ class Trace final : public c10::impl::PyInterpreterVTable {
     if (type != c10::DeviceType::CUDA || cudaGetDevice(&current) != cudaSuccess) return;
     if (current < 0 || current >= kMostDevices) return;
     Device& device = devices()[current];
-    if (device.pools.any()) return;                              // in a capture nothing is done yet
+    if (device.pools.any()) return;  // work in a capture has not run yet
     const auto handle = reinterpret_cast<cudaStream_t>(stream);  // NOLINT: as torch tells it
     const auto number = device.streams.number_or_stranger(handle);
     if (!number) return;

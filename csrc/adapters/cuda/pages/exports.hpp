@@ -1,10 +1,10 @@
-// File descriptors by which other processes may have pages: one a page, exported once.
+// File descriptors through which other processes map pages: one per page, exported once.
 //
 //     page ──export──▶ descriptor, at a high number ──▶ handle of a tensor ──▶ another process
-//       └─ released, or no tensor that was sent lies on it and numbers are scarce ──▶ closed
+//       └─ released, or not under a sent tensor and descriptors are scarce ──▶ closed
 //
-// The other process fetches a descriptor by its number, at any time while the tensor lives.
-// Programs use low numbers themselves, and some fail above 1,024 (select), so those stay free.
+// The other process fetches a descriptor by its number while the tensor lives. Numbers below 1,024
+// stay free, because programs use low numbers, and some (with select) fail above that.
 
 #pragma once
 
@@ -28,8 +28,8 @@ class Exports {
 
   enum class Failure {
     kNone,
-    kDriver,      // it does not share this page
-    kDescriptors  // the process may have no more
+    kDriver,      // the driver does not share this page
+    kDescriptors  // the process has reached its limit
   };
 
   struct Result {
@@ -86,7 +86,7 @@ class Exports {
 
   std::mutex& mutex() { return mutex_; }  // for forks
 
-  // In a forked child, whose copies would keep the pages from the device. The mutex is held.
+  // Close all copies in a forked child; they would keep the pages allocated. Requires the mutex.
   void forget() {
     for (const auto& [page, descriptor] : descriptors_) (void)close(descriptor);
     descriptors_.clear();
@@ -100,7 +100,7 @@ class Exports {
  private:
   static constexpr uint64_t kLowNumbers = 1024;
 
-  // Below 4,096 descriptors in all, the program keeps the lowest quarter of the numbers.
+  // With a limit below 4,096 descriptors, leave the lowest quarter of the numbers to the program.
   static int lowest_number() { return static_cast<int>(std::min(kLowNumbers, limit() / 4)); }
 
   static bool raise_limit() {
@@ -127,7 +127,7 @@ class Exports {
     return {high, Failure::kNone, true};
   }
 
-  std::mutex mutex_;  // of what follows
+  std::mutex mutex_;  // guards the following members
   std::map<uint64_t, int> descriptors_;
   uint32_t closed_ = 0;
 };

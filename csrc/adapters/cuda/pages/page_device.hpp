@@ -1,6 +1,6 @@
-// A CUDA device as the pages see it: the driver's virtual memory, and events of the runtime.
+// A CUDA device for the pages: the driver's virtual memory, and events of the runtime.
 //
-// What goes wrong here is answered with "no", never thrown: whoever asks can do without.
+// Failures are returned, never thrown: each caller has a fallback.
 
 #pragma once
 
@@ -24,8 +24,8 @@
 
 namespace {
 
-// The driver's calls, looked up when they are first used: the runtime has no names for them, and
-// linking with the driver would keep the adapter from loading where there is none.
+// Driver functions, looked up at first use. The runtime does not export them, and linking against
+// the driver would prevent loading the adapter where there is none.
 struct CudaDriver {
   decltype(&cuDeviceGet) device = nullptr;
   decltype(&cuDeviceGetAttribute) attribute = nullptr;
@@ -38,7 +38,7 @@ struct CudaDriver {
   decltype(&cuMemSetAccess) set_access = nullptr;
   decltype(&cuMemExportToShareableHandle) share = nullptr;
 
-  // nullptr: there is no driver, or one without virtual memory.
+  // Return nullptr if there is no driver, or it lacks virtual memory functions.
   static const CudaDriver* get() {
     static const CudaDriver* const driver = load();
     return driver;
@@ -47,7 +47,7 @@ struct CudaDriver {
  private:
   static const CudaDriver* load() {
     void* library = dlopen("libcuda.so.1", RTLD_LAZY | RTLD_LOCAL);
-    if (library == nullptr) library = RTLD_DEFAULT;  // one that is in the process already
+    if (library == nullptr) library = RTLD_DEFAULT;  // use one already loaded in the process
     static CudaDriver driver;
     bool all = true;
     const auto find = [&](auto& entry, const char* name) {
@@ -68,12 +68,12 @@ struct CudaDriver {
   }
 };
 
-// What else takes of the card's memory. Either may throw.
+// Callbacks about other memory on the card. `may_hold` and `make` may throw.
 struct Room {
-  std::function<bool(uint64_t bytes)> may_hold;              // so many bytes more
-  std::function<bool()> make;                                // true: there may be more now
-  std::function<void()> growing = [] {};                     // before a page is taken from the card
-  std::function<void(int64_t bytes)> took = [](int64_t) {};  // so many more serve requests
+  std::function<bool(uint64_t bytes)> may_hold;  // whether this many bytes more are allowed
+  std::function<bool()> make;                    // free other memory; true: retry
+  std::function<void()> growing = [] {};         // called before a page is created
+  std::function<void(int64_t bytes)> took = [](int64_t) {};  // this many bytes more serve requests
 };
 
 static_assert(StreamNumbers::kMost <= PGMO_MOST_STREAMS);
@@ -86,7 +86,7 @@ class PageDevice {
   uint64_t page() const { return page_; }
   std::mutex& mutex() { return mutex_; }  // for forks
 
-  // The size of a page; 0: the device, its driver or its system has no virtual memory.
+  // Return the page size in bytes; 0 if device, driver or system has no virtual memory.
   uint64_t prepare() {
     driver_ = CudaDriver::get();
     CUdevice device = 0;
@@ -100,8 +100,8 @@ class PageDevice {
     }
     kind_.type = CU_MEM_ALLOCATION_TYPE_PINNED;
     kind_.location = {.type = CU_MEM_LOCATION_TYPE_DEVICE, .id = index_};
-    // Network cards may read it, and other processes may be handed it, where that is possible at
-    // all: what a page was not made for it can never do.
+    // Make pages readable by network cards and exportable to other processes where that is
+    // supported: it cannot be enabled after creation.
     int network = 0;
     if (ask(CU_DEVICE_ATTRIBUTE_GPU_DIRECT_RDMA_WITH_CUDA_VMM_SUPPORTED, network) && network) {
       kind_.allocFlags.gpuDirectRDMACapable = 1;
@@ -121,8 +121,8 @@ class PageDevice {
     return page_;
   }
 
-  // From now on this device, too, reads and writes what is mapped; what is mapped already has to be
-  // granted again. False: it did so before.
+  // Give another device access to later mappings; existing ones must be granted again. Return false
+  // if it already has access.
   bool add_peer(int device) {
     const std::lock_guard guard(mutex_);
     for (const CUmemAccessDesc& one : access_) {
@@ -135,11 +135,11 @@ class PageDevice {
 
   enum class Trial {
     kRefused,  // no page can be accessed
-    kPages,    // a page at a second address may be another one there, or nothing is known
-    kAliases   // a page at two addresses is one page in the order of a stream
+    kPages,    // the second mapping may differ from the first, or the trial failed
+    kAliases   // both mappings of a page show the same content, in stream order
   };
 
-  // Maps a page at two addresses and uses it, in milliseconds.
+  // Map a page at two addresses and use it. Takes milliseconds.
   Trial try_pages() {
     try {
       const OnDevice on(index_);
@@ -154,7 +154,7 @@ class PageDevice {
     }
   }
 
-  // The descriptor by which another process may have a page.
+  // Return the descriptor through which another process can map the page.
   Exports::Result export_page(uint64_t page) {
     return exports_.find_or_export(driver_->share, page);
   }
@@ -184,11 +184,11 @@ class PageDevice {
  private:
   static constexpr size_t kPage = size_t{2} << 20;
 
-  // Trials of a page. One refusal may be due to the allocation properties, which change then, and
-  // another one may be an accident.
+  // Maximum trials. One refusal may be due to allocation properties, which are reset then; a second
+  // one may be an accident.
   static constexpr int kTrials = 3;
 
-  // A page at two addresses, and a stream.
+  // A page mapped at two addresses, and a stream.
   struct Alias {
     static constexpr size_t kBytes = 4096;
 
@@ -213,7 +213,7 @@ class PageDevice {
     Alias(const Alias&) = delete;
     Alias& operator=(const Alias&) = delete;
 
-    // Writes through one address what is read through the other, at both ends, in turns.
+    // Write through one address and read through the other, at both ends, alternating.
     bool holds() const {
       for (unsigned char turn = 1; turn <= 8; ++turn) {
         const int writer = turn % 2;
@@ -239,7 +239,7 @@ class PageDevice {
     uint64_t page = 0;
     cudaStream_t stream = nullptr;
     bool whole = false;
-    bool refused = false;  // to be mapped or accessed
+    bool refused = false;  // mapping or access was refused
   };
 
   static PageDevice& of(void* self) { return *static_cast<PageDevice*>(self); }
@@ -264,7 +264,7 @@ class PageDevice {
     CUmemGenericAllocationHandle handle = 0;
     CUresult result = driver_->create(&handle, page_, &kind_, 0);
     if (result == CUDA_ERROR_NOT_PERMITTED || result == CUDA_ERROR_NOT_SUPPORTED) {
-      // Containers forbid what is to be handed to other processes, at times.
+      // Some containers forbid memory that can be exported, so retry without.
       kind_.requestedHandleTypes = CU_MEM_HANDLE_TYPE_NONE;
       kind_.allocFlags.gpuDirectRDMACapable = 0;
       result = driver_->create(&handle, page_, &kind_, 0);
@@ -290,8 +290,8 @@ class PageDevice {
     if (driver_->set_access(address, bytes, access_.data(), access_.size()) == CUDA_SUCCESS) {
       return 1;
     }
-    // Under WSL2 no access is given to memory that is made for network cards, though the driver
-    // says that it can be had. What is created from now on is not made for them.
+    // Under WSL2, access to memory for network cards is refused although the driver reports
+    // support. Create later pages without that property.
     kind_.allocFlags.gpuDirectRDMACapable = 0;
     return 0;
   }
@@ -310,7 +310,7 @@ class PageDevice {
       (void)cudaGetLastError();
       (void)cudaEventDestroy(event);
     } catch (const std::exception&) {
-      // CUDA is going down.
+      // CUDA is shutting down.
     }
     return 0;
   }
@@ -331,12 +331,12 @@ class PageDevice {
       if (cudaStreamWaitEvent(handle, event_of(event), 0) == cudaSuccess) return 1;
       (void)cudaGetLastError();
     } catch (const std::exception&) {
-      // CUDA is going down.
+      // CUDA is shutting down.
     }
     return 0;
   }
 
-  // Events are used again: to make one costs more than to record it.
+  // Reuse events: creating one costs more than recording it.
   cudaEvent_t take_event() {
     {
       const std::lock_guard guard(mutex_);
@@ -367,7 +367,7 @@ class PageDevice {
   CUmemAllocationProp kind_{};
   size_t page_ = 0;
   Exports exports_;
-  std::mutex mutex_;  // of what follows
+  std::mutex mutex_;  // guards the following members
   std::vector<CUmemAccessDesc> access_;
   std::array<cudaEvent_t, 64> spare_{};
   size_t spare_count_ = 0;

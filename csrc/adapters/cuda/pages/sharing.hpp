@@ -1,14 +1,14 @@
-// Blocks of pages in other processes, by handles that PyTorch's own allocator opens there.
+// Shares pages with other processes, through handles that PyTorch's own allocator opens there.
 //
 //     version 'e'   process, page size, pages, kind   descriptor of each page
 //     └─ from the allocator beneath            └─ since 3
 //                                                     └─ fetched by the other process
 //
-// It is the form in which that allocator shares an expandable segment, so that the other process
-// needs no pgmo. PyTorch keeps the block of a tensor that was sent until the other process has let
-// go of it. So pages stay under such a block as long as it lives, and are free afterwards.
+// The handle has the format of an expandable segment, so the other process needs no pgmo. PyTorch
+// keeps the block of a sent tensor until the other process has released it. Pages stay in place
+// under such a block while it lives.
 //
-// Included by adapter.hpp alone.
+// Only adapter.hpp includes this file.
 
 #pragma once
 
@@ -40,9 +40,9 @@ struct SegmentHeader3 {
   size_t pages;
   int kind;
 };
-constexpr int kDescriptors = 1;  // and not fabric handles
+constexpr int kDescriptors = 1;  // file descriptors, not fabric handles
 
-// By which the allocator beneath begins its handles.
+// Return the version byte at the start of the allocator's handles.
 char version_of_handles(CUDAAllocator* upstream) {
   const c10::DataPtr block = upstream->allocate(1);
   return upstream->shareIpcHandle(block.get()).handle.at(0);
@@ -52,12 +52,12 @@ template <typename Header>
 std::string header_of(const Device& device, size_t pages) {
   Header header;
   std::memset(&header, 0,
-              sizeof header);  // between its members, too: handles are compared as texts
+              sizeof header);  // including padding, because handles are compared as bytes
   header.process = getpid();
   header.page = device.page_device->page();
   header.pages = pages;
-  // Other processes know a segment by its text as long as they use it: where a descriptor has been
-  // closed its number may mean another page now.
+  // Other processes cache segments by their handle. After a descriptor was closed, its number may
+  // mean another page, so add the number of closed ones.
   const uint32_t closed = device.page_device->exports().closed();
   static_assert(offsetof(Header, page) >= sizeof header.process + sizeof closed);
   std::memcpy(reinterpret_cast<char*>(&header) + sizeof header.process, &closed, sizeof closed);
@@ -65,7 +65,7 @@ std::string header_of(const Device& device, size_t pages) {
   return {reinterpret_cast<const char*>(&header), sizeof header};
 }
 
-// nullptr: the block lies in no device's pages.
+// Return nullptr if the block lies in no device's pages.
 Device* device_of_pages(const void* block) {
   for (Device& device : devices()) {
     if (device.pages() != nullptr && pages_api->owns(device.pages(), block)) return &device;
@@ -96,7 +96,8 @@ std::unordered_set<uint64_t> pages_of_sent_blocks(Device& device) {
               "or switch pages off: PGMO_PAGES=0, or pgmo.optimize(pages=False)");
 }
 
-// Descriptors of all pages, or of none. Where numbers are scarce those go that nobody needs.
+// Return descriptors of all pages, or of none. If descriptors are scarce, close unneeded ones
+// first.
 std::vector<int> descriptors_of(Device& device, const std::vector<uint64_t>& pages, size_t bytes) {
   std::vector<int> descriptors;
   std::vector<uint64_t> fresh;
@@ -125,7 +126,7 @@ std::vector<int> descriptors_of(Device& device, const std::vector<uint64_t>& pag
   return descriptors;
 }
 
-// Until a handle is complete nobody may close a descriptor.
+// Held until a handle is complete, so that no descriptor is closed meanwhile.
 std::mutex& sharing_mutex() {
   static std::mutex one_at_a_time;
   return one_at_a_time;

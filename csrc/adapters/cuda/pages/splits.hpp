@@ -1,14 +1,13 @@
-// What the program's own segments have free between its tensors when a session begins.
+// Mirrors the gaps in the program's own segments when a session begins.
 //
-// A model that was built before leaves gaps in PyTorch's segments ("inactive split blocks"), of
-// which no page can be made: the segment goes back to the card only when its last block has died.
-// So a request that fits one is served there, by the allocator beneath, before pages are taken for
-// it.
+// A model built before the session leaves gaps in PyTorch's segments ("inactive split blocks").
+// They cannot become pages, because a segment returns to the card only when its last block is
+// freed. So a request that fits a gap goes to the allocator beneath before pages are used.
 //
-// That allocator cannot be asked what it has without growing, so its gaps are mirrored here: best
-// fit by size, then address; rests of more than 1 MiB are split off; neighbours merge. Each answer
-// is compared with what was expected. The first that differs (somebody has freed a tensor of the
-// model, or emptied a cache) ends the mirror, and pages serve as if there were no gaps.
+// That allocator cannot be asked for its gaps without growing, so they are mirrored here by its
+// rules: best fit by size, then address; remainders above 1 MiB are split off; neighbours merge.
+// Each result is compared with the expected one. The first difference (a tensor of the model was
+// freed, or a cache emptied) ends the mirror, and pages serve as if there were no gaps.
 
 #pragma once
 
@@ -24,23 +23,23 @@
 namespace c10::cuda::CUDACachingAllocator::pgmo {
 namespace {
 
-// One for each device. Any thread.
+// One per device. Thread-safe.
 class SplitBlocks {
  public:
   struct Gap {
     uint64_t address;
     uint64_t bytes;
     uint64_t segment;
-    uint64_t stream;  // its number
+    uint64_t stream;  // stream number
   };
 
-  // Larger requests are served from segments of 20 MiB and more, smaller ones from others.
+  // Requests above this size come from segments of 20 MiB and more, smaller ones from others.
   static constexpr uint64_t kSmall = uint64_t{1} << 20;
 
   std::mutex& mutex() { return mutex_; }  // for forks
   bool any() const { return any_.load(std::memory_order_relaxed); }
 
-  // All that there are, in any order.
+  // Set all gaps, in any order.
   void are(std::vector<Gap> gaps) {
     const std::lock_guard guard(mutex_);
     std::sort(gaps.begin(), gaps.end(),
@@ -50,7 +49,7 @@ class SplitBlocks {
     any_.store(!gaps_.empty(), std::memory_order_relaxed);
   }
 
-  // Where the allocator beneath will serve the request without growing; null: it may have to grow.
+  // Return the address where the allocator beneath will serve the request without growing, or null.
   const void* expected(uint64_t bytes, uint64_t stream) {
     if (bytes <= kSmall) return nullptr;
     const std::lock_guard guard(mutex_);
@@ -73,25 +72,25 @@ class SplitBlocks {
     return reinterpret_cast<const void*>(taken.address);
   }
 
-  // Where it was served.
+  // Compare the actual address with the expected one.
   void served(const void* expected, const void* address) {
     if (address != expected) end();
   }
 
-  // Pages serve from now on as if there were no gaps.
+  // End the mirror: from now on pages serve as if there were no gaps.
   void end() {
     const std::lock_guard guard(mutex_);
     forget();
   }
 
-  // The same, where the mutex is held.
+  // End the mirror. Requires the mutex.
   void forget() {
     gaps_.clear();
     taken_.clear();
     any_.store(false, std::memory_order_relaxed);
   }
 
-  // The block has been given back to the allocator beneath.
+  // Note that the block was given back to the allocator beneath.
   void freed(const void* block) {
     const std::lock_guard guard(mutex_);
     const auto found = taken_.find(reinterpret_cast<uintptr_t>(block));
@@ -100,12 +99,12 @@ class SplitBlocks {
     taken_.erase(found);
     try {
       insert(gap);
-    } catch (const std::bad_alloc&) {  // whoever frees a block cannot be told
+    } catch (const std::bad_alloc&) {  // a free cannot report errors
       forget();
     }
   }
 
-  // The block is used on other streams, so nobody knows when the allocator beneath has it again.
+  // Forget a block used on other streams: it is unknown when the allocator beneath has it back.
   void lose(const void* block) {
     const std::lock_guard guard(mutex_);
     taken_.erase(reinterpret_cast<uintptr_t>(block));
@@ -131,9 +130,9 @@ class SplitBlocks {
   }
 
   std::atomic<bool> any_{false};
-  std::mutex mutex_;                          // of what follows
+  std::mutex mutex_;                          // guards the following members
   std::vector<Gap> gaps_;                     // by address
-  std::unordered_map<uintptr_t, Gap> taken_;  // by address
+  std::unordered_map<uintptr_t, Gap> taken_;  // gaps in use, by address
 };
 
 }  // namespace

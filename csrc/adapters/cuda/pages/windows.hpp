@@ -1,10 +1,10 @@
-// Requests without a slot: blocks from pages, and what torch is told of them.
+// Requests without a slot: blocks from pages, and their share in torch's statistics.
 //
 //     no slot ──▶ pages ──▶ a block of a window
-//                   └─ no page to be had ──▶ torch's own cache is emptied, and once more
-//                                                 └─▶ the allocator beneath, whose error says it
+//                   └─ no page available ──▶ torch's own cache is emptied, and retry
+//                                                 └─▶ the allocator beneath, which raises the error
 //
-// Included by adapter.hpp alone.
+// Only adapter.hpp includes this file.
 
 #pragma once
 
@@ -17,17 +17,16 @@
 namespace c10::cuda::CUDACachingAllocator::pgmo {
 namespace {
 
-// Devices are given pages when they are first asked, as under torch's own call, where no session
-// says which.
+// Open pages on each device at its first request, instead of for sessions only.
 std::atomic<bool> pages_everywhere{false};
 
-// False: each block is to come from the driver, and nothing is served here.
+// Return false if each block must come from the driver, so that pgmo serves nothing.
 bool wants_caching() {
   return std::getenv("PYTORCH_NO_CUDA_MEMORY_CACHING") == nullptr;
 }
 std::atomic<bool> caching{wants_caching()};
 
-// As torch.cuda.caching_allocator_enable says, and has said to the allocator beneath.
+// Follow torch.cuda.caching_allocator_enable, which also applies to the allocator beneath.
 void heed_caching(bool enabled) {
   caching.store(enabled && wants_caching());
 }
@@ -36,7 +35,7 @@ void heed_caching_of(CUDAAllocator* upstream) {
   try {
     enabled = upstream->isEnabled();
   } catch (const std::exception&) {
-    // An allocator that cannot be asked.
+    // Some allocators do not support this query.
   }
   heed_caching(enabled);
 }
@@ -46,7 +45,7 @@ void empty_cache(Allocator* allocator) {
   try {
     allocator->emptyCache();
   } catch (const std::exception&) {
-    // While a graph is captured what is cached has to stay.
+    // Emptying fails during a graph capture, when cached blocks must stay.
   }
 }
 
@@ -55,8 +54,8 @@ int64_t unused_beneath(const Device& device, CUDAAllocator* upstream) {
   return stats.reserved_bytes[0].current - stats.allocated_bytes[0].current;
 }
 
-// What the allocator beneath holds and nobody uses goes back before the card is asked for more.
-// True: there was something.
+// Return the unused memory of the allocator beneath to the card, before asking it for more. Return
+// whether there was some.
 bool drop_cache_beneath(Device& device, CUDAAllocator* upstream) {
   if (device.pools.any()) return false;
   const int64_t before = unused_beneath(device, upstream);
@@ -65,20 +64,20 @@ bool drop_cache_beneath(Device& device, CUDAAllocator* upstream) {
   return unused_beneath(device, upstream) < before;
 }
 
-// Torch's allocator gathers a stack, for which Python is waited for, when its cache is emptied
-// while it records its history. Whoever holds the lock of the pages must not wait for Python, which
-// may be waiting for that lock.
+// Return whether emptying torch's cache gathers a stack, which it does while recording history, and
+// which waits for Python. A thread with the pages' lock must not do that: Python may wait for the
+// lock.
 bool gathers_stacks(CUDAAllocator* upstream) {
   try {
     return upstream->isHistoryEnabled();
   } catch (const std::exception&) {
-    return false;  // an allocator that has no history
+    return false;  // an allocator without history
   }
 }
 
-// The same before the pages grow, once there is enough of it: DDP lets go of its first buckets, as
-// large as the model, after an iteration. To empty a cache costs a synchronisation, and gives no
-// segment of large blocks back where less than one is unused.
+// Empty the cache before the pages grow, if enough of it is unused: DDP frees its first buckets, as
+// large as the model, after an iteration. Emptying costs a synchronization, and releases no segment
+// of large blocks if less than one is unused.
 void trim_cache_beneath(Device& device, CUDAAllocator* upstream) {
   device.trim_due.store(false, std::memory_order_relaxed);
   constexpr int64_t kLargeSegment = int64_t{20} << 20;  // kLargeBuffer of PyTorch
@@ -111,7 +110,7 @@ uint64_t held_in_pages(const Device& device) {
   return now.held_bytes;
 }
 
-// Bytes that the fraction allows the pages and what lies beneath together.
+// Return the bytes that the fraction allows for pages and the allocator beneath together.
 uint64_t allowed(const Device& device) {
   if (!device.fraction.limits() || device.card == 0) return ~uint64_t{0};
   return static_cast<uint64_t>(device.fraction.whole.load() * static_cast<double>(device.card));
@@ -123,13 +122,13 @@ bool may_hold(const Device& device, CUDAAllocator* upstream, uint64_t more) {
   return held_in_pages(device) + held_beneath(device, upstream) + more <= most;
 }
 
-// No more pages than the fraction and a session allow.
+// Limit the pages to what the fraction and the session allow.
 void limit_pages(const Device& device) {
   if (device.pages() == nullptr) return;
   pages_api->limit(device.pages(), std::min(allowed(device), device.limit.load()));
 }
 
-// The fraction that torch was told before the adapter was there.
+// Read the fraction that was set before the adapter was installed.
 void learn_fraction(Device& device, CUDAAllocator* upstream) {
   Fraction& fraction = device.fraction;
   const std::lock_guard guard(fraction.mutex);
@@ -138,7 +137,7 @@ void learn_fraction(Device& device, CUDAAllocator* upstream) {
   fraction.whole.store(fraction.beneath);
 }
 
-// As torch is told now. Throws where it is no fraction, and nothing has changed.
+// Set the fraction. Throws if it is invalid, and changes nothing then.
 void set_fraction(Device& device, CUDAAllocator* upstream, double whole) {
   Fraction& fraction = device.fraction;
   {
@@ -151,16 +150,16 @@ void set_fraction(Device& device, CUDAAllocator* upstream, double whole) {
   limit_pages(device);
 }
 
-// Torch's own allocator makes the device the current one.
+// Torch's allocator makes the device current, so restore it.
 void tell_beneath(Device& device, CUDAAllocator* upstream, double rest) {
   const OnDevice on(device.index);
   upstream->setMemoryFraction(rest, static_cast<c10::DeviceIndex>(device.index));
   device.fraction.beneath = rest;
 }
 
-// Leaves to the allocator beneath what the pages do not hold of the fraction. It says so itself,
-// then, when there is no more; and it may still find something, in a pool that others may use.
-// True: it may have more than before.
+// Leave the rest of the fraction to the allocator beneath, which then raises the error when it is
+// used up. It may also find memory in a pool that others may use. Return whether it may have more
+// than before.
 bool share_fraction(Device& device, CUDAAllocator* upstream) {
   Fraction& fraction = device.fraction;
   if (device.pages() == nullptr || device.card == 0 || !fraction.limits()) return false;
@@ -176,7 +175,8 @@ bool share_fraction(Device& device, CUDAAllocator* upstream) {
 
 // --- blocks of pages ----------------------------------------------------------------------------
 
-// What the pages ask for while their lock is held. Where stacks are gathered it is done later.
+// Callbacks of the pages, which call them under their lock. If emptying the cache gathers stacks,
+// they defer it.
 Room room_of(Device& device) {
   return {.may_hold = [&device](uint64_t bytes) { return may_hold(device, upstreams[0], bytes); },
           .make =
@@ -194,8 +194,8 @@ Room room_of(Device& device) {
           .took = [&device](int64_t bytes) { device.baseline.took(bytes); }};
 }
 
-// False: this device has no virtual memory or refuses to use it, torch is to use the driver's own
-// pool, or this is a forked child.
+// Open the pages of a device. Return false if it has no virtual memory or refuses to use it, if
+// torch uses cudaMallocAsync, or in a forked child.
 bool open_pages(Device& device, CUDAAllocator* upstream) {
   const std::lock_guard guard(device.mutex);
   if (device.page_device != nullptr) return device.pages() != nullptr;
@@ -214,7 +214,7 @@ bool open_pages(Device& device, CUDAAllocator* upstream) {
   device.card = bytes_of_card();
   pgmo_space* const space = pages_api->open(&table, page, aliases);
   if (space == nullptr) return false;
-  (void)pages_api->beneath_grew(space);  // by then
+  (void)pages_api->beneath_grew(space);  // includes its usage so far
   device.unconfirmed.store(pages_api->unconfirmed(space), std::memory_order_release);
   device.space.store(space, std::memory_order_release);
   learn_fraction(device, upstream);
@@ -222,8 +222,8 @@ bool open_pages(Device& device, CUDAAllocator* upstream) {
   return true;
 }
 
-// Whether the adapter stays at the end of the last session: torch's statistics go on counting pages
-// and failures.
+// Return whether the adapter stays installed after the last session, because torch's statistics
+// must keep counting pages and failures.
 bool stays() {
   const auto counts = [](const Device& device) {
     return device.pages() != nullptr || device.failures.ooms != 0 || device.failures.retries != 0;
@@ -231,7 +231,7 @@ bool stays() {
   return pages_everywhere.load() || std::any_of(devices().begin(), devices().end(), counts);
 }
 
-// nullptr: the allocator beneath is to be asked.
+// Return nullptr if the allocator beneath should be asked.
 void* block_for(Device& device, size_t bytes, uint32_t stream) {
   pgmo_space* const space = device.pages();
   if (device.trim_due.load(std::memory_order_relaxed)) [[unlikely]]
@@ -246,7 +246,7 @@ void* block_for(Device& device, size_t bytes, uint32_t stream) {
   return block;
 }
 
-// --- what torch is told -------------------------------------------------------------------------
+// --- torch's statistics -------------------------------------------------------------------------
 
 using Stats = c10::CachingDeviceAllocator::DeviceStats;
 
@@ -255,14 +255,14 @@ pgmo_usage usage_of(const Stats& stats) {
   return {now(stats.allocated_bytes), now(stats.allocation), now(stats.reserved_bytes)};
 }
 
-// Has the pages count what the allocator beneath has into peaks.
+// Report the usage of the allocator beneath to the pages, which add it to peaks.
 void confirm_peak(const Device& device, CUDAAllocator* upstream) {
   const auto index = static_cast<c10::DeviceIndex>(device.index);
   const pgmo_usage beneath = usage_of(upstream->getDeviceStats(index));
   pages_api->tell_beneath(device.pages(), &beneath);
 }
 
-// The allocator beneath has served a request.
+// Note that the allocator beneath has served a request.
 void note_beneath(const Device& device, CUDAAllocator* upstream) {
   pgmo_space* const space = device.pages();
   if (space != nullptr && pages_api->beneath_grew(space)) confirm_peak(device, upstream);
@@ -274,7 +274,7 @@ void reset_peaks(const Device& device, CUDAAllocator* upstream) {
   pages_api->reset_peaks(device.pages());
 }
 
-// What torch counts from its start or from the last reset on.
+// Totals since the start.
 struct Counts {
   int64_t bytes, freed_bytes, blocks, freed_blocks, creates, releases;
 };
@@ -309,8 +309,8 @@ void reset_accumulated(Device& device) {
   before.releases = all.releases;
 }
 
-// Adds what the pages have to what the allocator beneath says of itself. Its small and large pool,
-// its segments and their unused parts are its own.
+// Add the pages to the statistics of the allocator beneath. Small and large pool, segments and
+// their unused parts remain its own.
 void add_pages(const Device& device, Stats& stats) {
   stats.num_ooms += device.failures.ooms;
   stats.num_alloc_retries += device.failures.retries;
@@ -322,7 +322,7 @@ void add_pages(const Device& device, Stats& stats) {
   const Counts all = counts(device, now);
   const Accumulated& before = device.before_reset;
   const auto add = [](auto& levels, uint64_t current, uint64_t peak, int64_t in, int64_t out) {
-    auto& sum = levels[0];  // of small and large blocks together
+    auto& sum = levels[0];  // sum of small and large blocks
     sum.current += static_cast<int64_t>(current);
     sum.peak = std::max({sum.peak, sum.current, static_cast<int64_t>(peak)});
     sum.allocated += in;
