@@ -132,7 +132,7 @@ class Installer:
             plans = sorted(self.plans.all, key=lambda planned: -planned.plan.arena)
             files = self._write(plans, options.save_directory)
         except FileError as error:
-            self._state.warn(f"the plan could not be saved: {error}")  # training goes on
+            self._state.warn(f"the plan could not be saved: {error}")  # training must continue
             return
         # A rank that saves a new plan removes the files of its earlier one.
         known = dict.fromkeys((*self._state.saved, *files))

@@ -77,10 +77,10 @@ class Lifecycle:
     # --- start and stop -------------------------------------------------------------------------
 
     def start(self) -> None:
-        """Begin with recording, or with the plan or profile that the program gave.
+        """Begin with recording, or with the plan that the program gave.
 
         Raises:
-            FileError, PlanError: if that plan or profile cannot be read or replayed.
+            FileError, PlanError: if that plan cannot be read or replayed.
         """
         self._engine.reset_peaks()
         if self._options.save_directory is not None:
@@ -101,7 +101,7 @@ class Lifecycle:
         self.collector.close()
         self.state.phase = Phase.CLOSED
 
-    # --- what can be read -----------------------------------------------------------------------
+    # --- results --------------------------------------------------------------------------------
 
     @property
     def opening(self) -> Profile | None:

@@ -1,7 +1,7 @@
 """Choice of the calls that a session counts, if calls are its iterations.
 
     thread A   ( call          ) boundary          ( call
-    thread B         ( beside )        ( beside )
+    thread B         ( bypass )        ( bypass )
     engine     ...   serves A   ...   paused   ... serves A
 
 Each call is one iteration; requests between calls belong to none. One call at a time is counted. A
@@ -111,7 +111,7 @@ class CallTurns(Turns):
         me = threading.get_ident()
         return me == self._counted_thread or me in self._aside
 
-    # --- what sessions ask for ------------------------------------------------------------------
+    # --- interface of `Turns` -------------------------------------------------------------------
 
     def begin_iteration(self) -> None:
         """Refuse to mark an iteration, because each call is one.
