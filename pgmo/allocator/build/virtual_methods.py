@@ -128,7 +128,7 @@ def _class_name(tokens: list[str], place: int) -> str:
             return name
         if _WORD.match(token) and token != "final":
             name = token
-        elif token not in ("final", "::", "(", ")", "[", "]", "0"):  # these tokens are parts of attributes
+        elif token not in ("final", "::", "(", ")", "[", "]", "0"):  # of attributes
             return ""
     return ""
 
