@@ -97,9 +97,6 @@ def observe(library: AdapterLibrary) -> None:
     """Make the adapter feed the model, from its first request on each device.
 
     This does nothing if the model does not support the environment's settings.
-
-    Args:
-        library: library of the adapter.
     """
     settings = environment_settings()
     if settings is None:

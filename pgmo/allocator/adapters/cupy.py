@@ -44,11 +44,7 @@ ctypes.pythonapi.Py_IncRef(ctypes.py_object(_give_back))
 
 
 class _Handle:
-    """Stream in the protocol of CUDA's Python packages: version and handle.
-
-    Args:
-        handle: CUDA's handle of the stream.
-    """
+    """Stream in the protocol of CUDA's Python packages: version and handle."""
 
     def __init__(self, handle: int) -> None:
         self._handle = handle
@@ -58,11 +54,7 @@ class _Handle:
 
 
 class Cupy(Adapter):
-    """Adapter of CuPy's allocator for one device. See `cupy_adapter`.
-
-    Args:
-        index: index of the device.
-    """
+    """Adapter of CuPy's allocator for one device. See `cupy_adapter`."""
 
     name = "cupy"
     alignment = ALIGNMENT

@@ -81,9 +81,6 @@ def makes_room(route: _core.CupyRoute, error: BaseException) -> bool:
 def is_out_of_memory(error: BaseException) -> bool:
     """Return whether an exception of any allocator means that memory has run out.
 
-    Args:
-        error: the exception.
-
     Example:
         >>> is_out_of_memory(MemoryError()), is_out_of_memory(RuntimeError())
         (True, False)

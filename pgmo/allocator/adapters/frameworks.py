@@ -33,9 +33,6 @@ def check_framework(framework: str, device: object) -> None:
 def check_managed(framework: str) -> None:
     """Check that unified memory supports a framework.
 
-    Args:
-        framework: name of the framework.
-
     Raises:
         OptionError: for CuPy, which has its own unified memory.
     """

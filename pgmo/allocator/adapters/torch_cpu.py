@@ -88,9 +88,6 @@ class TorchCpu(Adapter):
         including NumPy's arrays, and costs page faults, so it is on for a few iterations only.
         glibc cannot resume its own adjustment of the threshold, so switching off sets the upper
         bound of that adjustment.
-
-        Args:
-            on: whether to switch it on.
         """
         if any(name in os.environ for name in _MALLOC_VARIABLES):
             return  # the user has chosen the limits

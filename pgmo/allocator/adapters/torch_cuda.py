@@ -265,11 +265,6 @@ class TorchCuda(Adapter):
     def copy(self, to: int, source: int, size: int) -> None:
         """Copy bytes between device and host, after the work submitted before.
 
-        Args:
-            to: destination address.
-            source: source address.
-            size: bytes.
-
         Raises:
             AdapterError: if CUDA refuses, for example because an address has no page.
         """
@@ -319,11 +314,7 @@ def torch_cuda(index: int | None = None, seat: int = 0) -> TorchCuda:
 
 
 def expect_lasting(on: bool) -> None:
-    """Set whether further requests on all devices are expected to live to the end.
-
-    Args:
-        on: whether they are.
-    """
+    """Set whether further requests on all devices are expected to live to the end."""
     adapter_library().ask("pgmo_expect_lasting", int(on))
 
 

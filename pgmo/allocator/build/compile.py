@@ -81,9 +81,6 @@ def compiled_adapter(source: AdapterSource) -> Iterator[Path]:
     If several processes start at once, one compiles and the others wait. If the cache cannot be
     trusted or written, the adapter is compiled for this process only, with a message.
 
-    Args:
-        source: the adapter.
-
     Raises:
         AdapterError: if there is no compiler, or it fails; the message says what to do.
     """
@@ -124,9 +121,6 @@ def compiled_library(path: Path, what: str, build: Callable[[Path], Path]) -> It
 def kept_adapter(source: AdapterSource) -> Iterator[Path]:
     """Yield a path like `compiled_adapter`, but only from the cache: compile and change nothing.
 
-    Args:
-        source: the adapter.
-
     Raises:
         AdapterError: if there is no compiler, on which the file name depends.
         FileNotFoundError: if the adapter has not been compiled.
@@ -144,9 +138,6 @@ def kept_adapter(source: AdapterSource) -> Iterator[Path]:
 
 def adapter_path(source: AdapterSource) -> Path:
     """Return the path of an adapter in the cache; the file exists if it has been compiled.
-
-    Args:
-        source: the adapter.
 
     Raises:
         AdapterError: if there is no compiler, on which the file name depends.

@@ -14,9 +14,6 @@ _MESSAGE_BYTES = 4096
 def load_adapter(source: AdapterSource) -> "AdapterLibrary":
     """Load an adapter: a prebuilt one, else one that is compiled on this machine once.
 
-    Args:
-        source: the adapter.
-
     Raises:
         AdapterError: if it cannot be compiled or loaded.
     """
@@ -56,10 +53,6 @@ class AdapterLibrary:
 
     def call(self, function: str, *arguments: object) -> None:
         """Call a function that can fail; its last two arguments are a buffer for the message.
-
-        Args:
-            function: name of the function.
-            arguments: its other arguments.
 
         Raises:
             AdapterError: if the function fails, with its message.

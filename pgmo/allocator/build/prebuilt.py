@@ -73,11 +73,7 @@ def find_prebuilt(source: "AdapterSource", folder: Path | None = None) -> Path |
 
 
 def made_from(source: "AdapterSource") -> str:
-    """Return a digest of pgmo's own part of an adapter and of its binary interface.
-
-    Args:
-        source: the adapter.
-    """
+    """Return a digest of pgmo's own part of an adapter and of its binary interface."""
     from pgmo.allocator.build.compile import native_files, native_sources
 
     digest = hashlib.sha256(source.name.encode())
@@ -105,11 +101,7 @@ def digest_of(folder: Path, headers: Iterable[str]) -> str:
 
 
 def read_manifest(folder: Path) -> tuple[Prebuilt, ...]:
-    """Return all prebuilt adapters of a folder; none if it has no manifest.
-
-    Args:
-        folder: folder of prebuilt adapters.
-    """
+    """Return all prebuilt adapters of a folder; none if it has no manifest."""
     try:
         rows = json.loads((folder / MANIFEST).read_text())
     except FileNotFoundError:
@@ -118,11 +110,6 @@ def read_manifest(folder: Path) -> tuple[Prebuilt, ...]:
 
 
 def write_manifest(rows: Iterable[Prebuilt], folder: Path) -> None:
-    """Write the manifest that `read_manifest` reads.
-
-    Args:
-        rows: the prebuilt adapters.
-        folder: folder of prebuilt adapters.
-    """
+    """Write the manifest that `read_manifest` reads."""
     text = json.dumps([asdict(row) for row in rows], indent=1)
     (folder / MANIFEST).write_text(text + "\n")

@@ -97,11 +97,7 @@ class UnifiedAdapter(Adapter):
             self.prefetch(plan)
 
     def prefetch(self, plan: Plan) -> None:
-        """Move the memory that an iteration needs first to the device, and idle memory to the host.
-
-        Args:
-            plan: plan of the iteration.
-        """
+        """Move memory that an iteration needs first to the device, and idle memory to the host."""
         if self._moves is None or self._moves[0] is not plan:
             self._moves = (plan, moves(plan, self.managed.card.free))
         due = self._moves[1]

@@ -69,11 +69,7 @@ class Layout:
         return self.size - self.resident
 
     def covers(self, other: "Layout") -> bool:
-        """Return whether the plans of another layout fit into this one.
-
-        Args:
-            other: the other layout.
-        """
+        """Return whether the plans of another layout fit into this one."""
         return all(
             stream in own and own[stream].size >= needed.size
             for own, theirs in ((self.ranges, other.ranges), (self.spilled, other.spilled))

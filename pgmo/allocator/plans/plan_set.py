@@ -72,9 +72,6 @@ class PlannedProfile:
 class PlanSet:
     """Plans of a session, kept in sync with the engine's plans and arenas.
 
-    Args:
-        adapter: adapter of the framework's allocator.
-
     Attributes:
         all: the installed plans, without openings.
     """
@@ -97,9 +94,6 @@ class PlanSet:
 
     def install(self, plans: list[PlannedProfile]) -> None:
         """Replay these plans from now on.
-
-        Args:
-            plans: the plans.
 
         Raises:
             PlanError: if a plan is invalid or cannot be replayed.

@@ -21,9 +21,6 @@ from pgmo.profiler.profile import Profile
 def prepare_directory(folder: Path) -> None:
     """Make the directory before training, so that failure is reported early.
 
-    Args:
-        folder: path of the directory.
-
     Raises:
         FileError: if the path is not a directory, or cannot be made one.
     """

@@ -96,12 +96,7 @@ class Installer:
             self.save()
 
     def followed(self, number: int, iteration: int) -> None:
-        """Note that an iteration has followed a plan.
-
-        Args:
-            number: number of the plan; -1 for none.
-            iteration: number of the iteration.
-        """
+        """Note that an iteration has followed a plan."""
         if 0 <= number < len(self.plans):
             self._followed[self.plans.all[number].key] = iteration
 
@@ -147,11 +142,7 @@ class Installer:
         return PlanDirectory(folder, name, self._world).save(plans, self.opening)
 
     def give_up(self, reason: str) -> None:
-        """Delegate all requests for the rest of the session.
-
-        Args:
-            reason: why plans cannot help, for the user.
-        """
+        """Delegate all requests for the rest of the session."""
         self._recorder.stop()
         self.plans.clear()
         self._state.phase = Phase.BYPASS

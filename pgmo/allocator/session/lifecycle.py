@@ -268,11 +268,7 @@ class Lifecycle:
     # --- BACKOFF --------------------------------------------------------------------------------
 
     def _back_off(self, reason: str) -> None:
-        """Stop recording for a while, longer each time.
-
-        Args:
-            reason: why no plan serves, in plain words.
-        """
+        """Stop recording for a while, longer each time."""
         self._recorder.stop()
         if len(self._plans):
             self._rule.remove()

@@ -152,11 +152,6 @@ def open_profiles() -> list[Profile]:
 def begin(session: Owner, adapter: Adapter, options: Options) -> OpenSession:
     """Install a session under the framework's allocator.
 
-    Args:
-        session: the program's session object.
-        adapter: adapter of the allocator.
-        options: options of the session.
-
     Raises:
         SessionError: if a session is open there and cannot share the device.
         AdapterError, FileError, PlanError: if the session cannot begin.

@@ -31,10 +31,6 @@ S = TypeVar("S", bound=Iterating)
 class Optimized(Generic[P, R, S]):
     """Function each call of which is an iteration of a session.
 
-    Args:
-        session: the session.
-        function: the function that each call runs.
-
     Attributes:
         session: the session, for its summary and plan.
 

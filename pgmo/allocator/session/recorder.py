@@ -78,11 +78,7 @@ class Recorder:
         self._engine.start_recording()
 
     def next(self, statistics: IterationStatistics) -> None:
-        """Count a recorded iteration.
-
-        Args:
-            statistics: statistics of the iteration.
-        """
+        """Count a recorded iteration."""
         self.iterations += 1
         self._served += statistics.bytes_hit
         self.requested += statistics.bytes_requested

@@ -358,9 +358,6 @@ class Session(SessionReport):
     def _is_open(self, call: str) -> bool:
         """Return whether a call should take effect; warn if another thread closed the session.
 
-        Args:
-            call: name of the called method, for messages.
-
         Raises:
             SessionError: if the session was never opened, or this thread has closed it.
         """

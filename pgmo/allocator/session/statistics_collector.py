@@ -34,9 +34,6 @@ _SUMMED = ("requests", "hits", "bytes_requested", "bytes_hit")
 class StatisticsCollector:
     """Reader of an engine's counters, called once per iteration.
 
-    Args:
-        engine: engine of the session.
-
     Attributes:
         passing: phase of the iterations that the engine ends without examination.
     """

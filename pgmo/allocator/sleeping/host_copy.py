@@ -34,11 +34,7 @@ class HostCopy:
         return sum(int(host.nbytes) for _, host in self._chunks)
 
     def put_back(self, runs: Iterable[tuple[int, int]]) -> None:
-        """Write the contents of some runs back to their addresses.
-
-        Args:
-            runs: address and bytes of each run, ordered by address.
-        """
+        """Write the contents of some runs back to their addresses."""
         chunks = iter(self._chunks)
         chunk = next(chunks, None)
         for begin, size in runs:

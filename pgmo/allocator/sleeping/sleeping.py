@@ -72,10 +72,6 @@ class Sleeping:
     def release(self, state: State | None, of: object) -> Released:
         """Free idle memory and put state to sleep.
 
-        Args:
-            state: as in `Session.release`.
-            of: as in `Session.release`.
-
         Raises:
             OptionError, SessionError: as in `Session.release`.
         """
@@ -140,9 +136,6 @@ class Sleeping:
 
     def wake(self, sleep: Sleep | None) -> None:
         """Restore sleeping memory at the same addresses. Repeated calls have no effect.
-
-        Args:
-            sleep: the result of `put_to_sleep`.
 
         Raises:
             SessionError: if the card has too little memory; then all of it stays asleep.

@@ -36,11 +36,7 @@ class Backoff:
         self._length = min(2 * self._length, self._longest)
 
     def count(self, iterations: int) -> None:
-        """Count iterations that have ended.
-
-        Args:
-            iterations: number of iterations.
-        """
+        """Count iterations that have ended."""
         self.left = max(0, self.left - iterations)
 
     def forget(self) -> None:

@@ -67,9 +67,6 @@ class FirstIteration:
     def end(self, statistics: IterationStatistics) -> bool:
         """End the first iteration; its plans stay in the engine.
 
-        Args:
-            statistics: statistics of the iteration.
-
         Returns:
             Whether the plans belong to this program. Half of the requests suffice: the sequence
             length may be new, and a program that resumes from a checkpoint allocates no state.

@@ -72,11 +72,7 @@ class GivenPlans:
         return None if opening is None else PlannedProfile(opening, None)
 
     def fit(self, latest: Iteration) -> bool:
-        """Return whether the plans serve from now on, because an iteration followed one.
-
-        Args:
-            latest: the latest recorded iteration.
-        """
+        """Return whether the plans serve from now on, because an iteration followed one."""
         self.pending = not self._fit(latest)
         return not self.pending
 
@@ -92,11 +88,7 @@ class GivenPlans:
         return True
 
     def refuse(self, latest: Iteration) -> None:
-        """Refuse the plans, because none belongs to this program; explain why to the user.
-
-        Args:
-            latest: the latest recorded iteration.
-        """
+        """Refuse the plans, because none belongs to this program; explain why to the user."""
         self.pending = False
         plan = self._state.plan
         if plan is None:
@@ -140,10 +132,6 @@ class GivenPlans:
 
 def share_of_known(plan: Plan, iteration: Iteration) -> float:
     """Return the share of an iteration's requests that a plan has, at equal or varying sizes.
-
-    Args:
-        plan: the plan.
-        iteration: the iteration.
 
     Example:
         >>> from pgmo.packing.planner import plan

@@ -21,12 +21,7 @@ from pgmo.profiler.recording import Iteration
 
 
 def all_repeat(iterations: Sequence[Iteration], newest: Steady) -> bool:
-    """Return whether all iterations since the newest structure's first made the same requests.
-
-    Args:
-        iterations: the recorded iterations.
-        newest: the newest structure.
-    """
+    """Return whether all iterations since the newest structure's first made the same requests."""
     return newest.kind == "exact" and all(
         index in newest.rows or _has_tags(iterations[index])
         for index in range(newest.reference, len(iterations))
@@ -102,12 +97,7 @@ def plan_all(
 
 
 def is_planned(plans: Sequence[PlannedProfile], reference: Iteration) -> bool:
-    """Return whether a plan has all requests of an iteration, at sizes that it serves.
-
-    Args:
-        plans: existing plans.
-        reference: the iteration.
-    """
+    """Return whether a plan has all requests of an iteration, at sizes that it serves."""
     return any(_covers(planned, reference) for planned in plans)
 
 
@@ -127,10 +117,6 @@ def _covers(planned: PlannedProfile, iteration: Iteration) -> bool:
 
 def families_of(iterations: Sequence[Iteration], steady: Steady) -> NDArray[np.uint32]:
     """Return the families of a structure: requests whose sizes change together.
-
-    Args:
-        iterations: the recorded iterations.
-        steady: the structure.
 
     Returns:
         The family of each request, shape (requests,).

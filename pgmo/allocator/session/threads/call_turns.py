@@ -138,11 +138,7 @@ class CallTurns(Turns):
         return token
 
     def resume(self, token: object) -> None:
-        """End a pause.
-
-        Args:
-            token: the result of `pause`.
-        """
+        """End a pause."""
         with self._lock:
             self._pauses.pop(token, None)
 

@@ -205,11 +205,7 @@ class CardSeat:
         return turns.holder is None and turns.waiting[0] is ticket
 
     def begin(self, *, after_others: bool) -> None:
-        """Begin the turn: this session may now use idle pages of the others' arenas.
-
-        Args:
-            after_others: whether another session had the last turn.
-        """
+        """Begin the turn: this session may now use idle pages of the others' arenas."""
         if after_others:
             _core.forget_peak(self._adapter.space)
             self._adapter.take_turn()

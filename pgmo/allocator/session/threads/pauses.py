@@ -23,22 +23,14 @@ class Pauses:
         self._who: set[object] = set()
 
     def begin(self, who: object) -> None:
-        """Begin a pause. Repeated calls have no effect.
-
-        Args:
-            who: owner of the pause.
-        """
+        """Begin a pause. Repeated calls have no effect."""
         with self._lock:
             if not self._who:
                 self._engine.pause()
             self._who.add(who)
 
     def end(self, who: object) -> None:
-        """End an owner's pause, if it has one.
-
-        Args:
-            who: owner of the pause.
-        """
+        """End an owner's pause, if it has one."""
         with self._lock:
             if who not in self._who:
                 return

@@ -86,11 +86,7 @@ class ProcessTurns:
             self._client.give(whole=whole)
 
     def leave(self, session: object) -> None:
-        """Give back all turns of a closed session, including those of its other threads.
-
-        Args:
-            session: the session.
-        """
+        """Give back all turns of a closed session, including those of its other threads."""
         with self._guard:
             self._inside = {one for one in self._inside if one[0] is not session}
             if not self._inside and os.getpid() == self._process:

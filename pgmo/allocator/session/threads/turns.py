@@ -78,11 +78,7 @@ class Turns:
             self._whole = True  # all of its requests will be seen
 
     def leave_iteration(self, thread: threading.Thread) -> bool:
-        """End an `iteration()` block; return whether the session counts it.
-
-        Args:
-            thread: thread that leaves the block.
-        """
+        """End an `iteration()` block; return whether the session counts it."""
         self._inside.discard(thread)
         return thread is self._owner
 
@@ -249,11 +245,7 @@ class Turns:
         return token
 
     def resume(self, token: object) -> None:
-        """End a pause; any thread may call this.
-
-        Args:
-            token: the result of `pause`.
-        """
+        """End a pause; any thread may call this."""
         thread = self._pauses.pop(token, None)
         if thread is not None:
             self._update(thread)

@@ -99,9 +99,6 @@ def contradictions(baseline: Baseline) -> tuple[str, ...]:
 
     The invariants hold for every program, so a violation is a bug in pgmo. The verdict then
     compares nothing, and tests fail.
-
-    Args:
-        baseline: the device's figures.
     """
     return tuple(_of_device(baseline))
 
