@@ -16,66 +16,68 @@ namespace pgmo {
 struct Heuristics {
   // --- recording ---
 
-  // Further iterations that must agree with the first before the session acts on it: that a
-  // structure repeats, that its plan is followed again, or that a plan lacks pages.
-  // Unit: iterations. Reason: they show what is freed later, one alone may be an exception, and
-  // some pages that idle elsewhere come free within two.
+  // Number of further iterations that must confirm an observation before the session acts on it: a
+  // structure repeats, a plan is followed again, or a plan lacks pages.
+  // Unit: iterations. Reason: a single iteration may be an exception, later ones show which blocks
+  // are freed, and some pages that idle elsewhere come free within two.
   int confirmations = 2;
 
-  // --- which request of a plan one is ---
+  // --- matching requests to a plan ---
 
-  // Requests by which a program's place is found: the first of an iteration choose among several
-  // plans, and one that is not expected is searched so far ahead of the cursor and behind it.
-  // Unit: requests, each of which a miss costs a comparison. Reason: with more, a block that is new
-  // to the program and stays is more often given the slot of another one, which it holds then.
+  // Number of requests that the search for a request's place in a plan covers. The first ones of an
+  // iteration select the plan; an unexpected one is searched this far ahead of and behind the
+  // cursor.
+  // Unit: requests, each compared on a miss. Reason: with more, a new block that stays alive more
+  // often gets the slot of another one, and holds it.
   std::uint32_t look_ahead = 16;
 
-  // Maximum ratio of two lengths of one program. While the size of a varying request is not known,
-  // it may be larger than planned by this ratio, and smaller by its square.
-  // Unit: ratio. Reason: a prompt and a single token are different programs, and a number that is
-  // logged is smaller still than the tensors that a plan has there.
+  // Maximum ratio of two sequence lengths of one program. While the size of a varying request is
+  // unknown, it may be larger than planned by this ratio, and smaller by its square.
+  // Unit: ratio. Reason: a prompt and a single token are different programs. A logged number is
+  // even smaller than the tensors that a plan has in its place.
   Bytes length_ratio = 16;
 
   // --- pages ---
 
-  // Memory that may be wasted to save driver calls or time: by a plan beyond what windows held, by
-  // packers before a search, at the ends of slots after a departure, or by pages that are created
-  // for a plan at a time.
-  // Unit: share of the memory concerned. Reason: no program is to need more memory with a plan, and
-  // with one page too few, one moves in each iteration.
+  // Maximum memory wasted to save driver calls or time. It limits the excess of a plan over
+  // windows, the waste of packers before a search, the ends of slots after a departure, and the
+  // pages created at once for a plan.
+  // Unit: share of the memory concerned. Reason: no program may need more memory with a plan. With
+  // one page too few, one page moves in each iteration.
   double spare_share = 0.005;
 
-  // Requests below it lie in windows of their own. How much of a block the program touches is
-  // inspected from this size on, and idle pages of an arena are returned for no less.
-  // Unit: bytes. Reason: a page that a small block keeps is full of small blocks then. PyTorch
-  // draws the same line.
+  // Blocks below this size have windows of their own. The touched part of a block is inspected only
+  // from this size on, and idle pages of an arena are returned only in at least this amount.
+  // Unit: bytes. Reason: a page that a small block keeps in use then fills with small blocks.
+  // PyTorch uses the same limit.
   Bytes small_block = Bytes{1} << 20;
 
-  // Maximum number of mappings that stay although their page is used elsewhere.
-  // Unit: mappings. Reason: one that is still right when its address is used again saves two driver
-  // calls; all of them would cost the driver memory and time.
+  // Maximum number of mappings that are kept although their page is used elsewhere.
+  // Unit: mappings. Reason: a mapping that is still valid when its address is used again saves two
+  // driver calls. Keeping all of them would cost the driver memory and time.
   std::size_t stale_mappings = std::size_t{1} << 16;
 
   // Bytes freed on a stream after which an event is recorded there.
-  // Unit: bytes. Reason: whoever has to wait later finds an event that is not too late.
+  // Unit: bytes. Reason: a stream that waits later then finds an event that is not much later than
+  // the free.
   Bytes freed_per_event = Bytes{64} << 20;
 
-  // Maximum number of iterations in which a plan's pages are rearranged or given back, or in which
-  // a range whose pages others need is counted.
-  // Unit: iterations. Reason: an arrangement that is not complete by then never is.
+  // Maximum number of iterations in which a plan's pages are rearranged or returned, or in which a
+  // range is counted whose pages are needed elsewhere.
+  // Unit: iterations. Reason: an arrangement that is incomplete by then never completes.
   int most_arrangements = 64;
 
-  // Maximum bytes of an iteration without a slot, while it counts as following its plan.
-  // Unit: share of the iteration's bytes. Reason: where more is missed, slots lie apart from each
-  // other, each with the rest of two pages to itself.
+  // Maximum bytes without a slot in an iteration that still counts as following its plan.
+  // Unit: share of the iteration's bytes. Reason: with more misses, slots lie scattered, and each
+  // keeps the rest of two pages from use.
   double departing_share = 1.0 / 16;
 
   // --- arenas of the CPU ---
 
-  // Bytes beyond what the program needs over which slots alone may spread, and further bytes
-  // without a slot before idle pages are returned again in the same iteration.
-  // Unit: share of what the program needs. Reason: with a sixteenth the returns of an iteration are
-  // used up before its peak, where there are thousands of requests: trl's GRPO took 4 MiB more.
+  // Bytes beyond the program's need over which slots alone may spread. Also the further bytes
+  // without a slot after which idle pages are returned again in the same iteration.
+  // Unit: share of the program's need. Reason: with 1/16, an iteration with thousands of requests
+  // uses up its returns before its peak: trl's GRPO took 4 MiB more.
   double lending_share = 1.0 / 8;
 };
 

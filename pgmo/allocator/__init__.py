@@ -1,1 +1,1 @@
-"""Replay: adapters that put the engine under a framework, and the session that drives it."""
+"""Replay: adapters that install the engine under a framework, and sessions that drive it."""

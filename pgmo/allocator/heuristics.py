@@ -1,10 +1,9 @@
-"""Heuristics of pgmo: every number by which it decides, with its unit and its reason.
+"""Heuristics of pgmo: every tunable number, with its unit and its reason.
 
-None of them can make a result wrong, or two blocks overlap: they trade memory against time, and
-patience against haste. Those of the native parts are in csrc/heuristics.hpp as well; a test
-compares defaults and words. A limit that only protects, and that no usual program reaches, is a
-constant where it is used. So are bounds of a loop, and what a device, a framework or the system
-prescribes.
+No value can make a result wrong or two blocks overlap. The heuristics trade memory for time, and
+reaction time for certainty. Those of the native parts are also in csrc/heuristics.hpp; a test
+compares defaults and words. Safety limits that usual programs never reach are constants in the
+modules that use them. So are loop bounds, and values that a device, framework or system prescribes.
 
     heuristics.use(Heuristics(price=0))    # before the first session of the process
 """
@@ -16,7 +15,7 @@ from pgmo import _core
 
 @dataclass(frozen=True)
 class Heuristics:
-    """Every heuristic of sessions, plans and pages. Shares are fractions.
+    """Heuristics of sessions, plans and pages. Shares are fractions.
 
     Example:
         >>> Heuristics(price=0).price
@@ -26,189 +25,192 @@ class Heuristics:
     # --- recording ---
 
     confirmations: int = 2
-    """Further iterations that must agree with the first before the session acts on it: that a
-    structure repeats, that its plan is followed again, or that a plan lacks pages.
+    """Number of further iterations that must confirm an observation before the session acts on it:
+    a structure repeats, a plan is followed again, or a plan lacks pages.
 
-    Unit: iterations. Reason: they show what is freed later, one alone may be an exception, and some
-    pages that idle elsewhere come free within two.
+    Unit: iterations. Reason: a single iteration may be an exception, later ones show which blocks
+    are freed, and some pages that idle elsewhere come free within two.
     """
 
     usual_recording: int = 5
-    """Iterations after which plans are made from what a recording has.
+    """Length of a recording, after which plans are made from it.
 
-    Unit: iterations. Reason: the first one differs, two are compared, and two more show what they
-    free.
+    Unit: iterations. Reason: the first one differs, two are compared, and two more show which of
+    their blocks are freed.
     """
 
     longest_recording: int = 24
     """Maximum number of iterations of one recording.
 
-    Unit: iterations. Reason: longer ones take time to compare.
+    Unit: iterations. Reason: comparing longer recordings takes too much time.
     """
 
     shortest_wait: int = 4
-    """Length of the shortest pause between two recordings of a program that does not repeat. The
-    session also follows another thread after so many of its iterations in a row.
+    """Length of the first pause between two recordings of a program that does not repeat. A session
+    also follows another thread after this many of its iterations in a row.
 
-    Unit: iterations; pauses double. Reason: a program may only be warming up, and a thread may end
-    a few of them.
+    Unit: iterations; each further pause is twice as long. Reason: a program may only be warming up,
+    and a thread may end only a few iterations.
     """
 
     longest_backoff: int = 256
-    """Maximum number of iterations between two recordings of a program that does not repeat, or
-    between two plans of one whose sizes keep growing.
+    """Maximum pause between two recordings of a program that does not repeat, or between two plans
+    of a program whose sizes keep growing.
 
-    Unit: iterations. Reason: a program that begins to repeat later is still found.
+    Unit: iterations. Reason: a program that begins to repeat later is still planned.
     """
 
     # --- following a plan ---
 
     known_share: float = 0.9
-    """Minimum share of an iteration's requests that a plan has, for the iteration to have followed
-    it, and for a saved plan to be this program's.
+    """Minimum share of an iteration's requests that its plan must have. Below it, the iteration did
+    not follow the plan, and a saved plan belongs to another program.
 
-    Unit: share of requests. Reason: a plan of FSDP's in a world of another size has three quarters
-    of them, the next run of a program .97 and more.
+    Unit: share of requests. Reason: an FSDP plan from another world size has three quarters of the
+    requests, the next run of the same program .97 and more.
     """
 
     alike_share: float = 0.8
     """Minimum share of requests that the first and a steady iteration of a program have in common.
 
-    Unit: share of the shorter one's requests. Reason: a stage of a pipeline has less than .9 of
-    them.
+    Unit: share of the shorter iteration's requests. Reason: stages of a pipeline share less than .9
+    of them.
     """
 
     equal_share: float = 1 / 3
-    """Minimum share of these with equal sizes.
+    """Minimum share of the requests common to the first and a steady iteration that have equal
+    sizes.
 
-    Unit: share of the requests in common. Reason: gradients and temporaries of the optimizer have
-    equal sizes at any length.
+    Unit: share of the common requests. Reason: gradients and temporaries of the optimizer have
+    equal sizes at any sequence length.
     """
 
     # --- plans ---
 
     search_seconds: float = 1.0
-    """Maximum time of a search for a better plan, where packers waste memory among several streams.
+    """Maximum time of a search for a better plan, if fast packers waste memory on several streams.
 
-    Unit: seconds. Reason: the program waits meanwhile.
+    Unit: seconds. Reason: the program waits during the search.
     """
 
     # --- installation ---
 
     price: float = 1.0
-    """Pages that windows have to have moved before a plan for varying lengths serves.
+    """Number of pages that windows must have moved before a plan for varying lengths serves.
 
     Unit: multiple of the pages that are free between two iterations. Reason: a departure from a
-    plan moves about as many.
+    plan moves about as many pages.
     """
 
     worthwhile_share: float = 0.5
-    """Minimum share of a program that plans serve, to be kept.
+    """Minimum share of a program that plans must serve to be kept.
 
-    Unit: share of bytes, of a program that has departed from its plans; share of requests, of the
-    first iteration. Reason: below it an arena costs more than it saves, and a first iteration at
-    another length, or from a checkpoint, has half of its requests.
+    Unit: share of bytes after departures from the plans; share of requests in the first iteration.
+    Reason: below it, an arena costs more than it saves. A first iteration at another length, or
+    from a checkpoint, has half of the planned requests.
     """
 
     # --- threads ---
 
     tail_share: float = 1 / 8
-    """Maximum number of a thread's requests after its step that count as its tail.
+    """Maximum number of a thread's requests after its step that count as the tail of its iteration.
 
-    Unit: share of the iteration's requests. Reason: beyond it they are an iteration that another
-    thread runs at the same time.
+    Unit: share of the iteration's requests. Reason: above it, the thread trains at the same time as
+    another one.
     """
 
-    # --- which request of a plan one is ---
+    # --- matching requests to a plan ---
 
     look_ahead: int = 16
-    """Requests by which a program's place is found: the first of an iteration choose among several
-    plans, and one that is not expected is searched so far ahead of the cursor and behind it.
+    """Number of requests that the search for a request's place in a plan covers. The first ones of
+    an iteration select the plan; an unexpected one is searched this far ahead of and behind the
+    cursor.
 
-    Unit: requests, each of which a miss costs a comparison. Reason: with more, a block that is new
-    to the program and stays is more often given the slot of another one, which it holds then.
+    Unit: requests, each compared on a miss. Reason: with more, a new block that stays alive more
+    often gets the slot of another one, and holds it.
     """
 
     length_ratio: int = 16
-    """Maximum ratio of two lengths of one program. While the size of a varying request is not
-    known, it may be larger than planned by this ratio, and smaller by its square.
+    """Maximum ratio of two sequence lengths of one program. While the size of a varying request is
+    unknown, it may be larger than planned by this ratio, and smaller by its square.
 
-    Unit: ratio. Reason: a prompt and a single token are different programs, and a number that is
-    logged is smaller still than the tensors that a plan has there.
+    Unit: ratio. Reason: a prompt and a single token are different programs. A logged number is even
+    smaller than the tensors that a plan has in its place.
     """
 
     # --- pages ---
 
     spare_share: float = 0.005
-    """Memory that may be wasted to save driver calls or time: by a plan beyond what windows held,
-    by packers before a search, at the ends of slots after a departure, or by pages that are created
-    for a plan at a time.
+    """Maximum memory wasted to save driver calls or time. It limits the excess of a plan over
+    windows, the waste of packers before a search, the ends of slots after a departure, and the
+    pages created at once for a plan.
 
-    Unit: share of the memory concerned. Reason: no program is to need more memory with a plan, and
-    with one page too few, one moves in each iteration.
+    Unit: share of the memory concerned. Reason: no program may need more memory with a plan. With
+    one page too few, one page moves in each iteration.
     """
 
     small_block: int = 1 << 20
-    """Requests below it lie in windows of their own. How much of a block the program touches is
-    inspected from this size on, and idle pages of an arena are returned for no less.
+    """Blocks below this size have windows of their own. The touched part of a block is inspected
+    only from this size on, and idle pages of an arena are returned only in at least this amount.
 
-    Unit: bytes. Reason: a page that a small block keeps is full of small blocks then. PyTorch draws
-    the same line.
+    Unit: bytes. Reason: a page that a small block keeps in use then fills with small blocks.
+    PyTorch uses the same limit.
     """
 
     stale_mappings: int = 1 << 16
-    """Maximum number of mappings that stay although their page is used elsewhere.
+    """Maximum number of mappings that are kept although their page is used elsewhere.
 
-    Unit: mappings. Reason: one that is still right when its address is used again saves two driver
-    calls; all of them would cost the driver memory and time.
+    Unit: mappings. Reason: a mapping that is still valid when its address is used again saves two
+    driver calls. Keeping all of them would cost the driver memory and time.
     """
 
     freed_per_event: int = 64 << 20
     """Bytes freed on a stream after which an event is recorded there.
 
-    Unit: bytes. Reason: whoever has to wait later finds an event that is not too late.
+    Unit: bytes. Reason: a stream that waits later then finds an event that is not much later than
+    the free.
     """
 
     most_arrangements: int = 64
-    """Maximum number of iterations in which a plan's pages are rearranged or given back, or in
-    which a range whose pages others need is counted.
+    """Maximum number of iterations in which a plan's pages are rearranged or returned, or in which
+    a range is counted whose pages are needed elsewhere.
 
-    Unit: iterations. Reason: an arrangement that is not complete by then never is.
+    Unit: iterations. Reason: an arrangement that is incomplete by then never completes.
     """
 
     departing_share: float = 1 / 16
-    """Maximum bytes of an iteration without a slot, while it counts as following its plan.
+    """Maximum bytes without a slot in an iteration that still counts as following its plan.
 
-    Unit: share of the iteration's bytes. Reason: where more is missed, slots lie apart from each
-    other, each with the rest of two pages to itself.
+    Unit: share of the iteration's bytes. Reason: with more misses, slots lie scattered, and each
+    keeps the rest of two pages from use.
     """
 
     # --- arenas of the CPU ---
 
     lending_share: float = 1 / 8
-    """Bytes beyond what the program needs over which slots alone may spread, and further bytes
-    without a slot before idle pages are returned again in the same iteration.
+    """Bytes beyond the program's need over which slots alone may spread. Also the further bytes
+    without a slot after which idle pages are returned again in the same iteration.
 
-    Unit: share of what the program needs. Reason: with a sixteenth the returns of an iteration are
-    used up before its peak, where there are thousands of requests: trl's GRPO took 4 MiB more.
+    Unit: share of the program's need. Reason: with 1/16, an iteration with thousands of requests
+    uses up its returns before its peak: trl's GRPO took 4 MiB more.
     """
 
 
 current = Heuristics()
-"""The heuristics of this process."""
+"""Heuristics of this process."""
 
 NATIVE = tuple(name for name in vars(_core.Heuristics) if not name.startswith("_"))
-"""Names of those that the native parts decide by."""
+"""Names of the heuristics that the native parts use."""
 
 
 def use(chosen: Heuristics) -> None:
     """Replace the heuristics of this process.
 
-    Engines, and the pages of a device, keep those that were in use when they were made. So this is
-    called before the first session.
+    Call this before the first session: engines and the pages of a device keep the heuristics with
+    which they were made.
 
     Args:
-        chosen: all of them; what is not named has its default.
+        chosen: the new heuristics.
 
     Example:
         >>> use(Heuristics())

@@ -1,4 +1,4 @@
-"""pgmo's own figures for a device, beside those of `torch.cuda.memory_stats`."""
+"""pgmo's own memory statistics of a device, in addition to `torch.cuda.memory_stats`."""
 
 from pgmo.allocator.adapters.find import adapter_of
 from pgmo.allocator.session.options import Options
@@ -6,24 +6,24 @@ from pgmo.allocator.session.session import active_session
 
 
 def memory_stats(device: object = None, framework: str = "torch") -> dict[str, int]:
-    """What the session on a device holds now and has counted, as plain numbers.
+    """Return the counters and current memory use of the session on a device.
 
-    Torch counts an arena as one allocated block for as long as it is held, so its own
-    `memory_allocated` does not change while slots are handed out; these figures do.
+    torch counts an arena as one allocated block, so `torch.cuda.memory_allocated` does not show
+    which slots are in use; these figures do.
 
     Args:
         device: as for `pgmo.optimize`.
         framework: as for `pgmo.optimize`.
 
     Returns:
-        Plain numbers by name; sizes are in bytes. `arena_bytes` are held, `live_slot_bytes` and
-        `live_fallback_bytes` are in use (the last are blocks outside of the plan), each with a
-        `peak_`; counts since the session began: `requests`, `hits`, and misses by reason. Empty
-        when no session is open there.
+        Numbers by name; sizes are in bytes; empty if no session is open on the device.
+        `arena_bytes` are held. `live_slot_bytes` are in use in slots and `live_fallback_bytes`
+        outside the plan, each with a `peak_`. Counts since the session began: `requests`, `hits`,
+        and misses by reason.
 
     Raises:
-        OptionError: when that names no device.
-        AdapterError: when there is no such device.
+        OptionError: if `device` names no device.
+        AdapterError: if the device does not exist.
 
     Example:
         >>> memory_stats("cpu")

@@ -1,4 +1,4 @@
-"""Records a piece of a program once, from beginning to end: what a test needs of a session."""
+"""Recording of a piece of code once, from beginning to end, as tests need it."""
 
 import gc
 import warnings
@@ -19,12 +19,15 @@ from pgmo.profiler.recording import Iteration
 
 
 class OnePass:
-    """What is requested while it is recorded; made by `record_once`.
+    """Recording of one run of a block; made by `record_once`.
+
+    Args:
+        device: device whose memory is recorded.
 
     Attributes:
-        device: whose memory.
-        profile: as a line, in which what is not freed lives to the end; None until the recording
-            has ended, and where nothing was requested.
+        device: device whose memory is recorded.
+        profile: linear profile, in which blocks that are not freed live to the end. None until the
+            recording has ended, and if nothing was requested.
 
     Example:
         >>> OnePass("cpu").peak
@@ -37,26 +40,29 @@ class OnePass:
 
     @property
     def peak(self) -> int:
-        """The most bytes that were alive at once, of those requested meanwhile."""
+        """Peak of live bytes, of the blocks requested during the recording."""
         return 0 if self.profile is None else self.profile.max_load()
 
 
 @contextmanager
 def record_once(device: object = None, *, name: str = "") -> Iterator[OnePass]:
-    """Records every request of a device's memory inside of the block, with who made it.
+    """Record every request of a device's memory inside the block, with its tag.
 
-    Nothing is planned and nothing served. Operators take some microseconds longer; what they
-    compute is the same. What was requested before does not count, and neither does its end.
+    Nothing is planned or served. Operators become some microseconds slower; their results do not
+    change. Blocks allocated before the recording, and their frees, do not count.
 
     Args:
         device: "cpu", "cuda", "cuda:1"; by default as in `pgmo.optimize`.
-        name: of the profile.
+        name: name of the profile.
+
+    Yields:
+        The recording, whose profile is complete after the block.
 
     Raises:
-        SessionError: a session of pgmo is open on the device, or is opened inside; or more is
-            requested than can be recorded.
-        AdapterError: PyTorch is missing, or its allocator cannot be reached.
-        OptionError: there is no such device.
+        SessionError: if a session is open on the device or is opened inside the block, or if there
+            are too many requests to record.
+        AdapterError: if PyTorch is missing, or its allocator cannot be reached.
+        OptionError: if there is no such device.
 
     Example:
         >>> with record_once("cpu") as recorded:  # doctest: +SKIP
@@ -97,13 +103,13 @@ def record_once(device: object = None, *, name: str = "") -> Iterator[OnePass]:
 
 
 def _close(session: Session) -> None:
-    with warnings.catch_warnings():  # it says that it has seen no iteration
+    with warnings.catch_warnings():  # a session without iterations warns at its end
         warnings.simplefilter("ignore")
         session.close()
 
 
 def _without_sums(profile: Profile | None) -> Profile | None:
-    """The profile as it is when nobody watches the operators."""
+    """Return the profile as it is without tagging, which adds requests for gradient sums."""
     if profile is None:
         return None
     recorded = Iteration(
@@ -119,7 +125,7 @@ def _without_sums(profile: Profile | None) -> Profile | None:
     )
     iteration, summed = summed_in_place(recorded, profile.tags)
     kept = ~summed
-    ticks = np.concatenate(([0], np.cumsum(kept)))  # requests that are kept, before each
+    ticks = np.concatenate(([0], np.cumsum(kept)))  # number of kept requests before each
     return Profile.from_columns(
         size=profile.size[kept],
         start=np.arange(ticks[-1]),
@@ -137,7 +143,7 @@ def _without_sums(profile: Profile | None) -> Profile | None:
 
 
 def _start_alike(device: str) -> None:
-    """Lets go of what earlier work has left behind, so that the same code asks for the same."""
+    """Free leftovers of earlier work, so that equal code makes equal requests."""
     gc.collect()
     if device.startswith("cuda"):
         import torch

@@ -1,4 +1,4 @@
-"""`pgmo.optimize`: the one call that most programs need."""
+"""`pgmo.optimize`, the only call that most programs need."""
 
 import functools
 import os
@@ -19,7 +19,7 @@ R = TypeVar("R")
 
 
 class CommonFields(TypedDict, total=False):
-    """The options of `optimize`, for type checkers; `Options` has the defaults."""
+    """Options of `optimize` for type checkers; `Options` has the defaults."""
 
     save: str | os.PathLike[str] | None
     device: object
@@ -32,17 +32,17 @@ class CommonFields(TypedDict, total=False):
 
 
 class OptionFields(CommonFields, total=False):
-    """All options of a session."""
+    """All options of a session, for type checkers."""
 
     plan: Plan | str | os.PathLike[str] | None
     framework: str
 
 
 def _find_adapter(chosen: Options) -> Adapter:
-    """Finds the adapter of a device, over unified memory if the program uses that there.
+    """Return the adapter of a device, wrapped for unified memory if the program uses that there.
 
     Raises:
-        OptionError: for an option that unified memory has not.
+        OptionError: if an option is not available with unified memory.
     """
     adapter = adapter_of(chosen.device, chosen.framework)()
     of_torch = cuda_adapter(adapter)
@@ -69,46 +69,45 @@ def optimize(**options: Unpack[OptionFields]) -> Session: ...
 def optimize(
     function: Callable[P, R] | None = None, /, **options: Unpack[OptionFields]
 ) -> Session | Optimized[P, R, Session]:
-    """Serves a loop's memory from one arena, after watching a few of its iterations.
+    """Serve a loop's memory from one arena, after recording a few of its iterations.
 
     The result is a context manager, and a decorator that makes each call of a function an
-    iteration. It needs PyTorch, and a C++ compiler the first time that it runs with some version
-    of it; or CuPy, and no compiler.
+    iteration. It needs PyTorch, and a C++ compiler for its first use with each version of PyTorch;
+    or CuPy, without a compiler.
 
     Args:
-        function: what `@pgmo.optimize` without parentheses stands before.
-        plan: a plan, or its path, to begin with instead of recording. It serves from the first
-            request on, if it has the program's first iteration: saved by a session that saw it, or
-            made by `pgmo.plan(profile, opening=...)`;
-            else as soon as one iteration has followed it. If none does, a new one is made. It may
-            be the directory of `save`, too: then it is the plan that this rank saved there, or,
-            without one, whichever plan an iteration has followed.
-        save: directory for the profile and the plan (`<model_name>.pgmoprof`, `.pgmoplan`); those
-            of further structures get a number. All ranks of a job name one directory, in which
-            equal plans are one file (`<model_name>-<digest>.pgmoplan`).
-        framework: whose memory: "torch" (default) or "cupy".
-        device: whose tensors: "cpu", "cuda", "cuda:1", or a `torch.device`. By default the current
-            CUDA device where there is one, else the CPU. Sessions of different devices may be open
-            at the same time.
-        model_name: used in file names and reports.
-        tags: note which module, operator and phase asked for each block (default: True). It slows
-            down one recorded iteration.
-        record_only: stop at the profile: nothing is planned, and nothing served (default: False).
-        budget: device memory for what an iteration requests, as "12 GiB": blocks of longest idle
-            time are placed in an arena of unified memory that stays on the host, as far as that is
-            necessary; see `pgmo.plan`. What was there before the session, as parameters, is not
-            counted.
-        pages: serve memory from pages of the device apart from addresses, so that what idles in one
-            place serves another (default: where the device has virtual memory). False: the arena is
-            one block of the framework's, which suits programs that repeat exactly. Where PyTorch
-            uses the driver's pool (`backend:cudaMallocAsync`), nothing is served unless this is
-            False.
-        limit: of the card's memory in pages, as "12 GiB": no more is taken, and errors say so.
+        function: the function that `@pgmo.optimize` without parentheses decorates.
+        plan: a plan or its path, to begin with instead of recording. It serves from the first
+            request if it includes the program's first iteration: it was saved by a session that saw
+            that iteration, or made by `pgmo.plan(profile, opening=...)`. Otherwise it serves after
+            one iteration has followed it. If none does, a new plan is made. If this is a directory
+            of `save`, the plan that this rank saved there is used, or without one, any plan there
+            that an iteration has followed.
+        save: directory for the profile and the plan (`<model_name>.pgmoprof`, `.pgmoplan`); files
+            of further structures get a number. All ranks of a job use one directory, in which equal
+            plans share one file (`<model_name>-<digest>.pgmoplan`).
+        framework: framework whose memory is served: "torch" (default) or "cupy".
+        device: device whose memory is served: "cpu", "cuda", "cuda:1", or a `torch.device`. By
+            default the current CUDA device if there is one, else the CPU. Sessions of different
+            devices may be open at the same time.
+        model_name: name of the model in file names and reports.
+        tags: record which module, operator and phase requested each block (default: True). This
+            slows down one recorded iteration.
+        record_only: only record a profile; plan and serve nothing (default: False).
+        budget: device memory for the requests of an iteration, such as "12 GiB". If they need more,
+            the blocks with the longest idle times are placed in unified memory that stays on the
+            host; see `pgmo.plan`. Memory allocated before the session, such as parameters, does not
+            count.
+        pages: map pages of the device to addresses as needed, so that idle pages can serve other
+            addresses (default: if the device has virtual memory). With False, the arena is one
+            block of the framework, which suits programs that repeat exactly. If PyTorch uses the
+            driver's pool (`backend:cudaMallocAsync`), nothing is served unless this is False.
+        limit: maximum memory of the card in pages, such as "12 GiB"; out-of-memory errors name it.
 
     Raises:
-        OptionError: when an option cannot be used. Opening the session raises `AdapterError`
-            without torch or a compiler, `FileError` and `PlanError` for a bad `plan`, and
-            `SessionError` while another one is open.
+        OptionError: if an option is invalid. Opening the session raises `AdapterError` without
+            torch or a compiler, `FileError` and `PlanError` for a bad `plan`, and `SessionError`
+            while another session is open.
 
     Example:
         >>> with pgmo.optimize() as session:  # doctest: +SKIP

@@ -1,1 +1,1 @@
-"""Adapters: the engine under the allocator of one framework each."""
+"""Adapters, each of which installs the engine under one framework's allocator."""

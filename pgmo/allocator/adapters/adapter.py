@@ -10,7 +10,7 @@ from pgmo.packing.plan import Plan
 
 
 class Memory(ctypes.Structure):
-    """`pgmo_arena` of pgmo_engine.h: one block that an adapter has taken from the framework."""
+    """Block that an adapter allocated from the framework; `pgmo_arena` of pgmo_engine.h."""
 
     _fields_ = (
         ("base", ctypes.c_void_p),
@@ -25,18 +25,26 @@ class Memory(ctypes.Structure):
     context: int | None
 
     def return_now(self) -> None:
-        """Returns a block that no engine has been given."""
+        """Free a block that was not passed to an engine."""
         if self.give_back:
             ctypes.CFUNCTYPE(None, ctypes.c_void_p)(self.give_back)(self.context)
 
     @property
     def owner(self) -> tuple[int, int]:
-        """The function that returns the block, and its argument, for the engine."""
+        """Function that frees the block, and its argument, for the engine."""
         return self.give_back or 0, self.context or 0
 
 
 class Adapter(ABC):
-    """Interface between a session and a framework's allocator."""
+    """Interface between a session and a framework's allocator.
+
+    Attributes:
+        name: name of the framework.
+        version: version of the framework.
+        device: name of the device, such as "cuda:0".
+        alignment: alignment of blocks in bytes.
+        engine: engine of the session.
+    """
 
     name: str
     version: str
@@ -44,15 +52,15 @@ class Adapter(ABC):
     alignment: int
     engine: _core.Engine
     seat: int = 0
-    """Of the session, among those that share the device's pages; 0 where none can."""
+    """Number of the session among those that share the device's pages; 0 if it shares none."""
     pages: bool = False
-    """Whether arenas are addresses alone, whose pages come when slots need them."""
+    """Whether arenas are reserved addresses, to which pages are mapped when slots need them."""
     unified: bool = False
-    """Whether all memory is unified memory, of which a session prefetches between iterations."""
+    """Whether all memory is unified memory, which the session prefetches between iterations."""
 
     @property
     def unified_memory(self) -> tuple[int, int]:
-        """Peak bytes of unified memory, and bytes that the card had free before; 0 for none."""
+        """Peak bytes of unified memory, and free bytes of the card before; 0 without it."""
         return 0, 0
 
     @property
@@ -62,60 +70,71 @@ class Adapter(ABC):
 
     @property
     def steps_aside(self) -> str:
-        """Why the framework's allocator should serve everything; "" where it should not."""
+        """Reason why the framework's allocator should serve all requests; "" if it should not."""
         return ""
 
     def choose_pages(self, wanted: bool, limit: int) -> None:  # noqa: B027
-        """Before a session is installed: whether it may have pages, and how many bytes of them.
+        """Set whether the session uses pages. Called before `install`.
 
         Args:
-            wanted: False where arenas are to be single blocks in any case.
-            limit: bytes; 0 for as many as the device has.
+            wanted: whether to use pages if the device has them; else arenas are single blocks.
+            limit: maximum bytes of pages; 0 for no limit.
         """
 
     @abstractmethod
     def install(self) -> None:
-        """Puts the engine under the framework's allocator."""
+        """Install the engine under the framework's allocator."""
 
     @abstractmethod
     def uninstall(self) -> None:
-        """Takes it away again."""
+        """Uninstall the engine."""
 
     @abstractmethod
     def take_arena(self, size: int, stream: int) -> Memory | None:
-        """Takes a block for an arena of a stream; None when that stream was not used yet.
+        """Allocate a block for an arena.
+
+        Args:
+            size: bytes.
+            stream: stream of the arena.
+
+        Returns:
+            The block; None if the stream has not been used yet.
 
         Raises:
-            AdapterError: when there is not so much memory.
+            AdapterError: if there is not enough memory.
         """
 
     @abstractmethod
     def take_spill(self, size: int) -> Memory:
-        """Takes a block of unified memory for what plans spill; any stream may use it.
+        """Allocate a block of unified memory for spilled slots; all streams may use it.
+
+        Args:
+            size: bytes.
 
         Raises:
-            AdapterError: when there is not so much, or the device has none beyond its own.
+            AdapterError: if there is not enough memory, or the device cannot use unified memory
+                beyond its own.
         """
 
     @abstractmethod
     def empty_cache(self, *, pages: bool = False) -> None:
-        """Returns the framework's unused memory to the system.
+        """Return the framework's unused memory to the system.
 
         Args:
-            pages: also what idles in pages, which otherwise go where they are needed.
+            pages: whether to return idle pages as well; else they stay for reuse.
         """
 
     def spare_memory(self, on: bool) -> None:  # noqa: B027
-        """Prefers a low peak over speed in the framework's own allocator, as long as it is on."""
+        """Switch the framework's own allocator between a low peak (on) and speed (off)."""
 
     def after_replay(self, plan: Plan) -> None:  # noqa: B027
-        """Prepare for the next iteration, which follows the plan as the last one did."""
+        """Prepare for the next iteration, which is expected to follow the same plan."""
 
     def advise(self, text: str) -> None:  # noqa: B027
-        """Set the text that out-of-memory errors add, where they can."""
+        """Set the text that out-of-memory errors add, if the framework supports it."""
 
     def baseline(self) -> Baseline | None:
-        """Return what plain PyTorch would have reserved on the device; None without a model."""
+        """Return the modelled memory of plain PyTorch on the device; None without a model."""
         return None
 
 
@@ -123,11 +142,11 @@ _THIS_IMPORT = object()
 
 
 def new_engine() -> _core.Engine:
-    """Return an engine that its blocks may outlive.
+    """Return an engine that is never destroyed, because its blocks may outlive all Python objects.
 
     Raises:
-        AdapterError: when pgmo has lost its modules and was imported again, for the allocators in
-            the process keep the engines of the first import.
+        AdapterError: if pgmo was imported a second time: allocators in the process still use the
+            engines of the first import.
     """
     if vars(_core).setdefault("_first_import", _THIS_IMPORT) is not _THIS_IMPORT:
         raise AdapterError(
@@ -135,6 +154,6 @@ def new_engine() -> _core.Engine:
             "restart the program to use pgmo again"
         )
     engine = _core.Engine()
-    # Tensors may outlive every Python object here, and their blocks are the engine's.
+    # Tensors may outlive every Python object here, and the engine must free their blocks.
     engine.keep_forever()
     return engine

@@ -1,4 +1,4 @@
-"""What plain PyTorch would have reserved in this process, by the model that runs along.
+"""Memory that plain PyTorch would have reserved in this process, from a model of its allocator.
 
 adapter ──every request and free──▶ csrc/baseline ──▶ Baseline: both peaks, and live bytes
 """
@@ -19,7 +19,7 @@ _VARIABLES = ("PYTORCH_CUDA_ALLOC_CONF", "PYTORCH_ALLOC_CONF")
 
 @dataclass(frozen=True)
 class Baseline:
-    """Figures of one device since the model began, in bytes; both sides include what was there.
+    """Figures of one device since the model began, in bytes; they include earlier memory.
 
     Args:
         reserved: `reserved_bytes.all.current` of plain PyTorch, modelled.
@@ -30,11 +30,11 @@ class Baseline:
         peak_taken: the peak of `taken`.
         card: bytes of the whole card.
         requests: number of requests that the model has served.
-        retries: how often plain PyTorch would have given back cached memory to serve a request.
-        failures: requests that were served, and for which plain PyTorch would have had no room.
-        broken: 1 when the model does not know every request.
+        retries: number of times that plain PyTorch would have freed its cache to serve a request.
+        failures: requests that pgmo served, but plain PyTorch would not have had memory for.
+        broken: 1 if the model has missed requests.
         errors: number of out-of-memory errors that the program got.
-        slept: whether pages of living blocks were given back (`Session.release`).
+        slept: whether pages of live blocks were unmapped (`Session.release`).
     """
 
     reserved: int
@@ -75,7 +75,10 @@ class _Figures(ctypes.Structure):
 
 
 def environment_settings(environment: Mapping[str, str] = os.environ) -> AllocatorSettings | None:
-    """Return the settings that PyTorch's allocator reads; None when the model lacks one of them.
+    """Return the settings of PyTorch's allocator; None if the model does not support them.
+
+    Args:
+        environment: environment variables.
 
     Example:
         >>> environment_settings({"PYTORCH_ALLOC_CONF": "max_split_size_mb:64"}).max_split_size
@@ -91,9 +94,9 @@ def environment_settings(environment: Mapping[str, str] = os.environ) -> Allocat
 
 
 def observe(library: AdapterLibrary) -> None:
-    """Let the adapter feed the model, from the first request that it serves on each device.
+    """Make the adapter feed the model, from its first request on each device.
 
-    Nothing happens where the environment asks for settings that the model does not have.
+    This does nothing if the model does not support the environment's settings.
     """
     settings = environment_settings()
     if settings is None:
@@ -111,14 +114,14 @@ def observe(library: AdapterLibrary) -> None:
 
 
 def baseline_of(library: AdapterLibrary, device: int) -> Baseline | None:
-    """Read the figures of a device.
+    """Return the figures of a device.
 
     Args:
-        library: the adapter's.
+        library: library of the adapter.
         device: index of the device.
 
     Returns:
-        None where there is no model: other settings, or another allocator beneath.
+        The figures; None without a model, because of other settings or another upstream allocator.
     """
     figures = _Figures()
     if not library.ask("pgmo_baseline_of", device, ctypes.byref(figures)):

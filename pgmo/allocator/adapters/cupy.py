@@ -1,11 +1,10 @@
-"""CuPy: puts the engine under whichever allocator CuPy uses.
+"""Adapter for CuPy, which installs the engine over CuPy's current allocator.
 
-    with pgmo.optimize(framework="cupy") as session:       installs it, and takes it away again
-    cupy.cuda.set_allocator(pgmo.cupy_allocator())         installs it for good
+    with pgmo.optimize(framework="cupy") as session:       installs it, and uninstalls it at the end
+    cupy.cuda.set_allocator(pgmo.cupy_allocator())         installs it permanently
 
-Nothing is compiled. The allocator beneath may be CuPy's pool, another one (managed memory, CUDA's
-asynchronous pool, RMM), or none. What a thread requests inside of `cupy.cuda.using_allocator` does
-not come here.
+Nothing is compiled. The upstream allocator may be CuPy's pool, another one (managed memory, CUDA's
+asynchronous pool, RMM), or none. Requests inside `cupy.cuda.using_allocator` do not reach pgmo.
 """
 
 import ctypes
@@ -23,10 +22,10 @@ from pgmo.locks import new_lock
 from pgmo.profiler.tagging.cupy_module import cupy_device, imported_cupy
 
 ALIGNMENT = 512
-"""Of every block, in bytes: what `cudaMalloc` and CuPy's pools give."""
+"""Alignment of every block in bytes, as in `cudaMalloc` and CuPy's pools."""
 
 _held: dict[int, tuple[object, Callable[[], object] | None]] = {}
-"""Arenas by their context: the memory, and what has to be done before it goes back."""
+"""Arenas by context number: the memory, and a callback to run before it is freed."""
 ctypes.pythonapi.Py_IncRef(ctypes.py_object(_held))  # arrays may outlive this module
 
 _contexts = itertools.count(1)
@@ -34,7 +33,7 @@ _installing = new_lock()
 
 
 def _return_memory(context: int) -> None:
-    """The engine's `give_back`. It is only ever called by Python code of ours."""
+    """Free an arena: the engine's `give_back`. Only Python code of pgmo triggers it."""
     _memory, before = _held.pop(context)
     if before is not None:
         before()
@@ -45,7 +44,7 @@ ctypes.pythonapi.Py_IncRef(ctypes.py_object(_give_back))
 
 
 class _Handle:
-    """A stream as the protocol of CUDA's Python packages has it: version and handle."""
+    """Stream in the protocol of CUDA's Python packages: version and handle."""
 
     def __init__(self, handle: int) -> None:
         self._handle = handle
@@ -55,7 +54,7 @@ class _Handle:
 
 
 class Cupy(Adapter):
-    """The engine under CuPy's allocator, for one device. See `cupy_adapter`."""
+    """Adapter of CuPy's allocator for one device. See `cupy_adapter`."""
 
     name = "cupy"
     alignment = ALIGNMENT
@@ -71,9 +70,9 @@ class Cupy(Adapter):
         self._route = _core.CupyRoute(self.engine)
 
     def install(self) -> None:
-        """Wraps CuPy's current allocator; nothing happens if that is ours already.
+        """Wrap CuPy's current allocator, unless it is pgmo's already.
 
-        Inside of `cupy.cuda.using_allocator` that is the one of this thread, and so is ours.
+        Inside `cupy.cuda.using_allocator`, this wraps the allocator of the calling thread only.
         """
         with _installing:
             allocator = current_or_over_it(self._cuda)
@@ -81,15 +80,15 @@ class Cupy(Adapter):
                 exchange(self._cuda, allocator)
             if self._allocator is not allocator:
                 self._detach()
-                self._route.forget_streams()  # a new process, or a new session
+                self._route.forget_streams()  # they are of an earlier session or process
                 self._allocator = allocator
             allocator.attach(self.index, self._route)
 
     def uninstall(self) -> None:
-        """Takes the adapter away again. Arrays made under it stay valid and free their blocks.
+        """Uninstall the adapter. Existing arrays stay valid and free their blocks.
 
         Raises:
-            AdapterError: when somebody has put another allocator on top meanwhile.
+            AdapterError: if the program has installed another allocator on top.
         """
         with _installing:
             allocator = self._allocator
@@ -110,10 +109,10 @@ class Cupy(Adapter):
             self._allocator = None
 
     def take_arena(self, size: int, stream: int) -> Memory | None:
-        """Takes one block of `size` bytes on a stream from the allocator beneath.
+        """Allocate a block on a stream from the upstream allocator; None for an unused stream.
 
         Raises:
-            AdapterError: when the allocator beneath has not so much memory.
+            AdapterError: if the upstream allocator has not enough memory.
         """
         handle = self._route.handle(stream)
         if handle is None:
@@ -122,19 +121,20 @@ class Cupy(Adapter):
             return self._take(size)
 
     def _stream_of(self, handle: int) -> Any:
-        """Return a context manager that makes a stream the current one."""
+        """Return a context manager that makes a stream current."""
         stream = self._cuda.Stream
         if not handle:
             return stream.null
-        if hasattr(stream, "from_external"):  # since CuPy 14, where the other one is deprecated
+        if hasattr(stream, "from_external"):  # since CuPy 14, which deprecates `ExternalStream`
             return stream.from_external(_Handle(handle))
         return self._cuda.ExternalStream(handle)
 
     def take_spill(self, size: int) -> Memory:
-        """Takes one block of unified memory, which stays on the host.
+        """Allocate a block of unified memory, which stays on the host.
 
         Raises:
-            AdapterError: when the device cannot use any beyond its own, or there is not so much.
+            AdapterError: if there is not enough, or the device cannot use unified memory beyond its
+                own.
         """
         cupy_card(self._cuda, self.index).require_managed()
         device = self._cuda.Device(self.index)
@@ -151,7 +151,7 @@ class Cupy(Adapter):
         upstream = self._allocator.upstream if self._allocator else self._cuda.get_allocator()
         try:
             taken = upstream(size)
-            if taken.ptr % ALIGNMENT:  # RMM aligns to less
+            if taken.ptr % ALIGNMENT:  # RMM aligns to fewer bytes
                 taken = upstream(size + ALIGNMENT)
         except (MemoryError, RuntimeError) as error:
             known = isinstance(error, self._cuda.runtime.CUDARuntimeError)
@@ -171,7 +171,11 @@ class Cupy(Adapter):
         )
 
     def empty_cache(self, *, pages: bool = False) -> None:
-        """Returns the pool's free blocks, so that recording and replay never hold both."""
+        """Free the pool's cached blocks before replay allocates its arenas.
+
+        Args:
+            pages: without effect, because CuPy has no pages.
+        """
         upstream = self._allocator.upstream if self._allocator else self._cuda.get_allocator()
         free = getattr(getattr(upstream, "__self__", None), "free_all_blocks", None)
         if free is not None:
@@ -184,11 +188,11 @@ class Cupy(Adapter):
 
 
 def cupy_card(cuda: Any, index: int) -> DeviceMemory:
-    """The memory of one of CuPy's devices.
+    """Return the memory of one of CuPy's devices.
 
     Args:
         cuda: the module `cupy.cuda`.
-        index: of the device.
+        index: index of the device.
     """
     with cuda.Device(index):
         free, total = cuda.runtime.memGetInfo()
@@ -202,13 +206,13 @@ _adapters: dict[int, Cupy] = {}
 
 
 def cupy_adapter(index: int | None = None) -> Cupy:
-    """The adapter of one device in this process.
+    """Return this process's adapter of a device.
 
     Args:
-        index: of the device; None for the current one.
+        index: index of the device; None for the current one.
 
     Raises:
-        AdapterError: when CuPy is missing or finds no such device.
+        AdapterError: if CuPy is missing or finds no such device.
     """
     index = cupy_device(imported_cupy(), index)
     with _installing:
@@ -218,17 +222,17 @@ def cupy_adapter(index: int | None = None) -> Cupy:
 
 
 def cupy_allocator() -> _core.CupyAllocator:
-    """An allocator for `cupy.cuda.set_allocator`, over the one that is current.
+    """Return an allocator for `cupy.cuda.set_allocator`, over the current one.
 
-    `pgmo.optimize(framework="cupy")` needs no such call: it installs the same allocator and takes
-    it away again. Where a program has installed it, sessions find it there and leave it there.
-    Until a session is open, everything is passed on.
+    `pgmo.optimize(framework="cupy")` does not need this call: it installs the same allocator and
+    uninstalls it at the end. If the program has installed it, sessions use it and leave it there.
+    While no session is open, the upstream allocator serves all requests.
 
     Returns:
-        A function of a size in bytes that returns a `cupy.cuda.MemoryPointer`.
+        A function that takes a size in bytes and returns a `cupy.cuda.MemoryPointer`.
 
     Raises:
-        AdapterError: when CuPy is missing.
+        AdapterError: if CuPy is missing.
 
     Example:
         >>> cupy.cuda.set_allocator(pgmo.cupy_allocator())  # doctest: +SKIP

@@ -1,12 +1,12 @@
-"""The callable that stands in the place of CuPy's allocator.
+"""Allocator that replaces CuPy's.
 
     cupy.ndarray ──▶ CupyAllocator ──allocate──▶ engine ──▶ a slot:  UnownedMemory ─▶ Block
-                          └──miss──▶ the allocator that was there ─▶ UnownedMemory ─▶ Block
+                          └──miss──▶ the upstream allocator ─▶ UnownedMemory ─▶ Block
 
-CuPy frees an array's memory by dropping its last reference, so the destruction of its owner, a
-native object, releases the block. A block of the framework's own has such an owner only if the
-engine asks for it: while it records, and while it serves. All of this is native
-(csrc/bindings/cupy_allocator.cpp). Python code runs where the allocator beneath fails.
+CuPy frees an array's memory by dropping its last reference. The destructor of its owner, a native
+object, then frees the block. A block of the upstream allocator has such an owner only while the
+engine records or serves. All of this is native (csrc/bindings/cupy_allocator.cpp); Python code runs
+only if the upstream allocator fails.
 """
 
 import atexit
@@ -17,24 +17,24 @@ from pgmo import _core
 from pgmo.units import format_bytes
 
 LEGACY = 1
-"""CUDA's other handle of the default stream, besides 0."""
+"""CUDA's second handle of the default stream; the first is 0."""
 
 _NO_MEMORY = 2
-"""CUDA's `cudaErrorMemoryAllocation`, which CuPy has no name for."""
+"""CUDA's `cudaErrorMemoryAllocation`, for which CuPy has no name."""
 
 PER_THREAD = 2
-"""CUDA's handle of the per-thread default stream: one handle for a stream in each thread."""
+"""CUDA's handle of the per-thread default stream, the same in all threads."""
 
-# CuPy may be gone when the interpreter has ended, and the memory goes anyway.
+# CuPy may be unloaded at exit before the last blocks; the process frees their memory anyway.
 atexit.register(_core.end_blocks)
 
 
 def exchange(cuda: Any, allocator: Callable[[int], Any]) -> None:
-    """Replaces CuPy's current allocator, where it is: of this thread, or of all of them.
+    """Replace CuPy's current allocator: this thread's if it has one, else the global one.
 
     Args:
         cuda: the module `cupy.cuda`.
-        allocator: the new one.
+        allocator: the new allocator.
     """
     memory = cuda.memory
     if memory._get_thread_local_allocator() is None:
@@ -44,7 +44,7 @@ def exchange(cuda: Any, allocator: Callable[[int], Any]) -> None:
 
 
 def current_or_over_it(cuda: Any) -> _core.CupyAllocator:
-    """Return CuPy's current allocator if it is one of ours, and else one of ours over it.
+    """Return CuPy's current allocator if it is pgmo's, else a new one of pgmo over it.
 
     Args:
         cuda: the module `cupy.cuda`.
@@ -56,13 +56,13 @@ def current_or_over_it(cuda: Any) -> _core.CupyAllocator:
 
 
 def makes_room(route: _core.CupyRoute, error: BaseException) -> bool:
-    """Return whether an arena could be given back for a request that failed.
+    """Free an idle arena after a failed request; return whether that was possible.
 
-    Otherwise an error that says that memory has run out gets a note: what is held here.
+    If not, an out-of-memory error gets a note with the memory that pgmo holds.
 
     Args:
-        route: of the request.
-        error: what the allocator beneath has raised.
+        route: route of the request.
+        error: exception of the upstream allocator.
     """
     if not is_out_of_memory(error):
         return False
@@ -79,7 +79,7 @@ def makes_room(route: _core.CupyRoute, error: BaseException) -> bool:
 
 
 def is_out_of_memory(error: BaseException) -> bool:
-    """Return whether an error says that memory has run out, whichever allocator raised it.
+    """Return whether an exception of any allocator means that memory has run out.
 
     Example:
         >>> is_out_of_memory(MemoryError()), is_out_of_memory(RuntimeError())
@@ -88,5 +88,5 @@ def is_out_of_memory(error: BaseException) -> bool:
     return (
         isinstance(error, MemoryError)
         or getattr(error, "status", 0) == _NO_MEMORY
-        or type(error).__name__ == "OutOfMemoryError"  # of torch, which need not be there
+        or type(error).__name__ == "OutOfMemoryError"  # torch's; torch may be missing
     )

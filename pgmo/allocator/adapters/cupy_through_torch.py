@@ -1,11 +1,11 @@
 """CuPy over PyTorch's CUDA allocator: one allocator for both, and one plan.
 
     cupy.cuda.set_allocator(pgmo.cupy_torch_allocator())
-    with pgmo.optimize() as session: ...                      serves the arrays of CuPy, too
+    with pgmo.optimize() as session: ...                      also serves CuPy's arrays
 
     cupy.ndarray ──▶ torch.cuda.caching_allocator_alloc ──▶ pgmo's adapter ──▶ PyTorch's own
 
-Without it each framework keeps what it has freed to itself.
+Without it, neither framework can reuse memory that the other has freed.
 """
 
 import atexit
@@ -18,26 +18,26 @@ from pgmo.errors import AdapterError
 from pgmo.profiler.tagging.cupy_module import imported_cupy
 
 _made: list[Any] = []
-"""CuPy's side of each allocator that was made."""
+"""CuPy's object of each allocator; kept alive, because arrays may outlive the allocator."""
 
 
 def cupy_torch_allocator() -> Any:
-    """An allocator for `cupy.cuda.set_allocator` that asks PyTorch's CUDA allocator.
+    """Return an allocator for `cupy.cuda.set_allocator` that uses PyTorch's CUDA allocator.
 
     PyTorch then counts CuPy's arrays, reuses their memory, and serves them from the slots of a
-    `pgmo.optimize()` session: the program has one plan. It needs no session, and stays when one
-    ends. Each request is one for CuPy's current stream; on that the block is used again when the
-    array is gone, as with CuPy's own pool.
+    `pgmo.optimize()` session, so the program has one plan. The allocator works without a session
+    and stays when one ends. Requests are made on CuPy's current stream. After the array is freed,
+    that stream can reuse the block, as with CuPy's own pool.
 
-    When memory runs out the error is `torch.OutOfMemoryError`. What CuPy's pool holds already stays
-    there until `cupy.get_default_memory_pool().free_all_blocks()`.
+    Out of memory raises `torch.OutOfMemoryError`. Memory that CuPy's pool already holds stays there
+    until `cupy.get_default_memory_pool().free_all_blocks()`.
 
     Returns:
-        A function of a size in bytes that returns a `cupy.cuda.MemoryPointer`.
+        A function that takes a size in bytes and returns a `cupy.cuda.MemoryPointer`.
 
     Raises:
-        AdapterError: when CuPy or a PyTorch with CUDA is missing; at requests on the per-thread
-            default stream, which PyTorch's allocator cannot tell from that of another thread.
+        AdapterError: if CuPy or a PyTorch with CUDA is missing. Also on requests for the per-thread
+            default stream, whose handle PyTorch's allocator cannot distinguish between threads.
 
     Example:
         >>> cupy.cuda.set_allocator(pgmo.cupy_torch_allocator())  # doctest: +SKIP
@@ -48,7 +48,7 @@ def cupy_torch_allocator() -> Any:
     current_stream, request = cuda.get_current_stream, quick_request(torch)
     give_back = torch.cuda.caching_allocator_delete
     ended: list[bool] = []
-    atexit.register(ended.append, True)  # torch may be gone then, and the memory goes anyway
+    atexit.register(ended.append, True)  # torch may be unloaded at exit
 
     def malloc(size: int, device: int) -> int:
         stream = current_stream(device).ptr
@@ -69,16 +69,16 @@ def cupy_torch_allocator() -> Any:
 
 
 def quick_request(torch: Any) -> Callable[[int, int, int], int]:
-    """Return what allocates as `torch.cuda.caching_allocator_alloc` on the current device.
+    """Return a faster `torch.cuda.caching_allocator_alloc` for requests on the current device.
 
-    Most of that function's time goes into making the device the current one and back. It cannot be
-    left to CUDA alone: torch may be about to change to another device.
+    That function spends most of its time on switching the device. The check for the current device
+    uses torch, not CUDA, because torch may be about to change to another device.
 
     Args:
         torch: the module.
 
     Returns:
-        A function of bytes, device and handle of a stream that returns an address.
+        A function of bytes, device and stream handle that returns an address.
     """
     thorough: Callable[[int, int, int], int] = torch.cuda.caching_allocator_alloc
     bare = getattr(torch._C, "_cuda_cudaCachingAllocator_raw_alloc", None)

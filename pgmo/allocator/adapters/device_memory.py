@@ -1,7 +1,7 @@
-"""Memory of a card: its free bytes, and whether unified memory works on it.
+"""Memory of a card: free and total bytes, and support of unified memory.
 
 managed   |####################################|
-card      |######################|                    1.6 times its room: pages move over the bus
+card      |######################|                    1.6 times its memory: pages move over the bus
 """
 
 from dataclasses import dataclass
@@ -10,19 +10,19 @@ from pgmo.errors import AdapterError
 from pgmo.units import format_bytes
 
 CONCURRENT_MANAGED_ACCESS = 89
-"""The number of the attribute `cudaDevAttrConcurrentManagedAccess`."""
+"""Number of the device attribute `cudaDevAttrConcurrentManagedAccess`."""
 
 
 @dataclass(frozen=True)
 class DeviceMemory:
-    """A device's memory, in bytes.
+    """Memory of a device, in bytes.
 
     Args:
-        device: its name, "cuda:0".
-        free: not in use by anybody when it was asked.
-        total: all that it has.
-        concurrent: whether it and the host may use one block of unified memory at the same time;
-            only then do single pages move, and a block may be larger than the card.
+        device: name of the device, such as "cuda:0".
+        free: free bytes at the time of the query, over all processes.
+        total: total bytes.
+        concurrent: whether device and host may use one block of unified memory at the same time.
+            Only then do single pages move, and a block may be larger than the card.
     """
 
     device: str
@@ -31,14 +31,18 @@ class DeviceMemory:
     concurrent: bool
 
     def oversubscription(self, managed: int) -> float:
-        """Return bytes held over bytes that were free: above 1, pages have to move."""
+        """Return the ratio of held to free bytes; above 1, pages move over the bus.
+
+        Args:
+            managed: bytes of unified memory.
+        """
         return managed / self.free if self.free else float(managed > 0)
 
     def require_managed(self) -> None:
-        """Checks that unified memory can be larger than the card.
+        """Check that unified memory can be larger than the card.
 
         Raises:
-            AdapterError: where it cannot, with what works instead.
+            AdapterError: if it cannot; the message names alternatives.
         """
         if self.concurrent:
             return

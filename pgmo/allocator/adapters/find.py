@@ -1,4 +1,4 @@
-"""The adapter of a framework and a device, both by name."""
+"""Lookup of the adapter for a framework and a device, both by name."""
 
 import functools
 from collections.abc import Callable
@@ -14,12 +14,17 @@ _finding = new_reentrant_lock()
 
 
 def adapter_of(device: object, framework: str = "torch") -> Callable[[], Adapter]:
-    """Finds the adapter of a device, when the session opens."""
+    """Return a function that finds the adapter of a device, to be called when the session opens.
+
+    Args:
+        device: "cpu", "cuda", "cuda:1", or a `torch.device`; None for the default.
+        framework: "torch" or "cupy".
+    """
     name = str(device)
     _, _, index = name.partition(":")
     number = int(index) if index else None
     find: Callable[[], Adapter]
-    # Each adapter brings modules that programs on the other devices need not wait for.
+    # Import each adapter only if needed, because its modules take time to load.
     if framework == "cupy":
         from pgmo.allocator.adapters.cupy import cupy_adapter
 
@@ -34,7 +39,7 @@ def adapter_of(device: object, framework: str = "torch") -> Callable[[], Adapter
         find = functools.partial(torch_cuda, number)
 
     def find_alone() -> Adapter:
-        with _finding:  # two threads would make, and compile, two of what there is one of
+        with _finding:  # two threads could compile and make the adapter twice
             return find()
 
     return find_alone
@@ -45,12 +50,12 @@ def _has_cuda() -> bool:
         import torch
     except ImportError:
         return False
-    # A process that was forked after CUDA was initialized cannot use it, nor ask the driver.
+    # A process forked after CUDA was initialized can neither use CUDA nor query the driver.
     return not torch.cuda._is_in_bad_fork() and bool(torch.cuda.is_available())
 
 
 def cuda_adapter(adapter: Adapter) -> "TorchCuda | None":
-    """Return the adapter if it is PyTorch's of a CUDA device, and None otherwise."""
+    """Return the adapter if it is PyTorch's for a CUDA device, else None."""
     if not adapter.device.startswith("cuda"):
         return None
     from pgmo.allocator.adapters.torch_cuda import TorchCuda

@@ -1,4 +1,4 @@
-"""The frameworks and devices that a session may name."""
+"""Names of the supported frameworks and devices."""
 
 import re
 
@@ -11,10 +11,14 @@ _DEVICE = re.compile(r"None|cpu|cuda(:\d+)?")
 
 
 def check_framework(framework: str, device: object) -> None:
-    """Checks whose memory is meant.
+    """Check the names of a framework and a device.
+
+    Args:
+        framework: name of the framework.
+        device: name of the device, a `torch.device`, or None.
 
     Raises:
-        OptionError: when there is no such framework, or no device of that name.
+        OptionError: if either is not supported.
     """
     if not _DEVICE.fullmatch(str(device)):
         raise OptionError(f"device={device!r} is not supported; use 'cpu', 'cuda' or 'cuda:0'")
@@ -27,10 +31,10 @@ def check_framework(framework: str, device: object) -> None:
 
 
 def check_managed(framework: str) -> None:
-    """Checks that unified memory is asked for PyTorch.
+    """Check that unified memory supports a framework.
 
     Raises:
-        OptionError: for CuPy, which has unified memory itself.
+        OptionError: for CuPy, which has its own unified memory.
     """
     if framework == "cupy":
         raise OptionError(

@@ -1,10 +1,10 @@
-"""Advice to the driver about unified memory.
+"""Hints to the driver about unified memory.
 
-    advise    where a range is best kept, who reads it from afar     for good
+    advise    preferred location of a range, and remote readers      permanent
     prefetch  move a range there now, before it is touched           in the order of a stream
 
-The driver's functions by these names have had the same parameters since CUDA 8. Headers of CUDA 13
-mean newer ones by them, which take more kinds of places.
+The driver's exported functions of these names have had the same parameters since CUDA 8. The
+headers of CUDA 13 map the names to newer functions, which take more kinds of locations.
 """
 
 import ctypes
@@ -19,15 +19,15 @@ _HOST = -1
 
 
 class Hints:
-    """Advice about ranges of unified memory of one device.
+    """Hints about ranges of unified memory of one device.
 
-    The first refusal of the driver is noted and ends all advice: programs are slower without it.
+    The first error of the driver stops all hints. Programs work without them, but more slowly.
 
     Args:
-        index: of the device.
+        index: index of the device.
 
     Attributes:
-        note: why no advice is given; "" while all is well.
+        note: why hints have stopped; "" if they have not.
     """
 
     def __init__(self, index: int) -> None:
@@ -35,16 +35,22 @@ class Hints:
         self._device = index
 
     def keep_on_device(self, address: int, size: int) -> None:
-        """Best kept on the device."""
+        """Set the device as the preferred location of a range."""
         self._advise(address, size, _PREFERRED_LOCATION, self._device)
 
     def keep_on_host(self, address: int, size: int) -> None:
-        """Best kept on the host, and mapped into the device, which reads it over the bus."""
+        """Set the host as the preferred location of a range; the device reads it over the bus."""
         self._advise(address, size, _PREFERRED_LOCATION, _HOST)
         self._advise(address, size, _ACCESSED_BY, self._device)
 
     def prefetch(self, address: int, size: int, *, to_device: bool) -> None:
-        """Moves pages behind all that the default stream has been told to do."""
+        """Move the pages of a range, after the work queued on the default stream.
+
+        Args:
+            address: address of the range.
+            size: bytes.
+            to_device: whether to move to the device; else to the host.
+        """
         place = self._device if to_device else _HOST
         self._call("cuMemPrefetchAsync", address, size, place, ctypes.c_void_p(None))
 
@@ -61,5 +67,5 @@ class Hints:
 
 @cache
 def driver() -> Any:
-    """The driver's library, which is there where there is unified memory."""
+    """Return the driver's library, which exists on every machine with unified memory."""
     return ctypes.CDLL("libcuda.so.1")

@@ -1,7 +1,8 @@
-"""Tells when the state of optimizers is born, which is there to stay.
+"""Notification of the allocation of optimizer state, which lives to the end of the program.
 
-An optimizer makes its state in its first step, where activations have just been freed. Among blocks
-that come and go each tensor of it would keep a page for itself, so pages have a place apart for it.
+An optimizer allocates its state in its first step, when activations have just been freed. Among
+short-lived blocks, each tensor of it would keep a page of its own in use. So state gets separate
+pages.
 
     step ──▶ hook: lasting ──▶ [closure: not lasting] ──▶ state, update ──▶ hook: not lasting
 """
@@ -17,11 +18,12 @@ _lasting = False
 
 
 def tell_of_states(tell: Callable[[bool], object]) -> None:
-    """Calls `tell` around the first step of each optimizer of torch, from now on.
+    """Register a callback for the first step of each torch optimizer.
 
     Args:
-        tell: called with True before the state is born, and with False afterwards. A closure that
-            computes the loss within the step is left out. Given twice, it is called once.
+        tell: callback, called with True before the state is allocated and with False afterwards. A
+            closure that computes the loss within the step is excluded. Registering the same
+            callback again has no effect.
     """
     from torch.optim.optimizer import (
         register_optimizer_step_post_hook,
@@ -36,7 +38,7 @@ def tell_of_states(tell: Callable[[bool], object]) -> None:
 
 
 def stepped() -> list[Any]:
-    """The optimizers that have stepped since `tell_of_states`, as long as they live."""
+    """Return the live optimizers that have stepped since `tell_of_states`."""
     return list(_stepped)
 
 
@@ -53,12 +55,12 @@ def _before_step(optimizer: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) 
     if torch.compiler.is_compiling():
         return None
     if _lasting:
-        _tell(False)  # a first step has failed
+        _tell(False)  # an earlier first step failed
     if optimizer in _stepped:
         return None
     _stepped.add(optimizer)
     if optimizer.state:
-        return None  # it was loaded
+        return None  # the state was loaded from a checkpoint
     _, *positional = args
     if positional and callable(positional[0]):
         return (optimizer, _outside(positional[0]), *positional[1:]), kwargs

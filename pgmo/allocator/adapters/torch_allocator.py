@@ -21,17 +21,18 @@ _MODULE = "pgmo_torch_cuda_module"
 
 
 def torch_allocator() -> Any:
-    """The same adapter, for `torch.cuda.memory.change_current_allocator`.
+    """Return pgmo's adapter for `torch.cuda.memory.change_current_allocator`.
 
-    That is torch's own way to exchange its allocator, and works only before CUDA is used. It is not
-    needed for `pgmo.optimize`, which installs the adapter at any time; sessions then find it there.
-    Until a session is open, everything is passed on to torch's own allocator.
+    This is torch's own way to replace its allocator, and works only before CUDA is used.
+    `pgmo.optimize` does not need it, because it installs the adapter at any time; sessions use an
+    adapter that is installed already. While no session is open, torch's own allocator serves all
+    requests.
 
     Returns:
         An object whose `allocator()` is a `torch._C._cuda_CUDAAllocator`.
 
     Raises:
-        AdapterError: when torch, a compiler, or the headers of CUDA or Python are missing.
+        AdapterError: if torch, a compiler, or the headers of CUDA or Python are missing.
 
     Example:
         >>> torch.cuda.memory.change_current_allocator(pgmo.torch_allocator())  # doctest: +SKIP
@@ -44,7 +45,7 @@ def torch_allocator() -> Any:
     made = _wrapper().wrap(library.address("pgmo_adapter"))
 
     class PgmoAllocator(torch.cuda.memory._CUDAAllocator):  # type: ignore[misc, name-defined]
-        """pgmo over torch's own allocator."""
+        """Allocator of pgmo over torch's own."""
 
         def __init__(self) -> None:
             self._allocator = made
@@ -54,11 +55,11 @@ def torch_allocator() -> Any:
 
 @cache
 def _wrapper() -> Any:
-    """The small Python module that knows torch's type of allocators."""
+    """Return the small extension module that makes objects of torch's allocator type."""
     source = module_source()
     ready = find_prebuilt(source)
     if ready is not None:
-        with suppress(ImportError):  # the system's libraries are too old for it
+        with suppress(ImportError):  # the system's libraries are too old
             return _imported(ready)
     include = sysconfig.get_path("include")
     if not Path(include, "Python.h").exists():
@@ -72,10 +73,10 @@ def _wrapper() -> Any:
 
 
 def module_source() -> AdapterSource:
-    """Return how to compile the small Python module.
+    """Return the source and flags of the small extension module.
 
     Raises:
-        AdapterError: when torch or CUDA's headers are missing, or torch's are not understood.
+        AdapterError: if the headers of torch or CUDA are missing, or torch's are not understood.
     """
     flags = pybind_abi(imported_torch()._C)
     python = f"python {sysconfig.get_config_var('SOABI')}"

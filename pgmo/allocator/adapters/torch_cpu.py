@@ -1,4 +1,4 @@
-"""PyTorch on the CPU: installs the adapter of csrc/adapters/torch_cpu.cpp under `torch`."""
+"""Adapter for PyTorch on the CPU, from csrc/adapters/torch_cpu.cpp."""
 
 import contextlib
 import ctypes
@@ -13,16 +13,16 @@ from pgmo.allocator.build.library import load_adapter
 from pgmo.errors import AdapterError
 
 ALIGNMENT = 64
-"""Of every block, in bytes: what c10's own CPU allocator gives and vectorised kernels rely on."""
+"""Alignment of every block in bytes, as in c10's CPU allocator; vectorised kernels rely on it."""
 
-# From glibc's malloc.h, and the least and the most that it adjusts the threshold to by itself.
+# Parameters of glibc's malloc.h, and the bounds between which glibc adjusts the mmap threshold.
 _M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3
 _MALLOC_VARIABLES = ("MALLOC_MMAP_THRESHOLD_", "MALLOC_TRIM_THRESHOLD_", "GLIBC_TUNABLES")
 _SPARING_LIMIT, _GLIBC_LIMIT = 128 << 10, 32 << 20
 
 
 class TorchCpu(Adapter):
-    """The engine under PyTorch's CPU allocator. One per process: see `torch_cpu`."""
+    """Adapter of PyTorch's CPU allocator; one per process, see `torch_cpu`."""
 
     name = "torch"
     device = "cpu"
@@ -36,10 +36,10 @@ class TorchCpu(Adapter):
         self.engine.lend_idle(True)
 
     def install(self) -> None:
-        """Puts the engine under torch's current CPU allocator; nothing happens if it is there.
+        """Install the engine under torch's current CPU allocator, unless it is installed.
 
         Raises:
-            AdapterError: when torch refuses, with its reason.
+            AdapterError: if torch refuses; the message has its reason.
         """
         self._library.call(
             "pgmo_install",
@@ -48,25 +48,25 @@ class TorchCpu(Adapter):
         )
 
     def uninstall(self) -> None:
-        """Takes the engine away again. Tensors made under it stay valid and free their blocks.
+        """Uninstall the engine. Existing tensors stay valid and free their blocks.
 
         Raises:
-            AdapterError: when somebody has put another allocator on top meanwhile.
+            AdapterError: if the program has installed another allocator on top.
         """
         self._library.call("pgmo_uninstall")
 
     def take_arena(self, size: int, stream: int) -> Memory:
-        """Takes one block of `size` bytes from the allocator beneath; there is one stream.
+        """Allocate a block of `size` bytes from the upstream allocator; there is one stream.
 
         Raises:
-            AdapterError: when the allocator beneath has not so much memory.
+            AdapterError: if the upstream allocator has not enough memory.
         """
         memory = Memory()
         self._library.call("pgmo_take_arena", ctypes.c_size_t(size), ctypes.byref(memory))
         return memory
 
     def take_spill(self, size: int) -> Memory:
-        """There is no other memory than the host's.
+        """Refuse to spill, because all memory is the host's.
 
         Raises:
             AdapterError: always.
@@ -74,23 +74,23 @@ class TorchCpu(Adapter):
         raise AdapterError("the CPU's memory is the host's: there is nowhere to spill to")
 
     def empty_cache(self, *, pages: bool = False) -> None:
-        """Returns freed memory to the system, so that recording and replay never hold both.
+        """Return freed memory to the system before replay allocates its arena.
 
-        That of arenas that serve no more, too, but for the blocks that still live there.
+        This includes arenas that no longer serve, except for their live blocks.
         """
         self.engine.return_idle()
 
     def spare_memory(self, on: bool) -> None:
-        """Lets the allocator beneath return large blocks to the system as soon as they are freed.
+        """Make glibc return large blocks to the system as soon as they are freed.
 
-        While nothing is served from slots, the peak of the whole process is that of the allocator
-        beneath, and glibc keeps freed blocks of up to 32 MiB in a heap that fragments. It holds for
-        all of the process, NumPy's arrays among them, and costs page faults, so only a few
-        iterations have it. glibc's own adjustment of that limit cannot be switched on again, so
-        afterwards the limits stay where it would have taken them.
+        While no slots serve, the upstream allocator determines the peak, and glibc keeps freed
+        blocks of up to 32 MiB in a fragmented heap. The setting affects the whole process,
+        including NumPy's arrays, and costs page faults, so it is on for a few iterations only.
+        glibc cannot resume its own adjustment of the threshold, so switching off sets the upper
+        bound of that adjustment.
         """
         if any(name in os.environ for name in _MALLOC_VARIABLES):
-            return  # somebody has chosen
+            return  # the user has chosen the limits
         with contextlib.suppress(AttributeError):
             mallopt = ctypes.CDLL(None).mallopt
             limit = _SPARING_LIMIT if on else _GLIBC_LIMIT
@@ -100,10 +100,10 @@ class TorchCpu(Adapter):
 
 @cache
 def torch_cpu() -> TorchCpu:
-    """The adapter of this process, compiled and loaded on first use; torch must be importable.
+    """Return this process's adapter, compiled and loaded on first use.
 
     Raises:
-        AdapterError: when torch or a compiler is missing, or compiling fails.
+        AdapterError: if torch or a compiler is missing, or compiling fails.
     """
     return TorchCpu()
 
@@ -112,7 +112,7 @@ def adapter_source() -> AdapterSource:
     """Return the source and flags to compile the adapter against the installed torch.
 
     Raises:
-        AdapterError: when torch is missing.
+        AdapterError: if torch is missing.
     """
     try:
         import torch

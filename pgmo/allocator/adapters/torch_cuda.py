@@ -1,4 +1,4 @@
-"""PyTorch on CUDA: installs the adapter of csrc/adapters/torch_cuda.cpp under `torch`."""
+"""Adapter for PyTorch on CUDA, from csrc/adapters/torch_cuda.cpp."""
 
 import ctypes
 import os
@@ -23,21 +23,27 @@ from pgmo.error_frames import held
 from pgmo.errors import AdapterError
 
 ALIGNMENT = 512
-"""Of every block, in bytes: what PyTorch's own CUDA allocator gives."""
+"""Alignment of every block in bytes, as in PyTorch's own CUDA allocator."""
 
 _ERROR_PATIENCE = 50
-"""Milliseconds that a request which fails waits for another thread to drop an earlier error.
+"""Milliseconds that a failing request waits for another thread to drop an earlier error, because
+the error's traceback keeps tensors alive.
 
-Once for each such request, and only while an error is held. An `except` clause that requests again
-holds its error for longer, and pays this much.
+Each failing request waits at most once, and only while an error is held. An `except` clause that
+allocates again holds its error for longer, and is delayed by this much.
 """
 
 _FOREIGN = 0
-"""Kind of a living block: the framework's."""
+"""Kind of a live block that the framework's own allocator served."""
 
 
 class TorchCuda(Adapter):
-    """The engine under PyTorch's CUDA allocator, for one device. See `torch_cuda`."""
+    """Adapter of PyTorch's CUDA allocator for one device. See `torch_cuda`.
+
+    Args:
+        index: index of the device.
+        seat: number of the session among those on the device.
+    """
 
     name = "torch"
     alignment = ALIGNMENT
@@ -62,14 +68,19 @@ class TorchCuda(Adapter):
         )
 
     def choose_pages(self, wanted: bool, limit: int) -> None:
-        """Return whether the next session has pages: they are wanted, and the device has them."""
+        """Use pages in the next session if they are wanted and the device supports them.
+
+        Args:
+            wanted: whether to use pages; `PGMO_PAGES=0` overrides it.
+            limit: maximum bytes of pages; 0 for no limit.
+        """
         self.pages = wanted and pages_wanted()
         self.pages = self.pages and bool(self.library.ask("pgmo_open_pages", self.index))
         self._limit = limit
 
     @property
     def steps_aside(self) -> str:
-        """Why PyTorch's allocator serves everything by itself: it is the driver's own."""
+        """Reason to serve nothing: PyTorch uses the driver's own pool; "" if it does not."""
         import torch
 
         if torch.cuda.memory.get_allocator_backend() != "cudaMallocAsync":
@@ -80,10 +91,10 @@ class TorchCuda(Adapter):
         )
 
     def install(self) -> None:
-        """Wraps torch's current CUDA allocator; nothing happens if that is ours already.
+        """Wrap torch's current CUDA allocator, unless it is pgmo's already.
 
         Raises:
-            AdapterError: when it cannot be wrapped, with the reason.
+            AdapterError: if it cannot be wrapped; the message has the reason.
         """
         import torch
 
@@ -105,7 +116,7 @@ class TorchCuda(Adapter):
 
     @property
     def note(self) -> str:
-        """Says that somebody has taken the place in which the order of streams is heard of."""
+        """Note that the program displaced pgmo's trace of stream order; "" if it did not."""
         if self.library.ask("pgmo_displacements") == self._displaced_before:
             return ""
         return (
@@ -116,7 +127,7 @@ class TorchCuda(Adapter):
 
     @property
     def _has_company(self) -> bool:
-        """Return whether a session is open on the device."""
+        """Whether a session is open on the device."""
         return any(index == self.index for index, _ in _open)
 
     def _use_gaps(self) -> None:
@@ -129,31 +140,31 @@ class TorchCuda(Adapter):
         )
 
     def another(self) -> "TorchCuda":
-        """The adapter of one more session on the device, with an engine of its own.
+        """Return an adapter with its own engine, for one more session on the device.
 
         Raises:
-            AdapterError: when there are too many.
+            AdapterError: if there are too many sessions.
         """
         taken = {seat for index, seat in _open if index == self.index}
         return torch_cuda(self.index, min(set(range(len(taken) + 1)) - taken))
 
     def take_turn(self) -> None:
-        """Have this engine serve all requests on the device from now on."""
+        """Make this engine serve all requests on the device from now on."""
         self.library.ask("pgmo_take_turn", self.index, ctypes.c_void_p(self.engine.handle))
 
     def uninstall(self) -> None:
-        """Takes the adapter away again. Tensors made under it stay valid and free their blocks.
+        """Uninstall the adapter. Existing tensors stay valid and free their blocks.
 
         Raises:
-            AdapterError: when somebody has put another allocator on top meanwhile.
+            AdapterError: if the program has installed another allocator on top.
         """
         _open.discard((self.index, self.seat))
         if self._has_company:
             return
-        # What waits for other streams is waited for, since nobody will ask for it from now on.
+        # Wait for blocks that other streams still use, because no later request will collect them.
         self.library.call("pgmo_attend", self.index, 0)
         if _open:
-            return  # a session on another device goes on
+            return  # a session on another device needs the adapter
         for adapter in _adapters.values():
             adapter.remember_survivors()
         self.library.call("pgmo_uninstall")
@@ -163,7 +174,7 @@ class TorchCuda(Adapter):
             self.library.ask("pgmo_serve_pages", adapter.index, 0)
 
     def remember_survivors(self) -> None:
-        """Tells the adapter which of torch's own blocks will come back through it."""
+        """Pass the adapter torch's own live blocks, which will be freed through it."""
         living = self.engine.living()
         foreign = np.ascontiguousarray(living["address"][living["kind"] == _FOREIGN], np.uint64)
         self.library.ask(
@@ -174,10 +185,10 @@ class TorchCuda(Adapter):
         )
 
     def take_arena(self, size: int, stream: int) -> Memory | None:
-        """Takes one block of `size` bytes for a stream from the allocator beneath.
+        """Allocate an arena for a stream: addresses if it has pages, else an upstream block.
 
         Raises:
-            AdapterError: when the allocator beneath has not so much memory.
+            AdapterError: if there are not enough addresses, or not enough upstream memory.
         """
         if not self.library.ask("pgmo_knows_stream", self.index, ctypes.c_uint64(stream)):
             return None
@@ -197,10 +208,11 @@ class TorchCuda(Adapter):
         return memory
 
     def take_spill(self, size: int) -> Memory:
-        """Takes one block of unified memory, which stays on the host.
+        """Allocate a block of unified memory, which stays on the host.
 
         Raises:
-            AdapterError: when the device cannot use any beyond its own, or there is not so much.
+            AdapterError: if there is not enough, or the device cannot use unified memory beyond its
+                own.
         """
         self.card().require_managed()
         memory = Memory()
@@ -211,46 +223,50 @@ class TorchCuda(Adapter):
         return memory
 
     def card(self) -> DeviceMemory:
-        """The device's memory now.
+        """Return the device's current memory.
 
         Raises:
-            AdapterError: when the device does not answer.
+            AdapterError: if the query fails.
         """
         out = (ctypes.c_uint64 * 3)()
         self.library.call("pgmo_card", self.index, out)
         return DeviceMemory(self.device, free=out[0], total=out[1], concurrent=bool(out[2]))
 
     def empty_cache(self, *, pages: bool = False) -> None:
-        """Returns cached memory to the driver, so that recording and replay never hold both."""
+        """Return cached memory to the driver before replay allocates its arenas.
+
+        Args:
+            pages: whether to return idle pages as well; else they stay for reuse.
+        """
         self.library.ask("pgmo_poll", self.index)
-        if pages or not self.pages:  # those go where they are needed
+        if pages or not self.pages:  # idle pages are reused elsewhere
             self.library.call("pgmo_empty_cache")
 
     @property
     def space(self) -> int:
-        """The handle of the device's pages."""
+        """Handle of the device's pages."""
         return self.library.pointer("pgmo_space_of", self.index)
 
     def baseline(self) -> Baseline | None:
-        """Return what plain PyTorch would have reserved, and what pgmo took; None: no model."""
+        """Return the modelled memory of plain PyTorch and that of pgmo; None without a model."""
         figures = baseline_of(self.library, self.index)
         return figures and replace(figures, slept=self.index in _SLEPT)
 
     def note_sleep(self) -> None:
-        """Note that pages of living blocks are given back, so that less is taken than lives."""
+        """Note that pages of live blocks were unmapped, so live bytes may exceed taken bytes."""
         _SLEPT.add(self.index)
 
     def synchronize(self) -> None:
-        """Waits for all that the device was told to do."""
+        """Wait for all work queued on the device."""
         import torch
 
         torch.cuda.synchronize(self.index)
 
     def copy(self, to: int, source: int, size: int) -> None:
-        """Copies bytes between the device and the host, behind what was submitted before.
+        """Copy bytes between device and host, after the work submitted before.
 
         Raises:
-            AdapterError: when CUDA refuses, as for an address under which there is no page.
+            AdapterError: if CUDA refuses, for example because an address has no page.
         """
         self.library.call(
             "pgmo_copy",
@@ -266,24 +282,24 @@ class TorchCuda(Adapter):
 
 
 _adapters: dict[tuple[int, int], TorchCuda] = {}
-"""By device and seat: each session that is open on a device has one, and all share its pages."""
+"""Adapters by device and seat. Each open session on a device has one; all share its pages."""
 
 _SLEPT: set[int] = set()
-"""Devices on which pages of living blocks were given back at any time."""
+"""Devices on which pages of live blocks were ever unmapped."""
 
 _open: set[tuple[int, int]] = set()
-"""Those with an open session: the adapter serves them all."""
+"""Device and seat of the adapters with an open session."""
 
 
 def torch_cuda(index: int | None = None, seat: int = 0) -> TorchCuda:
-    """The adapter of one device in this process, compiled and loaded on first use.
+    """Return this process's adapter of a device, compiled and loaded on first use.
 
     Args:
-        index: of the device; None for the current one.
-        seat: of the session, among those that are open there.
+        index: index of the device; None for the current one.
+        seat: number of the session among those on the device.
 
     Raises:
-        AdapterError: when torch, CUDA, a compiler or headers are missing, or compiling fails.
+        AdapterError: if torch, CUDA, a compiler or headers are missing, or compiling fails.
     """
     torch = torch_with_cuda()
     if index is None:
@@ -298,16 +314,16 @@ def torch_cuda(index: int | None = None, seat: int = 0) -> TorchCuda:
 
 
 def expect_lasting(on: bool) -> None:
-    """Expect requests from now on to stay alive for good, or not, on any device."""
+    """Set whether further requests on all devices are expected to live to the end."""
     adapter_library().ask("pgmo_expect_lasting", int(on))
 
 
 @cache
 def adapter_library() -> AdapterLibrary:
-    """The compiled adapter, loaded once.
+    """Return the compiled adapter; it is loaded once.
 
     Raises:
-        AdapterError: when it cannot be had.
+        AdapterError: if it cannot be compiled or loaded.
     """
     library = load_adapter(adapter_source())
     library.call("pgmo_know_pages", ctypes.c_void_p(_core.pages_api()), 0)
@@ -317,15 +333,15 @@ def adapter_library() -> AdapterLibrary:
 
 
 def pages_wanted() -> bool:
-    """Return whether memory is served from pages, which `PGMO_PAGES=0` forbids."""
+    """Return whether pages may serve memory; `PGMO_PAGES=0` forbids it."""
     return os.environ.get("PGMO_PAGES", "1") != "0"
 
 
 def serve_without_session() -> None:
-    """Serves all devices from pages from now on, to the end of the process; CUDA is initialized.
+    """Serve all devices from pages to the end of the process. CUDA must be initialized.
 
     Raises:
-        AdapterError: when the adapter cannot be had.
+        AdapterError: if the adapter cannot be compiled or loaded.
     """
     library = adapter_library()
     library.call("pgmo_know_pages", ctypes.c_void_p(_core.pages_api()), 1)

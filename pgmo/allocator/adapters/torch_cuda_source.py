@@ -1,4 +1,4 @@
-"""PyTorch's CUDA build: how adapters are compiled against it, and what its segments leave free."""
+"""Compilation against PyTorch's CUDA build, and free memory in PyTorch's segments."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -12,18 +12,19 @@ from pgmo.errors import AdapterError
 
 
 def adapter_source() -> AdapterSource:
-    """How to compile the adapter against the installed torch.
+    """Return the source and flags to compile the adapter against the installed torch.
 
     Raises:
-        AdapterError: when torch or CUDA's headers are missing, or torch's are not understood.
+        AdapterError: if the headers of torch or CUDA are missing, or torch's are not understood.
     """
     return source_of("torch_cuda", "-lc10", "-lc10_cuda")
 
 
 def pybind_abi(torch_c: Any) -> list[str]:
-    """What torch's own module was compiled with: pybind11 shares no types with any other.
+    """Return the compiler flags for pybind11 that torch's own module was compiled with.
 
-    Newer versions of torch no longer say, as pybind11 finds the same by itself.
+    pybind11 shares types only between modules with equal settings. Newer versions of torch do not
+    publish them, because pybind11 then finds them by itself.
 
     Args:
         torch_c: `torch._C`.
@@ -34,16 +35,17 @@ def pybind_abi(torch_c: Any) -> list[str]:
 
 
 def source_of(name: str, *flags: str, abi: tuple[str, ...] = ()) -> AdapterSource:
-    """How to compile one of the files against the installed torch.
+    """Return the source and flags to compile a file against the installed torch.
 
     Args:
-        name: of the file, perhaps with "pgmo_" before it.
-        flags: for compiler and linker.
-        abi: what settles its binary interface besides PyTorch's headers and CUDA's major version.
+        name: name of the file, with or without the prefix "pgmo_".
+        flags: flags for compiler and linker.
+        abi: strings that determine the binary interface, in addition to PyTorch's headers and
+            CUDA's major version.
 
     Raises:
-        AdapterError: when headers are missing, of torch or of CUDA, or are not understood. Those of
-            CUDA are not needed where the adapter comes with pgmo.
+        AdapterError: if headers of torch or CUDA are missing or not understood. A prebuilt adapter
+            does not need CUDA's headers.
     """
     torch = imported_torch()
     root = Path(torch.__file__).parent
@@ -72,10 +74,10 @@ def source_of(name: str, *flags: str, abi: tuple[str, ...] = ()) -> AdapterSourc
 
 
 def imported_torch() -> Any:
-    """The module.
+    """Return the module `torch`.
 
     Raises:
-        AdapterError: when it is missing.
+        AdapterError: if torch is missing.
     """
     try:
         import torch
@@ -87,10 +89,10 @@ def imported_torch() -> Any:
 
 
 def torch_with_cuda() -> Any:
-    """The module.
+    """Return the module `torch`, if it can use CUDA.
 
     Raises:
-        AdapterError: when it is missing, or finds no CUDA device.
+        AdapterError: if torch is missing, was built without CUDA, or finds no CUDA device.
     """
     torch = imported_torch()
     if torch.version.cuda is None:
@@ -107,15 +109,15 @@ def torch_with_cuda() -> Any:
 
 
 def split_blocks(index: int) -> list[tuple[int, int, int, int]]:
-    """What is free between living tensors in PyTorch's segments of large blocks.
+    """Return the free blocks between live tensors in PyTorch's segments of large blocks.
 
-    Segments that can be unmapped in part are left out: they keep no whole page.
+    Expandable segments are left out, because they keep no whole page idle.
 
     Args:
-        index: of the device.
+        index: index of the device.
 
     Returns:
-        Address, bytes, the segment's address and the handle of its stream, for each.
+        For each free block: address, bytes, address of the segment, and handle of its stream.
     """
     import torch
 

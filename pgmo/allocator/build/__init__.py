@@ -1,1 +1,1 @@
-"""Compiles what derives from a framework's own classes, on the user's machine."""
+"""Compilation of adapters, which derive from a framework's own classes, on the user's machine."""

@@ -1,11 +1,11 @@
-"""The folder of compiled adapters: nothing is loaded from it but what this user has compiled.
+"""Folder of compiled adapters, from which only files of this user are loaded.
 
     CACHE/adapters/
-        torch_cpu-2.13.0-0123456789abcdef.so      the library, and its seal behind it
+        torch_cpu-2.13.0-0123456789abcdef.so      the library, followed by its seal
         torch_cpu-2.13.0-0123456789abcdef.lock    held by the process that compiles it
 
-Who may have written there, and the seal, are the rules of `pgmo/files/cache_folder.py`. The loader
-of the system maps a library without looking, and one that was cut off would end the process.
+`pgmo/files/cache_folder.py` has the rules for permissions and seals. They are needed because the
+system's loader does not verify a library: a truncated file would crash the process.
 """
 
 import fcntl
@@ -18,17 +18,21 @@ from pathlib import Path
 
 ADAPTERS = "adapters"
 LEFT = re.compile(r".+\.(tmp|lock|partial)")
-"""Names of what is of use only while somebody compiles; `.tmp` is of earlier versions."""
+"""Names of files that are needed only during compilation; `.tmp` is from earlier versions."""
 
 _loads = count(1)
 
 
 @contextmanager
 def compiling(folder: int, name: str) -> Iterator[None]:
-    """In the block, no other process compiles the library; entering waits for one that does.
+    """Hold the lock for compiling a library inside the block, against other processes.
+
+    Args:
+        folder: descriptor of the folder.
+        name: file name of the library.
 
     Raises:
-        OSError: the folder cannot be written, or its file system has no locks.
+        OSError: if the folder cannot be written, or its file system has no locks.
     """
     lock = _open_lock(folder, f"{Path(name).stem}.lock")
     try:
@@ -39,19 +43,19 @@ def compiling(folder: int, name: str) -> Iterator[None]:
 
 
 def loadable(library: int, path: Path) -> Path:
-    """The path by which exactly what is open is loaded, whatever lies at its own by now.
+    """Return a path that loads exactly the open file, even if the file at `path` was replaced.
 
-    A path of its own each time: the loader takes a known path for the library that it has from
-    there, and the numbers of descriptors are given out again.
+    Each call returns a new path: the loader assumes that a known path means the library loaded from
+    it, but the system reuses descriptor numbers.
 
-    The path stays good for other processes, too: PyTorch's snapshots name the C++ functions on the
-    stack, and fail as a whole when addr2line finds no file where the loader says that one is.
+    The path is valid for other processes as well. PyTorch's snapshots need that: they name the C++
+    functions on the stack, and fail if addr2line finds no file at the library's path.
 
     Args:
-        library: the open file; it stays open, as the library stays loaded.
-        path: where it lies; loaded from where the system has no /proc.
+        library: the open file; a duplicate stays open, because the library stays loaded.
+        path: path of the file, returned on systems without /proc.
     """
-    # Not by more slashes, which `Path` takes out.
+    # Repeated "../fd/" makes the path unique; repeated slashes would not, `Path` removes them.
     folder = f"/proc/{os.getpid()}/fd/{'../fd/' * next(_loads)}"
     if not os.path.exists(f"{folder}{library}"):
         return path
@@ -59,7 +63,7 @@ def loadable(library: int, path: Path) -> Path:
 
 
 def _open_lock(folder: int, name: str) -> int:
-    # Others must not even open it: they could hold it for ever.
+    # Other users must not be able to open the lock file, because they could hold it forever.
     how = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
     lock = os.open(name, how, 0o600, dir_fd=folder)
     if os.fstat(lock).st_uid != os.geteuid():

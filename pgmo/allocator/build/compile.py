@@ -1,8 +1,8 @@
-"""Adapters are compiled on the user's machine, once per version of the framework.
+"""Compilation of adapters on the user's machine, once per version of the framework.
 
-An adapter includes the framework's own headers, whose classes differ between versions, so a binary
-made elsewhere has to be made for each of them; wheels bring some (`prebuilt.py`). Compiling takes a
-few seconds, and the result is kept in the user's cache directory (`PGMO_CACHE_DIR` says which).
+An adapter includes the framework's own headers, whose classes differ between versions, so each
+version needs its own binary. Wheels contain some (`prebuilt.py`). Compiling takes a few seconds;
+the result is kept in the user's cache directory (`PGMO_CACHE_DIR`).
 """
 
 import hashlib
@@ -34,11 +34,11 @@ from pgmo.files.leftovers import hold, sweep
 from pgmo.terminal import say
 
 _EXTRA_FLAGS = "PGMO_ADAPTER_FLAGS"
-"""Environment variable with more arguments for the compiler: for tests, and for odd systems."""
+"""Environment variable with further compiler arguments, for tests and unusual systems."""
 
 _BUILD = "pgmo-build-"
 _BUILDS = re.compile(re.escape(_BUILD) + ".+")
-"""Names of the folders that adapters are compiled in."""
+"""Names of the temporary folders in which adapters are compiled."""
 
 _MISSING_COMPILER = """\
 pgmo needs a C++20 compiler to build the adapter for {what}, and found none.
@@ -48,16 +48,17 @@ conda: conda install gxx), or name yours in the environment variable CXX."""
 
 @dataclass(frozen=True)
 class AdapterSource:
-    """What to compile, and against what.
+    """Source of an adapter, with the framework and flags to compile it against.
 
     Args:
         name: file name of the source in csrc/adapters, without its suffix.
-        what: what the adapter is for, for people: "PyTorch 2.13.0 (CPU)".
+        what: framework for messages, such as "PyTorch 2.13.0 (CPU)".
         version: version of the framework; part of the cache key.
         flags: compiler and linker arguments: include directories, libraries, macros.
-        generated: text by file name, which the source includes.
-        headers: the framework's folder of headers; None where nothing comes with pgmo.
-        abi: what settles the binary interface besides the headers, such as "cuda 13".
+        generated: texts by file name, which the source includes.
+        headers: the framework's folder of headers; None if there can be no prebuilt adapter.
+        abi: strings that determine the binary interface in addition to the headers, such as
+            "cuda 13".
 
     Example:
         >>> AdapterSource("torch_cpu", "PyTorch 2.13.0 (CPU)", "2.13.0", ("-lc10",)).name
@@ -75,13 +76,13 @@ class AdapterSource:
 
 @contextmanager
 def compiled_adapter(source: AdapterSource) -> Iterator[Path]:
-    """In the block, the compiled adapter can be loaded from a path; it is compiled where needed.
+    """Yield a path from which the adapter can be loaded inside the block; compile it if needed.
 
-    Safe when several processes start at once: one compiles, the others wait for it. Where the cache
-    cannot be trusted or written, the adapter is compiled for this process alone, which is said.
+    If several processes start at once, one compiles and the others wait. If the cache cannot be
+    trusted or written, the adapter is compiled for this process only, with a message.
 
     Raises:
-        AdapterError: when there is no compiler, or it fails; the message says what to do.
+        AdapterError: if there is no compiler, or it fails; the message says what to do.
     """
 
     def build(folder: Path) -> Path:
@@ -95,18 +96,20 @@ def compiled_adapter(source: AdapterSource) -> Iterator[Path]:
 
 @contextmanager
 def compiled_library(path: Path, what: str, build: Callable[[Path], Path]) -> Iterator[Path]:
-    """In the block, a library of the cache can be loaded from a path; it is built where needed.
+    """Yield a path from which a library can be loaded inside the block; build it if needed.
 
-    Safe when several processes start at once: one builds, the others wait for it. Where the cache
-    cannot be trusted or written, it is built for this process alone, which is said.
+    If several processes start at once, one builds and the others wait. If the cache cannot be
+    trusted or written, the library is built for this process only, with a message.
 
     Args:
-        path: where it is kept, in the folder of adapters of `cache_directory()`.
-        what: it is, for people: "the adapter for PyTorch 2.13.0 (CPU)".
-        build: builds it in an empty folder, which goes when the block ends; returns the file.
+        path: path in the cache, in the folder of adapters of `cache_directory()`.
+        what: name for messages, such as "the adapter for PyTorch 2.13.0 (CPU)".
+        build: builds the library in an empty folder, which is removed after the block; returns the
+            file.
 
     Raises:
-        AdapterError: when the cache or the temporary folder is in the way; and what `build` raises.
+        AdapterError: if the cache or the temporary folder cannot be used. Exceptions of `build`
+            pass through, except `OSError`, which becomes this error.
     """
     with ExitStack() as opened:
         library, path = _open(path, what, build, opened)
@@ -116,13 +119,13 @@ def compiled_library(path: Path, what: str, build: Callable[[Path], Path]) -> It
 
 @contextmanager
 def kept_adapter(source: AdapterSource) -> Iterator[Path]:
-    """As `compiled_adapter`, but of what is in the cache: nothing is compiled or changed.
+    """Yield a path like `compiled_adapter`, but only from the cache: compile and change nothing.
 
     Raises:
-        AdapterError: when there is no compiler, on which the name depends.
-        FileNotFoundError: it has not been compiled.
-        DistrustError, DamageError: it is there, and is not loaded.
-        OSError: it cannot be read.
+        AdapterError: if there is no compiler, on which the file name depends.
+        FileNotFoundError: if the adapter has not been compiled.
+        DistrustError, DamageError: if the file exists, but must not be loaded.
+        OSError: if the file cannot be read.
     """
     path = adapter_path(source)
     with ExitStack() as opened:
@@ -134,20 +137,20 @@ def kept_adapter(source: AdapterSource) -> Iterator[Path]:
 
 
 def adapter_path(source: AdapterSource) -> Path:
-    """Where the compiled adapter is kept; it is there if it has been compiled.
+    """Return the path of an adapter in the cache; the file exists if it has been compiled.
 
     Raises:
-        AdapterError: when there is no compiler, on which the name depends.
+        AdapterError: if there is no compiler, on which the file name depends.
     """
     fingerprint = _fingerprint(source, native_sources(), find_compiler(source.what))
     return cache_directory() / ADAPTERS / f"{source.name}-{source.version}-{fingerprint}.so"
 
 
 def native_sources() -> Path:
-    """The directory that holds adapters/ and engine/: in the installed package or in a checkout.
+    """Return the directory of the native sources, in the installed package or in a checkout.
 
     Raises:
-        AdapterError: when neither has them.
+        AdapterError: if neither has them.
     """
     package = Path(__file__).resolve().parents[2]
     for candidate in (package / "_csrc", package.parent / "csrc"):
@@ -157,10 +160,13 @@ def native_sources() -> Path:
 
 
 def find_compiler(what: str) -> list[str]:
-    """The C++ compiler's command: `CXX`, else the first of g++, c++, clang++ that there is.
+    """Return the command of the C++ compiler: `CXX`, else the first of g++, c++, clang++ found.
+
+    Args:
+        what: framework for the message.
 
     Raises:
-        AdapterError: when there is none, saying what to install.
+        AdapterError: if there is none; the message says what to install.
     """
     chosen = os.environ.get("CXX", "").strip()
     for candidate in (chosen,) if chosen else ("g++", "c++", "clang++"):
@@ -173,7 +179,7 @@ def find_compiler(what: str) -> list[str]:
 
 
 def _fingerprint(source: AdapterSource, sources: Path, compiler: list[str]) -> str:
-    """Changes with anything that the binary depends on."""
+    """Return a digest of all inputs of the binary."""
     digest = hashlib.sha256()
     for path in native_files(source, sources):
         digest.update(path.read_bytes())
@@ -184,7 +190,12 @@ def _fingerprint(source: AdapterSource, sources: Path, compiler: list[str]) -> s
 
 
 def native_files(source: AdapterSource, sources: Path) -> list[Path]:
-    """The files of pgmo that an adapter is compiled from, in an order that stays."""
+    """Return the files of pgmo from which an adapter is compiled, in a fixed order.
+
+    Args:
+        source: the adapter.
+        sources: the result of `native_sources`.
+    """
     headers = sorted((sources / "adapters").rglob("*.hpp"))
     names = ("baseline/pgmo_baseline.h", "engine/pgmo_engine.h", "pages/pgmo_pages.h")
     tables = [sources / name for name in names]
@@ -198,7 +209,7 @@ def _source_file(source: AdapterSource, sources: Path) -> Path:
 def _open(
     path: Path, what: str, build: Callable[[Path], Path], opened: ExitStack
 ) -> tuple[int, Path]:
-    """A descriptor of the library, and where it lies; builds it if the cache does not have it."""
+    """Return a descriptor and the path of the library; build it if the cache does not have it."""
 
     @cache
     def built() -> Path:
@@ -237,7 +248,7 @@ def _say_unkept(what: str, folder: Path, error: Exception) -> None:
 
 
 def _build(what: str, build: Callable[[Path], Path], opened: ExitStack) -> Path:
-    """Builds it in a folder of its own, which goes when `opened` is closed."""
+    """Build a library in a temporary folder, which is removed when `opened` is closed."""
     try:
         sweep(Path(tempfile.gettempdir()), _BUILDS)
         folder = Path(tempfile.mkdtemp(prefix=_BUILD))
@@ -255,15 +266,15 @@ def _build(what: str, build: Callable[[Path], Path], opened: ExitStack) -> Path:
 
 
 def compile_adapter(source: AdapterSource, folder: Path, *more: str) -> Path:
-    """Runs the compiler on a source and what was generated for it; all files are in a folder.
+    """Compile an adapter and return the path of the result.
 
     Args:
-        source: what to compile.
-        folder: has what was generated, and gets the result.
-        more: further arguments.
+        source: the adapter.
+        folder: folder that has the generated files, and gets the result.
+        more: further compiler arguments.
 
     Raises:
-        AdapterError: when there is no compiler, or it fails.
+        AdapterError: if there is no compiler, or it fails.
     """
     sources, compiler = native_sources(), find_compiler(source.what)
     target = folder / f"{source.name}.so"
@@ -273,7 +284,7 @@ def compile_adapter(source: AdapterSource, folder: Path, *more: str) -> Path:
         *("-I", str(folder), "-I", str(sources), str(_source_file(source, sources))),
         *("-o", str(target), *source.flags, *extra, *more),
     ]
-    # What the compiler would leave in /tmp when it is killed goes with the folder, too.
+    # If the compiler is killed, its temporary files are removed together with the folder.
     environment = {**os.environ, "TMPDIR": str(folder)}
     result = subprocess.run(command, capture_output=True, text=True, check=False, env=environment)
     if result.returncode != 0:

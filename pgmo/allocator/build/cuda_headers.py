@@ -1,8 +1,8 @@
-"""Where the headers of the CUDA runtime are: in a toolkit, or in the wheels that torch brings.
+"""Search for the headers of the CUDA runtime, in a toolkit or in the wheels that torch installs.
 
-The adapter is compiled by the C++ compiler alone and needs `cuda_runtime_api.h` with what that
-includes. The wheel of the CUDA runtime lacks the folder `crt`; triton's wheel, which torch's CUDA
-builds bring, has all of them.
+The adapter is compiled by the C++ compiler alone and needs `cuda_runtime_api.h` with its includes.
+The wheel of the CUDA runtime lacks the folder `crt`; triton's wheel, which torch's CUDA builds
+require, has all of them.
 """
 
 import os
@@ -17,12 +17,12 @@ _NEEDED = ("cuda_runtime_api.h", "crt/host_defines.h")
 
 
 def cuda_include() -> Path:
-    """The directory of the CUDA headers.
+    """Return the directory of the CUDA headers.
 
-    Looks at `CUDA_HOME` and `CUDA_PATH`, then into the installed wheels, then for a toolkit.
+    The search covers `CUDA_HOME` and `CUDA_PATH`, then the installed wheels, then a toolkit.
 
     Raises:
-        AdapterError: when nothing has them all, saying what to install.
+        AdapterError: if no directory has all headers; the message says what to install.
     """
     for folder in _candidates():
         if all((folder / name).exists() for name in _NEEDED):
@@ -55,7 +55,7 @@ def _inside(home: Path) -> Iterator[Path]:
 
 
 def _imported_triton() -> Iterator[Path]:
-    """Triton may lie beside a torch outside of this Python's own folder of packages."""
+    """Yield triton's headers as imported; torch and triton may be outside `site-packages`."""
     from importlib.util import find_spec
 
     found = find_spec("triton")

@@ -1,17 +1,17 @@
-"""Writes the methods with which the CUDA adapter hands requests to the allocator beneath.
+"""Generator of the methods by which the CUDA adapter forwards requests to the upstream allocator.
 
-PyTorch's `CUDAAllocator` has some forty virtual methods, and their set and signatures change with
-almost every version. The adapter means to change a few of them and to leave all others as they
-are. So the others are not written by hand, once per version, but by this module, from the headers
-of the PyTorch that is installed, just before the adapter is compiled.
+PyTorch's `CUDAAllocator` has about forty virtual methods, whose set and signatures change with
+almost every version. The adapter overrides a few and forwards the others. This module generates the
+forwarders from the headers of the installed PyTorch, just before the adapter is compiled.
 
-Not every method may be handed on unseen. One that takes an address can be given that of a slot,
-which the allocator beneath has never heard of. Such methods are listed here after a person has
-looked at them, and one that is not listed stops the compilation.
+A method that takes an address may get that of a slot, which the upstream allocator does not know.
+Such methods are forwarded only if they are listed here after review; an unlisted one stops the
+compilation.
 
-PyTorch tells one object of the events that a program records and waits for. Its class stands for a
-whole interpreter, whose methods differ by version, too. Ours (csrc/adapters/cuda/history/trace.hpp)
-only listens, so its other methods are written here as well, and throw.
+PyTorch reports the events that a program records and waits for to one object. Its class represents
+a whole interpreter, and its methods also differ by version. The adapter's class
+(csrc/adapters/cuda/history/trace.hpp) only receives these reports, so this module generates its
+other methods, which throw.
 
 Source: `c10/cuda/CUDACachingAllocator.h`, `c10/core/CachingDeviceAllocator.h`,
 `c10/core/Allocator.h` and `c10/core/impl/PyInterpreter.h` of PyTorch 2.6 to 2.15.
@@ -30,7 +30,7 @@ _HEADERS = (
     "c10/core/Allocator.h",
 )
 
-# Written by hand in csrc/adapters/torch_cuda.cpp, with the suffix of the PGMO_HAS_ macro.
+# Methods written by hand in csrc/adapters/torch_cuda.cpp, with the suffix of the PGMO_HAS_ macro.
 _HAND_WRITTEN = {
     "allocate(size_t)": "allocate",
     "raw_deleter()": "raw_deleter",
@@ -66,14 +66,14 @@ _IN_SOME_VERSIONS = frozenset(
     | {"emptyCache_all", "emptyCache_pool"}
 )
 
-# Handed on, and then, or before, something of the adapter's is done; the arguments differ between
-# versions, and templates take them as they come.
+# Forwarded methods with additional work before or after. The arguments differ between versions, so
+# the adapter's functions for them are templates.
 _SEEN_ON_THE_WAY = {
     "snapshot": "with_pages({all})",
     "recordHistory": "note_history({arguments}), {call}",
 }
 
-# Methods that take addresses and may have them handed on: only those parameters are written.
+# Methods that may be forwarded with addresses; only the address parameters are listed.
 _REVIEWED = frozenset(
     {
         "is_simple_data_ptr(const DataPtr&)",  # compares the pointer's own two fields
@@ -102,7 +102,7 @@ _TRACES = frozenset(
         *("memory_allocation", "memory_deallocation", "stream_creation"),
     }
 )
-"""Written by hand in csrc/adapters/cuda/history/trace.hpp."""
+"""Traces that csrc/adapters/cuda/history/trace.hpp implements by hand."""
 
 _WHAT_TO_DO = (
     "This version of pgmo was made for PyTorch 2.6 to 2.15. Upgrade pgmo, or install one of these."
@@ -110,14 +110,14 @@ _WHAT_TO_DO = (
 
 
 def forwarders(include: Path) -> str:
-    """The methods of the adapter's class that hand their request to `upstream_`, in C++.
+    """Return the C++ methods of the adapter's class that forward requests to `upstream_`.
 
-    The text is to be included in the body of a class that derives publicly from
-    `c10::cuda::CUDACachingAllocator::CUDAAllocator` and has a member `CUDAAllocator* upstream_`,
-    in its public part and before the methods that are written by hand: its first lines define a
-    macro for each of these that the installed version has (`PGMO_HAS_markCaptureBegin`,
-    `PGMO_HAS_recordStream_c10_Stream`). The includer includes `<utility>` and
-    `c10/cuda/CUDACachingAllocator.h`, and has in force where the class is defined:
+    Include the text in the public part of a class that derives publicly from
+    `c10::cuda::CUDACachingAllocator::CUDAAllocator` and has a member `CUDAAllocator* upstream_`.
+    Include it before the methods written by hand: its first lines define a macro for each of these
+    that the installed version has (`PGMO_HAS_markCaptureBegin`,
+    `PGMO_HAS_recordStream_c10_Stream`). The including file must include `<utility>` and
+    `c10/cuda/CUDACachingAllocator.h`, and have in effect where it defines the class:
 
         using namespace c10;
         using namespace c10::cuda;
@@ -127,11 +127,11 @@ def forwarders(include: Path) -> str:
         include: PyTorch's include directory (`torch/include`).
 
     Returns:
-        One definition per virtual method that is not written by hand, of the class and its bases.
+        One definition per virtual method of the class and its bases that is not written by hand.
 
     Raises:
-        AdapterError: when the headers are missing or not understood, when a method that takes an
-            address is unknown, or when one that is written by hand is not as it was.
+        AdapterError: if the headers are missing or not understood, a method that takes an address
+            is unknown, or the signature of a method written by hand has changed.
     """
     version = _version(include)
     defined: set[str] = set()
@@ -140,7 +140,7 @@ def forwarders(include: Path) -> str:
     for owner in _classes(include, version):
         for method in owner.methods:
             key = (_signature(method), "const" in method.qualifiers)
-            if key in seen:  # overridden in a class further down, which was read first
+            if key in seen:  # a derived class, which was read first, overrides it
                 continue
             seen.add(key)
             if method.name in _HAND_WRITTEN_NAMES:
@@ -161,13 +161,16 @@ def forwarders(include: Path) -> str:
 
 
 def trace_methods(include: Path) -> str:
-    """The methods of an interpreter that a trace of a device never calls, in C++.
+    """Return the C++ methods of an interpreter that traces of a device never call.
 
     Args:
         include: PyTorch's include directory (`torch/include`).
 
+    Returns:
+        One definition per method, which throws.
+
     Raises:
-        AdapterError: when the header is missing or not understood, or has other traces.
+        AdapterError: if the header is missing or not understood, or has other traces.
     """
     version, path = _version(include), include / _TRACE_HEADER
     methods = _find_class({path: _read(path, version)}, _TRACE_CLASS, version).methods
@@ -188,7 +191,7 @@ def _refused(method: Method) -> str:
 
 
 def _classes(include: Path, version: str) -> list[ClassText]:
-    """The allocator's class, then its bases, nearest first."""
+    """Return the allocator's class, then its bases, nearest first."""
     texts = {include / name: _read(include / name, version) for name in _HEADERS}
     classes: list[ClassText] = []
     wanted = [_ROOT]
@@ -226,7 +229,7 @@ def _read(path: Path, version: str) -> str:
 
 
 def _version(include: Path) -> str:
-    """PyTorch's version, for messages: the headers do not say it in one place in all versions."""
+    """Return PyTorch's version for messages; no header has it in all versions."""
     try:
         text = (include.parent / "version.py").read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError):
@@ -236,16 +239,16 @@ def _version(include: Path) -> str:
 
 
 def _signature(method: Method) -> str:
-    """Name and parameter types without the namespaces, which headers leave out at will."""
+    """Return name and parameter types without namespaces, which headers use inconsistently."""
     types = (_NAMESPACES.sub("", each.type) for each in method.parameters)
     return f"{method.name}({', '.join(types)})"
 
 
 def _macro(method: Method, version: str) -> str:
-    """What the macro of a hand-written method is called.
+    """Return the macro suffix of a method written by hand.
 
     Raises:
-        AdapterError: when its parameters are not those that the adapter was written for.
+        AdapterError: if its parameters have changed.
     """
     found = _HAND_WRITTEN.get(_signature(method))
     if found is None:
@@ -280,7 +283,7 @@ def _definition(owner: ClassText, method: Method) -> str:
         reference = each.type.endswith("&") and not each.type.endswith("&&")
         passed.append(name if reference else f"std::move({name})")
     qualifiers = "".join(f"{each} " for each in method.qualifiers)
-    # A base's method by way of the base: a nearer class may hide its name with an overload.
+    # Call a base's method through the base, because a derived class may hide its name.
     upstream = "upstream_" if owner.name == _ROOT else f"static_cast<{owner.name}*>(upstream_)"
     result = f"{upstream}->{method.name}({', '.join(passed)})"
     if method.name in _SEEN_ON_THE_WAY:

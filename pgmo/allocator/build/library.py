@@ -1,4 +1,4 @@
-"""A compiled adapter: its C functions, and the errors that they return."""
+"""Loading of compiled adapters, and calls of their C functions."""
 
 import ctypes
 from contextlib import suppress
@@ -12,32 +12,32 @@ _MESSAGE_BYTES = 4096
 
 
 def load_adapter(source: AdapterSource) -> "AdapterLibrary":
-    """Loads an adapter: the one that comes with pgmo, or else one that is compiled here once.
+    """Load an adapter: a prebuilt one, else one that is compiled on this machine once.
 
     Raises:
-        AdapterError: when it cannot be compiled or loaded.
+        AdapterError: if it cannot be compiled or loaded.
     """
     ready = find_prebuilt(source)
     if ready is not None:
-        with suppress(AdapterError):  # the system's libraries are too old for it
+        with suppress(AdapterError):  # the system's libraries are too old
             return AdapterLibrary(ready, source.what)
     with compiled_adapter(source) as path:
         return AdapterLibrary(path, source.what, adapter_path(source))
 
 
 class AdapterLibrary:
-    """Calls an adapter's functions; those that can fail return 0 or a message.
+    """Compiled adapter, whose functions return 0, or fail with a message.
 
     Args:
-        path: the compiled adapter; it stays loaded for good, for tensors point into it.
-        what: what it is for, for people.
-        kept: where it lies, if `path` leads there in another way.
+        path: path of the compiled adapter. It is never unloaded, because tensors point into it.
+        what: framework for messages.
+        kept: path of the file for messages, if `path` is another one.
 
     Attributes:
-        path: by which the system's loader knows the library, whatever has come to lie there.
+        path: path by which the system's loader knows the library.
 
     Raises:
-        AdapterError: when it cannot be loaded.
+        AdapterError: if it cannot be loaded.
     """
 
     def __init__(self, path: Path, what: str, kept: Path | None = None) -> None:
@@ -52,10 +52,10 @@ class AdapterLibrary:
             ) from error
 
     def call(self, function: str, *arguments: object) -> None:
-        """Calls a function whose last two arguments are the room for a message.
+        """Call a function that can fail; its last two arguments are a buffer for the message.
 
         Raises:
-            AdapterError: with the message, when the function fails.
+            AdapterError: if the function fails, with its message.
         """
         message = ctypes.create_string_buffer(_MESSAGE_BYTES)
         failed = self._library[function](*arguments, message, ctypes.c_size_t(_MESSAGE_BYTES))
@@ -63,20 +63,20 @@ class AdapterLibrary:
             raise AdapterError(message.value.decode(errors="replace"))
 
     def ask(self, function: str, *arguments: object) -> int:
-        """Calls a function that cannot fail."""
+        """Call a function that cannot fail and return its integer result."""
         return int(self._library[function](*arguments))
 
     def pointer(self, function: str, *arguments: object) -> int:
-        """Calls a function that cannot fail and returns an address, or null: 0."""
+        """Call a function that cannot fail and return the address that it returns; 0 for null."""
         entry = self._library[function]
         entry.restype = ctypes.c_void_p
         return int(entry(*arguments) or 0)
 
     def address(self, function: str, *arguments: object) -> int:
-        """Calls a function that returns an address, or null and a message.
+        """Call a function that returns an address, or null with a message.
 
         Raises:
-            AdapterError: with the message, when it returns null.
+            AdapterError: if it returns null, with its message.
         """
         entry = self._library[function]
         entry.restype = ctypes.c_void_p

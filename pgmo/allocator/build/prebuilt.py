@@ -1,14 +1,14 @@
-"""Adapters that come with pgmo, compiled where its wheel was made, for machines without a compiler.
+"""Prebuilt adapters in pgmo's wheel, for machines without a compiler.
 
     pgmo/_prebuilt/
         manifest.json                     what each was compiled from
         torch_cpu-2.13.0-01234567.so
 
-An adapter is what the compiler would make here if three things are the same: pgmo's own sources
-with what is generated for them, what settles the binary interface, and the text of every header of
-the framework that it includes. The manifest lists these headers, and a digest of them. So a version
-of PyTorch is told by what it is, not by its number: another build of the same classes is served,
-too, and a patched one is not. What is not served is compiled, as ever.
+A prebuilt adapter equals a compiled one if three inputs are equal: pgmo's sources with their
+generated files, the settings of the binary interface, and the text of every framework header that
+it includes. The manifest lists these headers and their digest. So a prebuilt adapter matches by the
+contents of PyTorch's headers, not by version number: another build with the same headers matches, a
+patched one does not. Without a match, the adapter is compiled.
 """
 
 import hashlib
@@ -26,19 +26,19 @@ FOLDER = Path(__file__).resolve().parents[2] / "_prebuilt"
 MANIFEST = "manifest.json"
 
 SWITCH = "PGMO_PREBUILT"
-"""Environment variable: with 0, adapters are compiled in any case."""
+"""Environment variable; with 0, prebuilt adapters are ignored and adapters are compiled."""
 
 
 @dataclass(frozen=True)
 class Prebuilt:
-    """One adapter that comes with pgmo.
+    """Prebuilt adapter in pgmo's wheel.
 
     Args:
-        file: its name in the folder.
-        made_from: see `made_from`.
-        headers: of the framework, relative to its folder of headers.
-        digest: of these headers, see `digest_of`.
-        what: it is for, for people.
+        file: file name in the folder.
+        made_from: digest of pgmo's own part, see `made_from`.
+        headers: headers of the framework, relative to its folder of headers.
+        digest: digest of these headers, see `digest_of`.
+        what: framework for messages.
 
     Example:
         >>> Prebuilt("a.so", "01", ("c10/core/Allocator.h",), "02", "PyTorch 2.13.0 (CPU)").file
@@ -53,11 +53,11 @@ class Prebuilt:
 
 
 def find_prebuilt(source: "AdapterSource", folder: Path | None = None) -> Path | None:
-    """The adapter that is equal to what compiling would give; None where none is there.
+    """Return the path of the prebuilt adapter that equals a compiled one; None if there is none.
 
     Args:
-        source: what is asked for.
-        folder: where they lie; by default in the package.
+        source: the adapter.
+        folder: folder of prebuilt adapters; by default that of the package.
     """
     if source.headers is None or os.environ.get(SWITCH) == "0":
         return None
@@ -73,7 +73,7 @@ def find_prebuilt(source: "AdapterSource", folder: Path | None = None) -> Path |
 
 
 def made_from(source: "AdapterSource") -> str:
-    """A digest of pgmo's own part of an adapter, and of what settles its binary interface."""
+    """Return a digest of pgmo's own part of an adapter and of its binary interface."""
     from pgmo.allocator.build.compile import native_files, native_sources
 
     digest = hashlib.sha256(source.name.encode())
@@ -85,7 +85,12 @@ def made_from(source: "AdapterSource") -> str:
 
 
 def digest_of(folder: Path, headers: Iterable[str]) -> str:
-    """A digest of some headers by name and text; "" where one of them is missing."""
+    """Return a digest of the names and texts of headers; "" if one of them is missing.
+
+    Args:
+        folder: folder of headers.
+        headers: paths relative to the folder.
+    """
     digest = hashlib.sha256()
     try:
         for name in headers:
@@ -96,7 +101,7 @@ def digest_of(folder: Path, headers: Iterable[str]) -> str:
 
 
 def read_manifest(folder: Path) -> tuple[Prebuilt, ...]:
-    """All adapters of a folder; none where it is not there."""
+    """Return all prebuilt adapters of a folder; none if it has no manifest."""
     try:
         rows = json.loads((folder / MANIFEST).read_text())
     except FileNotFoundError:
@@ -105,6 +110,6 @@ def read_manifest(folder: Path) -> tuple[Prebuilt, ...]:
 
 
 def write_manifest(rows: Iterable[Prebuilt], folder: Path) -> None:
-    """Writes what `read_manifest` reads."""
+    """Write the manifest that `read_manifest` reads."""
     text = json.dumps([asdict(row) for row in rows], indent=1)
     (folder / MANIFEST).write_text(text + "\n")

@@ -1,10 +1,9 @@
-"""Reads the virtual methods of a class from C++ header text.
+"""Reader of the virtual methods of a class in a C++ header.
 
-This is a reader for one kind of text, the plain interface classes of PyTorch's headers, not for
-C++: comments, literals, templates, default arguments and inline bodies are understood, and what
-is not (a condition of the preprocessor among the members, a function pointer among the
-parameters) is refused. Every `virtual` and `override` of the class is accounted for, so a method
-is read or refused, never overlooked.
+It reads the plain interface classes of PyTorch's headers, not all of C++. It understands comments,
+literals, templates, default arguments and inline bodies. It refuses other constructs, such as
+preprocessor conditions among members or function pointers among parameters. Every `virtual` and
+`override` of the class is counted, so no method is overlooked.
 """
 
 import re
@@ -23,7 +22,7 @@ _WORD = re.compile(r"[A-Za-z_]\w*\Z")
 _ACCESS = frozenset({"public", "protected", "private"})
 _PAIRS = {"(": ")", "[": "]", "{": "}", "<": ">"}
 _MARKS = frozenset({"virtual", "override"})
-# Words that say nothing about a type's name, and words that are (parts of) types, never names.
+# Words that are no part of a type's name, and words that are types, never parameter names.
 _QUALIFIERS = frozenset({"const", "volatile", "struct", "class", "enum", "typename"})
 _BUILT_IN = frozenset(
     {"void", "bool", "char", "wchar_t", "char8_t", "char16_t", "char32_t", "short", "int", "long"}
@@ -32,16 +31,16 @@ _BUILT_IN = frozenset(
 
 
 class UnreadableError(Exception):
-    """The text has something that this reader does not understand; the message says what."""
+    """Error for a construct that this reader does not understand; the message names it."""
 
 
 @dataclass(frozen=True)
 class Parameter:
-    """One parameter of a method.
+    """Parameter of a method.
 
     Args:
-        type: its type as written, with spaces as this module puts them.
-        name: its name; empty where the header gives none.
+        type: type as written, with normalized spaces.
+        name: name; empty if the header gives none.
     """
 
     type: str
@@ -50,13 +49,13 @@ class Parameter:
 
 @dataclass(frozen=True)
 class Method:
-    """One virtual method.
+    """Virtual method of a class.
 
     Args:
         returns: the return type as written.
         name: the name.
         parameters: in order; default arguments are dropped.
-        qualifiers: of "const" and "noexcept", those that it has, in this order.
+        qualifiers: subset of "const" and "noexcept", in this order.
     """
 
     returns: str
@@ -67,12 +66,12 @@ class Method:
 
 @dataclass(frozen=True)
 class ClassText:
-    """A class as it was read.
+    """Class as read from a header.
 
     Args:
-        name: its name, without namespaces.
-        bases: names of its direct bases, without namespaces.
-        methods: its public virtual methods but the destructor, in the header's order.
+        name: name, without namespaces.
+        bases: names of the direct bases, without namespaces.
+        methods: public virtual methods except the destructor, in the header's order.
     """
 
     name: str
@@ -81,15 +80,15 @@ class ClassText:
 
 
 def read_class(text: str, name: str) -> ClassText | None:
-    """Reads the class or struct of that name; None where the text does not define it.
+    """Read a class or struct by name; return None if the text does not define it.
 
     Args:
-        text: a header's text.
-        name: the class's name, without namespaces.
+        text: text of a header.
+        name: name of the class, without namespaces.
 
     Raises:
-        UnreadableError: when there are two of that name, or a part of it is not understood: also
-            for a virtual method that is not public or is `final`, which nobody could forward.
+        UnreadableError: if there are two classes of that name, or a part is not understood. Virtual
+            methods that are not public or are `final` count as such, as they cannot be forwarded.
 
     Example:
         >>> read = read_class("struct A : B { virtual int f(int = 1) const { return 2; } };", "A")
@@ -109,7 +108,7 @@ def read_class(text: str, name: str) -> ClassText | None:
 
 
 def _tokens(text: str) -> list[str]:
-    """The text's tokens; a directive is one, a literal is `0`, comments are none."""
+    """Return the tokens of a text; a directive is one token, a literal is `0`, a comment none."""
     tokens = []
     for match in _TOKEN.finditer(text):
         if match["literal"]:
@@ -120,7 +119,7 @@ def _tokens(text: str) -> list[str]:
 
 
 def _class_name(tokens: list[str], place: int) -> str:
-    """The name of the class whose definition begins at the place; empty where none does."""
+    """Return the name of the class whose definition begins at a token; "" if none does."""
     if tokens[place] not in ("class", "struct") or (place and tokens[place - 1] == "enum"):
         return ""
     name = ""
@@ -129,7 +128,7 @@ def _class_name(tokens: list[str], place: int) -> str:
             return name
         if _WORD.match(token) and token != "final":
             name = token
-        elif token not in ("final", "::", "(", ")", "[", "]", "0"):  # the rest are attributes
+        elif token not in ("final", "::", "(", ")", "[", "]", "0"):  # of attributes
             return ""
     return ""
 
@@ -179,7 +178,7 @@ def _is_final_method(member: list[str]) -> bool:
 
 
 def _member_end(body: list[str], place: int) -> int:
-    """The place after the member that begins at `place`."""
+    """Return the index after the member that begins at `place`."""
     depth = 0
     while place < len(body):
         token = body[place]
@@ -188,7 +187,7 @@ def _member_end(body: list[str], place: int) -> int:
         depth += (token in "([") - (token in ")]")
         if token == "{":
             place += len(_block(body, place)) + 1
-            # A body ends its member; an initialiser goes on, or has its semicolon.
+            # A body ends its member; after an initialiser, the member continues or has a semicolon.
             after = body[place + 1 : place + 2]
             if depth == 0 and after not in ([";"], [","], ["{"]):
                 return place + 1
@@ -199,7 +198,7 @@ def _member_end(body: list[str], place: int) -> int:
 
 
 def _declaration(member: list[str]) -> list[str]:
-    """The member without its body or initialiser in braces."""
+    """Return a member without its body or braced initialiser."""
     depth = 0
     for place, token in enumerate(member):
         depth += (token in "([") - (token in ")]")
@@ -209,7 +208,7 @@ def _declaration(member: list[str]) -> list[str]:
 
 
 def _block(tokens: list[str], opening: int) -> list[str]:
-    """What is between the brace at `opening` and its partner."""
+    """Return the tokens between the brace at `opening` and its closing brace."""
     depth = 0
     for place in range(opening, len(tokens)):
         depth += (tokens[place] == "{") - (tokens[place] == "}")
@@ -271,7 +270,7 @@ def _without_attributes(tokens: list[str]) -> list[str]:
 
 
 def _split(tokens: list[str]) -> list[list[str]]:
-    """The parts between the commas that no bracket holds; none of an empty list."""
+    """Return the parts between top-level commas; no part for an empty list."""
     parts: list[list[str]] = [[]]
     for token, depth in zip(tokens, _depths(tokens), strict=True):
         if token == "," and depth == 0:
@@ -282,9 +281,9 @@ def _split(tokens: list[str]) -> list[list[str]]:
 
 
 def _depths(tokens: list[str]) -> list[int]:
-    """How many brackets hold each token; an opening bracket is inside, a closing one outside.
+    """Return the bracket depth of each token; an opening bracket is inside, a closing one outside.
 
-    `<` is a bracket after a word and `>` where it closes one; elsewhere they are operators.
+    `<` is a bracket after a word, and `>` if it closes one; otherwise they are operators.
     """
     open_brackets: list[str] = []
     depths = []
@@ -307,7 +306,7 @@ def _depths(tokens: list[str]) -> list[int]:
 
 
 def _text(tokens: Sequence[str]) -> str:
-    """The tokens as text, each type always with the same spaces."""
+    """Return the tokens as text, with equal spaces for equal types."""
     text = ""
     for token in tokens:
         wordy = _WORD.match(token) is not None or token == "="

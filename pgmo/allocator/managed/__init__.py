@@ -1,1 +1,1 @@
-"""Unified memory: for taking a profile of a model that does not fit, and for running one anyway."""
+"""Unified memory, to profile or run a model that does not fit on the card."""

@@ -1,4 +1,4 @@
-"""`pgmo.managed`: unified memory for whatever PyTorch requests."""
+"""`pgmo.managed`: unified memory for all requests of PyTorch."""
 
 import ctypes
 from collections.abc import Iterator
@@ -12,24 +12,25 @@ from pgmo.errors import AdapterError, OptionError
 from pgmo.units import format_bytes
 
 _active: dict[str, "Managed"] = {}
-"""What is in unified memory now, by device."""
+"""Unified memory in use now, by device."""
 
 
 class Managed:
     """Unified memory on one device; made by `managed`.
 
     A pool (`torch.cuda.MemPool`) whose segments come from `cudaMallocManaged` serves the requests
-    of all threads: all else about the caching allocator is as ever.
+    of all threads. The caching allocator is otherwise unchanged.
 
     Args:
-        index: of the device; None for the current one.
+        index: index of the device; None for the current one.
 
     Attributes:
-        card: the device's memory before anything was in unified memory.
+        index: index of the device.
+        card: the device's memory before any unified memory was allocated.
 
     Raises:
-        AdapterError: when torch, CUDA or the adapter cannot be had, when torch's allocator has no
-            pools, or when the device cannot use unified memory beyond its own.
+        AdapterError: if torch, CUDA or the adapter is missing, torch's allocator has no pools, or
+            the device cannot use unified memory beyond its own.
     """
 
     def __init__(self, index: int | None = None) -> None:
@@ -58,27 +59,27 @@ class Managed:
 
     @property
     def peak(self) -> int:
-        """The most bytes that were held."""
+        """Peak bytes of unified memory."""
         return self._held()[1] if self._peak_at_end is None else self._peak_at_end
 
     @property
     def oversubscription(self) -> float:
-        """The peak against the card's room: above 1, pages had to move over the bus."""
+        """Ratio of the peak to the card's free memory; above 1, pages moved over the bus."""
         return self.card.oversubscription(self.peak)
 
     def open(self) -> None:
-        """Sends PyTorch's requests to unified memory."""
+        """Route PyTorch's requests to unified memory."""
         self._held(reset=True)
         self._begin()
 
     def close(self) -> None:
-        """Sends requests where they went before. What is cached goes back; what lives stays."""
+        """Route requests as before. Cached memory is freed; live blocks stay."""
         self._end()
         self._peak_at_end = self._held()[1]
 
     def renew(self) -> None:
-        """Gives back what the pool has cached: torch empties no pool that is in use."""
-        if self._pool is not None:  # else the program's own block ended before its session
+        """Free the pool's cached memory, by a new pool: torch never empties a pool in use."""
+        if self._pool is not None:  # None if the program's block ended before its session
             self._end()
             self._begin()
 
@@ -87,8 +88,8 @@ class Managed:
 
         with torch.cuda.device(self.index):
             pool = torch.cuda.MemPool(_allocator().allocator())
-        # Never destroyed: that ends the process while another pool is in use. The adapter gives the
-        # pool up instead.
+        # Never destroy the pool, because that aborts the process while another pool is in use. The
+        # adapter releases the pool instead.
         ctypes.pythonapi.Py_IncRef(ctypes.py_object(pool))
         self._library.call("pgmo_managed_begin", self.index, *_number(pool))
         self._pool = pool
@@ -98,7 +99,7 @@ class Managed:
         self._library.call("pgmo_managed_end", self.index, *_number(pool))
 
     def _held(self, *, reset: bool = False) -> tuple[int, int]:
-        """Bytes of unified memory held now, and the most since the last reset."""
+        """Return the bytes of unified memory held now, and their peak since the last reset."""
         now, peak = ctypes.c_uint64(), ctypes.c_uint64()
         self._library.ask(
             "pgmo_managed_bytes", self.index, int(reset), ctypes.byref(now), ctypes.byref(peak)
@@ -114,7 +115,7 @@ class Managed:
 
 @cache
 def _allocator() -> Any:
-    """Make the allocator of all pools, once: blocks of a pool outlive it."""
+    """Return the allocator of all pools; it is made once, because blocks outlive their pool."""
     import torch
 
     return torch.cuda.memory.CUDAPluggableAllocator(
@@ -128,10 +129,13 @@ def _number(pool: Any) -> tuple[ctypes.c_uint64, ctypes.c_uint64]:
 
 
 def make_managed(device: object = None) -> Managed:
-    """Unified memory on a device, not in use yet.
+    """Return unified memory of a device that is not in use yet.
+
+    Args:
+        device: as for `managed`.
 
     Raises:
-        OptionError, AdapterError: as `managed`.
+        OptionError, AdapterError: as in `managed`.
     """
     check_framework("torch", device)
     name = str(device)
@@ -142,32 +146,34 @@ def make_managed(device: object = None) -> Managed:
 
 
 def in_use(device: str) -> Managed | None:
-    """Unified memory that the program itself uses on a device, inside of `managed`."""
+    """Return the unified memory that the program uses on a device by `managed`, or None."""
     return _active.get(device)
 
 
 @contextmanager
 def managed(*, device: object = None, framework: str = "torch") -> Iterator[Managed]:
-    """Serves what PyTorch requests from unified memory, which may exceed the card.
+    """Serve PyTorch's requests from unified memory, which may exceed the card.
 
-    PyTorch's own allocator goes on caching; only its segments come from `cudaMallocManaged`, for
-    requests of all threads. What is touched moves to the card, and back to the host when others
-    need the room: slow, but it runs. Made for taking a profile of a model that does not fit.
-    Tensors that exist already stay where they are, those made inside stay valid afterwards.
-    Captured graphs keep pools of their own. A block inside of another one for the same device
-    changes nothing.
+    PyTorch's own allocator caches as before, but its segments come from `cudaMallocManaged`, for
+    requests of all threads. Memory moves to the card when touched, and back to the host when other
+    memory needs the space. This is slow, and meant for profiling a model that does not fit.
+    Existing tensors stay where they are; tensors made inside stay valid afterwards. Captured graphs
+    keep their own pools. A nested block for the same device has no effect.
 
-    A session that is opened inside is served from unified memory, its arena included, without
-    pages; close it before the block ends. At the end of each iteration, what the next one needs
-    first is moved to the card.
+    A session that is opened inside is served from unified memory, including its arena, without
+    pages; close it before the block ends. At the end of each iteration, the memory that the next
+    one needs first is moved to the card.
 
     Args:
         device: "cuda", "cuda:1", or a `torch.device`; by default the current one.
-        framework: only "torch"; CuPy has unified memory itself.
+        framework: only "torch"; CuPy has its own unified memory.
+
+    Yields:
+        The unified memory, with its size and peak.
 
     Raises:
-        OptionError: when an option cannot be used.
-        AdapterError: when PyTorch or a device is missing, or the device has no concurrent access to
+        OptionError: if an option is invalid.
+        AdapterError: if PyTorch or a device is missing, or the device has no concurrent access to
             unified memory (Windows, WSL, cards before Pascal).
 
     Example:

@@ -4,11 +4,11 @@
     slot a     ▓▓▓▓                          needed first   ─┐
     slot b       ▓▓▓▓▓▓                      needed second   ├─ to the device
     slot c          ▓▓▓▓▓                    needed third   ─┘
-    slot d                ▓▓▓▓               later: stays where it is
+    slot d                ▓▓▓▓               later: not moved
     slot e     ▓▓───────────────▓            alive, and not needed before its end: to the host
 
-When a block that is alive will be read is not known, except that it is before its end; one that is
-born is written at once. So slots are needed in the order of births and ends.
+It is unknown when a live block is read, except that this is before its end. A new block is written
+at once. So slots are needed in the order of births and ends.
 """
 
 from dataclasses import dataclass
@@ -19,18 +19,18 @@ from numpy.typing import NDArray
 from pgmo.packing.plan import UNPLANNED, Plan
 
 PAGE = 2 << 20
-"""Bytes that are moved as a whole: the largest page of unified memory."""
+"""Bytes that move as a unit: the largest page of unified memory."""
 
 Range = tuple[int, int]
 
 
 @dataclass(frozen=True)
 class Moves:
-    """Ranges of the arena as (begin, end), in bytes; disjoint, and made of whole pages.
+    """Ranges of the arena to move, as (begin, end) in bytes; disjoint, and made of whole pages.
 
     Args:
-        to_device: in the order in which they are needed.
-        to_host: in the order of offsets.
+        to_device: ranges for the device, in the order of need.
+        to_host: ranges for the host, in the order of offsets.
     """
 
     to_device: tuple[Range, ...]
@@ -38,16 +38,16 @@ class Moves:
 
 
 def moves(plan: Plan, room: int, *, page: int = PAGE) -> Moves:
-    """Choose what to move before an iteration, so that it finds its memory on the device.
+    """Choose the pages to move before an iteration, so that its memory is on the device.
 
     Args:
-        plan: of the iteration.
+        plan: plan of the iteration.
         room: bytes that fit on the device.
-        page: bytes.
+        page: bytes of a page.
 
     Returns:
-        The pages that are needed first, as many as there is room for, and of the rest those in
-        which something is alive.
+        The pages needed first, as many as fit on the device; for the host, those of the rest that
+        have live blocks.
     """
     period = max(1, plan.ticks)
     pages = -(-plan.arena // page)
@@ -57,7 +57,7 @@ def moves(plan: Plan, room: int, *, page: int = PAGE) -> Moves:
     for offset in (plan.offset, plan.alternate):
         for row in np.flatnonzero(offset != UNPLANNED).tolist():
             within = slice(offset[row] // page, -(-(offset[row] + plan.size[row]) // page))
-            # Ticks from the last birth to the beginning of the iteration; 0: it is born then.
+            # Ticks from the last birth to the start of the iteration; 0 if born at the start.
             since = -int(plan.start[row]) % period
             life = int(plan.end[row] - plan.start[row])
             lives = 0 < since < life
@@ -74,6 +74,6 @@ def moves(plan: Plan, room: int, *, page: int = PAGE) -> Moves:
 
 
 def _runs(wanted: NDArray[np.bool_], page: int) -> list[Range]:
-    """Return the ranges of adjacent pages that are wanted."""
+    """Return the ranges of adjacent wanted pages, in bytes."""
     edges = np.flatnonzero(np.diff(np.concatenate(([False], wanted, [False])))) * page
     return list(zip(edges[::2].tolist(), edges[1::2].tolist(), strict=True))

@@ -1,7 +1,7 @@
-"""PyTorch with all requests in unified memory, arenas included: a session inside of `managed`.
+"""Adapter of a session inside `managed`: all memory, including arenas, is unified memory.
 
 session ──▶ UnifiedAdapter ──▶ the framework's adapter ──▶ a pool of unified memory
-                └─ at the end of each iteration: what the next one needs first is prefetched
+                └─ prefetches after each iteration the memory that the next one needs first
 """
 
 from pgmo.allocator.adapters.adapter import Adapter, Memory
@@ -14,11 +14,11 @@ from pgmo.packing.plan import Plan
 
 
 class UnifiedAdapter(Adapter):
-    """An adapter that keeps what it serves, and what it takes, in unified memory.
+    """Adapter whose arenas and served blocks are in unified memory.
 
     Args:
         adapter: PyTorch's adapter of the device.
-        managed: its unified memory, which the program uses.
+        managed: unified memory of the device, which the program uses.
     """
 
     unified = True
@@ -32,7 +32,7 @@ class UnifiedAdapter(Adapter):
         self.engine = adapter.engine
         self.managed = managed
         self.hints = Hints(adapter.index)
-        self._arenas: dict[int, tuple[int, int]] = {}  # of each stream: address and bytes
+        self._arenas: dict[int, tuple[int, int]] = {}  # address and bytes by stream
         self._moves: tuple[Plan, Moves] | None = None
 
     @property
@@ -42,23 +42,23 @@ class UnifiedAdapter(Adapter):
 
     @property
     def note(self) -> str:
-        """Notes of the framework's adapter, and why the driver is told nothing."""
+        """Notes of the framework's adapter, and why hints to the driver have stopped."""
         return "; ".join(filter(None, (self._adapter.note, self.hints.note)))
 
     def choose_pages(self, wanted: bool, limit: int) -> None:
-        """Unified memory comes in blocks."""
+        """Choose single blocks, because unified memory has no pages of the device."""
         self._adapter.choose_pages(False, 0)
 
     def install(self) -> None:
-        """Puts the engine over unified memory."""
+        """Install the engine over unified memory."""
         self._adapter.install()
 
     def uninstall(self) -> None:
-        """Takes the engine away again."""
+        """Uninstall the engine."""
         self._adapter.uninstall()
 
     def take_arena(self, size: int, stream: int) -> Memory | None:
-        """Takes a block for an arena, to be kept on the device as far as it fits."""
+        """Allocate a block for an arena, preferably on the device if all arenas fit there."""
         memory = self._adapter.take_arena(size, stream)
         if memory is not None:
             self._arenas[stream] = (memory.base, memory.bytes)
@@ -69,7 +69,7 @@ class UnifiedAdapter(Adapter):
 
     @property
     def arenas(self) -> list[tuple[int, int]]:
-        """Address and bytes of each."""
+        """Address and bytes of each arena."""
         return list(self._arenas.values())
 
     @property
@@ -77,11 +77,11 @@ class UnifiedAdapter(Adapter):
         return sum(size for _, size in self.arenas) <= self.managed.card.free
 
     def take_spill(self, size: int) -> Memory:
-        """Takes a block for what a plan spills."""
+        """Allocate a block for spilled slots."""
         return self._adapter.take_spill(size)
 
     def empty_cache(self, *, pages: bool = False) -> None:
-        """Gives back what is cached, so that recording and replay never hold both."""
+        """Free cached memory, so that the memory of recording and replay is never held together."""
         self._arenas.clear()
         self.managed.renew()
         self._adapter.empty_cache()
@@ -91,17 +91,17 @@ class UnifiedAdapter(Adapter):
         self._adapter.advise(text)
 
     def after_replay(self, plan: Plan) -> None:
-        """Prefetches for the next iteration, which follows the plan."""
+        """Prefetch for the next iteration, which follows the plan."""
         known = self._moves is not None and self._moves[0] is plan
-        if not (known and self._fits):  # else all of it is there since the first time
+        if not (known and self._fits):  # else the first prefetch brought all of it
             self.prefetch(plan)
 
     def prefetch(self, plan: Plan) -> None:
-        """Moves what an iteration needs first to the device, and what it does not to the host."""
+        """Move memory that an iteration needs first to the device, and idle memory to the host."""
         if self._moves is None or self._moves[0] is not plan:
             self._moves = (plan, moves(plan, self.managed.card.free))
         due = self._moves[1]
-        for stream, (low, high) in extents(plan).items():  # to the host first, which makes room
+        for stream, (low, high) in extents(plan).items():  # host first, to make room
             base, size = self._arenas.get(stream, (0, 0))
             high = min(high, low + size)
             for begin, end in _within(due.to_host, low, high):

@@ -1,1 +1,1 @@
-"""Plans in a session: where they come from, which belong together, where they are kept."""
+"""Plans of a session: planning, installation in the engine, and storage."""

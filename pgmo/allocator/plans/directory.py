@@ -1,11 +1,11 @@
-"""The directory of plans that all ranks of a program share.
+"""Directory of plans that all ranks of a program share.
 
-    plans/gpt-3fa2b1c0.pgmoplan      a plan, named by a digest of what is in it
+    plans/gpt-3fa2b1c0.pgmoplan      a plan, named by a digest of its contents
     plans/gpt-3fa2b1c0.pgmoprof      its profile
     plans/gpt-rank3-of-8.txt         the name of the plan that rank 3 of 8 saved last
 
-Ranks whose plans are equal write one file. Each file is replaced in one step and no rank writes
-another one's `.txt`, so ranks need no lock.
+Ranks with equal plans share one file. Files are replaced atomically, and no rank writes another
+rank's `.txt`, so ranks need no lock.
 """
 
 import glob
@@ -31,12 +31,12 @@ _COLUMNS = ("size", "end", "stream", "varying", "shared", "offset", "alternate",
 
 @dataclass(frozen=True)
 class PlanDirectory:
-    """The plans of one program.
+    """Plans of one program.
 
     Args:
-        folder: where they are.
-        name: of the program; "" for "pgmo".
-        world: this process among its others; None for one alone.
+        folder: the directory.
+        name: name of the program; "" for "pgmo".
+        world: rank and size of the job; None for a single process.
     """
 
     folder: Path
@@ -44,19 +44,19 @@ class PlanDirectory:
     world: World | None
 
     def own(self, alignment: int) -> tuple[Path, Plan] | None:
-        """Return the plan that this rank saved last, if it can be replayed.
+        """Return the path and plan that this rank saved last; None if it cannot be replayed.
 
         Args:
-            alignment: of the framework's blocks, in bytes.
+            alignment: alignment of the framework's blocks, in bytes.
         """
         path = self._single if self.world is None else self._named_by(self._pointer)
         return None if path is None else _load(path, alignment)
 
     def all(self, alignment: int) -> Iterator[tuple[Path, Plan]]:
-        """Yield all plans that can be replayed, in the order of their names.
+        """Yield the paths and plans that can be replayed, ordered by name.
 
         Args:
-            alignment: of the framework's blocks, in bytes.
+            alignment: alignment of the framework's blocks, in bytes.
         """
         digits = _DIGITS * "[0-9a-f]"
         paths = self.folder.glob(f"{glob.escape(self._stem)}-{digits}.pgmoplan")
@@ -66,27 +66,27 @@ class PlanDirectory:
                 yield loaded
 
     def save(self, plans: Sequence[PlannedProfile], opening: PlannedProfile | None) -> list[Path]:
-        """Writes plans and profiles, unless a rank with the same plans has done so.
+        """Write plans and profiles, unless a rank with equal plans has done so.
 
-        The files of this rank's earlier plan are removed, unless another rank has that plan, too.
-        A rank that saves that very plan at the same moment may lose it. It finds the plan missing
-        at the next start, and does as a rank without one.
+        The files of this rank's earlier plan are removed, unless another rank has that plan as
+        well. A rank that saves that plan at the same moment may lose its file. At the next start,
+        it then behaves like a rank without a plan.
 
         Args:
-            plans: of the program's structures, the main one first.
-            opening: of its first iteration.
+            plans: plans of the program's structures, the main one first.
+            opening: plan of the first iteration; None for none.
 
         Returns:
-            The files, the plan's last.
+            The files; the plan's file is the last.
 
         Raises:
-            FileError: when a file cannot be written.
+            FileError: if a file cannot be written.
         """
         first = None if opening is None else opening.plan
         stem = f"{self._stem}-{digest([one.plan for one in plans], first)}"
         path = self.folder / f"{stem}.pgmoplan"
         before = self._named_by(self._pointer)
-        # The name comes first: a rank that reads it does not remove the plan.
+        # The pointer comes first: other ranks do not remove a plan that a pointer names.
         replace_file(self._pointer, f"{path.name}\n".encode())
         if not path.exists():
             store.save(list(plans), opening, self.folder, stem)
@@ -98,22 +98,22 @@ class PlanDirectory:
 
     @property
     def _stem(self) -> str:
-        """The beginning of all file names."""
+        """Prefix of all file names."""
         return self.name or "pgmo"
 
     @property
     def _single(self) -> Path:
-        """The plan that a program of one process saves."""
+        """Path of the plan that a program of one process saves."""
         return self.folder / f"{self._stem}.pgmoplan"
 
     @property
     def _pointer(self) -> Path:
-        """The file that names this rank's plan."""
+        """Path of the file that names this rank's plan."""
         assert self.world is not None
         return self.folder / f"{self._stem}-rank{self.world.rank}-of-{self.world.size}.txt"
 
     def _named_by(self, pointer: Path) -> Path | None:
-        """Return the path of the plan that such a file names; None where it names none."""
+        """Return the path of the plan that a pointer file names; None if it names none."""
         try:
             with open(pointer, "rb") as file:
                 name = file.read(_LONGEST_NAME).decode(errors="replace").rstrip("\n")
@@ -123,13 +123,13 @@ class PlanDirectory:
         return self.folder / name if re.fullmatch(pattern, name) else None
 
     def _named_by_ranks(self) -> set[Path | None]:
-        """Return the plans that any rank of any world has."""
+        """Return the plans that any rank of any world names."""
         pointers = self.folder.glob(f"{glob.escape(self._stem)}-rank*-of-*.txt")
         return {self._named_by(pointer) for pointer in pointers}
 
 
 def digest(plans: Sequence[Plan], opening: Plan | None) -> str:
-    """Return a short name for the contents of plans, whoever made them and when.
+    """Return a short digest of the contents of plans, independent of their origin and time.
 
     Example:
         >>> from dataclasses import replace
@@ -148,7 +148,7 @@ def digest(plans: Sequence[Plan], opening: Plan | None) -> str:
 
 
 def _load(path: Path, alignment: int) -> tuple[Path, Plan] | None:
-    """Return a plan and its path; None where it cannot be read or replayed."""
+    """Return a plan and its path; None if it cannot be read or replayed."""
     try:
         plan = Plan.load(path)
         for one in (plan, *plan.others):

@@ -2,10 +2,10 @@
 
     plan A    stream 0 [0, 90)    stream 1 [90, 120)
     plan B    stream 0 [0, 40)    stream 1 [40, 110)
-    layout    stream 0 [0, 90)    stream 1 [90, 160)      as large as the largest, for each stream
+    layout    stream 0 [0, 90)    stream 1 [90, 160)      the largest size for each stream
 
-Plans put streams behind each other, each plan in its own way; in the layout a stream begins at the
-same offset for all of them.
+Each plan places its streams one after another, at its own offsets. In the layout, a stream begins
+at the same offset for all plans.
 """
 
 from collections.abc import Sequence
@@ -22,25 +22,31 @@ _LEAST_ROOM = 1 << 30
 
 @dataclass(frozen=True)
 class Range:
-    """A stream's part of the layout: offsets from `begin` on, `size` bytes."""
+    """Range of a stream in the layout.
+
+    Args:
+        begin: offset in bytes.
+        size: size in bytes.
+    """
 
     begin: int
     size: int
 
 
 class Layout:
-    """One range for each stream that any of the plans uses; then the same for what they spill.
+    """One range of device memory for each stream of the plans, then one for spilled slots.
 
     Args:
         plans: the plans.
-        roomy: whether ranges are larger than needed, since addresses cost nothing, so that later
-            plans find room.
+        roomy: whether to make ranges larger than needed, so that later plans fit. Use it if ranges
+            are only addresses, which cost nothing.
 
     Attributes:
-        ranges: of device memory, by stream. A stream all of whose slots are spilled has a little.
-        spilled: behind all of these, in unified memory, by stream.
+        ranges: ranges of device memory, by stream. A stream whose slots are all spilled gets a
+            minimal one.
+        spilled: ranges of unified memory behind these, by stream.
         resident: bytes of `ranges`.
-        size: bytes of both.
+        size: bytes of all ranges.
     """
 
     def __init__(self, plans: Sequence[Plan], *, roomy: bool = False) -> None:
@@ -59,11 +65,11 @@ class Layout:
 
     @property
     def spill_size(self) -> int:
-        """Bytes of unified memory."""
+        """Bytes of unified memory, for spilled slots."""
         return self.size - self.resident
 
     def covers(self, other: "Layout") -> bool:
-        """Return whether plans made for another layout fit into this one."""
+        """Return whether the plans of another layout fit into this one."""
         return all(
             stream in own and own[stream].size >= needed.size
             for own, theirs in ((self.ranges, other.ranges), (self.spilled, other.spilled))
@@ -71,7 +77,7 @@ class Layout:
         )
 
     def place(self, plan: Plan) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """A plan's offsets and alternates in this layout."""
+        """Return a plan's offsets and alternate offsets in this layout, shape (requests,) each."""
         offset, alternate = plan.offset.copy(), plan.alternate.copy()
         for ranges, spilled in ((self.ranges, False), (self.spilled, True)):
             for stream, (low, _) in extents(plan, spilled=spilled).items():
@@ -83,12 +89,12 @@ class Layout:
 
 
 def _with_room(size: int) -> int:
-    """Addresses for a plan that may grow, two to four times as many; memory comes with use."""
+    """Return two to four times as many addresses, for plans that grow; pages come with use."""
     return max(_LEAST_ROOM, 1 << (2 * size - 1).bit_length())
 
 
 def _one_behind_the_other(sizes: dict[int, int], begin: int) -> tuple[dict[int, Range], int]:
-    """A range for each stream, and where the last one ends."""
+    """Return a range for each stream, and the end of the last one."""
     ranges = {}
     for stream in sorted(sizes):
         ranges[stream] = Range(begin, sizes[stream])
@@ -97,13 +103,18 @@ def _one_behind_the_other(sizes: dict[int, int], begin: int) -> tuple[dict[int, 
 
 
 def _slots(plan: Plan, spilled: bool) -> NDArray[np.bool_]:
-    """The rows with slots in device memory, or with those that are spilled."""
+    """Return the mask of rows whose slots are in device memory, or are spilled."""
     low, high = (plan.resident, plan.arena) if spilled else (0, plan.resident)
     return (plan.offset >= low) & (plan.offset < high)
 
 
 def extents(plan: Plan, *, spilled: bool = False) -> dict[int, tuple[int, int]]:
-    """Lowest offset and end of each stream's slots in device memory, or of those spilled."""
+    """Return the lowest offset and the end of each stream's slots, in bytes.
+
+    Args:
+        plan: the plan.
+        spilled: whether to return spilled slots instead of those in device memory.
+    """
     size = -(-plan.size // plan.alignment) * plan.alignment
     extents = {}
     slots = _slots(plan, spilled)

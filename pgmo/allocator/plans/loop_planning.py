@@ -1,4 +1,4 @@
-"""Planning inside of a training loop, which waits meanwhile."""
+"""Planning during a training loop, which waits for it."""
 
 from dataclasses import replace
 
@@ -15,13 +15,18 @@ from pgmo.user_warnings import warn_user
 
 
 def make_plan(profile: Profile, options: PlanningOptions) -> Plan:
-    """Plans as `pgmo.plan` does, and searches for a second where streams leave much to gain.
+    """Plan like `pgmo.plan`, with a short search if packing on several streams wastes memory.
 
-    Where a budget cannot be met it warns, and spills everything that has a slot: training goes on.
+    If the budget is impossible, this warns and spills all blocks with a slot, so that training
+    continues.
+
+    Args:
+        profile: the profile.
+        options: planning options.
 
     Raises:
-        KeyboardInterrupt: when Ctrl-C came meanwhile: it was meant for the program, not for the
-            search, so the loop has to end.
+        KeyboardInterrupt: if Ctrl-C arrived during planning. It is meant for the program, so the
+            loop must end.
     """
     budget = options.budget_bytes
     if budget is not None:
@@ -45,9 +50,9 @@ def make_plan(profile: Profile, options: PlanningOptions) -> Plan:
 
 
 def _is_worth_a_search(made: Plan, options: PlanningOptions) -> bool:
-    """Return whether packers alone leave more than they may, where streams add to it.
+    """Return whether packers waste more than `spare_share` of a plan with several streams.
 
-    Each stream's arena ends amid a page, and the order of streams takes its share, too.
+    Only then, because each stream's arena wastes part of a page, and so does the order of streams.
     """
     if len(np.unique(made.stream)) < 2:
         return False
@@ -56,7 +61,7 @@ def _is_worth_a_search(made: Plan, options: PlanningOptions) -> bool:
 
 
 def _loads(made: Plan) -> int:
-    """The largest load of each stream's arena, all together: no packing needs less."""
+    """Return the sum of the streams' max loads in bytes, a lower bound of any packing."""
     total = 0
     for stream in np.unique(made.stream[made.offset != UNPLANNED]):
         rows = np.flatnonzero((made.stream == stream) & (made.offset != UNPLANNED))

@@ -1,12 +1,12 @@
-"""A program's first iteration, for every structure that it may begin with.
+"""Plans of a program's first iteration, one for each structure that it may have.
 
     steady     a b . . c d          as planned, with offsets
-    opening    a b s t c d          s, t: optimizer state, born in the first iteration
-                                    and kept for good, so it is in no slot
+    opening    a b s t c d          s, t: optimizer state, allocated in the first iteration
+                                    and never freed, so it has no slot
 
-What is born in the first iteration is known from one recording; the rest of it is the same as in
-later iterations. So to each steady plan the births are added: the offsets of all else stay, and
-what the first iteration leaves alive is where the next one expects it.
+One recording shows which blocks only the first iteration allocates; its other requests equal those
+of later iterations. Therefore these blocks are added to each steady plan. All other offsets stay,
+so blocks that outlive the first iteration lie where the next one expects them.
 """
 
 from dataclasses import replace
@@ -21,14 +21,14 @@ from pgmo.profiler.profile import NEVER
 
 
 def openings(recorded: Plan, steady: list[Plan]) -> list[Plan]:
-    """Plans of the first iteration, one for each steady plan that is like it.
+    """Return plans of the first iteration, one for each similar steady plan.
 
     Args:
         recorded: plan of the first iteration as it was recorded.
-        steady: plans of the later ones.
+        steady: plans of the later iterations.
 
     Returns:
-        At least one: that of the recording, where no steady plan is like it.
+        At least one plan: `recorded` if no steady plan is similar.
     """
     made = [_with_births(recorded, plan) for plan in steady]
     return [one for one in made if one is not None] or [recorded]
@@ -43,12 +43,12 @@ def _with_births(recorded: Plan, steady: Plan) -> Plan | None:
     alike = _alike(steady, rows[paired], recorded.size[others[paired]])
     if few or alike < heuristics.current.equal_share * np.count_nonzero(paired):
         return None
-    # Each birth comes before the first request behind it that the steady plan has, too.
+    # Insert each added block before the next request that the steady plan has as well.
     before = np.full(len(recorded) + 1, len(steady))
     before[others[paired]] = rows[paired]
     before = np.minimum.accumulate(before[::-1])[::-1]
-    # What else only the first iteration asks for is known, too, but has no slot. Where much is
-    # left over, it was a longer sequence, and that is what is left.
+    # Other requests that only the first iteration makes are added without a slot. If there are
+    # many, the first iteration had a longer sequence, and they are its surplus: leave them out.
     once = born.copy()
     if np.count_nonzero(~paired) <= (1 - heuristics.current.alike_share) * len(others):
         once[others[~paired]] = True
@@ -88,10 +88,10 @@ def _with_births(recorded: Plan, steady: Plan) -> Plan | None:
 
 
 def _alike(steady: Plan, rows: np.ndarray, size: np.ndarray) -> int:
-    """Count requests of the first iteration whose sizes a steady plan's requests may have.
+    """Count requests of the first iteration whose sizes the steady plan allows.
 
-    One of them may be a shorter sequence; what does not depend on that has the same size in both,
-    and what does lies between those that are known.
+    The first iteration may have a shorter sequence. Sizes that do not depend on the length are
+    equal; the others lie between the shortest and the planned size.
     """
     planned, shorter = steady.size[rows], steady.shorter[rows]
     between = (shorter > 0) & (shorter <= size) & (size <= planned)

@@ -1,10 +1,10 @@
-"""The plans that share the arenas, and their way into the engine.
+"""Set of plans that share arenas, and their installation in the engine.
 
     profile A ─▶ plan A ─┐
-    profile B ─▶ plan B ─┴─▶ for each stream one arena, as large as the largest of them needs
+    profile B ─▶ plan B ─┴─▶ one arena per stream, as large as the largest plan needs
 
-An iteration follows one of them; the engine tells which from its first requests. The opening, the
-plan of a program's very first iteration, is alone in the engine while it runs.
+Each iteration follows one plan, which the engine selects by the first requests. The opening, the
+plan of a program's first iteration, is alone in the engine while that iteration runs.
 """
 
 from dataclasses import dataclass, replace
@@ -25,18 +25,18 @@ from pgmo.profiler.profile import Profile
 from pgmo.profiler.recording import ALIVE, Iteration
 
 _SPILL = -1
-"""In the place of a stream: the arena of what plans spill."""
+"""Key of the spill arena, in place of a stream."""
 
 
 @dataclass(frozen=True, eq=False)
 class PlannedProfile:
-    """A plan with the profile it was made from; loaded plans have none.
+    """Plan with the profile from which it was made; loaded plans may have none.
 
     Args:
         plan: the plan.
-        profile: the profile; None for a plan that was loaded.
-        family: requests that change their sizes together have one number, shape (requests,); None
-            for those that are planned for one size.
+        profile: the profile; None for a loaded plan.
+        family: family number of each request, shape (requests,); sizes in a family change together.
+            None for a plan for one size.
     """
 
     plan: Plan
@@ -44,14 +44,14 @@ class PlannedProfile:
     family: NDArray[np.uint32] | None = None
 
     def __post_init__(self) -> None:
-        """A plan of another rank has the lifetimes of that one, and so has what is shown of it."""
+        """Give the profile the plan's lifetimes, which differ if another rank made the plan."""
         profile, end = self.profile, self.plan.end
         if profile is not None and len(profile) == len(end) and np.any(profile.end != end):
             object.__setattr__(self, "profile", replace(profile, end=end))
 
     @property
     def families(self) -> NDArray[np.uint32]:
-        """Numbers of the families, shape (requests,): by the sizes of the plan at least."""
+        """Family number of each request, shape (requests,); from the plan's sizes if unknown."""
         if self.family is not None:
             return self.family
         family = families(self.plan.size, self.plan.stream)
@@ -60,24 +60,28 @@ class PlannedProfile:
 
     @cached_property
     def key(self) -> tuple[int, int]:
-        """Identifies the plan's structure, also when it is planned again at other sizes."""
+        """Key of the plan's structure, which stays the same when sizes are planned again."""
         return len(self.plan), int(np.flatnonzero(self.plan.varying).sum())
 
     @staticmethod
     def largest(plans: "list[PlannedProfile]") -> int:
-        """Bytes of the largest arena among them."""
+        """Return the bytes of the largest arena; 0 without plans."""
         return max((planned.plan.arena for planned in plans), default=0)
 
 
 class PlanSet:
-    """Keeps the engine's plans and arenas in step with a list of plans."""
+    """Plans of a session, kept in sync with the engine's plans and arenas.
+
+    Attributes:
+        all: the installed plans, without openings.
+    """
 
     def __init__(self, adapter: Adapter) -> None:
         self._adapter = adapter
         self._engine = adapter.engine
         self._layout = Layout([])
-        self._trims = 0  # iterations after which idle pages are returned
-        self._missing: dict[int, int] = {}  # streams without an arena yet: where they begin
+        self._trims = 0  # number of iterations whose end frees idle pages
+        self._missing: dict[int, int] = {}  # offsets of streams without an arena yet
         self.all: list[PlannedProfile] = []
 
     def __len__(self) -> int:
@@ -85,15 +89,15 @@ class PlanSet:
 
     @property
     def calm(self) -> bool:
-        """Return whether the end of an iteration has nothing to do here."""
+        """Whether `end_iteration` has nothing to do."""
         return not self._trims and not self._missing
 
     def install(self, plans: list[PlannedProfile]) -> None:
-        """Replays these plans from now on.
+        """Replay these plans from now on.
 
         Raises:
-            PlanError: when a plan is invalid or cannot be replayed.
-            AdapterError: when there is no memory for the arenas; nothing is served then.
+            PlanError: if a plan is invalid or cannot be replayed.
+            AdapterError: if there is no memory for the arenas; then nothing is served.
         """
         for planned in plans:
             if planned not in self.all:
@@ -102,25 +106,26 @@ class PlanSet:
         exchange = not self._engine.has_arena or not self._layout.covers(needed)
         self._engine.remove_plans()
         if exchange:
-            # The old arenas first: the two are never needed together.
+            # Free the old arenas first, so that old and new ones are never held together.
             self._engine.detach_arena()
             self._adapter.empty_cache()
             self._attach([planned.plan for planned in plans])
         self._serve(plans)
         self.all = plans
-        # What all of it needed on the device while it was recorded is not needed within a budget;
-        # gradients of before live in the first iteration still.
+        # Within a budget, the device needs less memory than during the recording. Two iterations,
+        # because earlier gradients are still alive in the first one.
         self._trims = 2 if any(planned.plan.spilled for planned in plans) else 0
 
     def install_openings(self, openings: list[Plan], steady: list[PlannedProfile]) -> None:
-        """Replays plans of the first iteration, in arenas that are large enough for all.
+        """Replay plans of the first iteration, in arenas large enough for all plans.
 
         Args:
-            openings: one of them is followed; what it keeps for good has no slot.
-            steady: what will be installed afterwards.
+            openings: plans of the first iteration, which follows one of them. Blocks that live on
+                for good have no slot.
+            steady: plans to be installed afterwards.
 
         Raises:
-            PlanError, AdapterError: as `install`.
+            PlanError, AdapterError: as in `install`.
         """
         for opening in openings:
             check_replayable(opening, self._adapter.alignment)
@@ -130,7 +135,7 @@ class PlanSet:
         self.all = []
 
     def end_iteration(self) -> None:
-        """Takes arenas for streams that were used for the first time since the last call."""
+        """Allocate arenas for streams that are now in use, and free idle pages if due."""
         if self._trims:
             self._trims -= 1
             self._adapter.empty_cache(pages=True)
@@ -145,7 +150,7 @@ class PlanSet:
                 del self._missing[stream]
 
     def set_aside(self) -> None:
-        """Forgets all plans, but keeps arenas in which blocks live: they could not go back."""
+        """Remove all plans, but keep arenas with live blocks, which cannot be freed."""
         if not self._engine.statistics()["live_slot_bytes"]:
             self.clear()
             return
@@ -153,7 +158,7 @@ class PlanSet:
         self.all = []
 
     def clear(self) -> None:
-        """Forgets all plans; the arenas go back when their last blocks have died."""
+        """Remove all plans; the arenas are freed with their last blocks."""
         self._engine.remove_plans()
         self._engine.detach_arena()
         self._layout = Layout([])
@@ -166,8 +171,8 @@ class PlanSet:
         try:
             self._engine.start_serving()
         except RuntimeError:
-            # Another thread may have run out of memory meanwhile and taken the arena, in which
-            # nothing lived. The session takes one again at the next boundary.
+            # Another thread that ran out of memory may have freed the empty arena. The session
+            # allocates a new one at the next boundary.
             if self._engine.has_arena:
                 raise
 
@@ -199,7 +204,7 @@ class PlanSet:
         self._layout = layout
         self._missing = {}
         spill = taken.pop(_SPILL, None)
-        if spill is not None:  # first: with each arena, plans are checked against all there is
+        if spill is not None:  # first, because `add_arena` checks plans
             self._engine.add_spill(layout.resident, spill.base, spill.bytes, *spill.owner)
         for stream, memory in taken.items():
             begin = layout.ranges[stream].begin
@@ -228,7 +233,7 @@ class PlanSet:
 
 
 def _behind(plan: Plan, streams: NDArray[np.uint64]) -> NDArray[np.int64] | None:
-    """From which tick on each stream comes after each block; None where that is not known."""
+    """Return the tick from which each stream is ordered after each block; None if unknown."""
     if plan.order is None or len(streams) < 2:
         return None
     return behind(
@@ -242,10 +247,14 @@ def _behind(plan: Plan, streams: NDArray[np.uint64]) -> NDArray[np.int64] | None
 
 
 def check_replayable(plan: Plan, alignment: int) -> None:
-    """Checks that the engine may replay a plan: valid, and made of an iteration's requests.
+    """Check that the engine can replay a plan: it is valid and made from an iteration's requests.
+
+    Args:
+        plan: the plan.
+        alignment: alignment of the framework's blocks, in bytes.
 
     Raises:
-        PlanError: naming what is wrong.
+        PlanError: if it cannot; the message names the reason.
     """
     validate(plan)
     if plan.alignment % alignment:
@@ -263,7 +272,7 @@ def check_replayable(plan: Plan, alignment: int) -> None:
 
 
 def requests_of(plan: Plan | Profile) -> Iteration:
-    """Return the requests of a plan or a profile, to compare iterations with."""
+    """Return the requests of a plan or a profile, for comparison with iterations."""
     rows = len(plan)
     return Iteration(
         index=-1,

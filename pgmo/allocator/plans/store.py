@@ -1,11 +1,11 @@
-"""Directory that `save=` writes plans and profiles to.
+"""Storage of plans and profiles in the directory that `save=` names.
 
     gpt.pgmoplan             every plan of the program: the main one with the others inside
-    gpt.pgmoprof             the profile of the main one
-    gpt-2.pgmoprof ...       of the others
-    gpt-opening.pgmoprof     of the first iteration
+    gpt.pgmoprof             profile of the main plan
+    gpt-2.pgmoprof ...       profiles of the others
+    gpt-opening.pgmoprof     profile of the first iteration
 
-A plan that was loaded has no profile to write.
+A loaded plan has no profile to write.
 """
 
 import os
@@ -19,10 +19,10 @@ from pgmo.profiler.profile import Profile
 
 
 def prepare_directory(folder: Path) -> None:
-    """Makes the directory, so that it is found out before training when that cannot be.
+    """Make the directory before training, so that failure is reported early.
 
     Raises:
-        FileError: when there is something else in its place, or it cannot be made.
+        FileError: if the path is not a directory, or cannot be made one.
     """
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -36,19 +36,19 @@ def prepare_directory(folder: Path) -> None:
 def save(
     plans: list[PlannedProfile], opening: PlannedProfile | None, folder: Path, name: str
 ) -> list[Path]:
-    """Writes all plans of a program to one file, and to others the profiles that they have.
+    """Write all plans of a program to one file, and each profile to its own file.
 
     Args:
-        plans: of its structures, one at least; the first is the main one.
-        opening: of its first iteration.
-        folder: where to, a directory that exists.
-        name: of the model; "" for "pgmo".
+        plans: plans of the program's structures, at least one; the first is the main one.
+        opening: plan of the first iteration; None for none.
+        folder: an existing directory.
+        name: name of the model; "" for "pgmo".
 
     Returns:
-        The files that were written, the plan's last.
+        The written files; the plan's file is the last.
 
     Raises:
-        FileError: when a file cannot be written.
+        FileError: if a file cannot be written.
     """
     stem = name or "pgmo"
     main, *others = (_alone(planned.plan) for planned in plans)
@@ -67,11 +67,11 @@ def save(
 
 
 def find_profile(given: object, plan: Plan) -> Profile | None:
-    """The profile that a plan was made from, where it still lies beside the plan's file.
+    """Return the plan's profile from the file next to the plan's file; None if there is none.
 
     Args:
-        given: what the program named: a path, or a plan, which lies nowhere.
-        plan: the plan that was read from it.
+        given: the `plan` option: a path, or a plan without a file.
+        plan: the plan.
     """
     if not isinstance(given, str | os.PathLike):
         return None
@@ -83,5 +83,5 @@ def find_profile(given: object, plan: Plan) -> Profile | None:
 
 
 def _alone(plan: Plan) -> Plan:
-    """A plan without those that came in the same file."""
+    """Return a plan without the other plans of its file."""
     return replace(plan, opening=None, others=()) if plan.inner else plan

@@ -1,1 +1,1 @@
-"""A session: what it records, plans and serves, from one iteration to the next."""
+"""Sessions, which record, plan and serve the iterations of a program."""

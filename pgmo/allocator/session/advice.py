@@ -1,6 +1,6 @@
-"""Advice to a program that has run out of memory.
+"""Advice that out-of-memory errors show.
 
-The adapter adds the figures of the moment; this text is made when the plan changes.
+The text is made when the plan changes; the adapter adds the current figures.
 """
 
 import numpy as np
@@ -13,8 +13,8 @@ from pgmo.units import format_bytes
 _MOST_BLOCKS = 10
 
 GOOD_SHARE = 0.999
-"""Share of an iteration's bytes from slots below which the misses are explained when memory runs
-out."""
+"""Minimum share of an iteration's planned bytes that slots serve without further advice. Below it,
+out-of-memory errors list the reasons for misses."""
 
 _GO_FURTHER = (
     "To go further: a smaller batch, or pgmo.recompute. `pgmo fit --what-if` says by how much each "
@@ -23,7 +23,7 @@ _GO_FURTHER = (
 
 
 def while_recording(*, pages: bool) -> str:
-    """For a session that has no plan yet.
+    """Return the advice of a session that has no plan yet.
 
     Args:
         pages: whether pages serve meanwhile.
@@ -41,10 +41,10 @@ def while_recording(*, pages: bool) -> str:
 
 
 def without_plan(reason: str, *, pages: bool) -> str:
-    """For a session that records nothing for a while, as no plan would pay.
+    """Return the advice of a session in `BACKOFF`.
 
     Args:
-        reason: why not, in plain words.
+        reason: why no plan pays, in plain words.
         pages: whether pages serve meanwhile.
     """
     serves = "Pages serve" if pages else "The framework's own allocator serves"
@@ -54,12 +54,12 @@ def without_plan(reason: str, *, pages: bool) -> str:
 def while_replaying(
     plan: Plan, profile: Profile | None, last: IterationStatistics | None = None
 ) -> str:
-    """For a session that replays a plan: what it needs, and which blocks hold its peak.
+    """Return the advice of a session that replays a plan, with the largest blocks at its peak.
 
     Args:
         plan: the plan.
-        profile: what it was made from, for the names of blocks.
-        last: an iteration that left requests to the framework, for the reasons.
+        profile: the plan's profile, for the names of blocks; None if unknown.
+        last: an iteration with misses, whose reasons are listed; None for none.
     """
     lines = [
         f"The plan needs {format_bytes(plan.arena)}, {plan.gap:.2%}".replace("%", " %")
@@ -78,7 +78,7 @@ def while_replaying(
 
 
 def _at_peak(plan: Plan) -> tuple[np.ndarray, np.ndarray]:
-    """Rows of the planned blocks that live at the tick of the largest load, and their sizes."""
+    """Return the rows and sizes of the planned blocks alive at the tick of the largest load."""
     planned = np.flatnonzero(plan.offset >= 0)
     size, start, end = plan.size[planned], plan.start[planned], plan.end[planned]
     if not len(planned):

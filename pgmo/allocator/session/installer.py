@@ -1,4 +1,4 @@
-"""Brings plans into the engine, and goes on without where it must."""
+"""Installation of plans in the engine, with a fallback if memory is short."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -20,19 +20,20 @@ from pgmo.units import format_bytes
 from pgmo.world import World, world
 
 MOST_PLANS = 48
-"""Maximum number of plans of a session; beyond it, those that were not followed for longest go."""
+"""Maximum number of plans of a session, so that a program with ever new structures stays bounded.
+Above it, the least recently followed plans are dropped."""
 
 
 class Installer:
-    """The way of plans into replay.
+    """Installer of plans for replay.
 
     Args:
-        state: where the session stands.
-        recorder: is stopped when all is given up.
+        state: state of the session.
+        recorder: recorder to stop when the session gives up.
 
     Attributes:
-        plans: what the engine has.
-        opening: the plan of the first iteration, to be saved with the others.
+        plans: plans in the engine.
+        opening: plan of the first iteration, to be saved with the others.
     """
 
     def __init__(self, state: SessionState, recorder: Recorder) -> None:
@@ -41,20 +42,20 @@ class Installer:
         self._engine = state.adapter.engine
         self.plans = PlanSet(state.adapter)
         self.opening: PlannedProfile | None = None
-        self._followed: dict[tuple[int, int], int] = {}  # the last iteration that did, by plan
-        self._world: World | None = None  # that the last plans were saved for
-        self._too_large = MAX_SIZE  # bytes of an arena for which there was no memory
+        self._followed: dict[tuple[int, int], int] = {}  # last iteration, by plan
+        self._world: World | None = None  # of the last saved plans
+        self._too_large = MAX_SIZE  # bytes of an arena that did not fit
 
     @uninterrupted()
     def install(self, plans: list[PlannedProfile], number: int) -> bool:
-        """Replays these plans, beginning with one of them.
+        """Replay these plans, beginning with one of them.
 
         Args:
-            plans: all of them.
-            number: the one that the last iteration followed.
+            plans: all plans to replay.
+            number: number of the plan that the last iteration followed.
 
         Returns:
-            False when there is no memory for them; then earlier ones serve, or nothing does.
+            False if memory is short; then the earlier plans serve, or none.
         """
         before = self.plans.all
         self._forget_others([*before, *plans])
@@ -73,13 +74,13 @@ class Installer:
         return True
 
     def widen(self, number: int, grown: list[tuple[int, int]]) -> None:
-        """Plan again from the envelope of the sizes seen: section 4 of Sekiyama et al. 2018.
+        """Replace a plan by one with slots for larger requests (Sekiyama et al. 2018, section 4).
 
-        The new plan has a slot of the largest size seen for each request. The old one stays where
-        there was no memory for an arena of that size before.
+        The new plan has a slot of the largest size seen for each request. The old plan stays if an
+        arena of the new size did not fit before.
 
         Args:
-            number: of the plan.
+            number: number of the plan.
             grown: requests that were larger than their slots, and their sizes in bytes.
         """
         planned = self.plans.all[number]
@@ -95,17 +96,21 @@ class Installer:
             self.save()
 
     def followed(self, number: int, iteration: int) -> None:
-        """Notes that an iteration has followed a plan."""
+        """Note that an iteration has followed a plan."""
         if 0 <= number < len(self.plans):
             self._followed[self.plans.all[number].key] = iteration
 
     def within_limit(
         self, plans: list[PlannedProfile], number: int
     ) -> tuple[list[PlannedProfile], int]:
-        """Without those that were not followed for longest, where there are too many.
+        """Drop the least recently followed plans above `MOST_PLANS`.
+
+        Args:
+            plans: all plans.
+            number: number of a plan that must stay.
 
         Returns:
-            The rest, and which of them `number` is now.
+            The remaining plans, and the new number of that plan.
         """
         keep = sorted(
             range(len(plans)), key=lambda at: (at != number, -self._followed.get(plans[at].key, -1))
@@ -113,23 +118,23 @@ class Installer:
         return [plans[at] for at in sorted(keep)], sorted(keep).index(number)
 
     def save(self) -> None:
-        """Writes all plans and their profiles, if that is wanted."""
+        """Write all plans and their profiles, if the session saves them."""
         options = self._state.options
         if options.save_directory is None:
             return
         try:
-            # The main one is the one that needs most.
+            # The plan with the largest arena is the main one of the file.
             plans = sorted(self.plans.all, key=lambda planned: -planned.plan.arena)
             files = self._write(plans, options.save_directory)
         except FileError as error:
-            self._state.warn(f"the plan could not be saved: {error}")  # training goes on
+            self._state.warn(f"the plan could not be saved: {error}")  # training must continue
             return
-        # Files of an earlier plan go when a rank has another one.
+        # A rank that saves a new plan removes the files of its earlier one.
         known = dict.fromkeys((*self._state.saved, *files))
         self._state.saved = tuple(path for path in known if path.exists())
 
     def _write(self, plans: list[PlannedProfile], folder: Path) -> list[Path]:
-        """Writes the program's files, or those of this rank where there are several."""
+        """Write the program's files, or those of this rank if there are several."""
         name = self._state.options.model_name
         self._world = world() or self._world  # a process group may have ended before the session
         if self._world is None:
@@ -137,7 +142,7 @@ class Installer:
         return PlanDirectory(folder, name, self._world).save(plans, self.opening)
 
     def give_up(self, reason: str) -> None:
-        """Delegates for the rest of the session: there is nothing to gain."""
+        """Delegate all requests for the rest of the session."""
         self._recorder.stop()
         self.plans.clear()
         self._state.phase = Phase.BYPASS
@@ -148,12 +153,12 @@ class Installer:
         self._state.warn(f"{reason}; {instead}")
 
     def _forget_others(self, plans: list[PlannedProfile]) -> None:
-        """Drop what is known of dropped plans: a program may have new structures without end."""
+        """Forget dropped plans, because a program may have ever new structures."""
         keys = {planned.key for planned in plans}
         self._followed = {key: last for key, last in self._followed.items() if key in keys}
 
     def _fall_back(self, before: list[PlannedProfile], size: int, error: AdapterError) -> None:
-        """Goes on with the plans so far, where there is no memory for a larger arena."""
+        """Continue with the previous plans if a larger arena does not fit; else give up."""
         reason = f"the arena of {format_bytes(size)} could not be had: {_in_short(error)}"
         if before and PlannedProfile.largest(before) < size:
             try:
@@ -169,7 +174,7 @@ class Installer:
 
 
 def _in_short(error: AdapterError) -> str:
-    """The first sentence of an error's message: frameworks add whole reports of their memory.
+    """Return the first sentence of an error; frameworks add long memory reports.
 
     Example:
         >>> _in_short(AdapterError("CUDA out of memory. Tried to allocate 2.00 GiB. GPU 0 has"))

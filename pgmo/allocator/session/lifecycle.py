@@ -8,11 +8,10 @@
      │ └── nothing repeats, no plan pays, or plans serve too little ─▶ BACKOFF
      └──── after a while, longer each time ───────────────────────────────┘
 
-    BYPASS: the session serves nothing any more.    A saved plan starts in REPLAY.
+    BYPASS: the session serves nothing more.    A saved plan starts in REPLAY.
 
-In RECORD and BACKOFF requests are served by pages, or by the framework's allocator where there are
-none; in RECORD first by the plans that a program has departed from. Only RECORD and REPLAY cost
-time.
+In RECORD and BACKOFF, pages serve the requests, or the framework's allocator if there are none. In
+RECORD, earlier plans that the program diverged from serve first. Only RECORD and REPLAY cost time.
 
     state       shared state of the parts       plan_finder    from a recording to plans
     recorder    recording, tags                 installation   whether plans pay
@@ -51,8 +50,8 @@ class Lifecycle:
     """State machine of one session. Sizes in bytes throughout.
 
     Args:
-        adapter: of the framework's allocator.
-        options: what the program asked for.
+        adapter: adapter of the framework's allocator.
+        options: options that the program gave.
     """
 
     def __init__(self, adapter: Adapter, options: Options) -> None:
@@ -78,10 +77,10 @@ class Lifecycle:
     # --- start and stop -------------------------------------------------------------------------
 
     def start(self) -> None:
-        """Begin with recording, or with the plan or profile that the program gave.
+        """Begin with recording, or with the plan that the program gave.
 
         Raises:
-            FileError, PlanError: when the plan or profile given cannot be read or replayed.
+            FileError, PlanError: if that plan cannot be read or replayed.
         """
         self._engine.reset_peaks()
         if self._options.save_directory is not None:
@@ -96,13 +95,13 @@ class Lifecycle:
         self._record()
 
     def stop(self) -> None:
-        """Serve nothing from now on; the arena goes back when its last block has died."""
+        """Stop serving. The arena is freed when its last block is freed."""
         self._recorder.stop()
         self._plans.clear()
         self.collector.close()
         self.state.phase = Phase.CLOSED
 
-    # --- what can be read -----------------------------------------------------------------------
+    # --- results --------------------------------------------------------------------------------
 
     @property
     def opening(self) -> Profile | None:
@@ -110,7 +109,11 @@ class Lifecycle:
         return self._first.profile
 
     def summary(self, *, with_verdict: bool) -> Summary:
-        """Return what has been done so far; before the session's end, if with a verdict."""
+        """Return the session's totals so far.
+
+        Args:
+            with_verdict: whether to add the verdict, which needs an open session.
+        """
         state = self.state
         notes = tuple(note for note in (*state.notes, self._adapter.note) if note)
         summary = self.collector.summary(
@@ -126,25 +129,25 @@ class Lifecycle:
         return replace(summary, verdict=judge(summary, self._adapter.baseline(), why))
 
     def recording(self) -> Profile | None:
-        """Return what has been recorded since recording began, up to this moment, as a line."""
+        """Return the current recording as one linear profile; None if there is none."""
         meta = self.state.meta({"found": "everything up to one moment"})
         return linear_profile(self._engine.events(), self._recorder.tags, meta)
 
     # --- the end of an iteration ----------------------------------------------------------------
 
     def end_iteration(self, complete: bool) -> None:
-        """End an iteration. Not to be called in a forked child, whose engine is in bypass.
+        """End an iteration. Must not be called in a forked child, whose engine is in bypass.
 
         Args:
-            complete: False when an exception cut it short: nothing is learned from it.
+            complete: False if an exception cut the iteration short; it is then not planned.
         """
         try:
             self._end_iteration(complete)
         except PgmoError:
             raise
         except BaseException:
-            # Ctrl-C, most of all while planning. Plans are not exchanged by halves, so they may go
-            # on serving; but a recording may have ended without a plan.
+            # Mostly Ctrl-C while planning. Plans are exchanged atomically, so they may continue to
+            # serve, but a recording may have ended without a plan.
             if self.state.phase is Phase.RECORD:
                 self._record()
             raise
@@ -165,7 +168,7 @@ class Lifecycle:
         self._plans.end_iteration()
         self._installer.followed(plan, self.collector.iterations)
         if not len(self._plans) and not statistics.driver_calls.get("creates"):
-            # What moves while memory still grows says nothing of later iterations.
+            # Pages moved while memory still grows do not predict later iterations.
             self._rule.served_by_windows(statistics.pages_moved)
         if self._first.running:
             self._after_first(statistics)
@@ -179,7 +182,7 @@ class Lifecycle:
             self._record()
 
     def _catch_up(self) -> None:
-        """Count the iterations that have passed without a look at each."""
+        """Count the iterations that the engine ended without examination."""
         passed, followed = self.collector.take_passed()
         for plan, iteration in followed.items():
             self._installer.followed(plan, iteration)
@@ -193,16 +196,16 @@ class Lifecycle:
     # --- RECORD ---------------------------------------------------------------------------------
 
     def record_anew(self) -> None:
-        """Forget plans and recording, whose iterations had requests of another session as well."""
+        """Drop plans and recording, because another session's requests mixed into them."""
         if self.state.phase in (Phase.RECORD, Phase.REPLAY) and not self._first.running:
             self._plans.clear()  # the rule on plans that served too little is not asked
             self._record()
 
     def _record(self, length: int = 0) -> None:
-        """Record anew. Plans that a program has departed from go on serving meanwhile.
+        """Start a new recording. Existing plans continue to serve meanwhile.
 
         Args:
-            length: how many iterations at most; 0: as many as usual.
+            length: maximum number of iterations; 0 for the usual number.
         """
         self.state.phase = Phase.RECORD
         if not len(self._plans):
@@ -237,12 +240,12 @@ class Lifecycle:
             self._replay(self._given.plans, 0)
         elif last:
             self._given.refuse(latest)
-            self._installer.opening = None  # it is of another program
+            self._installer.opening = None  # it belongs to another program
             return True
         return False
 
     def _follow(self, decision: PlanDecision) -> None:
-        """Act on what a recording has shown."""
+        """Act on the result of a recording."""
         if decision.plans:
             self._replay(decision.plans, decision.number)
             self._installer.save()
@@ -259,13 +262,13 @@ class Lifecycle:
 
     @property
     def _may_keep_plans(self) -> bool:
-        """Return whether plans may stay: they serve enough, or the session needs any plan."""
+        """Whether plans may stay: they serve enough, or the session needs any plan."""
         return len(self._plans) > 0 and (self._recorder.is_served or self._finder.needs_any_plan)
 
     # --- BACKOFF --------------------------------------------------------------------------------
 
     def _back_off(self, reason: str) -> None:
-        """Record nothing for a while, which is longer each time."""
+        """Stop recording for a while, longer each time."""
         self._recorder.stop()
         if len(self._plans):
             self._rule.remove()
@@ -277,7 +280,7 @@ class Lifecycle:
         self._adapter.advise(advice.without_plan(reason, pages=self._adapter.pages))
 
     def _after_pause(self) -> None:
-        """Record anew if the pause is over."""
+        """Start a new recording if the pause is over."""
         self._backoff.count(1)
         if self._backoff.left:
             self._let_pause_pass()
@@ -285,14 +288,14 @@ class Lifecycle:
             self._record()
 
     def _let_pause_pass(self) -> None:
-        """Have all iterations of the pause pass but the last one."""
+        """Let the engine end all iterations of the pause but the last without examination."""
         self.collector.passing = Phase.BACKOFF
         self._engine.let_pass(self._backoff.left - 1, again=False, anything=True)
 
     # --- REPLAY ---------------------------------------------------------------------------------
 
     def _replay(self, plans: list[PlannedProfile], number: int) -> None:
-        """Serve from these plans; on failure from those so far, or from none."""
+        """Serve from these plans; on failure from the previous plans, or from none."""
         self._recorder.stop()
         self._installer.install(plans, number)
         if self._is_in(Phase.REPLAY):
@@ -302,7 +305,7 @@ class Lifecycle:
             self.state.waits = ""
 
     def _after_first(self, statistics: IterationStatistics) -> None:
-        """A saved plan has served the program's first iteration."""
+        """Go on with the given plans after a saved plan has served the first iteration."""
         if self._first.end(statistics):
             self._given.pending = False
             self._replay(self._given.plans, 0)
@@ -316,13 +319,13 @@ class Lifecycle:
         followed = complete and self._judge(statistics, grown)
         if not self._is_in(Phase.REPLAY):
             return
-        if not self._engine.has_arena:  # it was given back, as memory had run out
+        if not self._engine.has_arena:  # it was freed because memory ran out
             self._replay(self._plans.all, statistics.plan)
         elif complete:
             self._let_pass(statistics, followed)
 
     def _judge(self, statistics: IterationStatistics, grown: list[tuple[int, int]]) -> bool:
-        """Return whether an iteration followed its plan; if not, do something about it."""
+        """Return whether an iteration followed its plan; if not, widen the plan or record anew."""
         is_known = statistics.known_rate >= heuristics.current.known_share
         if grown and is_known:
             self._grow(statistics.plan, grown)
@@ -345,7 +348,7 @@ class Lifecycle:
         return False
 
     def _grow(self, plan: int, grown: list[tuple[int, int]]) -> None:
-        """Plan anew for requests that were larger, but not at every step of a length that rises."""
+        """Widen a plan for larger requests, with backoff in case lengths rise steadily."""
         self._growth.count(1)
         if not self._growth.left:
             self._growth.begin()
@@ -353,7 +356,10 @@ class Lifecycle:
             self._installer.widen(plan, grown)
 
     def _let_pass(self, statistics: IterationStatistics, followed: bool) -> None:
-        """Have iterations that come as planned pass, and those like the last one if that did."""
+        """Let the engine end iterations that follow their plan without examination.
+
+        Iterations equal to the last one pass as well, if it followed its plan at no cost.
+        """
         if not self._plans.calm:
             return
         without = statistics.misses["no_arena"] or any(statistics.driver_calls.values())

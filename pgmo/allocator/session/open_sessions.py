@@ -1,7 +1,7 @@
-"""The sessions that are open: one under each allocator, or several that take turns on its pages.
+"""Registry of open sessions: one per allocator, or several that take turns on its pages.
 
-An open session is known here by what has to be undone at its end. The object that the program holds
-is not kept alive: when it is lost, without having been closed, its end undoes it.
+The registry keeps what the end of a session has to undo, but not the program's session object
+alive. If that object is lost without `close()`, its finalizer ends the session.
 """
 
 import gc
@@ -33,10 +33,10 @@ class Owner(Protocol):
     give_way: Callable[[], object] | None
 
     def close(self) -> None:
-        """Returns to the framework's own allocator."""
+        """Return to the framework's own allocator."""
 
     def leave_to_parent(self) -> None:
-        """Leaves the engine alone, in a forked child."""
+        """Stop using the engine in a forked child."""
 
 
 @dataclass(eq=False)
@@ -44,11 +44,11 @@ class OpenSession:
     """Parts of an open session, apart from the object that the program holds.
 
     Args:
-        lifecycle: what it does at boundaries.
-        session: what the program holds.
-        seat: among the sessions of its device; None where it cannot share it.
-        among: the turns of this process among others; None where it shares no card with any.
-        process: that opened it.
+        lifecycle: state machine that runs at boundaries.
+        session: weak reference to the program's session object.
+        seat: its place among the sessions of its device; None if it cannot share the device.
+        among: turns of this process among others; None if the card is not shared.
+        process: id of the process that opened it.
     """
 
     lifecycle: Lifecycle
@@ -64,33 +64,33 @@ class OpenSession:
 
     @property
     def turns(self) -> Turns:
-        """Whose boundaries count."""
+        """Turns that decide which thread's boundaries count."""
         return self.lifecycle.state.turns
 
     @property
     def adapter(self) -> Adapter:
-        """Whose allocator it lies under."""
+        """Adapter of the framework's allocator."""
         return self.lifecycle.state.adapter
 
     @property
     def give_way(self) -> Callable[[], object] | None:
-        """Return the session's `give_way` callback; None once the session is gone."""
+        """The session's `give_way` callback; None once the session object is gone."""
         session = self.session()
         return session.give_way if session is not None else None
 
     @property
     def holds_seat(self) -> bool:
-        """Whether the calling thread has this session's turn among those of its device."""
+        """Whether the calling thread holds this session's turn on the device."""
         return self.seat is not None and self.seat.held
 
     def take_turn(self) -> bool:
-        """Waits for the turns on a device that several sessions or processes share.
+        """Wait for the turns on a device that several sessions or processes share.
 
         Returns:
-            False when that of the sessions could not be had.
+            False if the turn among this process's sessions was not obtained.
 
         Raises:
-            SessionError: when the calling thread has the turn of another session.
+            SessionError: if the calling thread holds the turn of another session.
         """
         taken = True
         if self.seat is not None and self.seat.shared and not self.seat.held:
@@ -100,11 +100,11 @@ class OpenSession:
         return taken
 
     def give_turn(self, *, whole: bool = True, keeps_seat: bool = False) -> None:
-        """Ends the turns that the calling thread has. Twice is fine.
+        """End the turns that the calling thread holds. Repeated calls have no effect.
 
         Args:
-            whole: whether the iteration ended as iterations do.
-            keeps_seat: whether that among the sessions of this process goes on.
+            whole: whether the iteration ended normally.
+            keeps_seat: whether to keep the turn among the sessions of this process.
         """
         if self.among is not None:
             self.among.give(self, whole=whole)
@@ -115,10 +115,10 @@ class OpenSession:
 Key = tuple[str, str, int]
 
 _open: dict[Key, OpenSession] = {}
-"""By the framework's name, device and seat: there is one engine under each."""
+"""Open sessions by framework name, device and seat. Each key has its own engine."""
 
 _card_turns: dict[str, CardTurns] = {}
-"""By the device's name."""
+"""Turns of the sessions on each device, by device name."""
 
 
 def _key(adapter: Adapter) -> Key:
@@ -126,31 +126,38 @@ def _key(adapter: Adapter) -> Key:
 
 
 def find_open(adapter: Adapter) -> OpenSession | None:
-    """The one under this framework's allocator, or one of them, if there is any."""
+    """Return an open session of this adapter's framework and device, or None.
+
+    The session at the adapter's own seat comes first.
+    """
     there = (one for (*under, _), one in _open.items() if under == [adapter.name, adapter.device])
     return _open.get(_key(adapter)) or next(there, None)
 
 
 def any_open(device: str = "") -> bool:
-    """Whether there is one on a device, or on one of a kind (`"cuda"`); anywhere by default."""
+    """Return whether a session is open.
+
+    Args:
+        device: a device (`"cuda:0"`) or a kind of device (`"cuda"`); by default any.
+    """
     return any(f"{one}:".startswith(f"{device}:" if device else "") for _, one, _ in _open)
 
 
 def open_profiles() -> list[Profile]:
-    """What the open sessions have recorded last; those that have recorded nothing are left out."""
+    """Return the latest profile of each open session that has recorded one."""
     found = (one.lifecycle.state.profile for one in _open.values())
     return [one for one in found if one is not None]
 
 
 def begin(session: Owner, adapter: Adapter, options: Options) -> OpenSession:
-    """Puts a session under the framework's allocator.
+    """Install a session under the framework's allocator.
 
     Raises:
-        SessionError: when there is one already.
-        AdapterError, FileError, PlanError: when it cannot begin.
+        SessionError: if a session is open there and cannot share the device.
+        AdapterError, FileError, PlanError: if the session cannot begin.
     """
     if find_open(adapter) is not None:
-        gc.collect()  # it may be lost, and part of a cycle
+        gc.collect()  # a lost session object may be in a reference cycle
     with exclusive():
         _leave_to_parent(adapter)
         other = find_open(adapter)
@@ -180,9 +187,9 @@ def begin(session: Owner, adapter: Adapter, options: Options) -> OpenSession:
 
 
 def _leave_to_parent(adapter: Adapter) -> None:
-    """Forgets the sessions under this allocator that a forked child has inherited.
+    """Forget inherited sessions of this allocator in a forked child.
 
-    Their engine serves nobody here, and may serve another session.
+    Their engine serves no request in the child, and a new session may use it.
     """
     for key, opened in list(_open.items()):
         if opened.process == os.getpid() or key[:2] != (adapter.name, adapter.device):
@@ -197,7 +204,11 @@ def _leave_to_parent(adapter: Adapter) -> None:
 
 
 def _beside(other: OpenSession, session: Owner, adapter: Adapter, options: Options) -> Adapter:
-    """The adapter of one more session on a device."""
+    """Return the adapter for one more session on a device.
+
+    Raises:
+        SessionError: if sessions cannot share the device's pages.
+    """
     first, wanted = cuda_adapter(other.adapter), cuda_adapter(adapter)
     can = other.seat is not None and session.shares_card and options.pages is not False
     if can and first is not None and wanted is not None:
@@ -210,7 +221,7 @@ def _beside(other: OpenSession, session: Owner, adapter: Adapter, options: Optio
 
 
 def _seat_of(opened: OpenSession) -> CardSeat | None:
-    """A place on the device, where it has pages that sessions can share."""
+    """Return a seat on the device; None if the device has no pages that sessions can share."""
     adapter = cuda_adapter(opened.adapter) if opened.adapter.pages else None
     if adapter is None:
         return None
@@ -227,10 +238,12 @@ def _seat_of(opened: OpenSession) -> CardSeat | None:
 
 
 def end(opened: OpenSession) -> str:
-    """Returns to the framework's own allocator. Twice is fine; inside of `exclusive`.
+    """End a session: return to the framework's own allocator. Call inside `exclusive`.
+
+    Repeated calls have no effect.
 
     Returns:
-        What has to be said of it, in plain words; "" as a rule.
+        A warning for the user; usually "".
     """
     if _open.get(_key(opened.adapter)) is not opened:
         return ""
@@ -239,7 +252,7 @@ def end(opened: OpenSession) -> str:
 
 def _undo(opened: OpenSession) -> str:
     said: list[str] = []
-    # From the last to the first, each of them whatever becomes of the others: a card may be broken.
+    # Callbacks run last to first, and each runs even if another fails: the device may be broken.
     with uninterrupted(), ExitStack() as steps:
         steps.callback(lambda: said.append(_uninstall(opened.adapter)))
         steps.callback(_open.pop, _key(opened.adapter), None)
@@ -256,8 +269,8 @@ def _uninstall(adapter: Adapter) -> str:
     try:
         adapter.uninstall()
     except AdapterError as error:
-        # Harmless, for the engine delegates everything now, and perhaps an exception of the
-        # program's is on its way out, which matters more.
+        # Harmless, because the engine delegates everything now. Raising could hide an exception
+        # of the program.
         return f"pgmo stays beneath the allocator: {error}"
     return ""
 
@@ -274,18 +287,18 @@ def _end_lost(opened: OpenSession) -> None:
 
 
 def close(device: object = None) -> None:
-    """Closes whatever session is open, wherever it was opened; fine when there is none.
+    """Close all open sessions, wherever they were opened.
 
-    For notebooks, where a cell was interrupted or an object was lost whose session is still open.
-    Tensors stay valid. What `pgmo run` does is left alone: it makes way for sessions of the
-    program's own by itself.
+    For notebooks, where an interrupted cell or a lost object can leave a session open. Tensors
+    stay valid. Sessions of `pgmo run` stay open: they close by themselves when the program opens
+    its own.
 
     Args:
-        device: "cpu", "cuda:1", or a `torch.device`: only the sessions there; "cuda" means all CUDA
-            devices. By default all.
+        device: close only sessions on this device: "cpu", "cuda:1", or a `torch.device`; "cuda"
+            means all CUDA devices. By default all.
 
     Raises:
-        OptionError: when that names no device.
+        OptionError: if `device` names no device.
 
     Example:
         >>> import pgmo

@@ -1,4 +1,4 @@
-"""A function as a loop: each of its calls is an iteration of a session."""
+"""Decorated functions, each call of which is an iteration of a session."""
 
 import functools
 from collections.abc import Callable
@@ -11,16 +11,16 @@ from pgmo.error_frames import clear_frames
 
 
 class Iterating(Protocol):
-    """Protocol of a session, which imports this module."""
+    """Protocol of a session. `Session` imports this module, so it cannot be named here."""
 
     def __enter__(self) -> object:
-        """Opens it."""
+        """Open the session."""
 
     def iteration(self) -> AbstractContextManager[None]:
-        """Marks one iteration."""
+        """Mark one iteration."""
 
     def close(self) -> None:
-        """Closes it."""
+        """Close the session."""
 
 
 P = ParamSpec("P")
@@ -29,10 +29,10 @@ S = TypeVar("S", bound=Iterating)
 
 
 class Optimized(Generic[P, R, S]):
-    """A function each call of which is an iteration of a session.
+    """Function each call of which is an iteration of a session.
 
     Attributes:
-        session: the session, for its summary and its plan.
+        session: the session, for its summary and plan.
 
     Example:
         >>> @pgmo.optimize()  # doctest: +SKIP
@@ -50,10 +50,10 @@ class Optimized(Generic[P, R, S]):
         functools.update_wrapper(self, function)
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
-        """Runs one iteration; opens the session before the first."""
+        """Run one iteration; open the session before the first."""
         if not self._opened:
             with exclusive():
-                if not self._opened:  # no other thread has come first
+                if not self._opened:  # another thread may have opened it meanwhile
                     self.session.__enter__()
                     self._opened = True
         try:
@@ -65,9 +65,9 @@ class Optimized(Generic[P, R, S]):
             raise
 
     def __get__(self, instance: object, owner: type | None = None) -> Any:
-        """Binds like a function, so that methods can be decorated."""
+        """Bind like a function, so that methods can be decorated."""
         return self if instance is None else MethodType(self, instance)
 
     def close(self) -> None:
-        """Closes the session; further calls raise `SessionError`."""
+        """Close the session; further calls raise `SessionError`."""
         self.session.close()

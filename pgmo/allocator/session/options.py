@@ -1,4 +1,4 @@
-"""What `pgmo.optimize` can be told."""
+"""Options of `pgmo.optimize`."""
 
 import os
 from dataclasses import dataclass
@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 from pgmo.allocator.adapters.frameworks import check_framework
 from pgmo.errors import OptionError
 
-# What is only needed for options that are given is imported then: `pgmo run` checks its own before
-# it runs a script.
+# Other modules are imported only for options that need them: `pgmo run` checks its options before
+# it runs a script, and must not import much.
 if TYPE_CHECKING:
     from pgmo.packing.plan import Plan
     from pgmo.packing.planning_options import PlanningOptions
@@ -17,10 +17,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False)
 class Options:
-    """Checked options of a session; the meaning of each is told at `pgmo.optimize`.
+    """Checked options of a session; `pgmo.optimize` documents each.
 
     Raises:
-        OptionError: when a value cannot be used.
+        OptionError: if a value is invalid.
 
     Example:
         >>> Options(limit="1 GiB").limit_bytes
@@ -69,7 +69,7 @@ class Options:
 
     @property
     def limit_bytes(self) -> int:
-        """Bytes of pages at most; 0 for as many as the card has."""
+        """Maximum bytes of pages; 0 for no limit but the card's."""
         if self.limit is None:
             return 0
         if isinstance(self.limit, int):
@@ -80,16 +80,20 @@ class Options:
 
     @property
     def arena_is_optional(self) -> bool:
-        """Whether nothing was asked for that only a recording or an arena can give."""
+        """Whether no option requires a recording or an arena."""
         return not self.record_only and self.pages is not False and self.budget is None
 
     def planning(self, alignment: int | None) -> "PlanningOptions":
-        """How to plan for an allocator with this alignment, in bytes."""
+        """Return the planning options for an allocator.
+
+        Args:
+            alignment: the allocator's alignment in bytes; None for the default.
+        """
         from pgmo.packing.planning_options import PlanningOptions
 
         return PlanningOptions(effort="fast", alignment=alignment, budget=self.budget)
 
     @property
     def save_directory(self) -> Path | None:
-        """Where profile and plan are written."""
+        """Directory to which profile and plan are written; None if they are not saved."""
         return None if self.save is None else Path(self.save)

@@ -1,4 +1,4 @@
-"""Switches recording on and off, and tags one of the recorded iterations."""
+"""Recording of iterations, and tagging of one of them."""
 
 import threading
 from collections import deque
@@ -15,23 +15,25 @@ from pgmo.profiler.tagging import dynamo
 from pgmo.profiler.tagging.tags import Tagger
 
 _MOST_TAGGED = 3
-"""Tagged iterations of one recording. Protects a program that compiles something in each; the usual
-one compiles in its first one or two."""
+"""Maximum number of tagged iterations in one recording. An iteration that compiles something is
+tagged again later; most programs compile only in their first one or two. The limit protects a
+program that compiles in every iteration."""
 
 _tagging_threads: list[int] = []
-"""Those whose operators sessions tag, one at a time. torch ends with an error where two threads are
-the first to pass one operator to Python at the same moment (c10, `PyHandleCache::ptr_or`)."""
+"""Ids of the threads whose operators are tagged; at most one thread at a time. torch fails if two
+threads pass the same operator to Python for the first time simultaneously (c10,
+`PyHandleCache::ptr_or`)."""
 
 
 class Recorder:
-    """Recording of one session: its length, its tags, and what it has shown so far.
+    """Recording of one session: its length, tags and totals so far.
 
     Args:
-        state: where the session stands.
+        state: state of the session.
 
     Attributes:
-        iterations: recorded so far, in this phase.
-        requested: bytes requested in them.
+        iterations: iterations recorded in this phase.
+        requested: bytes requested in these iterations.
     """
 
     def __init__(self, state: SessionState) -> None:
@@ -50,14 +52,14 @@ class Recorder:
         self.iterations = self.requested = 0
 
     def start(self, iteration: int, *, has_plans: bool, length: int = 0, tags: bool = True) -> None:
-        """Forget what was recorded and begin anew.
+        """Drop the previous recording and begin a new one.
 
         Args:
-            iteration: of the session, that comes next.
-            has_plans: whether the program is served meanwhile.
-            length: how many iterations to record at most; 0: as many as usual.
-            tags: whether an iteration may be tagged, which adds requests of its own and takes
-                several times as long.
+            iteration: number of the session's next iteration.
+            has_plans: whether plans serve during the recording.
+            length: maximum number of iterations; 0 for the usual number.
+            tags: whether an iteration may be tagged. Tagging adds requests and makes the iteration
+                several times slower.
         """
         self._end_tags()
         self._length = length or self._usual_length
@@ -76,7 +78,7 @@ class Recorder:
         self._engine.start_recording()
 
     def next(self, statistics: IterationStatistics) -> None:
-        """Count an iteration that has been recorded."""
+        """Count a recorded iteration."""
         self.iterations += 1
         self._served += statistics.bytes_hit
         self.requested += statistics.bytes_requested
@@ -88,38 +90,38 @@ class Recorder:
 
     @property
     def is_complete(self) -> bool:
-        """Return whether the recording has its full length, without iterations that are tagged.
+        """Whether the recording has its full length.
 
-        These have requests of the tagger's own.
+        Tagged iterations do not count, because the tagger adds requests of its own.
         """
         return self.iterations - min(self._tagged, self.iterations) >= self._length
 
     @property
     def is_lengthened(self) -> bool:
-        """Return whether the recording is longer than usual."""
+        """Whether the recording is longer than usual."""
         return self._length > heuristics.current.usual_recording
 
     @property
     def is_steady(self) -> bool:
-        """Return whether the latest iterations have made as many requests of as many bytes."""
+        """Whether the latest iterations have equal numbers of requests and of bytes."""
         return len(self._latest) == self._latest.maxlen and len(set(self._latest)) == 1
 
     @property
     def is_served(self) -> bool:
-        """Return whether plans have served enough of what was requested meanwhile to be kept."""
+        """Whether plans served enough of the recorded bytes to be kept."""
         return self._served >= heuristics.current.worthwhile_share * self.requested
 
     def lengthen(self) -> None:
-        """Have the next recordings be twice as long, up to a limit."""
+        """Double the length of the next recordings, up to a limit."""
         doubled = min(2 * self._usual_length, heuristics.current.longest_recording)
         self._usual_length = max(self._usual_length, doubled)
 
     def forget_length(self) -> None:
-        """Have the next recordings be as long as usual."""
+        """Reset the length of the next recordings to the usual one."""
         self._usual_length = heuristics.current.usual_recording
 
     def stop(self) -> None:
-        """Stop recording and drop what was recorded."""
+        """Stop recording and drop the recorded events."""
         self._end_tags()
         if self._sparing:
             self._sparing = False
@@ -129,7 +131,7 @@ class Recorder:
 
     @property
     def tags(self) -> tuple[Tag, ...]:
-        """The tags that were given out."""
+        """Tags assigned in this recording."""
         return self._tagger.tags if self._tagger else ()
 
     def _end_tags(self) -> None:
@@ -138,17 +140,18 @@ class Recorder:
         self._engine.expect_tags(0)
 
     def _start_tags(self) -> None:
-        """Tag one recorded iteration.
+        """Tag the next iteration if one is due.
 
-        Tags slow it down and add requests, so it is not planned. It is the first one. If that is to
-        be saved, it is the third, as the second shows what the first leaves alive. None is tagged
-        while plans serve. While another thread tags, that waits for the next iteration.
+        Tagging slows an iteration down and adds requests, so it is not planned. Usually the first
+        iteration is tagged. If the first one is saved, the third is tagged, because the second
+        shows which blocks the first leaves alive. No iteration is tagged while plans serve. While
+        another thread tags, this one waits for its next iteration.
         """
         recording = self._state.phase is Phase.RECORD and self._may_tag
-        # The tagger looks at modules and operators of torch.
+        # The tagger sees only modules and operators of torch.
         by_torch = self._state.adapter.name != "cupy"
         wanted = self._state.options.tags and recording and by_torch and dynamo.hidden()
-        # One that compiles is not watched to its end, and is unlike those that follow.
+        # An iteration that compiles is not tagged to its end and differs from later ones.
         again = self._tagger is not None and self._tagger.compiled
         due = self._tagged < _MOST_TAGGED if again else not self._tagged
         due = due and self.iterations >= 2 * self._first_is_needed
@@ -157,7 +160,7 @@ class Recorder:
             _tagging_threads.append(me)
             self._tagging.callback(_tagging_threads.remove, me)
             self._tagged += 1
-            # An operator of another thread may outlast a tagger, and its tag with it.
+            # An operator of another thread may outlive the tagger, and its tag would then be wrong.
             generation = _core.next_tag_generation()
             set_tag = partial(_core.set_tag, generation=generation)
             self._tagger = self._tagging.enter_context(Tagger(set_tag, self.tags))

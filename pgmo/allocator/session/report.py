@@ -1,4 +1,4 @@
-"""What can be read of a session: what it does, what it has done, and what that was worth."""
+"""Read-only view of a session: phase, statistics, plans and summary."""
 
 from dataclasses import replace
 from html import escape
@@ -16,16 +16,16 @@ from pgmo.profiler.profile import Profile
 
 
 class SessionReport:
-    """Phase, profile, plan, statistics, summary and report of a session; changes nothing."""
+    """Read-only part of a session: phase, profile, plan, statistics, summary and report."""
 
     def __init__(self) -> None:
         self._open = False
-        self._opened: OpenSession | None = None  # stays when it is closed
-        self._last: Summary | None = None  # once it is closed
+        self._opened: OpenSession | None = None  # kept after the session is closed
+        self._last: Summary | None = None  # set when the session is closed
 
     @property
     def _known(self) -> OpenSession:
-        """Its parts, once it was opened."""
+        """Parts of the session, which must have been opened."""
         assert self._opened is not None
         return self._opened
 
@@ -34,16 +34,17 @@ class SessionReport:
         return self._opened.lifecycle if self._opened is not None else None
 
     def summary(self) -> Summary:
-        """Return what has been done so far, with a verdict on it; printable.
+        """Return the session's totals so far with a verdict; printable.
 
-        The verdict compares what the process took of the device with what plain PyTorch would have
-        reserved for the same requests, by a model that runs along. `counted()` leaves it out.
+        The verdict compares the device memory that the process took with the memory that plain
+        PyTorch would have reserved. A model that processes the same requests computes the latter.
+        `counted()` omits the verdict.
         """
-        with exclusive():  # no boundary changes the plans meanwhile
+        with exclusive():  # a boundary must not change the plans meanwhile
             return self._last or self._summary(with_verdict=True)
 
     def counted(self) -> Summary:
-        """Return the summary without a verdict: what has been counted so far, at once."""
+        """Return the summary without a verdict; does not wait for a boundary of another thread."""
         if self._last is not None:
             return replace(self._last, verdict=None)
         return self._summary(with_verdict=False)
@@ -54,24 +55,25 @@ class SessionReport:
         return self._lifecycle.summary(with_verdict=with_verdict)
 
     def _repr_html_(self) -> str:
-        """Return what a notebook shows."""
+        """Return the summary as HTML for notebooks."""
         state = str(self.phase) if self._lifecycle else "not opened"
         return f"<pre>{escape(f'pgmo session ({state})')}\n{escape(str(self.summary()))}</pre>"
 
     def report(self, *, height: int = 900) -> NotebookFrame:
-        """Return the report of the replayed iteration, as one page that begins with the verdict.
-
-        Notebooks show it; `save(path)` of what is returned writes it to a file.
+        """Return a report page on the replayed iteration, which begins with the verdict.
 
         Args:
-            height: in a notebook, in pixels.
+            height: height in a notebook, in pixels.
+
+        Returns:
+            A frame that notebooks show; its `save(path)` writes the page to a file.
 
         Raises:
-            SessionError: when nothing was recorded that could be shown.
+            SessionError: if there is neither a profile nor a plan yet.
         """
         profile, plan = self.profile, self.plan
         if profile is None and plan is not None:
-            profile = plan.profile()  # it was loaded, without the names of its blocks
+            profile = plan.profile()  # a loaded plan has no names of blocks
         if profile is None:
             raise SessionError(
                 "this session has nothing to report on yet: it takes a few iterations, or a plan"
@@ -82,54 +84,54 @@ class SessionReport:
 
     @property
     def history(self) -> list[IterationStatistics]:
-        """Statistics of each iteration so far, in order; of the last 10,000 in a long session."""
+        """Statistics of each iteration, in order; at most the last 10,000."""
         return self._lifecycle.collector.history if self._lifecycle else []
 
     @property
     def history_end(self) -> IterationStatistics | None:
-        """Statistics of the last iteration, without copying the others; None before the first."""
+        """Statistics of the last iteration, without a copy of the others; None before the first."""
         return self._lifecycle.collector.history_end if self._lifecycle else None
 
     @property
     def statistics(self) -> dict[str, int]:
-        """The engine's counters for this session; sizes in bytes."""
+        """Counters of the engine for this session; sizes in bytes."""
         return self._lifecycle.collector.counters() if self._lifecycle else {}
 
     @property
     def phase(self) -> Phase:
-        """What the session does at the moment."""
+        """Current phase of the session."""
         return self._lifecycle.state.phase if self._open and self._lifecycle else Phase.CLOSED
 
     @property
     def profile(self) -> Profile | None:
-        """The latest profile; None before anything was recorded."""
+        """Latest profile; None before the first recording."""
         return self._lifecycle.state.profile if self._lifecycle else None
 
     @property
     def opening(self) -> Profile | None:
-        """The profile of the program's first iteration, in which optimizer state is born.
+        """Profile of the program's first iteration, which allocates optimizer state.
 
-        Made with `record_only` and with `save`, of a recording that began with that iteration.
+        Available with `record_only` or `save`, if the recording began with that iteration.
         """
         return self._lifecycle.opening if self._lifecycle else None
 
     @property
     def recording(self) -> Profile | None:
-        """What has been recorded up to this moment, as a line; None where nothing is recorded."""
+        """Current recording as one linear profile; None if nothing is being recorded."""
         with exclusive():
             return self._lifecycle.recording() if self._open and self._lifecycle else None
 
     @property
     def device(self) -> str:
-        """Whose memory: "cpu", "cuda:0"; "" before the session was opened."""
+        """Device of the session, such as "cpu" or "cuda:0"; "" before it was opened."""
         return self._lifecycle.state.adapter.device if self._lifecycle else ""
 
     @property
     def plan(self) -> Plan | None:
-        """The latest plan; None while there is none."""
+        """Latest plan; None while there is none."""
         return self._lifecycle.state.plan if self._lifecycle else None
 
     @property
     def saved(self) -> tuple[Path, ...]:
-        """The files that `save=` has written."""
+        """Files that `save=` has written."""
         return self._lifecycle.state.saved if self._lifecycle else ()

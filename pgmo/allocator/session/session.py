@@ -1,9 +1,8 @@
-"""Mark iterations and give memory back: the session as a program holds it.
+"""The session object that a program holds: it marks iterations and gives memory back.
 
-What is done at the end of an iteration is the state machine's (`lifecycle.py`). What has to be
-undone at the end of the session is kept by `open_sessions.py`, so that a session may be lost.
-Whatever the program does, requests that are not in the plan go to the framework's own allocator,
-so a wrong plan costs memory and never correctness.
+`lifecycle.py` decides what the end of an iteration does. `open_sessions.py` keeps what the end of
+the session has to undo, so a lost session object is cleaned up. Requests outside the plan go to
+the framework's own allocator, so a wrong plan costs memory and never correctness.
 """
 
 import os
@@ -29,7 +28,11 @@ R = TypeVar("R")
 
 
 def active_session(find: Callable[[], Adapter]) -> "Session | None":
-    """Return the open session of a framework's allocator, if there is one."""
+    """Return the open session of a framework's allocator, or None.
+
+    Args:
+        find: returns the adapter; called only while a session is open.
+    """
     if not open_sessions.any_open():
         return None
     opened = open_sessions.find_open(find())
@@ -38,11 +41,16 @@ def active_session(find: Callable[[], Adapter]) -> "Session | None":
 
 
 class Session(SessionReport):
-    """A running optimization; made by `pgmo.optimize`.
+    """Session that records, plans and serves a program's iterations; made by `pgmo.optimize`.
+
+    Args:
+        options: the checked options.
+        adapter: returns the adapter; called when the session opens.
 
     Attributes:
-        give_way: for whoever opens sessions in other people's programs: called, to close this one,
-            when the program opens one of its own. None for the program's own.
+        shares_card: whether the session may take turns with others on its device.
+        give_way: callback that closes a session which pgmo opened by itself; called when the
+            program opens its own. None for the program's own sessions.
 
     Example:
         >>> with pgmo.optimize() as session:  # doctest: +SKIP
@@ -59,21 +67,21 @@ class Session(SessionReport):
         self._busy = self._to_be_closed = False
         self._closed_by: threading.Thread | None = None
         self._process = 0
-        self._pass_step: Callable[[], bool] = _never  # ends an iteration that need not be looked at
-        self.shares_card = True  # with other sessions on its device
+        self._pass_step: Callable[[], bool] = _never  # ends an iteration without examining it
+        self.shares_card = True
         self.give_way: Callable[[], object] | None = None
 
     # --- for the loop ---------------------------------------------------------------------------
 
     @contextmanager
     def iteration(self) -> Iterator[None]:
-        """Mark one iteration. An exception ends it early; the session goes on unharmed.
+        """Mark one iteration. An exception ends the iteration early; the session stays usable.
 
-        Any thread may call it. Of threads that train at the same time one is served: the others go
-        on with the framework's own allocator.
+        Any thread may call it. If several threads train at the same time, one of them is served;
+        the others use the framework's own allocator.
 
         Raises:
-            SessionError: when the session is not open, or the calling thread is in a pause or in
+            SessionError: if the session is not open, or the calling thread is inside a pause or
                 another iteration.
         """
         thread, complete = threading.current_thread(), False
@@ -101,12 +109,12 @@ class Session(SessionReport):
                 self._known.give_turn(whole=complete, keeps_seat=keeps_seat)
 
     def step(self) -> None:
-        """End an iteration: call it once at the end of each, instead of `iteration()`.
+        """End an iteration; call this once at the end of each, instead of `iteration()`.
 
         Any thread may call it, as with `iteration()`.
 
         Raises:
-            SessionError: when the session is not open, or the calling thread is in a pause or in
+            SessionError: if the session is not open, or the calling thread is inside a pause or
                 `iteration()`.
         """
         seat = self._opened.seat if self._opened is not None else None
@@ -120,18 +128,18 @@ class Session(SessionReport):
                     seat.iterated_without()
                 if counted and self._known.turns.ends_iteration():
                     self._end_iteration(complete=True)
-        if shared or self._known.among is not None:  # others have theirs before the next one
+        if shared or self._known.among is not None:  # other sessions run before the next one
             self._known.give_turn()
             self._take_turn()
 
     @contextmanager
     def pause(self) -> Iterator[None]:
-        """Delegate everything inside to the framework: evaluation, logging, checkpoints.
+        """Delegate all requests inside the block to the framework: evaluation, checkpoints.
 
-        Beside a loop that goes on in another thread, only the calling thread is paused.
+        If another thread continues its iterations meanwhile, only the calling thread is paused.
 
         Raises:
-            SessionError: when the session is not open.
+            SessionError: if the session is not open.
         """
         token = None
         seat = self._known.seat if self._opened is not None and self._known.holds_seat else None
@@ -139,7 +147,7 @@ class Session(SessionReport):
             with exclusive():
                 token = self._known.turns.pause() if self._is_open("pause()") else None
             if seat is not None:
-                seat.give()  # others go on meanwhile
+                seat.give()  # other sessions may run during the pause
             yield
         finally:
             if token is not None and not self._is_forked:
@@ -149,10 +157,10 @@ class Session(SessionReport):
                     seat.take()
 
     def count_calls(self) -> CallTurns:
-        """Make calls of something the session's iterations, and serve nothing between them.
+        """Treat calls of a function or module as iterations; serve no request between calls.
 
         Returns:
-            The turns whose `enter()` each call has to call.
+            The turns; each call must begin with their `enter()`.
         """
         with exclusive():
             state = self._known.lifecycle.state
@@ -162,7 +170,7 @@ class Session(SessionReport):
         return turns
 
     def __call__(self, function: Callable[P, R]) -> Optimized[P, R, Self]:
-        """Make every call of `function` an iteration; the session opens at the first call."""
+        """Return `function` with each call as an iteration; the first call opens the session."""
         return Optimized(self, function)
 
     # --- opening and closing --------------------------------------------------------------------
@@ -176,10 +184,10 @@ class Session(SessionReport):
         self._opened = opened
         self._process = os.getpid()
         self._open = True
-        if not opened.adapter.unified:  # which has to do something after each
+        if not opened.adapter.unified:  # unified memory needs work after each
             self._pass_step = opened.adapter.engine.pass_step
         try:
-            # What comes before the first step is of its iteration.
+            # Requests before the first step belong to the first iteration, so it needs the turn.
             if opened.among is not None:
                 opened.among.take(opened, opening=True)
         except BaseException:  # Ctrl-C
@@ -196,15 +204,16 @@ class Session(SessionReport):
         self.close()
 
     def close(self) -> None:
-        """Return to the framework's own allocator; tensors stay valid. Twice is fine.
+        """Return to the framework's own allocator. Tensors stay valid.
 
-        Any thread may call it. Others that still train go on, with the framework's allocator.
+        Any thread may call it, repeatedly. Threads that still train continue with the framework's
+        allocator.
         """
         with exclusive(), uninterrupted():
             if not self._open:
                 return
             if self._busy and not self._is_forked:
-                self._to_be_closed = True  # by a signal's handler, in the midst of a boundary
+                self._to_be_closed = True  # a signal handler interrupted a boundary
                 return
             self._open = False
             self._pass_step = _never
@@ -221,39 +230,38 @@ class Session(SessionReport):
             )
 
     def leave_to_parent(self) -> None:
-        """In a forked child: another session gets the engine, so that this one leaves it alone."""
+        """Stop using the engine. Called in a forked child before another session takes it."""
         self._pass_step = _never
 
     # --- memory that is given back --------------------------------------------------------------
 
     def release(self, *, state: State | None = None, of: object = None) -> Released:
-        """Give memory back between two iterations, until it is needed again.
+        """Give memory back to the card between two iterations.
 
-        All pages go in which nothing lives, those of arenas among them. Addresses stay, and the
-        next iteration takes pages as it needs them, so nothing has to be undone. Without pages an
-        arena goes back as a whole if nothing lives in it, and the next iteration has none.
+        All pages without live blocks are unmapped, including those of arenas. Addresses stay
+        reserved and the next iteration maps pages as needed, so nothing has to be undone. Without
+        pages, an arena without live blocks is freed as a whole; the next iteration has none.
 
-        With `state`, pages in which optimizer state lives go, too. The tensors stay valid and keep
-        their addresses, but may not be used before `resume()`: `optimizer.step()` and calls of
-        modules that sleep raise `SessionError`, kernels and copies fail as CUDA says it (`illegal
-        memory access`), after which a process can do nothing more on that device.
+        With `state`, pages of optimizer state are unmapped as well. Its tensors keep their
+        addresses but may not be used before `resume()`: `optimizer.step()` and calls of sleeping
+        modules raise `SessionError`. Kernels and copies fail with CUDA's `illegal memory access`,
+        after which the process can no longer use that device.
 
         Args:
-            state: "host" keeps what sleeps on the host, in pinned memory where there is some;
-                "drop" does not, and `resume()` brings memory of any content. None: nothing sleeps,
-                unless `of` says what.
+            state: "host" copies the sleeping contents to the host, to pinned memory if available.
+                "drop" discards them; after `resume()` the contents are undefined. With None,
+                nothing sleeps unless `of` is given.
             of: tensors, modules (parameters, gradients, buffers) or optimizers that sleep; by
                 default the optimizers that have stepped since the session was opened.
 
         Returns:
-            Bytes that the card has back, bytes that the host keeps, and bytes that were to sleep
-            and cannot: what lies in segments of PyTorch's, as a model does that was built before
-            the session, or beside something else in a page.
+            Bytes given back to the card, bytes kept on the host, and bytes that could not sleep.
+            The last lie in PyTorch's own segments, like a model built before the session, or share
+            a page with other blocks.
 
         Raises:
-            OptionError: when `of` or `state` is something else.
-            SessionError: when the session is not open, inside `iteration()`, or while a graph is
-                captured.
+            OptionError: if `of` or `state` has an invalid value.
+            SessionError: if the session is not open, inside `iteration()`, or during graph capture.
 
         Example:
             >>> print(session.release(state="host"))  # doctest: +SKIP
@@ -268,16 +276,16 @@ class Session(SessionReport):
             return self._known.sleeping.release(state, of)
 
     def resume(self, released: Released | None = None) -> None:
-        """Put back what `release` has put to sleep, at the same addresses. Twice is fine.
+        """Restore the memory that `release` put to sleep, at the same addresses.
 
-        Also after the session was closed, if there was no memory for it then.
+        Repeated calls have no effect. A call after `close()` is valid if memory was short then.
 
         Args:
-            released: what one call of `release` has returned, to wake that alone; by default all.
+            released: the result of one `release` call, to wake only that memory; by default all.
 
         Raises:
-            SessionError: when the card has too little memory; then it sleeps on. When the session
-                was never opened.
+            SessionError: if the card has too little memory (the state stays asleep), or the
+                session was never opened.
         """
         if self._opened is None:
             raise SessionError("session.resume() was called, but the session has not been opened")
@@ -286,7 +294,7 @@ class Session(SessionReport):
 
     @property
     def asleep(self) -> int:
-        """Bytes of state that sleep at the moment."""
+        """Bytes of state that are asleep now."""
         return self._known.sleeping.asleep if self._opened is not None else 0
 
     @contextmanager
@@ -295,22 +303,22 @@ class Session(SessionReport):
     ) -> Iterator[Released]:
         """Mark a stage of a loop, such as the rollout or the training of reinforcement learning.
 
-        Its iterations are marked as ever, and have plans of their own, as iterations of another
-        structure always have; without a mark, the whole block is one. Idle pages of the stage
-        before are used before the card is asked for more.
+        Iterations inside are marked as usual and get their own plans, because their structure
+        differs. If none is marked, the whole block is one iteration. The stage uses idle pages of
+        the previous stage before it requests more from the card.
 
         Args:
-            name: of the stage, the same each time.
-            asleep: what the stage does not use: optimizers, modules, tensors. It sleeps inside of
+            name: name of the stage, the same each time.
+            asleep: optimizers, modules or tensors that the stage does not use. They sleep inside
                 the block, see `release`.
-            state: what becomes of its contents, as in `release`.
+            state: whether their contents are kept, as in `release`.
 
         Yields:
-            What was given back for it.
+            The memory that was given back.
 
         Raises:
-            OptionError, SessionError: as `release` does; and `SessionError` at the end, when the
-                card has too little memory to wake what sleeps.
+            OptionError, SessionError: as in `release`; also `SessionError` at the end, if the card
+                has too little memory to wake the sleeping state.
 
         Example:
             >>> with session.stage("rollout", asleep=[optimizer]):  # doctest: +SKIP
@@ -322,7 +330,7 @@ class Session(SessionReport):
         """
         entered, sleep, released = False, None, Released()
         try:
-            with exclusive(), uninterrupted():  # a Ctrl-C while it copies is raised at the end
+            with exclusive(), uninterrupted():  # Ctrl-C during the copy is raised afterwards
                 if self._is_open("stage()"):
                     self._known.turns.require_no_iteration("stage()", sleeps=asleep is not None)
                     entered = True
@@ -344,16 +352,14 @@ class Session(SessionReport):
 
     @property
     def _is_forked(self) -> bool:
-        """Return whether this is a forked child, for which the engine is in bypass."""
+        """Whether this process is a forked child, whose engine is in bypass."""
         return os.getpid() != self._process
 
     def _is_open(self, call: str) -> bool:
-        """Return whether a call has something to do.
-
-        Another thread may have closed the session: then this one cannot know.
+        """Return whether a call should take effect; warn if another thread closed the session.
 
         Raises:
-            SessionError: when the call cannot be meant.
+            SessionError: if the session was never opened, or this thread has closed it.
         """
         if self._open:
             return not self._is_forked
@@ -369,7 +375,7 @@ class Session(SessionReport):
         )
 
     def _take_turn(self) -> bool:
-        """Wait for the turn; an iteration that another session's arrival has cut ends now."""
+        """Wait for the turn. End an iteration that the arrival of another session has split."""
         taken, seat = self._known.take_turn(), self._known.seat
         if taken and seat is not None and (seat.broken or seat.has_mingled):
             with exclusive():
@@ -387,7 +393,7 @@ class Session(SessionReport):
 
     def _end_iteration(self, complete: bool) -> None:
         if self._busy:
-            return  # called by what runs within a boundary: a signal's handler, a finalizer
+            return  # a signal handler or finalizer runs inside a boundary
         try:
             self._busy = True
             self._known.lifecycle.end_iteration(self._known.turns.whole() and complete)

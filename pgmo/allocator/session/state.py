@@ -1,4 +1,4 @@
-"""What the parts of a session's life share: where it stands, and what it has to tell."""
+"""The state that the parts of a session share: phase, plan, profile and notes."""
 
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
@@ -16,26 +16,26 @@ from pgmo.user_warnings import warn_user
 from pgmo.version import __version__
 
 _MOST_NOTES = 20
-"""Notes that a summary keeps."""
+"""Maximum number of notes in a summary. The oldest are dropped, so a long run stays readable."""
 
 
 @dataclass(eq=False)
 class SessionState:
-    """Where one session stands.
+    """Shared state of one session.
 
     Args:
-        framework: the adapter.
-        options: what the program wants.
-        phase: what is done during an iteration.
-        profile: the latest; None before anything was recorded.
-        plan: the latest; None while there is none.
+        adapter: adapter of the framework's allocator.
+        options: options that the program gave.
+        phase: the session's current activity.
+        profile: the latest profile; None before the first recording.
+        plan: the latest plan; None while there is none.
         saved: files written.
-        replans: plans that took the place of others.
-        notes: for the summary.
+        replans: number of plans that replaced others.
+        notes: notes for the summary.
         waits: why no plan serves, in plain words; "" while one does, and at the beginning.
-        gave_up: why everything is delegated for the rest of the session; "" as long as it is not.
-        paused: who wants that nobody is served.
-        turns: which thread's iterations are counted.
+        gave_up: why everything is delegated for the rest of the session; "" if it is not.
+        paused: pauses of the engine.
+        turns: decides which thread's iterations are counted.
     """
 
     adapter: Adapter
@@ -57,12 +57,16 @@ class SessionState:
 
     @property
     def planning(self) -> PlanningOptions:
-        """How to plan for this allocator."""
+        """Planning options for this allocator."""
         planning = self.options.planning(self.adapter.alignment)
         return replace(planning, apart_from=self.adapter.engine.sparse_from)
 
     def meta(self, notes: dict[str, str]) -> ProfileMeta:
-        """What a profile that is recorded now says of its origin; `notes`: how it was found."""
+        """Return the metadata of a profile recorded now.
+
+        Args:
+            notes: how the profile was found.
+        """
         return ProfileMeta(
             framework=self.adapter.name,
             framework_version=self.adapter.version,
@@ -74,7 +78,7 @@ class SessionState:
         )
 
     def warn(self, note: str) -> None:
-        """Warns, and keeps the note for the summary."""
+        """Warn the user and keep the note for the summary."""
         if note not in self.notes:
             self.notes = [*self.notes, note][-_MOST_NOTES:]
         warn_user(f"pgmo: {note}")

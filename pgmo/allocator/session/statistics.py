@@ -1,4 +1,4 @@
-"""What a session counts of each iteration."""
+"""Statistics of one iteration."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -12,7 +12,7 @@ MISS_REASONS: Mapping[str, str] = {
     "late": "slot overlaps a block that outlived its plan",
     "no_arena": "there was no arena for it at the moment",
 }
-"""Why a request was handed to the framework's own allocator, in plain words."""
+"""Reasons why a request went to the framework's own allocator, in plain words."""
 
 MISS_ADVICE: Mapping[str, str] = {
     "persistent": "nothing to do: they are served from pages, or by the framework",
@@ -22,11 +22,11 @@ MISS_ADVICE: Mapping[str, str] = {
     "late": "look for lists of losses and outputs; `loss.item()` instead of `loss`",
     "no_arena": "nothing to do, unless it goes on",
 }
-"""What to do about each; a test compares it with the table of docs/guides/troubleshooting.md."""
+"""Advice for each reason. A test compares it with the table in docs/guides/troubleshooting.md."""
 
 
 class Phase(StrEnum):
-    """What a session does during an iteration.
+    """Activity of a session during an iteration.
 
     Example:
         >>> Phase.REPLAY.value
@@ -41,35 +41,35 @@ class Phase(StrEnum):
 
 
 DRIVER_CALLS = ("creates", "releases", "maps", "grants", "unmaps", "events", "waits")
-"""Kinds of calls that pages make: pages created and released, mapped, made accessible and unmapped;
-events recorded, and waited for by a stream."""
+"""Kinds of driver calls that pages need: create, release, map, grant access to and unmap a page;
+record an event, and make a stream wait for one."""
 
 
 @dataclass(frozen=True)
 class IterationStatistics:
-    """One iteration. Requests of zero bytes are not counted; sizes are in bytes.
+    """Statistics of one iteration. Requests of zero bytes are not counted; sizes are in bytes.
 
     Args:
-        phase: what the session did; requests are served from slots in `REPLAY`, and in `RECORD`
-            while a diverged program is recorded again. In `BACKOFF` nothing is recorded: pages
-            serve, or the framework's allocator where there are none, and nothing is counted.
-        requests: how many blocks were asked for.
-        hits: how many of them were served from their slots.
-        bytes_requested: sum of the sizes asked for.
-        bytes_hit: sum of the sizes served from slots.
-        misses: number by reason; the keys are those of `MISS_REASONS`.
-        skipped: planned requests that did not come.
-        late: blocks that outlived their planned end.
-        plan: number of the plan that the iteration ended with, -1 while there is none.
-        bytes_unplanned: sum of the sizes of requests that the plan leaves out, as optimizer state
-            in the iteration in which it is born.
-        driver_calls: of the driver's virtual memory, by kind: those of `DRIVER_CALLS`.
+        phase: phase of the session. Slots serve requests in `REPLAY`, and in `RECORD` while a
+            diverged program is recorded again. In `BACKOFF` nothing is recorded or counted; pages
+            serve, or the framework's allocator if there are none.
+        requests: number of requests.
+        hits: requests that were served from their slots.
+        bytes_requested: total bytes of all requests.
+        bytes_hit: total bytes of requests served from slots.
+        misses: number of misses by reason, with the keys of `MISS_REASONS`.
+        skipped: planned requests that did not occur.
+        late: blocks that outlived their planned lifetime.
+        plan: number of the plan that the iteration ended with; -1 while there is none.
+        bytes_unplanned: total bytes of requests without a slot in the plan, such as optimizer state
+            in the iteration that allocates it.
+        driver_calls: calls of the driver's virtual memory, by kind (`DRIVER_CALLS`).
         hand_overs: pages that came from another stream.
-        waits_added: waits for another stream that the program's own events do not imply, as far as
-            they are heard. Too many where the program records events by calls of CUDA's own, as
-            libraries of collectives do within. Too few where a stream is given more work on a block
-            after the program's last event there, for only its requests are heard: the wait is
-            taken for the one that the program has, and is longer.
+        waits_added: waits for another stream that the program's own events do not imply, an
+            estimate. It is too high if events are recorded by direct CUDA calls, as in collective
+            libraries, because pgmo does not see these. It is too low if a stream gets more work on
+            a block after the program's last event there: the wait is then counted as the program's
+            own, though it is longer.
 
     Example:
         >>> one = IterationStatistics(Phase.REPLAY, 4, 3, 400, 390)
@@ -93,27 +93,27 @@ class IterationStatistics:
 
     @property
     def pages_moved(self) -> int:
-        """Pages mapped at another address than before; new ones are mapped in any case."""
+        """Pages mapped at a new address. New pages, which must be mapped anyway, do not count."""
         return max(0, self.driver_calls["maps"] - self.driver_calls["creates"])
 
     @property
     def hit_rate(self) -> float:
-        """Share of the requests that were served from slots; 1 when there were none."""
+        """Share of requests served from slots; 1 without requests."""
         return self.hits / self.requests if self.requests else 1.0
 
     @property
     def planned_bytes_rate(self) -> float:
-        """Share of the bytes that the plan has slots for, which came from them; 1 without any."""
+        """Share of the planned bytes that was served from slots; 1 without planned bytes."""
         planned = self.bytes_requested - self.bytes_unplanned
         return self.bytes_hit / planned if planned else 1.0
 
     @property
     def known_rate(self) -> float:
-        """Share of the requests that the plan expected, whether their slots were free or not."""
+        """Share of requests that the plan expected, even if their slots were occupied."""
         unknown = self.misses.get("unknown", 0)
         return 1 - unknown / self.requests if self.requests else 1.0
 
     @property
     def hit_bytes_rate(self) -> float:
-        """Share of the bytes that were served from slots; 1 when there were none."""
+        """Share of requested bytes served from slots; 1 without requests."""
         return self.bytes_hit / self.bytes_requested if self.bytes_requested else 1.0

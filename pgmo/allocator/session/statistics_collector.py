@@ -1,4 +1,4 @@
-"""Turns the engine's counters into statistics per iteration and a summary."""
+"""Conversion of the engine's counters into statistics per iteration and a summary."""
 
 from collections import Counter, deque
 from collections.abc import Iterable
@@ -19,66 +19,67 @@ from pgmo.locks import new_reentrant_lock
 from pgmo.packing.plan import Plan
 
 _HISTORY = 10_000
-"""Iterations of which the statistics are kept one by one; sums are kept of all."""
+"""Iterations whose statistics are kept singly. Older ones count only in the totals, which bounds
+the memory of a long session."""
 
 _LAST = 16
-"""Iterations of which the driver calls are summed up."""
+"""Latest iterations over which the summary takes the medians of driver calls."""
 
 _LEVELS = ("live_", "peak_", "pages_", "planned_", "arena", "late_now")
-"""How the names of readings begin that are levels, not counters."""
+"""Name prefixes of engine readings that are levels, not counters."""
 
 _SUMMED = ("requests", "hits", "bytes_requested", "bytes_hit")
 
 
 class StatisticsCollector:
-    """Reads an engine's counters once an iteration.
+    """Reader of an engine's counters, called once per iteration.
 
     Attributes:
-        passing: phase of the iterations that pass without a look at each.
+        passing: phase of the iterations that the engine ends without examination.
     """
 
     def __init__(self, engine: _core.Engine) -> None:
         self._engine = engine
         self._begin = self._before = engine.statistics()
-        self._passed = 0  # iterations that nobody has looked at
-        self._followed: dict[int, int] = {}  # the last of them that has followed a plan, by plan
+        self._passed = 0  # iterations not yet returned by `take_passed`
+        self._followed: dict[int, int] = {}  # by plan, the last of them that followed it
         self.passing = Phase.REPLAY
-        # Others than the session's threads read, and so do handlers of signals amid a count.
+        # Other threads read as well, and a signal handler may interrupt a count: hence reentrant.
         self._lock = new_reentrant_lock()
         self._closed = False
         self._totals: Counter[str] = Counter()
         self._misses: Counter[str] = Counter()
-        # Of replayed iterations; the engine's begin anew with each plan.
+        # Peaks over replayed iterations; the engine resets its own with each plan.
         self._peaks = {"peak_slot_bytes": 0, "peak_fallback_bytes": 0}
         self._since = 0
         self._history: deque[IterationStatistics] = deque(maxlen=_HISTORY)
 
     @property
     def history(self) -> list[IterationStatistics]:
-        """Of each iteration, in order; of the last ones in a long session."""
+        """Statistics of each iteration, in order; only the latest in a long session."""
         with self._lock:
             self._take_passed()
             return list(self._history)
 
     @property
     def history_end(self) -> IterationStatistics | None:
-        """Of the last iteration; None before the first."""
+        """Statistics of the last iteration; None before the first."""
         with self._lock:
             self._take_passed()
             return self._history[-1] if self._history else None
 
     @property
     def iterations(self) -> int:
-        """Iterations so far."""
+        """Number of iterations so far."""
         with self._lock:
             self._take_passed()
             return self._totals["iterations"]
 
     def take_passed(self) -> tuple[int, dict[int, int]]:
-        """Return what has passed since the last call without being looked at.
+        """Return the iterations since the last call that the engine ended without examination.
 
         Returns:
-            The number of iterations; and by plan the number of the last one that has followed it.
+            The number of iterations, and for each plan the number of the last one that followed it.
         """
         with self._lock:
             self._take_passed()
@@ -87,26 +88,34 @@ class StatisticsCollector:
             return passed, followed
 
     def leave_out_driver_calls(self) -> None:
-        """Leave out the driver calls since the last iteration: those of another session's turn."""
+        """Ignore driver calls since the last iteration, which belong to another session's turn."""
         with self._lock:
             now = self._engine.statistics()
             calls = {f"page_{call}": now[f"page_{call}"] for call in DRIVER_CALLS}
             self._before = self._before | calls
 
     def close(self) -> None:
-        """Counts what has passed, and nothing from now on: the engine may get another session."""
+        """Count the passed iterations, then stop: another session may use the engine next."""
         with self._lock:
             self._take_passed()
             self._closed = True
 
     def count(self, phase: Phase, plan: int) -> IterationStatistics:
-        """Adds the iteration that has just ended to the history, and returns it."""
+        """Add the iteration that has just ended to the history.
+
+        Args:
+            phase: phase of the session during the iteration.
+            plan: number of the plan that the iteration ended with; -1 for none.
+
+        Returns:
+            The statistics of the iteration.
+        """
         with self._lock:
             self._take_passed()
             now, before = self._engine.statistics(), self._before
             change = {name: now[name] - before[name] for name in now}
             if phase is Phase.RECORD:
-                # Replay counts only while it serves; the recorder sees every request.
+                # The replay counters skip requests that no plan serves; the recorder sees all.
                 change["requests"] = change["recorded_requests"]
                 change["requested_bytes"] = change["recorded_bytes"]
             statistics = _statistics(phase, plan, change)
@@ -114,7 +123,7 @@ class StatisticsCollector:
             return statistics
 
     def _take_passed(self) -> None:
-        """Counts what has passed in the engine."""
+        """Count the iterations that the engine ended without examination."""
         if self._closed:
             return
         runs, at_end = self._engine.take_passed()
@@ -126,7 +135,7 @@ class StatisticsCollector:
             self._followed[plan] = self._totals["iterations"]
 
     def _add(self, statistics: IterationStatistics, times: int, now: dict[str, int]) -> None:
-        """Adds iterations that are all alike, and the readings at their end."""
+        """Add equal iterations, and the readings at their end."""
         self._before = now
         self._history.extend(repeat(statistics, min(times, _HISTORY)))
         phase, totals = statistics.phase, self._totals
@@ -151,7 +160,7 @@ class StatisticsCollector:
                 self._misses[reason] += times * missed
 
     def counters(self) -> dict[str, int]:
-        """The engine's counters since the session began, and its levels now."""
+        """Return the engine's counters since the session began, and its current levels."""
         return {
             name: value if name.startswith(_LEVELS) else value - self._begin[name]
             for name, value in self._engine.statistics().items()
@@ -160,7 +169,15 @@ class StatisticsCollector:
     def summary(
         self, plan: Plan | None, plans: int, replans: int, notes: tuple[str, ...], waits: str = ""
     ) -> Summary:
-        """What has been done so far."""
+        """Return the totals so far.
+
+        Args:
+            plan: the latest plan; None for none.
+            plans: number of plans in the engine.
+            replans: number of plans that replaced others.
+            notes: notes of the session.
+            waits: why no plan serves; "" while one does.
+        """
         with self._lock:
             self._take_passed()
             return self._summary(plan, plans, replans, notes, waits)
@@ -209,14 +226,14 @@ class StatisticsCollector:
 
 
 def _median(counts: Iterable[int]) -> float:
-    """Return the median; 0 where nothing was counted."""
-    from statistics import median  # and decimal numbers, which need not be there in the loop
+    """Return the median; 0 without counts."""
+    from statistics import median  # imports `decimal`, which the loop does not need
 
     return float(median([*counts] or [0]))
 
 
 def _statistics(phase: Phase, plan: int, change: dict[str, int]) -> IterationStatistics:
-    """Of an iteration, in which the counters have changed by so much."""
+    """Return the statistics of an iteration from the changes of the counters."""
     return IterationStatistics(
         phase=phase,
         requests=change["requests"],

@@ -1,1 +1,1 @@
-"""Memory that is given back while its owners live: sleep, waking, and phases."""
+"""Sleep and wake: memory that is given back to the card while its tensors are alive."""

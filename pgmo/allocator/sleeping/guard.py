@@ -1,7 +1,7 @@
-"""Errors for who uses what sleeps, where they can be had: optimizers and modules.
+"""Errors for the use of sleeping optimizers and modules.
 
-A kernel that reads an address without pages fails on the device, later and without a name, and the
-process can do nothing on that device any more. PyTorch's hooks come before.
+A kernel that reads an address without pages fails later on the device, without naming the tensor.
+The process can then no longer use that device. PyTorch's hooks raise an error before that.
 """
 
 from typing import Any
@@ -14,10 +14,10 @@ _ADVICE = ": call session.resume() before, or leave the phase in which it sleeps
 
 
 class SleepGuard:
-    """Refuses steps of optimizers and calls of modules, as long as it is on.
+    """Guard that refuses steps of sleeping optimizers and calls of sleeping modules, until `end`.
 
     Args:
-        objects: optimizers and modules, among others.
+        objects: the sleeping optimizers, modules and tensors.
     """
 
     def __init__(self, objects: object) -> None:
@@ -43,7 +43,7 @@ class SleepGuard:
             self._handles.append(register_module_forward_pre_hook(self._refuse_call))
 
     def _refuse_step(self, optimizer: Any, args: Any, kwargs: Any) -> None:
-        del args, kwargs  # the frame of an error would hold them
+        del args, kwargs  # the error's frame would keep them alive
         if optimizer in self._sleeping:
             raise SessionError(f"the state of this {type(optimizer).__name__} sleeps{_ADVICE}")
         if any(one in self._tensors for group in optimizer.param_groups for one in group["params"]):
@@ -55,7 +55,7 @@ class SleepGuard:
             raise SessionError(f"the memory of this {type(module).__name__} sleeps{_ADVICE}")
 
     def end(self) -> None:
-        """They may be used again."""
+        """Allow the use of the objects again."""
         for handle in self._handles:
             handle.remove()
         self._handles.clear()

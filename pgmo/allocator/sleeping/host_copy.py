@@ -1,4 +1,4 @@
-"""Copies of device memory on the host, in pinned memory where there is some."""
+"""Copies of device memory on the host, in pinned memory if available."""
 
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
@@ -7,15 +7,16 @@ if TYPE_CHECKING:
     from pgmo.allocator.adapters.torch_cuda import TorchCuda
 
 CHUNK = 32 << 20
-"""Bytes. PyTorch rounds pinned memory up to powers of two, and keeps it for the next copy."""
+"""Bytes of one block of host memory. PyTorch rounds pinned memory up to powers of two and caches
+it, so blocks of equal size are reused by the next copy."""
 
 
 class HostCopy:
-    """What lay in runs of pages.
+    """Host copy of the contents of runs of pages.
 
     Args:
-        adapter: of their device.
-        runs: address and bytes of each.
+        adapter: adapter of the device.
+        runs: address and bytes of each run, ordered by address.
     """
 
     def __init__(self, adapter: "TorchCuda", runs: Iterable[tuple[int, int]]) -> None:
@@ -29,14 +30,11 @@ class HostCopy:
 
     @property
     def size(self) -> int:
-        """Bytes of it."""
+        """Bytes of the copy."""
         return sum(int(host.nbytes) for _, host in self._chunks)
 
     def put_back(self, runs: Iterable[tuple[int, int]]) -> None:
-        """Writes the part of it that lay in these runs to where it lay.
-
-        Both runs and what was copied are ordered by their addresses.
-        """
+        """Write the contents of some runs back to their addresses."""
         chunks = iter(self._chunks)
         chunk = next(chunks, None)
         for begin, size in runs:
@@ -47,7 +45,7 @@ class HostCopy:
                 if low < high:
                     self._adapter.copy(low, host.data_ptr() + low - address, high - low)
                 if address + host.nbytes > end:
-                    break  # the next run has something of it, too
+                    break  # the next run needs this chunk as well
                 chunk = next(chunks, None)
 
 
@@ -56,5 +54,5 @@ def _host_memory(size: int) -> Any:
 
     try:
         return torch.empty(size, dtype=torch.uint8, device="cpu", pin_memory=True)
-    except RuntimeError:  # the system has no more memory that may be pinned
+    except RuntimeError:  # the system cannot pin more memory
         return torch.empty(size, dtype=torch.uint8, device="cpu")

@@ -1,4 +1,4 @@
-"""What was given back."""
+"""Result of `Session.release`."""
 
 from dataclasses import dataclass
 from typing import Literal
@@ -10,14 +10,14 @@ State = Literal["host", "drop"]
 
 @dataclass(frozen=True)
 class Released:
-    """What `Session.release` has done.
+    """Result of `Session.release`.
 
     Args:
-        card: bytes that the card has back.
-        host: bytes of state that the host keeps.
-        awake: bytes of the state that was meant and stays where it is: what lies in PyTorch's own
-            segments, in a page with something else, or what another process has.
-        number: of the sleep, for `Session.resume`; 0: nothing sleeps.
+        card: bytes given back to the card.
+        host: bytes of state kept on the host.
+        awake: bytes of the given state that could not sleep, because they lie in PyTorch's own
+            segments, share a page with other blocks, or are used by another process.
+        number: number of the sleep, for `Session.resume`; 0 if nothing sleeps.
 
     Example:
         >>> print(Released(card=3 << 30, host=1 << 30, awake=0))

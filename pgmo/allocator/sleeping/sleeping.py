@@ -1,15 +1,14 @@
-"""What a session gives back between two iterations, and how it comes back.
+"""Release of memory between two iterations, and its restoration.
 
-    objects ──▶ storages ──▶ pages on which nothing else lives ──▶ a copy on the host ──▶ the card
-                                                                        resume() ◀──────────┘
+    objects ──▶ storages ──▶ pages without other live blocks ──▶ a copy on the host ──▶ the card
+                                                                      resume() ◀──────────┘
 
-    release()               pages of arenas, and all that idle
-    release(state="host")   and optimizer state, which the host keeps
-    resume()                the state; arenas' pages come as slots need them
+    release()               frees pages of arenas, and all idle pages
+    release(state="host")   also frees pages of optimizer state, with a copy on the host
+    resume()                restores the state; pages of arenas are mapped as slots need them
 
-Addresses stay with their tensors. Meanwhile the pages belong to whoever needs them, on this card.
-State sleeps on CUDA devices with pages. Elsewhere arenas are given back as far as their memory
-allows.
+Tensors keep their addresses. Meanwhile any process on the card may use the pages. State sleeps only
+on CUDA devices with pages. Elsewhere only arenas are freed, as far as their memory allows.
 """
 
 from collections.abc import Callable
@@ -37,11 +36,11 @@ class Sleep:
     """Objects that sleep together.
 
     Args:
-        number: of the sleep, among those of the device.
-        copy: their contents; None where these are dropped.
-        guard: refuses their use.
+        number: number of the sleep on the device.
+        copy: copy of the contents; None if they were dropped.
+        guard: guard that refuses use of the objects.
         size: bytes that sleep.
-        of_stage: whether the end of a stage wakes them, and not `resume`.
+        of_stage: whether the end of a stage wakes the objects, instead of `resume`.
     """
 
     number: int
@@ -52,11 +51,11 @@ class Sleep:
 
 
 class Sleeping:
-    """The part of a session that gives memory back. To be used by one thread at a time.
+    """Part of a session that gives memory back. Use by one thread at a time.
 
     Args:
-        adapter: of the session.
-        warn: called where nothing can sleep.
+        adapter: adapter of the session.
+        warn: called with a message if nothing can sleep.
     """
 
     def __init__(self, adapter: Adapter, warn: Callable[[str], object]) -> None:
@@ -67,14 +66,14 @@ class Sleeping:
 
     @property
     def asleep(self) -> int:
-        """Bytes of state that sleep."""
+        """Bytes of state that are asleep."""
         return sum(one.size for one in self._sleeps)
 
     def release(self, state: State | None, of: object) -> Released:
-        """Gives back what idles, and puts state to sleep.
+        """Free idle memory and put state to sleep.
 
         Raises:
-            OptionError, SessionError: as `Session.release` says.
+            OptionError, SessionError: as in `Session.release`.
         """
         slept = Released()
         before = self._held()
@@ -87,26 +86,26 @@ class Sleeping:
     def put_to_sleep(
         self, objects: object, state: State, *, of_stage: bool = False
     ) -> tuple[Sleep | None, Released]:
-        """Gives pages back on which only these objects lie.
+        """Free the pages that only these objects occupy.
 
         Args:
-            objects: tensors, modules, optimizers; None for the optimizers that have stepped.
-            state: "host" keeps what they hold on the host, "drop" does not.
-            of_stage: whether the end of a stage wakes them.
+            objects: tensors, modules or optimizers; None for the optimizers that have stepped.
+            state: "host" copies the contents to the host, "drop" discards them.
+            of_stage: whether the end of a stage wakes the objects.
 
         Returns:
-            What `wake` wants, None where nothing can sleep; and what was given back.
+            The sleep for `wake`, None if nothing can sleep; and the freed memory.
 
         Raises:
-            OptionError: when something else is among the objects.
-            SessionError: while a graph is captured, when nothing can sleep.
+            OptionError: if there is an object of another type.
+            SessionError: during graph capture.
         """
         if state not in ("host", "drop"):
             raise OptionError(f"state={state!r} is neither 'host' nor 'drop'")
         cuda = self._cuda
         if cuda is None:
             if objects is not None and self._adapter.name == "torch":
-                storages(objects, 0)  # for what else is among them
+                storages(objects, 0)  # only to check the types
             self._warn(NO_PAGES)
             return None, Released()
         objects = stepped() if objects is None else listed(objects)
@@ -131,15 +130,15 @@ class Sleeping:
         return sleep, Released(released, host, awake, number)
 
     def hand_over(self) -> None:
-        """What idles is used again before more than is in use now is asked of the card."""
+        """Make new requests reuse idle pages before the process takes more of the card."""
         if self._cuda is not None:
             _core.forget_peak(self._cuda.space)
 
     def wake(self, sleep: Sleep | None) -> None:
-        """Puts back what a sleep took, at the same addresses. Twice is fine.
+        """Restore sleeping memory at the same addresses. Repeated calls have no effect.
 
         Raises:
-            SessionError: when the card has too little memory; then all of it sleeps on.
+            SessionError: if the card has too little memory; then all of it stays asleep.
         """
         cuda = self._cuda
         if cuda is None or sleep is None or sleep not in self._sleeps:
@@ -158,15 +157,18 @@ class Sleeping:
         if sleep.copy is not None:
             sleep.copy.put_back(runs)
             cuda.synchronize()
-        _core.get_up(cuda.space, sleep.number)  # a block that died meanwhile leaves its place
+        _core.get_up(cuda.space, sleep.number)  # frees the place of blocks freed meanwhile
         sleep.guard.end()
         self._sleeps.remove(sleep)
 
     def resume(self, released: Released | None = None) -> None:
-        """Wakes what `release` has put to sleep: all of it, or what one call has.
+        """Wake the state that `release` put to sleep.
+
+        Args:
+            released: the result of one `release` call; None for all calls.
 
         Raises:
-            SessionError: when the card has too little memory; what has not been woken sleeps on.
+            SessionError: if the card has too little memory; the rest stays asleep.
         """
         for sleep in list(reversed(self._sleeps)):
             named = released is None or sleep.number == released.number
@@ -174,13 +176,13 @@ class Sleeping:
                 self.wake(sleep)
 
     def end(self) -> str:
-        """Wakes everything, as far as there is memory; returns what has to be said."""
+        """Wake all state for which there is memory; return a warning for the user, usually ""."""
         why = None
         for sleep in list(reversed(self._sleeps)):
-            sleep.of_stage = False  # what sleeps on waits for `resume`
+            sleep.of_stage = False  # `resume` can wake it later
             try:
                 self.wake(sleep)
-            except (PgmoError, RuntimeError) as error:  # others than ours where the card is broken
+            except (PgmoError, RuntimeError) as error:  # RuntimeError if the device is broken
                 why = why or error
         return "" if why is None else f"the session was closed while state slept: {why}"
 
@@ -189,11 +191,11 @@ class Sleeping:
         return int(statistics["pages_held"] + statistics["arena_bytes"])
 
     def give_back(self) -> None:
-        """Gives back what idles, between two iterations."""
+        """Free idle memory between two iterations."""
         if self._cuda is None:
             self._adapter.engine.yield_idle()
             self._adapter.empty_cache()
             return
-        for _ in range(2):  # the first time records what the second finds completed
+        for _ in range(2):  # the first records events, which the second finds completed
             self._adapter.empty_cache(pages=True)
         self.hand_over()

@@ -1,4 +1,4 @@
-"""Where the memory of modules, optimizers and tensors lies."""
+"""Addresses of the memory of modules, optimizers and tensors."""
 
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -8,15 +8,16 @@ from pgmo.errors import OptionError
 
 
 def listed(objects: object) -> list[Any]:
-    """Tensors, modules and optimizers, out of sequences, mappings and iterators of them.
+    """Return a flat list of the tensors, modules and optimizers in nested collections.
 
-    An iterator, as of `model.children()`, tells what it has only once.
+    Callers that need the objects twice use the list, because an iterator such as
+    `model.children()` yields them only once.
 
     Args:
-        objects: one of these, or several.
+        objects: one object, or sequences, mappings and iterators of them.
 
     Raises:
-        OptionError: when something else is among them.
+        OptionError: if there is an object of another type.
     """
     import torch
 
@@ -32,18 +33,18 @@ def listed(objects: object) -> list[Any]:
 
 
 def storages(objects: object, index: int) -> dict[int, int]:
-    """The storages on one CUDA device that these objects hold.
+    """Return the storages on one CUDA device that objects hold.
 
     Args:
         objects: a tensor, a module (its parameters, their gradients and its buffers), an optimizer
-            (its state), or several of them, in sequences and mappings.
-        index: of the device.
+            (its state), or collections of them.
+        index: index of the device.
 
     Returns:
-        Bytes of each by its address.
+        Bytes of each storage by its address.
 
     Raises:
-        OptionError: when something else is among them.
+        OptionError: if there is an object of another type.
     """
     found: dict[int, int] = {}
     for tensor in _tensors(objects):
@@ -56,11 +57,11 @@ def storages(objects: object, index: int) -> dict[int, int]:
 
 
 def bytes_within(blocks: Mapping[int, int], runs: Sequence[tuple[int, int]]) -> int:
-    """How much of some blocks lies in runs of pages.
+    """Return the bytes of blocks that lie in runs of pages.
 
     Args:
-        blocks: bytes of each by its address.
-        runs: address and bytes of each, in the order of their addresses.
+        blocks: bytes of each block by its address.
+        runs: address and bytes of each run, ordered by address.
 
     Example:
         >>> bytes_within({100: 50, 400: 10}, [(0, 120), (140, 100)])
@@ -90,7 +91,7 @@ def _tensors(objects: object) -> Iterator[Any]:
 
 
 def _within(state: object) -> Iterator[Any]:
-    """Tensors in what an optimizer keeps, among numbers and whatever else."""
+    """Yield the tensors in an optimizer's state, which may hold other objects as well."""
     import torch
 
     if isinstance(state, torch.Tensor):
@@ -103,5 +104,5 @@ def _within(state: object) -> Iterator[Any]:
 
 
 def _local(tensor: Any) -> Any:
-    """This rank's part of a distributed tensor."""
+    """Return this rank's part of a distributed tensor; other tensors unchanged."""
     return tensor.to_local() if hasattr(tensor, "to_local") else tensor

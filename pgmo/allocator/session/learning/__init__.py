@@ -1,1 +1,1 @@
-"""What single iterations teach, and when that is worth a plan."""
+"""Analysis of recorded iterations, and the decision whether a plan pays."""

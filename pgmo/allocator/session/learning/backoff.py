@@ -1,18 +1,18 @@
-"""Pauses before a recording is tried again, and the count of iterations that left their plan.
+"""Pauses between recordings, and the count of iterations that diverged from their plan.
 
 iteration   a a a b a a a b | a a a b a a a b a a      a: planned, b: not
-departures        1       2   └── recorded: b twice, and what it leaves is freed
+departures        1       2   └── recorded: b twice, and the frees of blocks that outlive it
 """
 
 from pgmo.allocator import heuristics
 
 
 class Backoff:
-    """Counts iterations between two attempts: 1, 2, 4, ... times a first pause.
+    """Exponential backoff, counted in iterations: pauses of 1, 2, 4, ... times the shortest.
 
     Args:
         shortest: iterations of the first pause.
-        longest: iterations of the longest one.
+        longest: maximum iterations of a pause.
 
     Attributes:
         left: iterations until the pause is over.
@@ -40,17 +40,17 @@ class Backoff:
         self.left = max(0, self.left - iterations)
 
     def forget(self) -> None:
-        """End the pause, and begin the next one with the shortest."""
+        """End the pause; the next one is the shortest again."""
         self._length = self._shortest
         self.left = 0
 
 
 class DivergenceCounter:
-    """Counts replayed iterations that do not follow their plan.
+    """Counter of replayed iterations that diverge from their plan.
 
     Args:
-        patience: departures until the program is recorded again; twice as many each time, or a
-            program with more structures than plans would always be recorded.
+        patience: departures until the program is recorded again. It doubles each time; otherwise a
+            program with more structures than plans would be recorded all the time.
 
     Example:
         >>> divergence = DivergenceCounter(patience=2)
@@ -64,13 +64,14 @@ class DivergenceCounter:
         self._last = 0
 
     def departed(self, iteration: int) -> int:
-        """Add a departure.
+        """Count an iteration that diverged from its plan.
 
         Args:
-            iteration: its number.
+            iteration: number of the iteration.
 
         Returns:
-            How many iterations to record now, so that what departs comes twice; 0 for none.
+            The number of iterations to record now, enough for the departure to occur twice; 0 to
+            record none.
         """
         interval = iteration - self._last if self._last else 1
         self._last = iteration

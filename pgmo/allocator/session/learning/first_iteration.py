@@ -1,4 +1,4 @@
-"""A program's first iteration: planned for those who load the plan, and served for those who do."""
+"""First iteration of a program: planned when a plan is saved, served when a plan is loaded."""
 
 from collections.abc import Sequence
 
@@ -21,15 +21,15 @@ from pgmo.profiler.tag import Tag
 
 
 class FirstIteration:
-    """Handle the first iteration, in which optimizer state is born, which is in no plan.
+    """Handler of the first iteration, which allocates optimizer state that no other plan has.
 
     Args:
-        state: where the session stands.
-        installer: has the plans.
+        state: state of the session.
+        installer: installer that has the plans.
 
     Attributes:
-        profile: it, as it was recorded; None where nobody wants it.
-        running: whether it is being served from a saved plan.
+        profile: recorded profile of the first iteration; None if it is not needed.
+        running: whether a saved plan serves the first iteration now.
     """
 
     def __init__(self, state: SessionState, installer: Installer) -> None:
@@ -40,14 +40,14 @@ class FirstIteration:
         self.running = False
 
     def begin(self, opening: Plan, steady: list[PlannedProfile]) -> bool:
-        """Serves it, from plans for each structure that it may have.
+        """Begin to serve the first iteration, from plans for each structure that it may have.
 
         Args:
-            opening: its plan, as it was recorded.
-            steady: what is going to serve the later ones.
+            opening: plan of the first iteration as it was recorded.
+            steady: plans of the later iterations.
 
         Returns:
-            False when that cannot be done; then nothing is held.
+            False if the plans cannot be installed; then no arena is held.
         """
         self._installer.opening = PlannedProfile(opening, None)
         from pgmo.allocator.plans.openings import openings
@@ -65,10 +65,11 @@ class FirstIteration:
         return True
 
     def end(self, statistics: IterationStatistics) -> bool:
-        """Ends it; its plans are still in the engine. Returns whether this is their program.
+        """End the first iteration; its plans stay in the engine.
 
-        Half of the requests show that. It may have begun at a length that no plan knows, or have
-        gone on from a checkpoint, so that no state was born; later iterations teach the rest.
+        Returns:
+            Whether the plans belong to this program. Half of the requests suffice: the sequence
+            length may be new, and a program that resumes from a checkpoint allocates no state.
         """
         self.running = False
         return statistics.known_rate >= heuristics.current.worthwhile_share
@@ -80,7 +81,14 @@ class FirstIteration:
         tags: Sequence[Tag],
         meta: ProfileMeta,
     ) -> None:
-        """Makes its profile from the session's first recording; plans it for those who load it."""
+        """Build the profile of the first iteration, and its plan if that is saved.
+
+        Args:
+            iterations: iterations of the session's first recording.
+            steady: the structure of the later iterations.
+            tags: tags of the recording.
+            meta: metadata of the profile.
+        """
         options, installer = self._state.options, self._installer
         wanted = options.save_directory is not None or options.record_only
         if not wanted or installer.opening is not None:

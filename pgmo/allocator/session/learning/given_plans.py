@@ -1,4 +1,4 @@
-"""Plans that a program was given, until they serve or are refused."""
+"""Plans that the program passes by `plan=`, until they serve or are refused."""
 
 import os
 from pathlib import Path
@@ -18,14 +18,15 @@ from pgmo.world import world
 
 
 class GivenPlans:
-    """The plans that `plan=` or `profile=` names.
+    """Plans that `plan=` names.
 
-    A file is the session's plan from the beginning, and so is this rank's own plan in a directory.
-    Where a directory has none of this rank, an iteration chooses among the others.
+    A plan from a file, or this rank's own plan in a directory, is the session's plan from the
+    beginning. If a directory has no plan of this rank, a recorded iteration chooses among the
+    others.
 
     Args:
-        state: where the session stands.
-        alignment: bytes, of what the device's allocator gives.
+        state: state of the session.
+        alignment: alignment of the device's allocator in bytes.
 
     Attributes:
         pending: whether there are plans that neither serve nor were refused.
@@ -42,7 +43,7 @@ class GivenPlans:
         """Read the plans.
 
         Raises:
-            FileError, PlanError: when the plan or profile given cannot be read or replayed.
+            FileError, PlanError: if the given plan cannot be read or replayed.
         """
         named = self._state.options.plan
         if isinstance(named, str | os.PathLike) and os.path.isdir(named):
@@ -58,7 +59,7 @@ class GivenPlans:
 
     @property
     def plans(self) -> list[PlannedProfile]:
-        """All that were in one file, the main one first."""
+        """All plans of the file, the main one first."""
         plan = self._state.plan
         assert plan is not None
         others = (PlannedProfile(one, None) for one in plan.others)
@@ -66,12 +67,12 @@ class GivenPlans:
 
     @property
     def opening(self) -> PlannedProfile | None:
-        """The plan of the program's first iteration that came with them."""
+        """Plan of the program's first iteration in the same file; None if there is none."""
         opening = self._state.plan and self._state.plan.opening
         return None if opening is None else PlannedProfile(opening, None)
 
     def fit(self, latest: Iteration) -> bool:
-        """Return whether they serve from now on, as an iteration has just followed them."""
+        """Return whether the plans serve from now on, because an iteration followed one."""
         self.pending = not self._fit(latest)
         return not self.pending
 
@@ -87,7 +88,7 @@ class GivenPlans:
         return True
 
     def refuse(self, latest: Iteration) -> None:
-        """Note that none is this program's."""
+        """Refuse the plans, because none belongs to this program; explain why to the user."""
         self.pending = False
         plan = self._state.plan
         if plan is None:
@@ -120,7 +121,7 @@ class GivenPlans:
         return bool(self._candidates)
 
     def _best(self, latest: Iteration) -> tuple[Path, Plan, float]:
-        """Return the candidate that has most of an iteration's requests, and the share of them."""
+        """Return the candidate with the largest share of an iteration's requests, and the share."""
         shares = [share_of_known(plan, latest) for _, plan in self._candidates]
         best = int(np.argmax(shares))
         return *self._candidates[best], shares[best]
@@ -130,7 +131,7 @@ class GivenPlans:
 
 
 def share_of_known(plan: Plan, iteration: Iteration) -> float:
-    """Return the share of an iteration's requests that a plan has at their sizes, or of any size.
+    """Return the share of an iteration's requests that a plan has, at equal or varying sizes.
 
     Example:
         >>> from pgmo.packing.planner import plan

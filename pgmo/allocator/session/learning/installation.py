@@ -1,19 +1,18 @@
-"""Decides whether plans are worth an arena, against what windows have taken and moved.
+"""Rule that decides whether a plan's arena pays, compared with windows.
 
-    pages held, when windows alone have served      [ what lives ][ holes ][ fragments ]
-    pages that the plan would have                  [ what lives ][ holes ][ arena ]
+    pages held, if only windows serve               [ live blocks ][ holes ][ fragments ]
+    pages held with the plan                        [ live blocks ][ holes ][ arena ]
 
-Blocks that live at the end of an iteration were placed among blocks that have died, so their pages
-have holes. A window fills these in the next iteration; an arena cannot, and comes on top.
+Blocks alive at the end of an iteration were placed among blocks that are free by then, so their
+pages have holes. A window fills these holes in the next iteration. An arena cannot, so its pages
+add to them.
 
-Where each iteration is like the last one, a plan maps nothing. It may take more pages than windows
-once these have moved as many as are free between two iterations, as they do where streams lag
-behind each other. Where lengths vary or structures take turns, each departure from a plan moves
-pages out of the arena, and the next iteration moves them back; windows may move fewer. So such a
-plan pays only once windows have moved as many pages during one recording, as rent is paid before a
-house is bought.
-Nothing is compared or planned before. After a plan that was removed, because it served too little,
-the next one has to wait for twice as many moves.
+If all iterations are equal, a plan maps no page. It may need more pages than windows once windows
+have moved as many pages as are free between two iterations. They do so if streams lag behind each
+other. If lengths vary or structures alternate, each departure from a plan moves pages out of the
+arena, and the next iteration moves them back; windows may move fewer. Such a plan pays only after
+windows have moved that many pages during one recording (the ski-rental rule). Until then, nothing
+is compared or planned. Each removal of a plan that served too little doubles the required moves.
 """
 
 import numpy as np
@@ -25,19 +24,19 @@ from pgmo.packing.plan import UNPLANNED, Plan
 from pgmo.profiler.profile import NEVER
 
 PAGE = 2 << 20
-"""Bytes of a page: what the driver maps at once on each device of today."""
+"""Bytes of a page: the granularity of the driver's virtual memory on all current devices."""
 
 
 class InstallationRule:
-    """Compares plans with the windows that have served so far.
+    """Comparison of plans with the windows that have served so far.
 
     Args:
-        state: of the session.
+        state: state of the session.
 
     Attributes:
         moved: pages that windows have mapped at another address since recording began.
-        iterations: how many iterations that took.
-        removed: how often plans were removed, because they served too little.
+        iterations: iterations over which `moved` was counted.
+        removed: number of times that plans were removed because they served too little.
     """
 
     def __init__(self, state: SessionState) -> None:
@@ -48,27 +47,27 @@ class InstallationRule:
         self.removed = 0
 
     def begin(self) -> None:
-        """Begin to count what windows move: what they have moved before may not come again."""
+        """Restart the count of moved pages, because earlier moves may not recur."""
         self.moved = self.iterations = 0
 
     def served_by_windows(self, moved: int) -> None:
         """Add an iteration that no plan served.
 
         Args:
-            moved: pages that were mapped at another address in it.
+            moved: pages mapped at another address during the iteration.
         """
         self.moved += moved
         self.iterations += 1
 
     def remove(self) -> None:
-        """Note that plans were removed: the next ones have to wait for twice as many moves."""
+        """Note that plans were removed, which doubles the moves required for the next ones."""
         self.removed += 1
         self.begin()
 
     def unpaid(self) -> str:
-        """Return why a plan does not pay yet, in plain words; "" when it may.
+        """Return why a plan does not pay yet, in plain words; "" if it may.
 
-        One for a program that repeats pays at once, as long as none was removed: see `objection`.
+        A plan for a program that repeats pays at once if none was removed: see `objection`.
         """
         if self.is_wanted or not self._state.adapter.pages or self._is_paid:
             return ""
@@ -78,18 +77,18 @@ class InstallationRule:
         )
 
     def objection(self, plans: list[PlannedProfile], *, repeats: bool) -> str:
-        """Return why these plans do not pay, in plain words; "" when they do.
+        """Return why these plans do not pay, in plain words; "" if they do.
 
         Args:
-            plans: at least one.
-            repeats: whether each iteration makes the requests of the last one.
+            plans: at least one plan.
+            repeats: whether each iteration makes the same requests as the last one.
         """
         if self.is_wanted or not self._state.adapter.pages:
             return ""
         if self.removed and (unpaid := self.unpaid()):
             return unpaid
         missing = self._missing_pages(plans)
-        # A session that takes turns with another one has its arena where the other's is idle.
+        # A session that takes turns with another one places its arena in the other's idle pages.
         has_room = missing <= self._spare_pages() or self._state.adapter.seat != 0
         if not has_room and not (repeats and self._is_paid):
             return (
@@ -100,32 +99,32 @@ class InstallationRule:
 
     @property
     def _is_paid(self) -> bool:
-        """Return whether windows have moved as many pages as are free between two iterations."""
+        """Whether windows have moved as many pages as are free between two iterations."""
         now = self._engine.statistics()
         free = max(PAGE, now["peak_pages_held"] - now["pages_occupied"])
         return self.moved * PAGE >= heuristics.current.price * (free << self.removed)
 
     @property
     def is_wanted(self) -> bool:
-        """Return whether nothing but a plan will do: only plans spill, and only plans are saved."""
+        """Whether the options require a plan: `budget` spills by plan, and `save` saves plans."""
         options = self._state.options
         return options.budget is not None or options.save_directory is not None
 
     def _missing_pages(self, plans: list[PlannedProfile]) -> int:
-        """Return how many pages the largest of these plans needs beyond those that windows held."""
+        """Return the pages that the largest plan needs beyond those that windows held."""
         now = self._engine.statistics()
         plan = max((one.plan for one in plans), key=lambda plan: plan.arena)
         with_plan = now["pages_occupied"] + (_pages_of(plan) - _freed_pages(plan)) * PAGE
         return int(-(-(with_plan - now["peak_pages_held"]) // PAGE))
 
     def _spare_pages(self) -> int:
-        """Return how many pages a plan may add."""
+        """Return the number of pages that a plan may add."""
         held = self._engine.statistics()["peak_pages_held"]
         return -(-int(heuristics.current.spare_share * held) // PAGE)
 
 
 def _pages_of(plan: Plan) -> int:
-    """Return the pages of a plan's arenas.
+    """Return the number of pages of a plan's arenas.
 
     Several streams may share pages, in the order of the program's events: see `ordered_load`.
     """
@@ -135,9 +134,10 @@ def _pages_of(plan: Plan) -> int:
 
 
 def _freed_pages(plan: Plan) -> int:
-    """Return how many whole pages are left by blocks that live into the next iteration in slots.
+    """Return the whole pages outside the arena that a plan frees by moving blocks into slots.
 
-    Gradients are such blocks. Small ones share their pages with what stays.
+    These are blocks that live into the next iteration, such as gradients. Smaller blocks free no
+    page, because they share pages with blocks that stay.
     """
     wraps = (plan.offset != UNPLANNED) & (plan.end != NEVER) & (plan.end > plan.ticks)
     return int((plan.size[wraps] // PAGE).sum())

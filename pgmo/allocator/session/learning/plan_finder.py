@@ -1,11 +1,11 @@
-"""From a recording to plans: which structures it shows, and whether plans for them serve.
+"""Search for plans in a recording: its structures, and whether plans for them pay.
 
     recording ──▶ structures that are not planned yet ──▶ plans that pay ──▶ PlanDecision: replay
                     │ none                                  │ none
                     └───────────────────────────────────────┴──────────────▶ PlanDecision: a reason
 
-The state machine acts on a decision (`lifecycle.py`). `PlanFinder.find` does all the planning. It
-notes the profile, the plan and the next recording's length, but installs nothing.
+`PlanFinder.find` does all the planning. It updates the session's profile and plan and the length of
+the next recording, but installs nothing. The state machine acts on its decision (`lifecycle.py`).
 """
 
 from dataclasses import dataclass, field
@@ -36,11 +36,11 @@ class PlanDecision:
     """Result of a recording: plans to replay, or the reason why there are none.
 
     Args:
-        plans: to replay; empty where there is a reason.
-        number: of the plan that the latest iteration follows.
-        reason: why there are none, in plain words; "" for a session that only records.
-        keeps: whether earlier plans may go on serving.
-        warning: for the user, once the plans serve; "" for none.
+        plans: plans to replay; empty if there is a reason.
+        number: number of the plan that the latest iteration follows.
+        reason: why there are no plans, in plain words; "" for a session that only records.
+        keeps: whether earlier plans may continue to serve.
+        warning: warning for the user, once the plans serve; "" for none.
     """
 
     plans: list[PlannedProfile] = field(default_factory=list)
@@ -54,11 +54,11 @@ class PlanFinder:
     """Search for plans in a recording.
 
     Args:
-        state: of the session; its latest profile and plan are noted there.
-        recorder: of the recording.
-        installer: has the plans that serve.
-        first: the program's first iteration, which is planned with the first structure.
-        rule: decides whether plans pay.
+        state: state of the session, which gets the latest profile and plan.
+        recorder: recorder of the recording.
+        installer: installer that has the current plans.
+        first: handler of the first iteration, which is planned with the first structure.
+        rule: rule that decides whether plans pay.
     """
 
     def __init__(
@@ -79,11 +79,10 @@ class PlanFinder:
 
     @property
     def may_find_early(self) -> bool:
-        """Return whether a recording may show enough before it has its full length.
+        """Whether a recording may suffice before it has its full length.
 
-        With pages, the latest iterations must have made equally many requests of equally many
-        bytes. False while plans serve, and for a lengthened recording, which waits for structures
-        that take turns.
+        With pages, the latest iterations must have equal numbers of requests and bytes. False while
+        plans serve, and for a lengthened recording, which waits for alternating structures.
         """
         if len(self._installer.plans) or self._recorder.is_lengthened:
             return False
@@ -93,17 +92,17 @@ class PlanFinder:
 
     @property
     def needs_any_plan(self) -> bool:
-        """Return whether a plan is wanted though no two iterations agree."""
+        """Whether the options require a plan even if no two iterations agree."""
         return self._options.record_only or self._options.budget is not None
 
     def find(self, last: bool) -> PlanDecision | None:
-        """Return what the recording shows: plans to replay, or a reason for none.
+        """Search the recording for plans.
 
         Args:
-            last: whether it is the longest that there is going to be.
+            last: whether the recording has its full length.
 
         Returns:
-            None where it has to go on.
+            Plans to replay, or a reason for none; None if the recording has to continue.
         """
         iterations, known = split(self._engine.events()), self._installer.plans.all
         unpaid = self._rule.unpaid()
@@ -125,11 +124,11 @@ class PlanFinder:
 
     @property
     def _saves_more(self) -> bool:
-        """Return whether the first iteration is saved, unless it is like the later ones."""
+        """Whether the session needs the first iteration and all structures."""
         return self._options.save_directory is not None or self._options.record_only
 
     def _plan_anyway(self, iterations: list[Iteration]) -> PlanDecision:
-        """Plan from what there is, although no two iterations agree."""
+        """Plan from the best iteration, although no two iterations agree."""
         steady = best_effort(iterations)
         assert steady is not None
         warning = (
@@ -141,10 +140,10 @@ class PlanFinder:
     def _plan(
         self, iterations: list[Iteration], found: list[Steady], warning: str = ""
     ) -> PlanDecision:
-        """Plan the structures that a recording has shown, if that pays."""
+        """Plan the structures of a recording, if that pays."""
         profiles = [
             (build_profile(iterations, steady, self._recorder.tags, self._meta_of(steady)), steady)
-            for steady in reversed(found)  # the newest last: its plan is the one that is shown
+            for steady in reversed(found)  # newest last: its plan becomes `state.plan`
         ]
         if self._options.record_only:
             self._note_first(iterations, found[0])
@@ -164,7 +163,7 @@ class PlanFinder:
         known, found = self._installer.plans.all, [steady for _, steady in useful]
         repeats = all_repeat(iterations, found[-1])
         if not (self._rule.is_wanted or repeats or all_found(iterations, found, known)):
-            self._recorder.lengthen()  # structures in turn: each has to come twice
+            self._recorder.lengthen()  # alternating structures must each occur twice
             return PlanDecision(reason="some of its iterations do not repeat", keeps=True)
         plans, shown = plan_all(
             iterations, useful, known, self._state.planning, keeps_gaps=self._keeps_gaps
@@ -181,7 +180,10 @@ class PlanFinder:
 
     @property
     def _keeps_gaps(self) -> bool:
-        """Return whether plans leave out what this process's framework has idle memory for."""
+        """Whether requests that fit into the framework's idle memory get no slot.
+
+        Not for saved plans: another process has other idle memory.
+        """
         return self._options.save_directory is None and self._options.budget is None
 
     def _note_first(self, iterations: list[Iteration], steady: Steady) -> None:

@@ -1,4 +1,4 @@
-"""Plans from a recording: one for each structure, at all lengths that it came in.
+"""Plans from a recording: one for each structure, for all its sequence lengths.
 
 Pure functions: no engine, no framework.
 """
@@ -21,7 +21,7 @@ from pgmo.profiler.recording import Iteration
 
 
 def all_repeat(iterations: Sequence[Iteration], newest: Steady) -> bool:
-    """Return whether all iterations since the first of the newest structure made its requests."""
+    """Return whether all iterations since the newest structure's first made the same requests."""
     return newest.kind == "exact" and all(
         index in newest.rows or _has_tags(iterations[index])
         for index in range(newest.reference, len(iterations))
@@ -31,7 +31,13 @@ def all_repeat(iterations: Sequence[Iteration], newest: Steady) -> bool:
 def all_found(
     iterations: Sequence[Iteration], found: Sequence[Steady], known: Sequence[PlannedProfile]
 ) -> bool:
-    """Return whether all iterations since the first of any structure are of one, or planned."""
+    """Return whether each iteration since the first structure belongs to one, or is planned.
+
+    Args:
+        iterations: the recorded iterations.
+        found: structures that repeat.
+        known: existing plans.
+    """
     first = min(steady.reference for steady in found)
     return all(
         any(index in steady.rows for steady in found)
@@ -42,7 +48,7 @@ def all_found(
 
 
 def _has_tags(iteration: Iteration) -> bool:
-    """Return whether an iteration was tagged, so that it is of no structure."""
+    """Return whether an iteration was tagged and thus belongs to no structure."""
     return bool(np.any(iteration.tag >= 0))
 
 
@@ -54,23 +60,23 @@ def plan_all(
     *,
     keeps_gaps: bool,
 ) -> tuple[list[PlannedProfile], int]:
-    """Return all plans that there are now, and the number of that of the newest structure.
+    """Plan the found structures and return all plans, new and known.
 
     A new plan replaces a known one whose requests it serves at every length.
 
     Args:
-        iterations: that were recorded.
-        found: structures that repeat, the newest last, and the profile of each.
-        known: plans that there are.
-        planning: how to plan.
-        keeps_gaps: whether requests that the framework has idle memory for get no slot.
+        iterations: the recorded iterations.
+        found: structures that repeat, newest last, with the profile of each.
+        known: existing plans.
+        planning: planning options.
+        keeps_gaps: whether requests that fit into the framework's idle memory get no slot.
 
     Returns:
-        No plans where no request gets a slot.
+        The plans that have an arena, and the number of the newest structure's plan.
     """
     same = all_repeat(iterations, found[-1][1])
     if same and not known:
-        found = found[-1:]  # what came before was the beginning, which does not come again
+        found = found[-1:]  # earlier structures were warm-up and do not recur
     plans = list(known)
     for profile, steady in found:
         requests, planned_for = iterations[steady.reference], profile
@@ -79,12 +85,12 @@ def plan_all(
         plan = make_plan(planned_for, planning)
         shorter = shorter_of(iterations, steady, profile)
         if shorter is not None:
-            # A size above the planned one says nothing about lengths.
+            # A size above the planned one is not due to a longer sequence.
             plan = replace(plan, shorter=np.minimum(shorter, plan.size))
         newest = PlannedProfile(plan, profile, families_of(iterations, steady))
         plans = [one for one in plans if not _covers(newest, requests_of(one.plan))]
         plans.append(newest)
-    # Without an arena: the framework has idle memory for all of it.
+    # A plan without an arena serves nothing: the framework has idle memory for all requests.
     with_arena = [planned for planned in plans if planned.plan.arena]
     number = with_arena.index(plans[-1]) if plans[-1] in with_arena else 0
     return with_arena, number
@@ -110,7 +116,11 @@ def _covers(planned: PlannedProfile, iteration: Iteration) -> bool:
 
 
 def families_of(iterations: Sequence[Iteration], steady: Steady) -> NDArray[np.uint32]:
-    """Return the families of a recorded structure: requests that change their sizes together."""
+    """Return the families of a structure: requests whose sizes change together.
+
+    Returns:
+        The family of each request, shape (requests,).
+    """
     reference = iterations[steady.reference]
     family = families(reference.size, reference.stream)
     for index in sorted(steady.rows):
@@ -121,7 +131,16 @@ def families_of(iterations: Sequence[Iteration], steady: Steady) -> NDArray[np.u
 def shorter_of(
     iterations: Sequence[Iteration], steady: Steady, profile: Profile
 ) -> NDArray[np.int64] | None:
-    """Return the sizes of a structure's requests in its shortest iteration: see `Plan`."""
+    """Return the sizes of a structure's requests in its shortest iteration: see `Plan`.
+
+    Args:
+        iterations: the recorded iterations.
+        steady: the structure.
+        profile: profile of the structure.
+
+    Returns:
+        Sizes in bytes, shape (requests,), 0 for unpaired requests; None if no iteration is shorter.
+    """
     shorter, least = None, int(profile.size.sum())
     for index in sorted(steady.rows):
         rows, size = steady.rows[index], iterations[index].size

@@ -1,1 +1,1 @@
-"""Whose iterations a session counts where there are several threads, and one at a time between."""
+"""Threads, sessions and processes that share an engine, a device or a card."""

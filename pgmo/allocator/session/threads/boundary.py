@@ -1,11 +1,10 @@
-"""One thread at a time: what sessions do between iterations, and when they open and close.
+"""Lock for boundaries between iterations, and for opening and closing sessions.
 
     thread A   train  step( learn, plan, install )  train
     thread B   train       step( waits ............ its own )  train
 
-The engine serves all threads at once. What changes plans and arenas must see none of that change
-beneath it, so there is one lock for the sessions of all devices: with several, two threads could
-wait for each other.
+The engine serves all threads at once, but only one thread at a time may change plans and arenas.
+One lock covers the sessions of all devices: with several locks, two threads could deadlock.
 """
 
 import os
@@ -33,7 +32,7 @@ class _Gate:
             self.depth = before
 
     def take_up(self) -> None:
-        """Does what waits, unless somebody is inside, who does it on the way out."""
+        """Run the waiting work, unless a thread is inside: that thread runs it when it leaves."""
         while self.waiting and self.lock.acquire(blocking=False):
             try:
                 if self.depth:
@@ -44,7 +43,7 @@ class _Gate:
 
 
 def _do(work: Callable[[], object]) -> None:
-    """What a finalizer fails at is shown, and is nobody else's failure."""
+    """Run a finalizer; print its exceptions, because its thread did not cause them."""
     try:
         work()
     except Exception as error:
@@ -56,7 +55,7 @@ _gate = _Gate()
 
 
 def _renew() -> None:
-    """In a forked child: the thread that held the lock may not exist here."""
+    """Replace the lock in a forked child, where its owner may not exist."""
     global _gate
     _gate = _Gate()
 
@@ -65,10 +64,10 @@ os.register_at_fork(after_in_child=_renew)
 
 
 class exclusive:  # noqa: N801  (it is used like a function)
-    """Inside, no other thread opens, closes or changes a session. A thread may enter it twice.
+    """Context in which no other thread opens, closes or changes a session; reentrant.
 
-    Ctrl-C may come when the lock has just been taken, where `contextlib.contextmanager` would keep
-    it as long as somebody keeps the traceback.
+    Ctrl-C may arrive just after the lock was acquired. `contextlib.contextmanager` would then hold
+    the lock as long as the traceback exists.
     """
 
     def __init__(self) -> None:
@@ -98,17 +97,17 @@ def _alone() -> Generator[None, None, None]:
             finally:
                 gate.depth = before
     finally:
-        gate.take_up()  # also what came while the lock was being released
+        gate.take_up()  # also work that arrived while the lock was being released
 
 
 def when_free(work: Callable[[], object]) -> None:
-    """Does something exclusively, but never waits for that: else whoever is inside does it later.
+    """Run a callback under the lock without waiting; if it is held, its owner runs the callback.
 
-    For finalizers. The garbage collector calls them on any thread and at any point, so one that
-    waits could wait for its own thread, or for one that waits for a lock of this one's.
+    For finalizers: the garbage collector calls them on any thread at any point, so waiting for a
+    lock could deadlock.
 
     Args:
-        work: what it raises is shown, and goes no further.
+        work: the callback; its exceptions are printed.
     """
     gate = _gate
     gate.waiting.append(work)
@@ -117,10 +116,9 @@ def when_free(work: Callable[[], object]) -> None:
 
 @contextmanager
 def uninterrupted() -> Iterator[None]:
-    """Ctrl-C waits until the end of the block: half of an exchange must not be left behind.
+    """Delay Ctrl-C until the end of the block, so that no change is left half done.
 
-    For what is quick, and for the end of a session, which may have a plan to save. Other threads
-    than the main one are never interrupted.
+    For short work and for the end of a session. Python interrupts only the main thread.
     """
     handler = signal.getsignal(signal.SIGINT)
     if threading.current_thread() is not threading.main_thread() or not callable(handler):

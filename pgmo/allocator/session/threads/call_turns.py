@@ -1,16 +1,16 @@
-"""Whose calls a session counts, when calls of something are its iterations.
+"""Choice of the calls that a session counts, if calls are its iterations.
 
     thread A   ( call          ) boundary          ( call
-    thread B         ( beside )        ( beside )
+    thread B         ( bypass )        ( bypass )
     engine     ...   serves A   ...   paused   ... serves A
 
-A call is an iteration from its beginning to its end, and what is requested between calls is in
-none. One call at a time is counted. One that begins while another is counted, or while that one's
-boundary plans, stands beside: the framework serves it, from pages where there are any.
+Each call is one iteration; requests between calls belong to none. One call at a time is counted. A
+call that begins during another call, or during its boundary, bypasses the session: the framework
+serves it, from pages if there are any.
 
-Nobody waits here, for a server's request must not wait for the plan of another one. So there is a
-lock of its own, which is held for a few instructions and never while another is waited for; the
-boundary itself is exclusive, as all are.
+A call never waits, because a server's request must not wait for another request's plan. Therefore
+this class has its own lock, held for a few instructions and never while waiting for another lock.
+The boundary itself is exclusive, like all boundaries.
 """
 
 import os
@@ -30,13 +30,13 @@ BESIDE = (
 
 
 class CallTurns(Turns):
-    """Decides whose calls count. Any thread may enter at any time.
+    """Choice of the counted calls. Any thread may enter at any time.
 
     Args:
-        engine: is told which threads to delegate, and when to serve nobody.
-        warn: called once, when calls are found to overlap.
-        end: ends an iteration; it is told whether the call was complete.
-        paused: others' pauses of the engine; None: there are none.
+        engine: engine of the session.
+        warn: called once with a message, when calls overlap.
+        end: ends an iteration; its argument is whether the call was complete.
+        paused: pauses of the engine that other parts use; None for new ones.
     """
 
     def __init__(
@@ -50,20 +50,20 @@ class CallTurns(Turns):
         self._end = end
         self._lock = new_lock()
         self._counted_thread: int | None = None
-        self._aside: dict[int, int | None] = {}  # threads in calls that stand beside
+        self._aside: dict[int, int | None] = {}  # native ids of threads that bypass the session
         self._process = os.getpid()
         self._closed = self._told = False
         self._paused.begin(self)
 
     def enter(self) -> Callable[[bool], None] | None:
-        """A call begins on this thread.
+        """Begin a call on the calling thread.
 
         Returns:
-            What to call at its end, with whether it was complete. None where nobody needs to know:
-            inside another call, in a forked child, or when the session has been closed.
+            A callback for the end of the call, whose argument is whether the call was complete.
+            None inside another call, in a forked child, or after the session was closed.
         """
         if os.getpid() != self._process:
-            return None  # whoever held the lock may not exist here
+            return None  # the lock's owner may not exist in the child
         me = threading.get_ident()
         with self._lock:
             if self._closed or self._counted_thread == me or me in self._aside:
@@ -79,7 +79,7 @@ class CallTurns(Turns):
         if first:
             try:
                 self._warn(BESIDE)
-            except BaseException:  # warnings are errors here, so the call ends
+            except BaseException:  # warnings may be errors, so the call ends
                 self._leave_aside(False)
                 raise
         return self._leave_aside
@@ -92,7 +92,7 @@ class CallTurns(Turns):
                 return
             self._paused.begin(self)
         try:
-            self._end(complete)  # meanwhile, others stand beside
+            self._end(complete)  # calls that begin meanwhile bypass the session
         finally:
             with self._lock:
                 self._counted_thread = None
@@ -107,14 +107,14 @@ class CallTurns(Turns):
 
     @property
     def is_inside(self) -> bool:
-        """Whether the calling thread is inside of a call."""
+        """Whether the calling thread is inside a call."""
         me = threading.get_ident()
         return me == self._counted_thread or me in self._aside
 
-    # --- what sessions ask for ------------------------------------------------------------------
+    # --- interface of `Turns` -------------------------------------------------------------------
 
     def begin_iteration(self) -> None:
-        """Nobody marks iterations here.
+        """Refuse to mark an iteration, because each call is one.
 
         Raises:
             SessionError: always.
@@ -122,7 +122,7 @@ class CallTurns(Turns):
         raise SessionError("this session's iterations are calls, which end by themselves")
 
     def ends_iteration(self) -> bool:
-        """Nobody marks iterations here.
+        """Refuse to end an iteration, because each call ends its own.
 
         Raises:
             SessionError: always.
@@ -131,19 +131,19 @@ class CallTurns(Turns):
         return False
 
     def pause(self) -> object:
-        """Calls that begin until `resume` stand beside."""
+        """Make calls that begin before `resume` bypass the session; return the pause's token."""
         token = object()
         with self._lock:
             self._pauses[token] = threading.current_thread()
         return token
 
     def resume(self, token: object) -> None:
-        """The pause has ended."""
+        """End a pause."""
         with self._lock:
             self._pauses.pop(token, None)
 
     def close(self) -> None:
-        """Leaves nothing behind in the engine; calls that run go on without."""
+        """Undo all delegations and pauses in the engine; running calls continue without pgmo."""
         with self._lock:
             self._closed = True
             for native in filter(None, self._aside.values()):

@@ -1,4 +1,4 @@
-"""What this process has of a card, and how what idles of it goes back; for its turns."""
+"""Memory that this process holds on a card, and how idle memory is freed between turns."""
 
 import os
 from collections.abc import Callable
@@ -18,14 +18,17 @@ _MEMORY = "/proc/meminfo"
 def card_memory(
     adapter: Adapter, give_back: Callable[[], object]
 ) -> tuple[MemoryHolder, str, int] | None:
-    """The holder of a session's device, the device's name on this machine, and its bytes.
+    """Return the memory holder of a session's device, if it can take turns with other processes.
 
-    None for frameworks that take no turns with other processes: CuPy, and unified memory, whose
-    arenas are blocks that go back when the session ends.
+    CuPy and unified memory cannot: their arenas are blocks that are freed only when the session
+    ends.
 
     Args:
-        adapter: of the session.
-        give_back: gives back what idles in its arenas.
+        adapter: adapter of the session.
+        give_back: frees idle memory of the session's arenas.
+
+    Returns:
+        The holder, the device's name on this machine, and its bytes; or None.
     """
     if adapter.device == "cpu":
         return HostMemory(adapter, give_back), "cpu", _meminfo("MemTotal")
@@ -40,21 +43,21 @@ def card_memory(
 
 
 class CudaMemory:
-    """A CUDA device's, whose pages go back one by one.
+    """Memory of a CUDA device, whose pages are freed one by one.
 
     Args:
-        adapter: of the device; of any session on it.
+        adapter: adapter of any session on the device.
     """
 
     def __init__(self, adapter: "TorchCuda") -> None:
         self._adapter = adapter
-        self._lasting = 0  # when what idles was given back last
+        self._lasting = 0  # bytes held after idle memory was last freed
 
     def begin(self) -> None:
-        """Nothing to do: pages come as they are needed."""
+        """Begin a turn. Pages are mapped as needed, so nothing is to do."""
 
     def sizes(self) -> Sizes:
-        """What the process has there."""
+        """Return the bytes that the process holds and could free, and the card's free bytes."""
         import torch
 
         index = self._adapter.index
@@ -63,15 +66,19 @@ class CudaMemory:
         return Sizes(held, max(0, held - lasting), torch.cuda.mem_get_info(index)[0])
 
     def give_back(self, *, between_turns: bool) -> None:
-        """Gives back what idles, once the device has done with it."""
+        """Free idle memory, after the device has finished using it.
+
+        Args:
+            between_turns: whether the process is between two turns; then it must not synchronize.
+        """
         import torch
 
         adapter = self._adapter
         if torch.cuda.is_current_stream_capturing():
             return
-        if not between_turns:  # else another thread may be capturing, which a wait would break
+        if not between_turns:  # else a wait could break another thread's capture
             adapter.synchronize()
-        for _ in range(2):  # the first time records what the second finds completed
+        for _ in range(2):  # the first records events, which the second finds completed
             adapter.empty_cache(pages=True)
         if adapter.pages:
             _core.forget_peak(adapter.space)
@@ -79,11 +86,11 @@ class CudaMemory:
 
 
 class HostMemory:
-    """The CPU's: arenas, whose memory the system takes while nobody is served.
+    """Memory of the CPU: arenas, which return to the system between turns.
 
     Args:
-        adapter: of the session.
-        give_back: gives arenas back.
+        adapter: adapter of the session.
+        give_back: frees the arenas.
     """
 
     def __init__(self, adapter: Adapter, give_back: Callable[[], object]) -> None:
@@ -92,16 +99,24 @@ class HostMemory:
         self._given = False
 
     def begin(self) -> None:
-        """The arena's memory comes as it is touched."""
+        """Begin a turn. The system maps the arena's memory when it is touched."""
         self._given = False
 
     def sizes(self) -> Sizes:
-        """The arenas; of the rest nobody knows how long it stays. None of it goes between turns."""
+        """Return the bytes of arenas; lifetimes of other memory are unknown.
+
+        None of it can be freed between turns.
+        """
         arenas = int(self._engine.statistics()["arena_bytes"])
         return Sizes(0 if self._given else arenas, 0, _meminfo("MemAvailable"))
 
     def give_back(self, *, between_turns: bool) -> None:
-        """Arenas' memory goes back at the end of a turn; between two the loop may do anything."""
+        """Free the arenas' memory at the end of a turn.
+
+        Args:
+            between_turns: whether the process is between two turns; then nothing is freed, because
+                the loop may be using the memory.
+        """
         if not between_turns:
             self._give_back()
             self._given = True

@@ -4,12 +4,12 @@
     session B                ( iteration )              ( iteration )
     pages       ▓▓▓▓▓▓▓▓▓▓▓▓ ▓▓▓▓▓▓▓▓▓▓▓▓ ▓▓▓▓▓▓▓▓▓▓▓▓▓               one arena's worth
 
-What lies in an arena lives within an iteration, so sessions that take turns need the largest of
-their arenas and not the sum. The engine of a session serves while it has the turn, and is paused
-otherwise. Requests outside of all turns come from windows over the same pages.
+Blocks in an arena live within an iteration, so sessions that take turns need the largest of their
+arenas, not the sum. A session's engine serves during its turn and is paused otherwise. Windows over
+the same pages serve requests outside all turns.
 
-Who waits is given the turn in the order of asking. Nobody waits for a thread that has ended, nor
-longer than a deadline: then the iteration is served from windows.
+Waiting sessions get the turn in order of arrival. The turn of an ended thread is free. After a
+deadline, the waiting iteration runs without the turn, from windows.
 """
 
 import threading
@@ -24,10 +24,11 @@ from pgmo.allocator.session.threads.pauses import Pauses
 from pgmo.errors import SessionError
 
 TURN_DEADLINE = 60.0
-"""Seconds that a session waits for its turn on a device that it shares with others."""
+"""Maximum seconds that a session waits for its turn on a shared device. Above it, the iteration is
+served from windows, so that a session that never yields cannot stop the others."""
 
 TURN_LOOK = 1.0
-"""Seconds after which it checks whether the thread that has the turn still lives."""
+"""Seconds between checks whether the thread that holds the turn is alive: its end wakes no one."""
 
 if TYPE_CHECKING:
     from pgmo.allocator.adapters.torch_cuda import TorchCuda
@@ -40,10 +41,16 @@ PASSED_OVER = (
 
 @dataclass(eq=False)
 class CardTurns:
-    """Hold whose turn it is on one device, for its seats.
+    """Shared state of the seats on one device.
 
     Args:
-        deadline: seconds that anybody waits.
+        deadline: maximum wait in seconds.
+        changed: condition that guards all fields.
+        seats: seats of the open sessions.
+        waiting: tickets of waiting threads, in order of arrival.
+        holder: seat that holds the turn; None if it is free.
+        thread: thread that holds the turn.
+        last: seat that held the turn last.
     """
 
     deadline: float = TURN_DEADLINE
@@ -56,19 +63,19 @@ class CardTurns:
 
 
 class CardSeat:
-    """The place of one session among those on its device, which has pages. For any thread.
+    """Place of one session among those on a device with pages. Thread-safe.
 
     Args:
-        adapter: the session's.
-        turns: those of the device.
-        running: the thread that is inside of an iteration of the session.
-        warn: called with a note when a turn was waited for in vain.
-        paused: the pauses of the session's engine.
+        adapter: adapter of the session.
+        turns: turns of the device.
+        running: returns the thread that is inside an iteration of the session, or None.
+        warn: called with a message when a wait for the turn has timed out.
+        paused: pauses of the session's engine.
         after_others: called when the turn begins and another session had the last one.
 
     Attributes:
-        broken: whether an iteration was cut by the arrival of another session.
-        has_mingled: whether iterations mingled with those of a session that had no turn yet.
+        broken: whether the arrival of another session has split an iteration.
+        has_mingled: whether another session without a turn allocated during iterations.
     """
 
     def __init__(
@@ -86,13 +93,13 @@ class CardSeat:
         self._warn = warn
         self._pauses, self._paused = paused, False
         self._after_others = after_others
-        self._alone = True  # so far
+        self._alone = True  # no other session has shared the device
         self._had_turn = False
         self.broken = self.has_mingled = False
         self._join()
 
     def _join(self) -> None:
-        """Sessions that have no turn are paused from now on, if there are several."""
+        """Add this seat. If there are several, pause all sessions that have no turn."""
         turns = self._turns
         with turns.changed:
             turns.seats.append(self)
@@ -106,7 +113,7 @@ class CardSeat:
                     one.end()
 
     def leave(self) -> None:
-        """The session has been closed."""
+        """Remove this seat, after its session was closed."""
         turns = self._turns
         with turns.changed:
             if self in turns.seats:
@@ -120,23 +127,23 @@ class CardSeat:
 
     @property
     def shared(self) -> bool:
-        """Return whether there are other sessions on the device, or have been."""
+        """Whether other sessions are, or have been, on the device."""
         self._alone = self._alone and len(self._turns.seats) <= 1
         return not self._alone
 
     @property
     def held(self) -> bool:
-        """Return whether the calling thread has this session's turn."""
+        """Whether the calling thread holds this session's turn."""
         return self._turns.holder is self and self._turns.thread is threading.current_thread()
 
     def take(self) -> bool:
-        """Waits for the turn.
+        """Wait for the turn.
 
         Returns:
-            False when the deadline has passed. The iteration goes on without.
+            False if the deadline has passed; the iteration then continues without the turn.
 
         Raises:
-            SessionError: when the calling thread has the turn of another session.
+            SessionError: if the calling thread holds the turn of another session.
         """
         turns = self._turns
         me, ticket = threading.current_thread(), object()
@@ -165,7 +172,7 @@ class CardSeat:
         return taken
 
     def give(self) -> None:
-        """Ends the turn, if the calling thread has it."""
+        """End the turn, if the calling thread holds it."""
         turns = self._turns
         with turns.changed:
             if not self.held:
@@ -176,10 +183,11 @@ class CardSeat:
             turns.changed.notify_all()
 
     def iterated_without(self) -> None:
-        """The session has iterated without its turn, beside whoever had it.
+        """Mark the other sessions as mingled, because this one iterated without its turn.
 
-        Sessions do before their first `step()`: to open one takes no turn, for it may be meant for
-        `iteration()` in another thread. Later ones do where others take too long.
+        This happens before a session's first `step()`: opening a session takes no turn, because
+        another thread may use it with `iteration()`. A session that had its turn before lost it by
+        the deadline, which does not count.
         """
         if self._had_turn:
             return
@@ -197,7 +205,7 @@ class CardSeat:
         return turns.holder is None and turns.waiting[0] is ticket
 
     def begin(self, *, after_others: bool) -> None:
-        """It has the turn: what idles in the arenas of others is its own."""
+        """Begin the turn: this session may now use idle pages of the others' arenas."""
         if after_others:
             _core.forget_peak(self._adapter.space)
             self._adapter.take_turn()
@@ -206,7 +214,7 @@ class CardSeat:
         self._paused, self._had_turn = False, True
 
     def end(self) -> None:
-        """It has it no more, or has none yet."""
+        """Pause the session's engine, because it has no turn."""
         if self._paused:
             return
         began = bool(self._adapter.engine.threads())

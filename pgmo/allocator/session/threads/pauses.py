@@ -1,4 +1,4 @@
-"""Who wants that nobody is served: an engine serves again once none of them does.
+"""Pauses of an engine, which serves again when the last pause has ended.
 
 session.pause()    ( .................. )
 release()                  ( .. )              on the CPU, while arenas go back
@@ -11,26 +11,26 @@ from pgmo.locks import new_reentrant_lock
 
 
 class Pauses:
-    """Pauses an engine, which itself knows only whether it is. Any thread may call anything.
+    """Set of the pauses of one engine, which itself has only an on/off switch. Thread-safe.
 
     Args:
-        engine: is told when the first one begins and the last one ends.
+        engine: paused when the first pause begins, resumed when the last one ends.
     """
 
     def __init__(self, engine: _core.Engine) -> None:
         self._engine = engine
-        self._lock = new_reentrant_lock()  # a signal's handler may close the session amid a pause
+        self._lock = new_reentrant_lock()  # a signal handler may close the session meanwhile
         self._who: set[object] = set()
 
     def begin(self, who: object) -> None:
-        """Somebody wants it. Twice is fine."""
+        """Begin a pause. Repeated calls have no effect."""
         with self._lock:
             if not self._who:
                 self._engine.pause()
             self._who.add(who)
 
     def end(self, who: object) -> None:
-        """Somebody does not any more, or never has."""
+        """End an owner's pause, if it has one."""
         with self._lock:
             if who not in self._who:
                 return

@@ -1,11 +1,11 @@
-"""Turns of this process among those that share a card: all of its sessions on a device have one.
+"""Turns of this process on a shared card. All its sessions on one device share one turn.
 
     session A   ( iteration )                  ( iteration )
     session B                ( iteration )
     process     (        its turn        )     ( its turn  )      a broker says when (pgmo/share)
 
-A process has its turn from the first session that wants it to the last that gives it back, and
-keeps no idle page between two turns where the card is crowded.
+The turn lasts from the first session that takes it to the last that gives it back. On a crowded
+card, the process keeps no idle page between two turns.
 """
 
 import os
@@ -35,11 +35,11 @@ SEVERAL_RANKS = (
 
 
 class ProcessTurns:
-    """Whose turn it is on one device, as far as this process is concerned. For any thread.
+    """Turns of this process on one device. Thread-safe.
 
     Args:
-        client: asks the broker.
-        told: gets a sentence when a turn was waited for in vain.
+        client: client of the broker.
+        told: called with a message when a wait for the turn has timed out.
     """
 
     def __init__(self, client: Client, told: Callable[[str], object]) -> None:
@@ -50,12 +50,14 @@ class ProcessTurns:
         self._process = os.getpid()
 
     def take(self, session: object, *, opening: bool = False) -> None:
-        """Waits for the turn, unless the process has it. Whatever comes of it, go on.
+        """Wait for the turn, unless the process has it.
+
+        The caller proceeds whether or not the broker answered.
 
         Args:
-            session: the one that wants it.
-            opening: it has just been opened; the turn is over with its first iteration, on whatever
-                thread.
+            session: the session that needs the turn.
+            opening: whether the session has just been opened. The turn then ends with its first
+                iteration, on any thread.
         """
         if os.getpid() != self._process:
             return
@@ -68,11 +70,11 @@ class ProcessTurns:
                 self._inside.add((session, None if opening else threading.current_thread()))
 
     def give(self, session: object, *, whole: bool = True) -> None:
-        """A session has no use for it any more; twice is fine.
+        """Give a session's turn back. Repeated calls have no effect.
 
         Args:
-            session: the one.
-            whole: whether its iteration ended as iterations do.
+            session: the session.
+            whole: whether its iteration ended normally.
         """
         if os.getpid() != self._process:
             return
@@ -84,19 +86,19 @@ class ProcessTurns:
             self._client.give(whole=whole)
 
     def leave(self, session: object) -> None:
-        """A session has been closed, whoever of its threads is in an iteration."""
+        """Give back all turns of a closed session, including those of its other threads."""
         with self._guard:
             self._inside = {one for one in self._inside if one[0] is not session}
             if not self._inside and os.getpid() == self._process:
                 self._client.give()
 
     def close(self) -> None:
-        """The last session on the device has been closed."""
+        """Disconnect, after the last session on the device was closed."""
         self._client.close()
 
 
 _turns: dict[str, tuple[ProcessTurns, set[object]]] = {}
-"""By device: the turns, and the sessions that use them."""
+"""Turns and the sessions that use them, by device."""
 
 
 def join(
@@ -105,14 +107,14 @@ def join(
     give_back: Callable[[], object],
     warn: Callable[[str], object],
 ) -> ProcessTurns | None:
-    """Return the turns of a session's device; None where nobody shares it.
+    """Return the turns of a session's device; None if it is not shared with other processes.
 
-    Where `PGMO_SHARE` names no broker, nothing is done and nothing is looked for.
+    Without a broker in `PGMO_SHARE`, this does nothing.
 
     Args:
-        session: identifies it, up to `leave`.
-        adapter: of the session.
-        give_back: gives back what idles in its arenas.
+        session: key of the session, until `leave`.
+        adapter: adapter of the session.
+        give_back: frees idle memory of the session's arenas.
         warn: called with notes for the session's summary.
     """
     path = os.environ.get(VARIABLE, "")
@@ -136,7 +138,13 @@ def join(
 
 
 def leave(session: object, device: str, turns: ProcessTurns) -> None:
-    """A session has been closed. Twice is fine."""
+    """Remove a closed session from the turns of its device. Repeated calls have no effect.
+
+    Args:
+        session: key of the session.
+        device: name of the device.
+        turns: the result of `join`.
+    """
     turns.leave(session)
     known, users = _turns.get(device, (None, set()))
     users.discard(session)

@@ -1,15 +1,15 @@
-"""Whose iterations a session counts, when several threads end some.
+"""Choice of the thread whose iterations a session counts.
 
     one after the other   A A A|  B B B|  A A A|        thread pools, a thread for each epoch
     at the same time      A B A A B|A B A|B ...         a sweep, an actor and a learner
 
-An iteration repeats if it is one thread's work; cut where any thread ends one of its own, mingled
-requests never do. So the session follows one thread. Another one that ends an iteration takes over
-if its requests came after those of the first; if they mingle it stands beside: its iterations are
-not counted, and the framework serves its requests. When the first has ended, or lets several
-iterations of another go by, that one takes over.
+An iteration repeats only if it is one thread's work, so the session follows one thread, the owner.
+Another thread that ends an iteration becomes the owner if its requests came after the owner's. If
+they overlap, that thread bypasses the session: its iterations are not counted, and the framework
+serves its requests. It becomes the owner when the first owner has ended, or has ended no iteration
+during several of the other thread's.
 
-Not each thread that requests memory has iterations: backward passes run on threads of their own.
+Not every thread that requests memory has iterations: backward passes run on their own threads.
 """
 
 import threading
@@ -28,12 +28,12 @@ BESIDE = (
 
 
 class Turns:
-    """Decides whose boundaries count. To be used by one thread at a time (`exclusive`).
+    """Choice of the thread whose boundaries count. Use inside `exclusive`.
 
     Args:
-        engine: is told which threads to delegate.
-        warn: called once, when threads are found to train at the same time.
-        paused: others' pauses of the engine; None: there are none.
+        engine: engine of the session, which delegates threads.
+        warn: called once with a message, when threads train at the same time.
+        paused: pauses of the engine that other parts use; None for new ones.
     """
 
     def __init__(
@@ -43,24 +43,24 @@ class Turns:
         self._paused = paused or Pauses(engine)
         self._warn = warn
         self._owner: threading.Thread | None = None
-        self._inside: set[threading.Thread] = set()  # of `iteration()`
+        self._inside: set[threading.Thread] = set()  # inside `iteration()`
         self._beside: set[threading.Thread] = set()
         self._calls: Counter[threading.Thread] = Counter()  # since the owner's last boundary
         self._pauses: dict[object, threading.Thread] = {}
         self._delegated: set[threading.Thread] = set()
-        self._of_all: set[object] = set()  # pauses in which nobody is served
-        self._apart = False  # whether a thread has paused while another one went on
+        self._of_all: set[object] = set()  # pauses that stop the whole engine
+        self._apart = False  # whether a thread paused while another continued
         self._whole = True
         self._train_together = False
-        self._passing: threading.Thread | None = None  # whose steps the engine may end by itself
+        self._passing: threading.Thread | None = None  # its steps end in the engine
 
     # --- iterations -----------------------------------------------------------------------------
 
     def begin_iteration(self) -> None:
-        """The calling thread enters `iteration()`.
+        """Begin an `iteration()` block on the calling thread.
 
         Raises:
-            SessionError: when it is inside of another one, or of a pause.
+            SessionError: if the thread is inside another iteration or a pause.
         """
         self._look_at_steps()
         me = self._caller("begin")
@@ -75,18 +75,18 @@ class Turns:
             self._stand_beside(me)
         elif me not in self._beside or self._owner is None or self._has_waited(me):
             self._follow(me)
-            self._whole = True  # it begins now
+            self._whole = True  # all of its requests will be seen
 
     def leave_iteration(self, thread: threading.Thread) -> bool:
-        """That thread has left `iteration()`; whether it was the session's."""
+        """End an `iteration()` block; return whether the session counts it."""
         self._inside.discard(thread)
         return thread is self._owner
 
     def ends_iteration(self) -> bool:
-        """The calling thread has ended one by `step()`; whether it was the session's.
+        """End the calling thread's iteration by `step()`; return whether the session counts it.
 
         Raises:
-            SessionError: when the thread is inside of `iteration()` or a pause.
+            SessionError: if the thread is inside `iteration()` or a pause.
         """
         me = threading.current_thread()
         if me is self._owner and self._is_alone:
@@ -112,18 +112,18 @@ class Turns:
         return True
 
     def running(self) -> threading.Thread | None:
-        """The thread whose `iteration()` is counted, while it is inside of it."""
+        """Return the thread inside a counted `iteration()` block, or None."""
         return self._owner if self._owner in self._inside else None
 
     def require_no_iteration(self, call: str, *, sleeps: bool) -> None:
-        """Refuse a call that gives memory back where an iteration may use it.
+        """Refuse a call that frees memory which a running iteration may use.
 
         Args:
-            call: its name.
-            sleeps: whether memory goes that any thread may use.
+            call: name of the call, for messages.
+            sleeps: whether the call frees memory that any thread may use.
 
         Raises:
-            SessionError: inside of `iteration()`.
+            SessionError: inside `iteration()`.
         """
         inside = self.running()
         if sleeps and inside not in (None, threading.current_thread()):
@@ -139,17 +139,17 @@ class Turns:
 
     @property
     def is_inside(self) -> bool:
-        """Whether the calling thread is inside of `iteration()`, or of a call that is one."""
+        """Whether the calling thread is inside `iteration()`, or a call that is an iteration."""
         return threading.current_thread() in self._inside
 
     @property
     def _is_alone(self) -> bool:
-        """Whether no other thread has ended an iteration lately, and none is delegated."""
+        """Whether no other thread has ended an iteration recently, and none is delegated."""
         others = self._calls or self._inside or self._beside
         return not (others or self._pauses or self._delegated)
 
     def whole(self) -> bool:
-        """Whether all of the iteration that was counted last has been seen."""
+        """Return whether the session saw all requests of the last counted iteration; reset that."""
         whole, self._whole = self._whole, True
         return whole
 
@@ -164,7 +164,7 @@ class Turns:
             self._follow(me)
         elif mine is None:
             if not self._has_waited(me):
-                return False  # its iterations are those of another device
+                return False  # it iterates on another device
             self._follow(me)
         elif theirs[1] > mine[0] or theirs[2] > heuristics.current.tail_share * mine[2]:
             self._stand_beside(me)
@@ -207,7 +207,8 @@ class Turns:
         return me
 
     def _forget_ended(self) -> None:
-        # Before another thread is delegated, to which the system may have given the number of one.
+        # The system may reuse the id of an ended thread for a new one, so this must come before
+        # any other thread is delegated.
         if self._owner is not None and not self._owner.is_alive():
             self._owner = None
             self._apart = False
@@ -226,10 +227,10 @@ class Turns:
     # --- pauses ---------------------------------------------------------------------------------
 
     def pause(self) -> object:
-        """The calling thread enters a pause; returns what `resume` wants.
+        """Begin a pause on the calling thread; return its token for `resume`.
 
-        In it nobody is served, for an evaluation may have threads of its own; but once another
-        thread goes on with its iterations, only the one that paused.
+        The pause stops the whole engine, because an evaluation may use several threads. Once
+        another thread continues its iterations, only the calling thread is paused.
         """
         self._look_at_steps()
         self._forget_ended()
@@ -244,7 +245,7 @@ class Turns:
         return token
 
     def resume(self, token: object) -> None:
-        """The pause has ended; any thread may say so."""
+        """End a pause; any thread may call this."""
         thread = self._pauses.pop(token, None)
         if thread is not None:
             self._update(thread)
@@ -266,7 +267,7 @@ class Turns:
     # --- the end --------------------------------------------------------------------------------
 
     def close(self) -> None:
-        """Leaves nothing behind in the engine."""
+        """Undo all delegations and pauses in the engine."""
         self._look_at_steps()
         self._beside.clear()
         self._pauses.clear()

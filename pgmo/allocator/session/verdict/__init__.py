@@ -1,1 +1,1 @@
-"""The verdict on a run: what pgmo took, beside what plain PyTorch would have reserved."""
+"""Verdict on a run: memory that pgmo took, compared with plain PyTorch's reservation."""

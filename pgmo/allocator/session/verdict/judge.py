@@ -1,9 +1,9 @@
-"""Finds the verdict: a comparison where both figures are known, facts elsewhere.
+"""Choice of the verdict: a comparison if both figures are known, else single figures.
 
-the model runs along            "7.60 GiB instead of 9.90 GiB (23 % less)"
+with a model of PyTorch         "7.60 GiB instead of 9.90 GiB (23 % less)"
 the difference is below 3 %     "7.60 GiB, about the same as plain PyTorch (7.55 GiB)"
 plain PyTorch would run out     "7.60 GiB, where plain PyTorch would have had no room ..."
-no model                        the peak of live bytes, and what was taken for them
+no model                        the peak of live bytes, and the memory taken for them
 """
 
 from collections.abc import Iterator
@@ -14,16 +14,17 @@ from pgmo.allocator.session.verdict.verdict import Verdict, compared
 from pgmo.units import format_bytes
 
 _FEW = 4
-"""Iterations that a plan may need: the first, two that agree, and one that shows late frees."""
+"""Iterations that a plan may need: the first, two that agree, and one that shows late frees. With
+fewer, the verdict explains this instead of calling the program unplannable."""
 
 
 def judge(summary: Summary, baseline: Baseline | None = None, delegates: str = "") -> Verdict:
-    """Return the verdict as things stand.
+    """Return the current verdict on a session.
 
     Args:
         summary: the session's counters.
-        baseline: the device's figures since the model began; None where there is no model.
-        delegates: why the session serves nothing; "" where it may.
+        baseline: the device's figures since the model began; None without a model.
+        delegates: why the session serves no request; "" if it may.
     """
     reason = delegates or _why_no_slots(summary)
     if baseline is not None:
@@ -33,11 +34,11 @@ def judge(summary: Summary, baseline: Baseline | None = None, delegates: str = "
 
 
 def judge_device(baseline: Baseline, *, reason: str = "", since: int = 0) -> Verdict:
-    """Return the verdict on a device, for all of the process since the model began.
+    """Return the verdict on a device, for the whole process since the model began.
 
     Args:
-        baseline: the figures of the device.
-        reason: why no slot has served; "" where one has.
+        baseline: the device's figures.
+        reason: why no slot has served; "" if one has.
         since: the first iteration that slots served, counted from 1; 0 for none.
     """
     wrong = contradictions(baseline)
@@ -66,7 +67,7 @@ def judge_device(baseline: Baseline, *, reason: str = "", since: int = 0) -> Ver
 
 
 def _of_slots(summary: Summary) -> tuple[str, int, int]:
-    """Facts of a session without a model: the sentence, bytes of the arena, peak of its blocks."""
+    """Return the sentence, arena bytes and peak slot bytes of a session without a model."""
     live = summary.peak_slot_bytes
     if not summary.run_bytes_hit or not live:
         return "no block was served from a slot", 0, 0
@@ -80,7 +81,7 @@ def _of_slots(summary: Summary) -> tuple[str, int, int]:
 
 
 def _why_no_slots(summary: Summary) -> str:
-    """Return why no slot has served, or "" where one has, or where a plan waits and says so."""
+    """Return why no slot has served; "" if one has, or if `summary.waits` has the reason."""
     if summary.run_bytes_hit or summary.waits or not summary.iterations:
         return ""
     if summary.plans:
@@ -94,10 +95,10 @@ def _why_no_slots(summary: Summary) -> str:
 
 
 def contradictions(baseline: Baseline) -> tuple[str, ...]:
-    """Return the relations that the figures of a device violate, each as a clause.
+    """Return the invariants that a device's figures violate, each as a clause.
 
-    They hold whatever a program does, so a violated one is an error of pgmo: a verdict with such a
-    figure compares nothing, and tests fail on it.
+    The invariants hold for every program, so a violation is a bug in pgmo. The verdict then
+    compares nothing, and tests fail.
     """
     return tuple(_of_device(baseline))
 

@@ -1,4 +1,4 @@
-"""The summary of a session: its counters in sum, and the verdict."""
+"""Summary of a session: total counters and the verdict."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -11,21 +11,45 @@ from pgmo.units import format_bytes
 
 @dataclass(frozen=True)
 class Summary:
-    """What a session did. `str` gives the text that people read.
+    """Totals of a session. `str` formats them for people.
 
-    `arena` are the bytes that the plan needs: those of pages, where arenas of several streams share
-    some. `ordered_load` is the least that these can be where streams hand memory over only as the
-    program orders them itself; None where that is not known. `hand_overs` are pages that went from
-    one stream to another in one of the last iterations, `waits_added` the waits that the program
-    does not imply (medians). `spilled` are the bytes of the arena that are in unified memory, on
-    the host; `managed` the most bytes of unified memory that were held, `card_room` those that the
-    card had free before. `pages` are the most bytes of pages that were held, `driver_calls` how
-    often the driver's virtual memory was called in one of the last iterations (medians), by kind.
-    `waited` iterations were served by pages alone, while a plan was there; `waits` says why, as
-    long as it does. `run_bytes` are the bytes asked for in all iterations but the `uncounted` ones,
-    which ran without pgmo, `run_bytes_hit` those from slots; `since` is the first iteration that
-    slots served, counted from 1, or 0. `served_while_recording` counts the recorded iterations
-    in which slots served as well. `verdict` compares the run with plain PyTorch.
+    Sizes are in bytes. Medians are over the latest iterations.
+
+    Args:
+        iterations: number of iterations.
+        recorded: iterations in `RECORD`.
+        replayed: iterations in `REPLAY`; the next five fields count only these.
+        requests: number of requests.
+        hits: requests served from slots.
+        bytes_requested: total bytes of requests.
+        bytes_hit: total bytes served from slots.
+        misses: number of misses by reason.
+        blocks: slots of the latest plan.
+        arena: bytes that the plan needs; bytes of pages if arenas of several streams share some.
+        max_load: the plan's largest sum of live bytes.
+        solver: name of the plan's solver.
+        plans: number of plans.
+        replans: plans that replaced others.
+        peak_slot_bytes: peak of live bytes in slots.
+        peak_fallback_bytes: peak of live bytes outside the plan.
+        spilled: bytes of the arena in unified memory, on the host.
+        managed: peak of unified memory.
+        card_room: bytes that the card had free before unified memory was used.
+        pages: peak bytes of pages.
+        driver_calls: calls of the driver's virtual memory per iteration, by kind (medians).
+        waited: iterations in `BACKOFF`, served without plan or recording.
+        waits: why no plan serves; "" while one does.
+        notes: notes and warnings.
+        run_bytes: bytes requested in all iterations except the `uncounted` ones.
+        run_bytes_hit: the part of `run_bytes` that slots served.
+        uncounted: iterations without pgmo.
+        served_while_recording: recorded iterations in which slots served as well.
+        since: the first iteration that slots served, counted from 1; 0 for none.
+        ordered_load: lower bound of `arena` if streams hand memory over only in the order that the
+            program itself imposes; None if unknown.
+        hand_overs: pages that moved between streams per iteration (median).
+        waits_added: waits per iteration that the program does not imply (median).
+        verdict: comparison with plain PyTorch; None if it was not requested.
 
     Example:
         >>> print(Summary(iterations=0, recorded=0, replayed=0))
@@ -68,36 +92,36 @@ class Summary:
 
     @property
     def run_share(self) -> float:
-        """Share of the bytes of all iterations that were counted, which came from slots."""
+        """Share of the bytes of all counted iterations that slots served."""
         return self.run_bytes_hit / self.run_bytes if self.run_bytes else 0.0
 
     @property
     def hit_rate(self) -> float:
-        """Share of the requests of replayed iterations that were served from slots."""
+        """Share of requests in replayed iterations that slots served."""
         return self.hits / self.requests if self.requests else 0.0
 
     @property
     def hit_bytes_rate(self) -> float:
-        """Share of the bytes of replayed iterations that were served from slots."""
+        """Share of bytes in replayed iterations that slots served."""
         return self.bytes_hit / self.bytes_requested if self.bytes_requested else 0.0
 
     @property
     def oversubscription(self) -> float:
-        """Unified memory against the card's room: above 1, pages had to move over the bus."""
+        """Ratio of peak unified memory to free card memory; above 1, pages moved over the bus."""
         return self.managed / self.card_room if self.card_room else 0.0
 
     @property
     def gap(self) -> float:
-        """How far the arena is above the max load, which no plan can be below."""
+        """Relative excess of the arena over the max load, a lower bound of every plan."""
         return self.arena / self.max_load - 1 if self.max_load else 0.0
 
     @property
     def ordered_gap(self) -> float:
-        """How far the arena is above what streams need at least, as the program orders them."""
+        """Relative excess of the arena over `ordered_load`; 0 if that is unknown."""
         return self.arena / self.ordered_load - 1 if self.ordered_load else 0.0
 
     def _repr_html_(self) -> str:
-        """Return what a notebook shows."""
+        """Return the summary as HTML for notebooks."""
         return f"<pre>{escape(str(self))}</pre>"
 
     def __str__(self) -> str:
@@ -184,7 +208,7 @@ class Summary:
         return ", ".join(parts)
 
     def _run_from_slots(self) -> list[str]:
-        """Return the share of all bytes that came from slots, as a line."""
+        """Return the line on the share of all bytes that slots served."""
         if not self.run_bytes:
             return []
         counted = self.iterations - self.uncounted - self.waited

@@ -1,26 +1,26 @@
-"""The verdict on a run: one sentence, and where its figures come from."""
+"""Verdict on a run: one sentence, and the source of its figures."""
 
 from dataclasses import dataclass
 
 from pgmo.units import format_bytes
 
 SAME = 0.03
-"""Share of plain PyTorch's bytes: a smaller difference is called about the same."""
+"""Share of plain PyTorch's bytes; a smaller difference is reported as "about the same"."""
 
 
 @dataclass(frozen=True)
 class Verdict:
-    """One sentence, and the figures behind it. `str` gives the sentence.
+    """One sentence, and the figures behind it. `str` returns the sentence.
 
     Args:
-        sentence: without "pgmo:" and without a full stop.
+        sentence: the sentence, without "pgmo:" and without a full stop.
         basis: which figures were counted, and which were modelled.
-        reason: why no slot has served; "" where one has.
-        wrong: relations between figures that are violated: an error of pgmo.
-        taken: peak of the bytes taken from the device; 0 where it is not known.
-        plain: `reserved_bytes.all.peak` that plain PyTorch would have; 0 where it is not known.
-        live: peak of the bytes requested and not freed; 0 where it is not known.
-        since: the first iteration that was served from slots, counted from 1; 0 for none.
+        reason: why no slot has served; "" if one has.
+        wrong: violated invariants of the figures, which are bugs in pgmo.
+        taken: peak of the bytes taken from the device; 0 if unknown.
+        plain: `reserved_bytes.all.peak` that plain PyTorch would have; 0 if unknown.
+        live: peak of live bytes; 0 if unknown.
+        since: the first iteration that slots served, counted from 1; 0 for none.
 
     Example:
         >>> verdict = Verdict("7.60 GiB instead of 9.90 GiB (23 % less)", taken=76, plain=99)
@@ -42,7 +42,7 @@ class Verdict:
 
     @property
     def saving(self) -> float:
-        """Share of plain PyTorch's bytes that is saved; below 0 where pgmo takes more."""
+        """Share of plain PyTorch's bytes that pgmo saved; negative if it took more."""
         return 1 - self.taken / self.plain if self.taken and self.plain else 0.0
 
 
@@ -55,13 +55,17 @@ def percent(share: float) -> str:
     """
     whole = f"{share:.0%}"
     if share not in (0, 1) and (whole == "100%" or share < 0.01):
-        # Rounded down, so that nearly all is never called all.
+        # Round down, so that 99.96 % does not become 100 %.
         whole = f"{int(share * 1000) / 10:.1f}%"
     return whole.replace("%", " %")
 
 
 def compared(taken: int, plain: int) -> str:
-    """Compare two peaks in bytes.
+    """Return a comparison of two peaks, in words.
+
+    Args:
+        taken: peak bytes of pgmo.
+        plain: peak bytes of plain PyTorch.
 
     Example:
         >>> compared(76 << 27, 99 << 27)
