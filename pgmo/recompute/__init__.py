@@ -5,16 +5,13 @@
 The package itself is the function, and has `forget`, which marks a region of a forward pass,
 `backend` for `torch.compile`, and `largest`, which looks for the largest batch of a card.
 
-    a model's call     apply, twin, dispatch, call, pending, randomness, budget,
-                       outcome, explain, curve, step_profile
-    a whole card       whole_card, largest
-    what a call is given    the package calls: signature, refusals, and what a capture undoes
-    its graph          capture, eager, grouping, region, dropout, costs, workspaces, meter
-    what to forget     decide, divide, in_place; of `graph` alone and without PyTorch: schedule,
-                       evaluator, planning, shapes, floor, chen, lower_sets, kusumoto, min_cut
-    running it         rewrite, execute, absent, announce, stages; compiled for `torch.compile`
-    without a graph    tape (`forget` by itself)
-    PyTorch's insides  compat
+    what users call    apply, outcome, explain, curve, step_profile; whole_card, largest
+    a call             calls: its signature, what is refused, and what a capture puts back
+    its graphs         compiled: Dynamo's capture, a dry run, one plan for all graphs of a step
+    one graph          capture: operations and values of a joint graph, with their costs
+    what to drop       planners, on a graph alone and without PyTorch
+    running it         runtime: the planned step, offload, `forget` without a capture
+    PyTorch's insides  capture/compat
 """
 
 from pgmo.recompute import package as _package  # makes this module callable

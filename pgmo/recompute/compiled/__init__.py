@@ -5,9 +5,10 @@
     plan       one graph of all of them, with the code between them as it was measured
     run        each graph runs its share of the schedule, operator by operator
 
-halves      one plan of a graph: runners of its forward and its backward pass
-graph       a graph of Dynamo's, whose halves can be exchanged
-discovery   the step of which nothing stays
-planned     the plan of a step: its graphs' shares
-model       what is called in the place of the model's forward method
+    model      stands in the place of the model's forward method
+    step       a kind of call that is planned; measure, pending: its first real step
+    graph      a graph of Dynamo's with halves that can be exchanged; blocks: repeated ones
+    dry_run    the step of which nothing stays
+    plan       the plan of a step, and its graphs' shares
+    dynamo     settings and reports of Dynamo
 """

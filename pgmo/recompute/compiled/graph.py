@@ -19,8 +19,8 @@ from pgmo.recompute.capture.absent import tangents
 from pgmo.recompute.capture.compat import flatten, is_tangent
 from pgmo.recompute.capture.graphs import graph_module
 from pgmo.recompute.compiled.blocks import RepeatedSegments
-from pgmo.recompute.compiled.customs import with_customs_noted
-from pgmo.recompute.compiled.objections import is_sum
+from pgmo.recompute.compiled.dry_run.objections import is_sum
+from pgmo.recompute.compiled.dynamo.customs import with_customs_noted
 from pgmo.recompute.planners.evaluator import Choice, Evaluator
 from pgmo.recompute.planners.graph import Graph
 from pgmo.recompute.planners.shapes import Shapes

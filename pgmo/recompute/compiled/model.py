@@ -27,10 +27,19 @@ from pgmo.recompute.capture.compat import flatten, is_capturing, is_watched
 from pgmo.recompute.capture.eager import as_in_eager_mode
 from pgmo.recompute.capture.graphs import quick_copies
 from pgmo.recompute.capture.quiet import CAPTURING, without_collector, without_logs
-from pgmo.recompute.compiled.breaks import Breaks
-from pgmo.recompute.compiled.discover import discover, warm_up
-from pgmo.recompute.compiled.discovery import Arguments, Discovery, Place
-from pgmo.recompute.compiled.dynamo import (
+from pgmo.recompute.compiled.dry_run.discover import discover, warm_up
+from pgmo.recompute.compiled.dry_run.discovery import Arguments, Discovery, Place
+from pgmo.recompute.compiled.dry_run.written import kept
+from pgmo.recompute.compiled.dynamo.breaks import Breaks
+from pgmo.recompute.compiled.dynamo.errors import (
+    NOTHING,
+    NothingToPlanError,
+    of_capture,
+    refuse_arguments,
+    too_many,
+)
+from pgmo.recompute.compiled.dynamo.names import name_modules
+from pgmo.recompute.compiled.dynamo.settings import (
     as_plain_model,
     compiled,
     frames_that_failed,
@@ -38,18 +47,9 @@ from pgmo.recompute.compiled.dynamo import (
     is_within,
     reason_of_capture,
 )
-from pgmo.recompute.compiled.errors import (
-    NOTHING,
-    NothingToPlanError,
-    of_capture,
-    refuse_arguments,
-    too_many,
-)
 from pgmo.recompute.compiled.graph import CompiledGraph, Running
-from pgmo.recompute.compiled.names import name_modules
 from pgmo.recompute.compiled.pending import Pending
 from pgmo.recompute.compiled.step import CompiledStep
-from pgmo.recompute.compiled.written import kept
 from pgmo.recompute.runtime.decide import Settings
 from pgmo.recompute.runtime.stages import stage, stages
 from pgmo.user_warnings import warn_user

@@ -16,11 +16,17 @@ import torch
 from torch import Tensor, nn
 
 from pgmo.errors import BudgetError
-from pgmo.recompute.compiled.discovery import Discovery, Place, nodes_of, note_gradients, results_of
+from pgmo.recompute.compiled.dry_run.discovery import (
+    Discovery,
+    Place,
+    nodes_of,
+    note_gradients,
+    results_of,
+)
 from pgmo.recompute.compiled.graph import CompiledGraph
 from pgmo.recompute.compiled.measure import StepMeasure
 from pgmo.recompute.compiled.pending import Call, Pending
-from pgmo.recompute.compiled.planned import plan
+from pgmo.recompute.compiled.plan.planned import plan
 from pgmo.recompute.runtime.decide import PlannedStep, Settings
 from pgmo.units import format_bytes
 from pgmo.user_warnings import warn_user

@@ -7,7 +7,7 @@ from torch._dynamo.exc import BackendCompilerFailed
 from pgmo.recompute.capture import compat
 from pgmo.recompute.capture.eager import as_in_eager_mode
 from pgmo.recompute.capture.joint_graph import capture
-from pgmo.recompute.compiled.dynamo import as_plain_model, compiled
+from pgmo.recompute.compiled.dynamo.settings import as_plain_model, compiled
 
 
 def captured(module, *inputs, **options):

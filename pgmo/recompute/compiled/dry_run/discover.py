@@ -14,17 +14,17 @@ from pgmo.recompute.calls.undone import copied, nothing_stays, only_flags_stay
 from pgmo.recompute.capture.compat import flatten, storage_key, unflatten
 from pgmo.recompute.capture.quiet import without_collector
 from pgmo.recompute.capture.taking.meter import Meter, can_measure
-from pgmo.recompute.compiled.discovery import (
+from pgmo.recompute.compiled.dry_run.discovery import (
     Arguments,
     Discovery,
     Place,
     note_gradients,
     results_of,
 )
-from pgmo.recompute.compiled.errors import NOTHING, NothingToPlanError
+from pgmo.recompute.compiled.dry_run.regions import regions
+from pgmo.recompute.compiled.dry_run.written import UndoingWrites
+from pgmo.recompute.compiled.dynamo.errors import NOTHING, NothingToPlanError
 from pgmo.recompute.compiled.graph import Running
-from pgmo.recompute.compiled.regions import regions
-from pgmo.recompute.compiled.written import UndoingWrites
 
 
 def discover(

@@ -7,10 +7,10 @@ from torch import fx
 
 from pgmo.recompute.capture.by_itself import checkpointed
 from pgmo.recompute.capture.joint_graph import Captured
-from pgmo.recompute.compiled.discovery import Discovery
+from pgmo.recompute.compiled.dry_run.discovery import Discovery
 from pgmo.recompute.compiled.graph import CompiledGraph
-from pgmo.recompute.compiled.joined import Together, together
-from pgmo.recompute.compiled.share import Decided, structure
+from pgmo.recompute.compiled.plan.joined import Together, together
+from pgmo.recompute.compiled.plan.share import Decided, structure
 from pgmo.recompute.planners.evaluator import Evaluator
 from pgmo.recompute.planners.graph import Graph
 from pgmo.recompute.planners.schedule import Schedule, simulate

@@ -13,9 +13,9 @@ from torch import fx
 
 from pgmo.recompute.capture.compat import boxes_gradients, flatten, is_tangent
 from pgmo.recompute.capture.joint_graph import Captured
-from pgmo.recompute.compiled.discovery import Discovery, GraphCall
-from pgmo.recompute.compiled.regions import Life, Region
-from pgmo.recompute.compiled.share import Decision
+from pgmo.recompute.compiled.dry_run.discovery import Discovery, GraphCall
+from pgmo.recompute.compiled.dry_run.regions import Life, Region
+from pgmo.recompute.compiled.plan.share import Decision
 from pgmo.recompute.planners.evaluator import Choice
 from pgmo.recompute.planners.graph import NOT_CAPTURED, Graph, Operation, Value
 

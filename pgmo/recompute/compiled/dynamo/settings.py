@@ -23,7 +23,7 @@ from torch._guards import TracingContext
 from torch.fx import _symbolic_trace as symbolic_trace
 
 from pgmo.recompute.capture.eager import with_grouped_products
-from pgmo.recompute.compiled.changing import changing_numbers_break_graphs
+from pgmo.recompute.compiled.dynamo.changing import changing_numbers_break_graphs
 
 _UNLIMITED = 1 << 20  # Dynamo counts the graphs of all models of a class
 

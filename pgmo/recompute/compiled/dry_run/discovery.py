@@ -17,9 +17,9 @@ from pgmo.recompute.calls.objects import opened
 from pgmo.recompute.calls.signature import PLAIN
 from pgmo.recompute.capture.compat import flatten, storage_key
 from pgmo.recompute.capture.taking.meter import Meter
+from pgmo.recompute.compiled.dry_run.objections import LAYOUT, ORDER, Layout, edges, layout
+from pgmo.recompute.compiled.dry_run.regions import Life, Region
 from pgmo.recompute.compiled.graph import CompiledGraph, Flags, marker
-from pgmo.recompute.compiled.objections import LAYOUT, ORDER, Layout, edges, layout
-from pgmo.recompute.compiled.regions import Life, Region
 
 Arguments = tuple[tuple[Any, ...], dict[str, Any]]
 

@@ -1,0 +1,1 @@
+"""Settings of Dynamo, and what it reports: graph breaks, changing numbers, names, errors."""
