@@ -19,7 +19,7 @@ from torch.profiler import ProfilerActivity, profile
 from torch.utils.checkpoint import CheckpointPolicy
 
 import pgmo
-from pgmo.recompute.capture.compat import Runner, boxed, compile_joint
+from pgmo.recompute.capture.compat import Runner, backend, boxed
 from pgmo.recompute.capture.joint_graph import capture
 
 SEED = 1
@@ -148,10 +148,9 @@ class MemoryBudget(Way):
     def __init__(self, model: nn.Module, inputs: Sequence[Tensor], budget: float) -> None:
         super().__init__("activation_memory_budget", budget, model, inputs)
         self._share = 0.0
+        made = backend(self._partition, self._as_it_is, self._as_it_is)
+        self._compiled = torch.compile(model, backend=made, dynamic=False)
         with functorch_config.patch(activation_memory_budget=budget):
-            self._compiled = compile_joint(
-                _Tupled(model), inputs, self._partition, self._as_it_is, self._as_it_is
-            )
             self.step()
 
     @property
@@ -168,7 +167,7 @@ class MemoryBudget(Way):
                 graph.operations[: graph.forward], captured.nodes, strict=False
             )
         }
-        _copy_statistics(joint)
+        copy_statistics(joint)
         parts = min_cut_rematerialization_partition(joint, inputs, **options)
         again = sum(
             costs.get(node.name, 0.0) for node in parts[1].graph.nodes if node.op == "call_function"
@@ -178,27 +177,16 @@ class MemoryBudget(Way):
 
     def forward(self) -> Tensor:
         """Calls the compiled model."""
-        return self._compiled(*self.inputs)[0]
+        loss: Tensor = self._compiled(*self.inputs)
+        return loss
 
     @staticmethod
     def _as_it_is(module: fx.GraphModule, _inputs: object) -> Runner:
         return boxed(module)
 
 
-class _Tupled(nn.Module):
-    """AOTAutograd wants tuples of tensors."""
-
-    def __init__(self, module: nn.Module) -> None:
-        super().__init__()
-        self.module = module
-
-    def forward(self, *tensors: Tensor) -> tuple[Tensor]:
-        """What the module gives, in a tuple."""
-        return (self.module(*tensors),)
-
-
-def _copy_statistics(joint: fx.GraphModule) -> None:
-    """Gives batch normalisations copies of their running statistics, which are saved.
+def copy_statistics(joint: fx.GraphModule) -> None:
+    """Give batch normalisations copies of their running statistics, which are saved.
 
     PyTorch's partitioner saves the statistics themselves for those that it recomputes; they are
     overwritten meanwhile, and the backward pass raises an error.

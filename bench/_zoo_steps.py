@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy
 import torch
+from _step_ways import copy_statistics
 from functorch.compile import min_cut_rematerialization_partition
 from torch import Tensor, nn
 from torch._functorch import config as functorch_config
@@ -146,6 +147,7 @@ class LibraryBudget:
                 graph.operations[: graph.forward], captured.nodes, strict=False
             )
         }
+        copy_statistics(joint)
         parts = min_cut_rematerialization_partition(joint, inputs, **options)
         self._cost += graph.forward_cost
         self._rerun += sum(

@@ -1,7 +1,6 @@
 """Everything of PyTorch that recomputation needs and that has no public name; for torch 2.6 on.
 
     here                torch 2.6                              later
-    compile_joint       aot_module_simplified                  the same
     backend             dynamo's aot_autograd                  the same
     inductor            nothing: its partitioner is fixed      custom_partitioner_fn, from 2.10 on
     boxed               CodeGen.gen_fn_def                     a keyword more
@@ -10,7 +9,6 @@
     function_modes      _get_current_function_mode_stack       the same
     is_watched          is_in_torch_dispatch_mode              another name
     is_fake             FakeTensor, FunctionalTensor           the same
-    plain backward      _cast_forward                          _functorch.config, from 2.10 on
     saving_hooks        _top_saved_tensors_default_hooks       the same
     storage_key         UntypedStorage._cdata                  the same
     version_of          Tensor._version                        the same
@@ -18,21 +16,18 @@
     memory_changes      kineto_results.events()                the same
     boxes_gradients     nothing: they are held                 Function.boxed_grads_call
 
-`graphs.py` beside it has what modules are made of, `parts/measure.py` what calls the engine.
+`graphs.py` beside it has what modules are made of, `compiled/measure.py` what calls the engine, and
+`compiled/dynamo` what belongs to Dynamo.
 Partition functions are handed more keywords from version to version: ours takes any.
 """
 
 from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager, ExitStack
+from contextlib import AbstractContextManager
 from typing import Any, cast
 
 import torch
 from torch import Tensor, fx, nn
-from torch._functorch import config as functorch_config
-from torch._functorch.aot_autograd import aot_module_simplified
-from torch._subclasses.fake_tensor import (
-    FakeTensor,
-)
+from torch._subclasses.fake_tensor import FakeTensor
 from torch._subclasses.functional_tensor import FunctionalTensor
 from torch.autograd.profiler import profile
 from torch.fx.experimental.proxy_tensor import get_proxy_mode, get_proxy_slot
@@ -62,81 +57,8 @@ def unflatten(leaves: Sequence[Any], spec: Spec) -> Any:
     return _pytree.tree_unflatten(list(leaves), spec)
 
 
-def compile_joint(
-    module: nn.Module,
-    tensors: Sequence[Tensor],
-    partitioner: Partitioner,
-    forward: Compiler,
-    backward: Compiler,
-) -> Callable[..., Sequence[Tensor]]:
-    """Compiles a module that maps tensors to a tuple of tensors, without running it.
-
-    Args:
-        module: called with `tensors`; its parameters and buffers become inputs of the graphs.
-        tensors: examples; their shapes, types and devices are what the result is good for.
-        partitioner: splits the joint graph of forward and backward pass in two.
-        forward: compiles the first part.
-        backward: compiles the second.
-    """
-
-    def compiled(one: nn.Module) -> Callable[..., Sequence[Tensor]]:
-        made: Callable[..., Sequence[Tensor]] = aot_module_simplified(
-            one,  # type: ignore[arg-type]  # any module has always been taken
-            list(tensors),
-            fw_compiler=cast("Any", forward),
-            bw_compiler=cast("Any", backward),
-            partition_fn=partitioner,
-        )
-        return made
-
-    if not hasattr(functorch_config, "backward_pass_autocast"):
-        return _cast_forward(module, compiled)
-    with functorch_config.patch(backward_pass_autocast="off"):
-        return compiled(module)
-
-
-def _cast_forward(
-    module: nn.Module, compiled: Callable[[nn.Module], Callable[..., Sequence[Tensor]]]
-) -> Callable[..., Sequence[Tensor]]:
-    """Compiles with autocast in the forward pass only.
-
-    Older versions trace the backward pass under the autocast of the forward pass, while it runs
-    after `loss.backward()`, usually without. So all is traced without, and the module is given it.
-    """
-    wanted = [
-        torch.autocast(kind, torch.get_autocast_dtype(kind))
-        for kind in ("cpu", "cuda")
-        if torch.is_autocast_enabled(kind)
-    ]
-    if not wanted:
-        return compiled(module)
-    plain = torch._C._DisableAutocast
-    with plain():
-        made = compiled(_Cast(module, wanted))
-
-    def run(*tensors: Tensor) -> Sequence[Tensor]:
-        with plain():  # what is to be cast was captured with it
-            return made(*tensors)
-
-    return run
-
-
-class _Cast(nn.Module):
-    """Runs a module under autocast."""
-
-    def __init__(self, module: nn.Module, wanted: Sequence[AbstractContextManager[Any]]) -> None:
-        super().__init__()
-        self.module, self._wanted = module, wanted
-
-    def forward(self, *tensors: Tensor) -> Any:
-        with ExitStack() as stack:
-            for one in self._wanted:
-                stack.enter_context(one)
-            return self.module(*tensors)
-
-
 def backend(partitioner: Partitioner, forward: Compiler, backward: Compiler) -> Callable[..., Any]:
-    """A backend for `torch.compile` that does the same with the graphs that it finds."""
+    """Return a backend for `torch.compile` that splits and compiles the graphs that it finds."""
     from torch._dynamo.backends.common import aot_autograd
 
     made: Callable[..., Any] = aot_autograd(
