@@ -8,8 +8,6 @@
     node_of             get_proxy_slot                         the same
     function_modes      _get_current_function_mode_stack       the same
     is_watched          is_in_torch_dispatch_mode              another name
-    is_fake             FakeTensor, FunctionalTensor           the same
-    saving_hooks        _top_saved_tensors_default_hooks       the same
     storage_key         UntypedStorage._cdata                  the same
     version_of          Tensor._version                        the same
     hook_numbers        Module._forward_hooks                  the same
@@ -27,7 +25,6 @@ from typing import Any, cast
 
 import torch
 from torch import Tensor, fx, nn
-from torch._subclasses.fake_tensor import FakeTensor
 from torch._subclasses.functional_tensor import FunctionalTensor
 from torch.autograd.profiler import profile
 from torch.fx.experimental.proxy_tensor import get_proxy_mode, get_proxy_slot
@@ -180,12 +177,6 @@ def is_watched() -> bool:
     return bool(asks())
 
 
-def saving_hooks() -> object:
-    """What is done now with tensors that are saved for a backward pass; None if nothing is."""
-    top: Any = torch._C._autograd._top_saved_tensors_default_hooks
-    return top(True)
-
-
 def storage_key(tensor: Tensor) -> int:
     """Equal for two tensors while they live in the same storage."""
     return int(tensor.untyped_storage()._cdata)
@@ -194,11 +185,6 @@ def storage_key(tensor: Tensor) -> int:
 def version_of(tensor: Tensor) -> int:
     """How often a tensor, or a view of the same memory, was written in place."""
     return 0 if tensor.is_inference() else int(tensor._version)
-
-
-def is_fake(tensor: Tensor) -> bool:
-    """Whether a tensor is one of a capture, without contents."""
-    return isinstance(tensor, (FakeTensor, FunctionalTensor))
 
 
 def function_modes() -> tuple[type, ...]:

@@ -13,8 +13,7 @@ import re
 from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
 
-import torch
-from torch import fx, nn
+from torch import fx
 from torch.utils.checkpoint import CheckpointPolicy
 
 from pgmo.errors import GraphError
@@ -100,18 +99,6 @@ _NO_LSTM = (
     "only if gradients are recorded, and other kernels run without it. Use PyTorch's own: run and "
     "capture the model in `with torch.backends.mkldnn.flags(enabled=False):`"
 )
-
-
-def refuse_recurrent(module: nn.Module) -> None:
-    """Refuses an LSTM on a CPU, which loses its kernel when it is captured.
-
-    Raises:
-        GraphError: there is one in the module.
-    """
-    for one in module.modules():
-        on_cpu = any(weight.device.type == "cpu" for weight in one.parameters(recurse=False))
-        if isinstance(one, nn.LSTM) and on_cpu and torch.backends.mkldnn.enabled:
-            raise GraphError(_NO_LSTM)
 
 
 def refuse_unplannable(joint: fx.GraphModule) -> None:
