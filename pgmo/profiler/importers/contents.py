@@ -58,12 +58,18 @@ def text_of(path: Path) -> str:
 
 
 def _unpacked(path: Path, data: bytes, most: int | None) -> bytes:
-    unpacker = zlib.decompressobj(wbits=31)
     limit = min(_MOST_UNPACKED, max(_LITTLE, _MOST_RATIO * len(data)))
-    try:
-        unpacked = unpacker.decompress(data, limit if most is None else most)
-    except zlib.error as error:
-        raise FileError(f"{path}: is a damaged gzip file ({error}); save it again") from error
+    unpacked, rest = b"", data
+    while rest.startswith(_GZIP):  # a file may have several members, one after the other
+        unpacker = zlib.decompressobj(wbits=31)
+        left = (limit if most is None else most) - len(unpacked)
+        if left <= 0:
+            break
+        try:
+            unpacked += unpacker.decompress(rest, left)
+        except zlib.error as error:
+            raise FileError(f"{path}: is a damaged gzip file ({error}); save it again") from error
+        rest = unpacker.unused_data
     if most is None and len(unpacked) == limit:
         raise FileError(
             f"{path}: is a gzip file of {len(data)} bytes that unpacks to more than {limit} bytes; "

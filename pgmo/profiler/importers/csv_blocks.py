@@ -11,6 +11,7 @@ import csv
 import io
 import math
 import os
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -168,10 +169,9 @@ def _table(
 
 def _number(path: Path, line: int, name: str, text: str, low: int) -> int:
     text = text.strip()
-    digits = text.removeprefix("-").removeprefix("+")
-    if not (digits.isascii() and digits.isdigit()):
+    if not re.fullmatch("[+-]?[0-9]+", text):
         _refuse(path, line, f"{name} is {text[:80]!r}, not a whole number")
-    value = int(text) if len(digits) < 100 else MOST + 1
+    value = int(text) if len(text) <= 100 else MOST + 1
     if not low <= value <= MOST:
         _refuse(path, line, f"{name} is {text[:80]}, must be from {low} to 2**62")
     return value

@@ -112,6 +112,19 @@ def test_snapshots_are_told_by_content(tmp_path):
     assert read_trace(packed)[0].requests == 13
 
 
+def test_a_gzip_file_of_several_members_is_read_as_a_whole(written, tmp_path):
+    whole, packed = written(RMM, "trace.csv"), tmp_path / "parts.csv.gz"
+    begin, end = RMM[:60].encode(), RMM[60:].encode()
+    packed.write_bytes(gzip.compress(begin) + gzip.compress(end))
+    assert len(read_trace(packed)) == len(read_trace(whole)) > 0
+
+
+def test_a_number_with_two_signs_is_refused_with_its_line(written):
+    path = written("id,lower,upper,size\n0,0,4,-+5\n", "blocks.csv")
+    with pytest.raises(FileError, match=r"line 2: size is '-\+5', not a whole number"):
+        read_trace(path)
+
+
 def test_profiles_are_told_apart(tmp_path):
     path = tmp_path / "a.pgmoprof"
     Profile.from_columns(size=[8], start=[0], end=[1], ticks=1).save(path)
