@@ -82,7 +82,8 @@ class UnifiedAdapter(Adapter):
 
     def empty_cache(self, *, pages: bool = False) -> None:
         """Free cached memory, so that the memory of recording and replay is never held together."""
-        self._arenas.clear()
+        if not pages:  # arenas are exchanged; idle pages alone say nothing of them
+            self._arenas.clear()
         self.managed.renew()
         self._adapter.empty_cache()
 

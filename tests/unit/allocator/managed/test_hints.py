@@ -1,6 +1,9 @@
 """What the driver is told."""
 
+from unittest.mock import MagicMock
+
 from pgmo.allocator.adapters.managed_hints import Hints
+from pgmo.allocator.managed.unified import UnifiedAdapter
 
 
 def test_what_is_told(driver):
@@ -26,3 +29,17 @@ def test_the_first_refusal_ends_all_advice(driver):
     assert hints.note == "unified memory is not advised any more: cuMemPrefetchAsync failed with 1"
     hints.keep_on_device(4096, 512)
     assert len(driver.told) == 1
+
+
+def test_arenas_are_known_until_they_are_exchanged(driver):
+    """Idle pages are given back while arenas live on, which later prefetches need to know."""
+    inner = MagicMock(index=0)
+    inner.take_arena.return_value = MagicMock(base=4096, bytes=512)
+    managed = MagicMock()
+    managed.card.free = 1024
+    adapter = UnifiedAdapter(inner, managed)
+    adapter.take_arena(512, stream=0)
+    adapter.empty_cache(pages=True)
+    assert adapter.arenas == [(4096, 512)]
+    adapter.empty_cache()
+    assert adapter.arenas == []
