@@ -49,6 +49,8 @@ def test_masks_shapes_and_settings_that_change(name):
     ]
     for seed, batch in enumerate(batches):
         assert same(step(model, batch, seed), step(plain, batch, seed))
+    for seed in range(2):  # the other mask took another way: the step is measured anew
+        step(model, batches[0], seed)
+    assert plan.measured_peak <= 1.02 * plan.peak
     plain.config.use_cache = other.config.use_cache = False
     assert same(step(model, batches[0], 0), step(plain, batches[0], 0))
-    assert plan.measured_peak <= 1.02 * plan.peak

@@ -89,7 +89,7 @@ def test_a_budget_below_the_least_peak_is_met_as_predicted():
     assert f"The results of {len(plan.offloaded)} operations wait on the host" in plan.explain()
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture
 def offloading():
     torch.manual_seed(0)
     plain = Layers()
