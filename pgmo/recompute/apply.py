@@ -12,7 +12,7 @@ from torch.optim import Optimizer
 from pgmo.cards import Card, find
 from pgmo.errors import OptionError
 from pgmo.recompute.calls.refusals import refuse_lazy, refuse_wrappers
-from pgmo.recompute.capture.compat import flatten, storage_key
+from pgmo.recompute.capture.compat import flatten, storage_key, version
 from pgmo.recompute.compiled.model import CompiledModel
 from pgmo.recompute.outcome import RecomputePlan
 from pgmo.recompute.planners.budget import parse_budget
@@ -27,6 +27,9 @@ M = TypeVar("M", bound=nn.Module)
 
 Call = tuple[tuple[Any, ...], dict[str, Any]]
 """Positional and keyword arguments."""
+
+_OLDEST = (2, 11)
+"""The first version of PyTorch whose Dynamo was tried."""
 
 _NONE = object()
 """Stands for example inputs that are not given; None is an argument like others."""
@@ -95,7 +98,8 @@ def recompute(
     Raises:
         BudgetError: the budget cannot be met; the message has the least peak that can.
         GraphError: the model cannot be captured, or nothing in it needs gradients.
-        OptionError: an option has a value that cannot be used, or `model` is no module.
+        OptionError: an option has a value that cannot be used, `model` is no module, or PyTorch is
+            older than 2.11.
 
     Example:
         >>> model, plan = pgmo.recompute(model, batch, budget="8 GiB")  # doctest: +SKIP
@@ -152,6 +156,11 @@ def planned(
         GraphError: the model cannot be captured as a graph.
         OptionError: an option has a value that cannot be used, or `model` is no module.
     """
+    if version() < _OLDEST:
+        raise OptionError(
+            f"pgmo.recompute needs PyTorch {_OLDEST[0]}.{_OLDEST[1]} or later, this is "
+            f"{torch.__version__}. Update it, or put torch.utils.checkpoint around blocks"
+        )
     if not isinstance(model, nn.Module):
         raise OptionError(f"model is a {type(model).__name__}; give a torch.nn.Module")
     if options.costs not in ("model", "measured"):

@@ -228,3 +228,9 @@ def test_an_lstm_inside_of_a_model_keeps_its_kernels_on_a_cpu():
     assert plan.measured_peak == pytest.approx(plan.peak, rel=0.01)
     with pytest.raises(pgmo.errors.GraphError, match="the forward pass is no single graph"):
         pgmo.recompute(copy.deepcopy(plain), (batch,), whole=True)
+
+
+def test_an_old_version_of_pytorch_is_refused(monkeypatch):
+    monkeypatch.setattr("pgmo.recompute.apply.version", lambda: (2, 10))
+    with pytest.raises(pgmo.errors.OptionError, match=r"needs PyTorch 2\.11 or later"):
+        pgmo.recompute(nn.Linear(8, 8), torch.ones(4, 8))
