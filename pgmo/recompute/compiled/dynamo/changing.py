@@ -24,7 +24,7 @@ _AFTER_BREAK = 1
 _ELSEWHERE = 3
 """Numbers that a variable may have been before its graph is broken."""
 
-_seen: WeakKeyDictionary[Any, dict[str, set[float]]] = WeakKeyDictionary()
+_seen: WeakKeyDictionary[Any, dict[tuple[int, str], set[float]]] = WeakKeyDictionary()
 """Numbers that functions were captured with, by the names of the variables."""
 
 
@@ -50,8 +50,12 @@ def changing_numbers_break_graphs() -> Iterator[None]:
 
 
 def _note(builder: Any, value: float) -> None:
+    """Break the graph if a variable, or an attribute of the same object, had too many numbers."""
+    owner = _owner(builder)
+    if owner is None:
+        return
     code = builder.tx.f_code
-    values = _seen.setdefault(code, {}).setdefault(builder.name, set())
+    values = _seen.setdefault(code, {}).setdefault((owner, builder.name), set())
     values.add(value)
     if len(values) > (_AFTER_BREAK if code.co_name.startswith(_RESUMED) else _ELSEWHERE):
         unimplemented(
@@ -60,3 +64,19 @@ def _note(builder: Any, value: float) -> None:
             explanation="It is no constant of a graph.",
             hints=[],
         )
+
+
+def _owner(builder: Any) -> int | None:
+    """Return which object has a number as an attribute; 0 for a variable, None if not known.
+
+    The layers of a model run one function, and each has numbers of its own.
+    """
+    base = getattr(builder.source, "base", None)
+    if base is None:
+        return 0
+    output = builder.tx.output
+    try:
+        scope = {"L": output.local_scope, "G": output.global_scope}
+        return id(base.get_value(scope, {}, {}))
+    except Exception:
+        return None
