@@ -35,7 +35,7 @@ def test_empty_cache_returns_what_is_free_and_keeps_what_lives(session):
     held = filled(from_slot(session), 6.0)
     before = torch.cuda.memory_reserved()
     torch.cuda.empty_cache()
-    # Slots may have their pages from the block that has died, and so may one small block beside them.
+    # Slots, and one small block, may have their pages from the block that has died.
     assert torch.cuda.memory_reserved() <= before - LARGE + session.plan.arena + PAGE
     assert torch.cuda.memory_reserved() >= held.nbytes  # idle pages of the arena go, too
     assert (held.cpu() == 6).all()

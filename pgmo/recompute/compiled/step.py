@@ -185,7 +185,7 @@ class CompiledStep:
             number = self._numbers.get(place)
             if number is None:
                 self._is_left = True
-                return graph.unplanned
+                return None if self._found.plain else graph.unplanned  # it may be one of those
             return number
 
         return choose

@@ -6,6 +6,7 @@ out masks, and attention takes another kernel. That way is correct, but has othe
 
 import functools
 import itertools
+import logging
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
@@ -144,8 +145,19 @@ def _in_this_file(forward: Callable[..., Any]) -> Callable[..., Any]:
     return run
 
 
+def _options() -> dict[str, Any]:
+    """Return Dynamo's settings.
+
+    Libraries add methods to `logging.Logger` that log a message once, such as `warning_once`. The
+    first call of the model is not captured, and logs it; in a graph the method does nothing.
+    """
+    once = {method for name, method in vars(logging.Logger).items() if name.endswith("_once")}
+    ignored = dynamo.config.ignore_logging_functions | once
+    return {**_CONFIG, "ignore_logging_functions": ignored}
+
+
 def _configure(stack: ExitStack) -> None:
-    stack.enter_context(dynamo.config.patch(**_CONFIG))
+    stack.enter_context(dynamo.config.patch(**_options()))
 
 
 _answering, _configured = _Shared(_answer_questions), _Shared(_configure)
@@ -154,7 +166,7 @@ _answering, _configured = _Shared(_answer_questions), _Shared(_configure)
 @contextmanager
 def as_plain_model() -> Iterator[None]:
     """Inside, Dynamo captures, and code that is captured does not learn of it."""
-    own = dynamo.config.patch(**_CONFIG) if _has_settings_by_thread() else _configured
+    own = dynamo.config.patch(**_options()) if _has_settings_by_thread() else _configured
     with _answering, own:
         _scope.depth += 1
         try:

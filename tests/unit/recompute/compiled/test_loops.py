@@ -1,4 +1,5 @@
 import copy
+import logging
 
 import pytest
 
@@ -86,3 +87,32 @@ def test_layers_with_numbers_of_their_own_are_all_captured():
         assert same(step(ours, x, seed=seed), step(plain, x, seed=seed))
     assert plan.measured_peak == pytest.approx(plan.peak, rel=0.01)
     assert plan.peak < 0.5 * plan.default_peak
+
+
+class Logs(nn.Module):
+    """A layer that logs a message once, as libraries do, in the middle of its forward pass."""
+
+    def __init__(self):
+        super().__init__()
+        self.first, self.second = nn.Linear(WIDTH, WIDTH), nn.Linear(WIDTH, WIDTH)
+
+    def forward(self, x):
+        x = self.first(x).sin()
+        LOGGER.warning_once("slow")
+        return (self.second(x).square().mean(),)
+
+
+LOGGER = logging.getLogger(__name__)
+
+
+def test_what_is_logged_once_breaks_no_graph(monkeypatch):
+    logged = set()
+    once = lambda _logger, message: logged.add(message)  # noqa: E731
+    monkeypatch.setattr(logging.Logger, "warning_once", once, raising=False)
+    torch._dynamo.reset()
+    model, x = Logs(), torch.randn(64, WIDTH)
+    plain = copy.deepcopy(model)
+    ours, plan = pgmo.recompute(model, x, budget="min", whole=True)
+    assert plan.graphs == 1
+    assert logged == {"slow"}
+    assert same(step(ours, x), step(plain, x))
