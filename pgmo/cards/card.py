@@ -38,7 +38,7 @@ class Card:
 
     @property
     def anonymous(self) -> bool:
-        """Whether only its size is known, so that times cannot be computed."""
+        """Return whether only its size is known, so that times cannot be computed."""
         return not self.bandwidth
 
     def __repr__(self) -> str:

@@ -71,7 +71,7 @@ class Answer:
 
     @property
     def is_fit(self) -> bool:
-        """Whether the job fits on the card with pgmo."""
+        """Return whether the job fits on the card with pgmo."""
         return self.fits["pgmo"]
 
     @property

@@ -62,7 +62,7 @@ class Job:
 
     @property
     def varies(self) -> bool:
-        """Whether the job has an option that varies."""
+        """Return whether the job has an option that varies."""
         return self.takes if self.call else bool(self.vary or self.variable)
 
     @property
@@ -121,7 +121,7 @@ class Evidence:
 
     @property
     def whole(self) -> bool:
-        """Whether the history has the first step, which creates states, and steps that repeat."""
+        """Return whether the history has the first step and steps that repeat."""
         return self.profile is not None and self.known.get("history", 0) > 1
 
 

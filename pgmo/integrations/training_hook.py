@@ -94,7 +94,7 @@ class TrainingHook:
 
     @property
     def running(self) -> bool:
-        """Whether a session is open."""
+        """Return whether a session is open."""
         return self.session is not None and self.session.phase != "closed"
 
     def refuse(self, reason: str) -> None:

@@ -189,7 +189,7 @@ class Trace:
 
     @cached_property
     def has_history(self) -> bool:
-        """Whether the trace has any request or free; without them it shows a single moment.
+        """Return whether the trace has any request or free; without them it shows a single moment.
 
         Example:
             >>> Trace.from_columns(kind=[0], address=[64], size=[8], before=1).has_history

@@ -143,7 +143,7 @@ class RecomputeOptions:
 def planned(
     model: M, call: Call | None, options: RecomputeOptions, shapes: Shapes
 ) -> tuple[M, RecomputePlan]:
-    """What `recompute` does.
+    """Plan a model within a budget, as `recompute` documents.
 
     Args:
         model: a module.

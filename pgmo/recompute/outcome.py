@@ -1,4 +1,4 @@
-"""What `pgmo.recompute` decided, in numbers and in words."""
+"""Result of `pgmo.recompute`, in numbers and in words."""
 
 from collections import Counter
 from typing import TYPE_CHECKING, Any
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 class RecomputePlan:
-    """What is recomputed in a step, and what the step then takes.
+    """Plan of a step: what is recomputed, and the peak that follows.
 
     All sizes count what the step allocates: activations, gradients (those of parameters, too),
     results and workspaces. Parameters, buffers and inputs are there before it: `resident`. `card`
@@ -104,7 +104,7 @@ class RecomputePlan:
 
     @property
     def planner(self) -> str:
-        """What found the choice."""
+        """Name of the planner that found the choice."""
         return self._planned.planner
 
     @property
@@ -126,7 +126,7 @@ class RecomputePlan:
         return self._call.measured
 
     def explain(self) -> str:
-        """What is recomputed, module by module, and where the peak lies."""
+        """Describe what is recomputed, module by module, and where the peak lies."""
         text = explain(self._planned, self.budget, self.measured_peak, self.resident)
         if self.card is None:
             return text

@@ -56,7 +56,7 @@ class Rehearsal:
 
     @property
     def failed(self) -> bool:
-        """Whether an error other than out of memory ended the script."""
+        """Return whether an error other than out of memory ended the script."""
         return not self.fits and self.out_of_memory is None
 
     def to_fields(self) -> dict[str, Any]:

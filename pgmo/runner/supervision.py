@@ -94,7 +94,7 @@ class Supervision:
 
     @property
     def gave_up(self) -> bool:
-        """Whether the program ran without these sessions on at least one device."""
+        """Return whether the program ran without these sessions on at least one device."""
         return self._broken or self._unneeded
 
     # --- called by the watcher ------------------------------------------------------------------

@@ -51,7 +51,7 @@ class Service:
 
     @property
     def running(self) -> bool:
-        """Whether the session is open."""
+        """Return whether the session is open."""
         return self.session is not None and self.session.phase is not Phase.CLOSED
 
     def enter(self) -> Leave | None:

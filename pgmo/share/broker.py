@@ -158,7 +158,7 @@ class Broker:
 
     @property
     def _used(self) -> bool:
-        """Whether there are clients; connections that only query the status do not count."""
+        """Return whether there are clients; connections that only query the status do not count."""
         return bool(self._processes) or any(one.card for one in self._connections.values())
 
     def _timeout(self) -> float | None:

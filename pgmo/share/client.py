@@ -125,12 +125,12 @@ class Client:
 
     @property
     def connected(self) -> bool:
-        """Whether a broker is connected."""
+        """Return whether a broker is connected."""
         return self._socket is not None
 
     @property
     def held(self) -> bool:
-        """Whether this process has the turn."""
+        """Return whether this process has the turn."""
         return self._held
 
     def take(self) -> TurnAnswer:

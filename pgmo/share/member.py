@@ -87,7 +87,7 @@ class Member:
 
     @property
     def running(self) -> bool:
-        """Whether it has a turn for which others wait."""
+        """Return whether it has a turn for which others wait."""
         return self.began is not None and not self.overdue and not self.lost
 
     @property

@@ -221,7 +221,7 @@ class TurnSchedule:
 
     @property
     def crowded(self) -> bool:
-        """Whether the turns of all members do not fit at once."""
+        """Return whether the turns of all members do not fit at once."""
         if len(self.members) < 2:
             return False
         return not self._fit(list(self.members.values()))

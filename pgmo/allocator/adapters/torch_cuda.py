@@ -127,7 +127,7 @@ class TorchCuda(Adapter):
 
     @property
     def _has_company(self) -> bool:
-        """Whether a session is open on the device."""
+        """Return whether a session is open on the device."""
         return any(index == self.index for index, _ in _open)
 
     def _use_gaps(self) -> None:

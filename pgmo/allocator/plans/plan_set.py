@@ -89,7 +89,7 @@ class PlanSet:
 
     @property
     def calm(self) -> bool:
-        """Whether `end_iteration` has nothing to do."""
+        """Return whether `end_iteration` has nothing to do."""
         return not self._trims and not self._missing
 
     def install(self, plans: list[PlannedProfile]) -> None:

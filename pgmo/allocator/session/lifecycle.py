@@ -262,7 +262,7 @@ class Lifecycle:
 
     @property
     def _may_keep_plans(self) -> bool:
-        """Whether plans may stay: they serve enough, or the session needs any plan."""
+        """Return whether plans may stay: they serve enough, or the session needs any plan."""
         return len(self._plans) > 0 and (self._recorder.is_served or self._finder.needs_any_plan)
 
     # --- BACKOFF --------------------------------------------------------------------------------

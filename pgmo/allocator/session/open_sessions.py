@@ -80,7 +80,7 @@ class OpenSession:
 
     @property
     def holds_seat(self) -> bool:
-        """Whether the calling thread holds this session's turn on the device."""
+        """Return whether the calling thread holds this session's turn on the device."""
         return self.seat is not None and self.seat.held
 
     def take_turn(self) -> bool:

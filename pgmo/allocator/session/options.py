@@ -80,7 +80,7 @@ class Options:
 
     @property
     def arena_is_optional(self) -> bool:
-        """Whether no option requires a recording or an arena."""
+        """Return whether no option requires a recording or an arena."""
         return not self.record_only and self.pages is not False and self.budget is None
 
     def planning(self, alignment: int | None) -> "PlanningOptions":

@@ -90,7 +90,7 @@ class Recorder:
 
     @property
     def is_complete(self) -> bool:
-        """Whether the recording has its full length.
+        """Return whether the recording has its full length.
 
         Tagged iterations do not count, because the tagger adds requests of its own.
         """
@@ -98,17 +98,17 @@ class Recorder:
 
     @property
     def is_lengthened(self) -> bool:
-        """Whether the recording is longer than usual."""
+        """Return whether the recording is longer than usual."""
         return self._length > heuristics.current.usual_recording
 
     @property
     def is_steady(self) -> bool:
-        """Whether the latest iterations have equal numbers of requests and of bytes."""
+        """Return whether the latest iterations have equal numbers of requests and of bytes."""
         return len(self._latest) == self._latest.maxlen and len(set(self._latest)) == 1
 
     @property
     def is_served(self) -> bool:
-        """Whether plans served enough of the recorded bytes to be kept."""
+        """Return whether plans served enough of the recorded bytes to be kept."""
         return self._served >= heuristics.current.worthwhile_share * self.requested
 
     def lengthen(self) -> None:

@@ -352,7 +352,7 @@ class Session(SessionReport):
 
     @property
     def _is_forked(self) -> bool:
-        """Whether this process is a forked child, whose engine is in bypass."""
+        """Return whether this process is a forked child, whose engine is in bypass."""
         return os.getpid() != self._process
 
     def _is_open(self, call: str) -> bool:

@@ -50,7 +50,7 @@ class BestKnown:
 
     @property
     def optimal(self) -> bool:
-        """Whether the best packing is proved to be the smallest."""
+        """Return whether the best packing is proved to be the smallest."""
         return self.offset is not None and self.arena == self.bound
 
     @property

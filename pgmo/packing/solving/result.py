@@ -72,7 +72,7 @@ class Packing:
 
     @property
     def optimal(self) -> bool:
-        """Whether it is proved that no packing is smaller."""
+        """Return whether it is proved that no packing is smaller."""
         return self.arena == self.bound
 
     @property

@@ -49,7 +49,7 @@ class Frame(NamedTuple):
 
     @property
     def is_python(self) -> bool:
-        """Whether the call is Python, judged by its file name."""
+        """Return whether the call is Python, judged by its file name."""
         name = self.file.rsplit("/", 1)[-1]
         if name.endswith(_PYTHON) or name.startswith("<"):
             return True

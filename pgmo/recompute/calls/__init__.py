@@ -1,4 +1,4 @@
-"""What a call of a model is given, and what it leaves.
+"""Calls of a model: their signature, what is refused, and what a capture puts back.
 
 signature   what planned calls are told apart by; `modes` are PyTorch's settings in it
 refusals    models and hooks that are not planned

@@ -28,7 +28,7 @@ _HOOKS = tuple(name for name in _OF_MODULES if "_hooks" in name)
 
 
 class Contents:
-    """What the attributes of a model's modules are, and hold.
+    """Record of the attributes of a model's modules, and of what they hold.
 
     Args:
         model: whose modules are looked at.

@@ -66,7 +66,7 @@ def _opened(leaf: Any, plain: tuple[type, ...], depth: int) -> Any:
 
 
 def is_open(leaf: Any) -> bool:
-    """Whether an object is its attributes, and nothing beside them."""
+    """Return whether an object is its attributes, and nothing beside them."""
     kind = type(leaf)
     if isinstance(leaf, nn.Module) or not hasattr(leaf, "__dict__"):
         return False

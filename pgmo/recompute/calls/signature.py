@@ -1,4 +1,4 @@
-"""What a planned call is good for: calls with equal signatures can share a plan."""
+"""Signatures of calls: calls with equal signatures can share a plan."""
 
 import inspect
 from enum import Enum

@@ -165,7 +165,7 @@ def node_of(tensor: Tensor) -> fx.Node | None:
 
 
 def is_capturing() -> bool:
-    """Whether AOTAutograd runs a forward pass now, to trace it or to look what it does."""
+    """Return whether AOTAutograd runs a forward pass now, to trace it or to look what it does."""
     key = torch._C._TorchDispatchModeKey.FUNCTIONAL
     return traced_graph() is not None or torch._C._get_dispatch_mode(key) is not None
 
@@ -183,7 +183,7 @@ def storage_key(tensor: Tensor) -> int:
 
 
 def version_of(tensor: Tensor) -> int:
-    """How often a tensor, or a view of the same memory, was written in place."""
+    """Return how often a tensor, or a view of the same memory, was written in place."""
     return 0 if tensor.is_inference() else int(tensor._version)
 
 
@@ -209,30 +209,30 @@ def without_tracing() -> AbstractContextManager[Any]:
 
 
 def is_tangent(node: fx.Node) -> bool:
-    """Whether a node is the gradient of an output, an input of the backward pass."""
+    """Return whether a node is the gradient of an output, an input of the backward pass."""
     return node.op == "placeholder" and "tangents" in str(node.target)
 
 
 def is_backward(node: fx.Node) -> bool | None:
-    """Whether a node was traced in the backward pass; None when it is not marked."""
+    """Return whether a node was traced in the backward pass; None when it is not marked."""
     mark = node.meta.get("partitioner_tag")
     return None if mark is None else mark in ("is_backward", "must_be_in_backward")
 
 
 def is_profiling() -> bool:
-    """Whether a profile is being taken: there can be only one."""
+    """Return whether a profile is being taken: there can be only one."""
     return bool(torch._C._autograd._profiler_enabled())
 
 
 def writes_memory_events(device: torch.device) -> bool:
-    """Whether a profile sees what is allocated on a device."""
+    """Return whether a profile sees what is allocated on a device."""
     if device.type == "cuda":
         return bool(torch.cuda.get_allocator_backend() == "native")
     return device.type == "cpu"
 
 
 def memory_changes(finished: profile, device: torch.device) -> list[tuple[str, int, int, int]]:
-    """What a profile with `profile_memory` holds of a device, in order of time.
+    """Return the memory events of a device in a profile, in order of time.
 
     Returns:
         Name, start and duration in nanoseconds, and bytes; the last is 0 for all events that are
@@ -260,7 +260,7 @@ def memory_changes(finished: profile, device: torch.device) -> list[tuple[str, i
 
 
 def boxes_gradients() -> bool:
-    """Whether a compiled backward pass may free the gradients that it is given while it runs."""
+    """Return whether a compiled backward pass may free its given gradients while it runs."""
     return hasattr(torch.autograd.Function, "boxed_grads_call")
 
 

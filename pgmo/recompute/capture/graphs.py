@@ -24,7 +24,7 @@ from pgmo.recompute.capture.compat import is_tangent, traced_graph
 
 
 class _Unlooked:
-    """What fx takes of PyTorch's nested structures, but for the look at each argument."""
+    """Flattening of nested structures as fx does it, without a look at each argument."""
 
     def __init__(self, original: Any) -> None:
         self._original = original

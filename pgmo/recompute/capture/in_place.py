@@ -1,4 +1,4 @@
-"""What eager mode does in place, and a capture does not.
+"""Operations that eager mode does in place, and a capture does not.
 
 A sum of gradients goes into one of the summands, as autograd has it outside of a capture:
 
@@ -138,7 +138,7 @@ def _may_overwrite(
 
 
 def _is_view(one: fx.Node, node: fx.Node, place: dict[fx.Node, int]) -> bool:
-    """Whether what lies in the storage of a sum was made of it, and is one tensor."""
+    """Return whether what lies in the storage of a sum was made of it, and is one tensor."""
     return place[one] > place[node] and isinstance(one.meta.get("val"), Tensor)
 
 
@@ -147,7 +147,7 @@ def _look(tensor: Tensor) -> tuple[object, ...]:
 
 
 def _is_whole(tensor: Tensor) -> bool:
-    """Whether a tensor fills its storage, each place once."""
+    """Return whether a tensor fills its storage, each place once."""
     step = 1
     for stride, size in sorted(zip(tensor.stride(), tensor.shape, strict=True)):
         if size != 1 and stride != step:

@@ -77,7 +77,7 @@ class Captured:
         return frozenset(index for index, nodes in forward if nodes and nodes[0].name in names)
 
     def replaced(self, node: fx.Node) -> dict[fx.Node, fx.Node]:
-        """What a node reads in the place of a buffer when it runs again.
+        """Return what a node reads in the place of a buffer when it runs again.
 
         Batch normalisation has overwritten its running statistics by then. In training mode they
         make no difference to what it computes, and it is given the new ones, as in the formula of
@@ -220,7 +220,7 @@ def _unite_items(graph: fx.Graph) -> None:
 
 
 def _insides(graph: Graph, regions: dict[int, int | None]) -> frozenset[int]:
-    """What lies in a region marked with `forget()` and is not read outside of it.
+    """Return what lies in a region marked with `forget()` and is not read outside of it.
 
     What is read outside stays: else all regions would be computed again, from the first on, for
     the sake of the last.

@@ -124,7 +124,7 @@ class CompiledGraph:
 
     @property
     def is_trained(self) -> bool:
-        """Whether the graph has a backward pass."""
+        """Return whether the graph has a backward pass."""
         return self._joint is not None
 
     @property

@@ -1,4 +1,4 @@
-"""What a real step of several graphs takes at its peak, code between them included.
+"""Measure of the peak of a real step of several graphs, code between them included.
 
     forward    metered as a whole
     (the program's own loss)
@@ -175,7 +175,7 @@ def _begins(
 
 
 def _leaves(outputs: Any) -> set[int]:
-    """What gets a gradient in a backward pass, by identity."""
+    """Return what gets a gradient in a backward pass, by identity."""
     roots = (getattr(one, "node", None) or getattr(one, "grad_fn", None) for one in outputs)
     stack = [one for one in roots if one is not None]
     seen, found = {*stack}, set[int]()

@@ -91,7 +91,7 @@ class CompiledStep:
 
     @property
     def device(self) -> str:
-        """Where the model's parameters are, such as "cuda:0"."""
+        """Device of the model's parameters, such as "cuda:0"."""
         return str(self._device)
 
     @property

@@ -75,7 +75,7 @@ def _best_of(name: str, graph: Graph, budget: int | Literal["min"]) -> Choice:
 
 @dataclass(frozen=True)
 class Settings:
-    """How steps are planned.
+    """Settings of how steps are planned.
 
     Args:
         budget: of the peak.
@@ -207,7 +207,7 @@ def choice_on(choice: Choice | Schedule, captured: Captured, other: Captured) ->
 
 
 def _is_simple(choice: Choice | Schedule, graph: Graph) -> bool:
-    """Whether each operation runs again once at most, right before it is needed."""
+    """Return whether each operation runs again once at most, right before it is needed."""
     if isinstance(choice, Choice):
         return choice.reruns is None
     simple = choice.recomputed.issubset(graph.candidates())

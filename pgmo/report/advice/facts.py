@@ -86,7 +86,7 @@ class Facts:
 
     @property
     def is_expandable(self) -> bool:
-        """Whether the trace was recorded with expandable segments."""
+        """Return whether the trace was recorded with expandable segments."""
         trace = self.profile.trace
         if trace is None:
             return False

@@ -31,7 +31,7 @@ class Gate:
 
     @property
     def passed(self) -> bool:
-        """Whether nothing has grown beyond the tolerance, and no program is missing."""
+        """Return whether nothing has grown beyond the tolerance, and no program is missing."""
         return not self.gone and not any(program.failed for program in self.programs)
 
 

@@ -60,7 +60,7 @@ class Figure:
 
     @property
     def failed(self) -> bool:
-        """Whether the figure is above its limit."""
+        """Return whether the figure is above its limit."""
         return None not in (self.after, self.limit) and (self.after or 0) > (self.limit or 0)
 
 
@@ -78,7 +78,7 @@ class Growth:
 
     @property
     def failed(self) -> bool:
-        """Whether one of the figures is above its limit."""
+        """Return whether one of the figures is above its limit."""
         return any(figure.failed for figure in self.figures)
 
 

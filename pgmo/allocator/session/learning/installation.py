@@ -99,14 +99,14 @@ class InstallationRule:
 
     @property
     def _is_paid(self) -> bool:
-        """Whether windows have moved as many pages as are free between two iterations."""
+        """Return whether windows have moved as many pages as are free between two iterations."""
         now = self._engine.statistics()
         free = max(PAGE, now["peak_pages_held"] - now["pages_occupied"])
         return self.moved * PAGE >= heuristics.current.price * (free << self.removed)
 
     @property
     def is_wanted(self) -> bool:
-        """Whether the options require a plan: `budget` spills by plan, and `save` saves plans."""
+        """Return whether the options require a plan, as `budget` and `save` do."""
         options = self._state.options
         return options.budget is not None or options.save_directory is not None
 

@@ -79,7 +79,7 @@ class PlanFinder:
 
     @property
     def may_find_early(self) -> bool:
-        """Whether a recording may suffice before it has its full length.
+        """Return whether a recording may suffice before it has its full length.
 
         With pages, the latest iterations must have equal numbers of requests and bytes. False while
         plans serve, and for a lengthened recording, which waits for alternating structures.
@@ -92,7 +92,7 @@ class PlanFinder:
 
     @property
     def needs_any_plan(self) -> bool:
-        """Whether the options require a plan even if no two iterations agree."""
+        """Return whether the options require a plan even if no two iterations agree."""
         return self._options.record_only or self._options.budget is not None
 
     def find(self, last: bool) -> PlanDecision | None:
@@ -124,7 +124,7 @@ class PlanFinder:
 
     @property
     def _saves_more(self) -> bool:
-        """Whether the session needs the first iteration and all structures."""
+        """Return whether the session needs the first iteration and all structures."""
         return self._options.save_directory is not None or self._options.record_only
 
     def _plan_anyway(self, iterations: list[Iteration]) -> PlanDecision:
@@ -180,7 +180,7 @@ class PlanFinder:
 
     @property
     def _keeps_gaps(self) -> bool:
-        """Whether requests that fit into the framework's idle memory get no slot.
+        """Return whether requests that fit into the framework's idle memory get no slot.
 
         Not for saved plans: another process has other idle memory.
         """

@@ -107,7 +107,7 @@ class CallTurns(Turns):
 
     @property
     def is_inside(self) -> bool:
-        """Whether the calling thread is inside a call."""
+        """Return whether the calling thread is inside a call."""
         me = threading.get_ident()
         return me == self._counted_thread or me in self._aside
 

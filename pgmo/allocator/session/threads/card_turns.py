@@ -127,13 +127,13 @@ class CardSeat:
 
     @property
     def shared(self) -> bool:
-        """Whether other sessions are, or have been, on the device."""
+        """Return whether other sessions are, or have been, on the device."""
         self._alone = self._alone and len(self._turns.seats) <= 1
         return not self._alone
 
     @property
     def held(self) -> bool:
-        """Whether the calling thread holds this session's turn."""
+        """Return whether the calling thread holds this session's turn."""
         return self._turns.holder is self and self._turns.thread is threading.current_thread()
 
     def take(self) -> bool:

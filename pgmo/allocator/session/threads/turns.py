@@ -139,12 +139,12 @@ class Turns:
 
     @property
     def is_inside(self) -> bool:
-        """Whether the calling thread is inside `iteration()`, or a call that is an iteration."""
+        """Return whether the calling thread is inside `iteration()` or a wrapped call."""
         return threading.current_thread() in self._inside
 
     @property
     def _is_alone(self) -> bool:
-        """Whether no other thread has ended an iteration recently, and none is delegated."""
+        """Return whether no other thread has ended an iteration recently, and none is delegated."""
         others = self._calls or self._inside or self._beside
         return not (others or self._pauses or self._delegated)
 

@@ -94,7 +94,7 @@ class _Original:
         _refuse_shared(self.path, given, made, self.backward)
 
     def _refuse_leaks(self) -> None:
-        """What others read of a block is what it returns, and gradients of what it is given."""
+        """Refuse a block whose inner values are read outside of it."""
         results, made = {*self.results}, {*self.made}
         inside = {*self.forward, *self.backward}
         for node in inside:
@@ -108,7 +108,7 @@ def _refuse_others(
     made: Iterable[object],
     inside: set[fx.Node],
 ) -> None:
-    """What others read, too, has a gradient that is summed in an order of its own."""
+    """Refuse what others read, too: its gradient is summed in another order."""
     for node, gradient in zip(given, made, strict=True):
         if gradient is None:
             continue
@@ -163,7 +163,7 @@ class _Copy:
                 raise NotAlikeError(f"{self._one.path} is given something else")
 
     def _now(self, node: fx.Node) -> fx.Node:
-        """What stands in the place of a node now."""
+        """Return what stands in the place of a node now."""
         return self._written.get(node, node)
 
     def _write(self, at: fx.Node, nodes: list[fx.Node], results: list[fx.Node]) -> None:

@@ -53,7 +53,7 @@ class GraphCall:
 
 @dataclass(eq=False)
 class Discovery:
-    """What a step was seen to do.
+    """Record of what a step was seen to do.
 
     Args:
         meter: measures the code between graphs; None to measure nothing.
@@ -89,7 +89,7 @@ class Discovery:
 
     @property
     def is_single(self) -> bool:
-        """Whether the step is one graph, and nothing beside it takes memory."""
+        """Return whether the step is one graph, and nothing beside it takes memory."""
         return len(self.calls) == len(self.backward_calls) == 1 and all(
             one.peak - one.entry <= self.given for one in self.regions
         )

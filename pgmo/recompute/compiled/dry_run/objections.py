@@ -1,4 +1,4 @@
-"""Why a graph in a step of several graphs would give other bits than the plain model.
+"""Reasons why a graph in a step of several would give other bits than the plain model.
 
 plain       gradient of x = ((outside + in the graph) + in the graph)
 captured    gradient of x = outside + (in the graph + in the graph)

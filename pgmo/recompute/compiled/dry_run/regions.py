@@ -1,4 +1,4 @@
-"""What a step was seen to do around its graphs: levels of memory, lives of tensors.
+"""Memory levels around the graphs of a step, and lifetimes of its tensors.
 
     forward     region 0   graph 0   region 1   graph 1   region 2
     backward    region 3   graph 1   region 4   graph 0   region 5

@@ -1,4 +1,4 @@
-"""Why a forward pass is no single graph: the first break of Dynamo's, with the user's line."""
+"""Reason why a forward pass is no single graph: Dynamo's first break, with the user's line."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager

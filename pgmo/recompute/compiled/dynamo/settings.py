@@ -53,7 +53,7 @@ _QUESTIONS = (
 
 
 class _Scope(threading.local):
-    """How often a thread is inside of `as_plain_model`."""
+    """Depth at which a thread is inside of `as_plain_model`."""
 
     def __init__(self) -> None:
         self.depth = 0

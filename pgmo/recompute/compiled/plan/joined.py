@@ -218,7 +218,7 @@ class _Whole:
         return self._lives[life]
 
     def _shrink(self, size: int) -> None:
-        """What the region before was thought to hold is this tensor."""
+        """Count as this tensor what the region before was thought to hold."""
         last = len(self.operations) - 1
         level = sum(self._values[one].size for one in self._base)
         self._set_base(max(0, level - size), last, last - 1)
@@ -257,7 +257,7 @@ class _Whole:
         return self._passing[-1]
 
     def end(self) -> None:
-        """What is still there stays to the end."""
+        """Keep what is still alive to the end of the step."""
         last = len(self.operations) - 1
         alive = [value for life, value in self._lives.items() if life.death is None]
         self._reads[last].update(self._base, alive)
@@ -273,7 +273,7 @@ class _Whole:
         return len(self._values) - 1
 
     def graph(self, forward: int) -> Together:
-        """What was made."""
+        """Return the graph that was made."""
         writes: list[list[int]] = [[] for _ in self.operations]
         for number, value in enumerate(self._values):
             if value.producer >= 0:

@@ -1,4 +1,4 @@
-"""What of a plan for a whole step belongs to one of its graphs, and a planner that gives it."""
+"""Share of one graph in the plan of a whole step, and a planner that returns it."""
 
 import hashlib
 from dataclasses import dataclass

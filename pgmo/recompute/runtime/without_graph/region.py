@@ -24,7 +24,7 @@ _numbers = itertools.count(1)
 
 
 class _Open(threading.local):
-    """What ends the thread's open regions."""
+    """Functions that end the thread's open regions."""
 
     def __init__(self) -> None:
         self.ends: list[Callable[[], object]] = []
