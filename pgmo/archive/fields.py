@@ -121,6 +121,21 @@ class Fields:
                 self._wrong(f"{name}[{number}]", row, f"a list of {least} to {most} strings")
         return [tuple(row) for row in value]
 
+    def has(self, name: str) -> bool:
+        """Return whether an optional field is there."""
+        return name in self._values
+
+    def integer_rows(self, name: str, width: int, high: int) -> list[tuple[int, ...]]:
+        """Return the rows, each of `width` integers in `[0, high]`."""
+        value = self._values.get(name)
+        if not isinstance(value, list):
+            self._wrong(name, value, "a list")
+        for number, row in enumerate(value):
+            is_row = isinstance(row, list) and len(row) == width
+            if not is_row or not all(type(one) is int and 0 <= one <= high for one in row):
+                self._wrong(f"{name}[{number}]", row, f"a list of {width} integers up to {high}")
+        return [tuple(row) for row in value]
+
     def inner(self, name: str) -> "Fields":
         """Return the fields of a nested object."""
         value = self._values.get(name)

@@ -22,11 +22,18 @@ from pgmo.profiler.ordering.order_file import MEMBER, pack_order, unpack_order
 from pgmo.profiler.profile import COLUMNS, MAX_TICKS, Profile, ProfileMeta
 from pgmo.profiler.tag import Tag
 from pgmo.profiler.trace import COLUMNS as TRACE_COLUMNS
-from pgmo.profiler.trace import MOST_DEVICE, MarkedBy, Trace
+from pgmo.profiler.trace import (
+    MOST_ADDRESS,
+    MOST_DEVICE,
+    MarkedBy,
+    PrivateSegment,
+    Trace,
+)
 
 FORMAT = "pgmoprof"
 FORMAT_VERSION = 5
 _TRACE = "trace"
+_PRIVATE = "private"
 _MOST_LINES = 64  # Longest stack stored with a tag.
 _TEXTS = tuple(item.name for item in fields(ProfileMeta) if item.name != "notes")
 
@@ -107,6 +114,8 @@ def _pack_trace(outer: Path, trace: Trace) -> bytes:
         "tags": _tags_to_json(trace.tags),
         "marked_by": str(trace.marked_by),
     }
+    if trace.private:
+        own[_PRIVATE] = [[*one.pool, one.address, one.size] for one in trace.private]
     path = outer / f"{_TRACE}.{FORMAT}"
     _trace_fields(Fields(path, own, remedy=UNWRITTEN), len(trace))
     columns = {name: getattr(trace, name) for name in TRACE_COLUMNS}
@@ -130,13 +139,18 @@ def _read_order(archive: Archive) -> Order | None:
 
 def _trace_fields(own: Fields, rows: int) -> dict[str, Any]:
     """Return the checked trace fields of `meta.json`, like `_fields`."""
-    own.only("before", "device", "settings", "tags", "marked_by")
+    has_private = own.has(_PRIVATE)
+    own.only(
+        *("before", "device", "settings", "tags", "marked_by"), *([_PRIVATE] if has_private else [])
+    )
+    private = own.integer_rows(_PRIVATE, 4, MOST_ADDRESS) if has_private else []
     return {
         "before": own.integer("before", 0, rows),
         "device": own.integer("device", 0, MOST_DEVICE),
         "settings": own.texts("settings"),
         "tags": _tags_from_json(own),
         "marked_by": _marked_by(own),
+        "private": tuple(PrivateSegment((a, b), *place) for a, b, *place in private),
     }
 
 

@@ -66,6 +66,21 @@ COLUMNS: Mapping[str, np.dtype[Any]] = {
 """Columns of a trace and their types."""
 
 
+@dataclass(frozen=True)
+class PrivateSegment:
+    """Reserved range of a private pool: of CUDA graphs, or of a `MemPool`.
+
+    Args:
+        pool: the pool's id, as in a snapshot's `segment_pool_id`.
+        address: first address.
+        size: bytes.
+    """
+
+    pool: tuple[int, int]
+    address: int
+    size: int
+
+
 @dataclass(frozen=True, eq=False, repr=False)
 class Trace:
     """Events of one device in order, one row each; columns have shape (m,) and are read-only.
@@ -90,6 +105,7 @@ class Trace:
         settings: the allocator's settings by name, as text ("expandable_segments": "True").
         tags: the distinct origins.
         marked_by: source of the `MARK` rows.
+        private: segments of private pools that exist when the trace ends.
 
     Raises:
         ProfileError: when the columns contradict each other.
@@ -111,6 +127,7 @@ class Trace:
     settings: Mapping[str, str] = field(default_factory=dict)
     tags: tuple[Tag, ...] = ()
     marked_by: MarkedBy = MarkedBy.STEPS
+    private: tuple[PrivateSegment, ...] = ()
 
     def __post_init__(self) -> None:
         for name, dtype in COLUMNS.items():
@@ -147,6 +164,7 @@ class Trace:
         device: int = 0,
         settings: Mapping[str, str] | None = None,
         tags: tuple[Tag, ...] = (),
+        private: tuple[PrivateSegment, ...] = (),
     ) -> "Trace":
         """Make a trace from array-like columns; omitted arguments get neutral defaults.
 
@@ -171,6 +189,7 @@ class Trace:
             device=device,
             settings=dict(settings or {}),
             tags=tags,
+            private=private,
         )
 
     def __len__(self) -> int:

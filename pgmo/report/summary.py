@@ -15,6 +15,7 @@ from pgmo.report.findings.failures import Failure, find_failures
 from pgmo.report.findings.fragmentation import Fragmentation, find_fragmentation
 from pgmo.report.findings.leaks import Leaks, find_leaks
 from pgmo.report.findings.moment import Moment, find_moment
+from pgmo.report.findings.pools import PrivatePools, find_private_pools
 from pgmo.report.findings.reserved import Reservation, predict_reserved
 from pgmo.report.findings.residents import Residents, find_residents
 from pgmo.report.findings.streams import StreamUse, stream_use
@@ -41,6 +42,7 @@ class Explanation:
         drift: differences between iterations.
         streams: requests of each stream.
         fragmentation: measured from the trace's own addresses; None without addresses.
+        pools: private pools of CUDA graphs and `MemPool` objects; None without any.
         failures: requests of the trace that ran out of memory.
         reserved: predicted bytes that PyTorch reserves, by setting: "default", "expandable".
         plan: the given plan, or None.
@@ -59,6 +61,7 @@ class Explanation:
     drift: Drift
     streams: tuple[StreamUse, ...]
     fragmentation: Fragmentation | None
+    pools: PrivatePools | None
     failures: tuple[Failure, ...]
     reserved: dict[str, Reservation]
     plan: "Plan | None"
@@ -125,6 +128,7 @@ def explain(
         drift=find_drift(profile, history),
         streams=stream_use(profile),
         fragmentation=None if trace is None else find_fragmentation(trace, history),
+        pools=None if trace is None else find_private_pools(trace, history),
         failures=() if trace is None else find_failures(trace, history),
         reserved=predict_reserved(profile) if predict and moment is None else {},
         plan=plan if moment is None else None,

@@ -33,6 +33,7 @@ def explanation_lines(told: "Explanation") -> list[str]:
             "are there all the time, on top of the peak"
         )
     lines += reserved_lines(told)
+    lines += [] if told.pools is None else told.pools.lines()
     lines += _state(told)
     lines += leak_lines(told.leaks)
     lines += [f"hint        {hint.title}: {hint.text}" for hint in told.hints]

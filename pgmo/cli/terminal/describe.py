@@ -56,6 +56,7 @@ def describe_profile(profile: "Profile", top: int = 10) -> dict[str, Any]:
         "meta": asdict(profile.meta),
         "peak": plain(told.peak),
         "trace": _trace(profile),
+        "pools": plain(told.pools),
         "hints": plain(told.hints),
     }
 
@@ -133,6 +134,16 @@ def _trace(profile: "Profile") -> dict[str, int | None] | None:
         "live_peak": live_peak(trace, pair_blocks(trace)),
         "reserved_peak": int(reserved.max(initial=0)) or None,
     }
+
+
+def pool_lines(fields: Mapping[str, Any]) -> list[str]:
+    """Format the private pools in the fields of `describe_profile`."""
+    from pgmo.report.findings.pools import PoolUse, PrivatePools
+
+    if fields["pools"] is None:
+        return []
+    pools = tuple(PoolUse(**one) for one in fields["pools"]["pools"])
+    return PrivatePools(**{**fields["pools"], "pools": pools}).lines()
 
 
 def hint_lines(fields: Mapping[str, Any]) -> list[str]:

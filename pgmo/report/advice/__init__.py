@@ -12,6 +12,7 @@ RULES: tuple[Callable[[Facts], Hint | None], ...] = (
     trouble.leaking,
     trouble.numbers_kept,
     placement.fragmented,
+    placement.private_pools,
     left_over.gradients_held,
     left_over.held_over,
     placement.two_slots,
@@ -27,6 +28,7 @@ RULES: tuple[Callable[[Facts], Hint | None], ...] = (
 
 OF_A_MOMENT: tuple[Callable[[Facts], Hint | None], ...] = (
     placement.fragmented,
+    placement.private_pools,
     peak.optimizer_state,
 )
 """Rules that need no history."""

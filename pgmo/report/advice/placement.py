@@ -17,6 +17,10 @@ def fragmented(facts: Facts) -> Hint | None:
         reserved, used, how = told.peak, told.active, "would reserve"
     else:
         return None
+    place = ""
+    if seen is not None and facts.told.pools is not None:
+        reserved, used = reserved - facts.told.pools.reserved, used - facts.told.pools.alive
+        place = " outside of private pools"
     waste = reserved - used
     if waste < max(reserved // 10, 16 * 2**20):
         return None
@@ -29,9 +33,30 @@ def fragmented(facts: Facts) -> Hint | None:
         arena = f" The plan puts this iteration's blocks into {format_bytes(facts.arena)}."
     return Hint(
         "Fragmentation",
-        f"PyTorch {how} {format_bytes(reserved)}{expandable} while blocks took "
+        f"PyTorch {how} {format_bytes(reserved)}{expandable}{place} while blocks took "
         f"{format_bytes(used)}: {waste / reserved:.0%} lay unused.{arena} Run the script with "
         "`pgmo run`, or wrap the loop in pgmo.optimize().",
+        waste,
+    )
+
+
+def private_pools(facts: Facts) -> Hint | None:
+    """Return a hint if 1/10 and 16 MiB of the private pools could be shared."""
+    pools = facts.told.pools
+    waste = 0 if pools is None else pools.reserved - pools.needed
+    if pools is None or waste < max(pools.reserved // 10, 16 * 2**20):
+        return None
+    advice = "Capture the largest graph first: the others then fit into its blocks."
+    if len(pools.pools) > 1:
+        advice = (
+            "Pass the same `pool` to all graphs that replay one after the other, and capture the "
+            "largest first. If forward graphs of several layers replay before the backward graphs, "
+            "capture all layers in one call of make_graphed_callables."
+        )
+    return Hint(
+        "Private pools",
+        f"{format_bytes(waste)} of {format_bytes(pools.reserved)} would be free if graphs that "
+        f"replay one after the other shared pages. {advice}",
         waste,
     )
 

@@ -24,6 +24,9 @@ WORDS = {
     "place in the arena, and come on top of it.",
     "Shared": "Blocks that several streams use. They have no place in the arena, either.",
     "A plan needs": "The arena and the blocks that have no place in it.",
+    "Private pool": "Memory of CUDA graphs or of a MemPool, which no other request gets. Its "
+    "survivors are the blocks that no capture frees. Its temporaries are the others, which a graph "
+    "uses only while it replays: graphs that never replay at once could share them.",
     "Planned": "Blocks that have a place in the arena: all but the persistent ones and those that "
     "several streams use.",
     "Leaks": "Memory that each iteration adds and none frees.",

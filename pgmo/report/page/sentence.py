@@ -28,10 +28,15 @@ def sentence(profile: Profile, plan: Plan, told: Explanation) -> str:
         told: its explanation. Without a prediction for PyTorch the sentence leaves that out.
 
     Returns:
-        One sentence; "" for a profile without blocks.
+        One sentence, and one about private pools if there are any; "" for a profile without blocks.
     """
     if not len(profile):
         return ""
+    pools = "" if told.pools is None else f" {told.pools.sentence()}."
+    return _of_profile(profile, plan, told) + pools
+
+
+def _of_profile(profile: Profile, plan: Plan, told: Explanation) -> str:
     if told.moment is not None:
         return told.moment.sentences()
     where = f"the peak is {place_of(profile, told.peak.tick)}"

@@ -5,6 +5,7 @@ from collections.abc import Iterable
 
 from pgmo.report.blocks.origins import By
 from pgmo.report.findings.attribution import Holder
+from pgmo.report.findings.pools import PrivatePools
 from pgmo.report.summary import Explanation
 from pgmo.units import format_bytes
 
@@ -31,10 +32,27 @@ def static_tables(told: Explanation) -> str:
         if any(not one.name.startswith("(") for one in holders):
             when = "At the peak" if told.moment is None else "Allocated"
             parts.append(_holders(f"{when}, by {title}", title, holders, told.peak.size))
+    if told.pools is not None:
+        parts.append(_pools(told.pools))
     if not parts:
         return ""
     summary = f"{'What would help, and who' if hints else 'Who'} holds memory, as tables"
     return f'<details class="static"><summary>{summary}</summary>{"".join(parts)}</details>'
+
+
+def _pools(found: PrivatePools) -> str:
+    sizes = ("reserved", "survivors", "temporaries")
+    heads = "".join(f"<th class='number'>{name}</th>" for name in (*sizes, "captures"))
+    rows = "".join(
+        f"<tr><th scope='row'>{html.escape(f'{one.pool} {one.kind}')}</th>"
+        + "".join(f"<td class='number'>{format_bytes(getattr(one, name))}</td>" for name in sizes)
+        + f"<td class='number'>{one.captures or ''}</td></tr>"
+        for one in found.pools
+    )
+    return (
+        f"<section><h3>Private pools</h3><p>{html.escape(found.sentence())}.</p><table><thead><tr>"
+        f"<th>pool</th>{heads}</tr></thead><tbody>{rows}</tbody></table></section>"
+    )
 
 
 def _holders(heading: str, title: str, holders: Iterable[Holder], whole: int) -> str:

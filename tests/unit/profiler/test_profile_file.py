@@ -12,7 +12,7 @@ from pgmo.profiler.profile import COLUMNS, Profile, ProfileMeta
 from pgmo.profiler.profile_file import FORMAT_VERSION
 from pgmo.profiler.tag import Tag
 from pgmo.profiler.trace import COLUMNS as TRACE_COLUMNS
-from pgmo.profiler.trace import Event, MarkedBy, Trace
+from pgmo.profiler.trace import Event, MarkedBy, PrivateSegment, Trace
 from tests.unit.profiler.examples import profiles, same, small_profile
 
 
@@ -124,6 +124,27 @@ def test_a_trace_and_lines_of_code_come_back(tmp_path):
     assert loaded.trace.settings == {"expandable_segments": "False"}
     for name in TRACE_COLUMNS:
         assert getattr(loaded.trace, name).tolist() == getattr(trace, name).tolist()
+
+
+def test_private_segments_come_back(tmp_path):
+    private = (PrivateSegment((0, 3), 4096, 2**21), PrivateSegment((2**40, 0), 2**33, 2**25))
+    trace = Trace.from_columns(kind=[0], address=[4096], size=[8], private=private)
+    replace(small_profile(), trace=trace).save(tmp_path / "a.pgmoprof")
+    assert Profile.load(tmp_path / "a.pgmoprof").trace.private == private
+
+
+@pytest.mark.parametrize("private", [7, [[1, 0, 4096]], [[1, 0, 4096, -1]], [[1, 0, True, 8]]])
+def test_private_segments_that_are_wrong_are_refused(tmp_path, private):
+    profile = small_profile()
+    columns = {name: getattr(profile, name) for name in COLUMNS}
+    trace = Trace.from_columns(kind=[0], address=[64], size=[8])
+    inner = {name: getattr(trace, name) for name in TRACE_COLUMNS}
+    own = {"before": 0, "device": 0, "settings": {}, "tags": [], "marked_by": "steps"}
+    packed = pack("pgmoprof", FORMAT_VERSION, inner, {**own, "private": private})
+    fields = _fields(profile, tmp_path)
+    write(tmp_path / "bad", "pgmoprof", FORMAT_VERSION, columns, fields, {"trace": packed})
+    with pytest.raises(FileError, match=r"field 'private.* must be a list"):
+        Profile.load(tmp_path / "bad")
 
 
 def test_a_trace_that_is_wrong_is_refused(tmp_path):

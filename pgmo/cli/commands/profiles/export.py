@@ -144,6 +144,7 @@ def _write_profiles(arguments: argparse.Namespace) -> int:
     from pgmo.cli.targets import check_suffix, check_targets
     from pgmo.cli.terminal.output import as_command, print_json, print_wrote
     from pgmo.report.findings.moment import find_moment
+    from pgmo.report.findings.pools import find_private_pools
     from pgmo.terminal import say
 
     if arguments.device is not None:
@@ -172,6 +173,9 @@ def _write_profiles(arguments: argparse.Namespace) -> int:
         for name, text in notes.items():
             if name not in ("source", "events"):
                 say(f"Note: {name}: {text}")
+        pools = None if profile.trace is None else find_private_pools(profile.trace)
+        if pools is not None:
+            say("\n".join(pools.lines()))
     if arguments.json:
         print_json({"source": str(source), "profiles": told})
     moment = find_moment(profiles[0])

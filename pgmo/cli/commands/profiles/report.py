@@ -66,15 +66,22 @@ def run(arguments: argparse.Namespace) -> int:
 def _page(arguments: argparse.Namespace, profile: "Profile") -> tuple[str, dict[str, Any]]:
     """Return the page of one profile, and its fields for `--json`."""
     from pgmo.packing.plan import Plan
+    from pgmo.report.findings.pools import find_private_pools
     from pgmo.report.page.html import render
+    from pgmo.report.summary import plain
+    from pgmo.terminal import say
 
     source = Path(arguments.profile)
     plan = Plan.load(arguments.plan) if arguments.plan else _plan_beside(source, profile)
     title = arguments.title or profile.meta.model or source.stem
+    pools = None if profile.trace is None else find_private_pools(profile.trace)
+    if pools is not None:
+        say("\n".join(pools.lines()))
     fields = {
         "blocks": len(profile),
         "max_load": profile.max_load(),
         "arena": None if plan is None else plan.arena,
+        "pools": plain(pools),
     }
     return render(profile, plan, title=title), fields
 

@@ -77,6 +77,7 @@ def _show_summary(path: Path, arguments: argparse.Namespace) -> None:
         describe_profile,
         hint_lines,
         plan_lines,
+        pool_lines,
         profile_lines,
     )
     from pgmo.cli.terminal.holders import print_holders
@@ -90,7 +91,7 @@ def _show_summary(path: Path, arguments: argparse.Namespace) -> None:
         lines = plan_lines(fields)
     else:
         fields = describe_profile(source, top=arguments.top)
-        lines = profile_lines(fields)
+        lines = [*profile_lines(fields), *pool_lines(fields)]
     if arguments.json:
         print_json({"file": str(path), **fields})
         return

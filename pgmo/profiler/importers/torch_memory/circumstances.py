@@ -6,6 +6,7 @@ from typing import Any
 
 from pgmo.profiler.importers.checked_values import MOST_TIME, integer, printable, shown
 from pgmo.profiler.importers.torch_memory.odd_values import OddValues
+from pgmo.profiler.trace import PrivateSegment
 from pgmo.units import format_bytes
 
 _MOST_PARTS = 32  # Entries of a nested setting; PyTorch's longest has a dozen.
@@ -34,12 +35,27 @@ def _is_annotation(one: Any) -> bool:
     return type(time) is int and 0 <= time <= MOST_TIME
 
 
-def private_pools(segments: Sequence[Mapping[str, Any]]) -> dict[str, str]:
-    """Return a note if graphs or `MemPool`s have their own segments, which the model lacks."""
-    private = [one for one in segments if any((one.get("segment_pool_id") or ())[:2])]
+def private_segments(segments: Sequence[Mapping[str, Any]]) -> tuple[PrivateSegment, ...]:
+    """Return the segments of graphs and `MemPool` objects, by address."""
+    found = []
+    for one in segments:
+        first, second = (*(one.get("segment_pool_id") or ())[:2], 0, 0)[:2]
+        if first or second:
+            found.append(
+                PrivateSegment(
+                    (integer(first, "a pool id"), integer(second, "a pool id")),
+                    integer(one["address"], "the address of a segment"),
+                    integer(one.get("total_size", 0), "the size of a segment"),
+                )
+            )
+    return tuple(sorted(found, key=lambda segment: segment.address))
+
+
+def private_note(private: Sequence[PrivateSegment]) -> dict[str, str]:
+    """Return a note if there are private segments, which the model of PyTorch lacks."""
     if not private:
         return {}
-    held = format_bytes(sum(integer(one.get("total_size", 0), "a size") for one in private))
+    held = format_bytes(sum(one.size for one in private))
     count = f"{len(private)} segment{'s' if len(private) > 1 else ''}"
     told = f"{count} of {held} belong to graphs or pools; the model of PyTorch does not know these"
     return {"private pools": told}

@@ -26,7 +26,8 @@ from pgmo.profiler.importers.imported import Imported
 from pgmo.profiler.importers.marks import find_marks
 from pgmo.profiler.importers.torch_memory.circumstances import (
     annotations_of,
-    private_pools,
+    private_note,
+    private_segments,
     settings_of,
 )
 from pgmo.profiler.importers.torch_memory.event_columns import EventColumns
@@ -229,7 +230,8 @@ class _Reader:
         if last:  # The columns hold the events of all devices.
             self.events.clear()
         marks = find_marks(time, note, list(self.events.notes), annotations, number)
-        notes = self._notes(rows, kind, size, seen) | private_pools(segments)
+        private = private_segments(segments)
+        notes = self._notes(rows, kind, size, seen) | private_note(private)
         plain, pages, blocks = self._segments(segments)
         if any(segment.get("is_expandable") for segment in segments):
             settings = {"expandable_segments": "True", **settings}
@@ -252,6 +254,7 @@ class _Reader:
                 settings=settings,
                 tags=self.stacks.tags(whole),
                 marked_by=marks.by,
+                private=private,
             )
         except ProfileError as error:
             raise FileError(f"{self.path}: device {number}: {error}; save it again") from error

@@ -10,7 +10,7 @@ from pgmo.profiler.importers.formats import read_trace
 from pgmo.profiler.profile import Profile
 from pgmo.report.blocks.history import follow
 from pgmo.units import format_bytes
-from tests.unit.profiler.importers.snapshots import Device, save, snapshot, train
+from tests.unit.profiler.importers.snapshots import MIB, Device, save, snapshot, train
 
 
 @pytest.fixture
@@ -165,3 +165,20 @@ def test_a_table_has_no_iterations(tmp_path, capsys):
 def test_options_of_another_format_are_refused(options, source, capsys):
     assert main(["export", str(source), *options]) == 2
     assert f"not for --to {options[1]}" in capsys.readouterr().err
+
+
+def test_private_pools_are_explained_by_stats_report_and_export(tmp_path, capsys):
+    device = Device()
+    device.free(device.alloc(8 * MIB, stream=7))
+    device.alloc(2 * MIB)
+    saved = snapshot(device)
+    saved["segments"][0]["segment_pool_id"] = (1, 0)
+    source = save(saved, tmp_path / "graphs.pickle")
+    told = "pools       8.00 MiB in 1 private pool of graphs or MemPools, 0 B of it alive; 8.00 MiB"
+    for command in (["stats"], ["report"], ["export", "--to", "profile"]):
+        assert main([*command, str(source)]) == 0
+        assert told in "".join(capsys.readouterr())
+    for command in (["stats"], ["report", "--force"]):
+        assert main([*command, str(source.with_suffix(".pgmoprof")), "--json"]) == 0
+        pools = json.loads(capsys.readouterr().out)["pools"]
+        assert [one["temporaries"] for one in pools["pools"]] == [8 * MIB]

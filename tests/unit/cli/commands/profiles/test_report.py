@@ -137,6 +137,7 @@ def test_json_tells_of_the_page(source, capsys):
         "blocks": 2,
         "max_load": 96,
         "arena": 128,
+        "pools": None,
     }
     assert main(["report", str(source), "--json", "-o", "-"]) == 2
     assert "cannot both go to stdout" in capsys.readouterr().err

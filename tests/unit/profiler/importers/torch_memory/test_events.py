@@ -7,7 +7,7 @@ import pytest
 
 from pgmo.errors import FileError
 from pgmo.profiler.importers.torch_memory.snapshot import read_torch_snapshot
-from pgmo.profiler.trace import Event
+from pgmo.profiler.trace import Event, PrivateSegment
 from pgmo.report.blocks.history import follow
 from tests.unit.profiler.importers.snapshots import (
     MIB,
@@ -97,7 +97,13 @@ def test_private_pools_are_told(tmp_path):
     saved = snapshot(device)
     assert "private pools" not in read_one(tmp_path, saved).notes
     saved["segments"][0]["segment_pool_id"] = (0, 3)
-    assert read_one(tmp_path, saved).notes["private pools"].startswith("1 segment of 2.00 MiB be")
+    own = read_one(tmp_path, saved)
+    assert own.notes["private pools"].startswith("1 segment of 2.00 MiB be")
+    address = saved["segments"][0]["address"]
+    assert own.trace.private == (PrivateSegment((0, 3), address, 2 * MIB),)
+    saved["segments"][0]["segment_pool_id"] = ("a", 3)
+    with pytest.raises(FileError, match="a pool id is 'a'"):
+        read_one(tmp_path, saved)
 
 
 def test_missing_and_stray_frees_are_repaired(tmp_path):

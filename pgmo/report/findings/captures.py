@@ -1,0 +1,131 @@
+"""Blocks of private pools, and the captures of CUDA graphs that request and free them.
+
+    rows      A  A' f(A) A"  |  B  |  f(A') A2 f(A") f(A2)      A: blocks of one private pool
+    capture   `----- 0 ----'    -    `------- 1 -------'       B: a block of another pool
+    block     A, A2: temporary      A": carried from capture 0 to 1      A': freed by no capture
+
+PyTorch records no begin of a capture. While one lasts, its requests go to its pool and no memory
+returns to the driver, so consecutive requests of one pool are taken for one capture.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pgmo.profiler.trace import Event, Trace
+from pgmo.report.blocks.history import ALIVE, History
+
+_GIVES = (Event.SEGMENT_FREE, Event.SEGMENT_UNMAP)
+_ROUNDING = 512
+"""Unit, in bytes, to which the CUDA caching allocator rounds blocks up."""
+
+Rows = NDArray[np.int64]
+
+
+@dataclass(frozen=True, eq=False)
+class PoolBlocks:
+    """Blocks of private pools in request order, shape (n,), and the pools, shape (p,).
+
+    Args:
+        pool: index of the block's pool.
+        address: of the block.
+        size: rounded up as by the allocator.
+        begin: row of the request.
+        end: row of the free; the number of rows for a block that is alive.
+        born: number of the capture that requests the block.
+        freed: number of the capture of the same pool that frees it, -1 for none.
+        is_alive: whether nothing frees it.
+        recorded: whether all requests of the pool were recorded.
+        is_mempool: whether the pool has blocks of the default stream, where no graph is captured.
+    """
+
+    pool: Rows
+    address: Rows
+    size: Rows
+    begin: Rows
+    end: Rows
+    born: Rows
+    freed: Rows
+    is_alive: NDArray[np.bool_]
+    recorded: NDArray[np.bool_]
+    is_mempool: NDArray[np.bool_]
+
+
+def blocks_of_pools(
+    trace: Trace, history: History, pools: tuple[tuple[int, int], ...]
+) -> PoolBlocks:
+    """Find the blocks of private pools by the segments that exist when the trace ends.
+
+    Args:
+        trace: the events.
+        history: of the trace.
+        pools: ids of the pools.
+    """
+    pool, recorded = _owners(trace, history, pools)
+    born, freed = _captures(trace, history, pool)
+    rows = np.flatnonzero(pool >= 0)
+    begin = history.born[rows]
+    is_alive = history.gone[rows] == ALIVE
+    is_mempool = np.zeros(len(pools), np.bool_)
+    is_mempool[pool[rows][trace.stream[begin] == 0]] = True
+    return PoolBlocks(
+        pool=pool[rows],
+        address=trace.address[begin],
+        size=-(-history.size[rows] // _ROUNDING) * _ROUNDING,
+        begin=begin,
+        end=np.where(is_alive, len(trace), history.gone[rows]),
+        born=born[rows],
+        freed=freed[rows],
+        is_alive=is_alive,
+        recorded=recorded,
+        is_mempool=is_mempool,
+    )
+
+
+def _owners(
+    trace: Trace, history: History, pools: tuple[tuple[int, int], ...]
+) -> tuple[Rows, NDArray[np.bool_]]:
+    """Return each block's pool, -1 for none, and whether all requests of a pool were recorded."""
+    private = sorted(trace.private, key=lambda one: one.address)
+    number = {pool: index for index, pool in enumerate(pools)}
+    owner = np.array([number[one.pool] for one in private], np.int64)
+    low = np.array([one.address for one in private], np.int64)
+    high = low + np.array([one.size for one in private], np.int64)
+
+    def place_of(rows: Rows) -> Rows:
+        """Return the private segment in which the address of each row lies, -1 for none."""
+        place = np.searchsorted(low, trace.address[rows], "right") - 1
+        return np.where((place >= 0) & (trace.address[rows] < high[place]), place, -1)
+
+    # Earlier segments at these addresses end before the last of these rows.
+    begun = np.full(len(low), -1, np.int64)
+    rows = np.flatnonzero(np.isin(trace.kind, (Event.SEGMENT_ALLOC, *_GIVES)))
+    place = place_of(rows)
+    np.maximum.at(begun, place[place >= 0], rows[place >= 0])
+    mapped = np.flatnonzero(trace.kind == Event.SEGMENT_MAP)
+    early = place_of(mapped[mapped < trace.before])
+    recorded = np.ones(len(pools), np.bool_)
+    recorded[owner[(begun >= 0) & (begun < trace.before)]] = False
+    recorded[owner[early[(early >= 0) & (begun[early] < 0)]]] = False
+    place = place_of(history.born)
+    inside = (place >= 0) & (history.born > begun[place])
+    return np.where(inside, owner[place], -1), recorded
+
+
+def _captures(trace: Trace, history: History, pool: Rows) -> tuple[Rows, Rows]:
+    """Return the captures that request and free each block; -1 for a free between captures."""
+    gives = np.flatnonzero(np.isin(trace.kind, _GIVES))
+    returned = np.searchsorted(gives, history.born)
+    is_first = np.ones(len(history), np.bool_)
+    is_first[1:] = (np.diff(pool) != 0) | (np.diff(returned) != 0)
+    begins = history.born[is_first]
+    # A capture lasts until the next request of another one, or until memory is returned.
+    ends = np.minimum(
+        np.append(begins[1:], len(trace)), np.append(gives, len(trace))[returned[is_first]]
+    )
+    born = np.cumsum(is_first) - 1
+    capture = np.searchsorted(begins, history.gone, "right") - 1
+    is_freed = (history.gone != ALIVE) & (history.gone < ends[capture])
+    is_freed &= pool[is_first][capture] == pool
+    return born, np.where(is_freed, capture, -1)

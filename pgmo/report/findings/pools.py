@@ -1,0 +1,217 @@
+"""Private pools of CUDA graphs and `MemPool` objects, and the need if graphs shared pages.
+
+    pool (1, 0)   [ survivors | temporaries         ]
+    pool (2, 0)   [ survivors | temporaries   ]
+    shared        [ survivors | survivors | the larger temporaries ]
+
+Blocks that a graph frees within its capture are used only while it replays.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pgmo.profiler.trace import Trace
+from pgmo.report.blocks.history import History, follow
+from pgmo.report.findings.captures import PoolBlocks, blocks_of_pools
+from pgmo.units import format_bytes
+
+_PAGE = 2 * 2**20
+"""Size of the pages that graphs can share, in bytes."""
+
+_MOST = 5
+"""Pools that a text lists; a page and JSON have all of them."""
+
+
+@dataclass(frozen=True)
+class PoolUse:
+    """One private pool when the trace ends; sizes in bytes.
+
+    Args:
+        pool: the pool's id, as in a snapshot's `segment_pool_id`: "(0, 1)".
+        kind: "graphs", "MemPool", or "" if unknown.
+        reserved: sum of its segments.
+        alive: in blocks that are alive.
+        survivors: in blocks that are alive or, in a pool of graphs, that no capture freed. A graph
+            writes to these at every replay, so they cannot be shared.
+        temporaries: in other blocks, at most at once. If the requests of the pool were not
+            recorded, everything that is not alive, holes included.
+        carried: temporaries that a later capture than their own frees, such as activations between
+            a forward and a backward graph, at most at once.
+        captures: number of captures; 0 for a `MemPool`.
+        recorded: whether the requests of the pool were recorded.
+    """
+
+    pool: str
+    kind: str
+    reserved: int
+    alive: int
+    survivors: int
+    temporaries: int
+    carried: int
+    captures: int
+    recorded: bool
+
+    def line(self) -> str:
+        """Return the figures as a line of text."""
+        text = (
+            f"{self.pool} {self.kind}".rstrip() + f": {format_bytes(self.reserved)}, "
+            f"{format_bytes(self.survivors)} survive, {format_bytes(self.temporaries)} temporary"
+        )
+        if not self.recorded:
+            return f"{text} at most: its requests were not recorded"
+        plural = "s" if self.captures > 1 else ""
+        return f"{text} in {self.captures} capture{plural}" if self.captures else text
+
+
+@dataclass(frozen=True)
+class PrivatePools:
+    """All private pools of a device; sizes in bytes.
+
+    Args:
+        pools: the pools, largest first.
+        reserved: sum of their segments.
+        alive: in blocks that are alive.
+        needed: what they would take if graphs shared pages and replayed one after the other: all
+            survivors and the largest temporaries, in whole pages; or the most that was alive at
+            once, if that is more. An upper bound if a pool was not recorded.
+        interleaved: the same if the carried blocks of all pools are alive at once, as when all
+            layers' forward graphs replay before the backward graphs; None if nothing is carried.
+    """
+
+    pools: tuple[PoolUse, ...]
+    reserved: int
+    alive: int
+    needed: int
+    interleaved: int | None
+
+    def sentence(self) -> str:
+        """Return what the pools take and would take, in one sentence."""
+        plural = "s" if len(self.pools) > 1 else ""
+        about = "" if all(one.recorded for one in self.pools) else "about "
+        told = (
+            f"{format_bytes(self.reserved)} in {len(self.pools)} private pool{plural} of graphs "
+            f"or MemPools, {format_bytes(self.alive)} of it alive; {about}"
+            f"{format_bytes(self.needed)} if graphs that replay one after the other shared pages"
+        )
+        if self.interleaved is not None and self.interleaved > self.needed:
+            told += f" ({format_bytes(self.interleaved)} if all forwards precede the backwards)"
+        return told
+
+    def lines(self) -> list[str]:
+        """Return the sentence, and a line for each of the largest pools."""
+        told = [self.sentence(), *(one.line() for one in self.pools[:_MOST])]
+        if len(self.pools) > _MOST:
+            told.append(f"and {len(self.pools) - _MOST} smaller ones")
+        return [f"{'' if row else 'pools':<12}{text}" for row, text in enumerate(told)]
+
+
+def find_private_pools(trace: Trace, history: History | None = None) -> PrivatePools | None:
+    """Measure the private pools that exist when a trace ends; None without any.
+
+    Args:
+        trace: the events.
+        history: of the trace, if already computed.
+
+    Example:
+        >>> from pgmo.profiler.trace import PrivateSegment
+        >>> trace = Trace.from_columns(  # a segment, a block that stays, and one that goes
+        ...     kind=[3, 0, 0, 1, 2],
+        ...     address=[4096, 4096, 8192, 8192, 8192],
+        ...     size=[2**23, 512, 1024, 1024, 1024],
+        ...     stream=[7] * 5,
+        ...     private=(PrivateSegment((1, 0), 4096, 2**23),),
+        ... )
+        >>> find_private_pools(trace).pools[0].line()
+        '(1, 0) graphs: 8.00 MiB, 512 B survive, 1.00 KiB temporary in 1 capture'
+    """
+    if not trace.private:
+        return None
+    reserved = dict.fromkeys(sorted({one.pool for one in trace.private}), 0)
+    for one in trace.private:
+        reserved[one.pool] += one.size
+    blocks = blocks_of_pools(trace, history or follow(trace), tuple(reserved))
+    # A block of a `MemPool` is gone when it is freed: no graph uses it again.
+    survives = blocks.is_alive | ((blocks.freed < 0) & ~blocks.is_mempool[blocks.pool])
+    order = np.argsort(blocks.pool, kind="stable")
+    edges = np.searchsorted(blocks.pool[order], np.arange(1, len(reserved)))
+    used = tuple(
+        _use(pool, size, blocks, number, rows[survives[rows]], rows[~survives[rows]])
+        for number, ((pool, size), rows) in enumerate(
+            zip(reserved.items(), np.split(order, edges), strict=True)
+        )
+    )
+    total = sum(reserved.values())
+    survivors = sum(_pages(one.survivors) for one in used)
+    shared = [one for one in used if one.kind != "MemPool" or not one.recorded]
+    largest = max((one.temporaries for one in shared), default=0)
+    carried = sum(one.carried for one in shared)
+    alone = max((one.temporaries - one.carried for one in shared), default=0)
+    at_once = _peak(blocks.begin, np.where(survives, len(trace), blocks.end), blocks.size)
+    return PrivatePools(
+        pools=tuple(sorted(used, key=lambda one: -one.reserved)),
+        reserved=total,
+        alive=sum(one.alive for one in used),
+        needed=min(total, max(survivors + _pages(largest), at_once)),
+        interleaved=min(total, survivors + _pages(carried + alone)) if carried else None,
+    )
+
+
+def _use(
+    pool: tuple[int, int],
+    reserved: int,
+    blocks: PoolBlocks,
+    number: int,
+    kept: NDArray[np.int64],
+    freed: NDArray[np.int64],
+) -> PoolUse:
+    """Measure one pool, given the rows of its survivors and of its other blocks."""
+    size, recorded = blocks.size, bool(blocks.recorded[number])
+    is_mempool = bool(blocks.is_mempool[number])
+    is_graphs = not is_mempool and (recorded or not pool[1])
+    survivors = min(reserved, _union(blocks.address[kept], size[kept]))
+    if is_mempool:
+        both = np.concatenate([kept, freed])
+        at_once = _peak(blocks.begin[both], blocks.end[both], size[both]) - survivors
+    else:
+        at_once = _peak(blocks.begin[freed], blocks.end[freed], size[freed])
+    # Survivors may lie where temporaries were, so both can be more than the segments.
+    temporaries = max(0, min(at_once, reserved - survivors)) if recorded else reserved - survivors
+    is_captured = is_graphs and recorded
+    carried = _peak(blocks.born[freed], blocks.freed[freed], size[freed]) if is_captured else 0
+    return PoolUse(
+        pool=str(pool),
+        kind="MemPool" if is_mempool else "graphs" if is_graphs else "",
+        reserved=reserved,
+        alive=int(size[kept[blocks.is_alive[kept]]].sum()),
+        survivors=survivors,
+        temporaries=temporaries,
+        carried=min(carried, temporaries),
+        captures=len({*blocks.born[kept].tolist(), *blocks.born[freed].tolist()}) * is_captured,
+        recorded=recorded,
+    )
+
+
+def _peak(begin: NDArray[np.int64], end: NDArray[np.int64], size: NDArray[np.int64]) -> int:
+    """Return the most bytes at once of blocks that live from one row or capture to another.
+
+    A block that begins and ends in the same one counts nothing.
+    """
+    at, place = np.unique(np.concatenate([begin, end]), return_inverse=True)
+    change = np.zeros(len(at), np.int64)
+    np.add.at(change, place, np.concatenate([size, -size]))
+    return int(np.cumsum(change).max(initial=0))
+
+
+def _union(address: NDArray[np.int64], size: NDArray[np.int64]) -> int:
+    """Return the bytes of addresses that at least one of the ranges covers."""
+    order = np.argsort(address, kind="stable")
+    low, high = address[order], (address + size)[order]
+    reached = np.concatenate([[0], np.maximum.accumulate(high)])[: len(low)]
+    return int(np.maximum(0, high - np.maximum(low, reached)).sum())
+
+
+def _pages(size: int) -> int:
+    """Return bytes rounded up to whole pages."""
+    return -(-size // _PAGE) * _PAGE
