@@ -61,7 +61,7 @@ def read(
 ) -> Archive:
     """Read and check an archive.
 
-    docs/design.md, section 11, explains why everything is checked before use.
+    Everything is checked before use, because files may come from elsewhere (docs/design.md).
 
     Args:
         path: the file.

@@ -1,4 +1,4 @@
-"""`*.pgmoplan` files: a plan as a sealed archive of columns (docs/design.md, section 11).
+"""`*.pgmoplan` files: a plan as a sealed archive of columns (docs/reference/files.md).
 
     gpt.pgmoplan
     +--------------------------------+

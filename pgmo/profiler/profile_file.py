@@ -1,4 +1,4 @@
-"""`*.pgmoprof` files: a profile as a sealed archive of columns (docs/design.md, section 11).
+"""`*.pgmoprof` files: a profile as a sealed archive of columns (docs/reference/files.md).
 
 lm.pgmoprof
 +--------------------------+

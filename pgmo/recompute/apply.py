@@ -108,7 +108,7 @@ def recompute(
     Source:
         Kusumoto et al., "A Graph Theoretic Framework of Recomputation Algorithms for
         Memory-Efficient Backpropagation" (2019), arXiv 1905.11722, for the problem; the search and
-        the schedule that it is measured on are described in docs/design.md, section 9.
+        the schedule that it is measured on are described in docs/design/recompute.md.
     """
     options = RecomputeOptions(
         budget,
