@@ -6,8 +6,9 @@ both runners are exchanged. A marker, an empty tensor whose shape holds the
 number of the plan, is saved with the rest: it connects a backward pass to its forward pass.
 """
 
+import threading
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any, Literal, Protocol
 
 import torch
@@ -61,19 +62,21 @@ class Halves:
     backward: compat.Runner
 
 
-@dataclass
-class Running:
-    """State of the step that a model's thread runs now.
+class Running(threading.local):
+    """State of the step of a model that the current thread runs.
 
-    Args:
+    Dynamo keeps captured graphs in modules of its own, so they must not refer to the model.
+
+    Attributes:
         observer: takes the place of plans; None to run plans.
         choose: returns which of a graph's plans its next call runs; None to run it as it is.
         number: of the plan that runs next.
     """
 
-    observer: GraphObserver | None = None
-    choose: Callable[["CompiledGraph"], int | None] = field(default=lambda graph: graph.unplanned)
-    number: int = 0
+    def __init__(self) -> None:
+        self.observer: GraphObserver | None = None
+        self.choose: Callable[[CompiledGraph], int | None] = lambda graph: graph.unplanned
+        self.number = 0
 
 
 class CompiledGraph:
@@ -83,7 +86,7 @@ class CompiledGraph:
         module: the graph.
         inputs: example tensors.
         settings: how steps are planned.
-        running: returns the state of the current thread's step.
+        running: the state of the current thread's step.
 
     Attributes:
         module: the graph.
@@ -96,7 +99,7 @@ class CompiledGraph:
         module: fx.GraphModule,
         inputs: Sequence[Any],
         settings: Settings,
-        running: Callable[[], Running],
+        running: Running,
     ) -> None:
         self.module = module
         self._settings, self._running = settings, running
@@ -142,7 +145,7 @@ class CompiledGraph:
         """Call the graph; outputs without a gradient get none in the backward pass either."""
         if not self.is_trained:
             return self._run(*arguments)
-        running = self._running()
+        running = self._running
         number = running.choose(self)
         if number is None:
             return self.module(*arguments)
@@ -176,7 +179,7 @@ class CompiledGraph:
         return compat.mark_boxed(self._backward)
 
     def _forward(self, arguments: list[Any]) -> list[Any]:
-        running = self._running()
+        running = self._running
         if running.observer is not None:
             self._observer = running.observer
             return running.observer.forward(self, arguments)

@@ -7,11 +7,10 @@ another graph     Dynamo's guards ask for one in the middle of a step: it forget
 """
 
 import inspect
-import threading
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack, suppress
-from functools import partial
 from typing import Any
+from weakref import ref
 
 import torch
 import torch._dynamo as dynamo
@@ -72,7 +71,7 @@ class CompiledModel:
         self._module, self.settings = module, settings
         self.first: CompiledStep | None = None
         self.steps: dict[object, CompiledStep | None] = {}
-        self._local = threading.local()
+        self._running = Running()
         self._breaks = Breaks()
         self._messages: set[str] = set()
         self._written: list[Tensor] = []  # parameters into which the forward pass writes
@@ -88,13 +87,8 @@ class CompiledModel:
         """The model's own forward method."""
         return self._module.forward
 
-    def _running(self) -> Running:
-        running: Running | None = getattr(self._local, "running", None)
-        if running is None:
-            running = self._local.running = Running()
-        return running
-
-    def _capture_graph(self, module: fx.GraphModule, inputs: Sequence[Any]) -> Callable[..., Any]:
+    def capture_graph(self, module: fx.GraphModule, inputs: Sequence[Any]) -> Callable[..., Any]:
+        """Capture a graph of the model, as a backend of Dynamo's; return what runs it."""
         self._graphs += 1
         name_modules(module, self._module)
         with as_in_eager_mode(), functorch_config.patch(**_AOT), quick_copies():
@@ -173,7 +167,7 @@ class CompiledModel:
 
         What a capture allocates would be taken for what the step does.
         """
-        running = self._running()
+        running = self._running
         plain: frozenset[Place] = frozenset()
         for number in range(_TRIES):
             graphs, measures = self._graphs, number > 0 and self.settings.measure
@@ -212,7 +206,7 @@ class CompiledModel:
         failures, settings = frames_that_failed(), kernels()
         made = self._compiled.get(settings)
         if made is None:
-            made = self._compiled[settings] = compiled(self.plain, partial(self._capture_graph))
+            made = self._compiled[settings] = compiled(self.plain, _backend(self))
         with as_plain_model():
             try:
                 return made(*arguments, **keywords)
@@ -254,7 +248,7 @@ class CompiledModel:
             return self.plain(*arguments, **keywords)
         if step.captures >= KINDS:
             raise too_many(type(self._module).__name__, step.captures, reason_of_capture())
-        running, graphs = self._running(), self._graphs
+        running, graphs = self._running, self._graphs
 
         def forward(choose: Callable[[CompiledGraph], int | None]) -> Any:
             before, running.choose = running.choose, choose
@@ -267,6 +261,18 @@ class CompiledModel:
             return step.run(forward, tensors)
         finally:
             step.captures += self._graphs != graphs
+
+
+def _backend(model: CompiledModel) -> Callable[..., Any]:
+    """Return what captures graphs of a model; Dynamo keeps it longer than the model lives."""
+    weak = ref(model)
+
+    def capture_graph(module: fx.GraphModule, inputs: Sequence[Any]) -> Callable[..., Any]:
+        model = weak()
+        assert model is not None
+        return model.capture_graph(module, inputs)
+
+    return capture_graph
 
 
 _AOT: dict[str, Any] = {"backward_pass_autocast": "off"}

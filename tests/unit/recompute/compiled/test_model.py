@@ -1,4 +1,7 @@
 import copy
+import gc
+import warnings
+import weakref
 from unittest.mock import patch
 
 import pytest
@@ -228,3 +231,30 @@ def test_repeated_blocks_are_traced_once():
 
 
 expand = blocks.expand
+
+
+@pytest.mark.parametrize("breaks", [False, True])
+def test_a_model_that_is_deleted_frees_its_parameters(breaks):
+    """Dynamo keeps graphs in modules of its own."""
+
+    class Halves(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.first, self.second = nn.Linear(64, 64), nn.Linear(64, 64)
+
+        def forward(self, x):
+            x = torch.relu(self.first(x))
+            if breaks:
+                torch._dynamo.graph_break()
+            return torch.relu(self.second(x))
+
+    def trained():
+        inner = Halves()
+        with warnings.catch_warnings(action="ignore"):
+            model, _ = pgmo.recompute(inner, torch.randn(512, 64), "min")
+            model(torch.randn(512, 64)).sum().backward()
+        return [weakref.ref(one) for one in (model, inner, *inner.parameters())]
+
+    held = trained()
+    gc.collect()
+    assert [one() for one in held] == [None] * 6
