@@ -155,7 +155,11 @@ def run_page(path: str) -> int:
         SkipParser(),
     )
     document.namespace["missing"] = lambda package: importlib.util.find_spec(package) is None
-    for example in document.examples():
-        with contextlib.suppress(SkipTest):
-            example.evaluate()
+    try:
+        for example in document.examples():
+            with contextlib.suppress(SkipTest):
+                example.evaluate()
+    finally:
+        # Dynamo keeps the globals of what it compiles, and with them models and their slots.
+        document.namespace.clear()
     return count
