@@ -42,6 +42,7 @@ def quick(script, results, *arguments):
     return found
 
 
+@pytest.mark.slow
 def test_the_benchmark_measures_pytorchs_own_allocators(tmp_path):
     results = tmp_path / "results.json"
     allocators = [part for one in CONTENDERS[:3] for part in ("--allocator", one)]
@@ -126,6 +127,7 @@ def test_verdicts_are_held_against_real_runs(tmp_path):
     assert "| nanogpt |" in run(script, "--table", "-o", results)
 
 
+@pytest.mark.slow
 def test_short_runs_under_every_allocator(tmp_path):
     results, only = tmp_path / "results.json", ("--loop", "growing_images")
     rows = quick("never_worse.py", results, "--short", *only)["rows"]
@@ -169,6 +171,7 @@ def test_networks_of_2018(tmp_path):
     assert f"| AlexNet | {batches['default']} | {batches['expandable']} |" in table
 
 
+@pytest.mark.slow
 def test_ranks_share_the_pages_of_their_streams(tmp_path):
     results = tmp_path / "results.json"
     found = quick("fakecuda_ranks.py", results, "--program", "fsdp2")
