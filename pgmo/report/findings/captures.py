@@ -5,7 +5,9 @@
     block     A, A2: temporary      A": carried from capture 0 to 1      A': freed by no capture
 
 PyTorch records no begin of a capture. While one lasts, its requests go to its pool and no memory
-returns to the driver, so consecutive requests of one pool are taken for one capture.
+returns to the driver, so consecutive requests of one pool are taken for one capture. Frees that
+follow at once are taken for the capture's own, and those right before its first request are not.
+Iterations by which `torch.compile` warms up in the pool look like captures, too.
 """
 
 from dataclasses import dataclass

@@ -39,7 +39,8 @@ class PoolUse:
             recorded, everything that is not alive, holes included.
         carried: temporaries that a later capture than their own frees, such as activations between
             a forward and a backward graph, at most at once.
-        captures: number of captures; 0 for a `MemPool`.
+        captures: number of runs of consecutive requests, which are taken for captures; 0 for a
+            `MemPool`.
         recorded: whether the requests of the pool were recorded.
     """
 
@@ -62,7 +63,7 @@ class PoolUse:
         if not self.recorded:
             return f"{text} at most: its requests were not recorded"
         plural = "s" if self.captures > 1 else ""
-        return f"{text} in {self.captures} capture{plural}" if self.captures else text
+        return f"{text}, about {self.captures} capture{plural}" if self.captures else text
 
 
 @dataclass(frozen=True)
@@ -124,7 +125,7 @@ def find_private_pools(trace: Trace, history: History | None = None) -> PrivateP
         ...     private=(PrivateSegment((1, 0), 4096, 2**23),),
         ... )
         >>> find_private_pools(trace).pools[0].line()
-        '(1, 0) graphs: 8.00 MiB, 512 B survive, 1.00 KiB temporary in 1 capture'
+        '(1, 0) graphs: 8.00 MiB, 512 B survive, 1.00 KiB temporary, about 1 capture'
     """
     if not trace.private:
         return None

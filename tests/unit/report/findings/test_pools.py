@@ -175,7 +175,7 @@ def test_reports_have_the_pools(tmp_path):
     told = explain(profile)
     text = "\n".join(told.lines())
     assert "pools       84.0 MiB in 2 private pools" in text
-    assert "(0, 5) graphs: 42.0 MiB, 2.00 MiB survive, 40.0 MiB temporary in 1 capture" in text
+    assert "(0, 5) graphs: 42.0 MiB, 2.00 MiB survive, 40.0 MiB temporary, about 1 capture" in text
     assert "hint        Private pools: 40.0 MiB of 84.0 MiB would be free" in text
     assert plain(told)["pools"]["needed"] == 44 * MIB
     page = render(profile)
