@@ -43,7 +43,7 @@ def call_factory(text: str) -> "tuple[nn.Module, Any]":
     try:
         made = factory()
     except (Exception, SystemExit) as error:
-        raise PgmoError(f"{text} raised {_told(error)}") from error
+        raise PgmoError(f"{text} raised {_describe(error)}") from error
     from torch import nn
 
     if not (isinstance(made, tuple) and len(made) == 2 and isinstance(made[0], nn.Module)):
@@ -64,7 +64,7 @@ def _import(where: str) -> ModuleType:
                 raise FileError(f"there is no module {where!r}; {_HOW}") from error
             raise PgmoError(f"{where} could not be imported: {error}") from error
         except (Exception, SystemExit) as error:
-            raise PgmoError(f"{where} could not be imported: {_told(error)}") from error
+            raise PgmoError(f"{where} could not be imported: {_describe(error)}") from error
     path = Path(where)
     if not path.is_file():
         raise FileError(f"there is no file {where}; {_HOW}")
@@ -77,7 +77,7 @@ def _import(where: str) -> ModuleType:
     try:
         spec.loader.exec_module(module)
     except (Exception, SystemExit) as error:
-        raise PgmoError(f"{where} could not be run: {_told(error)}") from error
+        raise PgmoError(f"{where} could not be run: {_describe(error)}") from error
     return module
 
 
@@ -90,7 +90,7 @@ def _find(module: ModuleType, where: str, name: str) -> Callable[[], Any]:
     return found  # type: ignore[no-any-return]
 
 
-def _told(error: BaseException) -> str:
+def _describe(error: BaseException) -> str:
     """Describe the error and the user's line that raised it."""
     trace = error.__traceback__
     while trace is not None and trace.tb_next is not None:

@@ -206,7 +206,7 @@ def adapter_problems(
             "warning",
             f"nothing is loaded from {cache.folder}, as {cache.distrust}; each process compiles "
             "the adapters anew",
-            "set PGMO_CACHE_DIR to a folder of your own, which nobody else can write to",
+            "set PGMO_CACHE_DIR to a folder of your own, to which no other user can write",
         )
     for adapter, name in (("cpu_adapter", "the CPU"), ("cuda_adapter", "CUDA")):
         found = frameworks.get(adapter, {})
@@ -230,8 +230,8 @@ def _versions(frameworks: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     yield "python", platform.python_version()
     yield "system", f"{platform.system()} {platform.release()} {platform.machine()}"
     for name in _PACKAGES:
-        told = frameworks.get(name, {}).get("version")
+        reported = frameworks.get(name, {}).get("version")
         try:
-            yield name, told or version(name)
+            yield name, reported or version(name)
         except PackageNotFoundError:
             continue

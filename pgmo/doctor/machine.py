@@ -51,8 +51,8 @@ def settings_in_the_way(environment: Mapping[str, str] | None = None) -> Iterato
         if "cudaMallocAsync" in given.get(name, ""):
             yield Finding(
                 "warning",
-                f"{name}={given[name]} puts torch's memory into the driver's pool, which cannot "
-                "tell what is in it: sessions serve their slots over it, but move no long-lived "
+                f"{name}={given[name]} puts torch's memory into the driver's pool, which does "
+                "not list its blocks: sessions serve their slots over it, but move no long-lived "
                 "blocks, and there are no memory snapshots",
                 f"unset {name}, unless you rely on it",
             )

@@ -84,8 +84,8 @@ def main(build: bool) -> None:
         import cupy
     except Exception as error:
         if not isinstance(error, ModuleNotFoundError) or error.name != "cupy":
-            told = {"error": f"{type(error).__name__}: {error}", "packages": cupy_packages()}
-            _say(cupy=told)
+            failure = {"error": f"{type(error).__name__}: {error}", "packages": cupy_packages()}
+            _say(cupy=failure)
     else:
         about = {
             "version": str(cupy.__version__),

@@ -137,11 +137,11 @@ class Answer:
     def _of_largest(self) -> str:
         parts = []
         for one in self.largest:
-            how = "" if one.proved else ", by the laws"
+            how = "" if one.proved else " (predicted, not run)"
             named = NAMES[one.way] if one.change is None else f"{one.change}"
             parts.append(f"{one.value} with {named}{how}")
-        told = "; ".join(parts)
-        first = f"The largest {self.option} of {self.name} on {self.card.name} is {told}"
+        largest_values = "; ".join(parts)
+        first = f"The largest {self.option} of {self.name} on {self.card.name} is {largest_values}"
         if self.effective is not None and self.batch:
             micro, steps = accumulate(self.effective, self.batch)
             return f"{first}. {self.effective} a step are {steps} micro-batches of {micro}."

@@ -30,7 +30,7 @@ class Question:
             fits.
         values: at which laws are learned; () for the defaults of `values_of`.
         effective: batch of one optimizer step, to be split into micro-batches that fit.
-        changes: of the script, for which the largest value is also searched, by the laws alone.
+        changes: of the script, for which the largest value is also predicted, without a rehearsal.
         what_if: whether to examine alternatives.
         cards: other cards to examine; None for none, and () for all known cards.
         steps: optimizer steps of the job.
@@ -73,28 +73,28 @@ def ask(
     """
     question = question or Question()
     question = replace(question, values=question.values or values_of(job))
-    tell = say or (lambda _: None)
+    notify = say or (lambda _: None)
     job = replace(job, python=find_torch_build(job.python).python)
     if job.varies and question.value is None:
-        answer, law, evidence = _largest(job, card, question, tell)
+        answer, law, evidence = _largest(job, card, question, notify)
     else:
-        answer, law, evidence = _as_it_is(job, card, question, tell)
-    return _with_more(answer, job, law, evidence, question, tell)
+        answer, law, evidence = _as_it_is(job, card, question, notify)
+    return _with_more(answer, job, law, evidence, question, notify)
 
 
 def _as_it_is(
-    job: Job, card: Card, question: Question, tell: Callable[[str], None]
+    job: Job, card: Card, question: Question, notify: Callable[[str], None]
 ) -> tuple[Answer, Law, list[Evidence]]:
     """Rehearse one value on the card; if memory runs out, once more on an unlimited card."""
-    tell(f"rehearsing on {card.name}")
+    notify(f"rehearsing on {card.name}")
     evidence = [collect(job, card, value=question.value, way="pgmo")]
     if not evidence[0].rehearsal.fits and evidence[0].whole:
         # It may have run out in the iteration that counts arithmetic, which takes more memory.
-        tell("memory ran out late; once more, without counting arithmetic")
+        notify("memory ran out late; once more, without counting arithmetic")
         evidence.append(collect(job, card, value=question.value, way="pgmo", work=False))
     ran = evidence[-1].rehearsal.fits
     if not evidence[0].whole or not ran:
-        tell(f"memory runs out on {card.name}; rehearsing on a card that has enough")
+        notify(f"memory runs out on {card.name}; rehearsing on a card that has enough")
         evidence.append(collect(job, roomy(card), value=question.value, way="pgmo"))
     law = Law(evidence)
     need = law.need(question.value)
@@ -114,16 +114,16 @@ def _as_it_is(
 
 
 def _largest(
-    job: Job, card: Card, question: Question, tell: Callable[[str], None]
+    job: Job, card: Card, question: Question, notify: Callable[[str], None]
 ) -> tuple[Answer, Law, list[Evidence]]:
     """Search for the largest value with pgmo, without it, and with each change."""
     shown = ", ".join(map(str, sorted(set(question.values))))
-    tell(f"rehearsing at {shown}, and then at the answer")
+    notify(f"rehearsing at {shown}, and then at the answer")
     done = search(job, card, values=question.values, prove=question.prove, most=question.most)
     evidence = list(done.evidence)
     largest = list(done.found)
     for change in question.changes:
-        tell(f"rehearsing with {change} at {shown}")
+        notify(f"rehearsing with {change} at {shown}")
         one, more = _changed(job, card, question, change, done.law)
         largest.append(one)
         evidence += more
@@ -163,7 +163,7 @@ def _with_more(
     law: Law,
     evidence: list[Evidence],
     question: Question,
-    tell: Callable[[str], None],
+    notify: Callable[[str], None],
 ) -> Answer:
     """Add the forecast, the alternatives and the other cards that the question asks for."""
     value, card = answer.value, answer.card
@@ -173,12 +173,12 @@ def _with_more(
         steps = question.samples / value
     found = replace(answer, forecast=forecast(work, card, steps=steps, measured=question.measured))
     if question.what_if:
-        tell("rehearsing what could be changed")
+        notify("rehearsing what could be changed")
         rows, made = alternatives(job, card, law, value)
         evidence += made
         found = replace(found, alternatives=tuple(rows))
     if question.cards is not None:
-        tell("looking at the other cards")
+        notify("looking at the other cards")
         rows_of_cards = on_cards(
             law,
             value,

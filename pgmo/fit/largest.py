@@ -139,7 +139,7 @@ def roomy(card: Card) -> Card:
 
 
 def largest_value(law: Law, usable: int, way: Way, *, live: bool = False) -> int:
-    """Return the largest value that fits by the laws; 0 if not even 1 does.
+    """Return the largest value that the laws predict to fit; 0 if not even 1 does.
 
     Args:
         law: of the job.
@@ -250,12 +250,12 @@ def _proved(
     return Largest(way, change, value, value == low and value > 0, need, max(0, beyond)), law
 
 
-def _check_grown(job: Job, value: int, took: int, foretold: int) -> None:
+def _check_grown(job: Job, value: int, took: int, predicted: int) -> None:
     """Raise an error if the peak did not grow as predicted: a batch is no larger than the data."""
-    if took < LESS * foretold:
+    if took < LESS * predicted:
         raise RehearsalError(
             f"at {job.option} {value} the script takes {format_bytes(took)}, where what it takes "
-            f"at smaller values leads to {format_bytes(foretold)}: it does not make its batches "
+            f"at smaller values leads to {format_bytes(predicted)}: it does not make its batches "
             "that large, mostly because it has too few samples. Give it more of them, which may be "
             "made up, or ask about one value (--value)"
         )

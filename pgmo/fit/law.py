@@ -274,7 +274,7 @@ def _fit(evidence: Sequence[Evidence]) -> tuple[ScaledProfile, Evidence] | None:
     if len(plain) > 1:
         fitted, of = _fit_all(plain)
         others = [one for one in evidence if one.way == "pgmo"]
-        if all(_tells(fitted, of, one) for one in others):
+        if all(_predicts(fitted, of, one) for one in others):
             return fitted, of
     return _fit_all(evidence)
 
@@ -284,14 +284,14 @@ def _fit_all(evidence: Sequence[Evidence]) -> tuple[ScaledProfile, Evidence]:
     return ScaledProfile(values, [_given(one) for one in evidence]), evidence[-1]
 
 
-def _tells(fitted: ScaledProfile, of: Evidence, other: Evidence) -> bool:
+def _predicts(fitted: ScaledProfile, of: Evidence, other: Evidence) -> bool:
     """Return whether laws predict the peak of a rehearsal that they were not fitted to."""
     try:
-        told = Load(fitted.at(int(other.value or 0)), of.category).peak
+        predicted = Load(fitted.at(int(other.value or 0)), of.category).peak
     except ProfileError:
         return False
     true = Load(_given(other), other.category).peak
-    return abs(told - true) <= _CLOSE * true
+    return abs(predicted - true) <= _CLOSE * true
 
 
 def taken(evidence: Evidence) -> int:

@@ -12,7 +12,7 @@ from pgmo.allocator.optimize import optimize
 from pgmo.allocator.session.options import Options
 from pgmo.errors import OptionError, PgmoError
 from pgmo.removed import instead_of
-from pgmo.runner.out_of_memory import is_out_of_memory, save_out_of_memory, tell
+from pgmo.runner.out_of_memory import is_out_of_memory, print_saved_files, save_out_of_memory
 from pgmo.user_warnings import warn_user
 from pgmo.world import world
 
@@ -144,7 +144,9 @@ class TrainingHook:
     def fail(self, error: BaseException) -> None:
         """Close after an exception; if memory ran out, save the available information first."""
         if self.running and self.session is not None and is_out_of_memory(error):
-            tell(save_out_of_memory(error, [self.session], self._options["save"] or "."))
+            print_saved_files(
+                save_out_of_memory(error, [self.session], self._options["save"] or ".")
+            )
         self.end()
 
     def end(self) -> None:

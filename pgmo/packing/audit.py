@@ -132,8 +132,8 @@ def _bound(plan: Plan) -> str:
         if claimed <= certain
         else f"found by {plan.solver}, not proved again; loads alone prove {format_bytes(certain)}"
     )
-    told = "optimal" if plan.optimal else f"no plan is below {format_bytes(claimed)}"
-    return f"{told}: {proof}"
+    proved = "optimal" if plan.optimal else f"no plan is below {format_bytes(claimed)}"
+    return f"{proved}: {proof}"
 
 
 def _fingerprint(plan: Plan) -> str:

@@ -198,8 +198,8 @@ def _check(own: Fields, plan: Plan, resident: int = 0) -> None:
     if not load <= plan.bound <= plan.arena:
         own.refuse(f"declares a bound of {plan.bound} bytes, must be from {load} to {plan.arena}")
     if plan.optimal != (plan.bound == plan.arena):
-        told = "optimal" if plan.optimal else "not optimal"
-        own.refuse(f"is {told}, with {plan.arena} bytes and a bound of {plan.bound}")
+        claim = "optimal" if plan.optimal else "not optimal"
+        own.refuse(f"is {claim}, with {plan.arena} bytes and a bound of {plan.bound}")
     if plan.fingerprint != profile.fingerprint:
         own.refuse("declares a fingerprint that its blocks do not have")
     if resident > plan.arena:

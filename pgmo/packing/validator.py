@@ -152,14 +152,14 @@ def _fail_overlap(
     plan: Plan, row: _Column, first: int, second: int, begin: _Column, low: _Column
 ) -> NoReturn:
     rows = sorted(((int(row[first]), int(low[first])), (int(row[second]), int(low[second]))))
-    told = [
+    places = [
         f"[{offset}, {offset + int(plan.size[r])}) of block {r}, alive in "
         f"[{plan.start[r]}, {plan.end[r]})"
         for r, offset in rows
     ]
     _fail(
         f"blocks {rows[0][0]} and {rows[1][0]} overlap at tick {begin[second]}: "
-        f"{told[0]}, and {told[1]}"
+        f"{places[0]}, and {places[1]}"
     )
 
 

@@ -37,8 +37,8 @@ def reason_of(error: BaseException) -> str:
         if before is None:
             break
         first = before
-    told = _line(error)
-    return told if first is error else f"{told} (from {_line(first)})"
+    ending = _line(error)
+    return ending if first is error else f"{ending} (from {_line(first)})"
 
 
 def shortened(text: str, most: int) -> str:

@@ -115,7 +115,7 @@ def explain(
     history = None if trace is None else follow(trace)
     peak = find_peak(profile, top)
     moment = find_moment(profile)
-    told = Explanation(
+    explanation = Explanation(
         moment=moment,
         blocks=len(profile),
         ticks=profile.ticks,
@@ -134,7 +134,7 @@ def explain(
         plan=plan if moment is None else None,
         hints=(),
     )
-    return replace(told, hints=advise(Facts(profile, told)))
+    return replace(explanation, hints=advise(Facts(profile, explanation)))
 
 
 def plain(value: Any) -> Any:

@@ -13,73 +13,75 @@ _MOST = 5
 _SHOWN: dict[By, str] = {"phase": "phase", "module": "module", "file": "line"}
 
 
-def explanation_lines(told: "Explanation") -> list[str]:
+def explanation_lines(explanation: "Explanation") -> list[str]:
     """Return an explanation as text: the peak and its holders, reserved bytes, leaks, hints."""
-    peak = told.peak
+    peak = explanation.peak
     lines = [
         f"peak        {format_bytes(peak.size)} in {peak.blocks} blocks, "
-        f"at request {peak.tick} of {told.ticks}"
+        f"at request {peak.tick} of {explanation.ticks}"
     ]
-    if told.moment is not None:
-        lines = told.moment.lines()
+    if explanation.moment is not None:
+        lines = explanation.moment.lines()
     for by, heading in _SHOWN.items():
-        holders = [one for one in told.holders[by] if not one.name.startswith("(")]
+        holders = [one for one in explanation.holders[by] if not one.name.startswith("(")]
         if holders:
             named = ", ".join(f"{one.name} {format_bytes(one.size)}" for one in holders[:_MOST])
             lines.append(f"  by {heading:<8}{named}")
-    if told.residents.size:
+    residents = explanation.residents
+    if residents.size:
         lines.append(
-            f"resident    {format_bytes(told.residents.size)} in {told.residents.blocks} blocks "
+            f"resident    {format_bytes(residents.size)} in {residents.blocks} blocks "
             "are there all the time, on top of the peak"
         )
-    lines += reserved_lines(told)
-    lines += [] if told.pools is None else told.pools.lines()
-    lines += _state(told)
-    lines += leak_lines(told.leaks)
-    lines += [f"hint        {hint.title}: {hint.text}" for hint in told.hints]
+    lines += reserved_lines(explanation)
+    lines += [] if explanation.pools is None else explanation.pools.lines()
+    lines += _state(explanation)
+    lines += leak_lines(explanation.leaks)
+    lines += [f"hint        {hint.title}: {hint.text}" for hint in explanation.hints]
     return lines
 
 
-def reserved_lines(told: "Explanation") -> list[str]:
+def reserved_lines(explanation: "Explanation") -> list[str]:
     """Return the bytes that PyTorch reserves, the plan's arena, and the lower bound of any plan."""
-    if told.moment is not None:
+    if explanation.moment is not None:
         return []
     lines = [
         f"failed      a request of {format_bytes(one.size)} from {one.origin}, with "
         f"{format_bytes(one.live)} in blocks and {format_bytes(one.reserved)} reserved"
-        for one in told.failures[:_MOST]
+        for one in explanation.failures[:_MOST]
     ]
-    seen = told.fragmentation
+    seen = explanation.fragmentation
     if seen is not None:
         hole = format_bytes(seen.largest_hole)
         lines.append(
             f"reserved    {format_bytes(seen.peak_reserved)} at most as recorded, {seen.waste:.1%} "
             f"of it in no block; at the peak {seen.holes} holes, the largest {hole}"
         )
-        if told.circular and told.residents.size:
-            rest = format_bytes(told.residents.size)
+        if explanation.circular and explanation.residents.size:
+            rest = format_bytes(explanation.residents.size)
             lines.append(
                 f"            among it {rest} of blocks that are there all the time, such as "
                 "parameters: what follows is without them"
             )
     words = {"default": "by default", "expandable": "with expandable segments"}
-    for name, one in told.reserved.items():
+    for name, one in explanation.reserved.items():
         ran_out = f", out of memory at request {one.failed}" if one.failed is not None else ""
         lines.append(
             f"PyTorch     would reserve {format_bytes(one.peak)} on CUDA {words.get(name, name)} "
-            f"for these blocks, {one.fragmentation:.1%} of it in none of them{ran_out}"
+            f"for these blocks, {one.fragmentation:.1%} of it unused{ran_out}"
         )
-    if told.plan is not None:
-        proof = ", optimal for fixed offsets" if told.plan.optimal else ""
+    plan = explanation.plan
+    if plan is not None:
+        proof = ", optimal for fixed offsets" if plan.optimal else ""
         lines.append(
-            f"plan        needs {format_bytes(told.plan.arena)}, {told.plan.gap:.2%} above the "
+            f"plan        needs {format_bytes(plan.arena)}, {plan.gap:.2%} above the "
             f"max load{proof}"
         )
-        if told.unplanned:
-            both = format_bytes(told.plan.arena + told.unplanned)
-            rest = format_bytes(told.unplanned)
+        if explanation.unplanned:
+            both = format_bytes(plan.arena + explanation.unplanned)
+            rest = format_bytes(explanation.unplanned)
             lines.append(f"            {both} with the {rest} of blocks that get no slot")
-    load = told.max_load if told.plan is None else told.plan.max_load
+    load = explanation.max_load if explanation.plan is None else explanation.plan.max_load
     lines.append(
         f"max load    {format_bytes(load)}: alive at once at the peak, no arena is smaller"
     )
@@ -102,19 +104,19 @@ def leak_lines(leaks: Leaks) -> list[str]:
     ]
 
 
-def _state(told: "Explanation") -> list[str]:
+def _state(explanation: "Explanation") -> list[str]:
     """Describe drift and streams, if there is any."""
     lines = []
-    drift = told.drift
+    drift = explanation.drift
     if drift.compared:
         lines.append(
             f"drift       {drift.changed} of {drift.compared} iterations differ from the one "
             f"before; {drift.varying} blocks vary in size"
         )
-    if len(told.streams) > 1:
+    if len(explanation.streams) > 1:
         named = ", ".join(
             f"{use.stream}: {use.requests} blocks, {format_bytes(use.max_load)} at once"
-            for use in told.streams[:_MOST]
+            for use in explanation.streams[:_MOST]
         )
         lines.append(f"streams     {named}")
     return lines

@@ -20,7 +20,7 @@ class Called:
 
     def __init__(self, supervision: Supervision) -> None:
         self._supervision = supervision
-        self._opening, self._telling = new_lock(), new_lock()
+        self._opening, self._notifying = new_lock(), new_lock()
         self._began = False
         self._turns: list[CallTurns] = []
 
@@ -37,11 +37,11 @@ class Called:
             for leave in leaves:
                 with self._supervision.harmless():
                     leave(complete)
-            if leaves and self._telling.acquire(blocking=False):
+            if leaves and self._notifying.acquire(blocking=False):
                 try:
-                    self._supervision.tell()
+                    self._supervision.notify()
                 finally:
-                    self._telling.release()
+                    self._notifying.release()
         return result
 
     def _begin(self, args: tuple[Any, ...]) -> None:

@@ -20,13 +20,13 @@ if TYPE_CHECKING:
     from pgmo.allocator.session.verdict.summary import Summary
 
 
-def serve_from_the_start(tell: Callable[[str], object]) -> None:
+def serve_from_the_start(notify: Callable[[str], object]) -> None:
     """Serve from pages once the program initializes CUDA; without CUDA this costs nothing.
 
     Args:
-        tell: called with the reason if this is impossible. The program continues without pages.
+        notify: called with the reason if this is impossible. The program continues without pages.
     """
-    after_import("torch.cuda", lambda: _when_initialized(tell))
+    after_import("torch.cuda", lambda: _when_initialized(notify))
 
 
 def baselines() -> "dict[str, Baseline]":
@@ -56,15 +56,15 @@ def summary_of(session: "Session") -> "Summary":
 _begun: list[bool] = []
 
 
-def _when_initialized(tell: Callable[[str], object]) -> None:
+def _when_initialized(notify: Callable[[str], object]) -> None:
     cuda: Any = sys.modules.get("torch.cuda")
     put_off = getattr(cuda, "_lazy_call", None)
     if put_off is None or sys.modules["torch"].version.cuda is None:
         return
-    put_off(lambda: _begin(tell))
+    put_off(lambda: _begin(notify))
 
 
-def _begin(tell: Callable[[str], object]) -> None:
+def _begin(notify: Callable[[str], object]) -> None:
     from pgmo.allocator.adapters.torch_cuda import pages_wanted, serve_without_session
 
     if not pages_wanted():
@@ -72,6 +72,6 @@ def _begin(tell: Callable[[str], object]) -> None:
     try:
         serve_without_session()
     except PgmoError as error:
-        tell(f"nothing is served before training begins: {error}")
+        notify(f"nothing is served before training begins: {error}")
     else:
         _begun.append(True)

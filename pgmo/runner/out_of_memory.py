@@ -102,7 +102,7 @@ def save_out_of_memory(
     return tuple(written)
 
 
-def tell(files: Iterable[Path]) -> None:
+def print_saved_files(files: Iterable[Path]) -> None:
     """Print the saved files and the command that shows them on stderr."""
     files = list(files)
     if not files:

@@ -122,9 +122,9 @@ class Supervision:
         with self.harmless():
             for session in self._served():
                 session.step()
-        self.tell()
+        self.notify()
 
-    def tell(self) -> None:
+    def notify(self) -> None:
         """Handle the end of an iteration: save the profiles if requested, and call the callback."""
         if os.getpid() != self._process or self._broken:
             return

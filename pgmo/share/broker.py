@@ -221,12 +221,12 @@ class Broker:
         try:
             for message in connection.lines.feed(data):
                 if self._is_open(connection):
-                    self._heard(connection, message, now)
+                    self._receive(connection, message, now)
         except ShareError as error:
             self._send(connection, "refused", {"why": str(error)})
             self._drop(connection, now)
 
-    def _heard(self, connection: _Connection, message: Message, now: float) -> None:
+    def _receive(self, connection: _Connection, message: Message, now: float) -> None:
         kind = message["kind"]
         if kind == "status":
             cards = [one.status(now) for one in self._cards.values()]

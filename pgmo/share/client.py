@@ -96,7 +96,7 @@ class Client:
         address: of the broker.
         registration: the card and the name of the program.
         holder: owner of the process's memory on the card.
-        told: called with a sentence when a broker cannot be used, or is gone.
+        notify: called with a sentence when a broker cannot be used, or is gone.
         clock: returns seconds.
     """
 
@@ -105,11 +105,11 @@ class Client:
         address: Path,
         registration: Registration,
         holder: MemoryHolder,
-        told: Callable[[str], object] = lambda _text: None,
+        notify: Callable[[str], object] = lambda _text: None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._address, self._registration, self._holder = address, registration, holder
-        self._told, self._clock = told, clock
+        self._notify, self._clock = notify, clock
         self._changed = threading.Condition(threading.RLock())
         self._socket: socket.socket | None = None
         self._patience = 0.0
@@ -217,14 +217,14 @@ class Client:
         except (OSError, ShareError) as error:
             self._next_try = now + self._retry
             if self._retry == RETRY and not isinstance(error, FileNotFoundError):
-                self._told(
+                self._notify(
                     f"no turns from a broker at {self._address}: {error}; the program goes on alone"
                 )
             self._retry = min(2 * self._retry, LONGEST_RETRY)
             return False
         self._socket, self._patience, self._retry = met, patience, RETRY
         for message in more:
-            self._heard(message)
+            self._receive(message)
         self._give_back_between_turns()
         listener = threading.Thread(
             target=self._listen, args=(met, lines), name="pgmo-share", daemon=True
@@ -256,7 +256,7 @@ class Client:
                 if self._socket is not met:
                     return
                 for message in messages:
-                    self._heard(message)
+                    self._receive(message)
                 if not data:
                     self._lose("it has ended")
                     return
@@ -266,7 +266,7 @@ class Client:
                     self._lose(f"{type(error).__name__}: {error}")
                     return
 
-    def _heard(self, message: Message) -> None:
+    def _receive(self, message: Message) -> None:
         kind = message["kind"]
         if kind == "turn":
             if self._waiting:
@@ -303,7 +303,9 @@ class Client:
 
     def _lose(self, why: str) -> None:
         if self._socket is not None:
-            self._told(f"the broker at {self._address} is gone ({why}); the program goes on alone")
+            self._notify(
+                f"the broker at {self._address} is gone ({why}); the program goes on alone"
+            )
         self._disconnect()
         self._next_try = self._clock() + self._retry
 

@@ -229,9 +229,9 @@ class TurnSchedule:
     def _decide(self, now: float) -> list[Record]:
         self._looked = now
         crowded = self.crowded
-        return [*self._tell_crowded(crowded, now), *self._hand_out(crowded, now)]
+        return [*self._announce_crowded(crowded, now), *self._hand_out(crowded, now)]
 
-    def _tell_crowded(self, crowded: bool, now: float) -> Iterator[Record]:
+    def _announce_crowded(self, crowded: bool, now: float) -> Iterator[Record]:
         for one in self.members.values():
             if one.lost:
                 continue

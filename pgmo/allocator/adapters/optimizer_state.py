@@ -12,16 +12,16 @@ from functools import wraps
 from typing import Any
 from weakref import WeakSet
 
-_told: list[Callable[[bool], object]] = []
+_callbacks: list[Callable[[bool], object]] = []
 _stepped: "WeakSet[Any]" = WeakSet()
 _lasting = False
 
 
-def tell_of_states(tell: Callable[[bool], object]) -> None:
+def on_optimizer_state(callback: Callable[[bool], object]) -> None:
     """Register a callback for the first step of each torch optimizer.
 
     Args:
-        tell: callback, called with True before the state is allocated and with False afterwards. A
+        callback: called with True before the state is allocated and with False afterwards. A
             closure that computes the loss within the step is excluded. Registering the same
             callback again has no effect.
     """
@@ -30,23 +30,23 @@ def tell_of_states(tell: Callable[[bool], object]) -> None:
         register_optimizer_step_pre_hook,
     )
 
-    if not _told:
+    if not _callbacks:
         register_optimizer_step_pre_hook(_before_step)
         register_optimizer_step_post_hook(_after_step)
-    if tell not in _told:
-        _told.append(tell)
+    if callback not in _callbacks:
+        _callbacks.append(callback)
 
 
 def stepped() -> list[Any]:
-    """Return the live optimizers that have stepped since `tell_of_states`."""
+    """Return the live optimizers that have stepped since `on_optimizer_state`."""
     return list(_stepped)
 
 
-def _tell(lasting: bool) -> None:
+def _notify(lasting: bool) -> None:
     global _lasting
     _lasting = lasting
-    for tell in _told:
-        tell(lasting)
+    for callback in _callbacks:
+        callback(lasting)
 
 
 def _before_step(optimizer: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -55,7 +55,7 @@ def _before_step(optimizer: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) 
     if torch.compiler.is_compiling():
         return None
     if _lasting:
-        _tell(False)  # an earlier first step failed
+        _notify(False)  # an earlier first step failed
     if optimizer in _stepped:
         return None
     _stepped.add(optimizer)
@@ -66,16 +66,16 @@ def _before_step(optimizer: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) 
         return (optimizer, _outside(positional[0]), *positional[1:]), kwargs
     if callable(kwargs.get("closure")):
         return args, {**kwargs, "closure": _outside(kwargs["closure"])}
-    _tell(True)
+    _notify(True)
     return None
 
 
 def _outside(closure: Callable[[], Any]) -> Callable[[], Any]:
     @wraps(closure)
     def computed() -> Any:
-        _tell(False)
+        _notify(False)
         loss = closure()
-        _tell(True)
+        _notify(True)
         return loss
 
     return computed
@@ -85,4 +85,4 @@ def _after_step(optimizer: Any, args: Any, kwargs: Any) -> None:
     import torch
 
     if not torch.compiler.is_compiling() and _lasting:
-        _tell(False)
+        _notify(False)

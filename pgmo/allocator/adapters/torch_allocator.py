@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from pgmo import _core
-from pgmo.allocator.adapters.optimizer_state import tell_of_states
+from pgmo.allocator.adapters.optimizer_state import on_optimizer_state
 from pgmo.allocator.adapters.torch_cuda import adapter_library, expect_lasting, pages_wanted
 from pgmo.allocator.adapters.torch_cuda_source import imported_torch, pybind_abi, source_of
 from pgmo.allocator.build.compile import AdapterSource, compiled_adapter
@@ -41,7 +41,7 @@ def torch_allocator() -> Any:
     library = adapter_library()
     if pages_wanted():
         library.call("pgmo_know_pages", ctypes.c_void_p(_core.pages_api()), 1)
-        tell_of_states(expect_lasting)
+        on_optimizer_state(expect_lasting)
     made = _wrapper().wrap(library.address("pgmo_adapter"))
 
     class PgmoAllocator(torch.cuda.memory._CUDAAllocator):  # type: ignore[misc, name-defined]

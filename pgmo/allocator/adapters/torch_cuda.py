@@ -12,7 +12,7 @@ from pgmo.allocator.adapters.adapter import Adapter, Memory, new_engine
 from pgmo.allocator.adapters.baseline import Baseline, baseline_of, observe
 from pgmo.allocator.adapters.device_memory import DeviceMemory
 from pgmo.allocator.adapters.managed_hints import Hints
-from pgmo.allocator.adapters.optimizer_state import tell_of_states
+from pgmo.allocator.adapters.optimizer_state import on_optimizer_state
 from pgmo.allocator.adapters.torch_cuda_source import (
     adapter_source,
     split_blocks,
@@ -111,7 +111,7 @@ class TorchCuda(Adapter):
                 self._use_gaps()
             if self._limit or not self._has_company:
                 self.library.call("pgmo_limit_pages", self.index, ctypes.c_uint64(self._limit))
-            tell_of_states(expect_lasting)
+            on_optimizer_state(expect_lasting)
         _open.add((self.index, self.seat))
 
     @property
@@ -121,8 +121,8 @@ class TorchCuda(Adapter):
             return ""
         return (
             "torch._C._activate_gpu_trace was called while the session was open, and for a moment "
-            "the program's events were not heard: streams share no page on what was known of them "
-            "before; the next recording knows all"
+            "pgmo missed the program's events: until the next recording, streams share no page "
+            "because of what was known before"
         )
 
     @property

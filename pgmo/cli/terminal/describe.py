@@ -30,9 +30,9 @@ def describe_profile(profile: "Profile", top: int = 10) -> dict[str, Any]:
     """
     from pgmo.report.summary import explain, plain
 
-    told = explain(profile, top=top, predict=False)
+    explanation = explain(profile, top=top, predict=False)
     persistent = profile.persistent
-    moment = told.moment
+    moment = explanation.moment
     shared = profile.shared & ~persistent  # unplanned only because they are shared
     return {
         "kind": "profile",
@@ -54,10 +54,10 @@ def describe_profile(profile: "Profile", top: int = 10) -> dict[str, Any]:
         "steady": profile.steady,
         "fingerprint": profile.fingerprint,
         "meta": asdict(profile.meta),
-        "peak": plain(told.peak),
+        "peak": plain(explanation.peak),
         "trace": _trace(profile),
-        "pools": plain(told.pools),
-        "hints": plain(told.hints),
+        "pools": plain(explanation.pools),
+        "hints": plain(explanation.hints),
     }
 
 
@@ -249,9 +249,9 @@ def _solver(fields: Mapping[str, Any]) -> str:
 def _company(fields: Mapping[str, Any]) -> list[str]:
     """Return a line about further plans in the same file, if there are any."""
     others = fields["others"]
-    told = [f"{others} other structure{'s' if others > 1 else ''}"] if others else []
-    told += ["the first iteration's plan"] if fields["opening"] else []
-    return [f"            and {', and '.join(told)}"] if told else []
+    further = [f"{others} other structure{'s' if others > 1 else ''}"] if others else []
+    further += ["the first iteration's plan"] if fields["opening"] else []
+    return [f"            and {', and '.join(further)}"] if further else []
 
 
 def _origin(fields: Mapping[str, Any]) -> str:

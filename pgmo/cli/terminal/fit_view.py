@@ -105,8 +105,8 @@ def _print_alternatives(out: "Console", answer: "Answer") -> None:
     for how, at in notes.items():
         print_text(out, f"  [{at}] {how}")
     found = answer.least_change
-    told = "nothing in the table fits" if found is None else f"{found.name}"
-    print_text(out, f"least change that fits: {told}")
+    change = "nothing in the table fits" if found is None else f"{found.name}"
+    print_text(out, f"least change that fits: {change}")
 
 
 def _print_cards(out: "Console", answer: "Answer") -> None:

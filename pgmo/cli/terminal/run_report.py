@@ -13,7 +13,7 @@ from pgmo.allocator.session.verdict.verdict import Verdict
 from pgmo.cli.terminal.output import print_json, print_wrote
 from pgmo.cli.terminal.streams import checked_stdout
 from pgmo.runner.early_pages import baselines, summary_of
-from pgmo.runner.out_of_memory import is_out_of_memory, save_out_of_memory, tell
+from pgmo.runner.out_of_memory import is_out_of_memory, print_saved_files, save_out_of_memory
 from pgmo.runner.program import Ending, Program
 from pgmo.runner.ranks import rank
 from pgmo.runner.supervision import Supervision
@@ -64,7 +64,7 @@ def finish(
         _write_json(program, ending, supervision, kept, json_path)
     with _perhaps_closed():
         if kept:
-            tell(map(options.shown, kept))
+            print_saved_files(map(options.shown, kept))
         elif (not quiet or supervision.saved) and not (rank() or 0):
             saved = [options.shown(path) for path in supervision.saved]
             went_well = not ending.code and not supervision.gave_up
@@ -101,8 +101,8 @@ def conclusions(supervision: Supervision) -> list[str]:
     texts += [f"pgmo: {note}" for note in supervision.notes]
     if not texts and step_on:
         texts.append(
-            f"pgmo: {step_on} was never called by that name; whoever has it by another one, as "
-            "`from MODULE import` before it was imported there, is not seen"
+            f"pgmo: {step_on} was never called by that name. Calls by another name, for example "
+            "after `from MODULE import`, are not seen"
         )
     with_session = {session.device for session in supervision.sessions}
     without_session = {

@@ -131,16 +131,16 @@ def _categories(answer: Answer) -> str:
 
 def _how(answer: Answer) -> str:
     times = "once" if answer.rehearsals == 1 else f"{answer.rehearsals} times"
-    told = (
+    sentences = (
         f"The job was run {times} for a few iterations, without a GPU, on PyTorch's CUDA build "
         f"with its own allocator, in {answer.seconds:.0f} s. Its kernels computed nothing, so "
         "what depends on values was not seen."
     )
     uncertain = answer.need.uncertainty
     if uncertain:
-        told += f" Sizes of {uncertain:.1%} of the bytes follow no law, and are estimates."
+        sentences += f" Sizes of {uncertain:.1%} of the bytes follow no law, and are estimates."
     proved = ", ".join(NAMES[way] for way in answer.proved)
     if proved:
-        told += f" Rehearsed on this card itself: {proved}."
+        sentences += f" Rehearsed on this card itself: {proved}."
     notes = "".join(f"<li>{escape(note)}</li>" for note in answer.need.notes)
-    return f"<p>{escape(told)}</p>" + (f'<ol class="notes">{notes}</ol>' if notes else "")
+    return f"<p>{escape(sentences)}</p>" + (f'<ol class="notes">{notes}</ol>' if notes else "")

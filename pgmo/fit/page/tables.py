@@ -22,8 +22,8 @@ def alternatives(answer: Answer) -> str:
     made = table(("", "takes", "fits", "time", "from"), rows, numbers=(1,), marked=marked)
     listed = "".join(f"<li>{escape(how)}</li>" for how in notes)
     least = answer.least_change
-    told = "Nothing here fits." if least is None else f"Least change that fits: {least.name}."
-    return f'<p>{escape(told)}</p>{made}<ol class="notes">{listed}</ol>'
+    conclusion = "Nothing here fits." if least is None else f"Least change that fits: {least.name}."
+    return f'<p>{escape(conclusion)}</p>{made}<ol class="notes">{listed}</ol>'
 
 
 def cards(answer: Answer) -> str:

@@ -22,7 +22,7 @@ class Alternative:
         total: bytes of the card that it needs with pgmo, context included; None if they are
             unknown.
         fits: whether the card has that many bytes.
-        source: "rehearsed", "computed", or "by the laws".
+        source: "rehearsed", "computed", or "predicted".
         how: basis of the figure, and what it leaves out; without a figure, the reason.
         time: effect on the time, in words; "" if unknown.
         rank: distance from the unchanged script, which has 0.
@@ -161,7 +161,7 @@ def _other_values(law: Law, card: Card, value: int | None) -> list[Alternative]:
         how = f"{law.describes}"
         rank = 1 if other < value else 9
         rows.append(
-            _row(f"{other} instead of {value}", law, card, size, "by the laws", how, rank=rank)
+            _row(f"{other} instead of {value}", law, card, size, "predicted", how, rank=rank)
         )
     return rows
 

@@ -34,7 +34,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group.addoption(
         "--pgmo-base",
         metavar="DIR",
-        help="profiles of an earlier state: a test that holds too much tells what has grown",
+        help="profiles of an earlier state: a test that holds too much shows what has grown",
     )
     parser.addini("pgmo_base", "folder of profiles of an earlier state; see --pgmo-base")
 

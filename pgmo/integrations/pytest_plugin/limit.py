@@ -65,11 +65,11 @@ class Limit:
                 raise
             why = f"{self.item.nodeid}: max_memory: {error}"
         else:
-            why = "\n".join(self._told(made)) if made.peak > self.size else ""
+            why = "\n".join(self._explained(made)) if made.peak > self.size else ""
         if why:
             pytest.fail(why, pytrace=False)
 
-    def _told(self, made: OnePass) -> Iterator[str]:
+    def _explained(self, made: OnePass) -> Iterator[str]:
         profile = made.profile
         assert profile is not None
         yield (

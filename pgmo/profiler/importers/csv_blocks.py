@@ -156,8 +156,10 @@ def _table(
             own = _number(path, line, "alignment", row[at_alignment], 1)
             alignment = math.lcm(alignment, own)
             if alignment > 2**40:
-                told = f"alignment is {own}, which makes {alignment} bytes of all of them together"
-                _refuse(path, line, f"{told}, must be up to 2**40")
+                problem = (
+                    f"alignment is {own}, which makes {alignment} bytes of all of them together"
+                )
+                _refuse(path, line, f"{problem}, must be up to 2**40")
         total += size
         if total > MOST:
             _refuse(path, line, f"size is {size}, with which all add up to {total}, beyond 2**62")

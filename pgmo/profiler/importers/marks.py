@@ -57,18 +57,18 @@ def find_marks(
     own = [item for item in annotations if item.get("device", device) == device]
     found = [_annotated(time, own, *kind) for kind in ((_PROFILER, "START"), (_OPTIMIZER, "END"))]
     # A profiler whose `step` is never called begins only one iteration.
-    told = next((marks for marks in found if len(marks.rows) > 1), None)
-    told = told or next((marks for marks in found if marks.rows), None)
-    if told is None and len(time) and _begun(own):
-        told = Marks((len(time),), "an optimizer step that does not end")
-    return told or _from_metadata(note, notes)
+    chosen = next((marks for marks in found if len(marks.rows) > 1), None)
+    chosen = chosen or next((marks for marks in found if marks.rows), None)
+    if chosen is None and len(time) and _begun(own):
+        chosen = Marks((len(time),), "an optimizer step that does not end")
+    return chosen or _from_metadata(note, notes)
 
 
 def _annotated(
     time: NDArray[np.int64], own: Sequence[Mapping[str, Any]], prefix: str, stage: str
 ) -> Marks:
     """Return the beginnings according to annotations of this name and stage."""
-    told = [
+    named = [
         (text(item["name"], "a name"), integer(item["time_us"], "a time"))
         for item in own
         if text(item.get("name", ""), "a name").startswith(prefix)
@@ -77,15 +77,15 @@ def _annotated(
         and len(time)
         and integer(item["time_us"], "a time") >= time[0]
     ]
-    if not told:
+    if not named:
         return Marks()
     if prefix == _PROFILER:
-        what, times = "ProfilerStep", [at for _, at in told]
+        what, times = "ProfilerStep", [at for _, at in named]
     else:
         # Several optimizers may step in an iteration, some more than once; the rarest counts.
-        counts = Counter(name for name, _ in told)
+        counts = Counter(name for name, _ in named)
         name = min(counts, key=lambda name: counts[name])
-        what, times = f"the end of {name}", [at for own_name, at in told if own_name == name]
+        what, times = f"the end of {name}", [at for own_name, at in named if own_name == name]
     # Times are whole microseconds. At equal times, an end follows the event, a start precedes it.
     later = np.array(sorted(times), np.int64) + (stage == "END")
     rows = np.unique(np.searchsorted(time, later))

@@ -199,17 +199,17 @@ def _pieces(trace: Trace, blocks: Blocks, edges: NDArray[np.int64]) -> list[Iter
     edges = np.unique(edges)
     edges = edges[(edges > 0) & (edges < len(row))]
     number = np.arange(len(row))
-    freed, told = np.flatnonzero(ends != NOT_FREED), np.flatnonzero(shared)
-    counts = (len(row), len(freed), len(told), len(edges) + 1)
+    freed, used = np.flatnonzero(ends != NOT_FREED), np.flatnonzero(shared)
+    counts = (len(row), len(freed), len(used), len(edges) + 1)
     events = np.zeros(sum(counts), EVENT)
     events["kind"] = np.repeat([REQUEST, FREE, STREAM, STEP], counts)
-    events["block"][: sum(counts[:3])] = np.concatenate([number, freed, told])
+    events["block"][: sum(counts[:3])] = np.concatenate([number, freed, used])
     events["tag"] = -1
     events["bytes"][: len(row)] = trace.size[row]
     events["stream"][: len(row)] = trace.stream[row]
     events["tag"][: len(row)] = trace.tag[row]
     # A step directly precedes the first request of the next piece and follows earlier frees.
-    place = np.concatenate([row, ends[freed], row[told], row[edges] - 0.5, [len(trace)]])
+    place = np.concatenate([row, ends[freed], row[used], row[edges] - 0.5, [len(trace)]])
     rank = np.repeat([0, 1, 2, 3], counts)
     return split(events[np.lexsort((rank, place))])
 

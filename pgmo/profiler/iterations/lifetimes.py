@@ -159,10 +159,10 @@ def _ends(iterations: list[Iteration], steady: Steady, counted: list[int]) -> ND
         if index not in counted:
             continue
         rows, gone = steady.rows[index], iterations[index].gone
-        told = ends[int(len(rows) < ticks)]
+        end_known = ends[int(len(rows) < ticks)]
         known = (rows != UNPAIRED) & (gone != ALIVE)
         row = rows[known]
-        told[row] = np.maximum(told[row], clock.at(gone[known]) - turn * ticks)
+        end_known[row] = np.maximum(end_known[row], clock.at(gone[known]) - turn * ticks)
         # A block that survived two whole periods counts as persistent.
         alive = rows[(rows != UNPAIRED) & (gone == ALIVE)]
         outlived[alive] |= (len(members) - turn) * ticks > start[alive] + 2 * ticks

@@ -191,8 +191,8 @@ def used_until(
         mine = np.flatnonzero(stream == one)
         waits = place[(order.kind == WAIT) & (order.stream == one)]
         given = np.sort(np.concatenate((requested[mine], waits)))
-        told = np.isin(order.kind, (RECORD, STREAM_DONE)) & (order.stream == one)
-        events = np.flatnonzero(told | (order.kind == DEVICE_DONE))
+        relevant = np.isin(order.kind, (RECORD, STREAM_DONE)) & (order.stream == one)
+        events = np.flatnonzero(relevant | (order.kind == DEVICE_DONE))
         if not events.size or not given.size:
             continue
         given = np.concatenate([given + turn * whole for turn in range(-1, 3)])

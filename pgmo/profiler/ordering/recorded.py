@@ -62,8 +62,8 @@ def numbered(events: NDArray[np.void], served: NDArray[np.int64]) -> NDArray[np.
             latest[event] = count
             count += 1
         rows["target"][row] = latest.get(event, UNKNOWN)
-    heard: NDArray[np.void] = rows[rows["kind"] != LOST]
-    return heard
+    kept: NDArray[np.void] = rows[rows["kind"] != LOST]
+    return kept
 
 
 def split_rows(

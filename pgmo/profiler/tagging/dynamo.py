@@ -128,7 +128,7 @@ def _attach() -> None:
         if hasattr(module, name):
             wrappers.append(_setting(getattr(module, name), begins))
             setattr(module, name, wrappers[-1])
-    for function in (*wrappers, _identity, _enter, _leave, tell, _compiling, inside):
+    for function in (*wrappers, _identity, _enter, _leave, call_observer, _compiling, inside):
         module.skip_code(function.__code__)
 
 
@@ -179,7 +179,7 @@ def _enter(caller: FrameType) -> None:
         _await_compilation()
         _thread.withdrawn = tuple(_observers)
         for observer in _thread.withdrawn:
-            tell(observer.withdraw)
+            call_observer(observer.withdraw)
 
 
 def _leave() -> None:
@@ -188,12 +188,12 @@ def _leave() -> None:
     back = dict.fromkeys((*_thread.withdrawn, *_observers))
     _thread.withdrawn = ()
     for observer in back:
-        tell(observer.come_back)
+        call_observer(observer.come_back)
 
 
 @contextmanager
 def watched() -> Iterator[None]:
-    """Inside, observers watch code that compiled code calls, and at which Dynamo does not look."""
+    """Let observers watch code that compiled code calls and that Dynamo does not compile."""
     outermost = _thread.outermost
     if not _thread.withdrawn:
         yield
@@ -204,10 +204,10 @@ def watched() -> Iterator[None]:
     finally:
         _thread.outermost, _thread.withdrawn = outermost, tuple(_observers)
         for observer in _thread.withdrawn:
-            tell(observer.withdraw)
+            call_observer(observer.withdraw)
 
 
-def tell(call: Callable[[], None]) -> None:
+def call_observer(call: Callable[[], None]) -> None:
     """Call an observer and turn its error into a warning, so that the program does not fail.
 
     Args:
@@ -228,4 +228,4 @@ def _await_compilation() -> None:
 
 def _compiling(*_: object) -> None:
     for observer in tuple(_observers):
-        tell(observer.compiling)
+        call_observer(observer.compiling)

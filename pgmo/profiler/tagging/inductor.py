@@ -109,17 +109,17 @@ class KernelMarks:
     def begin(self) -> None:
         """Notify the listeners that the function begins."""
         for listener in tuple(_listeners):
-            dynamo.tell(listener.kernels_begin)
+            dynamo.call_observer(listener.kernels_begin)
 
     def at(self, number: int) -> None:
         """Notify the listeners that the next request is for the kernel with this number."""
         for listener in tuple(_listeners):
-            dynamo.tell(partial(listener.kernel, self._origins[number]))
+            dynamo.call_observer(partial(listener.kernel, self._origins[number]))
 
     def end(self) -> None:
         """Notify the listeners that the function ends."""
         for listener in tuple(_listeners):
-            dynamo.tell(listener.kernels_end)
+            dynamo.call_observer(listener.kernels_end)
 
 
 def _generated_modules() -> list[ModuleType]:

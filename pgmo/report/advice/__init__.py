@@ -36,6 +36,6 @@ OF_A_MOMENT: tuple[Callable[[Facts], Hint | None], ...] = (
 
 def advise(facts: Facts) -> tuple[Hint, ...]:
     """Return the hints that apply, the one about most bytes first."""
-    rules = RULES if facts.told.moment is None else OF_A_MOMENT
+    rules = RULES if facts.explanation.moment is None else OF_A_MOMENT
     hints = [hint for rule in rules if (hint := rule(facts)) is not None]
     return tuple(sorted(hints, key=lambda hint: -hint.bytes))

@@ -37,17 +37,17 @@ class Facts:
     """Input of the rules: a profile, and its explanation without hints."""
 
     profile: Profile
-    told: "Explanation"
+    explanation: "Explanation"
 
     @property
     def arena(self) -> int | None:
         """Bytes of the plan's arena; None without a plan."""
-        return None if self.told.plan is None else self.told.plan.arena
+        return None if self.explanation.plan is None else self.explanation.plan.arena
 
     @cached_property
     def copies(self) -> NDArray[np.int64]:
         """Number of live copies of each block at the peak, shape (n,)."""
-        return alive(self.profile, self.told.peak.tick)
+        return alive(self.profile, self.explanation.peak.tick)
 
     @property
     def before(self) -> NDArray[np.int64]:
@@ -56,7 +56,7 @@ class Facts:
 
     @property
     def _own(self) -> NDArray[np.int64]:
-        tick = self.told.peak.tick
+        tick = self.explanation.peak.tick
         return np.asarray((self.profile.start <= tick) & (tick < self.profile.end), np.int64)
 
     def born(self, phase: str) -> NDArray[np.bool_]:
@@ -74,15 +74,17 @@ class Facts:
 
     def share(self, size: int) -> float:
         """Return bytes as a share of the peak."""
-        return size / self.told.peak.size if self.told.peak.size else 0.0
+        return size / self.explanation.peak.size if self.explanation.peak.size else 0.0
 
     def matters(self, size: int, least: float) -> bool:
         """Return whether bytes are a minimum share of the peak, and 1 % of all known memory.
 
         Next to a large model, the memory of an iteration may be negligible.
         """
-        known = self.told.peak.size + self.told.residents.size
-        return bool(self.told.peak.size) and self.share(size) >= least and size >= known / 100
+        known = self.explanation.peak.size + self.explanation.residents.size
+        return (
+            bool(self.explanation.peak.size) and self.share(size) >= least and size >= known / 100
+        )
 
     @property
     def is_expandable(self) -> bool:
@@ -90,9 +92,9 @@ class Facts:
         trace = self.profile.trace
         if trace is None:
             return False
-        told = [str(value) for value in trace.settings.values()]
+        texts = [str(value) for value in trace.settings.values()]
         own = trace.settings.get("expandable_segments") == "True"
-        return own or any("expandable_segments:True" in text for text in told)
+        return own or any("expandable_segments:True" in text for text in texts)
 
     def largest(self, copies: NDArray[np.int64]) -> str:
         """Return the main holder of these copies, as " (most of it: NAME, 3 MiB)", or ""."""

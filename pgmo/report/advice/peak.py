@@ -49,8 +49,8 @@ def logits(facts: Facts) -> Hint | None:
 
 def optimizer_state(facts: Facts) -> Hint | None:
     """Return a hint if optimizer state is at least 3/10 of all known memory."""
-    size = sum(one.size for one in facts.told.residents.phases if one.name == "optimizer")
-    total = facts.told.peak.size + facts.told.residents.size
+    size = sum(one.size for one in facts.explanation.residents.phases if one.name == "optimizer")
+    total = facts.explanation.peak.size + facts.explanation.residents.size
     if not total or size / total < 0.3:
         return None
     return Hint(

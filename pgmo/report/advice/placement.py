@@ -8,13 +8,13 @@ from pgmo.units import format_bytes
 
 def fragmented(facts: Facts) -> Hint | None:
     """Return a hint if at least 1/10 and 16 MiB of the reserved memory hold no block."""
-    seen, told = facts.told.fragmentation, facts.told.reserved.get("default")
+    seen, default = facts.explanation.fragmentation, facts.explanation.reserved.get("default")
     if facts.profile.meta.device.startswith("cpu"):
         return None  # its allocator returns each block to the system
     if seen is not None:
         reserved, used, how = seen.peak_reserved, seen.live_then, "reserved"
-    elif told is not None and told.failed is None:
-        reserved, used, how = told.peak, told.active, "would reserve"
+    elif default is not None and default.failed is None:
+        reserved, used, how = default.peak, default.active, "would reserve"
     else:
         return None
     place = ""
@@ -24,7 +24,7 @@ def fragmented(facts: Facts) -> Hint | None:
     waste = reserved - used
     if waste < max(reserved // 10, 16 * 2**20):
         return None
-    other = facts.told.reserved.get("expandable")
+    other = facts.explanation.reserved.get("expandable")
     expandable = ""
     if seen is None and other is not None and other.failed is None:
         expandable = f" (with expandable_segments:True {format_bytes(other.peak)})"
@@ -64,7 +64,7 @@ def private_pools(facts: Facts) -> Hint | None:
 def two_slots(facts: Facts) -> Hint | None:
     """Return a hint if a plan is 1/50 above the bound and blocks outlive an iteration."""
     double = facts.profile.turns == 2
-    over = 0 if facts.arena is None else facts.arena - facts.told.peak.size
+    over = 0 if facts.arena is None else facts.arena - facts.explanation.peak.size
     if not double.any() or not facts.matters(over, 0.02):
         return None
     size = facts.size(double.astype(np.int64))
@@ -81,10 +81,10 @@ def two_slots(facts: Facts) -> Hint | None:
 
 def several_streams(facts: Facts) -> Hint | None:
     """Return a hint if blocks that streams cannot share cost 1/50 of the peak."""
-    if len(facts.told.streams) < 2:
+    if len(facts.explanation.streams) < 2:
         return None
-    apart = sum(use.max_load for use in facts.told.streams) - facts.told.peak.size
-    shared = sum(use.shared_size for use in facts.told.streams)
+    apart = sum(use.max_load for use in facts.explanation.streams) - facts.explanation.peak.size
+    shared = sum(use.shared_size for use in facts.explanation.streams)
     if not facts.matters(apart + shared, 0.02):
         return None
     used = ""
@@ -92,8 +92,8 @@ def several_streams(facts: Facts) -> Hint | None:
         used = f"; {format_bytes(shared)} are used on several streams and stay with the framework"
     return Hint(
         "Several streams",
-        f"{len(facts.told.streams)} streams request memory. They take none of each other's, which "
-        f"costs {format_bytes(apart)}{used}. Fewer side streams, or tensors allocated on the "
-        "stream that uses them, help.",
+        f"{len(facts.explanation.streams)} streams request memory. None reuses the free blocks of "
+        f"another, which costs {format_bytes(apart)}{used}. Use fewer side streams, or allocate "
+        "tensors on the stream that uses them.",
         apart + shared,
     )

@@ -9,7 +9,7 @@ _SCALAR = 1024
 
 def leaking(facts: Facts) -> Hint | None:
     """Return a hint if blocks larger than single numbers accumulate."""
-    found = [leak for leak in facts.told.leaks.found if leak.size > _SCALAR * leak.blocks]
+    found = [leak for leak in facts.explanation.leaks.found if leak.size > _SCALAR * leak.blocks]
     if not found:
         return None
     growth = sum(leak.growth for leak in found)
@@ -24,7 +24,7 @@ def leaking(facts: Facts) -> Hint | None:
 
 def numbers_kept(facts: Facts) -> Hint | None:
     """Return a hint if small blocks accumulate: losses that are summed or listed as tensors."""
-    found = [leak for leak in facts.told.leaks.found if leak.size <= _SCALAR * leak.blocks]
+    found = [leak for leak in facts.explanation.leaks.found if leak.size <= _SCALAR * leak.blocks]
     if not found:
         return None
     growth = sum(leak.growth for leak in found)
@@ -39,9 +39,9 @@ def numbers_kept(facts: Facts) -> Hint | None:
 
 def ran_out(facts: Facts) -> Hint | None:
     """Return a hint if a request of the trace ran out of memory."""
-    if not facts.told.failures:
+    if not facts.explanation.failures:
         return None
-    one = facts.told.failures[0]
+    one = facts.explanation.failures[0]
     asked = f" of {format_bytes(one.size)}" if one.size else ""
     unused = ""
     if one.reserved:
@@ -61,7 +61,7 @@ def ran_out(facts: Facts) -> Hint | None:
 
 def varying_sizes(facts: Facts) -> Hint | None:
     """Return a hint if block sizes vary, or most iterations differ from the one before."""
-    drift = facts.told.drift
+    drift = facts.explanation.drift
     restless = drift.compared > 1 and drift.changed > drift.compared // 2
     if not drift.varying and not restless:
         return None

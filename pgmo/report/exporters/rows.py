@@ -7,7 +7,7 @@ from pgmo.profiler.profile import NEVER, Profile
 from pgmo.profiler.tag import Tag
 
 Cell = int | str | bool | None
-NOBODY = Tag("", "", "")
+NO_ORIGIN = Tag("", "", "")
 
 _NUMBERS = ("size", "start", "end", "stream")
 _PROFILE = (*_NUMBERS, "varying", "shared", "ordinal", "thread", "address", "tag")
@@ -37,6 +37,6 @@ def block_rows(source: Profile | Plan) -> Iterator[dict[str, Cell]]:
             row[name] = None if name in _NOTHING and value == _NOTHING[name] else value
         if isinstance(source, Profile):
             tag = row["tag"]
-            origin = NOBODY if tag is None else source.tags[int(tag)]
+            origin = NO_ORIGIN if tag is None else source.tags[int(tag)]
             row |= {name: getattr(origin, name) for name in _ORIGIN}
         yield row

@@ -154,11 +154,11 @@ def _changes(before: Mapping[str, int], after: Mapping[str, int]) -> tuple[Chang
 
 def _origins(profile: Profile) -> dict[str, list[int]]:
     """Return each origin's sizes, ascending; unknown origins are grouped by size class."""
-    told = [describe(tag) for tag in profile.tags]
+    described = [describe(tag) for tag in profile.tags]
     origins: dict[str, list[int]] = {}
     columns = (profile.tag.tolist(), profile.size.tolist(), size_classes(profile.size))
     for tag, size, size_class in zip(*columns, strict=True):
-        name = told[tag] if tag >= 0 else f"blocks of {size_class}"
+        name = described[tag] if tag >= 0 else f"blocks of {size_class}"
         origins.setdefault(name, []).append(size)
     return {name: sorted(sizes) for name, sizes in origins.items()}
 

@@ -116,7 +116,7 @@ def _why_not_known(profile: Profile, iterations: int) -> str:
         )
     if iterations:
         counted = "1 iteration" if iterations == 1 else f"{iterations} iterations"
-        return f"{counted} in the trace: too few to tell, {_FEWEST} are needed"
+        return f"{counted} in the trace: too few, {_FEWEST} are needed"
     if profile.trace is None:
         return "the profile has no trace of several iterations"
     return (
@@ -208,10 +208,10 @@ def _groups(
 
 def _names(tags: Sequence[Tag], tag: NDArray[np.int32], size: NDArray[np.int64]) -> list[str]:
     """Return the origin of each block; unknown origins are distinguished by size class."""
-    told = [describe(one) for one in tags]
+    described = [describe(one) for one in tags]
     names = []
     for one, size_class in zip(tag.tolist(), size_classes(size), strict=True):
-        name = told[one] if one >= 0 else UNTAGGED
+        name = described[one] if one >= 0 else UNTAGGED
         names.append(f"{UNTAGGED} blocks of {size_class}" if name == UNTAGGED else name)
     return names
 

@@ -48,11 +48,11 @@ class Moment:
     def allocated(self) -> str:
         """The allocations at that moment, in words."""
         plural = "" if self.blocks == 1 else "s"
-        told = f"{format_bytes(self.size)} in {self.blocks:,} block{plural}"
+        text = f"{format_bytes(self.size)} in {self.blocks:,} block{plural}"
         if self.reserved is None:
-            return told
+            return text
         hole = "" if not self.largest_hole else f", largest hole {format_bytes(self.largest_hole)}"
-        return f"{told}; {format_bytes(self.reserved)} reserved{hole}"
+        return f"{text}; {format_bytes(self.reserved)} reserved{hole}"
 
     def lines(self) -> list[str]:
         """Return all findings in words, one line per fact."""

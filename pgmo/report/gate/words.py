@@ -39,7 +39,7 @@ def text_lines(gate: Gate, top: int = 5) -> Iterator[str]:
     for program in gate.programs:
         for figure in program.figures:
             state = "FAILED" if figure.failed else "ok    "
-            before, after = (told(figure, count) for count in (figure.before, figure.after))
+            before, after = (format_count(figure, count) for count in (figure.before, figure.after))
             yield f"{state}  {program.name}, {figure.name}: {before} -> {after}{_percent(figure)}"
             if figure.failed:
                 yield from (f"          {line}" for line in grown_lines(figure, top))
@@ -96,11 +96,11 @@ def markdown_lines(gate: Gate, top: int = 3) -> Iterator[str]:
 
 def _growers(program: Growth, top: int) -> Iterator[str]:
     """Yield lines for the figures that have grown too much, each origin once."""
-    told_already: set[tuple[Grown, ...]] = set()
+    listed: set[tuple[Grown, ...]] = set()
     for figure in program.figures:
-        if not figure.failed or not figure.grown or figure.grown in told_already:
+        if not figure.failed or not figure.grown or figure.grown in listed:
             continue
-        told_already.add(figure.grown)
+        listed.add(figure.grown)
         yield ""
         what = "at the peak" if figure.name in ("max load", "arena") else figure.name
         yield f"{_code(program.name)}, {what}:"
@@ -114,16 +114,20 @@ def _growers(program: Growth, top: int) -> Iterator[str]:
 
 def _grower(figure: Figure, one: Grown) -> str:
     kind = "module" if one.by == "module" else "operator"
-    before, after, more = (told(figure, each) for each in (one.before, one.after, one.growth))
+    before, after, more = (
+        format_count(figure, each) for each in (one.before, one.after, one.growth)
+    )
     return f"{kind} {_code(one.name)}: {before} → {after} (**+{more}**)"
 
 
 def _row(figure: Figure, one: Grown) -> str:
-    before, after, more = (told(figure, each) for each in (one.before, one.after, one.growth))
+    before, after, more = (
+        format_count(figure, each) for each in (one.before, one.after, one.growth)
+    )
     return f"{one.name}: {before} -> {after} (+{more})"
 
 
-def told(figure: Figure, count: int | None) -> str:
+def format_count(figure: Figure, count: int | None) -> str:
     """Format a count in the figure's unit."""
     if count is None:
         return "not known"
@@ -131,10 +135,10 @@ def told(figure: Figure, count: int | None) -> str:
 
 
 def _cell(figure: Figure) -> str:
-    after = told(figure, figure.after)
+    after = format_count(figure, figure.after)
     if figure.before == figure.after:
         return after
-    text = f"{told(figure, figure.before)} → {after}{_percent(figure)}"
+    text = f"{format_count(figure, figure.before)} → {after}{_percent(figure)}"
     return f"**{text}**" if figure.failed else text
 
 

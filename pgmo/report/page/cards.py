@@ -30,42 +30,42 @@ class FigureCard:
     bad: bool = False
 
 
-def cards(profile: Profile, plan: Plan, told: Explanation) -> list[FigureCard]:
+def cards(profile: Profile, plan: Plan, explanation: Explanation) -> list[FigureCard]:
     """Return the figures of a profile, its plan and PyTorch's memory, most important first.
 
     Args:
         profile: the profile.
         plan: its plan.
-        told: its explanation.
+        explanation: its explanation.
     """
-    if told.moment is not None:
-        return _of_moment(told.moment, told)
+    if explanation.moment is not None:
+        return _of_moment(explanation.moment, explanation)
     made = [
         FigureCard(
             "Max load", format_bytes(plan.max_load), "live at once: no arena can be smaller"
         ),
         _arena(plan),
-        *_beside_the_arena(profile, plan, told),
-        *_reserved(told, on_cpu=profile.meta.device == "cpu"),
+        *_beside_the_arena(profile, plan, explanation),
+        *_reserved(explanation, on_cpu=profile.meta.device == "cpu"),
     ]
-    default = told.reserved.get("default")
+    default = explanation.reserved.get("default")
     if default is not None and default.peak:
-        saved = default.peak - plan.arena - told.unplanned
+        saved = default.peak - plan.arena - explanation.unplanned
         title = "A plan saves" if saved >= 0 else "A plan takes more"
         note = f"{abs(saved) / default.peak:.1%} of what PyTorch would reserve"
         made.append(FigureCard(title, format_bytes(abs(saved)), note, good=saved > 0))
-    if told.leaks.found:
-        growth = f"{format_bytes(told.leaks.growth)} per iteration"
-        origin, guessed = f"from {told.leaks.found[0].origin}", told.leaks.guessed
+    if explanation.leaks.found:
+        growth = f"{format_bytes(explanation.leaks.growth)} per iteration"
+        origin, guessed = f"from {explanation.leaks.found[0].origin}", explanation.leaks.guessed
         said = f"{origin}, if what repeats is an iteration" if guessed else origin
         made.append(FigureCard("Leaks", growth, said, bad=not guessed))
     made.append(_blocks(profile, plan))
     return made
 
 
-def _beside_the_arena(profile: Profile, plan: Plan, told: Explanation) -> list[FigureCard]:
+def _beside_the_arena(profile: Profile, plan: Plan, explanation: Explanation) -> list[FigureCard]:
     """Return what a plan needs on top of the arena, and the sum."""
-    if not told.unplanned:
+    if not explanation.unplanned:
         return []
     shared = profile.shared & ~profile.persistent
     parts = {
@@ -79,17 +79,19 @@ def _beside_the_arena(profile: Profile, plan: Plan, told: Explanation) -> list[F
             note = f"in {count:,} block{'s' if count != 1 else ''} {what}"
             made.append(FigureCard(title, f"+ {format_bytes(int(profile.size[rows].sum()))}", note))
     added = " + ".join(["arena", *(card.title.lower() for card in made)])
-    made.append(FigureCard("A plan needs", f"= {format_bytes(plan.arena + told.unplanned)}", added))
+    made.append(
+        FigureCard("A plan needs", f"= {format_bytes(plan.arena + explanation.unplanned)}", added)
+    )
     return made
 
 
-def _of_moment(moment: Moment, told: Explanation) -> list[FigureCard]:
+def _of_moment(moment: Moment, explanation: Explanation) -> list[FigureCard]:
     """Return the figures of a profile without a history."""
     plural = "" if moment.blocks == 1 else "s"
     made = [
         FigureCard("Allocated", format_bytes(moment.size), f"in {moment.blocks:,} block{plural}")
     ]
-    seen = told.fragmentation
+    seen = explanation.fragmentation
     if seen is not None:
         note = f"in {seen.segments:,} segment{'' if seen.segments == 1 else 's'}"
         made.append(FigureCard("Reserved", format_bytes(seen.peak_reserved), note))
@@ -99,18 +101,18 @@ def _of_moment(moment: Moment, told: Explanation) -> list[FigureCard]:
     return made
 
 
-def _reserved(told: Explanation, *, on_cpu: bool) -> list[FigureCard]:
+def _reserved(explanation: Explanation, *, on_cpu: bool) -> list[FigureCard]:
     """Return the bytes that PyTorch takes from the device, and their unused part at that time."""
     titles = {"default": "PyTorch would reserve", "expandable": "with expandable segments"}
     made = []
-    for name, one in told.reserved.items():
+    for name, one in explanation.reserved.items():
         note = f"{one.fragmentation:.1%} of it in no block"
         if on_cpu:  # PyTorch caches nothing there
             note = f"of a GPU, {note}"
         if one.failed is not None:
             note = f"out of memory at request {one.failed:,}"
-        if name == "default" and told.fragmentation is not None:
-            note += f"; {format_bytes(told.fragmentation.peak_reserved)} as recorded"
+        if name == "default" and explanation.fragmentation is not None:
+            note += f"; {format_bytes(explanation.fragmentation.peak_reserved)} as recorded"
         failed = one.failed is not None
         made.append(FigureCard(titles.get(name, name), format_bytes(one.peak), note, bad=failed))
     return made

@@ -30,8 +30,8 @@ WORDS = {
     "Planned": "Blocks that have a place in the arena: all but the persistent ones and those that "
     "several streams use.",
     "Leaks": "Memory that each iteration adds and none frees.",
-    "Before recording": "Blocks that were there when the recording began. Nobody saw who asked "
-    "for them.",
+    "Before recording": "Blocks that were there when the recording began. What allocated them "
+    "is unknown.",
     "Phase": "The part of a training step: forward, backward, recompute or optimizer.",
 }
 """Meaning by word or by title of a figure."""

@@ -40,11 +40,11 @@ def render(
         ProfileError: if the plan belongs to another profile.
     """
     plan = _plan_for(profile, plan)
-    told = explain(profile, plan, predict=len(profile) > 0)
+    explanation = explain(profile, plan, predict=len(profile) > 0)
     name = title or profile.meta.model or "One iteration"
     extra: dict[str, Any] = {
         "title": name,
-        "moment": told.moment is not None,
+        "moment": explanation.moment is not None,
         "placesSeen": bool((profile.address > 0).any()),
     }
     code, looks = script(), style()
@@ -56,21 +56,21 @@ def render(
         "policy": policy,
         "title": html.escape(name),
         "origin": html.escape(_origin(profile)),
-        "headline": _headline(headline or sentence(profile, plan, told)),
+        "headline": _headline(headline or sentence(profile, plan, explanation)),
         "words": words(),
         "icicles": icicles(
             profile,
-            "Who holds the peak" if told.moment is None else "Who holds what was allocated",
+            "Who holds the peak" if explanation.moment is None else "Who holds what was allocated",
         ),
-        "tables": static_tables(told),
-        "cards": "\n".join(_card(card) for card in cards(profile, plan, told)),
+        "tables": static_tables(explanation),
+        "cards": "\n".join(_card(card) for card in cards(profile, plan, explanation)),
         "style": looks,
         "script": code,
         "data": payload(
             profile,
             plan,
-            placement=find_placement(profile, _addresses(profile, told)),
-            reserved=_curves(told),
+            placement=find_placement(profile, _addresses(profile, explanation)),
+            reserved=_curves(explanation),
             extra=extra,
         ),
     }
@@ -100,13 +100,13 @@ def _plan_for(profile: Profile, plan: Plan | None) -> Plan:
     )
 
 
-def _curves(told: Explanation) -> "dict[str, NDArray[np.int64]]":
-    return {name: one.curve for name, one in told.reserved.items() if one.curve.size}
+def _curves(explanation: Explanation) -> "dict[str, NDArray[np.int64]]":
+    return {name: one.curve for name, one in explanation.reserved.items() if one.curve.size}
 
 
-def _addresses(profile: Profile, told: Explanation) -> "NDArray[np.int64]":
+def _addresses(profile: Profile, explanation: Explanation) -> "NDArray[np.int64]":
     """Return the recorded addresses, or else those that PyTorch would choose."""
-    default = told.reserved.get("default")
+    default = explanation.reserved.get("default")
     if default is None or (profile.address > 0).any():
         return profile.address
     return default.address

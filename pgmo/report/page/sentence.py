@@ -19,31 +19,32 @@ _DURING = {
 }
 
 
-def sentence(profile: Profile, plan: Plan, told: Explanation) -> str:
+def sentence(profile: Profile, plan: Plan, explanation: Explanation) -> str:
     """Summarise a profile for readers who do not know pgmo's terms.
 
     Args:
         profile: the profile.
         plan: its plan.
-        told: its explanation. Without a prediction for PyTorch the sentence leaves that out.
+        explanation: its explanation. Without a prediction for PyTorch the sentence leaves that out.
 
     Returns:
         One sentence, and one about private pools if there are any; "" for a profile without blocks.
     """
     if not len(profile):
         return ""
-    pools = "" if told.pools is None else f" {told.pools.sentence()}."
-    return _of_profile(profile, plan, told) + pools
+    pools = "" if explanation.pools is None else f" {explanation.pools.sentence()}."
+    return _of_profile(profile, plan, explanation) + pools
 
 
-def _of_profile(profile: Profile, plan: Plan, told: Explanation) -> str:
-    if told.moment is not None:
-        return told.moment.sentences()
-    where = f"the peak is {place_of(profile, told.peak.tick)}"
-    default = told.reserved.get("default")
+def _of_profile(profile: Profile, plan: Plan, explanation: Explanation) -> str:
+    if explanation.moment is not None:
+        return explanation.moment.sentences()
+    where = f"the peak is {place_of(profile, explanation.peak.tick)}"
+    default = explanation.reserved.get("default")
     if default is None or not default.peak:
-        return f"{where[0].upper()}{where[1:]}, {format_bytes(told.peak.size)}."
-    return f"{_saving(default.peak, plan.arena + told.unplanned, profile.meta.device)}; {where}."
+        return f"{where[0].upper()}{where[1:]}, {format_bytes(explanation.peak.size)}."
+    saving = _saving(default.peak, plan.arena + explanation.unplanned, profile.meta.device)
+    return f"{saving}; {where}."
 
 
 def place_of(profile: Profile, tick: int) -> str:

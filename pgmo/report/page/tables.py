@@ -18,22 +18,22 @@ _TITLES: dict[By, str] = {
 }
 
 
-def static_tables(told: Explanation) -> str:
+def static_tables(explanation: Explanation) -> str:
     """Return an explanation as tables."""
     parts = []
     hints = "".join(
         f"<li><b>{html.escape(hint.title)}.</b> {html.escape(hint.text)}</li>"
-        for hint in told.hints
+        for hint in explanation.hints
     )
     if hints:
         parts.append(f"<section><h3>What would help</h3><ul>{hints}</ul></section>")
     for by, title in _TITLES.items():
-        holders = told.holders[by]
+        holders = explanation.holders[by]
         if any(not one.name.startswith("(") for one in holders):
-            when = "At the peak" if told.moment is None else "Allocated"
-            parts.append(_holders(f"{when}, by {title}", title, holders, told.peak.size))
-    if told.pools is not None:
-        parts.append(_pools(told.pools))
+            when = "At the peak" if explanation.moment is None else "Allocated"
+            parts.append(_holders(f"{when}, by {title}", title, holders, explanation.peak.size))
+    if explanation.pools is not None:
+        parts.append(_pools(explanation.pools))
     if not parts:
         return ""
     summary = f"{'What would help, and who' if hints else 'Who'} holds memory, as tables"

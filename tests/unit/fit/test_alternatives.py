@@ -85,7 +85,7 @@ def test_where_nothing_fits_alone_two_changes_may() -> None:
 
 def test_half_and_twice_the_batch_are_by_the_laws() -> None:
     rows = _rows(4 << 30)
-    assert _named(rows, "8 instead of 16").source == "by the laws"
+    assert _named(rows, "8 instead of 16").source == "predicted"
     assert _named(rows, "32 instead of 16").total > _named(rows, "8 instead of 16").total  # type: ignore[operator]
 
 

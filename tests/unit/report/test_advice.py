@@ -127,7 +127,7 @@ def test_several_streams_cost_what_they_cannot_share():
     assert "which costs 60 B; 9 B are used on several" in hint.text
     assert title not in hints(profile(*rows))
     alone = hints(profile(*rows[:2], stream=[0, 7]))[title].text
-    assert "which costs 60 B. Fewer side streams" in alone
+    assert "which costs 60 B. Use fewer side streams" in alone
 
 
 def test_what_is_next_to_nothing_beside_the_model_gets_no_advice():

@@ -4,7 +4,12 @@ from pathlib import Path
 import pytest
 
 from pgmo.profiler.profile import Profile
-from pgmo.runner.out_of_memory import is_out_of_memory, look_at, save_out_of_memory, tell
+from pgmo.runner.out_of_memory import (
+    is_out_of_memory,
+    look_at,
+    print_saved_files,
+    save_out_of_memory,
+)
 from tests.unit.allocator.simulated import LAYERS, Loop, SimulatedAdapter, open_session, run
 
 MESSAGE = "CUDA error: out of memory"
@@ -73,7 +78,7 @@ def keeping(*sessions, folder):
         yield
     except BaseException as error:
         if is_out_of_memory(error):
-            tell(save_out_of_memory(error, sessions, folder))
+            print_saved_files(save_out_of_memory(error, sessions, folder))
         raise
 
 

@@ -52,7 +52,7 @@ class CallTurns(Turns):
         self._counted_thread: int | None = None
         self._aside: dict[int, int | None] = {}  # native ids of threads that bypass the session
         self._process = os.getpid()
-        self._closed = self._told = False
+        self._closed = self._warned = False
         self._paused.begin(self)
 
     def enter(self) -> Callable[[bool], None] | None:
@@ -72,8 +72,8 @@ class CallTurns(Turns):
                 self._counted_thread = me
                 self._paused.end(self)
                 return self._leave
-            first = not (self._pauses or self._told)
-            self._told = self._told or first
+            first = not (self._pauses or self._warned)
+            self._warned = self._warned or first
             self._aside[me] = native = threading.get_native_id()
             self._engine.delegate_thread(native, True)
         if first:

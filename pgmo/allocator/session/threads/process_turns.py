@@ -39,11 +39,11 @@ class ProcessTurns:
 
     Args:
         client: client of the broker.
-        told: called with a message when a wait for the turn has timed out.
+        notify: called with a message when a wait for the turn has timed out.
     """
 
-    def __init__(self, client: Client, told: Callable[[str], object]) -> None:
-        self._client, self._told = client, told
+    def __init__(self, client: Client, notify: Callable[[str], object]) -> None:
+        self._client, self._notify = client, notify
         self._asking = new_lock()
         self._inside: set[tuple[object, threading.Thread | None]] = set()
         self._guard = new_lock()
@@ -65,7 +65,7 @@ class ProcessTurns:
             with self._guard:
                 self._inside = {one for one in self._inside if one[1] is None or one[1].is_alive()}
             if self._client.take() is TurnAnswer.PASS:
-                self._told(PASSED_OVER)
+                self._notify(PASSED_OVER)
             with self._guard:
                 self._inside.add((session, None if opening else threading.current_thread()))
 

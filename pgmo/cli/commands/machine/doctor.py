@@ -103,8 +103,8 @@ def _lines(found: "Examination") -> Iterator[str]:
     yield _line("pgmo", f"{versions.pop('pgmo')}, Python {versions.pop('python')}")
     yield _line("system", versions.pop("system"))
     if found.memory:
-        told = f"{format_bytes(found.memory)}, {format_bytes(found.available)} available"
-        yield _line("memory", told)
+        total = f"{format_bytes(found.memory)}, {format_bytes(found.available)} available"
+        yield _line("memory", total)
     torch = found.frameworks.get("torch", {})
     cupy = found.frameworks.get("cupy", {})
     for name, text in versions.items():

@@ -6,7 +6,7 @@ the same program inside of the file are checked like the main one.
 
 With --against, a profile or plan, or each in a folder, is compared with that of an earlier state:
 max load, arena, persistent bytes and number of blocks must not have grown by more than the
-tolerance. Of profiles it is told which modules and operators have grown.
+tolerance. For profiles, the modules and operators that have grown are listed.
 
 Exit code 3 when anything is violated or has grown, 1 when a file cannot be read.
 """

@@ -43,12 +43,12 @@ def run(arguments: argparse.Namespace) -> int:
     first = read_profile_or_plan(Path(arguments.file))
     if arguments.other is None:
         return _with_pytorch(arguments, first)
-    told = compare(first, read_profile_or_plan(Path(arguments.other)))
+    comparison = compare(first, read_profile_or_plan(Path(arguments.other)))
     files = [arguments.file, arguments.other]
     if arguments.json:
-        print_json({"files": files, **plain(told)})
+        print_json({"files": files, **plain(comparison)})
     else:
-        _print(console(), files, told, arguments.top)
+        _print(console(), files, comparison, arguments.top)
     return 0
 
 
@@ -64,34 +64,34 @@ def _with_pytorch(arguments: argparse.Namespace, profile: "Profile | Plan") -> i
         raise FileError(
             f"{arguments.file} is a plan; give its profile alone, or a second file to compare with"
         )
-    told = explain(profile, plan(profile, effort="fast"))
+    explanation = explain(profile, plan(profile, effort="fast"))
     if arguments.json:
         figures = ("arena", "max_load", "gap", "optimal", "solver")
         made = None
-        if told.plan is not None:
-            made = {name: getattr(told.plan, name) for name in figures}
+        if explanation.plan is not None:
+            made = {name: getattr(explanation.plan, name) for name in figures}
         print_json(
             {
                 "file": arguments.file,
                 **{
-                    key: plain(getattr(told, key))
+                    key: plain(getattr(explanation, key))
                     for key in ("moment", "reserved", "fragmentation")
                 },
                 "plan": made,
-                "max_load": None if told.plan is None else told.plan.max_load,
+                "max_load": None if explanation.plan is None else explanation.plan.max_load,
             }
         )
         return 0
-    if told.moment is not None:
-        print("\n".join(told.moment.lines()))
+    if explanation.moment is not None:
+        print("\n".join(explanation.moment.lines()))
         print_wrote([], as_command("pgmo stats", arguments.file, "--by", "file"))
         return 0
-    print("\n".join(reserved_lines(told)))
+    print("\n".join(reserved_lines(explanation)))
     print_wrote([], as_command("pgmo plan", arguments.file))
     return 0
 
 
-def _print(out: "Console", files: list[str], told: "Comparison", top: int) -> None:
+def _print(out: "Console", files: list[str], comparison: "Comparison", top: int) -> None:
     from rich.markup import escape
     from rich.table import Table
 
@@ -102,22 +102,22 @@ def _print(out: "Console", files: list[str], told: "Comparison", top: int) -> No
         column.justify = "right"
     for name in ("blocks", "ticks", *_SIZES):
         shown: Callable[[int], str] = format_bytes if name in _SIZES else str
-        sides = getattr(told.before, name), getattr(told.after, name)
+        sides = getattr(comparison.before, name), getattr(comparison.after, name)
         if sides == (None, None):
             continue
         cells = ["" if side is None else shown(side) for side in sides]
         table.add_row(name.replace("_", " "), *cells, _change(*sides, shown))
-    for name, moment in zip(files, told.moments, strict=True):
+    for name, moment in zip(files, comparison.moments, strict=True):
         if moment is not None:
             print_text(out, "\n".join([f"{name}: {moment.nothing_recorded}.", moment.how]))
     out.print(table)
-    out.print(_verdict(told), markup=False)
-    when = "at the peak" if told.moments == (None, None) else "alive"
-    for by, changes in told.peaks.items():
+    out.print(_verdict(comparison), markup=False)
+    when = "at the peak" if comparison.moments == (None, None) else "alive"
+    for by, changes in comparison.peaks.items():
         _print_changes(out, f"{when}, by {by}", changes, top)
-    _print_changes(out, "new origins", told.new, top)
-    _print_changes(out, "origins that are gone", told.gone, top)
-    for one in told.resized[:top]:
+    _print_changes(out, "new origins", comparison.new, top)
+    _print_changes(out, "origins that are gone", comparison.gone, top)
+    for one in comparison.resized[:top]:
         print_text(
             out,
             f"{one.origin}: {one.before_blocks} blocks of {format_bytes(one.before_size)} in all, "
@@ -136,29 +136,29 @@ def _change(before: int | None, after: int | None, shown: Callable[[int], str]) 
     return f"{sign}{shown(after - before)}{share}" if after != before else "same"
 
 
-def _verdict(told: "Comparison") -> str:
+def _verdict(comparison: "Comparison") -> str:
     """Describe in one sentence whether both sides have the same requests."""
-    if told.moments != (None, None):
+    if comparison.moments != (None, None):
         return "The requests cannot be compared, only what was allocated."
-    kinds = {told.before.kind, told.after.kind}
+    kinds = {comparison.before.kind, comparison.after.kind}
     if kinds == {"profile", "plan"}:
-        plan, profile = _sorted(told)
+        plan, profile = _sorted(comparison)
         gap = (plan.arena or 0) / profile.max_load - 1 if profile.max_load else 0.0
-        if told.same:
+        if comparison.same:
             return f"The plan was made from this profile; it is {gap:.2%} above its max load."
         return "The plan was made from another profile: other sizes, streams or requests."
     return (
         "Both make the same requests: sizes, streams and order."
-        if told.same
+        if comparison.same
         else "They make different requests."
     )
 
 
-def _sorted(told: "Comparison") -> "tuple[Side, Side]":
+def _sorted(comparison: "Comparison") -> "tuple[Side, Side]":
     """Return the plan, then the profile."""
-    if told.before.kind == "plan":
-        return told.before, told.after
-    return told.after, told.before
+    if comparison.before.kind == "plan":
+        return comparison.before, comparison.after
+    return comparison.after, comparison.before
 
 
 def _print_changes(out: "Console", heading: str, changes: "tuple[Change, ...]", top: int) -> None:

@@ -118,8 +118,8 @@ def run(arguments: argparse.Namespace) -> int:
         data = _snapshot(source) if to == "memory-viz" else text.getvalue().encode()
         replace_file(target, data)
         if arguments.json:
-            told = {"file": str(target), "format": to, "bytes": len(data), "blocks": len(source)}
-            print_json({**told, "notes": notes})
+            written = {"file": str(target), "format": to, "bytes": len(data), "blocks": len(source)}
+            print_json({**written, "notes": notes})
     for note in notes:
         say(f"Note: {note}")
     if arguments.output != "-":
@@ -163,11 +163,11 @@ def _write_profiles(arguments: argparse.Namespace) -> int:
         devices = [one.trace.device for one in profiles if one.trace is not None]
         targets = [target.with_suffix(f".{device}{target.suffix}") for device in devices]
         check_targets(targets, force=arguments.force, sources=[source])
-    told = []
+    written = []
     for path, profile in zip(targets, profiles, strict=True):
         profile.save(path)
         notes = dict(profile.meta.notes)
-        told.append(
+        written.append(
             {"file": str(path), "device": profile.meta.device, "blocks": len(profile), **notes}
         )
         for name, text in notes.items():
@@ -177,7 +177,7 @@ def _write_profiles(arguments: argparse.Namespace) -> int:
         if pools is not None:
             say("\n".join(pools.lines()))
     if arguments.json:
-        print_json({"source": str(source), "profiles": told})
+        print_json({"source": str(source), "profiles": written})
     moment = find_moment(profiles[0])
     if moment is not None:
         say(moment.sentences())

@@ -62,7 +62,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="SECONDS@CARD",
         help='an optimizer step that you have timed, as in "0.41@RTX 3090"',
     )
-    parser.add_argument("--report", metavar="FILE", help="write a page for whoever decides")
+    parser.add_argument("--report", metavar="FILE", help="write a page that shows the answer")
     parser.add_argument(
         "--python", metavar="PATH", help="a Python with a CUDA build of torch, if this has none"
     )

@@ -53,9 +53,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="of the command, from -8 to 8: each step doubles its share (0)",
     )
     parser.add_argument("--socket", metavar="PATH", help="where to listen (a folder of yours)")
-    parser.add_argument("--log", metavar="FILE", help="append a line for whatever happens")
+    parser.add_argument("--log", metavar="FILE", help="append a line for each event")
     parser.add_argument(
-        "--linger", metavar="S", type=float, help="end when nobody has used it for so long"
+        "--linger", metavar="S", type=float, help="end after so many seconds without a program"
     )
     parser.add_argument(
         "--status", action="store_true", help="show the cards of the broker that runs, and end"

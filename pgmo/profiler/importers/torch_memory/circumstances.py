@@ -57,8 +57,10 @@ def private_note(private: Sequence[PrivateSegment]) -> dict[str, str]:
         return {}
     held = format_bytes(sum(one.size for one in private))
     count = f"{len(private)} segment{'s' if len(private) > 1 else ''}"
-    told = f"{count} of {held} belong to graphs or pools; the model of PyTorch does not know these"
-    return {"private pools": told}
+    unmodelled = (
+        f"{count} of {held} belong to graphs or pools, which the model of PyTorch leaves out"
+    )
+    return {"private pools": unmodelled}
 
 
 def settings_of(found: Any) -> dict[str, str]:

@@ -38,10 +38,10 @@ class OddValues:
 
     def notes(self) -> dict[str, str]:
         """Return a note in words; empty if all values were valid."""
-        told = [
+        descriptions = [
             f"{count} {what}{'s' if count > 1 else ''} "
             f"{'left out' if what in _LEFT_OUT else 'read without the value'} "
             f"({self._reasons[what]})"
             for what, count in self._counts.items()
         ]
-        return {"odd values": "; ".join(told)} if told else {}
+        return {"odd values": "; ".join(descriptions)} if descriptions else {}

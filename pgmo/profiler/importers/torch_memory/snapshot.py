@@ -33,7 +33,7 @@ from pgmo.profiler.importers.torch_memory.circumstances import (
 from pgmo.profiler.importers.torch_memory.event_columns import EventColumns
 from pgmo.profiler.importers.torch_memory.odd_values import OddValues
 from pgmo.profiler.importers.torch_memory.restricted_pickle import PickleError, load
-from pgmo.profiler.importers.torch_memory.stacks import Stacks, drop_untold
+from pgmo.profiler.importers.torch_memory.stacks import Stacks, drop_unknown_origins
 from pgmo.profiler.trace import Event, Trace
 from pgmo.units import format_bytes
 
@@ -162,8 +162,8 @@ class _Reader:
             last = number == wanted[-1]
             made.append(self._device(number, seen, own, settings, annotations, last))
         if pinned and HOST not in wanted:
-            told = f"{len(rows.get(HOST, ()))} events; import them with --device {HOST}"
-            made[0].notes["pinned memory of the host"] = told
+            counted = f"{len(rows.get(HOST, ()))} events; import them with --device {HOST}"
+            made[0].notes["pinned memory of the host"] = counted
         return made
 
     def _check_blocks(self, **parts: list[dict[str, Any]]) -> None:
@@ -237,7 +237,7 @@ class _Reader:
             settings = {"expandable_segments": "True", **settings}
         marked = with_marks(seen, marks.rows)
         whole, before, repairs = complete(marked, plain, pages, blocks)
-        whole = drop_untold(whole, before)
+        whole = drop_unknown_origins(whole, before)
         start = int(time[0]) if len(time) else 0
         if marks.rows:
             notes["marks"] = marks.explanation
@@ -313,20 +313,20 @@ class _Reader:
     ) -> dict[str, str]:
         notes = {"events": str(len(seen))}
         if self.events.unknown:
-            told = ", ".join(
+            counted = ", ".join(
                 f"{count} of {name!r}" for name, count in self.events.unknown.most_common(5)
             )
-            notes["unknown events"] = f"{told}; passed over"
+            notes["unknown events"] = f"{counted}; passed over"
         failed = np.flatnonzero(kind == Event.OOM)
         if len(failed):
             free = self.events.free
-            told = ", ".join(
+            counted = ", ".join(
                 f"{format_bytes(int(size[row]))} with {format_bytes(free[int(rows[row])])} free on "
                 "the device"
                 for row in failed[:3]
             )
             more = f" and {len(failed) - 3} more" if len(failed) > 3 else ""
-            notes["out of memory"] = told + more
+            notes["out of memory"] = counted + more
         return notes
 
     def _wrong(self, what: str) -> NoReturn:

@@ -99,7 +99,7 @@ class Stacks:
         return self._made[number]
 
 
-def drop_untold(rows: Rows, before: int) -> Rows:
+def drop_unknown_origins(rows: Rows, before: int) -> Rows:
     """Remove the origin of rows whose empty stack has no meaning.
 
     If stacks were recorded, an empty one identifies the thread of the backward pass. It means

@@ -62,11 +62,11 @@ def objection(
     covered = _covered(period, pieces, pieces[steady.reference])
     if covered < LEAST_SHARE * len(requests):
         return f"these are {covered / len(requests):.0%} of the requests"
-    told = _against_marks(trace, requests, period) or _against_peak(
+    refusal = _against_marks(trace, requests, period) or _against_peak(
         trace, blocks, requests, period, profile.max_load()
     )
-    if told:
-        return told
+    if refusal:
+        return refusal
     left, load = _left(blocks, trace, pieces, profile), profile.max_load()
     if _MOST_LEFT * left > load:
         return (

@@ -11,13 +11,13 @@ torch = pytest.importorskip("torch")
 def told(monkeypatch):
     """What has been told, in its order; the hooks of torch go afterwards."""
     optimizer = importlib.import_module("torch.optim.optimizer")
-    monkeypatch.setattr(optimizer_state, "_told", [])
+    monkeypatch.setattr(optimizer_state, "_callbacks", [])
     before = (
         dict(optimizer._global_optimizer_pre_hooks),
         dict(optimizer._global_optimizer_post_hooks),
     )
     words = []
-    optimizer_state.tell_of_states(words.append)
+    optimizer_state.on_optimizer_state(words.append)
     yield words
     for now, then in zip(
         (optimizer._global_optimizer_pre_hooks, optimizer._global_optimizer_post_hooks),
@@ -91,7 +91,7 @@ def test_after_a_step_that_failed_the_next_one_begins_anew(told):
 
 
 def test_who_is_told_twice_hears_it_once(told):
-    optimizer_state.tell_of_states(told.append)
+    optimizer_state.on_optimizer_state(told.append)
     torch.optim.Adam([parameter()]).step()
     assert told == [True, False]
 

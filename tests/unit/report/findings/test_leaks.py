@@ -96,7 +96,7 @@ def test_too_few_iterations_say_nothing():
     leaks = find_leaks(with_trace(train(3, keep_losses_every=1)))
     assert not leaks.judged
     assert leaks.found == ()
-    assert leaks.basis == "3 iterations in the trace: too few to tell, 4 are needed"
+    assert leaks.basis == "3 iterations in the trace: too few, 4 are needed"
 
 
 def test_a_steady_iteration_leaks_what_it_never_frees():
