@@ -44,7 +44,7 @@ class Answer:
         curve: bytes of the card at some values, by way: (value, bytes, bytes, bytes) in the order
             default, expandable, pgmo.
         rehearsals: number of rehearsals.
-        seconds: total duration of the rehearsals.
+        seconds: total duration of the rehearsals in seconds.
 
     Example:
         >>> answer = pgmo.fit("train.py", card="RTX 4090")  # doctest: +SKIP

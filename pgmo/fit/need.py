@@ -82,6 +82,9 @@ class Need:
     def total(self, way: Way = "pgmo") -> int:
         """Return the bytes of the card that the job takes at its peak, context included.
 
+        Args:
+            way: the allocator, a key of `reserved`.
+
         Raises:
             OptionError: if nothing is known of the way.
         """
@@ -91,7 +94,12 @@ class Need:
         return self.reserved[way] + self.context
 
     def fits(self, usable: int, way: Way = "pgmo") -> bool:
-        """Return whether the total is at most `usable`; uncertainty is not added."""
+        """Return whether the total is at most `usable`; uncertainty is not added.
+
+        Args:
+            usable: bytes of the card that a job may take.
+            way: the allocator, a key of `reserved`.
+        """
         return self.total(way) <= usable
 
     def as_json(self) -> dict[str, Any]:

@@ -33,7 +33,7 @@ def find_executable_batch_size(
 
     Args:
         function: takes the batch size as its first argument.
-        starting_batch_size: upper limit of the batch.
+        starting_batch_size: maximum number of samples in a batch.
         reduce_batch_size_fn: returns the next batch after memory ran out; default 0.9 of the last.
             Batches that are not smaller than the failed one are skipped.
         card: to plan for; default the current device.

@@ -59,7 +59,7 @@ class Plan:
         ticks: requests per iteration.
         circular: whether the iteration repeats.
         fingerprint: fingerprint of the profile.
-        seconds: time spent on planning.
+        seconds: duration of the planning in seconds.
         meta: metadata of the profile.
         opening: plan of the program's first iteration, which allocates optimizer state; it knows
             persistent blocks in advance.

@@ -161,6 +161,9 @@ def unwrap(model: T) -> T:
     The session is closed if no other wrapped object uses it. Tensors stay valid, and running calls
     continue.
 
+    Args:
+        model: object that `wrap` has wrapped, or any other.
+
     Returns:
         The same object.
 
@@ -180,6 +183,9 @@ def session_of(model: object) -> Session | None:
 
     Use it for the summary, the history, the plan and pauses. It is None before the first call, and
     for objects that are not wrapped.
+
+    Args:
+        model: object that `wrap` has wrapped, or any other.
 
     Example:
         >>> session_of("never wrapped")

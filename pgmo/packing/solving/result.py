@@ -50,7 +50,7 @@ class Packing:
         max_load: the largest sum of aligned sizes alive at one tick, in bytes.
         bound: proved lower bound on all packings, in bytes: `max_load` or more.
         solver: the packer or solver that found the packing.
-        seconds: time spent on solving.
+        seconds: duration of the solving in seconds.
         trace: the first packing, and each that was better or proved a higher bound, in order.
         interrupted: whether Ctrl-C ended the search early.
 

@@ -81,5 +81,5 @@ def test_plain_values_have_all_of_it(monkeypatch: pytest.MonkeyPatch) -> None:
     assert {one["source"] for one in told["alternatives"]} <= {
         "rehearsed",
         "computed",
-        "predicted, not run",
+        "predicted",
     }
