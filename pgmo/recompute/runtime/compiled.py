@@ -33,7 +33,7 @@ def backend(
     again. Its numbers are close to the plain model's and not the same bits.
 
     Args:
-        budget: as for `pgmo.recompute`.
+        budget: bytes, text such as "8 GiB", or "min": as for `pgmo.recompute`.
         costs: as for `pgmo.recompute`.
         planner: as for `pgmo.recompute`.
         measure: as for `pgmo.recompute`.

@@ -18,8 +18,11 @@ def fragmented(facts: Facts) -> Hint | None:
     else:
         return None
     place = ""
-    if seen is not None and facts.told.pools is not None:
-        reserved, used = reserved - facts.told.pools.reserved, used - facts.told.pools.alive
+    if seen is not None and facts.explanation.pools is not None:
+        reserved, used = (
+            reserved - facts.explanation.pools.reserved,
+            used - facts.explanation.pools.alive,
+        )
         place = " outside of private pools"
     waste = reserved - used
     if waste < max(reserved // 10, 16 * 2**20):
@@ -42,7 +45,7 @@ def fragmented(facts: Facts) -> Hint | None:
 
 def private_pools(facts: Facts) -> Hint | None:
     """Return a hint if 1/10 and 16 MiB of the private pools could be shared."""
-    pools = facts.told.pools
+    pools = facts.explanation.pools
     waste = 0 if pools is None else pools.reserved - pools.needed
     if pools is None or waste < max(pools.reserved // 10, 16 * 2**20):
         return None

@@ -91,21 +91,21 @@ class PrivatePools:
         """Return what the pools take and would take, in one sentence."""
         plural = "s" if len(self.pools) > 1 else ""
         about = "" if all(one.recorded for one in self.pools) else "about "
-        told = (
+        text = (
             f"{format_bytes(self.reserved)} in {len(self.pools)} private pool{plural} of graphs "
             f"or MemPools, {format_bytes(self.alive)} of it alive; {about}"
             f"{format_bytes(self.needed)} if graphs that replay one after the other shared pages"
         )
         if self.interleaved is not None and self.interleaved > self.needed:
-            told += f" ({format_bytes(self.interleaved)} if all forwards precede the backwards)"
-        return told
+            text += f" ({format_bytes(self.interleaved)} if all forwards precede the backwards)"
+        return text
 
     def lines(self) -> list[str]:
         """Return the sentence, and a line for each of the largest pools."""
-        told = [self.sentence(), *(one.line() for one in self.pools[:_MOST])]
+        lines = [self.sentence(), *(one.line() for one in self.pools[:_MOST])]
         if len(self.pools) > _MOST:
-            told.append(f"and {len(self.pools) - _MOST} smaller ones")
-        return [f"{'' if row else 'pools':<12}{text}" for row, text in enumerate(told)]
+            lines.append(f"and {len(self.pools) - _MOST} smaller ones")
+        return [f"{'' if row else 'pools':<12}{text}" for row, text in enumerate(lines)]
 
 
 def find_private_pools(trace: Trace, history: History | None = None) -> PrivatePools | None:
