@@ -6,6 +6,7 @@
 Source: `torch.cuda._lazy_call`, by which PyTorch itself delays work that needs CUDA.
 """
 
+import functools
 import sys
 from collections.abc import Callable
 from dataclasses import replace
@@ -62,6 +63,25 @@ def _when_initialized(notify: Callable[[str], object]) -> None:
     if put_off is None or sys.modules["torch"].version.cuda is None:
         return
     put_off(lambda: _begin(notify))
+    _initialize_before_recording(cuda)
+
+
+def _initialize_before_recording(cuda: Any) -> None:
+    """Have a memory history that begins before CUDA is initialized contain what pages serve.
+
+    PyTorch passes the beginning only to the allocator that is installed then.
+    """
+    record = getattr(cuda.memory, "_record_memory_history", None)
+    if record is None:
+        return
+
+    @functools.wraps(record)
+    def record_after_begin(*args: Any, **kwargs: Any) -> Any:
+        if cuda.is_available():
+            cuda.init()
+        return record(*args, **kwargs)
+
+    cuda.memory._record_memory_history = record_after_begin
 
 
 def _begin(notify: Callable[[str], object]) -> None:

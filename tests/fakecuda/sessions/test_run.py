@@ -30,6 +30,15 @@ for step in range(14):
 """
 
 
+HISTORY = """
+import torch
+
+torch.cuda.memory._record_memory_history(stacks="python")
+kept = torch.empty(3 << 18, device="cuda")
+events = torch.cuda.memory._snapshot()["device_traces"][0]
+print([event["size"] >> 20 for event in events if event["action"] == "alloc"])
+"""
+
 TWO_DEVICES = """
 import sys, pgmo, torch
 from torch import nn
@@ -100,6 +109,11 @@ def test_out_of_memory_saves_pytorchs_history_where_there_is_one(tmp_path):
     assert done.returncode == 1
     assert [Path(one).suffix for one in fields["out_of_memory"]] == [".pickle", ".pgmoprof", ".txt"]
     assert (tmp_path / fields["out_of_memory"][0]).stat().st_size > 0
+
+
+def test_a_history_that_begins_before_cuda_has_what_pages_serve(tmp_path):
+    done, _ = run(tmp_path, script=HISTORY)
+    assert (done.returncode, done.stdout) == (0, "[3]\n")
 
 
 @pytest.mark.parametrize(("own", "other"), [("cpu", "cuda:0"), ("cuda:0", "cpu")])
