@@ -52,7 +52,7 @@ def private_pools(facts: Facts) -> Hint | None:
     advice = "Capture the largest graph first: the others then fit into its blocks."
     if len(pools.pools) > 1:
         advice = (
-            "Pass the same `pool` to all graphs that replay one after the other, and capture the "
+            "Pass the same pool to all graphs that replay one after the other, and capture the "
             "largest first. If forward graphs of several layers replay before the backward graphs, "
             "capture all layers in one call of make_graphed_callables."
         )
