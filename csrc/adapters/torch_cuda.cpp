@@ -378,6 +378,44 @@ void pgmo_watch_errors(const int64_t* held, uint32_t patience) {
   adapter::errors_held.store(held, std::memory_order_release);
 }
 
+// Note that this thread is about to begin the capture of a graph whose replays are reported; 0: it
+// has begun.
+void pgmo_announce_graph(uint64_t graph) {
+  adapter::announced_graph = graph;
+}
+
+// Prepare the replay of a graph on the current stream. Fails if the device has too few pages.
+int pgmo_before_replay(int device, uint64_t graph, char* message, size_t capacity) {
+  return guarded(message, capacity, [&] {
+    adapter::before_replay(adapter::device_at(device), adapter::upstreams[0], graph);
+  });
+}
+
+void pgmo_after_replay(int device, uint64_t graph) {
+  if (!adapter::is_known(device)) return;
+  adapter::after_replay(adapter::devices()[device], graph);
+}
+
+// Give a graph's pool pages of its own, because launches of the graph are no longer reported. Fails
+// if the device has too few pages.
+int pgmo_keep_graph_apart(int device, uint64_t graph, char* message, size_t capacity) {
+  return guarded(message, capacity, [&] {
+    adapter::keep_apart(adapter::device_at(device), adapter::upstreams[0], graph);
+  });
+}
+
+// Return bytes of graphs' pages and segments, moves of places and waits of replays.
+void pgmo_graph_figures(int device, uint64_t out[4]) {
+  out[0] = out[1] = out[2] = out[3] = 0;
+  adapter::graphs::Chains* const chains = adapter::chains_of(device);
+  if (chains == nullptr) return;
+  const adapter::graphs::Figures now = chains->figures();
+  out[0] = now.held;
+  out[1] = now.mapped;
+  out[2] = now.moves;
+  out[3] = now.waits;
+}
+
 void pgmo_set_advice(int device, const char* text) {
   if (!adapter::is_known(device)) return;
   adapter::Device& one = adapter::devices()[device];

@@ -15,7 +15,7 @@ def names(kind: str) -> list[str]:
     return re.findall(r"^([a-z_]+) ", (LISTS / f"{kind}.txt").read_text(), re.MULTILINE)
 
 
-KINDS = ("engine", "pages", "paged", "order", "forks", "invariants")
+KINDS = ("engine", "pages", "paged", "order", "forks", "graphs", "invariants")
 LONG = {  # that the attack needs many events for, or threads that meet at the wrong moment
     ("engine", "blind_late_set"),
     ("engine", "end_passed_one_tick_late"),
@@ -38,6 +38,7 @@ EVENTS = {
     "paged": "600000",
     "order": "2000000",
     "forks": "200",
+    "graphs": "300000",
     "invariants": "300000",
 }
 

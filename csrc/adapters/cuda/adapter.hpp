@@ -26,6 +26,7 @@
 #include <vector>
 
 #include "adapters/cuda/device.hpp"
+#include "adapters/cuda/graphs/serving.hpp"
 #include "adapters/cuda/history/snapshot.hpp"
 #include "adapters/cuda/history/trace.hpp"
 #include "adapters/cuda/out_of_memory.hpp"
@@ -37,7 +38,7 @@
 namespace c10::cuda::CUDACachingAllocator::pgmo {
 namespace {
 
-class TorchCudaAdapter final : public CUDAAllocator {
+class TorchCudaAdapter : public CUDAAllocator {
  public:
 // Generated: the methods that only forward, and macros for the others that this torch version has.
 #include "torch_cuda_forwarders.inc"
@@ -260,7 +261,9 @@ class TorchCudaAdapter final : public CUDAAllocator {
 
   void beginAllocateToPool(c10::DeviceIndex device, c10::cuda::MempoolId_t pool,
                            std::function<bool(cudaStream_t)> filter) override {
+    const bool created = begin_graph(device, pool);
     upstream_->beginAllocateToPool(device, pool, filter);
+    if (created) upstream_->releasePool(device, pool);  // the capture counts as its user now
     if (device >= kMostDevices) return;
     devices()[device].pools.begin(pool, std::move(filter));
     // No pages are created while a pool is active.
@@ -275,6 +278,7 @@ class TorchCudaAdapter final : public CUDAAllocator {
     // place.
     if (one.pools.captured(pool) && one.pages() != nullptr) pages_api->pin_living(one.pages());
     one.pools.end(pool);
+    end_graph(upstream_, device, pool);
   }
 
 #ifdef PGMO_HAS_allocateWithAddress
@@ -302,6 +306,10 @@ class TorchCudaAdapter final : public CUDAAllocator {
   }
 
   static void begin_pages(Device& device);
+
+  // Heed the begin of a capture into a pool. Return true if it created the pool, with segments of
+  // pgmo; the pool then has one user more.
+  bool begin_graph(c10::DeviceIndex index, c10::cuda::MempoolId_t pool);
 
   // Return a slot or a block of a window; nullptr: ask the allocator beneath. If `gap` is set, that
   // allocator is expected to serve the block there.

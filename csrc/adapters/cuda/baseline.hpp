@@ -168,6 +168,9 @@ class BaselineFeed {
 
 BaselineFeed* feed_of(int device);  // in device.hpp
 
+// Return whether this is a segment whose pages are counted one by one. In graphs/serving.hpp.
+bool is_of_graphs(const TraceEntry& entry);
+
 void BaselineFeed::traced(const TraceEntry& entry) {
   pgmo_baseline* const model = model_.load(std::memory_order_acquire);
   if (model == nullptr) return;
@@ -191,12 +194,12 @@ void BaselineFeed::traced(const TraceEntry& entry) {
       break;
     case TraceEntry::SEGMENT_ALLOC:
     case TraceEntry::SEGMENT_MAP:
-      baseline_api->took(model, bytes);
+      if (!is_of_graphs(entry)) baseline_api->took(model, bytes);
       if (in_pool) baseline_api->private_segments(model, bytes);
       break;
     case TraceEntry::SEGMENT_FREE:
     case TraceEntry::SEGMENT_UNMAP:
-      baseline_api->took(model, -bytes);
+      if (!is_of_graphs(entry)) baseline_api->took(model, -bytes);
       if (in_pool) baseline_api->private_segments(model, -bytes);
       break;
     case TraceEntry::OOM:

@@ -9,6 +9,7 @@
 #include <array>
 
 #include "adapters/cuda/adapter.hpp"
+#include "adapters/cuda/graphs/segments.hpp"
 
 namespace c10::cuda::CUDACachingAllocator::pgmo {
 namespace {

@@ -102,6 +102,11 @@ struct Device {
   // Points to non-zero while a peak waits for `confirm_peak`.
   std::atomic<const uint32_t*> unconfirmed{nullptr};
   std::unique_ptr<PageDevice> page_device;
+  bool aliases = false;  // whether a page may be mapped at two addresses
+
+  // Graphs whose pools share pages, once there are some; see cuda/graphs/serving.hpp.
+  std::atomic<const std::atomic<int64_t>*> saved_in_graphs{nullptr};
+  std::atomic<int64_t> peak_before_graphs{0};  // bytes that torch's allocator had reserved at most
 
   bool active() const {
     const uint32_t* word = mode.load(std::memory_order_acquire);
@@ -120,6 +125,11 @@ struct Device {
   bool peak_unconfirmed() const {
     const uint32_t* word = unconfirmed.load(std::memory_order_acquire);
     return word != nullptr && __atomic_load_n(word, __ATOMIC_RELAXED) != 0;
+  }
+  // Return the bytes by which segments of torch's allocator exceed their pages.
+  int64_t saved() const {
+    const auto* const bytes = saved_in_graphs.load(std::memory_order_acquire);
+    return bytes == nullptr ? 0 : bytes->load(std::memory_order_relaxed);
   }
   bool paged() const { return serves_pages.load(std::memory_order_acquire); }
   pgmo_space* pages() const { return space.load(std::memory_order_acquire); }

@@ -31,6 +31,7 @@ void for_each_leaf_lock(Visit&& visit) {
   visit(history().mutex());
   visit(managed().mutex);
   for (Device& device : devices()) {
+    if (graphs::Chains* const chains = chains_of(device.index)) visit(chains->mutex());
     visit(device.baseline.mutex());
     visit(device.deferred.mutex());
     visit(device.pools.mutex());

@@ -12,6 +12,7 @@
 #include <cstdint>
 #include <mutex>
 #include <optional>
+#include <vector>
 
 namespace {
 
@@ -45,6 +46,15 @@ class StreamNumbers {
     if (strangers_ == kMostStrangers) return std::nullopt;
     stranger_[strangers_] = stream;
     return kMost + strangers_++;
+  }
+
+  // Return all streams seen so far, and the default stream.
+  std::vector<cudaStream_t> all() {
+    const std::lock_guard guard(mutex_);
+    const auto count = static_cast<std::ptrdiff_t>(count_.load(std::memory_order_relaxed));
+    std::vector<cudaStream_t> found(handles_.begin(), handles_.begin() + count);
+    found.insert(found.end(), stranger_.begin(), stranger_.begin() + strangers_);
+    return found;
   }
 
   std::mutex& mutex() { return mutex_; }  // for forks

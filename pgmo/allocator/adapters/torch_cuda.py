@@ -11,6 +11,7 @@ from pgmo import _core
 from pgmo.allocator.adapters.adapter import Adapter, Memory, new_engine
 from pgmo.allocator.adapters.baseline import Baseline, baseline_of, observe
 from pgmo.allocator.adapters.device_memory import DeviceMemory
+from pgmo.allocator.adapters.graph_replays import report_graphs
 from pgmo.allocator.adapters.managed_hints import Hints
 from pgmo.allocator.adapters.optimizer_state import on_optimizer_state
 from pgmo.allocator.adapters.torch_cuda_source import (
@@ -329,6 +330,7 @@ def adapter_library() -> AdapterLibrary:
     library.call("pgmo_know_pages", ctypes.c_void_p(_core.pages_api()), 0)
     observe(library)
     library.ask("pgmo_watch_errors", ctypes.byref(held), ctypes.c_uint32(_ERROR_PATIENCE))
+    report_graphs(library)
     return library
 
 

@@ -71,6 +71,7 @@ _IN_SOME_VERSIONS = frozenset(
 _SEEN_ON_THE_WAY = {
     "snapshot": "with_pages({all})",
     "recordHistory": "note_history({arguments}), {call}",
+    "releasePool": "{call}, note_release(upstream_, {arguments})",
 }
 
 # Methods that may be forwarded with addresses; only the address parameters are listed.

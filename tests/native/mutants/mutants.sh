@@ -10,6 +10,7 @@
 #   paged     paged.txt     both            fuzz_paged
 #   order     order.txt     both            fuzz_order
 #   forks     forks.txt     both            fuzz_forks
+#   graphs    graphs.txt    csrc/adapters/cuda/graphs   fuzz_graphs
 #
 #   invariants, of both, by fuzz_paged with all checks of csrc/checks.hpp: those it is about
 #
@@ -26,6 +27,7 @@ case $kind in
   paged) prefix= attack=fuzz_paged events=6000000 ;;
   order) prefix= attack=fuzz_order events=6000000 ;;
   forks) prefix= attack=fuzz_forks events=4000 ;;
+  graphs) prefix=adapters/cuda/graphs/ attack=fuzz_graphs events=1000000 ;;
   invariants) prefix= attack=fuzz_paged events=600000 ;;
 esac
 list=$kind.txt
@@ -47,8 +49,9 @@ fi
 
 copy=$program.sources
 rm -rf "$copy"
-mkdir -p "$copy"
+mkdir -p "$copy/adapters/cuda"
 cp -r "$csrc/engine" "$csrc/pages" "$csrc"/*.hpp "$copy/"
+cp -r "$csrc/adapters/cuda/graphs" "$copy/adapters/cuda/"
 number=0
 printf "%s\n" "$mutants" | while read -r name file change; do
   number=$((number + 1))

@@ -14,6 +14,9 @@ template <typename... Arguments>
 void note_history(const Arguments&...) {}
 
 template <typename... Arguments>
+void note_release(const Arguments&...) {}
+
+template <typename... Arguments>
 SnapshotInfo with_pages(SnapshotInfo beneath, const Arguments&...) {
   return beneath;
 }

@@ -154,6 +154,40 @@ class PageDevice {
     }
   }
 
+  // Create a page for a segment of the allocator beneath, which counts it and may hold its lock.
+  bool create_for_segment(uint64_t* page) { return create_once(page) == CUDA_SUCCESS; }
+
+  // Record an event. Return 0 if that is impossible, for example on a stream in capture.
+  uint64_t record_on(cudaStream_t stream) {
+    try {
+      const OnDevice on(index_);
+      const BesideCaptures beside;
+      if (is_capturing(stream)) return 0;
+      cudaEvent_t event = take_event();
+      if (event == nullptr) return 0;
+      if (cudaEventRecord(event, stream) == cudaSuccess) return reinterpret_cast<uint64_t>(event);
+      (void)cudaGetLastError();
+      (void)cudaEventDestroy(event);
+    } catch (const std::exception&) {
+      // CUDA is shutting down.
+    }
+    return 0;
+  }
+
+  // Delay later work of the stream until the event. Return 0 on failure.
+  int wait_on(cudaStream_t stream, uint64_t event) {
+    try {
+      const OnDevice on(index_);
+      const BesideCaptures beside;
+      if (is_capturing(stream)) return 0;
+      if (cudaStreamWaitEvent(stream, event_of(event), 0) == cudaSuccess) return 1;
+      (void)cudaGetLastError();
+    } catch (const std::exception&) {
+      // CUDA is shutting down.
+    }
+    return 0;
+  }
+
   // Return the descriptor through which another process can map the page.
   Exports::Result export_page(uint64_t page) {
     return exports_.find_or_export(driver_->share, page);
@@ -261,6 +295,13 @@ class PageDevice {
   }
 
   int create_within(uint64_t* page) {
+    CUresult result = create_once(page);
+    if (result == CUDA_ERROR_OUT_OF_MEMORY && room_.make()) result = create_once(page);
+    return result == CUDA_SUCCESS;
+  }
+
+  CUresult create_once(uint64_t* page) {
+    const std::lock_guard guard(mutex_);
     CUmemGenericAllocationHandle handle = 0;
     CUresult result = driver_->create(&handle, page_, &kind_, 0);
     if (result == CUDA_ERROR_NOT_PERMITTED || result == CUDA_ERROR_NOT_SUPPORTED) {
@@ -269,11 +310,8 @@ class PageDevice {
       kind_.allocFlags.gpuDirectRDMACapable = 0;
       result = driver_->create(&handle, page_, &kind_, 0);
     }
-    if (result == CUDA_ERROR_OUT_OF_MEMORY && room_.make()) {
-      result = driver_->create(&handle, page_, &kind_, 0);
-    }
     *page = handle;
-    return result == CUDA_SUCCESS;
+    return result;
   }
 
   void release(uint64_t page) {
@@ -298,22 +336,7 @@ class PageDevice {
 
   void unmap(uintptr_t address, uint64_t bytes) { (void)driver_->unmap(address, bytes); }
 
-  uint64_t record(uint32_t stream) {
-    try {
-      const OnDevice on(index_);
-      const BesideCaptures beside;
-      const cudaStream_t handle = streams_.handle(stream);
-      if (is_capturing(handle)) return 0;
-      cudaEvent_t event = take_event();
-      if (event == nullptr) return 0;
-      if (cudaEventRecord(event, handle) == cudaSuccess) return reinterpret_cast<uint64_t>(event);
-      (void)cudaGetLastError();
-      (void)cudaEventDestroy(event);
-    } catch (const std::exception&) {
-      // CUDA is shutting down.
-    }
-    return 0;
-  }
+  uint64_t record(uint32_t stream) { return record_on(streams_.handle(stream)); }
 
   int completed(uint64_t event) {
     const BesideCaptures beside;
@@ -322,19 +345,7 @@ class PageDevice {
     return state == cudaSuccess;
   }
 
-  int wait(uint32_t stream, uint64_t event) {
-    try {
-      const OnDevice on(index_);
-      const BesideCaptures beside;
-      const cudaStream_t handle = streams_.handle(stream);
-      if (is_capturing(handle)) return 0;
-      if (cudaStreamWaitEvent(handle, event_of(event), 0) == cudaSuccess) return 1;
-      (void)cudaGetLastError();
-    } catch (const std::exception&) {
-      // CUDA is shutting down.
-    }
-    return 0;
-  }
+  int wait(uint32_t stream, uint64_t event) { return wait_on(streams_.handle(stream), event); }
 
   // Reuse events: creating one costs more than recording it.
   cudaEvent_t take_event() {
@@ -364,10 +375,10 @@ class PageDevice {
   const ActivePools& pools_;
   const Room room_;
   const CudaDriver* driver_ = nullptr;
-  CUmemAllocationProp kind_{};
   size_t page_ = 0;
   Exports exports_;
   std::mutex mutex_;  // guards the following members
+  CUmemAllocationProp kind_{};
   std::vector<CUmemAccessDesc> access_;
   std::array<cudaEvent_t, 64> spare_{};
   size_t spare_count_ = 0;

@@ -101,7 +101,8 @@ uint64_t bytes_of_card() {
 
 uint64_t held_beneath(const Device& device, CUDAAllocator* upstream) {
   const auto stats = upstream->getDeviceStats(static_cast<c10::DeviceIndex>(device.index));
-  return static_cast<uint64_t>(stats.reserved_bytes[0].current);
+  return static_cast<uint64_t>(
+      std::max<int64_t>(stats.reserved_bytes[0].current - device.saved(), 0));
 }
 
 uint64_t held_in_pages(const Device& device) {
@@ -210,9 +211,9 @@ bool open_pages(Device& device, CUDAAllocator* upstream) {
   const pgmo_pages_device table = device.page_device->table();
   const PageDevice::Trial trial = device.page_device->try_pages();
   if (trial == PageDevice::Trial::kRefused) return false;
-  const bool aliases = trial == PageDevice::Trial::kAliases;
+  device.aliases = trial == PageDevice::Trial::kAliases;
   device.card = bytes_of_card();
-  pgmo_space* const space = pages_api->open(&table, page, aliases);
+  pgmo_space* const space = pages_api->open(&table, page, device.aliases);
   if (space == nullptr) return false;
   (void)pages_api->beneath_grew(space);  // includes its usage so far
   device.unconfirmed.store(pages_api->unconfirmed(space), std::memory_order_release);
@@ -250,6 +251,16 @@ void* block_for(Device& device, size_t bytes, uint32_t stream) {
 
 using Stats = c10::CachingDeviceAllocator::DeviceStats;
 
+// Count a page that several segments of graphs share once. Torch's own peak counts it in each, so
+// the pages' meter has the peak from the first of these segments on.
+Stats without_sharing(const Device& device, Stats stats) {
+  if (device.saved_in_graphs.load() == nullptr) return stats;
+  auto& reserved = stats.reserved_bytes[0];
+  reserved.current = std::max<int64_t>(reserved.current - device.saved(), 0);
+  reserved.peak = std::max(device.peak_before_graphs.load(), reserved.current);
+  return stats;
+}
+
 pgmo_usage usage_of(const Stats& stats) {
   const auto now = [](const auto& levels) { return static_cast<uint64_t>(levels[0].current); };
   return {now(stats.allocated_bytes), now(stats.allocation), now(stats.reserved_bytes)};
@@ -258,7 +269,8 @@ pgmo_usage usage_of(const Stats& stats) {
 // Report the usage of the allocator beneath to the pages, which add it to peaks.
 void confirm_peak(const Device& device, CUDAAllocator* upstream) {
   const auto index = static_cast<c10::DeviceIndex>(device.index);
-  const pgmo_usage beneath = usage_of(upstream->getDeviceStats(index));
+  const Stats stats = without_sharing(device, upstream->getDeviceStats(index));
+  const pgmo_usage beneath = usage_of(stats);
   pages_api->tell_beneath(device.pages(), &beneath);
 }
 
@@ -268,7 +280,8 @@ void note_beneath(const Device& device, CUDAAllocator* upstream) {
   if (space != nullptr && pages_api->beneath_grew(space)) confirm_peak(device, upstream);
 }
 
-void reset_peaks(const Device& device, CUDAAllocator* upstream) {
+void reset_peaks(Device& device, CUDAAllocator* upstream) {
+  device.peak_before_graphs.store(0);
   if (device.pages() == nullptr) return;
   confirm_peak(device, upstream);
   pages_api->reset_peaks(device.pages());
@@ -315,6 +328,7 @@ void add_pages(const Device& device, Stats& stats) {
   stats.num_ooms += device.failures.ooms;
   stats.num_alloc_retries += device.failures.retries;
   if (device.pages() == nullptr) return;
+  stats = without_sharing(device, stats);
   const pgmo_usage beneath = usage_of(stats);
   pages_api->tell_beneath(device.pages(), &beneath);
   pgmo_pages_statistics now;

@@ -1,0 +1,445 @@
+// Captures and replays of graphs whose pools share pages.
+//
+//     capture A   [ a a a ][ out ]    freed in the capture: temporaries (a); alive at its end: out
+//     capture B   [ b b b b ][ out ]  B's temporaries are mapped on the pages of A's
+//     replay  A on stream 1 ──▶ replay B on stream 2 waits for A's event
+//
+// The graphs of one pool are a chain. A block that one capture leaves alive and a later one frees,
+// such as the activations between a forward and a backward graph, has contents from the replay of
+// the first to that of the second. Meanwhile the chain is *open* there.
+//
+// Safety: 1. A page with a block that no capture frees belongs to one chain alone. 2. No replay
+// begins while a page that it may write is open for another chain: its own chain moves to another
+// page first. 3. A replay waits for the last replays, on other streams, of chains with which it
+// shares pages. 4. What a capture leaves alive is decided at the next replay of any graph: until
+// then a later capture may free it. The program may write there meanwhile, so the end of a capture
+// waits for the device, and the decision copies contents.
+
+#pragma once
+
+#include <algorithm>
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <utility>
+#include <vector>
+
+#include "adapters/cuda/graphs/driver.hpp"
+#include "adapters/cuda/graphs/mappings.hpp"
+
+namespace pgmo::graphs {
+
+using PoolId = std::pair<std::uint64_t, std::uint64_t>;
+using GraphId = std::uint64_t;
+
+struct Block {
+  Address address;
+  std::size_t bytes;
+
+  bool operator==(const Block&) const = default;
+};
+
+struct Capture {
+  GraphId graph;
+  std::vector<Place*> alive = {};   // at its end
+  std::vector<Place*> closes = {};  // an earlier capture left these alive, this one freed them
+};
+
+struct Chain {
+  std::size_t open = 0;  // number of its places that are
+  std::map<Address, std::unique_ptr<Segment>> segments = {};
+  std::vector<Capture> captures = {};
+  std::vector<Block> living = {};  // at the end of the last capture
+  bool capturing = false;
+  bool apart = false;                 // shares nothing from now on
+  bool undecided = false;             // some of its places are
+  std::map<Stream, Event> last = {};  // last replays
+  std::vector<Chain*> partners = {};  // chains with a common page
+  std::size_t version = 0;            // of the mappings, for which `partners` holds
+};
+
+struct Figures {
+  std::size_t held;    // bytes of pages
+  std::size_t mapped;  // bytes of segments
+  std::size_t moves;   // places that got a page of their own
+  std::size_t waits;   // for replays on other streams
+};
+
+// Pools of graphs on one device. Thread-safe, but no replay of another thread, and no end of a
+// capture, may come between `before_replay` and `after_replay`.
+class Chains {
+ public:
+  Chains(Driver& driver, std::size_t page) : driver_(driver), mappings_(driver, page) {}
+
+  std::mutex& mutex() noexcept { return mutex_; }  // for forks
+
+  // Bytes by which the segments that torch knows exceed their pages. Lives as long as the chains.
+  const std::atomic<std::int64_t>& saved() const noexcept { return saved_; }
+
+  // Return whether a segment begins, or once began, at the address.
+  bool owns(Address base) {
+    const std::lock_guard guard(mutex_);
+    return mappings_.owns(base);
+  }
+
+  bool knows(const PoolId& pool) {
+    const std::lock_guard guard(mutex_);
+    return chains_.contains(pool);
+  }
+
+  // Begin a capture of a graph. `alive`: the live blocks of the pool.
+  void begin(const PoolId& pool, GraphId graph, const std::vector<Block>& alive) {
+    const std::lock_guard guard(mutex_);
+    collect();
+    count();
+    Chain& chain = chains_[pool];
+    std::erase_if(chain.living, [&](const Block& block) {
+      return std::find(alive.begin(), alive.end(), block) != alive.end();
+    });
+    for (Place* place : places_under(chain, chain.living)) place->left = true;
+    chain.living.clear();
+    chain.capturing = true;
+    chain.captures.push_back({graph});
+    graphs_[graph] = &chain;
+  }
+
+  // Map a segment. Return 0 if the device is full.
+  Address allocate(const PoolId& pool, std::size_t bytes) {
+    const std::lock_guard guard(mutex_);
+    collect();
+    Chain& chain = chains_[pool];
+    auto segment = mappings_.make(
+        chain, bytes, [&](const Page& page) { return !chain.apart && may_share(page, chain); });
+    if (segment == nullptr) return 0;
+    for (Place& place : segment->places) place.own = chain.apart;
+    const Address base = segment->base;
+    chain.segments.emplace(base, std::move(segment));
+    count();
+    return base;
+  }
+
+  // Unmap a segment, now or once no capture prevents waiting for the device. Return false if it is
+  // unknown.
+  bool deallocate(Address base) {
+    const std::lock_guard guard(mutex_);
+    for (auto& [pool, chain] : chains_) {
+      if (!chain.segments.contains(base)) continue;
+      dead_.emplace_back(&chain, base);
+      collect();
+      count();
+      return true;
+    }
+    return false;
+  }
+
+  // End the capture. `alive`: the live blocks of the pool. Return false if the device could not be
+  // waited for or is full; the graph may not be used then.
+  bool end(const PoolId& pool, const std::vector<Block>& alive) {
+    const std::lock_guard guard(mutex_);
+    Chain& chain = chains_[pool];
+    if (!chain.capturing) return true;
+    chain.capturing = false;
+    Capture& capture = chain.captures.back();
+    capture.alive = places_under(chain, alive);
+    chain.living = alive;
+    for_each_place(chain, [&](Place& place) {
+      const auto& now = capture.alive;
+      const bool lives = std::binary_search(now.begin(), now.end(), &place);
+      if (place.alive && !lives && !place.left) capture.closes.push_back(&place);
+      place.alive = lives;
+      place.undecided = !place.own && (lives || place.left);
+      chain.undecided = chain.undecided || place.undecided;
+    });
+    // Another chain may have been replayed or captured meanwhile.
+    return (partners(chain).empty() || driver_.settle(false)) &&
+           leave_open_pages(chain, [](const Place& place) { return place.alive; });
+  }
+
+  // Give a chain pages of its own for good. Return false if the device is full.
+  bool keep_apart(const PoolId& pool) {
+    const std::lock_guard guard(mutex_);
+    const auto found = chains_.find(pool);
+    return found == chains_.end() || keep_apart(found->second);
+  }
+  bool keep_apart(GraphId graph) {
+    const std::lock_guard guard(mutex_);
+    const auto found = graphs_.find(graph);
+    return found == graphs_.end() || keep_apart(*found->second);
+  }
+
+  // Prepare a replay on a stream. Return false if the device has too few pages; the graph must not
+  // be launched then.
+  bool before_replay(GraphId graph, Stream stream) {
+    const std::lock_guard guard(mutex_);
+    const auto found = graphs_.find(graph);
+    if (found == graphs_.end()) return true;
+    Chain& chain = *found->second;
+    if (!decide_all() || !leave_open_pages(chain, [](const Place&) { return true; }) ||
+        mappings_.lost())
+      return false;
+    if (!wait_for_partners(chain, stream)) return false;
+    for (const Capture& capture : chain.captures) {
+      if (capture.graph != graph) continue;
+      for (Place* place : capture.closes) set_open(*place, false);
+      for (Place* place : capture.alive) set_open(*place, !place->own);
+    }
+    return true;
+  }
+
+  void after_replay(GraphId graph, Stream stream) {
+    const std::lock_guard guard(mutex_);
+    const auto found = graphs_.find(graph);
+    if (found == graphs_.end() || partners(*found->second).empty()) return;
+    const Event event = driver_.record(stream);
+    if (event == 0) {
+      (void)driver_.settle(false);
+      return;
+    }
+    Event& last = found->second->last[stream];
+    if (last != 0) driver_.discard(last);
+    last = event;
+  }
+
+  // Note that no graph uses the pool any more. Its live blocks stay valid.
+  void release(const PoolId& pool) {
+    const std::lock_guard guard(mutex_);
+    const auto found = chains_.find(pool);
+    if (found == chains_.end()) return;
+    Chain& chain = found->second;
+    chain.capturing = false;
+    for (const Capture& capture : chain.captures) graphs_.erase(capture.graph);
+    chain.captures.clear();
+    for_each_place(chain, [](Place& place) { set_open(place, false); });
+    if (chain.segments.empty())
+      forget(found);
+    else
+      released_.push_back(pool);
+  }
+
+  Figures figures() {
+    const std::lock_guard guard(mutex_);
+    return {mappings_.held() * mappings_.page(), mappings_.mapped() * mappings_.page(), moves_,
+            waits_};
+  }
+
+ private:
+  using Iterator = std::map<PoolId, Chain>::iterator;
+
+  void count() noexcept {
+    std::size_t known = mappings_.mapped();
+    for (const auto& [chain, base] : dead_) known -= chain->segments.at(base)->places.size();
+    const auto more =
+        static_cast<std::int64_t>(known) - static_cast<std::int64_t>(mappings_.held());
+    saved_.store(more * static_cast<std::int64_t>(mappings_.page()), std::memory_order_relaxed);
+  }
+
+  template <typename Visit>
+  static void for_each_place(Chain& chain, Visit&& visit) {
+    for (auto& [base, segment] : chain.segments) {
+      for (Place& place : segment->places) visit(place);
+    }
+  }
+
+  std::vector<Place*> places_under(Chain& chain, const std::vector<Block>& blocks) const {
+    std::vector<Place*> all;
+    for (const Block& block : blocks) {
+      auto at = chain.segments.upper_bound(block.address);
+      if (at == chain.segments.begin() || block.bytes == 0) continue;
+      Segment& segment = *(--at)->second;
+      const std::size_t first = (block.address - segment.base) / mappings_.page();
+      const std::size_t last = (block.address + block.bytes - 1 - segment.base) / mappings_.page();
+      for (std::size_t next = first; next <= last && next < segment.places.size(); ++next) {
+        all.push_back(&segment.places[next]);
+      }
+    }
+    std::sort(all.begin(), all.end());
+    all.erase(std::unique(all.begin(), all.end()), all.end());
+    return all;
+  }
+
+  // Return whether a chain that is being captured may use the page.
+  static bool may_share(const Page& page, const Chain& chain) {
+    return std::none_of(page.places.begin(), page.places.end(), [&](const Place* place) {
+      return place->chain == &chain || place->own || place->open || place->undecided ||
+             place->chain->capturing;
+    });
+  }
+
+  const std::vector<Chain*>& partners(Chain& chain) {
+    if (chain.version == mappings_.version()) return chain.partners;
+    chain.partners.clear();
+    for_each_place(chain, [&](const Place& place) {
+      for (const Place* other : place.page->places) {
+        if (other->chain != &chain) chain.partners.push_back(other->chain);
+      }
+    });
+    std::sort(chain.partners.begin(), chain.partners.end());
+    const auto end = std::unique(chain.partners.begin(), chain.partners.end());
+    chain.partners.erase(end, chain.partners.end());
+    chain.version = mappings_.version();
+    return chain.partners;
+  }
+
+  // Exchange shared pages of survivors for unshared ones of temporaries, while there are some.
+  bool exchange(const std::vector<Place*>& survivors, const std::vector<Place*>& unshared) {
+    auto next = unshared.begin();
+    for (Place* place : survivors) {
+      if (next == unshared.end()) return true;
+      if (!place->page->shared()) continue;
+      if (next == unshared.begin() && !driver_.settle(false)) return false;
+      if (!mappings_.exchange(*place, **next++)) return false;
+      ++moves_;
+    }
+    return true;
+  }
+
+  // Give these places pages of their own, with the same contents, if they share theirs.
+  bool separate(const std::vector<Place*>& places) {
+    bool settled = false;
+    for (Place* place : places) {
+      if (!place->page->shared()) continue;
+      settled = settled || driver_.settle(false);
+      const bool moved = settled && mappings_.move(*place);
+      count();
+      if (!moved) return false;
+      ++moves_;
+    }
+    return true;
+  }
+
+  bool keep_apart(Chain& chain) {
+    chain.apart = true;
+    std::vector<Place*> all;
+    for_each_place(chain, [&](Place& place) { all.push_back(&place); });
+    if (!separate(all)) return false;
+    for (Place* place : all) {
+      set_open(*place, false);
+      place->own = true;
+      place->undecided = false;
+    }
+    chain.undecided = false;
+    return true;
+  }
+
+  bool decide_all() {
+    return std::all_of(chains_.begin(), chains_.end(), [&](auto& one) {
+      Chain& chain = one.second;
+      return !chain.undecided || decide(chain);
+    });
+  }
+
+  // What no capture has freed until now survives, and so does what the program freed.
+  bool decide(Chain& chain) {
+    std::vector<Place*> survivors;
+    std::vector<Place*> unshared;  // temporaries with a page that no other chain has
+    for_each_place(chain, [&](Place& place) {
+      if (place.undecided && (place.alive || place.left)) {
+        survivors.push_back(&place);
+      } else if (!place.own && !place.open && !place.page->shared()) {
+        unshared.push_back(&place);
+      }
+    });
+    if (!exchange(survivors, unshared) || !separate(survivors)) return false;
+    for (Place* place : survivors) place->own = true;
+    for_each_place(chain, [](Place& place) { place.undecided = false; });
+    for (Capture& capture : chain.captures) {
+      std::erase_if(capture.alive, [](const Place* place) { return place->own; });
+      std::erase_if(capture.closes, [](const Place* place) { return place->own; });
+    }
+    chain.undecided = false;
+    return true;
+  }
+
+  static void set_open(Place& place, bool open) noexcept {
+    if (place.open == open) return;
+    place.open = open;
+    place.chain->open += open ? 1 : ~std::size_t{0};
+  }
+
+  // Move the places of the chain for which `concerned` returns true off pages on which another one
+  // may have contents.
+  template <typename Concerned>
+  bool leave_open_pages(Chain& chain, Concerned&& concerned) {
+    const auto& all = partners(chain);
+    const auto has_contents = [](const Chain* partner) {
+      return partner->open != 0 || partner->undecided;
+    };
+    if (std::none_of(all.begin(), all.end(), has_contents)) return true;
+    std::vector<Place*> conflicts;
+    for_each_place(chain, [&](Place& place) {
+      const auto& mapped = place.page->places;
+      const bool open = std::any_of(mapped.begin(), mapped.end(), [&](const Place* other) {
+        return other->chain != &chain && (other->open || other->undecided);
+      });
+      if (open && concerned(place)) conflicts.push_back(&place);
+    });
+    return separate(conflicts);
+  }
+
+  bool wait_for_partners(Chain& chain, Stream stream) {
+    for (Chain* partner : partners(chain)) {
+      for (auto at = partner->last.begin(); at != partner->last.end();) {
+        const auto [other, event] = *at;
+        if (other == stream) {
+          ++at;
+        } else if (driver_.completed(event)) {
+          driver_.discard(event);
+          at = partner->last.erase(at);
+        } else {
+          ++waits_;
+          if (!driver_.wait(stream, event) && !driver_.settle(false)) return false;
+          ++at;
+        }
+      }
+    }
+    return true;
+  }
+
+  // Unmap the segments that PyTorch has released.
+  void collect() {
+    if (dead_.empty() || !driver_.settle(true)) return;
+    for (const auto& [chain, base] : dead_) {
+      const auto segment = chain->segments.find(base);
+      const auto inside = [&](const Place* place) {
+        const auto& places = segment->second->places;
+        return place >= places.data() && place < places.data() + places.size();
+      };
+      for (Place& place : segment->second->places) set_open(place, false);
+      for (Capture& capture : chain->captures) {
+        std::erase_if(capture.alive, inside);
+        std::erase_if(capture.closes, inside);
+      }
+      mappings_.remove(*segment->second);
+      chain->segments.erase(segment);
+    }
+    dead_.clear();
+    std::erase_if(released_, [&](const PoolId& pool) {
+      const auto found = chains_.find(pool);
+      if (found == chains_.end()) return true;
+      if (!found->second.segments.empty() || !found->second.captures.empty()) return false;
+      forget(found);
+      return true;
+    });
+  }
+
+  void forget(Iterator chain) {
+    for (const auto& [stream, event] : chain->second.last) driver_.discard(event);
+    chains_.erase(chain);
+  }
+
+  Driver& driver_;
+  std::mutex mutex_;  // guards all members
+  Mappings mappings_;
+  std::map<PoolId, Chain> chains_;
+  std::map<GraphId, Chain*> graphs_;
+  std::vector<std::pair<Chain*, Address>> dead_;  // segments to be unmapped
+  std::vector<PoolId> released_;
+  std::atomic<std::int64_t> saved_{0};
+  std::size_t moves_ = 0;
+  std::size_t waits_ = 0;
+};
+
+}  // namespace pgmo::graphs

@@ -1,0 +1,208 @@
+// Segments of graphs' pools, whose pages may be mapped in several pools at once.
+//
+//     segment of pool A   [ p0 ][ p1 ][ p2 ][ p3 ]        p2 has a survivor: A's own page
+//     segment of pool B   [ p0 ][ p1 ][ p4 ]              p4 was created: nothing was left to share
+//
+// A segment's addresses belong to its pool for good. A place is one page of addresses.
+
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <list>
+#include <map>
+#include <memory>
+#include <set>
+#include <utility>
+#include <vector>
+
+#include "adapters/cuda/graphs/driver.hpp"
+
+namespace pgmo::graphs {
+
+struct Chain;
+struct Page;
+
+struct Place {
+  Address address;
+  Chain* chain;
+  Page* page = nullptr;
+  bool own = false;        // no other pool may use the page, ever
+  bool alive = false;      // a block lived here at the end of the last capture
+  bool left = false;       // the program freed a block here between two captures
+  bool undecided = false;  // alive or left, since the last decision
+  bool open = false;       // has contents that a later graph of the chain reads
+};
+
+struct Page {
+  Handle handle;
+  std::vector<Place*> places;  // where it is mapped
+
+  bool shared() const noexcept { return places.size() > 1; }
+};
+
+struct Segment {
+  Address base;
+  std::vector<Place> places;
+};
+
+// Pages of one device, and the segments in which they are mapped. Not thread-safe.
+class Mappings {
+ public:
+  Mappings(Driver& driver, std::size_t page) : driver_(driver), page_(page) {}
+
+  std::size_t page() const noexcept { return page_; }
+  std::size_t held() const noexcept { return pages_.size(); }
+  std::size_t mapped() const noexcept { return mapped_; }
+
+  // Return whether a segment begins, or once began, at the address.
+  bool owns(Address base) const { return bases_.contains(base); }
+
+  // Increases whenever pages become or cease to be shared.
+  std::size_t version() const noexcept { return version_; }
+
+  // Map a segment for a chain. Take first the pages for which `may_share` returns true, in the
+  // order of their creation, then new ones. Return nullptr if the device is full or refuses.
+  template <typename MayShare>
+  std::unique_ptr<Segment> make(Chain& chain, std::size_t bytes, MayShare&& may_share) {
+    const std::size_t count = (bytes + page_ - 1) / page_;
+    const Address base = addresses(count);
+    if (base == 0) return nullptr;
+    auto segment = std::make_unique<Segment>(Segment{base, {}});
+    segment->places.reserve(count);
+    auto next = pages_.begin();
+    for (std::size_t at = 0; at < count; ++at) {
+      Place& place = segment->places.emplace_back(Place{base + at * page_, &chain});
+      while (next != pages_.end() && !may_share(*next)) ++next;
+      Page* page = next != pages_.end() ? &*next++ : create();
+      if (page == nullptr || !driver_.map(place.address, page->handle)) {
+        if (page != nullptr) drop_unused(*page);
+        segment->places.pop_back();
+        remove(*segment);
+        return nullptr;
+      }
+      link(place, *page);
+    }
+    if (driver_.grant(base, count * page_)) return segment;
+    remove(*segment);
+    return nullptr;
+  }
+
+  // Unmap a segment, and release the pages that are mapped nowhere else. All work that uses the
+  // segment must be completed.
+  void remove(Segment& segment) {
+    if (!segment.places.empty()) driver_.unmap(segment.base, segment.places.size() * page_);
+    for (Place& place : segment.places) unlink(place);
+    if (!segment.places.empty()) spare_[segment.places.size()].push_back(segment.base);
+  }
+
+  // Give a place a new page with the same contents. All work of the device must be completed.
+  // Return false, and change nothing, if the device is full or refuses.
+  bool move(Place& place) {
+    if (scratch_ == 0) scratch_ = driver_.reserve(page_);
+    Page* const page = scratch_ != 0 ? create() : nullptr;
+    if (page == nullptr) return false;
+    bool done = driver_.map(scratch_, page->handle);
+    if (done) {
+      done = driver_.grant(scratch_, page_) && driver_.copy(scratch_, place.address, page_);
+      driver_.unmap(scratch_, page_);
+    }
+    if (!done) {
+      drop_unused(*page);
+      return false;
+    }
+    driver_.unmap(place.address, page_);
+    if (map_again(place, *page)) {
+      unlink(place);
+      link(place, *page);
+      return true;
+    }
+    drop_unused(*page);
+    lost_ = lost_ || !map_again(place, *place.page);
+    return false;
+  }
+
+  // Exchange the pages of two places, with the contents of the first. All work of the device must
+  // be completed. Return false, and change nothing, if the device refuses.
+  bool exchange(Place& place, Place& other) {
+    if (!driver_.copy(other.address, place.address, page_)) return false;
+    driver_.unmap(place.address, page_);
+    driver_.unmap(other.address, page_);
+    Page& first = *place.page;
+    Page& second = *other.page;
+    const bool done = map_again(place, second);
+    if (done && map_again(other, first)) {
+      std::replace(first.places.begin(), first.places.end(), &place, &other);
+      std::replace(second.places.begin(), second.places.end(), &other, &place);
+      std::swap(place.page, other.page);
+      ++version_;
+      return true;
+    }
+    if (done) driver_.unmap(place.address, page_);
+    lost_ = lost_ || !map_again(place, first) || !map_again(other, second);
+    return false;
+  }
+
+  // Return whether the driver has refused to restore a mapping. No graph may be replayed then.
+  bool lost() const noexcept { return lost_; }
+
+ private:
+  Address addresses(std::size_t count) {
+    std::vector<Address>& spare = spare_[count];
+    if (spare.empty()) {
+      const Address reserved = driver_.reserve(count * page_);
+      if (reserved != 0) bases_.insert(reserved);
+      return reserved;
+    }
+    const Address base = spare.back();
+    spare.pop_back();
+    return base;
+  }
+
+  Page* create() {
+    Handle handle = 0;
+    if (!driver_.create(handle)) return nullptr;
+    return &pages_.emplace_back(Page{handle, {}});
+  }
+
+  bool map_again(Place& place, const Page& page) {
+    if (!driver_.map(place.address, page.handle)) return false;
+    if (driver_.grant(place.address, page_)) return true;
+    driver_.unmap(place.address, page_);
+    return false;
+  }
+
+  void link(Place& place, Page& page) {
+    page.places.push_back(&place);
+    place.page = &page;
+    ++mapped_;
+    if (page.shared()) ++version_;
+  }
+
+  void unlink(Place& place) {
+    Page& page = *place.page;
+    if (page.shared()) ++version_;
+    std::erase(page.places, &place);
+    place.page = nullptr;
+    --mapped_;
+    drop_unused(page);
+  }
+
+  void drop_unused(Page& page) {
+    if (!page.places.empty()) return;
+    driver_.release(page.handle);
+    pages_.remove_if([&](const Page& one) { return &one == &page; });
+  }
+
+  Driver& driver_;
+  const std::size_t page_;
+  std::list<Page> pages_;                              // the oldest first
+  std::map<std::size_t, std::vector<Address>> spare_;  // addresses of removed segments, by pages
+  std::set<Address> bases_;                            // of all segments ever made
+  std::size_t mapped_ = 0;
+  std::size_t version_ = 0;
+  Address scratch_ = 0;
+  bool lost_ = false;
+};
+
+}  // namespace pgmo::graphs

@@ -1,0 +1,83 @@
+// Segments of graphs' pools, for torch's allocator: it requests them as it would of the driver.
+//
+// Only torch_cuda.cpp includes this file.
+
+#pragma once
+
+#include <memory>
+#include <utility>
+
+#include "adapters/cuda/adapter.hpp"
+#include "adapters/cuda/graphs/serving.hpp"
+
+namespace c10::cuda::CUDACachingAllocator::pgmo {
+namespace {
+
+// The allocator of one pool. Torch calls no more than these two methods.
+class GraphSegments final : public TorchCudaAdapter {
+ public:
+  GraphSegments(CUDAAllocator* upstream, int index, graphs::Chains& chains, graphs::PoolId pool)
+      : TorchCudaAdapter(upstream, index), chains_(chains), pool_(std::move(pool)) {}
+
+  void* raw_alloc(size_t bytes) override {
+    return reinterpret_cast<void*>(chains_.allocate(pool_, bytes));
+  }
+  void raw_delete(void* segment) override {
+    if (forked.load()) return;
+    (void)chains_.deallocate(reinterpret_cast<graphs::Address>(segment));
+  }
+
+ private:
+  graphs::Chains& chains_;
+  const graphs::PoolId pool_;
+};
+
+// Create a pool whose segments are pgmo's. Return false if torch's allocator has no such pools.
+template <typename Allocator>
+bool create_pool(Allocator* upstream, c10::DeviceIndex device, c10::cuda::MempoolId_t pool,
+                 std::shared_ptr<CUDAAllocator> segments) {
+  if constexpr (requires { upstream->createOrIncrefPool(device, pool, segments); }) {
+    upstream->createOrIncrefPool(device, pool, std::move(segments));
+    return true;
+  } else if constexpr (requires { upstream->createOrIncrefPool(device, pool, segments.get()); }) {
+    // The pool keeps a plain pointer, so its allocator is never destroyed.
+    auto* const kept = new std::shared_ptr<CUDAAllocator>(std::move(segments));
+    upstream->createOrIncrefPool(device, pool, kept->get());
+    return true;
+  } else {
+    return false;
+  }
+}
+
+}  // namespace
+
+bool TorchCudaAdapter::begin_graph(c10::DeviceIndex index, c10::cuda::MempoolId_t pool) {
+  if (index < 0 || index >= kMostDevices) return false;
+  const uint64_t graph = std::exchange(announced_graph, 0);
+  graphs::Chains* chains = chains_of(index);
+  const bool known = chains != nullptr && chains->knows(pool);
+  if (known && graph == 0) {
+    Device& device = devices()[index];
+    const bool apart = with_room(device, upstream_, [&] { return chains->keep_apart(pool); });
+    TORCH_CHECK_WITH(OutOfMemoryError, apart,
+                     "CUDA out of memory. A pool of graphs needs pages of its own");
+  }
+  if (graph == 0) return false;
+  if (known) {
+    chains->begin(pool, graph, living_in(upstream_, pool));
+    return false;
+  }
+  if (users_of(upstream_, index, pool)) return false;  // its segments are torch's
+  chains = open_graphs(devices()[index], upstream_);
+  if (chains == nullptr) return false;
+  try {
+    auto segments = std::make_shared<GraphSegments>(upstream_, index_, *chains, pool);
+    if (!create_pool(upstream_, index, pool, std::move(segments))) return false;
+  } catch (const c10::Error&) {
+    return false;  // an allocator without such pools
+  }
+  chains->begin(pool, graph, {});
+  return true;
+}
+
+}  // namespace c10::cuda::CUDACachingAllocator::pgmo

@@ -1,0 +1,260 @@
+// Graphs' pools on one device: their driver, and their captures and replays as torch reports them.
+//
+//     Python announces a capture ──▶ beginAllocateToPool: a new pool gets segments of pgmo
+//                                    endAllocateToPool:   the pool's live blocks
+//     Python is about to replay  ──▶ chains.hpp ──▶ the launch ──▶ an event
+//
+// Torch's allocator serves the requests of a pool, as without pgmo. Only its segments are pgmo's. A
+// pool shares no page if a capture was not announced, because then nobody sees its replays.
+//
+// Only adapter.hpp includes this file.
+
+#pragma once
+
+#include <c10/util/Exception.h>
+
+#include <array>
+#include <atomic>
+#include <memory>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "adapters/cuda/device.hpp"
+#include "adapters/cuda/graphs/chains.hpp"
+#include "adapters/cuda/pages/windows.hpp"
+
+namespace c10::cuda::CUDACachingAllocator::pgmo {
+namespace {
+
+namespace graphs = ::pgmo::graphs;
+
+// The graph whose capture this thread is about to begin; 0: none that Python replays.
+thread_local uint64_t announced_graph = 0;
+
+// The device of graphs' pages. Pages come from the driver directly: torch's allocator holds its
+// lock while it requests a segment.
+class GraphDevice final : public graphs::Driver {
+ public:
+  explicit GraphDevice(Device& device) : device_(device), calls_(device.page_device->table()) {}
+
+  graphs::Address reserve(size_t bytes) noexcept override {
+    return calls_.reserve(calls_.context, bytes);
+  }
+  bool create(graphs::Handle& page) noexcept override {
+    if (!device_.page_device->create_for_segment(&page)) return false;
+    device_.baseline.took(static_cast<int64_t>(device_.page_device->page()));
+    return true;
+  }
+  void release(graphs::Handle page) noexcept override {
+    calls_.release(calls_.context, page);
+    device_.baseline.took(-static_cast<int64_t>(device_.page_device->page()));
+  }
+  bool map(graphs::Address address, graphs::Handle page) noexcept override {
+    return calls_.map(calls_.context, address, page) != 0;
+  }
+  bool grant(graphs::Address address, size_t bytes) noexcept override {
+    return calls_.grant(calls_.context, address, bytes) != 0;
+  }
+  void unmap(graphs::Address address, size_t bytes) noexcept override {
+    calls_.unmap(calls_.context, address, bytes);
+  }
+
+  bool copy(graphs::Address to, graphs::Address from, size_t bytes) noexcept override {
+    return attempt([&] {
+      if (stream_ == nullptr) {
+        C10_CUDA_CHECK(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking));
+      }
+      C10_CUDA_CHECK(cudaMemcpyAsync(reinterpret_cast<void*>(to), reinterpret_cast<void*>(from),
+                                     bytes, cudaMemcpyDeviceToDevice, stream_));
+      C10_CUDA_CHECK(cudaStreamSynchronize(stream_));
+    });
+  }
+
+  bool settle(bool whole) noexcept override {
+    const bool capturing = device_.pools.any();
+    if (capturing && whole) return false;
+    return attempt([&] {
+      if (!capturing) {
+        C10_CUDA_CHECK(cudaDeviceSynchronize());
+        return;
+      }
+      for (const cudaStream_t stream : device_.streams.all()) {
+        if (!is_capturing(stream)) C10_CUDA_CHECK(cudaStreamSynchronize(stream));
+      }
+    });
+  }
+
+  graphs::Event record(graphs::Stream stream) noexcept override {
+    return device_.page_device->record_on(handle(stream));
+  }
+  bool completed(graphs::Event event) noexcept override {
+    return calls_.completed(calls_.context, event) != 0;
+  }
+  void discard(graphs::Event event) noexcept override { calls_.discard(calls_.context, event); }
+  bool wait(graphs::Stream stream, graphs::Event event) noexcept override {
+    return device_.page_device->wait_on(handle(stream), event) != 0;
+  }
+
+ private:
+  static cudaStream_t handle(graphs::Stream stream) {
+    return reinterpret_cast<cudaStream_t>(stream);  // NOLINT: a handle is an address
+  }
+
+  // Run the body on the device, beside captures. Return false if it throws.
+  template <typename Body>
+  bool attempt(Body&& body) noexcept {
+    try {
+      const OnDevice on(device_.index);
+      const BesideCaptures beside;
+      body();
+      return true;
+    } catch (const std::exception&) {
+      (void)cudaGetLastError();
+      return false;
+    }
+  }
+
+  Device& device_;
+  const pgmo_pages_device calls_;
+  cudaStream_t stream_ = nullptr;  // for copies
+};
+
+struct DeviceGraphs {
+  explicit DeviceGraphs(Device& device)
+      : driver(device), chains(driver, device.page_device->page()) {}
+
+  GraphDevice driver;
+  graphs::Chains chains;
+};
+
+// Graphs of each device, once a capture was announced there. Never destroyed.
+std::array<std::atomic<DeviceGraphs*>, kMostDevices> all_graphs{};
+
+// Return null if no capture was announced on the device.
+graphs::Chains* chains_of(int device) {
+  if (device < 0 || device >= kMostDevices) return nullptr;
+  DeviceGraphs* const known = all_graphs[static_cast<size_t>(device)].load();
+  return known == nullptr ? nullptr : &known->chains;
+}
+
+// Return null if the device has no pages that can be mapped twice.
+graphs::Chains* open_graphs(Device& device, CUDAAllocator* upstream) {
+  const auto index = static_cast<c10::DeviceIndex>(device.index);
+  const int64_t peak = upstream->getDeviceStats(index).reserved_bytes[0].peak;
+  auto& entry = all_graphs[static_cast<size_t>(device.index)];
+  const std::lock_guard guard(device.mutex);
+  if (entry.load() == nullptr && device.pages() != nullptr && device.aliases) {
+    auto* const made = new DeviceGraphs(device);
+    device.peak_before_graphs.store(peak);
+    device.saved_in_graphs.store(&made->chains.saved());
+    entry.store(made);
+  }
+  return chains_of(device.index);
+}
+
+bool is_of_graphs(const TraceEntry& entry) {
+  graphs::Chains* const chains = chains_of(entry.device_);
+  return chains != nullptr && chains->owns(static_cast<graphs::Address>(entry.addr_));
+}
+
+// Return the live blocks of a pool, and those whose free waits for another stream.
+template <typename Allocator>
+std::vector<graphs::Block> living_in(Allocator* upstream, c10::cuda::MempoolId_t pool) {
+  const SnapshotInfo info = [&] {
+    if constexpr (requires { upstream->snapshot(pool, false); }) {
+      return upstream->snapshot(pool, false);
+    } else if constexpr (requires { upstream->snapshot(pool); }) {
+      return upstream->snapshot(pool);
+    } else {
+      return upstream->snapshot();
+    }
+  }();
+  std::vector<graphs::Block> all;
+  for (const auto& segment : info.segments) {
+    auto address = static_cast<graphs::Address>(segment.address);
+    for (const auto& block : segment.blocks) {
+      if (block.allocated || block.active) all.push_back({address, block.size});
+      address += block.size;
+    }
+  }
+  return all;
+}
+
+// Return the number of users of a pool; nullopt if torch has no such pool, which it reports as an
+// internal error.
+template <typename Allocator>
+std::optional<int> users_of(Allocator* upstream, c10::DeviceIndex device,
+                            c10::cuda::MempoolId_t pool) {
+  if constexpr (requires { upstream->getPoolUseCount(device, pool); }) {
+    try {
+      return upstream->getPoolUseCount(device, pool);
+    } catch (const std::exception&) {
+      return std::nullopt;
+    }
+  }
+  return 1;  // this version of torch does not tell
+}
+
+// Note that a user of the pool has released it.
+void note_release(CUDAAllocator* upstream, c10::DeviceIndex device, c10::cuda::MempoolId_t pool) {
+  graphs::Chains* const chains = chains_of(device);
+  if (chains == nullptr || !chains->knows(pool)) return;
+  if (users_of(upstream, device, pool).value_or(0) == 0) chains->release(pool);
+}
+
+void end_graph(CUDAAllocator* upstream, int device, c10::cuda::MempoolId_t pool) {
+  graphs::Chains* const chains = chains_of(device);
+  if (chains == nullptr || !chains->knows(pool)) return;
+  TORCH_CHECK_WITH(OutOfMemoryError, chains->end(pool, living_in(upstream, pool)),
+                   "CUDA out of memory. A captured graph needs pages of its own");
+}
+
+// Call `attempt` until it returns true, and free memory in between. Return false if all fail.
+template <typename Attempt>
+bool with_room(Device& device, CUDAAllocator* upstream, Attempt&& attempt) {
+  if (attempt()) return true;
+  if (device.pools.any()) return false;
+  synchronize(device);
+  (void)pages_api->give_back(device.pages(), ~uint64_t{0});
+  if (attempt()) return true;
+  empty_cache(upstream);
+  return attempt();
+}
+
+void before_replay(Device& device, CUDAAllocator* upstream, uint64_t graph) {
+  graphs::Chains* const chains = chains_of(device.index);
+  if (chains == nullptr) return;
+  const auto index = static_cast<c10::DeviceIndex>(device.index);
+  const cudaStream_t stream = c10::cuda::getCurrentCUDAStream(index).stream();
+  const int64_t saved = device.saved();
+  const bool ready = with_room(device, upstream, [&] {
+    // Launches of a graph within another one are not seen.
+    if (is_capturing(stream) && !chains->keep_apart(graph)) return false;
+    return chains->before_replay(graph, reinterpret_cast<graphs::Stream>(stream));
+  });
+  if (device.saved() != saved) confirm_peak(device, upstream);
+  TORCH_CHECK_WITH(OutOfMemoryError, ready,
+                   "CUDA out of memory. A graph needs pages of its own before this replay, because "
+                   "another one has contents on those that it shares");
+}
+
+void after_replay(const Device& device, uint64_t graph) {
+  graphs::Chains* const chains = chains_of(device.index);
+  if (chains == nullptr) return;
+  const auto index = static_cast<c10::DeviceIndex>(device.index);
+  const cudaStream_t stream = c10::cuda::getCurrentCUDAStream(index).stream();
+  chains->after_replay(graph, reinterpret_cast<graphs::Stream>(stream));
+}
+
+void keep_apart(Device& device, CUDAAllocator* upstream, uint64_t graph) {
+  graphs::Chains* const chains = chains_of(device.index);
+  if (chains == nullptr) return;
+  const bool apart = with_room(device, upstream, [&] { return chains->keep_apart(graph); });
+  TORCH_CHECK_WITH(OutOfMemoryError, apart,
+                   "CUDA out of memory. A graph whose launches pgmo cannot see needs pages of its "
+                   "own");
+}
+
+}  // namespace
+}  // namespace c10::cuda::CUDACachingAllocator::pgmo

@@ -1,0 +1,148 @@
+"""Captures and replays of PyTorch's CUDA graphs, reported to the CUDA adapter.
+
+Graphs of different pools may share the pages of their temporaries only if the adapter sees each
+launch. So this module wraps the methods of `torch._C._CUDAGraph` by which a Python program captures
+and launches graphs. A graph that a program captures otherwise is not announced, and shares nothing.
+
+    capture_begin ──▶ announce ──▶ torch ──▶ beginAllocateToPool
+    replay        ──▶ before_replay ──▶ the launch ──▶ after_replay
+    raw_cuda_graph, raw_cuda_graph_exec ──▶ pages of its own: launches may be unseen from now on
+"""
+
+import ctypes
+import itertools
+import os
+import sys
+from collections.abc import Callable
+from functools import wraps
+from threading import RLock
+from typing import Any
+
+from pgmo.allocator.build.library import AdapterLibrary
+from pgmo.errors import AdapterError
+
+VARIABLE = "PGMO_GRAPHS"
+"""Environment variable that lets graphs of different pools share pages if it is 1."""
+
+_TREES = "torch._inductor.cudagraph_trees"
+"""Module whose graphs share one pool, and check its blocks by themselves."""
+
+_SEARCHED_FRAMES = 8
+"""Callers of `capture_begin` among which graph trees are looked for: `torch.cuda.graph` and its
+context managers lie in between."""
+
+_NUMBER = "_pgmo_graph"
+"""Attribute of an announced graph: its device and number."""
+
+_numbers = itertools.count(1)
+
+_launching = RLock()
+"""Held from before a launch until its event is recorded, and at the end of each capture."""
+
+
+def graphs_share_pages() -> bool:
+    """Return whether graphs of different pools may share pages."""
+    return os.environ.get(VARIABLE, "0") == "1"
+
+
+def report_graphs(library: AdapterLibrary) -> None:
+    """Report captures and replays to the adapter from now on, if graphs may share pages.
+
+    Args:
+        library: the adapter.
+    """
+    import torch
+
+    graph = torch._C._CUDAGraph
+    if not graphs_share_pages() or hasattr(graph.replay, "__wrapped__"):
+        return
+    for name, wrap in _WRAPPERS.items():
+        if hasattr(graph, name):
+            setattr(graph, name, wrap(library, getattr(graph, name)))
+
+
+def _wrap_begin(library: AdapterLibrary, original: Callable[..., Any]) -> Callable[..., Any]:
+    @wraps(original)
+    def capture_begin(self: Any, *arguments: Any, **options: Any) -> Any:
+        import torch
+
+        if not hasattr(self, "__dict__") or _of_a_tree():
+            return original(self, *arguments, **options)
+        device, number = torch.cuda.current_device(), next(_numbers)
+        library.ask("pgmo_announce_graph", ctypes.c_uint64(number))
+        try:
+            result = original(self, *arguments, **options)
+        finally:
+            library.ask("pgmo_announce_graph", ctypes.c_uint64(0))
+        setattr(self, _NUMBER, (device, number))
+        return result
+
+    return capture_begin
+
+
+def _wrap_end(library: AdapterLibrary, original: Callable[..., Any]) -> Callable[..., Any]:
+    @wraps(original)
+    def capture_end(self: Any) -> Any:
+        with _launching:
+            return original(self)
+
+    return capture_end
+
+
+def _wrap_replay(library: AdapterLibrary, original: Callable[..., Any]) -> Callable[..., Any]:
+    @wraps(original)
+    def replay(self: Any) -> Any:
+        known = getattr(self, _NUMBER, None)
+        if known is None:
+            return original(self)
+        device, number = known
+        with _launching:
+            _ask_for_pages(library, "pgmo_before_replay", device, number)
+            try:
+                return original(self)
+            finally:
+                library.ask("pgmo_after_replay", device, ctypes.c_uint64(number))
+
+    return replay
+
+
+def _wrap_handle(library: AdapterLibrary, original: Callable[..., Any]) -> Callable[..., Any]:
+    @wraps(original)
+    def raw_handle(self: Any) -> Any:
+        known = getattr(self, _NUMBER, None)
+        if known is not None:
+            with _launching:
+                _ask_for_pages(library, "pgmo_keep_graph_apart", *known)
+        return original(self)
+
+    return raw_handle
+
+
+_WRAPPERS = {
+    "capture_begin": _wrap_begin,
+    "capture_end": _wrap_end,
+    "replay": _wrap_replay,
+    "raw_cuda_graph": _wrap_handle,
+    "raw_cuda_graph_exec": _wrap_handle,
+}
+
+
+def _ask_for_pages(library: AdapterLibrary, function: str, device: int, number: int) -> None:
+    import torch
+
+    try:
+        library.call(function, device, ctypes.c_uint64(number))
+    except AdapterError as error:
+        raise torch.OutOfMemoryError(str(error)) from None
+
+
+def _of_a_tree() -> bool:
+    """Return whether graph trees of `torch.compile` are capturing."""
+    frame = sys._getframe(1)
+    for _ in range(_SEARCHED_FRAMES):
+        if frame.f_globals.get("__name__") == _TREES:
+            return True
+        if frame.f_back is None:
+            return False
+        frame = frame.f_back
+    return False

@@ -1,0 +1,12 @@
+"""Figures of the pages of graphs, from the adapter."""
+
+import ctypes
+
+from pgmo.allocator.adapters.torch_cuda import adapter_library
+
+
+def figures(device: int = 0) -> dict[str, int]:
+    """Return bytes of pages and of segments, moves of places and waits of replays."""
+    out = (ctypes.c_uint64 * 4)()
+    adapter_library().ask("pgmo_graph_figures", device, out)
+    return dict(zip(("pages", "segments", "moves", "waits"), out, strict=True))
