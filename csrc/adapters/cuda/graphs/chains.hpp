@@ -27,46 +27,11 @@
 #include <utility>
 #include <vector>
 
+#include "adapters/cuda/graphs/chain.hpp"
 #include "adapters/cuda/graphs/driver.hpp"
 #include "adapters/cuda/graphs/mappings.hpp"
 
 namespace pgmo::graphs {
-
-using PoolId = std::pair<std::uint64_t, std::uint64_t>;
-using GraphId = std::uint64_t;
-
-struct Block {
-  Address address;
-  std::size_t bytes;
-
-  bool operator==(const Block&) const = default;
-};
-
-struct Capture {
-  GraphId graph;
-  std::vector<Place*> alive = {};   // at its end
-  std::vector<Place*> closes = {};  // an earlier capture left these alive, this one freed them
-};
-
-struct Chain {
-  std::size_t open = 0;  // number of its places that are
-  std::map<Address, std::unique_ptr<Segment>> segments = {};
-  std::vector<Capture> captures = {};
-  std::vector<Block> living = {};  // at the end of the last capture
-  bool capturing = false;
-  bool apart = false;                 // shares nothing from now on
-  bool undecided = false;             // some of its places are
-  std::map<Stream, Event> last = {};  // last replays
-  std::vector<Chain*> partners = {};  // chains with a common page
-  std::size_t version = 0;            // of the mappings, for which `partners` holds
-};
-
-struct Figures {
-  std::size_t held;    // bytes of pages
-  std::size_t mapped;  // bytes of segments
-  std::size_t moves;   // places that got a page of their own
-  std::size_t waits;   // for replays on other streams
-};
 
 // Pools of graphs on one device. Thread-safe, but no replay of another thread, and no end of a
 // capture, may come between `before_replay` and `after_replay`.
@@ -99,7 +64,7 @@ class Chains {
     std::erase_if(chain.living, [&](const Block& block) {
       return std::find(alive.begin(), alive.end(), block) != alive.end();
     });
-    for (Place* place : places_under(chain, chain.living)) place->left = true;
+    for (Place* place : places_under(chain, chain.living, mappings_.page())) place->left = true;
     chain.living.clear();
     chain.capturing = true;
     chain.captures.push_back({graph});
@@ -143,7 +108,7 @@ class Chains {
     if (!chain.capturing) return true;
     chain.capturing = false;
     Capture& capture = chain.captures.back();
-    capture.alive = places_under(chain, alive);
+    capture.alive = places_under(chain, alive, mappings_.page());
     chain.living = alive;
     for_each_place(chain, [&](Place& place) {
       const auto& now = capture.alive;
@@ -236,38 +201,6 @@ class Chains {
     saved_.store(more * static_cast<std::int64_t>(mappings_.page()), std::memory_order_relaxed);
   }
 
-  template <typename Visit>
-  static void for_each_place(Chain& chain, Visit&& visit) {
-    for (auto& [base, segment] : chain.segments) {
-      for (Place& place : segment->places) visit(place);
-    }
-  }
-
-  std::vector<Place*> places_under(Chain& chain, const std::vector<Block>& blocks) const {
-    std::vector<Place*> all;
-    for (const Block& block : blocks) {
-      auto at = chain.segments.upper_bound(block.address);
-      if (at == chain.segments.begin() || block.bytes == 0) continue;
-      Segment& segment = *(--at)->second;
-      const std::size_t first = (block.address - segment.base) / mappings_.page();
-      const std::size_t last = (block.address + block.bytes - 1 - segment.base) / mappings_.page();
-      for (std::size_t next = first; next <= last && next < segment.places.size(); ++next) {
-        all.push_back(&segment.places[next]);
-      }
-    }
-    std::sort(all.begin(), all.end());
-    all.erase(std::unique(all.begin(), all.end()), all.end());
-    return all;
-  }
-
-  // Return whether a chain that is being captured may use the page.
-  static bool may_share(const Page& page, const Chain& chain) {
-    return std::none_of(page.places.begin(), page.places.end(), [&](const Place* place) {
-      return place->chain == &chain || place->own || place->open || place->undecided ||
-             place->chain->capturing;
-    });
-  }
-
   const std::vector<Chain*>& partners(Chain& chain) {
     if (chain.version == mappings_.version()) return chain.partners;
     chain.partners.clear();
@@ -351,12 +284,6 @@ class Chains {
     }
     chain.undecided = false;
     return true;
-  }
-
-  static void set_open(Place& place, bool open) noexcept {
-    if (place.open == open) return;
-    place.open = open;
-    place.chain->open += open ? 1 : ~std::size_t{0};
   }
 
   // Move the places of the chain for which `concerned` returns true off pages on which another one
