@@ -53,7 +53,7 @@ class Chain:
         return torch.empty_like(tensor).copy_(tensor)
 
     def change_stream(self, other: torch.cuda.Stream) -> None:
-        """The program's own wait."""
+        """Continue on another stream, behind the program's own wait."""
         control.ignore_waits(False)
         other.wait_stream(self.stream)
         self.stream = other

@@ -99,7 +99,7 @@ first, second = chain(16), chain(16)
 
 
 def test_a_backward_graph_finds_what_its_forward_graph_kept():
-    """Two chains are open at once, so one moves to pages of its own."""
+    """Open two chains at once, so that one moves to pages of its own."""
     right, moves = graphs(
         CHAINS
         + """

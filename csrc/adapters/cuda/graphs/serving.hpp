@@ -5,7 +5,7 @@
 //     Python is about to replay  ──▶ chains.hpp ──▶ the launch ──▶ an event
 //
 // Torch's allocator serves the requests of a pool, as without pgmo. Only its segments are pgmo's. A
-// pool shares no page if a capture was not announced, because then nobody sees its replays.
+// pool shares no page if a capture was not announced, because then its replays are not seen.
 //
 // Only adapter.hpp includes this file.
 
@@ -193,7 +193,7 @@ std::optional<int> users_of(Allocator* upstream, c10::DeviceIndex device,
       return std::nullopt;
     }
   }
-  return 1;  // this version of torch does not tell
+  return 1;  // this version of torch has no such count
 }
 
 // Note that a user of the pool has released it.

@@ -2,7 +2,7 @@
 // write and read them, and the program reads and writes what captures have left alive.
 //
 // Expected values are kept by address, as if each pool had pages of its own. What a graph frees is
-// forgotten after its replay: nobody may read it then.
+// forgotten after its replay: no one may read it then.
 
 #pragma once
 
@@ -115,7 +115,7 @@ class GraphPool {
     outputs_.erase(outputs_.begin() + static_cast<std::ptrdiff_t>(at));
   }
 
-  // Launch graphs from now on where nobody sees it.
+  // Launch graphs unseen from now on.
   bool launch_unseen() {
     if (graphs_.empty()) return true;
     if (!chains_.keep_apart(graphs_.back().id)) return false;
