@@ -14,7 +14,6 @@ CPU = (
     "planning",
     "real_programs",
     "recompute",
-    "recompute_planners",
 )
 """Those that need neither a GPU nor the stub of its runtime, which `make bench` runs."""
 

@@ -22,7 +22,7 @@ STUB = (
 )
 """Run by tests/fakecuda."""
 
-LIBRARIES = ("recompute_zoo", "recompute_exact", "recompute_blocks")
+LIBRARIES = ("recompute_zoo", "recompute_exact")
 """Need libraries of models; run by tests of their own where those are installed."""
 
 
@@ -133,10 +133,3 @@ def test_a_program_whose_packages_are_missing_is_left_out(tmp_path, monkeypatch)
     monkeypatch.setitem(PROGRAMS, "nanogpt", Program("GPT", ("no_such_package",)))
     row = real_programs.measure("nanogpt", 1, 1, small=True)
     assert row["skipped"] == "no_such_package not installed"
-
-
-def test_planners_of_recomputation(tmp_path):
-    (row,) = quick_result(tmp_path, "recompute_planners")["rows"]
-    assert row["network"] == "VGG-19"
-    for planner in ("search", "search_at_program", "min_cut", "chen"):
-        assert 0 < row[planner]["peak"] <= row["default_peak"]
