@@ -7,7 +7,7 @@ peak(ours), ours.outcome(buffers).same(plain.outcome(buffers))
 
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -147,16 +147,37 @@ class MemoryBudget(Way):
 
     def __init__(self, model: nn.Module, inputs: Sequence[Tensor], budget: float) -> None:
         super().__init__("activation_memory_budget", budget, model, inputs)
-        self._share = 0.0
-        made = backend(self._partition, self._as_it_is, self._as_it_is)
-        self._compiled = torch.compile(model, backend=made, dynamic=False)
+        self._partitioned = Partitioned(model)
         with functorch_config.patch(activation_memory_budget=budget):
             self.step()
 
     @property
     def share(self) -> float | None:
         """Of the operations that the backward graph has, too."""
-        return self._share
+        return self._partitioned.share
+
+    def forward(self) -> Tensor:
+        """Calls the compiled model."""
+        loss: Tensor = self._partitioned.model(*self.inputs)
+        return loss
+
+
+class Partitioned:
+    """A model under PyTorch's partitioner, and what that computes again.
+
+    Attributes:
+        model: the compiled module; it is compiled in its first call.
+    """
+
+    def __init__(self, model: nn.Module) -> None:
+        self._cost = self._rerun = 0.0
+        made = backend(self._partition, self._as_it_is, self._as_it_is)
+        self.model = torch.compile(model, backend=made, dynamic=False)
+
+    @property
+    def share(self) -> float:
+        """Cost of what runs again, as a share of the forward pass, by the model of `pgmo`."""
+        return self._rerun / self._cost if self._cost else 0.0
 
     def _partition(self, joint: fx.GraphModule, inputs: Any, **options: Any) -> Any:
         captured = capture(joint, options["num_fwd_outputs"])
@@ -169,16 +190,11 @@ class MemoryBudget(Way):
         }
         copy_statistics(joint)
         parts = min_cut_rematerialization_partition(joint, inputs, **options)
-        again = sum(
+        self._cost += graph.forward_cost
+        self._rerun += sum(
             costs.get(node.name, 0.0) for node in parts[1].graph.nodes if node.op == "call_function"
         )
-        self._share = again / graph.forward_cost
         return parts
-
-    def forward(self) -> Tensor:
-        """Calls the compiled model."""
-        loss: Tensor = self._compiled(*self.inputs)
-        return loss
 
     @staticmethod
     def _as_it_is(module: fx.GraphModule, _inputs: object) -> Runner:
@@ -209,11 +225,16 @@ def copy_statistics(joint: fx.GraphModule) -> None:
 
 
 def peak(way: Way) -> int:
-    """Most bytes that a step holds at once, above what is there before it: allocator events."""
+    """Most bytes that a step of this way holds at once."""
     for parameter in way.model.parameters():
         parameter.grad = None
+    return peak_of(way.step)
+
+
+def peak_of(step: Callable[[], object]) -> int:
+    """Most bytes that a step holds at once, above what is there before it: allocator events."""
     with profile(activities=[ProfilerActivity.CPU], profile_memory=True) as recorded:
-        way.step()
+        step()
     assert recorded.profiler is not None
     events = [
         (event.start_ns(), event.nbytes())

@@ -11,15 +11,10 @@ from typing import Any
 
 import numpy
 import torch
-from _step_ways import copy_statistics
-from functorch.compile import min_cut_rematerialization_partition
+from _step_ways import Partitioned, peak_of
 from torch import Tensor, nn
 from torch._functorch import config as functorch_config
-from torch.profiler import ProfilerActivity, profile
 from workloads.zoo import Batch, Made
-
-from pgmo.recompute.capture.compat import Runner, backend, boxed
-from pgmo.recompute.capture.joint_graph import capture
 
 Bits = dict[str, list[Any]]
 
@@ -62,26 +57,10 @@ def _equal(one: Tensor | None, other: Tensor | None) -> bool:
 
 
 def peak(model: nn.Module, batch: Batch) -> int:
-    """Most bytes that a step holds at once, above what is there before it: allocator events."""
+    """Most bytes that a step holds at once, above what is there before it."""
     model.zero_grad(set_to_none=True)
     torch.manual_seed(0)
-    return _peak(lambda: _backward(model, batch))
-
-
-def _peak(step: Callable[[], object]) -> int:
-    with profile(activities=[ProfilerActivity.CPU], profile_memory=True) as recorded:
-        step()
-    assert recorded.profiler is not None
-    events = [
-        (event.start_ns(), event.nbytes())
-        for event in recorded.profiler.kineto_results.events()
-        if event.name() == "[memory]"
-    ]
-    level = highest = 0
-    for _, change in sorted(events, key=lambda event: event[0]):
-        level += change
-        highest = max(highest, level)
-    return highest
+    return peak_of(lambda: _backward(model, batch))
 
 
 def changes(made: Made) -> Iterator[tuple[str, Callable[[nn.Module], Batch]]]:
@@ -105,7 +84,7 @@ def _other_numbers(model: nn.Module) -> None:
 
 
 class LibraryBudget:
-    """PyTorch's `activation_memory_budget`: operators run as they are, the partitioner is its own.
+    """PyTorch's `activation_memory_budget` for somebody else's model.
 
     Args:
         model: the module.
@@ -115,46 +94,26 @@ class LibraryBudget:
 
     def __init__(self, model: nn.Module, batch: Batch, budget: float) -> None:
         self._model, self._batch = model, batch
-        self._cost = self._rerun = 0.0
         torch._dynamo.reset()
-        made = backend(self._partition, self._as_it_is, self._as_it_is)
-        self._compiled = torch.compile(model, backend=made, dynamic=False)
+        self._partitioned = Partitioned(model)
         with functorch_config.patch(activation_memory_budget=budget):
             self.step()
 
     @property
     def share(self) -> float:
         """Time of what is computed again over the forward pass's, by the model of costs."""
-        return self._rerun / self._cost if self._cost else 0.0
+        return self._partitioned.share
 
     def step(self) -> None:
         """One step without the optimizer."""
-        self._model.zero_grad(set_to_none=True)
-        torch.manual_seed(0)
-        _backward(self._compiled, self._batch)
+        self._begin()
+        _backward(self._partitioned.model, self._batch)
 
     def peak(self) -> int:
         """As `peak` of a model."""
+        self._begin()
+        return peak_of(lambda: _backward(self._partitioned.model, self._batch))
+
+    def _begin(self) -> None:
         self._model.zero_grad(set_to_none=True)
         torch.manual_seed(0)
-        return _peak(lambda: _backward(self._compiled, self._batch))
-
-    def _partition(self, joint: Any, inputs: Any, **options: Any) -> Any:
-        graph = (captured := capture(joint, options["num_fwd_outputs"])).graph
-        costs = {
-            nodes[0].name: operation.cost
-            for operation, nodes in zip(
-                graph.operations[: graph.forward], captured.nodes, strict=False
-            )
-        }
-        copy_statistics(joint)
-        parts = min_cut_rematerialization_partition(joint, inputs, **options)
-        self._cost += graph.forward_cost
-        self._rerun += sum(
-            costs.get(node.name, 0.0) for node in parts[1].graph.nodes if node.op == "call_function"
-        )
-        return parts
-
-    @staticmethod
-    def _as_it_is(module: Any, _inputs: object) -> Runner:
-        return boxed(module)
