@@ -17,6 +17,7 @@ OPTIONS = {
 RECOMPUTE = {
     "check": "measure=False measures neither operators nor the first step",
     "counts": "subtract plan.resident from the budget, or give card= in its place",
+    "forget": "put torch.utils.checkpoint around the region",
     "segments": "put torch.utils.checkpoint around blocks of the model",
     "keep": "a capture takes a few seconds, and each process captures for itself",
 }

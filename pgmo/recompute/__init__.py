@@ -2,20 +2,20 @@
 
     model, plan = pgmo.recompute(model, batch, budget="8 GiB")
 
-The package itself is the function, and has `forget`, which marks a region of a forward pass,
-`backend` for `torch.compile`, and `largest`, which looks for the largest batch of a card.
+The package itself is the function, and has `backend` for `torch.compile`, and `largest`, which
+looks for the largest batch of a card.
 
     what users call    apply, outcome, explain, curve, step_profile; whole_card, largest
     a call             calls: its signature, what is refused, and what a capture puts back
     its graphs         compiled: Dynamo's capture, a dry run, one plan for all graphs of a step
     one graph          capture: operations and values of a joint graph, with their costs
     what to drop       planners, on a graph alone and without PyTorch
-    running it         runtime: the planned step, offload, `forget` without a capture
+    running it         runtime: the planned step, offload
     PyTorch's insides  capture/compat
 """
 
 from pgmo.recompute import package as _package  # makes this module callable
 
-__all__ = ["backend", "forget", "largest"]
+__all__ = ["backend", "largest"]
 
 del _package

@@ -71,8 +71,7 @@ def recompute(
             dictionary of keyword arguments, or one argument. Other shapes, types and modes are
             captured and planned when they first come. Without them, so is the first call.
         budget: bytes, such as `"8 GiB"`; a share of the peak without recomputation, such as
-            `"60%"` or 0.6; `"min"` for the least peak that is found; None to recompute only what
-            lies in `with pgmo.recompute.forget():`.
+            `"60%"` or 0.6; `"min"` for the least peak that is found; None to recompute nothing.
         costs: "model" reckons an operator's time from its arithmetic and its traffic, "measured"
             runs each operator of the step.
         planner: "search" improves the best choice of all others by local search; "min-cut",

@@ -66,7 +66,7 @@ def _offloaded(planned: PlannedStep) -> str:
 
 def _budget(budget: int | str | None) -> str:
     if budget is None:
-        return "Only marked regions are forgotten."
+        return "There is no budget."
     if budget == "min":
         return "That is the least that was found."
     return f"The budget is {format_bytes(int(budget))}."
@@ -77,7 +77,6 @@ def _modules(planned: PlannedStep) -> list[str]:
     names: dict[str, Counter[str]] = defaultdict(Counter)
     sizes: Counter[str] = Counter()
     costs: Counter[str] = Counter()
-    marked = {graph.operations[index].module for index in planned.captured.forgotten}
     for index, times in Counter(index for _, index in planned.schedule.reruns).items():
         if index in planned.schedule.offloaded:
             continue
@@ -97,10 +96,9 @@ def _modules(planned: PlannedStep) -> list[str]:
             f"{name}" + (f" x{count}" if count > 1 else "")
             for name, count in names[module].most_common(4)
         )
-        reason = " (in a region marked with forget)" if module in marked else ""
         lines.append(
             f"  {module or '(outside of modules)'}: {format_bytes(size)}, {share:.1f} %, "
-            f"{operations}{reason}"
+            f"{operations}"
         )
     if len(sizes) > _MODULES:
         rest = list(sizes)

@@ -109,7 +109,7 @@ class RecomputePlan:
 
     @property
     def budget(self) -> int | str | None:
-        """Bytes that the peak was not to exceed, "min", or None: only marked regions."""
+        """Bytes that the peak was not to exceed, "min", or None."""
         return self._planned.budget
 
     @property

@@ -1,4 +1,4 @@
-"""Makes the package callable: `pgmo.recompute(model, ...)` beside `pgmo.recompute.forget()`."""
+"""Makes the package callable: `pgmo.recompute(model, ...)` beside `pgmo.recompute.largest(...)`."""
 
 import sys
 from typing import TYPE_CHECKING, ClassVar, cast
@@ -10,7 +10,6 @@ if TYPE_CHECKING:
     from pgmo.recompute.apply import recompute as _recompute
     from pgmo.recompute.largest import largest
     from pgmo.recompute.runtime.compiled import backend
-    from pgmo.recompute.runtime.without_graph.region import forget
 
 
 class RecomputePackage(CallablePackage):
@@ -20,13 +19,11 @@ class RecomputePackage(CallablePackage):
     _removed = RECOMPUTE
     _homes: ClassVar = {
         "backend": "pgmo.recompute.runtime.compiled",
-        "forget": "pgmo.recompute.runtime.without_graph.region",
         "largest": "pgmo.recompute.largest",
     }
 
     if TYPE_CHECKING:
         __call__ = staticmethod(_recompute)
-        forget = forget
         backend = staticmethod(backend)
         largest = staticmethod(largest)
 

@@ -12,7 +12,6 @@ from torch import nn  # noqa: E402
 from pgmo.error_frames import clear_backward_frames, clear_frames, clears_frames, held  # noqa: E402
 from pgmo.profiler.tagging.operator_mode import OperatorMode  # noqa: E402
 from pgmo.profiler.tagging.tags import Tagger  # noqa: E402
-from pgmo.recompute import forget  # noqa: E402
 from pgmo.runner.step_on import StepOn  # noqa: E402
 from pgmo.serving import disguise  # noqa: E402
 from tests.held_frames import (  # noqa: E402
@@ -86,29 +85,6 @@ def test_with_names_that_calls_has_asked_frames_for():
         with Tagger(lambda _: None):
             model(noted("input", torch.ones(8)))
 
-    assert alive_with_error(run) == []
-
-
-def test_a_region_that_is_forgotten_in_the_forward_pass():
-    def run(noted):
-        with forget(), failing():
-            fails(noted("hidden", noted("input", torch.ones(4)) * 2))
-
-    assert alive_with_error(run) == []
-    assert alive_after_error(run) == []
-
-
-def test_a_region_that_is_computed_again():
-    net = nn.Linear(4, 4)
-
-    def run(noted):
-        with forget():
-            inner = fails(noted("hidden", net(noted("input", torch.ones(2, 4)))))
-            result = noted("result", torch.relu(inner) * 2)
-        with failing():
-            result.square().sum().backward()
-
-    assert alive_after_error(run) == []
     assert alive_with_error(run) == []
 
 

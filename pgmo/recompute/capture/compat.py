@@ -9,7 +9,6 @@
     function_modes      _get_current_function_mode_stack       the same
     is_watched          is_in_torch_dispatch_mode              another name
     storage_key         UntypedStorage._cdata                  the same
-    version_of          Tensor._version                        the same
     hook_numbers        Module._forward_hooks                  the same
     memory_changes      kineto_results.events()                the same
     boxes_gradients     nothing: they are held                 Function.boxed_grads_call
@@ -180,11 +179,6 @@ def is_watched() -> bool:
 def storage_key(tensor: Tensor) -> int:
     """Equal for two tensors while they live in the same storage."""
     return int(tensor.untyped_storage()._cdata)
-
-
-def version_of(tensor: Tensor) -> int:
-    """Return how often a tensor, or a view of the same memory, was written in place."""
-    return 0 if tensor.is_inference() else int(tensor._version)
 
 
 def function_modes() -> tuple[type, ...]:

@@ -116,18 +116,11 @@ def backward_half(joint: fx.GraphModule, saved: list[fx.Node], outputs: int) -> 
     return graph_module(joint, graph)
 
 
-def len_of_graph() -> int:
-    """Return the number of nodes in the graph that is being traced; 0 when none is."""
-    graph = traced_graph()
-    return 0 if graph is None else len(graph.nodes)
-
-
-def mark_nodes(first: int, key: str, value: object) -> int:
-    """Write into the `meta` of the nodes added since there were `first`; return how many are."""
+def mark_nodes(first: int, key: str, value: object) -> None:
+    """Write into the `meta` of the nodes added since there were `first`."""
     graph = traced_graph()
     if graph is None:
-        return 0
+        return
     count = len(graph.nodes)
     for node, _ in zip(reversed(graph.nodes), range(count - first), strict=False):
         node.meta.setdefault(key, value)
-    return count

@@ -23,9 +23,6 @@ from pgmo.recompute.capture.grouping import TANGENT, Grouping, has_effect
 from pgmo.recompute.capture.taking.costs import is_random, modelled, operator_name
 from pgmo.recompute.planners.graph import Graph, Operation, Value
 
-MODULE, FORGET = "pgmo_module", "pgmo_forget"
-"""Keys of a node's `meta`: path of the module that made it; number of the region it lies in."""
-
 _CHECKPOINTS = (CheckpointPolicy.MUST_RECOMPUTE, CheckpointPolicy.PREFER_RECOMPUTE)
 """Marks that Dynamo writes into nodes inside of `torch.utils.checkpoint`."""
 
@@ -51,7 +48,6 @@ class Captured:
         root_of: the node of each value that is no view; a placeholder for what is given.
         views: nodes that compute nothing.
         backward: nodes of the backward pass.
-        forgotten: operations inside of regions marked with `forget()`.
         checkpoints: operations inside of each call of `torch.utils.checkpoint`, if Dynamo captured
             the model.
     """
@@ -64,7 +60,6 @@ class Captured:
     root_of: dict[int, fx.Node]
     views: frozenset[fx.Node]
     backward: frozenset[fx.Node]
-    forgotten: frozenset[int]
     checkpoints: tuple[frozenset[int], ...] = ()
 
     def names(self, operations: Iterable[int]) -> set[str]:
@@ -203,7 +198,6 @@ def capture(
         grouping.root_of,
         frozenset(grouping.views),
         frozenset(grouping.backward),
-        _insides(graph, {number[old]: drafts[old].node.meta.get(FORGET) for old in order}),
         _checkpoints(graph, {number[old]: drafts[old].node for old in order}),
     )
 
@@ -217,21 +211,6 @@ def _unite_items(graph: fx.Graph) -> None:
             if same is not node:
                 node.replace_all_uses_with(same)
                 graph.erase_node(node)
-
-
-def _insides(graph: Graph, regions: dict[int, int | None]) -> frozenset[int]:
-    """Return what lies in a region marked with `forget()` and is not read outside of it.
-
-    What is read outside stays: else all regions would be computed again, from the first on, for
-    the sake of the last.
-    """
-    marked = {index for index in graph.candidates() if regions.get(index) is not None}
-    for index, operation in enumerate(graph.operations[: graph.forward]):
-        for value in operation.reads:
-            producer = graph.values[value].producer
-            if producer in marked and regions.get(index) != regions[producer]:
-                marked.discard(producer)
-    return frozenset(marked)
 
 
 def _checkpoints(graph: Graph, nodes: dict[int, fx.Node]) -> tuple[frozenset[int], ...]:
@@ -306,12 +285,10 @@ def _modules(joint: fx.GraphModule) -> dict[fx.Node, str]:
     found: dict[fx.Node, str] = {}
     by_sequence: dict[object, str] = {}
     for node in joint.graph.nodes:
-        path = node.meta.get(MODULE)
-        if path is None and node.meta.get("nn_module_stack"):
-            path = _OF_LOCAL.sub("", str(list(node.meta["nn_module_stack"].values())[-1][0]))
         sequence = node.meta.get("seq_nr")
-        if path is None:
-            path = by_sequence.get(sequence)
+        path: str | None = by_sequence.get(sequence)
+        if node.meta.get("nn_module_stack"):
+            path = _OF_LOCAL.sub("", str(list(node.meta["nn_module_stack"].values())[-1][0]))
         if path is not None:
             found[node] = path
             if sequence is not None:

@@ -31,7 +31,7 @@ class Share:
 
 
 Budget = int | Share | Literal["min"] | None
-"""Bytes that a step allocates, a share, the least peak, or None: forget only what is marked."""
+"""Bytes that a step allocates, a share, the least peak, or None to recompute nothing."""
 
 
 def parse_budget(budget: object) -> Budget:

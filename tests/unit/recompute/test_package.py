@@ -10,8 +10,8 @@ def test_the_package_is_a_function_with_names():
     pytest.importorskip("torch")
     assert callable(pgmo.recompute)
     assert pgmo.recompute is sys.modules["pgmo.recompute"]
-    assert {"backend", "forget", "largest"} <= set(dir(pgmo.recompute))
-    assert pgmo.recompute.forget.__module__ == "pgmo.recompute.runtime.without_graph.region"
+    assert {"backend", "largest"} <= set(dir(pgmo.recompute))
+    assert pgmo.recompute.largest.__module__ == "pgmo.recompute.largest"
     with pytest.raises(AttributeError, match=r"segments'; it was removed: put torch"):
         _ = pgmo.recompute.segments
     with pytest.raises(AttributeError, match=r"'pgmo.recompute' has no attribute 'remember'"):

@@ -14,14 +14,10 @@ from torch import Tensor, fx
 
 from pgmo.recompute.capture.absent import CUSTOM
 from pgmo.recompute.capture.compat import fakes, is_backward, storage_key
-from pgmo.recompute.capture.joint_graph import FORGET, MODULE
 from pgmo.recompute.capture.repeated.fakes import Storages
 from pgmo.recompute.capture.repeated.stand_in import BACKWARD, BLOCK, StandIn, stand_in
 from pgmo.recompute.capture.repeated.template import Look, NotAlikeError, Template
 from pgmo.recompute.capture.taking.facts import share_facts
-
-_OWN = (CUSTOM, FORGET)
-"""Marks of nodes that mean one place in a step, and no other."""
 
 _FAR = 1 << 32  # further than the numbers of derivatives go
 
@@ -83,7 +79,7 @@ class _Original:
         for node in (*self.forward, *self.backward):
             if node.op != "call_function" or not known.issuperset(node.all_input_nodes):
                 raise NotAlikeError(f"{self.path}: {node.name} reads what is outside of the block")
-            if any(key in node.meta for key in _OWN):
+            if CUSTOM in node.meta:
                 raise NotAlikeError(f"{self.path}: {node.name} has a place of its own")
             known.add(node)
         self._refuse_leaks()
@@ -194,8 +190,6 @@ class _Copy:
         meta["val"] = self._example(meta.get("val"))
         if isinstance(meta.get("seq_nr"), int):
             meta["seq_nr"] += self._far
-        if MODULE in meta:
-            meta[MODULE] = self._path(meta[MODULE])
         stack = meta.get("nn_module_stack") or {}
         meta["nn_module_stack"] = {
             key: (self._path(path), *kind) for key, (path, *kind) in stack.items()

@@ -49,14 +49,6 @@ class Together:
             None if choice.transfers is None else choice.transfers.rate,
         )
 
-    def of_all(self, chosen: Sequence[frozenset[int]]) -> frozenset[int]:
-        """Return the choice of the whole step that the choices of calls come to."""
-        return frozenset(
-            index
-            for index, origin in enumerate(self.origins)
-            if origin is not None and origin[1] in chosen[origin[0]]
-        )
-
 
 def together(found: Discovery, steps: Sequence[tuple[Captured, Graph]]) -> Together:
     """Return the graph of a step.

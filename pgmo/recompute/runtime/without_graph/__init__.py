@@ -1,1 +1,0 @@
-"""Recomputation of what was not captured: by saved inputs, and by running it again."""
