@@ -3,18 +3,22 @@
 numbers, words      the attribute is set again
 lists, objects      are the same ones, and get their contents back
 random generators   get their state back
+global variables    numbers, tensors and random generators that the model's code names
 """
 
 import random
 import sys
 from collections import deque
 from collections.abc import Callable, Iterator
+from types import CodeType, FunctionType
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
+from pgmo.recompute.calls.lines import is_foreign
 from pgmo.recompute.calls.objects import is_open
+from pgmo.recompute.calls.signature import methods
 
 MOST = 4096
 """Entries of a container that are looked at; larger ones stay as the forward pass leaves them."""
@@ -48,6 +52,8 @@ class Contents:
             for value in values.values()
             for undo in self._undoing(value, _DEPTH)
         ]
+        for space, name in _global_names(model):
+            self._undo += self._of_global(space, name, space[name])
 
     def put_back(self) -> None:
         """Make attributes, what they hold, and hooks what they were."""
@@ -109,6 +115,18 @@ class Contents:
         elif is_open(value):
             yield from self._of_container(vars(value), depth)
 
+    def _of_global(
+        self, space: dict[str, Any], name: str, value: Any
+    ) -> Iterator[Callable[[], object]]:
+        """Yield what restores a global variable; what libraries set up at their first call stays.
+
+        That is why flags and containers are left out.
+        """
+        if type(value) in (int, float):
+            yield lambda: space.update({name: value})
+        else:
+            yield from self._undoing(value, 0)
+
     def _of_container(self, value: Any, depth: int) -> Iterator[Callable[[], object]]:
         if depth == 0 or len(value) > MOST:
             return
@@ -130,6 +148,26 @@ def _entries(container: Any) -> list[Any]:
     if isinstance(container, dict):
         return [(key, id(value)) for key, value in container.items()]
     return [id(one) for one in container]
+
+
+def _global_names(model: nn.Module) -> Iterator[tuple[dict[str, Any], str]]:
+    """Yield namespaces and names of the global variables that a model's code may use."""
+    functions = [one for one in methods(model) if isinstance(one, FunctionType)]
+    stack: list[tuple[CodeType, dict[str, Any]]]
+    stack = [(one.__code__, one.__globals__) for one in functions]
+    seen: set[CodeType] = set()
+    while stack:
+        code, space = stack.pop()
+        if code in seen or not is_foreign(code.co_filename):
+            continue
+        seen.add(code)
+        stack += [(one, space) for one in code.co_consts if isinstance(one, CodeType)]
+        for name in code.co_names:
+            if name in space:
+                yield space, name
+                value = space[name]
+                if isinstance(value, FunctionType):
+                    stack.append((value.__code__, value.__globals__))
 
 
 def _own(module: nn.Module) -> dict[str, Any]:

@@ -5,6 +5,9 @@ import logging
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any
+
+import torch
 
 from pgmo.locks import new_reentrant_lock
 
@@ -13,8 +16,21 @@ CAPTURING = new_reentrant_lock()
 
 _LOGGERS = ("torch._subclasses.fake_tensor", "torch._dynamo.variables.tensor")
 
-_NO_LEAF = "The .grad attribute of a Tensor that is not a leaf"
-"""PyTorch looks at `grad` of what it is given, and warns whoever does so."""
+_hide: Any = vars(torch._logging)["hide_warnings"]
+
+
+@contextmanager
+def hide_warnings(is_hidden: Any) -> Iterator[None]:
+    """Inside, some warnings are not shown, nor errors where warnings are.
+
+    PyTorch reads `grad` of results, and hides the warning that comes of it where it is shown.
+
+    Args:
+        is_hidden: returns whether a warning is not shown.
+    """
+    with _hide(is_hidden), warnings.catch_warnings():
+        warnings.simplefilter("always")
+        yield
 
 
 @contextmanager
@@ -25,9 +41,7 @@ def without_logs() -> Iterator[None]:
     for one in loggers:
         one.setLevel(logging.CRITICAL)
     try:
-        with warnings.catch_warnings():
-            warnings.filterwarnings("ignore", message=_NO_LEAF)
-            yield
+        yield
     finally:
         for one, level in zip(loggers, before, strict=True):
             one.setLevel(level)

@@ -9,7 +9,7 @@ another graph     Dynamo's guards ask for one in the middle of a step: it forget
 import inspect
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack, suppress
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from weakref import ref
 
 import torch
@@ -40,6 +40,7 @@ from pgmo.recompute.compiled.dynamo.errors import (
 from pgmo.recompute.compiled.dynamo.names import name_modules
 from pgmo.recompute.compiled.dynamo.settings import (
     as_plain_model,
+    capture_anew,
     compiled,
     frames_that_failed,
     is_traced,
@@ -52,6 +53,9 @@ from pgmo.recompute.compiled.step import CompiledStep
 from pgmo.recompute.runtime.decide import Settings
 from pgmo.recompute.runtime.stages import stage, stages
 from pgmo.user_warnings import warn_user
+
+if TYPE_CHECKING:
+    from types import CodeType
 
 
 class CompiledModel:
@@ -81,6 +85,7 @@ class CompiledModel:
             self.__signature__ = inspect.signature(module.forward)
         self._methods = methods(module)
         self._compiled: dict[object, Callable[..., Any]] = {}  # for settings of kernels
+        self._codes: set[CodeType] = set()  # that Dynamo has captured
 
     @property
     def plain(self) -> Callable[..., Any]:
@@ -148,7 +153,7 @@ class CompiledModel:
         try:
             if self.first is None:
                 refuse_static_graph()
-                with as_plain_model():
+                with as_plain_model(self._codes):
                     self._written = warm_up(self._module, self.plain, arguments)
             if step is not None:
                 step.plan_again(lambda: self._discover(arguments, step.wanted))
@@ -207,17 +212,17 @@ class CompiledModel:
         made = self._compiled.get(settings)
         if made is None:
             made = self._compiled[settings] = compiled(self.plain, _backend(self))
-        with as_plain_model():
+        with as_plain_model(self._codes):
             try:
                 return made(*arguments, **keywords)
-            except BaseException:
+            except BaseException as error:
                 if frames_that_failed() != failures:
-                    self._begin_anew()
+                    self._begin_anew(error)
                 raise
 
-    def _begin_anew(self) -> None:
-        """Have the model captured again: Dynamo leaves out for good what an error was raised in."""
-        dynamo.reset()
+    def _begin_anew(self, error: BaseException | None = None) -> None:
+        """Have the model captured again."""
+        capture_anew(self._codes, error)
         self._methods = methods(self._module)
         self._compiled.clear()
 

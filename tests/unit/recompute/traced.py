@@ -19,7 +19,11 @@ def captured(module, *inputs, **options):
         raise _EnoughError
 
     compiler = compat.backend(partition, nothing, nothing)
-    with as_plain_model(), as_in_eager_mode(), pytest.raises((BackendCompilerFailed, _EnoughError)):
+    with (
+        as_plain_model(set()),
+        as_in_eager_mode(),
+        pytest.raises((BackendCompilerFailed, _EnoughError)),
+    ):
         compiled(module.forward, compiler)(*inputs)
     return found[0]
 

@@ -3,6 +3,7 @@
     scale = x.abs().max().item()     breaks the graph
     x / scale                        the graph after the break holds the number as a constant
     self.steps += 1                  the graph holds the attribute as a constant
+    x * self.generator.random()      the graph reads a number that Dynamo draws before it runs
 
 Another number would be another graph. Here Dynamo breaks the graph where such a number is used, so
 that the operation runs as it is.
@@ -15,10 +16,14 @@ from unittest.mock import patch
 from weakref import WeakKeyDictionary
 
 from torch._dynamo.exc import unimplemented
+from torch._dynamo.variables import misc, user_defined
 from torch._dynamo.variables.builder import VariableBuilder
+from torch._guards import GuardSource
 
 _RESUMED = "torch_dynamo_resume_in_"
 """How the names of functions begin that run what follows a graph break."""
+
+_GLOBAL = GuardSource.GLOBAL
 
 _AFTER_BREAK = 1
 _ELSEWHERE = 3
@@ -38,15 +43,35 @@ def changing_numbers_break_graphs() -> Iterator[None]:
         return wrap_float(self, value)
 
     def of_literal(self: Any, value: object) -> Any:
-        if type(value) is int and self.source.guard_source.is_unspecialized_nn_module():
+        kind = self.source.guard_source
+        if type(value) is int and (kind.is_unspecialized_nn_module() or kind is _GLOBAL):
             _note(self, value)
         return wrap(self, value)
 
     with (
         patch.object(VariableBuilder, "wrap_symfloat", of_float),
         patch.object(VariableBuilder, "wrap_literal", of_literal),
+        patch.object(misc, "call_random_fn", _break_at_draw),
+        patch.object(user_defined, "call_random_fn", _break_at_draw),
     ):
         yield
+
+
+def _break_at_draw(_translator: object, draw: Any, *_arguments: object) -> None:
+    """Break the graph where Python draws a random number.
+
+    Dynamo would draw it in a tensor of type float64, and not again when the graph runs once more.
+    """
+    _break(getattr(draw, "__name__", "random"))
+
+
+def _break(context: str) -> None:
+    unimplemented(
+        gb_type="A number is another one each time",
+        context=context,
+        explanation="It is no constant of a graph.",
+        hints=[],
+    )
 
 
 def _note(builder: Any, value: float) -> None:
@@ -58,12 +83,7 @@ def _note(builder: Any, value: float) -> None:
     values = _seen.setdefault(code, {}).setdefault((owner, builder.name), set())
     values.add(value)
     if len(values) > (_AFTER_BREAK if code.co_name.startswith(_RESUMED) else _ELSEWHERE):
-        unimplemented(
-            gb_type="A number is another one each time",
-            context=builder.name,
-            explanation="It is no constant of a graph.",
-            hints=[],
-        )
+        _break(builder.name)
 
 
 def _owner(builder: Any) -> int | None:

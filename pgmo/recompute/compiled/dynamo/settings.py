@@ -10,20 +10,23 @@ import logging
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
-from types import FunctionType, MethodType
+from types import CodeType, FunctionType, MethodType
 from typing import Any
 from unittest.mock import patch
 
 import torch
 import torch._dynamo as dynamo
 from torch import nn
+from torch._C._dynamo.eval_frame import reset_code
 from torch._dynamo import trace_rules
+from torch._dynamo.convert_frame import register_bytecode_hook
 from torch._dynamo.utils import counters, get_compilation_metrics
 from torch._dynamo.variables import torch as functions
 from torch._guards import TracingContext
 from torch.fx import _symbolic_trace as symbolic_trace
 
 from pgmo.recompute.capture.eager import with_grouped_products
+from pgmo.recompute.capture.quiet import hide_warnings
 from pgmo.recompute.compiled.dynamo.changing import changing_numbers_break_graphs
 
 _UNLIMITED = 1 << 20  # Dynamo counts the graphs of all models of a class
@@ -53,10 +56,11 @@ _QUESTIONS = (
 
 
 class _Scope(threading.local):
-    """Depth at which a thread is inside of `as_plain_model`."""
+    """Depth at which a thread is inside of `as_plain_model`, and where it notes captured code."""
 
     def __init__(self) -> None:
         self.depth = 0
+        self.codes: set[CodeType] = set()
 
 
 _scope = _Scope()
@@ -106,6 +110,8 @@ def _answer_questions(stack: ExitStack) -> None:
     stack.enter_context(patch.dict(rules, dict.fromkeys(asked, kind)))
     stack.enter_context(with_grouped_products())
     stack.enter_context(changing_numbers_break_graphs())
+    stack.enter_context(patch.object(torch._logging, "hide_warnings", hide_warnings))
+    stack.callback(register_bytecode_hook(_note_code).remove)
     for layer, forward in (*_left_out(), *_captured_alone()):
         stack.enter_context(patch.object(layer, "forward", forward))
 
@@ -163,16 +169,47 @@ def _configure(stack: ExitStack) -> None:
 _answering, _configured = _Shared(_answer_questions), _Shared(_configure)
 
 
+def _note_code(code: CodeType, new_code: CodeType) -> None:
+    if _scope.depth:
+        _scope.codes.add(code)
+
+
 @contextmanager
-def as_plain_model() -> Iterator[None]:
-    """Inside, Dynamo captures, and code that is captured does not learn of it."""
+def as_plain_model(codes: set[CodeType]) -> Iterator[None]:
+    """Inside, Dynamo captures, and code that is captured does not learn of it.
+
+    Args:
+        codes: gets what is captured.
+    """
     own = dynamo.config.patch(**_options()) if _has_settings_by_thread() else _configured
     with _answering, own:
+        before, _scope.codes = _scope.codes, codes
         _scope.depth += 1
         try:
             yield
         finally:
             _scope.depth -= 1
+            _scope.codes = before
+
+
+def capture_anew(codes: set[CodeType], error: BaseException | None = None) -> None:
+    """Drop what Dynamo has captured of code, and have it captured again.
+
+    Dynamo leaves out for good the code in which an error was raised.
+
+    Args:
+        codes: captured code; emptied.
+        error: that a capture has ended with.
+    """
+    trace = None if error is None else error.__traceback__
+    while trace is not None:
+        failed = getattr(trace.tb_frame.f_locals.get("frame"), "f_code", None)
+        if isinstance(failed, CodeType):
+            codes.add(failed)
+        trace = trace.tb_next
+    for code in codes:
+        reset_code(code)
+    codes.clear()
 
 
 def compiled(function: Callable[..., Any], backend: Callable[..., Any]) -> Callable[..., Any]:

@@ -183,6 +183,33 @@ def test_after_wrong_shapes_other_calls_are_planned():
     assert len(model.forward.steps) == 2
 
 
+def test_after_an_error_other_compiled_functions_are_not_captured_again():
+    captured = []
+    other = torch.compile(torch.sin, backend=lambda module, _: captured.append(1) or module)
+    other(X)
+    plain = Two()
+    model = made(plain, X, X)
+    with pytest.raises(pgmo.errors.GraphError, match="4, 7"):
+        model(torch.ones(4, 7), X)
+    other(X)
+    assert len(captured) == 1
+
+
+@pytest.mark.filterwarnings("error")
+def test_a_capture_amid_a_step_gives_no_warning_of_its_own():
+    class Scaled(nn.Linear):
+        scale = 1.0
+
+        def forward(self, x):
+            return (super().forward(x) * self.scale).sum()
+
+    before = nn.Linear(8, 8)
+    model = made(Scaled(8, 8), before(X))
+    model.scale = 2.0
+    model(before(X)).backward()
+    assert model.forward._graphs == 2
+
+
 def test_values_that_are_others_each_time_are_refused_after_many_captures(monkeypatch):
     monkeypatch.setattr(compiled_model, "KINDS", 3)
     plain = Two()

@@ -13,6 +13,7 @@ import pytest
 torch = pytest.importorskip("torch")
 
 from torch import nn  # noqa: E402
+from torch.nn import functional  # noqa: E402
 
 import pgmo  # noqa: E402
 from tests.unit.recompute.steps import same, step  # noqa: E402
@@ -90,6 +91,7 @@ class Draws(nn.Linear):
         super().__init__(16, 16)
         self.draw, self.drawing = draw, np.random.default_rng(0)
         self.generator = torch.Generator().manual_seed(0)
+        self.own = random.Random(0)
 
     def forward(self, x):
         y = super().forward(x).square().mean()
@@ -97,6 +99,8 @@ class Draws(nn.Linear):
             return y * random.random()
         if self.draw == "numpy":
             return y * numpy_number()
+        if self.draw == "own":
+            return functional.linear(y.view(1, 1), torch.full((1, 1), self.own.random())).sum()
         if self.draw == "numpy generator":
             return y * float(self.drawing.random())
         if self.draw == "generator":
@@ -104,7 +108,9 @@ class Draws(nn.Linear):
         return y if random.random() < 0.5 else 2 * y
 
 
-@pytest.mark.parametrize("draw", ["python", "numpy", "numpy generator", "generator", "decision"])
+@pytest.mark.parametrize(
+    "draw", ["python", "own", "numpy", "numpy generator", "generator", "decision"]
+)
 def test_random_numbers_that_python_draws_are_those_of_the_plain_model(draw):
     plain = Draws(draw)
     drawing, bits = copy.deepcopy(plain.drawing), plain.generator.get_state()
@@ -112,6 +118,7 @@ def test_random_numbers_that_python_draws_are_those_of_the_plain_model(draw):
 
     def losses(one):
         one.drawing = copy.deepcopy(drawing)
+        one.own = random.Random(0)
         one.generator.set_state(bits)
         np.random.seed(0)  # noqa: NPY002
         return [step(one, X, seed=number) for number in range(4)]
@@ -121,6 +128,46 @@ def test_random_numbers_that_python_draws_are_those_of_the_plain_model(draw):
     assert (random.getstate(), np.random.get_state()[1].tolist()) == before  # noqa: NPY002
     for ours, theirs in zip(losses(model), losses(plain), strict=True):
         assert same(ours, theirs)
+
+
+calls, seen = 0, torch.zeros(2)
+own, drawing = random.Random(0), np.random.default_rng(0)
+generator = torch.Generator().manual_seed(0)
+
+
+def count():
+    global calls
+    calls += 1
+    seen.add_(1)
+
+
+class UsesGlobals(nn.Linear):
+    """It counts and draws with global variables."""
+
+    def forward(self, x):
+        count()
+        factor = own.random() + drawing.random() + torch.rand((), generator=generator)
+        return (super().forward(x) * factor).square().mean()
+
+
+def globals_():
+    """What the global variables hold."""
+    bits = generator.get_state().tolist(), drawing.bit_generator.state["state"]
+    return calls, seen.tolist(), own.getstate(), *bits
+
+
+def test_global_variables_are_those_of_the_plain_model():
+    plain = UsesGlobals(16, 16)
+    before = globals_()
+    model = pgmo.recompute(copy.deepcopy(plain), X, 1.0, measure=False)[0]
+    assert globals_() == before
+    begin = own.getstate(), drawing.bit_generator.state, generator.get_state()
+    theirs = [step(plain, X) for _ in range(2)]
+    own.setstate(begin[0])
+    drawing.bit_generator.state = begin[1]
+    generator.set_state(begin[2])
+    assert all(same(step(model, X), one) for one in theirs)
+    assert calls == before[0] + 4
 
 
 def test_one_that_writes_into_a_parameter():
