@@ -162,7 +162,7 @@ def plan_choice(
         if limit is None:
             limit = best.peak
         elif best.peak > limit and beam is None:
-            raise _cannot(graph, limit, best, default)
+            raise UnreachableBudgetError(graph, limit, best, default.peak)
     if beam is not None and best.peak > limit:
         best, beam = beam, None
         trace.append(Found(0, best.peak, best.overhead, best.planner))
@@ -334,13 +334,31 @@ def rank(one: Choice, budget: int | None) -> tuple[float, float, float]:
     return (1, one.peak, one.overhead)
 
 
-def _cannot(graph: Graph, budget: int, least: Choice, default: Choice) -> BudgetError:
-    return BudgetError(
-        f"no recomputation was found that keeps the step within {format_bytes(budget)}: the least "
-        f"peak found is {format_bytes(least.peak)}, for {least.overhead:.0%} of the forward pass "
-        f"run again; without recomputation it is {format_bytes(default.peak)}. Give a budget of "
-        f"{least.peak} bytes or more, or a smaller batch. {floor(least.on(graph))}"
-    )
+class UnreachableBudgetError(BudgetError):
+    """No plan was found whose peak is within the budget.
+
+    Args:
+        graph: the step.
+        budget: bytes.
+        least: choice with the lowest peak that was found.
+        default: bytes that the step takes without recomputation.
+    """
+
+    def __init__(self, graph: Graph, budget: int, least: Choice, default: int) -> None:
+        self._given = graph, budget, least
+        super().__init__(
+            f"no recomputation was found that keeps the step within {format_bytes(budget)}: the "
+            f"least peak found is {format_bytes(least.peak)}, for {least.overhead:.0%} of the "
+            f"forward pass run again; without recomputation it is {format_bytes(default)}. Give a "
+            f"budget of {least.peak} bytes or more, or a smaller batch. {floor(least.on(graph))}"
+        )
+
+    def __reduce__(self) -> tuple[type[BudgetError], tuple[object, ...]]:
+        return BudgetError, self.args  # for other processes, without the graph
+
+    def of_model(self, default: int) -> "UnreachableBudgetError":
+        """Return the error for a model that takes other bytes by itself than its graph does."""
+        return UnreachableBudgetError(*self._given, default)
 
 
 def _check(

@@ -22,7 +22,13 @@ from pgmo.recompute.planners.budget import Budget
 from pgmo.recompute.planners.evaluator import Choice
 from pgmo.recompute.planners.graph import Graph
 from pgmo.recompute.planners.offload.transfers import Transfers
-from pgmo.recompute.planners.planning import PLANNERS, plan_choice, propose, rank
+from pgmo.recompute.planners.planning import (
+    PLANNERS,
+    UnreachableBudgetError,
+    plan_choice,
+    propose,
+    rank,
+)
 from pgmo.recompute.planners.schedule import Schedule, simulate
 from pgmo.recompute.planners.shapes import Shapes
 from pgmo.recompute.runtime.stages import stage
@@ -145,10 +151,9 @@ def plan_step(joint: fx.GraphModule, outputs: int, settings: Settings) -> Planne
     budget = settings.shapes.limit(whole.graph, settings.budget, default.peak)
     fine = functools.cache(functools.partial(_finest, whole, settings))
     if budget is None:
-        schedule = simulate(whole.graph, whole.forgotten)
-        return PlannedStep(whole, schedule, default, "marked regions", fine, None)
+        return PlannedStep(whole, simulate(whole.graph), default, "default", fine, None)
     captured = finest = fine() if budget == "min" or budget < captured_peak else whole
-    choice, budget = choose(finest.graph, budget, settings)
+    choice, budget = choose(finest.graph, budget, settings, default.peak)
     stage("writes the planned step")
     schedule = choice.on(finest.graph)
     limit = schedule.peak if budget == "min" else budget
@@ -158,23 +163,7 @@ def plan_step(joint: fx.GraphModule, outputs: int, settings: Settings) -> Planne
         again = choice_on(choice, finest, less)
         if again.peak <= limit:
             captured, schedule = less, again
-    if captured.forgotten:
-        both = _with_marked(choice, captured, schedule)
-        schedule = both if both.peak <= limit else schedule
     return PlannedStep(captured, schedule, default, choice.planner, fine, budget)
-
-
-def _with_marked(choice: Choice, captured: Captured, schedule: Schedule) -> Schedule:
-    """The schedule in which what is marked is forgotten as well."""
-    if choice.reruns is None:
-        return simulate(captured.graph, choice.recomputed | captured.forgotten)
-    marked = {
-        place
-        for place in simulate(captured.graph, captured.forgotten).reruns
-        if place[1] not in schedule.offloaded
-    }
-    reruns = tuple(sorted({*schedule.reruns, *marked}))
-    return simulate(captured.graph, (), reruns, schedule.offloaded, schedule.transfers)
 
 
 def choice_on(choice: Choice | Schedule, captured: Captured, other: Captured) -> Schedule:
@@ -215,16 +204,29 @@ def _is_simple(choice: Choice | Schedule, graph: Graph) -> bool:
 
 
 def choose(
-    graph: Graph, budget: int | Literal["min"], settings: Settings
+    graph: Graph, budget: int | Literal["min"], settings: Settings, default: int
 ) -> tuple[Choice, int | Literal["min"]]:
-    """Return what to forget, as for another shape if that fits, and the budget it was made for."""
+    """Return what to forget, as for another shape if that fits, and the budget it was made for.
+
+    Args:
+        graph: the step.
+        budget: bytes, or "min".
+        settings: how it is planned.
+        default: bytes that the model takes by itself.
+
+    Raises:
+        BudgetError: the budget cannot be met.
+    """
     shapes = settings.shapes
     known = None if settings.anew else shapes.known(graph, budget)
     if known is not None:
         return known, budget
     stage(f"plans for {len(graph.operations):,} operations")
     wanted = "min" if settings.budget == "min" else budget
-    choice = settings.planner(graph, wanted)
+    try:
+        choice = settings.planner(graph, wanted)
+    except UnreachableBudgetError as error:
+        raise error.of_model(default) from None
     shapes.note(graph, choice, settings.budget)
     return choice, wanted
 

@@ -62,10 +62,9 @@ def _plan_together(found: Discovery, settings: Settings) -> StepPlan:
     default = _default(together(found, plain), plain)
     budget = settings.shapes.limit(whole.graph, settings.budget, default.peak)
     if budget is None:
-        marked = whole.of_all([one.forgotten for one in finest])
-        choice = Evaluator(whole.graph).candidate(marked, "marked regions")
+        choice = Evaluator(whole.graph).candidate((), "default")
     else:
-        choice, budget = choose(whole.graph, budget, settings)
+        choice, budget = choose(whole.graph, budget, settings, default.peak)
     captured = _as_captured(whole.graph)
     planned = PlannedStep(
         captured,
@@ -102,4 +101,4 @@ def _as_captured(graph: Graph) -> Captured:
     """Return a graph that is no single one of PyTorch's."""
     nothing = fx.GraphModule({}, fx.Graph())
     empty: frozenset[fx.Node] = frozenset()
-    return Captured(graph, nothing, 0, (), {}, {}, empty, empty, frozenset())
+    return Captured(graph, nothing, 0, (), {}, {}, empty, empty)

@@ -1,5 +1,6 @@
 import copy
 import gc
+import re
 import warnings
 import weakref
 from unittest.mock import patch
@@ -19,6 +20,7 @@ from pgmo.recompute.compiled.model import CompiledModel  # noqa: E402
 from pgmo.recompute.planners.budget import parse_budget  # noqa: E402
 from pgmo.recompute.runtime.decide import Settings  # noqa: E402
 from pgmo.recompute.runtime.twin import twin  # noqa: E402
+from pgmo.units import format_bytes  # noqa: E402
 from tests.unit.recompute.steps import same, step  # noqa: E402
 
 WIDTH = 16
@@ -200,6 +202,9 @@ def test_shares_are_of_the_peak_with_the_checkpoints_of_the_model():
     expected = peak(plain, x)
     assert planned.planned.default.peak == pytest.approx(expected, rel=0.2)
     assert 1.5 * peak(ours, x) < peak(Blocks(), x)
+    words = re.escape(f"without recomputation it is {format_bytes(planned.planned.default.peak)}.")
+    with pytest.raises(pgmo.BudgetError, match=words):
+        recomputed(plain, 0.1, x)
 
 
 class Left(Blocks):
