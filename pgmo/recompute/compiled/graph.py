@@ -29,6 +29,7 @@ from pgmo.recompute.runtime.announce import announced
 from pgmo.recompute.runtime.contexts import compiled_context
 from pgmo.recompute.runtime.decide import PlannedStep, Settings
 from pgmo.recompute.runtime.execute import StepCompiler
+from pgmo.recompute.runtime.interpreter import Interpreter
 
 Flags = tuple[bool, ...]
 """For each output with a derivative, whether a gradient comes."""
@@ -105,7 +106,7 @@ class CompiledGraph:
         self._settings, self._running = settings, running
         self._joint: fx.GraphModule | None = None
         self._outputs = self.tangents = 0
-        self._bare: compat.Runner | None = None
+        self._bare: fx.GraphModule | None = None
         self._observer: GraphObserver | None = (
             None  # the engine runs backward passes in other threads
         )
@@ -167,7 +168,7 @@ class CompiledGraph:
         self._joint, self._outputs = joint, num_fwd_outputs
         self.tangents = len(tangents(joint))
         forward = _forward_alone(joint, num_fwd_outputs)
-        self._bare = announced(forward)
+        self._bare = forward
         return forward, _backward_interface(joint, num_fwd_outputs)
 
     def _forward_runner(self, module: fx.GraphModule, _inputs: object) -> compat.Runner:
@@ -200,7 +201,8 @@ class CompiledGraph:
     def bare(self, arguments: list[Any]) -> list[Any]:
         """Run the forward pass and save nothing."""
         assert self._bare is not None
-        return list(self._bare(arguments))
+        results: list[Any] = list(Interpreter(self._bare).boxed_run(arguments))
+        return results  # it runs twice: no code is written for it
 
     def gradients(self) -> list[Tensor | None]:
         """Return examples of the inputs' gradients; None where there is none."""
@@ -221,9 +223,8 @@ class CompiledGraph:
         flags = settings.differentiated
         assert isinstance(flags, tuple)
         if settings.anew or flags not in self._planned:
-            step, *_ = self._step(settings)
-            assert step.planned is not None
-            self._planned[flags] = step.planned
+            assert self._joint is not None
+            self._planned[flags] = StepCompiler(settings).plan(self._joint, self._outputs)
         return self._planned[flags]
 
     def add(self, settings: Settings) -> int:
@@ -233,17 +234,12 @@ class CompiledGraph:
             BudgetError: the budget cannot be met.
             GraphError: the graph cannot be planned for.
         """
-        self.halves.append(_compiled(*self._step(settings)))
-        return len(self.halves) - 1
-
-    def _step(self, settings: Settings) -> tuple[StepCompiler, fx.GraphModule, fx.GraphModule]:
         assert self._joint is not None
         step = StepCompiler(settings)
-        return step, *step.partition(self._joint, None, num_fwd_outputs=self._outputs)
-
-
-def _compiled(step: StepCompiler, forward: fx.GraphModule, backward: fx.GraphModule) -> Halves:
-    return Halves(step, step.compile_forward(forward, ()), step.compile_backward(backward, ()))
+        forward, backward = step.partition(self._joint, None, num_fwd_outputs=self._outputs)
+        runners = step.compile_forward(forward, ()), step.compile_backward(backward, ())
+        self.halves.append(Halves(step, *runners))
+        return len(self.halves) - 1
 
 
 def _forget_all(graph: Graph, _budget: int | Literal["min"]) -> Choice:

@@ -124,7 +124,7 @@ class CompiledModel:
         if key in self.steps and (step is None or not step.is_stale()):
             return step
         with CAPTURING, ExitStack() as stack:
-            for one in (stages(), without_logs(), without_collector()):
+            for one in (stages(), without_logs(), without_collector(), quick_copies()):
                 stack.enter_context(one)
             stage(f"captures a step of {type(self._module).__name__}")
             try:

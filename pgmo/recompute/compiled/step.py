@@ -5,6 +5,7 @@ second step      measured as a whole, where there are several graphs
 step after that  compared with the prediction
 """
 
+import gc
 from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import replace
@@ -150,6 +151,8 @@ class CompiledStep:
                 if one.backward is None:
                     one.forward = None  # its results are gone without a backward pass
         is_first = any(one.forward is None for one in self._compilers)
+        if is_first and self._settings.check:
+            gc.collect()  # a program may do so amid the step, which is measured
         way: list[Place] = []
         choose = self._chooser(way)
         measure = self._measure

@@ -10,7 +10,6 @@ goes for which outputs are differentiated: a plan is made for some, and what the
 is enough for all.
 """
 
-import gc
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -20,6 +19,7 @@ from torch import fx
 
 from pgmo.recompute.capture.absent import hold, narrowed, release, tangents, unlikely, without
 from pgmo.recompute.capture.compat import Runner, fakes, is_tangent, mark_boxed
+from pgmo.recompute.capture.joint_graph import Captured
 from pgmo.recompute.capture.quiet import without_collector
 from pgmo.recompute.capture.taking import workspaces
 from pgmo.recompute.capture.taking.facts import forget_facts, share_facts
@@ -71,27 +71,35 @@ class StepCompiler:
         self, joint: fx.GraphModule, _inputs: object, *, num_fwd_outputs: int, **_more: object
     ) -> tuple[fx.GraphModule, fx.GraphModule]:
         """Plans a joint graph and splits it; AOTAutograd's partition function."""
-        given = [node.name for node in tangents(joint)]
-        names = frozenset(given)
-        if self.expected is None:
-            self.expected = self._expected(joint, given)
-        absent = names - self.expected
-        share_facts(joint.graph.nodes)
-        if not absent:
-            self.planned = plan_step(joint, num_fwd_outputs, self.settings)
-            forget_facts(*self.planned.captured.joint.graph.nodes)
-            return split(self.planned.captured, self.planned.schedule, self.host)
-        whole = capture_step(joint, num_fwd_outputs, self.settings)
-        narrow = hold(*narrowed(joint, absent))
-        self.planned = plan_step(narrow, num_fwd_outputs, self.settings)
-        captured, schedule = self.planned.captured, self.planned.schedule
+        planned, whole = self._plan(joint, num_fwd_outputs)
+        self.planned, captured, schedule = planned, planned.captured, planned.schedule
         forget_facts(*joint.graph.nodes, *captured.joint.graph.nodes)
+        if whole is None:
+            return split(captured, schedule, self.host)
         self._narrow = backward(captured, schedule, self.host)
         release(self._narrow)
         of_whole = choice_on(schedule, captured, whole)
         if captured.names(schedule.offloaded) != whole.names(of_whole.offloaded):
             self._narrow = None  # it fetches what the forward pass has not sent
         return split(whole, of_whole, self.host)
+
+    def plan(self, joint: fx.GraphModule, outputs: int) -> PlannedStep:
+        """Return the plan of a joint graph, which is not split."""
+        planned, _ = self._plan(joint, outputs)
+        forget_facts(*joint.graph.nodes, *planned.captured.joint.graph.nodes)
+        return planned
+
+    def _plan(self, joint: fx.GraphModule, outputs: int) -> tuple[PlannedStep, Captured | None]:
+        """Return the plan for the gradients that come, and the whole graph if others do not."""
+        given = [node.name for node in tangents(joint)]
+        if self.expected is None:
+            self.expected = self._expected(joint, given)
+        absent = frozenset(given) - self.expected
+        share_facts(joint.graph.nodes)
+        if not absent:
+            return plan_step(joint, outputs, self.settings), None
+        whole = capture_step(joint, outputs, self.settings)
+        return plan_step(hold(*narrowed(joint, absent)), outputs, self.settings), whole
 
     def _expected(self, joint: fx.GraphModule, given: Sequence[str]) -> Names:
         told = self.settings.differentiated
@@ -163,7 +171,6 @@ class StepCompiler:
         measuring = meter(_device(module)) if self.planned is not None else None
         if measuring is None:
             return half(arguments), None
-        gc.collect()
         with without_collector(), measuring:
             half.take(arguments)
             held = _own_gradients(module, arguments) if self.is_alone else []

@@ -1,6 +1,5 @@
 """Runs a step of which nothing stays."""
 
-import gc
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from typing import Any
@@ -70,7 +69,6 @@ def discover(
         found.known = {storage_key(one) for one in (*copies, *parameters, *model.buffers())}
         stack.enter_context(torch.enable_grad())
         if found.meter is not None:
-            gc.collect()
             stack.enter_context(without_collector())
             stack.enter_context(found.meter)
         running.observer, running.choose = found, found.choose
