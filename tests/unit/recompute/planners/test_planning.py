@@ -145,7 +145,7 @@ def test_choices_for_several_budgets() -> None:
 
 def test_several_budgets_are_met_as_well_as_one() -> None:
     graph = random_graph(0, forward=60, backward=60)
-    known = propose(graph, planners=["chen"])
+    known = propose(graph)
     low = plan_choice(graph, "min", evaluations=300, candidates=known).peak
     high = simulate(graph).peak
     budgets = [low + (high - low) * i // 16 for i in range(1, 16)]
@@ -278,9 +278,5 @@ def test_options_that_cannot_be_used(options: dict[str, object], message: str) -
 
 
 def test_other_options_that_cannot_be_used() -> None:
-    with pytest.raises(
-        pgmo.errors.OptionError, match="no planner is called 'magic'; there are min-cut"
-    ):
-        propose(chain(3), planners=["magic"])
     with pytest.raises(pgmo.errors.OptionError, match="a curve of 1 points has no ends"):
         curve(chain(3), points=1)
