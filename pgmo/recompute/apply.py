@@ -105,8 +105,7 @@ def recompute(
         >>> print(plan.explain())  # doctest: +SKIP
 
     Source:
-        The search and the schedule that it is measured on are described in docs/design.md,
-        section 9.
+        The search and the schedule are described in docs/design/recompute.md.
     """
     options = RecomputeOptions(
         budget,
