@@ -51,7 +51,7 @@ class Network(torch.nn.Module):
 
 network = Network()
 optimizer = torch.optim.AdamW(network.parameters())
-with pgmo.optimize(device="cpu", model_name="network") as session:
+with pgmo.optimize(device="cpu", model_name="network", tags=True) as session:
     for _ in range(8):
         with session.iteration():
             network(torch.randn(256, 128)).backward()

@@ -153,7 +153,10 @@ def _save_history(path: Path) -> list[Path]:
 
 
 def _explain(profile: "Profile") -> list[str]:
+    from pgmo.allocator.session.advice import HOW_TO_NAME
     from pgmo.report.summary import explain
 
     what = "The iteration that repeats" if profile.circular else "Up to the failing request"
-    return [f"{what}, as pgmo knows it:", *explain(profile, top=_LINES, predict=False).lines()]
+    known = explain(profile, top=_LINES, predict=False).lines()
+    names = [] if profile.tags else [HOW_TO_NAME]
+    return [f"{what}, as pgmo knows it:", *known, *names]

@@ -39,6 +39,7 @@ class RunOptions:
         budget: maximum device memory on CUDA devices, in bytes; None for no maximum.
         limit: maximum bytes of pages on CUDA devices; None for no maximum.
         step_on: function whose calls are the iterations; None for optimizer steps.
+        tags: whether to name modules and operators of blocks; see `pgmo.optimize`.
     """
 
     name: str
@@ -51,6 +52,7 @@ class RunOptions:
     budget: int | None = None
     limit: int | None = None
     step_on: str | None = None
+    tags: bool = False
 
     def shown(self, path: Path) -> Path:
         """Return a path relative to the directory in which the program was started.
@@ -200,6 +202,7 @@ class Supervision:
             save=None if options.profile_only or not options.save else options.start / options.save,
             model_name=name,
             record_only=options.profile_only,
+            tags=options.tags or None,
             budget=None if device == "cpu" else options.budget,
             limit=None if device == "cpu" else options.limit,
         )

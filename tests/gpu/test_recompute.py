@@ -104,7 +104,7 @@ def test_what_runs_again_is_packed_and_replayed():
     plain, batch = on_device("gpt")
     model, _ = pgmo.recompute(plain, batch, "min", planner=quick)
     step(model, batch)
-    with pgmo.optimize(device="cuda") as session:
+    with pgmo.optimize(device="cuda", tags=True) as session:
         for _ in range(6):
             with session.iteration():
                 step(model, batch)

@@ -84,7 +84,7 @@ def test_training_is_bit_identical_and_served_from_slots(plain):
 
 def test_tags_name_module_operator_and_phase():
     training = Training()
-    with pgmo.optimize() as session:
+    with pgmo.optimize(tags=True) as session:
         for _ in range(6):
             with session.iteration():
                 training.step()

@@ -16,6 +16,8 @@ GOOD_SHARE = 0.999
 """Minimum share of an iteration's planned bytes that slots serve without further advice. Below it,
 out-of-memory errors list the reasons for misses."""
 
+HOW_TO_NAME = "To see which modules and operators hold memory: tags=True, or `pgmo run --tags`."
+
 _GO_FURTHER = (
     "To go further: a smaller batch, or pgmo.recompute. `pgmo fit --what-if` says by how much each "
     "way helps."
@@ -73,6 +75,8 @@ def while_replaying(
         lines.append(f"The largest of the {len(rows)} blocks at its peak:")
         for row in rows[np.argsort(-sizes, kind="stable")][:_MOST_BLOCKS]:
             lines.append(f"  {format_bytes(int(plan.size[row])):>10}  {_origin(profile, int(row))}")
+        if profile is None or not profile.tags:
+            lines.append(HOW_TO_NAME)
     lines.append("What helps: " + "; ".join(_remedies(plan)) + ".")
     return "\n".join(lines)
 

@@ -32,7 +32,7 @@ class Options:
     framework: str = "torch"
     device: object = None
     model_name: str = ""
-    tags: bool = True
+    tags: bool | None = None
     record_only: bool = False
     budget: str | int | None = None
     pages: bool | None = None
@@ -77,6 +77,11 @@ class Options:
         from pgmo.units import parse_bytes
 
         return parse_bytes(self.limit)
+
+    @property
+    def names_blocks(self) -> bool:
+        """Return whether an iteration is tagged: on request, and for profiles that are saved."""
+        return self.record_only or self.save is not None if self.tags is None else self.tags
 
     @property
     def arena_is_optional(self) -> bool:

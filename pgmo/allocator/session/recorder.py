@@ -142,15 +142,16 @@ class Recorder:
     def _start_tags(self) -> None:
         """Tag the next iteration if one is due.
 
-        Tagging slows an iteration down and adds requests, so it is not planned. Usually the first
-        iteration is tagged. If the first one is saved, the third is tagged, because the second
-        shows which blocks the first leaves alive. No iteration is tagged while plans serve. While
-        another thread tags, this one waits for its next iteration.
+        Tagging takes the CPU time of three to six iterations and adds requests, so a session tags
+        only if it saves its profile or was asked to, and the tagged iteration is not planned.
+        Usually this is the first iteration. If the first one is saved, the third is tagged, because
+        the second shows which blocks the first leaves alive. No iteration is tagged while plans
+        serve. While another thread tags, this one waits for its next iteration.
         """
         recording = self._state.phase is Phase.RECORD and self._may_tag
         # The tagger sees only modules and operators of torch.
         by_torch = self._state.adapter.name != "cupy"
-        wanted = self._state.options.tags and recording and by_torch and dynamo.hidden()
+        wanted = self._state.options.names_blocks and recording and by_torch and dynamo.hidden()
         # An iteration that compiles is not tagged to its end and differs from later ones.
         again = self._tagger is not None and self._tagger.compiled
         due = self._tagged < _MOST_TAGGED if again else not self._tagged

@@ -3,6 +3,7 @@ from pathlib import Path
 
 import pytest
 
+from pgmo.allocator.session.advice import HOW_TO_NAME
 from pgmo.profiler.profile import Profile
 from pgmo.runner.out_of_memory import (
     is_out_of_memory,
@@ -96,6 +97,7 @@ def test_a_block_that_ends_for_want_of_memory_keeps_what_is_known(tmp_path, monk
     text = (tmp_path / "kept" / "pgmo-oom-1.txt").read_text()
     assert text.startswith("MemoryError: no more\n")
     assert "2 iterations, 2 recorded" in text
+    assert HOW_TO_NAME in text
     assert f"Next: pgmo report {tmp_path}/kept/pgmo-oom-1.pgmoprof" in capsys.readouterr().err
 
 

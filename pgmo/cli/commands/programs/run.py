@@ -38,6 +38,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--profile-only: the current directory)",
     )
     parser.add_argument(
+        "--tags",
+        action="store_true",
+        help="name the modules and operators that hold memory when it runs out (default: only in "
+        "profiles that are saved); takes the time of three to six iterations",
+    )
+    parser.add_argument(
         "--plan",
         metavar="FILE",
         help="begin with a saved plan, or with the one in the directory of --save that fits",
@@ -138,6 +144,7 @@ def run(arguments: argparse.Namespace) -> int:
         budget=_bytes(arguments.budget),
         limit=_bytes(arguments.limit),
         step_on=arguments.step_on,
+        tags=arguments.tags,
     )
     _check(options)
     program.check()

@@ -44,6 +44,8 @@ def test_blocks_without_a_tag_and_plans_without_a_profile_are_named_by_number():
     for given in (untagged, None):
         lines = advice.while_replaying(plan(untagged), given).splitlines()
         assert lines[2:4] == ["    5.00 MiB  request 2", "    3.00 MiB  request 0"]
+    nameless = profile(tag=[-1] * 4, tags=())
+    assert advice.HOW_TO_NAME in advice.while_replaying(plan(nameless), nameless)
 
 
 def test_only_what_applies_is_proposed():
@@ -70,7 +72,7 @@ def test_no_more_than_ten_blocks():
     )
     lines = advice.while_replaying(plan(own), own).splitlines()
     assert "of the 30 blocks" in lines[1]
-    assert [line.split()[0] for line in lines[2:-1]] == [f"{n}.0" for n in range(30, 20, -1)]
+    assert [line.split()[0] for line in lines[2:-2]] == [f"{n}.0" for n in range(30, 20, -1)]
 
 
 def test_advice_follows_the_phases(adapter):

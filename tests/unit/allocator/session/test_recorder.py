@@ -56,6 +56,14 @@ def test_one_iteration_is_tagged_however_often_a_program_is_recorded(adapter, ta
     assert tagged() == 1
 
 
+@pytest.mark.parametrize("saves", [False, True])
+def test_by_default_a_session_tags_only_if_it_saves(adapter, tagged, tmp_path, saves):
+    with open_session(adapter, tags=None, save=tmp_path if saves else None) as session:
+        for _ in range(6):
+            iterate(session, adapter)
+    assert tagged() == saves
+
+
 def test_another_one_is_tagged_after_many_iterations(adapter, tagged, monkeypatch):
     monkeypatch.setattr(heuristics, "current", heuristics.Heuristics(longest_backoff=16))
     iterations_without_repetition(adapter, 60)
