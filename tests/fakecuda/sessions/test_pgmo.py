@@ -38,33 +38,6 @@ print(json.dumps({
 }))
 """
 
-PENDING = """
-import json, pgmo, torch
-from tests.fakecuda.control import held
-
-side = torch.cuda.Stream()
-def iteration(used_elsewhere=False):
-    first = torch.empty(64 << 20, dtype=torch.uint8, device="cuda")
-    addresses = [first.data_ptr()]
-    if used_elsewhere:
-        first.record_stream(side)
-    del first
-    second = torch.empty(64 << 20, dtype=torch.uint8, device="cuda")
-    addresses.append(second.data_ptr())
-    del second
-    session.step()
-    return addresses
-
-with pgmo.optimize(device="cuda") as session:
-    for _ in range(8):
-        iteration()
-    usual = iteration()
-    with held(side):
-        (slot, other), *pending = [iteration(used_elsewhere=True), iteration(), iteration()]
-    released = [iteration() for _ in range(3)][-1]
-    print(json.dumps([session.phase, usual, slot, [other, *sum(pending, [])], released]))
-"""
-
 CAPTURED = """
 import json, pgmo, torch
 from workloads import Shape, create
@@ -142,14 +115,6 @@ def test_weights_and_optimizer_state_stay_where_they_are(configuration):
     assert found["lost"] == 0
     assert len(found["hits"]) > 3
     assert min(found["hits"][1:]) >= 0.999
-
-
-def test_a_slot_is_not_used_again_while_another_stream_uses_it():
-    phase, usual, slot, pending, released = run(PENDING)
-    assert phase in ("replay", "record")  # it is recorded again while its plan goes on serving
-    assert usual == [slot, slot]  # both requests are served from the one
-    assert slot not in pending
-    assert released == [slot, slot]
 
 
 def test_a_graph_can_be_captured_while_a_plan_is_in_use():

@@ -50,7 +50,9 @@ def test_a_snapshot_is_told_how_to_become_a_profile(tmp_path):
 
 def test_paths_that_cannot_be_read(tmp_path):
     os.mkfifo(tmp_path / "pipe")
-    for path in (tmp_path, tmp_path / "none", tmp_path / "pipe", "a\0b", "/dev/null"):
+    (tmp_path / "file").touch()
+    paths = (tmp_path, tmp_path / "none", tmp_path / "pipe", tmp_path / "file" / "in")
+    for path in (*paths, "a\0b", "/dev/null"):
         with pytest.raises(FileError, match="check the path"):
             read_saved(path)
 

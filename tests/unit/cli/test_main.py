@@ -91,10 +91,3 @@ def test_a_command_loads_no_other():
         "pgmo.cli.commands.profiles.stats"
     }
     assert not loaded & {"numpy", "torch", "rich", "pgmo._core"}
-
-
-def test_python_m_pgmo_is_the_command():
-    done = subprocess.run(
-        [sys.executable, "-m", "pgmo", "--version"], capture_output=True, text=True, check=True
-    )
-    assert done.stdout == f"pgmo {__version__}\n"

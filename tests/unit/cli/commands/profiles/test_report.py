@@ -63,13 +63,6 @@ def test_a_page_is_not_replaced_unasked(source, capsys):
     assert target.read_text() != "mine"
 
 
-def test_a_profile_is_never_replaced_by_its_page(source, capsys):
-    before = source.read_bytes()
-    assert main(["report", str(source), "-o", str(source), "--force"]) == 2
-    assert "end it in .html" in capsys.readouterr().err
-    assert source.read_bytes() == before
-
-
 def alignment_of(page) -> int:
     header, _ = unpack(re.search(r'id="data">([^<]*)<', page.read_text(encoding="utf-8"))[1])
     return header["alignment"]

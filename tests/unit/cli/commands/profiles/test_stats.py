@@ -115,27 +115,9 @@ def test_the_plans_that_come_along(profile, tmp_path, capsys, others, opening, l
     assert (fields["others"], fields["opening"]) == (others, opening)
 
 
-def test_a_silly_top_is_refused(tmp_path, capsys):
-    assert main(["stats", "net.pgmoprof", "--top", "0"]) == 2
-    assert "--top must be 1 at least" in capsys.readouterr().err
-
-
 def test_a_damaged_file_is_one_message(profile, tmp_path, capsys):
     path = tmp_path / "net.pgmoprof"
     profile.save(path)
     path.write_bytes(path.read_bytes()[:-30])
     assert main(["stats", str(path)]) == 1
     assert capsys.readouterr().err.count("\n") == 1
-
-
-@pytest.mark.parametrize("name", ["folder.pgmoprof", "folder.pgmoplan", "f.pgmoprof/x.pgmoprof"])
-def test_a_folder_or_a_path_through_a_file_is_one_message(name, tmp_path, capsys):
-    if "/" in name:
-        (tmp_path / name).parent.touch()
-    else:
-        (tmp_path / name).mkdir()
-    assert main(["stats", str(tmp_path / name)]) == 1
-    error = capsys.readouterr().err
-    assert error.startswith(f"pgmo stats: {tmp_path / name}: ")
-    assert error.endswith("check the path\n")
-    assert error.count("\n") == 1
