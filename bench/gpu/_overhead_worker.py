@@ -137,7 +137,7 @@ def time_steps(samples: dict[str, Samples], counts: Counts) -> None:
     found = samples["step"]
     for number in range(counts.rounds):
         found["default"].extend(steps.step() for _ in range(counts.steps))
-        tags = number == counts.rounds - 1  # on by default, for one of the recorded iterations
+        tags = number == counts.rounds - 1  # of one recorded iteration
         with pgmo.optimize(device="cuda", tags=tags) as session:
             for _ in range(counts.steps):
                 with session.iteration():

@@ -70,7 +70,7 @@ def record_once(device: object = None, *, name: str = "") -> Iterator[OnePass]:
         >>> recorded.peak  # doctest: +SKIP
         1234567
     """
-    session = optimize(device=device, pages=False, model_name=name)
+    session = optimize(device=device, pages=False, model_name=name, tags=True)
     adapter = adapter_of(device)()
     if open_sessions.find_open(adapter) is not None:
         raise SessionError(

@@ -49,6 +49,12 @@ def test_what_lived_before_does_not_count():
     assert recorded.peak == 4096
 
 
+def test_blocks_have_the_names_of_operators():
+    with record_once("cpu") as recorded:
+        work()
+    assert recorded.profile.tags
+
+
 def test_nothing_requested():
     with record_once("cpu") as recorded:
         pass
