@@ -15,7 +15,7 @@ from torch.multiprocessing.reductions import StorageWeakRef
 
 from pgmo.recompute.calls.objects import opened
 from pgmo.recompute.calls.signature import PLAIN
-from pgmo.recompute.capture.compat import flatten, storage_key
+from pgmo.recompute.capture.compat import boxes_gradients, flatten, storage_key
 from pgmo.recompute.capture.taking.meter import Meter
 from pgmo.recompute.compiled.dry_run.objections import LAYOUT, ORDER, Layout, edges, layout
 from pgmo.recompute.compiled.dry_run.regions import Life, Region
@@ -49,6 +49,7 @@ class GraphCall:
     owners: list[int | None]
     leaves: list[bool]
     came: list[Life | None] = field(default_factory=list)
+    region: int = -1  # that follows its backward pass
 
 
 @dataclass(eq=False)
@@ -167,6 +168,7 @@ class Discovery:
         arguments.clear()
         held = {id(life) for life, reference in self._lives.values() if not _is_gone(reference)}
         call.came = [life if id(life) in held else None for life in lives]
+        call.region = self._region
         leaves = self.calls[number].leaves
         made = [
             None
@@ -184,6 +186,11 @@ class Discovery:
         self._look()
         came = {number for number, _ in self.backward_calls}
         for number, call in enumerate(self.calls):
+            if not boxes_gradients():  # until the derivative has returned, autograd holds all
+                call.came = [
+                    None if life is None or life.death == call.region else life
+                    for life in call.came
+                ]
             if number not in came:
                 self.objections[call.graph, call.ordinal] = ""
 

@@ -50,14 +50,17 @@ class Together:
         )
 
 
-def together(found: Discovery, steps: Sequence[tuple[Captured, Graph]]) -> Together:
+def together(
+    found: Discovery, steps: Sequence[tuple[Captured, Graph]], by_itself: bool = False
+) -> Together:
     """Return the graph of a step.
 
     Args:
         found: what was seen of it.
         steps: of each call what was captured, and the graph to take, which has the same operations.
+        by_itself: whether it is the step of the model by itself, without functions of ours.
     """
-    made = _Whole()
+    made = _Whole(holds_gradients=not (by_itself or boxes_gradients()))
     placed = [_Placed(*step) for step in steps]
     for number, call in enumerate(found.calls):
         made.region(found.regions[number], number)
@@ -130,9 +133,15 @@ class _Placed:
 
 
 class _Whole:
-    """The graph in the making."""
+    """The graph in the making.
 
-    def __init__(self) -> None:
+    Args:
+        holds_gradients: whether autograd holds the gradients that a derivative is given until it
+            has returned.
+    """
+
+    def __init__(self, holds_gradients: bool) -> None:
+        self._holds_gradients = holds_gradients
         self.operations: list[Operation] = []
         self._reads: list[set[int]] = []
         self._values: list[Value] = []
@@ -220,7 +229,7 @@ class _Whole:
         first = placed.graph.forward + (1 if placed.tangents else 0)
         for index in range(first, len(placed.graph.operations)):
             self._place(placed, index, number)
-        if not boxes_gradients():  # autograd holds them until the derivative has returned
+        if self._holds_gradients:
             self._reads[-1].update(placed.numbers[own] for own in placed.tangents)
 
     def _place(self, placed: _Placed, index: int, number: int) -> None:

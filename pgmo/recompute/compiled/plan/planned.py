@@ -59,7 +59,7 @@ def _plan_together(found: Discovery, settings: Settings) -> StepPlan:
     finest = [one.finest() for one in steps]
     whole = together(found, [(one, one.graph) for one in finest])
     plain = [(one.captured, one.default.graph) for one in steps]
-    default = _default(together(found, plain), plain)
+    default = _default(together(found, plain, by_itself=True), plain)
     budget = settings.shapes.limit(whole.graph, settings.budget, default.peak)
     if budget is None:
         choice = Evaluator(whole.graph).candidate((), "default")
