@@ -12,7 +12,7 @@ from torch.optim import Optimizer
 from pgmo.cards import Card, find
 from pgmo.errors import OptionError
 from pgmo.recompute.calls.refusals import refuse_lazy, refuse_wrappers
-from pgmo.recompute.capture.compat import flatten, storage_key, version
+from pgmo.recompute.capture.compat import flatten, refuse_old_versions, storage_key
 from pgmo.recompute.compiled.model import CompiledModel
 from pgmo.recompute.outcome import RecomputePlan
 from pgmo.recompute.planners.budget import parse_budget
@@ -27,9 +27,6 @@ M = TypeVar("M", bound=nn.Module)
 
 Call = tuple[tuple[Any, ...], dict[str, Any]]
 """Positional and keyword arguments."""
-
-_OLDEST = (2, 11)
-"""The first version of PyTorch whose Dynamo was tried."""
 
 _NONE = object()
 """Stands for example inputs that are not given; None is an argument like others."""
@@ -74,8 +71,8 @@ def recompute(
             `"60%"` or 0.6; `"min"` for the least peak that is found; None to recompute nothing.
         costs: "model" reckons an operator's time from its arithmetic and its traffic, "measured"
             runs each operator of the step.
-        planner: "search" improves choices of Chen et al. by local search; "chen" takes the best of
-            those; or a function of a graph and a budget.
+        planner: "search" improves the best choice of all others by local search; "min-cut" and
+            "chen" take the best of their own; or a function of a graph and a budget.
         measure: run the operators that may need workspace, by themselves, to learn how much;
             measure the first real step, warn when its peak is more than 2 % off, and plan again
             with what its operators took. Without it predictions have no workspace.
@@ -153,11 +150,7 @@ def planned(
         GraphError: the model cannot be captured as a graph.
         OptionError: an option has a value that cannot be used, or `model` is no module.
     """
-    if version() < _OLDEST:
-        raise OptionError(
-            f"pgmo.recompute needs PyTorch {_OLDEST[0]}.{_OLDEST[1]} or later, this is "
-            f"{torch.__version__}. Update it, or put torch.utils.checkpoint around blocks"
-        )
+    refuse_old_versions()
     if not isinstance(model, nn.Module):
         raise OptionError(f"model is a {type(model).__name__}; give a torch.nn.Module")
     if options.costs not in ("model", "measured"):

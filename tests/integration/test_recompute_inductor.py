@@ -9,10 +9,7 @@ torch = pytest.importorskip("torch")
 from torch import nn  # noqa: E402
 
 import pgmo  # noqa: E402
-from pgmo.recompute.capture import compat  # noqa: E402
 from pgmo.recompute.capture.taking.meter import meter  # noqa: E402
-
-pytestmark = pytest.mark.skipif(compat.version() < (2, 10), reason="inductor has no place for it")
 
 
 class Chain(nn.Sequential):

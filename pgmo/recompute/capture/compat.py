@@ -1,17 +1,16 @@
-"""Everything of PyTorch that recomputation needs and that has no public name; for torch 2.6 on.
+"""Everything of PyTorch that recomputation needs and that has no public name; for torch 2.11 on.
 
-    here                torch 2.6                              later
-    backend             dynamo's aot_autograd                  the same
-    inductor            nothing: its partitioner is fixed      custom_partitioner_fn, from 2.10 on
-    boxed               CodeGen.gen_fn_def                     a keyword more
-    traced_graph        get_proxy_mode                         the same
-    node_of             get_proxy_slot                         the same
-    function_modes      _get_current_function_mode_stack       the same
-    is_watched          is_in_torch_dispatch_mode              another name
-    storage_key         UntypedStorage._cdata                  the same
-    hook_numbers        Module._forward_hooks                  the same
-    memory_changes      kineto_results.events()                the same
-    boxes_gradients     nothing: they are held                 Function.boxed_grads_call
+    here                of PyTorch
+    inductor            CustomPartitionerFn, compile_fx
+    boxed               fx.graph._BoxedCodeGen
+    traced_graph        get_proxy_mode
+    node_of             get_proxy_slot
+    function_modes      _get_current_function_mode_stack
+    is_watched          is_in_any_mode_without_ignore_compile_internals
+    storage_key         UntypedStorage._cdata
+    hook_numbers        Module._forward_hooks
+    memory_changes      kineto_results.events()
+    boxes_gradients     Function.boxed_grads_call, from 2.12 on
 
 `graphs.py` beside it has what modules are made of, `compiled/measure.py` what calls the engine, and
 `compiled/dynamo` what belongs to Dynamo.
@@ -27,7 +26,7 @@ from torch import Tensor, fx, nn
 from torch._subclasses.functional_tensor import FunctionalTensor
 from torch.autograd.profiler import profile
 from torch.fx.experimental.proxy_tensor import get_proxy_mode, get_proxy_slot
-from torch.fx.graph import CodeGen
+from torch.fx.graph import _BoxedCodeGen
 from torch.overrides import _get_current_function_mode_stack
 from torch.utils import _python_dispatch, _pytree
 from torch.utils._python_dispatch import _disable_current_modes
@@ -69,16 +68,8 @@ def inductor(partitioner: Partitioner, identity: str) -> Callable[..., Any]:
     Args:
         partitioner: splits joint graphs, after inductor has rewritten them.
         identity: of all that its decisions depend on; compiled code is kept under it.
-
-    Raises:
-        OptionError: inductor has no place for it.
     """
-    try:
-        from torch._inductor.custom_graph_pass import CustomPartitionerFn
-    except ImportError:
-        raise OptionError(
-            f'kernels="inductor" needs PyTorch 2.10 or later; this is {torch.__version__}'
-        ) from None
+    from torch._inductor.custom_graph_pass import CustomPartitionerFn
 
     class Partitioning(CustomPartitionerFn):
         def __call__(self, gm: fx.GraphModule, joint_inputs: object, **options: Any) -> Any:
@@ -116,23 +107,9 @@ def inductor(partitioner: Partitioner, identity: str) -> Callable[..., Any]:
 
 def boxed(module: fx.GraphModule) -> Runner:
     """Runs the operators of a graph as they are; values die with their last use, inputs too."""
-    module.graph.set_codegen(_FromList())
+    module.graph.set_codegen(_BoxedCodeGen())
     module.recompile()
     return mark_boxed(module.forward)
-
-
-class _FromList(CodeGen):
-    """Writes functions that take a list and empty it; fx has one of its own from 2.9 on."""
-
-    def gen_fn_def(
-        self, free_vars: list[str], maybe_return_annotation: str, **_more: object
-    ) -> str:
-        names = [one.partition(":")[0].partition("=")[0].strip() for one in free_vars]
-        inputs = [name for name in names if name != "self"]
-        lines = [f"def {self._func_name}(self, _given){maybe_return_annotation}:"]
-        if inputs:
-            lines += [f"    {', '.join(inputs)}, = _given", "    _given.clear()"]
-        return "\n".join(lines)
 
 
 def mark_boxed(run: Runner) -> Runner:
@@ -171,9 +148,7 @@ def is_capturing() -> bool:
 
 def is_watched() -> bool:
     """Return whether a mode sees operators beside which Dynamo compiles nothing."""
-    name = "is_in_any_mode_without_ignore_compile_internals"
-    asks: Any = getattr(_python_dispatch, name, _python_dispatch.is_in_torch_dispatch_mode)
-    return bool(asks())
+    return bool(_python_dispatch.is_in_any_mode_without_ignore_compile_internals())
 
 
 def storage_key(tensor: Tensor) -> int:
@@ -281,7 +256,20 @@ def fresh_bytes(size: int, like: Tensor) -> Tensor:
     return like.new_empty(size, dtype=torch.uint8, device="cpu")
 
 
+_OLDEST = (2, 11)
+"""The first version of PyTorch whose Dynamo was tried."""
+
+
 def version() -> tuple[int, int]:
-    """PyTorch's, without the patch level."""
+    """Return the version of PyTorch without the patch level."""
     major, minor = torch.__version__.split(".")[:2]
     return int(major), int(minor)
+
+
+def refuse_old_versions() -> None:
+    """Raise an OptionError where PyTorch is older than what was tried."""
+    if version() < _OLDEST:
+        raise OptionError(
+            f"pgmo.recompute needs PyTorch {_OLDEST[0]}.{_OLDEST[1]} or later, this is "
+            f"{torch.__version__}. Update it, or put torch.utils.checkpoint around blocks"
+        )

@@ -1,16 +1,15 @@
 """Modules of graphs, whose Python code is written when they are first called.
 
-    here                torch 2.6                              later
-    graph_module        fx._lazy_graph_module                  the same
-    split_joint         _extract_fwd_bwd_modules               more keywords, none needed
-    backward_half       _extract_graph_with_inputs_outputs     one argument more
-    quick_copies        arguments are not looked through       fx.graph.pytree
+    here                of PyTorch
+    graph_module        fx._lazy_graph_module
+    split_joint         _extract_fwd_bwd_modules
+    backward_half       _extract_graph_with_inputs_outputs
+    quick_copies        fx.graph.pytree
 
 A capture makes a dozen modules and calls two of them. To write and compile the code of all takes
 longer than to plan.
 """
 
-import inspect
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -54,11 +53,7 @@ def quick_copies() -> Iterator[None]:
     of them: a captured step has none, and tens of thousands of copies are made of its nodes.
     """
     graphs: Any = fx.graph
-    nested = getattr(graphs, "pytree", None)
-    if nested is None:
-        yield
-        return
-    quick = _Unlooked(nested)
+    quick = _Unlooked(graphs.pytree)
     graphs.pytree = quick
     try:
         yield
@@ -107,9 +102,7 @@ def backward_half(joint: fx.GraphModule, saved: list[fx.Node], outputs: int) -> 
         *saved,
         *(node for node in joint.graph.find_nodes(op="placeholder") if is_tangent(node)),
     ]
-    described = "outputs_descs" in inspect.signature(extract).parameters
-    more = ([None] * len(results),) if described else ()
-    graph = extract(joint.graph, given, results, *more, "backward")
+    graph = extract(joint.graph, given, results, [None] * len(results), "backward")
     for node in graph.find_nodes(op="placeholder"):
         if not node.users:
             graph.erase_node(node)

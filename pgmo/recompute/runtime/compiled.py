@@ -39,7 +39,7 @@ def backend(
         measure: as for `pgmo.recompute`.
         kernels: "torch" runs operators as they are, with the same bits as the plain model;
             "inductor" compiles both halves of the step, and takes the `mode=` and `options=` of
-            `torch.compile`. It needs PyTorch 2.10.
+            `torch.compile`.
 
     Raises:
         OptionError: an option has a value that cannot be used, or PyTorch is too old.
@@ -48,6 +48,7 @@ def backend(
         >>> backend = pgmo.recompute.backend("2 GiB")  # doctest: +SKIP
         >>> model = torch.compile(model, backend=backend, dynamic=False)  # doctest: +SKIP
     """
+    compat.refuse_old_versions()
     settings = Settings(
         parse_budget(budget),
         find_planner(planner),

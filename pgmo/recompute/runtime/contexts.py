@@ -1,4 +1,4 @@
-"""The autograd nodes of compiled forward passes, which have no public name; from torch 2.6 on."""
+"""The autograd nodes of compiled forward passes, which have no public name."""
 
 from collections.abc import Sequence
 from typing import Any

@@ -50,7 +50,7 @@ def test_inputs_are_a_tuple_or_by_name_or_one():
         assert result["scale"] == (2.0 if len(example) == 3 else 1.0)
 
 
-@pytest.mark.parametrize("planner", ["search", "chen"])
+@pytest.mark.parametrize("planner", ["search", "min-cut", "chen"])
 def test_planners_by_name(planner):
     _, plan = recomputed(planner=planner)
     assert plan.peak <= plan.default_peak
@@ -231,6 +231,8 @@ def test_an_lstm_inside_of_a_model_keeps_its_kernels_on_a_cpu():
 
 
 def test_an_old_version_of_pytorch_is_refused(monkeypatch):
-    monkeypatch.setattr("pgmo.recompute.apply.version", lambda: (2, 10))
+    monkeypatch.setattr("pgmo.recompute.capture.compat.version", lambda: (2, 10))
     with pytest.raises(pgmo.errors.OptionError, match=r"needs PyTorch 2\.11 or later"):
         pgmo.recompute(nn.Linear(8, 8), torch.ones(4, 8))
+    with pytest.raises(pgmo.errors.OptionError, match=r"needs PyTorch 2\.11 or later"):
+        pgmo.recompute.backend()

@@ -8,7 +8,6 @@ torch = pytest.importorskip("torch")
 from torch import nn  # noqa: E402
 
 import pgmo  # noqa: E402
-from pgmo.recompute.capture import compat  # noqa: E402
 from pgmo.recompute.planners.planning import plan_choice  # noqa: E402
 from tests.unit.recompute.traced import Normed  # noqa: E402
 
@@ -44,13 +43,6 @@ def test_what_is_unknown_is_refused():
         pgmo.recompute.backend("1 MiB", kernels="triton")
 
 
-@pytest.mark.skipif(compat.version() >= (2, 10), reason="inductor has a place for partitioners")
-def test_inductor_is_refused_where_it_has_no_place_for_partitioners():
-    with pytest.raises(pgmo.errors.OptionError, match=r"2\.10"):
-        pgmo.recompute.backend("1 MiB", kernels="inductor")
-
-
-@pytest.mark.skipif(compat.version() < (2, 10), reason="inductor has no place for partitioners")
 class TestWhatInductorIsGiven:
     @pytest.fixture
     def given(self, monkeypatch):
