@@ -39,7 +39,7 @@ class Choice:
         recomputed: forward operations whose results are forgotten and computed again.
         peak: bytes, of the schedule (`schedule.simulate`).
         overhead: cost of what runs again, as a share of the forward pass.
-        planner: what found it: `default` (nothing is forgotten), `chen`, `search`,
+        planner: what found it: `default` (nothing is forgotten), `min-cut`, `chen`, `search`,
             which improved on one of them, `reruns`, which did so in the larger space, or `beam`,
             which searched that one anew.
         trace: each improvement on the way.

@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Literal, SupportsIndex, TypedDict, Unpack
 
 from pgmo.errors import BudgetError, OptionError
-from pgmo.recompute.planners import chen
+from pgmo.recompute.planners import chen, min_cut
 from pgmo.recompute.planners.dag import Dag
 from pgmo.recompute.planners.evaluator import Choice, Evaluator, Found
 from pgmo.recompute.planners.floor import floor
@@ -18,6 +18,9 @@ from pgmo.recompute.planners.offload.transfers import Transfers
 from pgmo.recompute.planners.reruns import RerunSearch
 from pgmo.recompute.planners.schedule import simulate
 from pgmo.units import format_bytes
+
+SIMPLE = ("min-cut", "chen")
+"""Planners that propose where the search begins."""
 
 EVALUATIONS = 200_000
 """Choices that a search tries; a second or two for a thousand operations."""
@@ -66,7 +69,7 @@ def plan_choice(
 ) -> Choice:
     """The cheapest choice found whose peak is within a budget.
 
-    Choices of Chen et al.; the cheapest that fits, or the lowest peak when none does, is where
+    Choices of simple planners; the cheapest that fits, or the lowest peak when none does, is where
     a local search begins. A second one goes on from there in a larger space, in which operations
     run again anywhere and as often as it pays (`reruns`). Of a small step a beam search is asked,
     too, from which the second one begins if nothing else fits. What they find is good and not
@@ -237,9 +240,10 @@ def curve(graph: Graph, *, points: int = 16, **search: Unpack[SearchFields]) -> 
 
 
 def propose(graph: Graph, evaluator: Evaluator | None = None) -> list[Choice]:
-    """The choice that forgets nothing, and those of Chen et al., all evaluated.
+    """Return the choice that forgets nothing, minimum cuts, and segments of Chen et al.
 
-    On a chain of thousands of operations the search does not find the square root by itself.
+    On a chain of thousands of operations the search does not find the square root by itself. In
+    steps that repeat themselves it is shorter, and needs the cuts to begin with.
 
     Args:
         graph: the step.
@@ -247,6 +251,7 @@ def propose(graph: Graph, evaluator: Evaluator | None = None) -> list[Choice]:
     """
     judge = evaluator or Evaluator(graph)
     found = [judge.candidate((), "default")]
+    found += [judge.candidate(choice, "min-cut") for choice in min_cut.sweep(graph)]
     for segments in chen.sweep(Dag.of(graph)):
         found += [judge.candidate(segments.forgotten(last=last), "chen") for last in (False, True)]
     return found

@@ -23,6 +23,7 @@ from pgmo.recompute.planners.evaluator import Choice
 from pgmo.recompute.planners.graph import Graph
 from pgmo.recompute.planners.offload.transfers import Transfers
 from pgmo.recompute.planners.planning import (
+    SIMPLE,
     UnreachableBudgetError,
     plan_choice,
     propose,
@@ -37,7 +38,7 @@ Planner = Callable[[Graph, int | Literal["min"]], Choice]
 
 
 def find_planner(name: str | Planner, rate: float | None = None) -> Planner:
-    """Return a planner by its name: "search", or "chen", whose best choice is taken.
+    """Return a planner by its name: "search", or one of `SIMPLE`, whose best choice is taken.
 
     Args:
         name: or a planner.
@@ -54,9 +55,9 @@ def find_planner(name: str | Planner, rate: float | None = None) -> Planner:
         return name
     if name == "search":
         return plan_choice
-    if name != "chen":
-        raise OptionError(f"no planner is called {name!r}; there are search and chen")
-    return _best_of_chen
+    if name not in SIMPLE:
+        raise OptionError(f"no planner is called {name!r}; there are search, {', '.join(SIMPLE)}")
+    return functools.partial(_best_of, name)  # which can be pickled, as the model with it
 
 
 def rate_of(planner: Planner) -> float | None:
@@ -66,12 +67,13 @@ def rate_of(planner: Planner) -> float | None:
     return None
 
 
-def _best_of_chen(graph: Graph, budget: int | Literal["min"]) -> Choice:
+def _best_of(name: str, graph: Graph, budget: int | Literal["min"]) -> Choice:
     limit = None if budget == "min" else budget
-    best = min(propose(graph), key=lambda one: rank(one, limit))
+    found = [one for one in propose(graph) if one.planner in ("default", name)]
+    best = min(found, key=lambda one: rank(one, limit))
     if limit is not None and best.peak > limit:
         raise BudgetError(
-            f"the planner chen finds nothing within {format_bytes(limit)}: its least peak "
+            f"the planner {name} finds nothing within {format_bytes(limit)}: its least peak "
             f"is {format_bytes(best.peak)} ({best.peak} bytes). Give that, or planner='search'"
         )
     return best

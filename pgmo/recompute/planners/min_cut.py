@@ -1,0 +1,119 @@
+"""Saved bytes against recomputed cost, without regard to when: a minimum cut.
+
+AOTAutograd chooses what to save by a minimum cut between the inputs and the backward pass, with
+some operations banned from recomputation and a knapsack over the banned ones
+(`min_cut_rematerialization_partition`). Here both are one cut: the cost of an operation has a
+price in bytes, and the cut is the least sum of bytes saved and of costs recomputed at that price.
+A sweep over prices gives every choice on the lower convex hull of the two.
+
+    source --price * cost--> operation --size--> value --> sink      if the backward pass reads it
+    value  ------------ uncuttable ------------> operation           if the operation reads it
+
+What is on the sink's side is needed in the backward pass: an operation there is run again, a
+value there whose producer is not is saved.
+"""
+
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+
+from pgmo import _core
+from pgmo.recompute.planners.graph import Graph
+
+PRICES = tuple(float(price) for price in np.geomspace(1e-3, 1e3, 25))
+"""Bytes that the whole forward pass may cost, in multiples of the bytes of all its values."""
+
+
+def min_cut(graph: Graph, price: float) -> tuple[frozenset[int], float]:
+    """The choice with the least sum of saved bytes and price times recomputed cost.
+
+    Args:
+        graph: the step.
+        price: bytes for one unit of cost, from 0.
+
+    Returns:
+        The choice and that sum, in bytes, each cost rounded to a whole number of bytes. Values
+        that the backward pass cannot do without (pinned ones, results of pinned operations) are
+        in it.
+
+    Example:
+        >>> from pgmo.recompute.planners.graph import Operation, Value
+        >>> graph = Graph(
+        ...     operations=(
+        ...         Operation("exp", (0,), (1,), cost=2),
+        ...         Operation("exp_backward", (1,), (2,)),
+        ...     ),
+        ...     values=(Value(64, -1), Value(64, 0), Value(64, 1, result=True)),
+        ...     forward=1,
+        ... )
+        >>> min_cut(graph, price=1), min_cut(graph, price=100)
+        ((frozenset({0}), 2), (frozenset(), 64))
+    """
+    return _Network(graph).cut(price)
+
+
+class _Network:
+    """The network of a step, of which a price changes some capacities alone."""
+
+    def __init__(self, graph: Graph) -> None:
+        forward = graph.operations[: graph.forward]
+        self._candidates = frozenset(graph.candidates())
+        self._source, self._sink = graph.forward, graph.forward + 1
+        values = [v for one in forward for v in one.writes if not graph.values[v].result]
+        node = {value: self._sink + 1 + number for number, value in enumerate(values)}
+        self._nodes = self._sink + 1 + len(node)
+        edges: list[tuple[int, int, int]] = []
+        self._priced: list[int] = []  # edges whose capacity is the price of a cost
+        costs: list[float] = []
+        for index, operation in enumerate(forward):
+            if index in self._candidates:
+                self._priced.append(len(edges))
+                costs.append(operation.cost)
+            edges.append((self._source, index, _core.UNCUTTABLE))
+            edges += [
+                (node[value], index, _core.UNCUTTABLE) for value in operation.reads if value in node
+            ]
+            for value in operation.writes:
+                if value in node:
+                    one = graph.values[value]
+                    begin = self._source if one.pinned else index
+                    edges.append((begin, node[value], one.size))
+        later = graph.operations[graph.forward :]
+        wanted = {value for operation in later for value in operation.reads}
+        edges += [
+            (node[value], self._sink, _core.UNCUTTABLE) for value in sorted(wanted) if value in node
+        ]
+        tail, head, capacity = zip(*edges, strict=True) if edges else ((), (), ())
+        self._tail, self._head = np.array(tail, np.int32), np.array(head, np.int32)
+        self._capacity = np.array(capacity, np.int64)
+        self._costs = np.array(costs, np.float64)
+
+    def cut(self, price: float) -> tuple[frozenset[int], float]:
+        """The choice at a price, and what the cut comes to."""
+        self._capacity[self._priced] = np.rint(price * self._costs).astype(np.int64)
+        least, source_side = _core.min_cut(
+            self._nodes, self._tail, self._head, self._capacity, self._source, self._sink
+        )
+        return frozenset(one for one in self._candidates if not source_side[one]), least
+
+
+def sweep(graph: Graph, prices: Sequence[float] = PRICES) -> Iterator[frozenset[int]]:
+    """Choices from recomputing everything that may be, to nothing; each once.
+
+    Args:
+        graph: the step.
+        prices: of its forward pass, in multiples of the bytes of all forward values.
+    """
+    everything = sum(
+        graph.values[value].size
+        for operation in graph.operations[: graph.forward]
+        for value in operation.writes
+    )
+    unit = everything / (graph.forward_cost or 1.0)
+    seen: set[frozenset[int]] = set()
+    network = _Network(graph)
+    for price in (0.0, *prices):
+        choice, _ = network.cut(price * unit)
+        if choice not in seen:
+            seen.add(choice)
+            yield choice
