@@ -255,7 +255,7 @@ class TorchCudaAdapter : public CUDAAllocator {
       if (owner < 0 || owner >= kMostDevices) continue;
       Device& one = devices()[owner];
       if (one.pages() == nullptr || !one.page_device->add_peer(reader)) continue;
-      pages_api->grant_again(one.pages());
+      grant_again(one);
     }
   }
 

@@ -184,6 +184,16 @@ class Chains {
       released_.push_back(pool);
   }
 
+  // Grant access to all segments again, for example after a device has become a peer.
+  void grant_again() {
+    const std::lock_guard guard(mutex_);
+    for (const auto& [pool, chain] : chains_) {
+      for (const auto& [base, segment] : chain.segments) {
+        (void)driver_.grant(base, segment->places.size() * mappings_.page());
+      }
+    }
+  }
+
   Figures figures() {
     const std::lock_guard guard(mutex_);
     return {mappings_.held() * mappings_.page(), mappings_.mapped() * mappings_.page(), moves_,

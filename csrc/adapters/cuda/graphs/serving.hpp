@@ -210,6 +210,12 @@ void end_graph(CUDAAllocator* upstream, int device, c10::cuda::MempoolId_t pool)
                    "CUDA out of memory. A captured graph needs pages of its own");
 }
 
+// Grant the device's peers access to all pages, after one has been added.
+void grant_again(const Device& device) {
+  pages_api->grant_again(device.pages());
+  if (graphs::Chains* const chains = chains_of(device.index)) chains->grant_again();
+}
+
 // Call `attempt` until it returns true, and free memory in between. Return false if all fail.
 template <typename Attempt>
 bool with_room(Device& device, CUDAAllocator* upstream, Attempt&& attempt) {

@@ -58,6 +58,7 @@ class LaggingMemory final : public graphs::Driver {
     for (Address at = address; at < address + bytes; at += kPage) {
       require(mapped_.contains(at), "access to addresses without a page is granted");
       granted_.insert(at);
+      ++grants_;
     }
     return true;
   }
@@ -118,6 +119,9 @@ class LaggingMemory final : public graphs::Driver {
     streams_.at(later).push_back({Kind::kWait, 0, events_});
   }
 
+  // Pages to which access was granted, each as often as it was.
+  std::size_t grants() const { return grants_; }
+
   void run_some() {
     const auto stream = static_cast<Stream>(random_.between(0, kStreams - 1));
     for (auto left = random_.between(1, 40); left > 0 && run_one(stream); --left) continue;
@@ -167,6 +171,7 @@ class LaggingMemory final : public graphs::Driver {
   Address next_ = kPage;
   Handle newest_ = 0;
   Event events_ = 0;
+  std::size_t grants_ = 0;
   std::map<Handle, std::array<std::uint64_t, kWords>> pages_;
   std::map<Address, Handle> mapped_;
   std::set<Address> granted_;

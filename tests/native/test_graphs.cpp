@@ -1,0 +1,93 @@
+// What pools of graphs share, and what they do not.
+
+#include "adapters/cuda/graphs/chains.hpp"
+#include "check.hpp"
+#include "graphs/lagging_memory.hpp"
+#include "random.hpp"
+
+namespace pgmo::test {
+namespace {
+
+constexpr std::size_t kPage = LaggingMemory::kPage;
+
+struct Fixture {
+  // Capture a graph with a temporary of four pages and a result of one.
+  void capture(std::uint64_t pool) {
+    const graphs::PoolId id{0, pool};
+    chains.begin(id, pool, {});
+    (void)chains.allocate(id, 4 * kPage);
+    const graphs::Address result = chains.allocate(id, kPage);
+    CHECK(chains.end(id, {{result, kPage}}));
+  }
+
+  std::size_t held() { return chains.figures().held / kPage; }
+
+  Random random{1};
+  LaggingMemory memory{random, 100};
+  graphs::Chains chains{memory, kPage};
+};
+
+TEST(temporaries_share_pages_and_results_do_not) {
+  Fixture all;
+  all.capture(1);
+  CHECK_EQ(all.held(), 5u);
+  all.capture(2);
+  CHECK_EQ(all.held(), 6u);
+  CHECK(all.chains.before_replay(1, 0));
+  CHECK(all.chains.before_replay(2, 0));
+  CHECK_EQ(all.held(), 6u);
+}
+
+TEST(a_result_takes_the_page_of_a_temporary) {
+  Fixture all;
+  all.capture(1);
+  const graphs::PoolId id{0, 2};
+  all.chains.begin(id, 2, {});
+  const graphs::Address result = all.chains.allocate(id, kPage);  // where the first graph's lie
+  (void)all.chains.allocate(id, 4 * kPage);
+  CHECK(all.chains.end(id, {{result, kPage}}));
+  CHECK_EQ(all.held(), 6u);
+  CHECK(all.chains.before_replay(2, 0));
+  CHECK_EQ(all.chains.figures().moves, 1u);
+  CHECK_EQ(all.held(), 6u);
+}
+
+TEST(a_graph_that_is_kept_apart_has_its_own_pages) {
+  Fixture all;
+  all.capture(1);
+  all.capture(2);
+  CHECK(all.chains.keep_apart(graphs::GraphId{2}));
+  CHECK_EQ(all.held(), 10u);
+  CHECK_EQ(all.chains.saved().load(), 0);
+}
+
+TEST(access_is_granted_to_all_segments_again) {
+  Fixture all;
+  all.capture(1);
+  all.capture(2);
+  const std::size_t before = all.memory.grants();
+  all.chains.grant_again();
+  CHECK_EQ(all.memory.grants() - before, 10u);
+}
+
+TEST(pages_go_with_the_last_segment) {
+  Fixture all;
+  const graphs::PoolId id{0, 1};
+  all.chains.begin(id, 1, {});
+  const graphs::Address segment = all.chains.allocate(id, 3 * kPage);
+  CHECK(all.chains.end(id, {}));
+  all.chains.release(id);
+  CHECK(all.chains.deallocate(segment));
+  CHECK(!all.chains.deallocate(segment + 1));
+  for (std::uint64_t pool = 2; pool < 20 && all.held() != 0; ++pool) {
+    all.chains.begin({0, pool}, pool, {});  // tries again, if the device could not be waited for
+  }
+  CHECK_EQ(all.held(), 0u);
+}
+
+}  // namespace
+}  // namespace pgmo::test
+
+int main(int argc, char** argv) {
+  return pgmo::test::run_all(argc, argv);
+}
