@@ -31,6 +31,10 @@ _SEARCHED_FRAMES = 8
 """Callers of `capture_begin` among which graph trees are looked for: `torch.cuda.graph` and its
 context managers lie in between."""
 
+_MESSAGE_BYTES = 4096
+"""Size of the buffer for the message of a replay that fails. One serves all replays, which take
+turns, because a new one would take longer than the call."""
+
 _NUMBER = "_pgmo_graph"
 """Attribute of an announced graph: its device and number."""
 
@@ -90,6 +94,8 @@ def _wrap_end(library: AdapterLibrary, original: Callable[..., Any]) -> Callable
 
 
 def _wrap_replay(library: AdapterLibrary, original: Callable[..., Any]) -> Callable[..., Any]:
+    message, size = ctypes.create_string_buffer(_MESSAGE_BYTES), ctypes.c_size_t(_MESSAGE_BYTES)
+
     @wraps(original)
     def replay(self: Any) -> Any:
         known = getattr(self, _NUMBER, None)
@@ -97,11 +103,13 @@ def _wrap_replay(library: AdapterLibrary, original: Callable[..., Any]) -> Calla
             return original(self)
         device, number = known
         with _launching:
-            _ask_for_pages(library, "pgmo_before_replay", device, number)
+            graph = ctypes.c_uint64(number)
+            if library.ask("pgmo_before_replay", device, graph, message, size):
+                raise _out_of_memory(message.value.decode(errors="replace"))
             try:
                 return original(self)
             finally:
-                library.ask("pgmo_after_replay", device, ctypes.c_uint64(number))
+                library.ask("pgmo_after_replay", device, graph)
 
     return replay
 
@@ -111,8 +119,12 @@ def _wrap_handle(library: AdapterLibrary, original: Callable[..., Any]) -> Calla
     def raw_handle(self: Any) -> Any:
         known = getattr(self, _NUMBER, None)
         if known is not None:
+            device, number = known
             with _launching:
-                _ask_for_pages(library, "pgmo_keep_graph_apart", *known)
+                try:
+                    library.call("pgmo_keep_graph_apart", device, ctypes.c_uint64(number))
+                except AdapterError as error:
+                    raise _out_of_memory(str(error)) from None
         return original(self)
 
     return raw_handle
@@ -127,13 +139,10 @@ _WRAPPERS = {
 }
 
 
-def _ask_for_pages(library: AdapterLibrary, function: str, device: int, number: int) -> None:
+def _out_of_memory(text: str) -> Exception:
     import torch
 
-    try:
-        library.call(function, device, ctypes.c_uint64(number))
-    except AdapterError as error:
-        raise torch.OutOfMemoryError(str(error)) from None
+    return torch.OutOfMemoryError(text)
 
 
 def _of_a_tree() -> bool:
