@@ -56,6 +56,19 @@ def open_session(wanted: bool) -> Any:
     return pgmo.optimize(device="cuda")
 
 
+def about_session(session: Any, late_from: int) -> Row:
+    """Return what pgmo counted; shares are of the iterations from `late_from` on."""
+    late = session.history[late_from:]
+    asked = sum(one.bytes_requested for one in late)
+    summary = session.summary()
+    return {
+        "from_slots": sum(one.bytes_hit for one in late) / asked if asked else None,
+        "replans": summary.replans,
+        "notes": list(summary.notes),
+        "replayed": sum(one.phase.value == "replay" for one in session.history),
+    }
+
+
 def stub_parser(description: str) -> argparse.ArgumentParser:
     """Return the options that all of these benchmarks have.
 

@@ -10,7 +10,7 @@ import warnings
 from typing import Any
 
 import torch
-from _stub_jobs import open_session
+from _stub_jobs import about_session, open_session
 from workloads.allocators import install_pages
 from workloads.costs import RunCosts
 from workloads.job import OURS
@@ -64,19 +64,7 @@ def run(job: LoopJob) -> dict[str, Any]:
         "seconds": time.monotonic() - began,
         "warnings": sorted(text for text in texts if "pgmo" in text),
         "torch": str(torch.__version__),
-        **(about(session, ended) if session else {}),
-    }
-
-
-def about(session: Any, ended: Ended) -> dict[str, Any]:
-    """What pgmo knows of the run."""
-    late = session.history[ended.costs.late_from :]
-    asked = sum(one.bytes_requested for one in late)
-    return {
-        "from_slots": sum(one.bytes_hit for one in late) / asked if asked else None,
-        "replans": session.summary().replans,
-        "notes": list(session.summary().notes),
-        "replayed": sum(one.phase.value == "replay" for one in session.history),
+        **(about_session(session, ended.costs.late_from) if session else {}),
     }
 
 

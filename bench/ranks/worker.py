@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import torch
-from _stub_jobs import open_session
+from _stub_jobs import about_session, open_session
 from workloads.allocators import install_pages
 from workloads.costs import RunCosts
 from workloads.job import OURS
@@ -90,16 +90,8 @@ def peaks(control: Any, prefix: str) -> dict[str, int]:
 
 def about(session: Any, late_from: int) -> dict[str, Any]:
     """What pgmo knows of the run."""
-    late = session.history[late_from:]
-    asked = sum(one.bytes_requested for one in late)
-    summary = session.summary()
-    return {
-        "from_slots": sum(one.bytes_hit for one in late) / asked if asked else None,
-        **about_plan(session, serves=any(one.bytes_hit for one in late)),
-        "replans": summary.replans,
-        "notes": list(summary.notes),
-        "replayed": sum(one.phase.value == "replay" for one in session.history),
-    }
+    serves = any(one.bytes_hit for one in session.history[late_from:])
+    return about_session(session, late_from) | about_plan(session, serves=serves)
 
 
 def about_plan(session: Any, *, serves: bool) -> dict[str, Any]:

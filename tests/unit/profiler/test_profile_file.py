@@ -133,34 +133,34 @@ def test_private_segments_come_back(tmp_path):
     assert Profile.load(tmp_path / "a.pgmoprof").trace.private == private
 
 
-@pytest.mark.parametrize("private", [7, [[1, 0, 4096]], [[1, 0, 4096, -1]], [[1, 0, True, 8]]])
-def test_private_segments_that_are_wrong_are_refused(tmp_path, private):
+def write_with_trace(path, name="trace", kind=0, **fields):
+    """Write a profile whose trace has another kind of event, or other fields."""
     profile = small_profile()
-    columns = {name: getattr(profile, name) for name in COLUMNS}
     trace = Trace.from_columns(kind=[0], address=[64], size=[8])
-    inner = {name: getattr(trace, name) for name in TRACE_COLUMNS}
+    inner = {column: getattr(trace, column).copy() for column in TRACE_COLUMNS}
+    inner["kind"][0] = kind
     own = {"before": 0, "device": 0, "settings": {}, "tags": [], "marked_by": "steps"}
-    packed = pack("pgmoprof", FORMAT_VERSION, inner, {**own, "private": private})
-    fields = _fields(profile, tmp_path)
-    write(tmp_path / "bad", "pgmoprof", FORMAT_VERSION, columns, fields, {"trace": packed})
-    with pytest.raises(FileError, match=r"field 'private.* must be a list"):
-        Profile.load(tmp_path / "bad")
+    packed = pack("pgmoprof", FORMAT_VERSION, inner, own | fields)
+    columns = {column: getattr(profile, column) for column in COLUMNS}
+    outer = _fields(profile, path.parent)
+    write(path, "pgmoprof", FORMAT_VERSION, columns, outer, {name: packed})
 
 
-def test_a_trace_that_is_wrong_is_refused(tmp_path):
-    profile = small_profile()
-    columns = {name: getattr(profile, name) for name in COLUMNS}
-    trace = Trace.from_columns(kind=[0], address=[64], size=[8])
-    inner = {name: getattr(trace, name).copy() for name in TRACE_COLUMNS}
-    inner["kind"][0] = 99
-    own = {"before": 0, "device": 0, "settings": {}, "tags": [], "marked_by": "steps"}
-    packed = pack("pgmoprof", FORMAT_VERSION, inner, own)
-    fields = _fields(profile, tmp_path)
-    write(tmp_path / "bad", "pgmoprof", FORMAT_VERSION, columns, fields, {"trace": packed})
-    with pytest.raises(FileError, match=r"row 0: kind is 99, must be an Event; record it again"):
-        Profile.load(tmp_path / "bad")
-    write(tmp_path / "bad", "pgmoprof", FORMAT_VERSION, columns, fields, {"other": packed})
-    with pytest.raises(FileError, match=r"member 'other\.pgmoprof' is not part of this format"):
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        *(
+            ({"private": private}, r"field 'private.* must be a list")
+            for private in (7, [[1, 0, 4096]], [[1, 0, 4096, -1]], [[1, 0, True, 8]])
+        ),
+        ({"kind": 99}, r"row 0: kind is 99, must be an Event; record it again"),
+        ({"name": "other"}, r"member 'other\.pgmoprof' is not part of this format"),
+        ({"marked_by": "me"}, "'marked_by' is 'me', must be one of steps, "),
+    ],
+)
+def test_a_trace_that_is_wrong_is_refused(tmp_path, changes, message):
+    write_with_trace(tmp_path / "bad", **changes)
+    with pytest.raises(FileError, match=message):
         Profile.load(tmp_path / "bad")
 
 
@@ -224,15 +224,3 @@ def test_who_marked_the_iterations_is_kept(tmp_path, marked_by):
     trace = replace(Trace.from_columns(kind=[8], address=[0], size=[0]), marked_by=marked_by)
     replace(small_profile(), trace=trace).save(tmp_path / "a.pgmoprof")
     assert Profile.load(tmp_path / "a.pgmoprof").trace.marked_by == marked_by
-
-
-def test_marks_of_nobody_known_are_refused(tmp_path):
-    profile = small_profile()
-    columns = {name: getattr(profile, name) for name in COLUMNS}
-    trace = Trace.from_columns(kind=[8], address=[0], size=[0])
-    inner = {name: getattr(trace, name) for name in TRACE_COLUMNS}
-    own = {"before": 0, "device": 0, "settings": {}, "tags": [], "marked_by": "me"}
-    nested = {"trace": pack("pgmoprof", FORMAT_VERSION, inner, own)}
-    write(tmp_path / "a", "pgmoprof", FORMAT_VERSION, columns, _fields(profile, tmp_path), nested)
-    with pytest.raises(FileError, match="'marked_by' is 'me', must be one of steps, "):
-        Profile.load(tmp_path / "a")
