@@ -151,7 +151,7 @@ void pgmo_use_splits(int device, const uint64_t* gaps, size_t count) {
   adapter::Device& one = adapter::devices()[device];
   std::vector<adapter::SplitBlocks::Gap> all;
   for (size_t at = 0; at < count; ++at, gaps += 4) {
-    const auto handle = reinterpret_cast<cudaStream_t>(gaps[3]);  // NOLINT: as torch tells it
+    const auto handle = reinterpret_cast<cudaStream_t>(gaps[3]);  // NOLINT: a handle as a number
     if (const auto stream = one.streams.number_of(handle)) {
       all.push_back({gaps[0], gaps[1], gaps[2], *stream});
     }

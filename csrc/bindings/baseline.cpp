@@ -93,23 +93,23 @@ void bind_baseline(py::module_& module) {
            py::arg("max_split_size"), py::arg("max_non_split_rounding"),
            py::arg("garbage_collection_threshold"), py::arg("large_segment_size"),
            py::arg("capacity"), py::arg("card"),
-           "Sizes in bytes; 0 for no limit, and for a card that is not known.")
+           "Takes sizes in bytes; 0 means no limit, or an unknown card.")
       .def("allocate", &Model::allocate, py::arg("bytes"), py::arg("stream"),
            "Serves a request; returns the block's number and address, (-1, 0) without room.")
-      .def("free", &Model::free, py::arg("block"), "Takes a block back.")
+      .def("free", &Model::free, py::arg("block"), "Frees a block.")
       .def("postpone", &Model::postpone, py::arg("block"),
-           "Takes a block back that other streams use; returns a number for `settle`.")
+           "Frees a block that other streams use; returns a number for `settle`.")
       .def(
           "settle", [](Model& self, std::uint64_t number) { self.model().settle(number); },
-          py::arg("number"), "The other streams are done with a block.")
+          py::arg("number"), "Ends the use of a block by other streams.")
       .def(
           "empty_cache", [](Model& self) { self.model().empty_cache(); },
-          "Gives free memory back to the driver.")
+          "Returns free memory to the driver.")
       .def(
           "set_fraction", [](Model& self, double fraction) { self.model().set_fraction(fraction); },
-          py::arg("fraction"), "The share of the card that the program allows itself.")
+          py::arg("fraction"), "Limits the share of the card that the program may use.")
       .def("free_blocks", &Model::free_blocks,
-           "Size, address, stream and smallness of each free block, in that order.")
+           "Returns size, address, stream and smallness of each free block, in that order.")
       .def_property_readonly("reserved", [](Model& self) { return self.model().reserved(); })
       .def_property_readonly("peak_reserved",
                              [](Model& self) { return self.model().peak_reserved(); })

@@ -69,7 +69,7 @@ void bind_block(py::module_& module) {
   block_type = make_type();
   module.def(
       "end_blocks", [](bool on) { ended = on; }, py::arg("on") = true,
-      "From now on blocks end without being released: the interpreter is ending.");
+      "Lets blocks end without a release from now on, because the interpreter ends.");
 }
 
 }  // namespace pgmo

@@ -307,29 +307,29 @@ void bind_cupy_allocator(py::module_& module) {
 
   py::class_<CupyRoute, std::unique_ptr<CupyRoute, py::nodelete>>(
       module, "CupyRoute",
-      "The engine and the streams of one device whose requests CuPy makes. Never destroyed.")
+      "Engine and streams of one device whose requests CuPy makes. Never destroyed.")
       .def(py::init<std::shared_ptr<Engine>>(), py::arg("engine"))
       .def_property_readonly("engine", &CupyRoute::engine)
-      .def_readwrite("advice", &CupyRoute::advice, "The text that out-of-memory errors add.")
+      .def_readwrite("advice", &CupyRoute::advice, "Text that out-of-memory errors add.")
       .def("handle", &CupyRoute::handle, py::arg("number"),
-           "The handle of a stream that has been used; None for others.")
-      .def("forget_streams", &CupyRoute::forget_streams, "Numbers the streams anew.");
+           "Returns the handle of a stream that was used; None for others.")
+      .def("forget_streams", &CupyRoute::forget_streams, "Numbers the streams from 0 again.");
 
   py::class_<CupyAllocator>(module, "CupyAllocator", py::is_final(), py::custom_type_setup(&set_up),
                             "An allocator for `cupy.cuda.set_allocator`.")
       .def(py::init<py::object, py::object, py::object>(), py::arg("cuda"), py::arg("upstream"),
            py::arg("make_room"),
-           "`cuda` is the module `cupy.cuda`, `upstream` the allocator beneath. `make_room` is\n"
-           "called with the route and the error of that, and returns whether to ask it again.")
+           "Takes the module `cupy.cuda` and the allocator beneath. `make_room` is called with "
+           "the\nroute and the error of `upstream`; it returns whether to ask `upstream` again.")
       .def_readwrite("upstream", &CupyAllocator::upstream)
       .def_readwrite("stays", &CupyAllocator::stays,
-                     "Whether the program has installed it, so that sessions leave it there.")
+                     "True if the program installed it, so that sessions leave it there.")
       .def_property_readonly("serves", &CupyAllocator::serves,
-                             "Whether the requests of any device go to a route.")
+                             "True if the requests of any device go to a route.")
       .def("attach", &CupyAllocator::attach, py::arg("device"), py::arg("route").none(false),
            "Sends a device's requests to a route.")
       .def("detach", &CupyAllocator::detach, py::arg("device"),
-           "Passes a device's requests on to the allocator beneath again.");
+           "Sends a device's requests to the allocator beneath again.");
 }
 
 }  // namespace pgmo

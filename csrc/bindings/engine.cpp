@@ -142,10 +142,10 @@ void bind_engine(py::module_& module) {
   PYBIND11_NUMPY_DTYPE(Living, address, bytes, kind);
 
   module.def("set_tag", &set_thread_tag, py::arg("tag"), py::arg("generation"),
-             "Tags the blocks that the calling thread requests from now on; -1 removes the tag.\n"
-             "Only engines that expect this generation of tags take note.");
+             "Tags the blocks that the calling thread requests from now on; -1 removes the "
+             "tag.\nOther engines than those that expect this generation of tags ignore it.");
   module.def("next_tag_generation", &next_tag_generation,
-             "A number for the tags of one tagger, other than any before.");
+             "Returns a new number for the tags of one tagger.");
   module.def(
       "engine_api", [] { return reinterpret_cast<std::uintptr_t>(engine_api()); },
       "Address of the table of functions in pgmo_engine.h, for adapters.");
@@ -155,19 +155,21 @@ void bind_engine(py::module_& module) {
       .def(py::init<>())
       .def_property_readonly(
           "handle", [](Engine& engine) { return reinterpret_cast<std::uintptr_t>(&engine); },
-          "The pgmo_engine pointer for adapters.")
+          "Pointer to the pgmo_engine, for adapters.")
       .def(
           "keep_forever", [](const std::shared_ptr<Engine>& engine) { keep_forever(engine); },
-          "Never destroys the engine: an adapter is about to hand out its blocks.")
-      .def("start_recording", &Engine::start_recording, "Forgets earlier events and records.")
+          "Keeps the engine for ever, because an adapter is about to hand out its blocks.")
+      .def("start_recording", &Engine::start_recording,
+           "Discards earlier events and starts recording.")
       .def("stop_recording", &Engine::stop_recording, "Stops recording; the events remain.")
       .def("forget_recording", &Engine::forget_recording,
-           "Gives back the memory of the events, of which none is left. Recording, if it is on,\n"
-           "goes on from an empty record.")
+           "Discards all events and returns their memory. Recording, if it is on, continues with "
+           "an\nempty record.")
       .def("events", &read_events, py::arg("start") = 0,
-           "The events from number `start` on, as a structured array (pgmo.profiler.recording).")
+           "Returns the events from number `start` on, as a structured "
+           "array\n(pgmo.profiler.recording).")
       .def_property_readonly("recording_truncated", &Engine::recording_truncated,
-                             "Whether memory for recording ran out.")
+                             "True if memory for recording ran out.")
       .def("expect_tags", &Engine::expect_tags, py::arg("generation"),
            "Records only tags of this generation from now on; 0: none.")
       .def(
@@ -186,16 +188,15 @@ void bind_engine(py::module_& module) {
           py::arg("size"), py::arg("stream_index"), py::arg("varying"), py::arg("end"),
           py::arg("offset"), py::arg("alternate"), py::arg("family"), py::arg("streams"),
           py::arg("arena_bytes"), py::arg("alignment"), py::arg("behind") = py::none(),
-          "Adds a plan that the caller has validated; one row per request. Returns its number.\n"
-          "`behind` is from which tick on each of the streams comes after each block's use, row "
-          "by\n"
-          "row (pgmo.profiler.ordering): streams share pages only there.\n\n"
-          "Raises ValueError when a row is malformed or the arena is too small.")
+          "Adds a plan that the caller has validated; one row per request. Returns its "
+          "number.\n`behind` has, for each block and stream, the tick from which the stream runs "
+          "after the\nblock's use (pgmo.profiler.ordering): streams share pages only "
+          "there.\n\nRaises ValueError when a row is malformed or the arena is too small.")
       .def("select_plan", &Engine::select_plan, py::arg("plan"),
-           "The next iteration starts with this plan.")
+           "Starts the next iteration with this plan.")
       .def_property_readonly("ended_plan", &Engine::ended_plan,
-                             "The plan that the last iteration followed to its end.")
-      .def("remove_plans", &Engine::remove_plans, "Stops serving and forgets all plans.")
+                             "Number of the plan that the last iteration followed to its end.")
+      .def("remove_plans", &Engine::remove_plans, "Stops serving and removes all plans.")
       .def(
           "take_grown",
           [](Engine& engine) {
@@ -203,9 +204,8 @@ void bind_engine(py::module_& module) {
             for (const Grown& one : engine.take_grown()) grown.push_back({one.request, one.bytes});
             return grown;
           },
-          "(request, bytes) of that plan's varying requests larger than their slots, since the "
-          "last "
-          "call.")
+          "Returns (request, bytes) of the plan's varying requests that were larger than their "
+          "slots, since the last call.")
       .def(
           "add_arena",
           [](Engine& engine, std::uint64_t stream, Offset begin, std::uintptr_t base,
@@ -214,14 +214,14 @@ void bind_engine(py::module_& module) {
           },
           py::arg("stream"), py::arg("begin"), py::arg("base"), py::arg("bytes"),
           py::arg("give_back") = 0, py::arg("context") = 0,
-          "An arena of this stream, for the offsets from `begin` on. It is given back, by calling\n"
-          "give_back(context), when it serves no more and its last block has died.")
+          "Adds an arena of this stream, for the offsets from `begin` on. When it serves no more "
+          "and\nits last block is free, give_back(context) is called.")
       .def(
           "use_pages",
           [](Engine& engine, std::uintptr_t space) {
             engine.use_pages(*pages::space_of(reinterpret_cast<pgmo_space*>(space)));
           },
-          py::arg("space"), "The pages that its arenas will be of.")
+          py::arg("space"), "Sets the space whose pages its arenas use.")
       .def(
           "reserve_arena",
           [](Engine& engine, std::uintptr_t space, Bytes bytes, std::uint32_t stream) {
@@ -232,8 +232,8 @@ void bind_engine(py::module_& module) {
                                    reinterpret_cast<std::uintptr_t>(arena.context));
           },
           py::arg("space"), py::arg("bytes"), py::arg("stream"),
-          "Addresses for an arena, whose pages come as slots need them: base, bytes, give_back\n"
-          "and context. The base is 0 where there are none.")
+          "Reserves addresses for an arena, whose pages are mapped as slots need them. Returns "
+          "base,\nbytes, give_back and context; the base is 0 without addresses.")
       .def(
           "add_spill",
           [](Engine& engine, Offset begin, std::uintptr_t base, std::size_t bytes,
@@ -242,49 +242,49 @@ void bind_engine(py::module_& module) {
           },
           py::arg("begin"), py::arg("base"), py::arg("bytes"), py::arg("give_back") = 0,
           py::arg("context") = 0,
-          "An arena for slots of every stream whose offsets lie behind all others, from `begin` "
-          "on; it comes before the others.")
+          "Adds an arena for slots of every stream, with the offsets from `begin` on, behind all "
+          "others. Call it before the others are added.")
       .def_property_readonly(
           "busy",
           [](Engine& engine) { return __atomic_load_n(engine.mode(), __ATOMIC_RELAXED) != 0; },
-          "Whether it records or serves.")
+          "True if it records or serves.")
       .def_property_readonly("has_arena", &Engine::has_arena)
       .def("living", &read_living,
-           "Blocks alive between two iterations, as a structured array: address, bytes, kind. The "
-           "kind\nis 0 for the framework's, 1 for one in its slot, 2 for one in a slot past its "
+           "Returns the blocks alive between two iterations as a structured array: address, "
+           "bytes,\nkind. Kinds: 0 the framework's, 1 in its slot, 2 in its slot past its planned "
            "end.")
-      .def(
-          "return_idle", &Engine::return_idle, py::call_guard<py::gil_scoped_release>(),
-          "Has the system take back the pages of arenas in which nothing lives, of current ones "
-          "only\nwhile nobody is served; returns their bytes. For arenas in this process's private "
-          "memory.")
+      .def("return_idle", &Engine::return_idle, py::call_guard<py::gil_scoped_release>(),
+           "Returns to the system the pages of arenas that hold no live block, of current arenas "
+           "only\n"
+           "while the engine serves no request; returns their bytes. For arenas in private memory.")
       .def("lend_idle", &Engine::lend_idle, py::arg("on"),
-           "Whether pages of arenas in which nothing lives go back amid an iteration that departs "
-           "from\nits plan. For arenas in this process's private memory.")
+           "Sets whether pages of arenas without live blocks go back during an iteration that "
+           "departs\n"
+           "from its plan. For arenas in private memory.")
       .def_property_readonly("sparse_from", &Engine::sparse_from,
-                             "Bytes of the smallest block of which less than half was touched, if "
-                             "all that were\nas large were like that; else 0.")
+                             "Size in bytes from which on all blocks were touched by less than "
+                             "half; 0 if there is none.")
       .def(
           "owns",
           [](Engine& engine, std::uintptr_t pointer) {
             return engine.owns(reinterpret_cast<void*>(pointer));
           },
-          py::arg("pointer"), "Whether the address lies in an arena.")
+          py::arg("pointer"), "Returns whether the address is in an arena.")
       .def(
           "shared",
           [](Engine& engine, std::uintptr_t pointer, std::uint64_t stream) {
             return engine.shared(reinterpret_cast<void*>(pointer), stream);
           },
           py::arg("pointer"), py::arg("stream"),
-          "Tells that the block is used on this stream. True: its release has to be put off.")
+          "Notes that the block is used on this stream. True: its release must be deferred.")
       .def("detach_arena", &Engine::detach_arena,
-           "Stops serving; the arena is given back when its last block has died.")
+           "Stops serving; the arena is returned when its last block is free.")
       .def("trust_plans", &Engine::trust_plans)
       .def("start_serving", &Engine::start_serving)
       .def("pause", &Engine::pause, "Delegates everything until `resume`.")
       .def("resume", &Engine::resume)
       .def("delegate_thread", &Engine::delegate_thread, py::arg("thread"), py::arg("on"),
-           "Delegates all requests of one thread, by its native id, or no more.")
+           "Starts or stops delegating all requests of one thread, by its native id.")
       .def(
           "threads",
           [](Engine& engine) {
@@ -294,8 +294,8 @@ void bind_engine(py::module_& module) {
             }
             return all;
           },
-          "Of each thread that has requested something in this iteration: its native id, ordinals "
-          "of\nits first and last request, and how many there were. Without delegated ones.")
+          "Returns, for each thread with requests in this iteration, its native id, the ordinals "
+          "of\nits first and last request, and their number. Delegated threads are left out.")
       .def("end_iteration", &Engine::end_iteration)
       .def(
           "let_pass",
@@ -303,31 +303,32 @@ void bind_engine(py::module_& module) {
             engine.let_pass({.most = most, .again = again, .anything = anything});
           },
           py::arg("most"), py::arg("again"), py::arg("anything"),
-          "Let at most this many iterations end without a look at them, until one ends that must "
-          "be\nlooked at: those that come as planned, those that repeat the one before (`again`), "
-          "or all\n(`anything`).")
+          "Lets at most `most` iterations end without an examination: those that follow the "
+          "plan,\nthose that repeat the one before (`again`), or all (`anything`).")
       .def("let_steps_pass", &Engine::let_steps_pass, py::arg("thread"),
-           "This thread, by its native id, ends all iterations, by `pass_step`; 0: no longer.")
+           "Lets this thread, by its native id, end all iterations with `pass_step`; 0: none.")
       .def("pass_iteration", &Engine::pass_iteration,
-           "Ends the iteration if it need not be looked at; else nothing happens.")
+           "Ends the iteration if it needs no examination; otherwise does nothing.")
       .def("pass_step", &Engine::pass_step,
-           "The same for a call by the thread that ends all iterations; else nothing happens.")
+           "Does the same for a call by the thread that ends all iterations.")
       .def("take_passed", &take_passed,
-           "What has passed since the last call: iterations, plan, and what the counters of one of "
-           "them\nsay, for each run of equal ones; and the statistics at the end of the last one.")
+           "Returns the iterations that ended since the last call without an examination. For each "
+           "run\nof equal ones: number, plan, and counters of one; then the statistics after the "
+           "last.")
       .def("reset_peaks", &Engine::reset_peaks)
       .def("yield_idle", &Engine::yield_idle,
-           "Gives back arenas in which nothing is alive. True: there were some, so ask the\n"
-           "framework again.")
+           "Returns arenas without live blocks to the framework. True: there were some, so ask "
+           "the\nframework again.")
       .def(
           "statistics", [](Engine& engine) { return read_statistics(engine.statistics()); },
-          "Counters since the engine was made, and levels now.")
+          "Returns counters since the engine was made, and current levels.")
       .def(
           "allocate",
           [](Engine& engine, std::size_t bytes, std::uint64_t stream) {
             return reinterpret_cast<std::uintptr_t>(engine.allocate(bytes, stream));
           },
-          py::arg("bytes"), py::arg("stream") = 0, "A slot's address, or 0: ask the framework.")
+          py::arg("bytes"), py::arg("stream") = 0,
+          "Returns a slot's address; 0: ask the framework.")
       .def(
           "adopt",
           [](Engine& engine, std::uintptr_t pointer, std::size_t bytes, std::uint64_t stream,
@@ -335,13 +336,14 @@ void bind_engine(py::module_& module) {
             return engine.adopt(reinterpret_cast<void*>(pointer), bytes, stream, in_gap);
           },
           py::arg("pointer"), py::arg("bytes"), py::arg("stream") = 0, py::arg("in_gap") = false,
-          "Tells of a block that the framework provided. True: release it through the engine.")
+          "Notes a block that the framework provided. True: release it through the engine.")
       .def(
           "release",
           [](Engine& engine, std::uintptr_t pointer) {
             return engine.release(reinterpret_cast<void*>(pointer));
           },
-          py::arg("pointer"), "True: it was a slot. False: hand it to the framework.");
+          py::arg("pointer"),
+          "Releases a block. True: it was a slot. False: pass it to the framework.");
 }
 
 }  // namespace pgmo

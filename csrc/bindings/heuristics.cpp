@@ -9,9 +9,9 @@ namespace py = pybind11;
 namespace pgmo {
 
 void bind_heuristics(py::module_& module) {
-  py::class_<Heuristics>(module, "Heuristics",
-                         "The heuristics of the native parts. Fields are those of the same name in "
-                         "pgmo.allocator.heuristics.")
+  py::class_<Heuristics>(
+      module, "Heuristics",
+      "Heuristics of the native parts; for the fields see pgmo.allocator.heuristics.")
       .def(py::init<>(), "Creates the defaults.")
       .def_readwrite("confirmations", &Heuristics::confirmations)
       .def_readwrite("look_ahead", &Heuristics::look_ahead)
@@ -25,8 +25,10 @@ void bind_heuristics(py::module_& module) {
       .def_readwrite("lending_share", &Heuristics::lending_share);
   module.def(
       "use_heuristics", [](const Heuristics& chosen) { process_heuristics = chosen; },
-      py::arg("chosen"), "Engines and spaces that are made from now on have these.");
-  module.def("used_heuristics", [] { return process_heuristics; }, "Those that were set last.");
+      py::arg("chosen"), "Sets the heuristics of engines and spaces that are made from now on.");
+  module.def(
+      "used_heuristics", [] { return process_heuristics; },
+      "Returns the heuristics that were set last.");
 }
 
 }  // namespace pgmo

@@ -4,7 +4,7 @@
 
 PYBIND11_MODULE(_core, module) {
   module.doc() =
-      "Native parts of pgmo: the packers, the engine, and what compares iterations and steps.";
+      "Native parts of pgmo: the packers, the engine, and the comparison of iterations and steps.";
   pgmo::bind_alignment(module);
   pgmo::bind_packing(module);
   pgmo::bind_baseline(module);

@@ -139,20 +139,17 @@ std::vector<std::string> names() {
 void bind_packing(py::module_& module) {
   module.def("pack", &pack, py::arg("packer"), py::arg("size"), py::arg("lower"), py::arg("upper"),
              py::arg("period"), py::arg("alignment"), py::arg("time_limit"),
-             "Offsets (n,) in bytes for blocks with sizes (n,) and lifetimes [lower, upper), and\n"
-             "whether Ctrl-C came.\n\n"
-             "After `time_limit` seconds, or Ctrl-C, the rest is stacked above what is placed "
-             "until then.\n"
-             "Releases the GIL.");
+             "Returns offsets (n,) in bytes for blocks with sizes (n,) and lifetimes [lower, "
+             "upper), and\nwhether Ctrl-C came.\n\nAfter `time_limit` seconds, or Ctrl-C, the "
+             "remaining blocks are stacked above the others.\nReleases the GIL.");
   module.def("max_load", &max_load, py::arg("size"), py::arg("lower"), py::arg("upper"),
              py::arg("period"), py::arg("alignment"),
-             "Largest sum of aligned sizes alive at one tick, in bytes.");
-  module.def(
-      "first_overlap", &first_overlap, py::arg("begin"), py::arg("end"), py::arg("low"),
-      py::arg("high"),
-      "Of what lives in ticks [begin, end) on bytes [low, high), all of shape (n,): the first\n"
-      "row that shares a byte with one that is alive, and that one; None where none does.\n\n"
-      "Raises ValueError naming the row when one is empty. Releases the GIL.");
+             "Returns the largest sum of aligned sizes alive at one tick, in bytes.");
+  module.def("first_overlap", &first_overlap, py::arg("begin"), py::arg("end"), py::arg("low"),
+             py::arg("high"),
+             "Returns the first row that shares a byte with a live one, and that one; None without "
+             "an\noverlap. Rows live in ticks [begin, end) on bytes [low, high), all of shape "
+             "(n,).\n\nRaises ValueError naming the row when one is empty. Releases the GIL.");
   module.def(
       "solve", &solve, py::arg("method"), py::arg("size"), py::arg("lower"), py::arg("upper"),
       py::arg("period"), py::arg("alignment"), py::arg("offsets"), py::arg("bound"),
@@ -162,7 +159,7 @@ void bind_packing(py::module_& module) {
       "`time_limit` seconds or as soon as no packing can be better. The observer is called in "
       "this\n"
       "thread with (seconds, arena, bound) for each improvement. Releases the GIL.");
-  module.def("packers", &names, "Names of the packers, fastest first.");
+  module.def("packers", &names, "Returns the names of the packers, fastest first.");
 }
 
 }  // namespace pgmo

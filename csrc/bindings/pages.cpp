@@ -55,25 +55,24 @@ void bind_pages(py::module_& module) {
 
   const auto without_gil = py::call_guard<py::gil_scoped_release>();
   module.def("lie_down", &lie_down, py::arg("space"), py::arg("blocks"), without_gil,
-             "Pages on which only these blocks live, (address, bytes) each, are about to sleep.\n"
-             "Returns the number of the sleep, 0 while a graph is captured, and runs of pages\n"
-             "whose contents the caller keeps.");
+             "Prepares the sleep of the pages on which only these blocks live, (address, bytes) "
+             "each.\nReturns the number of the sleep, 0 while a graph is captured, and runs of "
+             "pages\nwhose contents the caller keeps.");
   module.def(
       "fall_asleep",
       [](std::uintptr_t space, pages::Sleep sleep) { return space_at(space).fall_asleep(sleep); },
       py::arg("space"), py::arg("sleep"), without_gil,
-      "Gives these pages back to the device, which runs nothing that uses them; returns bytes.");
+      "Returns these pages to the device, which must not use them any more; returns the bytes.");
   module.def(
       "get_up", [](std::uintptr_t space, pages::Sleep sleep) { space_at(space).get_up(sleep); },
       py::arg("space"), py::arg("sleep"), without_gil,
-      "Instead of `fall_asleep`: nothing has changed. After `wake`: it is over.");
-  module.def(
-      "wake", &wake, py::arg("space"), py::arg("sleep"), without_gil,
-      "Pages under the same addresses. Returns whether there are enough, and the runs whose\n"
-      "contents are to be put back once the device has been waited for.");
+      "Cancels a sleep before `fall_asleep`, or ends it after `wake`.");
+  module.def("wake", &wake, py::arg("space"), py::arg("sleep"), without_gil,
+             "Maps pages at the same addresses. Returns whether there are enough, and the runs "
+             "whose\ncontents the caller restores after a synchronization of the device.");
   module.def(
       "forget_peak", [](std::uintptr_t space) { space_at(space).forget_peak(); }, py::arg("space"),
-      without_gil, "Idle pages are taken from now on before more are created than are in use.");
+      without_gil, "Makes requests take idle pages before more pages are created than are in use.");
 }
 
 }  // namespace pgmo

@@ -96,7 +96,7 @@ void Engine::add_segment(Arenas::Segment segment) {
   check_plans(checked);
   arenas_.add(segment);
   ++plans_changed_;
-  here_.without_arena = arenas_.without();
+  shared_.without_arena = arenas_.without();
   blocks_.forget_within(address_of(segment.arena.base), segment.arena.bytes);
 }
 
@@ -134,7 +134,7 @@ bool Engine::yield_idle() noexcept {
 
 // Return whether the current arenas hold no live block.
 bool Engine::is_idle() noexcept {
-  bool idle = here_.late.empty();
+  bool idle = shared_.late.empty();
   if (idle && replayer_ != nullptr) {
     replayer_->for_each_living([&](SlotIndex, Offset, Bytes) { idle = false; });
   }
@@ -145,9 +145,9 @@ bool Engine::is_idle() noexcept {
 std::vector<pgmo_arena> Engine::retire_arenas() {
   lending_.exchanged();
   if (replayer_ != nullptr) replayer_->make_living_late();
-  std::vector<pgmo_arena> empty = arenas_.retire(here_.late);
+  std::vector<pgmo_arena> empty = arenas_.retire(shared_.late);
   if (replayer_ != nullptr) replayer_->forget_living();
-  here_.without_arena = arenas_.without();
+  shared_.without_arena = arenas_.without();
   return empty;
 }
 
@@ -223,7 +223,7 @@ void Engine::close_iteration() {
   requests_so_far_ = 0;
   if (replayer_ == nullptr) return;
   replayer_->end_iteration();
-  ++here_.counters.iterations;
+  ++shared_.counters.iterations;
   if (plans_.size() > 1) {
     successors_[previous_] = selected_;
     previous_ = selected_;
@@ -271,7 +271,7 @@ bool Engine::pass_iteration() {
   }
   if (!passing_.passes(then, selected_)) return false;
   judge_iteration();
-  // Discard the events of an iteration that nobody reads.
+  // Discard the events of this iteration: no reader needs them.
   if (blocks_.recorder.active()) blocks_.recorder.start();
   close_iteration();
   return true;
@@ -314,7 +314,7 @@ void Engine::in_child() noexcept {
   passing_thread_ = 0;
   settling_ = 0;
   threads_.delegate_none();
-  for (const pages::Extent& range : returning_) (void)arenas_.let_go(here_.late, range.address);
+  for (const pages::Extent& range : returning_) (void)arenas_.let_go(shared_.late, range.address);
   returning_.clear();
   Threads::forget_own();
 }

@@ -41,7 +41,7 @@ void* Engine::allocate(std::size_t bytes, std::uint64_t stream) noexcept {
     threads_.note(thread);
     const std::optional<std::uint32_t> index = stream_index(stream);
     if (!index) {
-      here_.counters.missed(Miss::kUnknown, size);
+      shared_.counters.missed(Miss::kUnknown, size);
       return nullptr;
     }
     try {
@@ -93,19 +93,19 @@ bool Engine::release(void* pointer) noexcept {
   const std::uintptr_t address = address_of(pointer);
   Vacated vacated;
   bool ours = false;
-  Bytes untold = 0;  // size of a block whose touched pages have not been measured yet
+  Bytes unmeasured = 0;  // size of a block whose touched pages have not been measured yet
   {
     const Guard guard(lock_);
     blocks_.freeing(address);
     if (lending_.on() && mode_.load(std::memory_order_relaxed) == PGMO_RECORDING) [[unlikely]]
-      untold = blocks_.foreign_at(address);
+      unmeasured = blocks_.foreign_at(address);
     ours = release_slot(address, vacated);
     if (vacated.range != nullptr) space_.load()->meter().died(vacated.bytes);
     blocks_.freed(address, ours);
   }
   vacate(address, vacated);
-  if (untold != 0 && untold >= heuristics_.small_block) [[unlikely]]
-    look_at(address, untold);
+  if (unmeasured != 0 && unmeasured >= heuristics_.small_block) [[unlikely]]
+    look_at(address, unmeasured);
   return ours;
 }
 
@@ -148,7 +148,7 @@ Bytes Engine::size_of(const void* pointer) noexcept {
   const auto look = [&](std::uintptr_t at, Bytes bytes) {
     if (at == address) found = bytes;
   };
-  if (found == 0) arenas_.for_each_late(here_.late, look);
+  if (found == 0) arenas_.for_each_late(shared_.late, look);
   return found;
 }
 
@@ -166,7 +166,7 @@ pages::PageStatistics Engine::pages_statistics() noexcept {
 
 // Requires the lock.
 Statistics Engine::reading(const pages::PageStatistics& of_pages) const noexcept {
-  return {.counters = here_.counters,
+  return {.counters = shared_.counters,
           .slots = slots_,
           .fallback = blocks_.foreign,
           .arena_bytes = arenas_.bytes(),
@@ -177,7 +177,7 @@ Statistics Engine::reading(const pages::PageStatistics& of_pages) const noexcept
           .recorded_requests = blocks_.recorder.requests(),
           .recorded_bytes = blocks_.recorder.bytes(),
           .arenas = arenas_.count(),
-          .late_now = here_.late.size()};
+          .late_now = shared_.late.size()};
 }
 
 // --- helpers ------------------------------------------------------------------------------------
@@ -226,7 +226,7 @@ bool Engine::release_slot(std::uintptr_t address, Vacated& vacated) noexcept {
   if (const Arenas::Segment* const segment = arenas_.at(address)) [[likely]] {
     const Offset offset = Arenas::offset_in(*segment, address);
     Bytes bytes = replayer_ != nullptr ? replayer_->release(offset) : 0;
-    if (bytes == 0) bytes = here_.late.erase(offset);
+    if (bytes == 0) bytes = shared_.late.erase(offset);
     slots_.remove(bytes);
     if (segment->range != nullptr && bytes != 0) {
       vacated.range = segment->range;

@@ -303,17 +303,17 @@ class Engine final : private pages::RangeOwner {
   int settling_ = 0;  // number of threads that settle or share ranges for the current plans
 
   Arenas arenas_;
-  // Of all ranges, not owned; also read without the lock.
+  // Owner of all ranges; not owned by this engine. Also read without the lock.
   std::atomic<pages::Space*> space_{nullptr};
   std::vector<pages::PlannedRange*> ranges_;   // open ranges; owned by `space_`
   std::vector<pages::PlannedRange*> closing_;  // closed as soon as no range is being settled
   int departed_ = 0;  // iterations that must follow their plan before a departure is forgiven
-  // Whether the last iteration would have followed its plan with all pages present.
+  // True if the last iteration would have followed its plan with all pages present.
   bool followed_ = false;
   std::uint64_t refused_ = 0;         // bytes of slots without pages, in this iteration
   std::uint64_t asked_before_ = 0;    // bytes requested before this iteration
   std::uint64_t matched_before_ = 0;  // bytes of these that came as planned
-  Surroundings here_{heuristics_};
+  SharedReplayState shared_{heuristics_};
   Passing passing_;
   ThreadId passing_thread_ = 0;
 
@@ -346,7 +346,7 @@ void Engine::visit_slots(Visit&& visit) {
       visit(arenas_.address(stream, offset), bytes);
     });
   }
-  arenas_.for_each_late(here_.late, [&](std::uintptr_t address, Bytes bytes) {
+  arenas_.for_each_late(shared_.late, [&](std::uintptr_t address, Bytes bytes) {
     if (returning_.empty() || !is_returned(address)) visit(address, bytes);
   });
 }

@@ -26,7 +26,7 @@ Engine::PlanId Engine::add_plan(std::vector<PlannedRequest> requests,
     request.stream_index = indices[request.stream_index];
   }
   auto order = std::make_unique<const StreamOrder>(StreamOrder{indices, std::move(behind)});
-  auto replayer = std::make_unique<Replayer>(ReplayPlan(requests, arena_bytes, alignment), here_);
+  auto replayer = std::make_unique<Replayer>(ReplayPlan(requests, arena_bytes, alignment), shared_);
   unsettle_ranges();
   const Guard guard(lock_);
   PGMO_ASSERT_INTERNAL(settling_ == 0 && counts_all_slots());
@@ -115,7 +115,7 @@ void Engine::choose_plan(RequestKey key) {
   if (choice == selected_) return;
   switch_to(choice);
   replayer_->begin_at(requests_so_far_ - 1);
-  ++here_.counters.takeovers;
+  ++shared_.counters.takeovers;
 }
 
 void Engine::switch_to(PlanId plan) {

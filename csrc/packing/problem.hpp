@@ -32,7 +32,7 @@ struct Problem {
 };
 
 // A time span in which blocks are requested and none is freed, counted from 0. Two lifetimes meet
-// only if both are alive at the end of such a span, so other ticks do not matter. Training traces
+// only if both are alive at the end of a span, so other ticks do not matter. Training traces
 // have several requests per rank.
 using Rank = std::int32_t;
 

@@ -167,7 +167,7 @@ constexpr pgmo_pages_api kApi = {
     .beneath_grew = [](pgmo_space* space) -> int {
       return space_of(space)->meter().beneath_grew();
     },
-    .tell_beneath =
+    .set_beneath =
         [](pgmo_space* space, const pgmo_usage* usage) {
           const auto bytes = [](std::uint64_t value) { return static_cast<Bytes>(value); };
           space_of(space)->meter().confirm(

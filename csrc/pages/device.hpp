@@ -46,7 +46,7 @@ struct DeviceProperties {
   // Maximum number of pages; 139 GiB are 71,168 of 2 MiB.
   std::size_t most_pages = std::size_t{1} << 17;
 
-  // Whether a page may be mapped at a second address while a first mapping exists.
+  // True if a page may be mapped at a second address while a first mapping exists.
   bool aliases = true;
 };
 

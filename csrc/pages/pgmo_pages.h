@@ -130,18 +130,18 @@ typedef struct pgmo_pages_api {
   /* Limit the bytes of pages. */
   void (*limit)(pgmo_space*, uint64_t bytes);
 
-  /* Note that the framework's allocator has served a request. Non-zero: call `tell_beneath`. */
+  /* Note that the framework's allocator has served a request. Non-zero: call `set_beneath`. */
   int (*beneath_grew)(pgmo_space*);
 
   /* Set the current usage of the framework's allocator. Peaks include it. */
-  void (*tell_beneath)(pgmo_space*, const pgmo_usage*);
+  void (*set_beneath)(pgmo_space*, const pgmo_usage*);
 
-  /* Return a word that is not 0 while a peak waits for `tell_beneath`; read it with a relaxed
+  /* Return a word that is not 0 while a peak waits for `set_beneath`; read it with a relaxed
    * atomic load. It lives as long as the process. */
   const uint32_t* (*unconfirmed)(pgmo_space*);
 
   void (*statistics)(pgmo_space*, pgmo_pages_statistics* out);
-  void (*reset_peaks)(pgmo_space*); /* call `tell_beneath` before */
+  void (*reset_peaks)(pgmo_space*); /* call `set_beneath` before */
 
   /* Make each later fork() take locks of the adapter, and free them in both processes, in the lock
    * order of pgmo. Zero: the host is out of memory. */

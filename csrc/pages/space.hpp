@@ -268,9 +268,9 @@ class Space final : private Uncounted {
   bool deallocate(Address address, std::optional<Stream> stream) noexcept;
 
   // planned/ranges.cpp
-  PagePlace& place_in(const Twin& twin);
+  PagePlace& place_in(const SharedPlace& sharer);
   void forget_plan(const RangeOwner& owner) noexcept;
-  static bool rests(Places places) noexcept;
+  static bool await_pages(Places places) noexcept;
   static bool waits_only(Places places) noexcept;
   static std::size_t unused(Places places, std::uint32_t blocks) noexcept;
   bool wasteful(const PlannedRange& range, Extent slot, std::size_t more) const noexcept;

@@ -128,7 +128,7 @@ size_t used_by_others(int device) {
   return shared ? of_others(*shared, static_cast<size_t>(device)) : 0;
 }
 
-void tell_others(int device, size_t used) {
+void publish_use(int device, size_t used) {
   SharedTable* shared = opened();
   if (shared == nullptr) return;
   const auto at = static_cast<size_t>(device);

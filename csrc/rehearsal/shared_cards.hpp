@@ -24,7 +24,7 @@ class CardLock {
 size_t used_by_others(int device);
 
 // Publish this process's use of the card. Requires the lock.
-void tell_others(int device, size_t used);
+void publish_use(int device, size_t used);
 
 // Return the peak use of all processes since the file was created or last reset.
 size_t peak_of_all(int device, bool reset);

@@ -115,7 +115,7 @@ class TorchCudaAdapter : public CUDAAllocator {
         return release(device, upstream_, block);
       }
       (void)release_slot(device, block);  // removes it if it was adopted
-      mind_absence(device, block);
+      sync_if_detached(device, block);
       if (device.splits.any()) device.splits.lose(block);
     }
     upstream_->raw_delete(block);
@@ -369,7 +369,7 @@ class TorchCudaAdapter : public CUDAAllocator {
       finish_deferred(device);
     if (!device.active()) return nullptr;
     void* slot = api->allocate(device.engine, bytes, stream);
-    if (slot != nullptr) tell_of_birth(device, slot, bytes, stream);
+    if (slot != nullptr) report_allocation(device, slot, bytes, stream);
     return slot;
   }
 

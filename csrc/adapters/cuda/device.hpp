@@ -74,7 +74,7 @@ struct Device {
   int index = 0;
   std::atomic<pgmo_engine*> engine{nullptr};   // of the session whose turn it is; not owned
   std::atomic<const uint32_t*> mode{nullptr};  // null: no session, all requests are forwarded
-  // Of all sessions, not owned; each may have live slots.
+  // Engines of all sessions, not owned; each may have live slots.
   std::array<pgmo_engine*, kMostEngines> engines{};
   std::atomic<int> engine_count{0};
   StreamNumbers streams;
@@ -195,7 +195,7 @@ void report(const Device& device, void* block, int64_t bytes, int64_t gone = 0) 
                                    c10::Device(c10::DeviceType::CUDA, device.index));
 }
 
-void tell_of_birth(Device& device, void* block, size_t bytes, uint32_t stream) {
+void report_allocation(Device& device, void* block, size_t bytes, uint32_t stream) {
   device.baseline.allocated(block, bytes, device.streams.handle(stream));
   if (history().enabled()) [[unlikely]]
     history().begins(device.index, block, bytes, device.streams.handle(stream));
@@ -213,7 +213,7 @@ uint64_t bytes_of(const Device& device, const void* block) {
 }
 
 // Report a free; other streams may still use the block.
-void tell_of_free(const Device& device, void* block) {
+void report_free(const Device& device, void* block) {
   if (!history().enabled()) [[likely]]
     return;
   if (const uint64_t bytes = bytes_of(device, block)) {
@@ -222,7 +222,7 @@ void tell_of_free(const Device& device, void* block) {
 }
 
 // Call this before the release: after it, another thread may get and report the block first.
-void tell_of_end(const Device& device, void* block) {
+void report_release(const Device& device, void* block) {
   const bool profiled = c10::memoryProfilingEnabled();
   const bool noted = history().enabled();
   if (!profiled && !noted) [[likely]]
@@ -248,7 +248,7 @@ bool release_own(const Device& device, void* block) {
 
 void release_all(const Device& device, const std::vector<void*>& blocks) {
   for (void* block : blocks) {
-    tell_of_end(device, block);
+    report_release(device, block);
     (void)release_own(device, block);
   }
 }
@@ -276,7 +276,7 @@ void leave(Device& device) {
 
 // Synchronize for a block that was alive while the adapter was removed: torch then does not report
 // other streams that use a block with an unknown deleter.
-void mind_absence(Device& device, void* block) {
+void sync_if_detached(Device& device, void* block) {
   if (!device.has_survivors.load(std::memory_order_acquire)) [[likely]]
     return;
   {
@@ -288,7 +288,7 @@ void mind_absence(Device& device, void* block) {
 }
 
 void release(Device& device, CUDAAllocator* upstream, void* block) {
-  tell_of_free(device, block);
+  report_free(device, block);
   device.baseline.freed(block);
   if (device.deferred.defer(block)) {
     try {
@@ -298,8 +298,8 @@ void release(Device& device, CUDAAllocator* upstream, void* block) {
     }
     return;
   }
-  tell_of_end(device, block);
-  mind_absence(device, block);
+  report_release(device, block);
+  sync_if_detached(device, block);
   if (release_own(device, block)) return;
   upstream->raw_delete(block);
   if (device.splits.any()) [[unlikely]]

@@ -212,10 +212,10 @@ bool Engine::hold_idle(bool serving, std::uintptr_t& from) {
   std::size_t held = 0;
   try {
     for (; held < found.size(); ++held) {
-      arenas_.hold(here_.late, found[held].address, found[held].bytes);
+      arenas_.hold(shared_.late, found[held].address, found[held].bytes);
     }
   } catch (const std::bad_alloc&) {
-    while (held > 0) arenas_.let_go(here_.late, found[--held].address);
+    while (held > 0) arenas_.let_go(shared_.late, found[--held].address);
     throw;
   }
   returning_ = std::move(found);
@@ -227,7 +227,7 @@ bool Engine::hold_idle(bool serving, std::uintptr_t& from) {
 void Engine::let_idle_go(std::vector<pgmo_arena>& empty) noexcept {
   const std::lock_guard<Spinlock> guard(lock_);
   for (const pages::Extent& range : returning_) {
-    const pgmo_arena arena = arenas_.let_go(here_.late, range.address);
+    const pgmo_arena arena = arenas_.let_go(shared_.late, range.address);
     if (arena.base != nullptr) empty.push_back(arena);  // capacity was reserved
   }
   returning_.clear();

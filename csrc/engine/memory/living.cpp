@@ -23,7 +23,7 @@ std::vector<Living> Engine::living() {
       add(arenas_.address(stream, offset), bytes, Living::kSlot);
     });
   }
-  arenas_.for_each_late(here_.late, [&](std::uintptr_t address, Bytes bytes) {
+  arenas_.for_each_late(shared_.late, [&](std::uintptr_t address, Bytes bytes) {
     if (!is_returned(address)) add(address, bytes, Living::kLate);
   });
   return all;

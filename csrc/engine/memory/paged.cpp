@@ -105,19 +105,19 @@ bool Engine::is_much(std::uint64_t part, std::uint64_t whole) const noexcept {
 }
 
 bool Engine::departs() const noexcept {
-  const std::uint64_t asked = here_.counters.requested_bytes - asked_before_;
-  const std::uint64_t matched = here_.counters.matched_bytes() - matched_before_;
+  const std::uint64_t asked = shared_.counters.requested_bytes - asked_before_;
+  const std::uint64_t matched = shared_.counters.matched_bytes() - matched_before_;
   return is_much(asked - matched, asked);
 }
 
 void Engine::judge_iteration() noexcept {
   departed_ = departs() ? heuristics_.confirmations : std::max(0, departed_ - 1);
-  const std::uint64_t asked = here_.counters.requested_bytes - asked_before_;
-  const std::uint64_t matched = here_.counters.matched_bytes() - matched_before_;
+  const std::uint64_t asked = shared_.counters.requested_bytes - asked_before_;
+  const std::uint64_t matched = shared_.counters.matched_bytes() - matched_before_;
   followed_ = !is_much(asked - std::min(asked, matched + refused_), asked);
   refused_ = 0;
-  asked_before_ = here_.counters.requested_bytes;
-  matched_before_ = here_.counters.matched_bytes();
+  asked_before_ = shared_.counters.requested_bytes;
+  matched_before_ = shared_.counters.matched_bytes();
 }
 
 void Engine::trust_plans() {
@@ -134,7 +134,7 @@ bool Engine::occupy(std::uintptr_t address, Bytes bytes, pages::PlannedRange& ra
     const Guard guard(lock_);
     blocks_.refused(address);
     (void)release_slot(address, unused);
-    here_.counters.retract(bytes);
+    shared_.counters.retract(bytes);
     refused_ += static_cast<std::uint64_t>(bytes);
   }
   // The pages did not count the slot when they refused it. They do count it if the range was
@@ -218,7 +218,7 @@ std::vector<pages::Extent> Engine::covered_in(const Arenas::Segment& segment) co
     }
   }
   // Include late blocks of removed plans: freeing them does not notify the pages either.
-  arenas_.for_each_late(here_.late, [&](std::uintptr_t address, Bytes bytes) {
+  arenas_.for_each_late(shared_.late, [&](std::uintptr_t address, Bytes bytes) {
     if (contains(segment.arena, address)) covered.push_back({address, bytes});
   });
   std::sort(covered.begin(), covered.end(),

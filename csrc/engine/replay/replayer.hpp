@@ -53,7 +53,7 @@ struct Grown {
 };
 
 // State shared by all plans of an engine, which owns it.
-struct Surroundings {
+struct SharedReplayState {
   const Heuristics& heuristics = process_heuristics;
   LateSet late{};
   Counters counters{};
@@ -71,12 +71,12 @@ class Replayer {
   // Prefix score of a request with exactly the planned size.
   static constexpr int kFullScore = 8;
 
-  Replayer(ReplayPlan plan, Surroundings& surroundings)
+  Replayer(ReplayPlan plan, SharedReplayState& shared)
       : plan_(std::move(plan)),
-        late_(surroundings.late),
-        counters_(surroundings.counters),
-        surroundings_(surroundings),
-        heuristics_(surroundings.heuristics),
+        late_(shared.late),
+        counters_(shared.counters),
+        shared_(shared),
+        heuristics_(shared.heuristics),
         end_(plan_.ends()),
         skipped_(heuristics_.look_ahead),
         sizes_(plan_) {}
@@ -183,7 +183,7 @@ class Replayer {
   ReplayPlan plan_;
   LateSet& late_;
   Counters& counters_;
-  Surroundings& surroundings_;
+  SharedReplayState& shared_;
   const Heuristics& heuristics_;
   SlotIndex cursor_ = 0;
   Tick now_ = -1;

@@ -1,7 +1,7 @@
 // Addresses of a plan: as many as its arena has bytes, with pages only where slots need them.
 //
 //     generation    1 counted          2 settled                3 counted            4 ...
-//     slots         occupy / vacate    nobody is notified       occupy / vacate
+//     slots         occupy / vacate    not counted              occupy / vacate
 //                                 settle()            surrender: another user needs pages
 //
 // While all pages under its slots are mapped, the range is settled: the owner serves slots without
@@ -70,17 +70,17 @@ class PlannedRange {
   int unsettled_ = 0;             // consecutive iterations that followed the plan and lacked pages
   std::uint64_t settled_at_ = 0;  // iteration of the last `settle`
   int hasty_ = 0;                 // consecutive surrenders right after a `settle`
-  int rests_ = 0;                 // iterations for which it is not settled after hasty surrenders
+  int iterations_to_count_ = 0;   // iterations for which it is not settled after hasty surrenders
   std::atomic<std::uint64_t> generation_{1};
   std::atomic<bool> shares_pages_{false};
 };
 
 // One physical page, by plan: a page of each of these ranges, counted from the range's begin. While
 // the plan is followed, blocks never live on two of them at once.
-struct Twin {
+struct SharedPlace {
   PlannedRange* range;
   std::size_t page;
 };
-using SharedPage = std::vector<Twin>;
+using SharedPage = std::vector<SharedPlace>;
 
 }  // namespace pgmo::pages

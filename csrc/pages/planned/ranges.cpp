@@ -56,7 +56,7 @@ bool Space::occupy(PlannedRange& range, Extent slot, std::uint64_t generation,
       const std::lock_guard guard(pool_.state());
       if (range.generation() != generation || PlannedRange::fully_mapped(generation)) return true;
       const Places places = places_under(slot);
-      if (rests(places)) {
+      if (await_pages(places)) {
         missed_ += places.size();
         return false;
       }
@@ -79,9 +79,9 @@ bool Space::occupy(PlannedRange& range, Extent slot, std::uint64_t generation,
   }
 }
 
-bool Space::rests(Places places) noexcept {
+bool Space::await_pages(Places places) noexcept {
   for (std::size_t at = 0; at < places.size(); ++at) {
-    if (places[at].rests) return true;
+    if (places[at].awaits_page) return true;
   }
   return false;
 }
@@ -92,7 +92,7 @@ bool Space::waits_only(Places places) noexcept {
   for (std::size_t at = 0; at < places.size(); ++at) {
     const PagePlace& place = places[at];
     if (!place.has_page()) return false;
-    shared = shared || place.twin != nullptr;
+    shared = shared || place.shared_place != nullptr;
   }
   return shared;
 }
@@ -153,7 +153,7 @@ void Space::vacate(PlannedRange& range, Extent slot, std::uint64_t generation,
     range.used_pages_ -= std::min(range.used_pages_, unused(places, 1));
     range.used_bytes_ -= slot.bytes;
     pool_.leave(places, marks);
-    for (std::size_t at = 0; at < places.size(); ++at) shared |= places[at].twin != nullptr;
+    for (std::size_t at = 0; at < places.size(); ++at) shared |= places[at].shared_place != nullptr;
   }
   // Record the event now. If the other stream asked later, it would wait for all work submitted
   // since.
@@ -166,7 +166,7 @@ void Space::share(const RangeOwner& owner, const std::vector<SharedPage>& pages,
   std::set<PlannedRange*> sharing;
   for (const SharedPage& page : pages) {
     if (page.size() < 2) continue;
-    for (const Twin& twin : page) sharing.insert(twin.range);
+    for (const SharedPlace& sharer : page) sharing.insert(sharer.range);
   }
   for (PlannedRange* const range : sharing) {
     if (range->fully_mapped() && !surrender(*range)) return;
@@ -176,7 +176,7 @@ void Space::share(const RangeOwner& owner, const std::vector<SharedPage>& pages,
   for (const SharedPage& page : pages) {
     std::vector<PagePlace*> places;
     // Places that share no page keep their own; otherwise their pages would be promised to others.
-    for (const Twin& twin : page) places.push_back(&place_in(twin));
+    for (const SharedPlace& sharer : page) places.push_back(&place_in(sharer));
     // If all streams run concurrently, no page is shared, and arranging would make arenas take
     // pages from each other.
     if (!sharing.empty() || more) plan.push_back(std::move(places));
@@ -185,9 +185,9 @@ void Space::share(const RangeOwner& owner, const std::vector<SharedPage>& pages,
   plans_[&owner].more = more;
   for (const auto& places : plan) {
     for (PagePlace* const place : places) {
-      place->twin = nullptr;
-      place->due = nullptr;
-      place->rests = false;
+      place->shared_place = nullptr;
+      place->planned_page = nullptr;
+      place->awaits_page = false;
     }
   }
   for (const auto& [address, range] : ranges_) {
@@ -195,7 +195,7 @@ void Space::share(const RangeOwner& owner, const std::vector<SharedPage>& pages,
   }
   for (const auto& places : plans_[&owner].pages) {
     for (std::size_t at = 0; at < places.size() && places.size() > 1; ++at) {
-      places[at]->twin = places[(at + 1) % places.size()];
+      places[at]->shared_place = places[(at + 1) % places.size()];
     }
   }
   arranged_ = false;
@@ -236,7 +236,7 @@ void Space::arrange(const RangeOwner& owner, bool followed) noexcept {
       growth = more ? Pool::Growth{pages.size(), *more} : Pool::Growth{few, few};
     }
     const auto in_use =
-        strays_ > heuristics_.confirmations ? Pool::InUse::kRests : Pool::InUse::kStays;
+        strays_ > heuristics_.confirmations ? Pool::InUse::kAwaitsPage : Pool::InUse::kStays;
     const bool complete = pool_.arrange(pages, growth, in_use);
     const std::lock_guard guard(pool_.state());
     if (!complete && more && arrangements_ < heuristics_.most_arrangements) arranged_ = false;
@@ -245,9 +245,9 @@ void Space::arrange(const RangeOwner& owner, bool followed) noexcept {
   }
 }
 
-PagePlace& Space::place_in(const Twin& twin) {
-  const auto offset = static_cast<Address>(twin.page) * static_cast<Address>(properties_.page);
-  return places_under({twin.range->where().address + offset, properties_.page})[0];
+PagePlace& Space::place_in(const SharedPlace& sharer) {
+  const auto offset = static_cast<Address>(sharer.page) * static_cast<Address>(properties_.page);
+  return places_under({sharer.range->where().address + offset, properties_.page})[0];
 }
 
 // Requires `state`.
@@ -256,9 +256,9 @@ void Space::forget_plan(const RangeOwner& owner) noexcept {
   if (plan == plans_.end()) return;
   for (const auto& places : plan->second.pages) {
     for (PagePlace* const place : places) {
-      place->twin = nullptr;
-      place->due = nullptr;
-      place->rests = false;
+      place->shared_place = nullptr;
+      place->planned_page = nullptr;
+      place->awaits_page = false;
     }
   }
   plans_.erase(plan);
@@ -299,7 +299,7 @@ bool Space::surrender(PlannedRange& range) noexcept {
   }
   const int most_hasty = std::bit_width(static_cast<unsigned>(heuristics_.most_arrangements)) - 1;
   range.hasty_ = iterations_ <= range.settled_at_ + 1 ? std::min(range.hasty_ + 1, most_hasty) : 0;
-  range.rests_ = range.hasty_ > 1 ? 1 << range.hasty_ : 0;
+  range.iterations_to_count_ = range.hasty_ > 1 ? 1 << range.hasty_ : 0;
   const std::lock_guard guard(pool_.state());
   for (const Extent& slot : living_) pool_.count(places_under(slot));
   const Marks now = pool_.clocks().now(Marks::bit(range.stream()));

@@ -18,8 +18,8 @@ bool Space::settle(PlannedRange& range, std::vector<Extent> covered, bool follow
   if (device_.capturing()) return false;
   // The range's pages were taken in every iteration. While slots are counted, others find the pages
   // they need without a device call; in a settled range they would need a new mapping.
-  if (range.rests_ > 0) {
-    --range.rests_;
+  if (range.iterations_to_count_ > 0) {
+    --range.iterations_to_count_;
     return false;
   }
   std::vector<Places> runs;

@@ -35,11 +35,11 @@ bool Pool::arrange(const std::vector<std::vector<PagePlace*>>& plan, const Growt
     for (std::size_t at = 0; at < plan.size(); ++at) {
       complete = complete && pages[at] != nullptr;
       for (PagePlace* const place : plan[at]) {
-        place->due = pages[at];
-        place->rests = false;
+        place->planned_page = pages[at];
+        place->awaits_page = false;
         if (pages[at] == nullptr || place->page == pages[at] || want(*place, *pages[at])) continue;
-        place->rests = place->blocks == 0 && in_use == InUse::kRests;
-        complete = complete && !place->rests;
+        place->awaits_page = place->blocks == 0 && in_use == InUse::kAwaitsPage;
+        complete = complete && !place->awaits_page;
       }
     }
   }
@@ -82,7 +82,7 @@ void Pool::claim_pages(const std::vector<std::vector<PagePlace*>>& plan,
       for (const PagePlace* const place : plan[at]) {
         if (claim == Claim::kLivesThere && place->blocks == 0) continue;
         if (claim == Claim::kStays && clocks_.completed(place->marks)) continue;
-        Page* const page = claim == Claim::kAgain ? place->due : place->page;
+        Page* const page = claim == Claim::kAgain ? place->planned_page : place->page;
         if (pages[at] != nullptr || page == nullptr || page->claimed == arrangement_) continue;
         if (!belongs(*page, *place)) continue;
         page->claimed = arrangement_;
@@ -126,7 +126,7 @@ bool Pool::belongs(const Page& page, const PagePlace& place) noexcept {
   const PagePlace* at = &place;
   do {
     if (page.home == at) return true;
-    at = at->twin;
+    at = at->shared_place;
   } while (at != nullptr && at != &place);
   return false;
 }

@@ -45,15 +45,15 @@ struct PagePlace {
   bool has_page() const noexcept;
 
   Address address;
-  Page* page = nullptr;          // mapped here
-  PagePlace* another = nullptr;  // next mapping of the same page
-  Page* due = nullptr;           // the page planned for this place
-  PagePlace* twin = nullptr;     // ring of places that share one page by plan
-  Marks marks;                   // last uses through this address; unmapping waits for them
-  std::uint32_t blocks = 0;      // number of blocks here, including permanent holds
+  Page* page = nullptr;               // mapped here
+  PagePlace* another = nullptr;       // next mapping of the same page
+  Page* planned_page = nullptr;       // the page planned for this place
+  PagePlace* shared_place = nullptr;  // ring of places that share one page by plan
+  Marks marks;                        // last uses through this address; unmapping waits for them
+  std::uint32_t blocks = 0;           // number of blocks here, including permanent holds
   Step step = Step::kNone;
   bool pinned = false;
-  bool rests = false;         // unusable until it can get its planned page
+  bool awaits_page = false;   // unusable until it can get its planned page
   bool shared = false;        // another process may hold its page while a block lives here
   PagePlace* prev = nullptr;  // in the list of stale places
   PagePlace* next = nullptr;

@@ -52,9 +52,10 @@ void Pool::leave(Places places, const Marks& marks) noexcept {
 bool Pool::adopt(PagePlace& place) noexcept {
   Page* page = place.page;
   if (page == nullptr || place.step != Step::kNone || page->state == State::kMoving) return false;
-  if (place.due != page && misplaced(place)) [[unlikely]]
+  if (place.planned_page != page && misplaced(place)) [[unlikely]]
     return false;
-  const bool strays = place.due != nullptr && place.due != page && place.blocks == 0;
+  const bool strays =
+      place.planned_page != nullptr && place.planned_page != page && place.blocks == 0;
   if (page->home != &place) {
     if (page->state != State::kIdle) return false;
     stale_.remove(place);
@@ -74,8 +75,8 @@ bool Pool::adopt(PagePlace& place) noexcept {
 
 // Return whether the planned page of this place could replace the current one now.
 bool Pool::misplaced(const PagePlace& place) const noexcept {
-  return place.due != nullptr && place.blocks == 0 && place.page->state == State::kIdle &&
-         (place.due->state == State::kIdle || place.due->state == State::kFree) &&
+  return place.planned_page != nullptr && place.blocks == 0 && place.page->state == State::kIdle &&
+         (place.planned_page->state == State::kIdle || place.planned_page->state == State::kFree) &&
          clocks_.completed(place.marks);
 }
 

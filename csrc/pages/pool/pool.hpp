@@ -152,8 +152,8 @@ class Pool {
   // std::bad_alloc.
   //
   // If a program submits whole iterations ahead of the device, the last use of some places is never
-  // completed. With kRests, such places serve no request until it is.
-  enum class InUse : std::uint8_t { kStays, kRests };
+  // completed. With kAwaitsPage, such places serve no request until it is.
+  enum class InUse : std::uint8_t { kStays, kAwaitsPage };
   bool arrange(const std::vector<std::vector<PagePlace*>>& plan, const Growth& growth,
                InUse in_use);
 
@@ -228,7 +228,7 @@ class Pool {
   bool find_pages(Stream stream, std::size_t beyond = 0) noexcept;
   bool find_enough(Stream stream, std::size_t beyond = 0) noexcept;
   std::size_t missing() const noexcept { return needs_.size() - found_; }
-  void use_twins(Stream stream) noexcept;
+  void use_shared_places(Stream stream) noexcept;
   void use_free() noexcept;
   void use_free(Page& page) noexcept;
   void use_idle(Stream stream, std::size_t most) noexcept;

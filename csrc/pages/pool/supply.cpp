@@ -53,7 +53,7 @@ bool Pool::find_enough(Stream stream, std::size_t beyond) noexcept {
   bool too_few = false;
   {
     const std::lock_guard guard(state_);
-    use_twins(stream);
+    use_shared_places(stream);
     use_free();
     too_few = from_idle() > idle_.size();
   }
@@ -80,7 +80,7 @@ bool Pool::surrender() noexcept {
 
 // Use pages that a plan shares between these places and others. Once all of them have it mapped, a
 // page changes hands without a device call.
-void Pool::use_twins(Stream stream) noexcept {
+void Pool::use_shared_places(Stream stream) noexcept {
   for (std::size_t at = found_; at < needs_.size(); ++at) {
     const PagePlace& place = *needs_[at].place;
     const auto take = [&](Page* page) {
@@ -95,10 +95,10 @@ void Pool::use_twins(Stream stream) noexcept {
       use_free(*page);
       return true;
     };
-    bool taken = take(place.due);
-    for (const PagePlace* twin = place.twin; !taken && twin != nullptr && twin != &place;
-         twin = twin->twin) {
-      taken = take(twin->page);
+    bool taken = take(place.planned_page);
+    for (const PagePlace* other = place.shared_place; !taken && other != nullptr && other != &place;
+         other = other->shared_place) {
+      taken = take(other->page);
     }
   }
 }

@@ -48,7 +48,7 @@ size_t left_of(int device) {
 void note_peak(int device) {
   size_t& peak = peaks.at(static_cast<size_t>(device));
   peak = std::max(peak, charged(device));
-  tell_others(device, charged(device));
+  publish_use(device, charged(device));
 }
 
 // Return the range that contains an address, or null.
@@ -128,7 +128,7 @@ bool charge(int device, size_t bytes) {
 void refund(int device, size_t bytes) {
   const CardLock lock;
   used.at(static_cast<size_t>(device)) -= bytes;
-  tell_others(device, charged(device));
+  publish_use(device, charged(device));
 }
 
 // Charge the context before any memory of the program. If the rest does not suffice, the program's

@@ -14,13 +14,13 @@ namespace pgmo::test {
 inline constexpr Heuristics kDefaults;
 
 struct ReplayerFixture {
-  Surroundings surroundings;
-  LateSet& late = surroundings.late;
-  Counters& counters = surroundings.counters;
+  SharedReplayState shared;
+  LateSet& late = shared.late;
+  Counters& counters = shared.counters;
   Replayer replayer;
 
   explicit ReplayerFixture(const std::vector<PlannedRequest>& rows)
-      : replayer(ReplayPlan(rows, 1'000'000, 1), surroundings) {}
+      : replayer(ReplayPlan(rows, 1'000'000, 1), shared) {}
 
   Offset serve(Bytes bytes, std::uint32_t stream = 0) {
     return replayer.serve(make_key(bytes, stream));

@@ -35,24 +35,24 @@ class Trace final : public c10::impl::PyInterpreterVTable {
 
   void trace_gpu_event_record(c10::DeviceType type, uintptr_t event,
                               uintptr_t stream) const override {
-    tell(type, PGMO_RECORDED, stream, event);
+    pass_on(type, PGMO_RECORDED, stream, event);
     if (const auto* next = next_.load()) (*next)->trace_gpu_event_record(type, event, stream);
   }
   void trace_gpu_event_wait(c10::DeviceType type, uintptr_t event,
                             uintptr_t stream) const override {
-    tell(type, PGMO_WAITED, stream, event);
+    pass_on(type, PGMO_WAITED, stream, event);
     if (const auto* next = next_.load()) (*next)->trace_gpu_event_wait(type, event, stream);
   }
   void trace_gpu_stream_synchronization(c10::DeviceType type, uintptr_t stream) const override {
-    tell(type, PGMO_STREAM_DONE, stream, 0);
+    pass_on(type, PGMO_STREAM_DONE, stream, 0);
     if (const auto* next = next_.load()) (*next)->trace_gpu_stream_synchronization(type, stream);
   }
   void trace_gpu_event_synchronization(c10::DeviceType type, uintptr_t event) const override {
-    tell(type, PGMO_EVENT_DONE, 0, event);
+    pass_on(type, PGMO_EVENT_DONE, 0, event);
     if (const auto* next = next_.load()) (*next)->trace_gpu_event_synchronization(type, event);
   }
   void trace_gpu_device_synchronization(c10::DeviceType type) const override {
-    tell(type, PGMO_DEVICE_DONE, 0, 0);
+    pass_on(type, PGMO_DEVICE_DONE, 0, 0);
     if (const auto* next = next_.load()) (*next)->trace_gpu_device_synchronization(type);
   }
   void trace_gpu_event_creation(c10::DeviceType type, uintptr_t event) const override {
@@ -127,13 +127,13 @@ class Trace final : public c10::impl::PyInterpreterVTable {
     listening_.store(&self_);
   }
 
-  static void tell(c10::DeviceType type, int what, uintptr_t stream, uintptr_t event) noexcept {
+  static void pass_on(c10::DeviceType type, int what, uintptr_t stream, uintptr_t event) noexcept {
     int current = 0;
     if (type != c10::DeviceType::CUDA || cudaGetDevice(&current) != cudaSuccess) return;
     if (current < 0 || current >= kMostDevices) return;
     Device& device = devices()[current];
     if (device.pools.any()) return;  // work in a capture has not run yet
-    const auto handle = reinterpret_cast<cudaStream_t>(stream);  // NOLINT: as torch tells it
+    const auto handle = reinterpret_cast<cudaStream_t>(stream);  // NOLINT: a handle as a number
     const auto number = device.streams.number_or_stranger(handle);
     if (!number) return;
     if (device.active()) api->ordered(device.engine, what, *number, event);

@@ -152,7 +152,7 @@ void set_fraction(Device& device, CUDAAllocator* upstream, double whole) {
 }
 
 // Torch's allocator makes the device current, so restore it.
-void tell_beneath(Device& device, CUDAAllocator* upstream, double rest) {
+void limit_beneath(Device& device, CUDAAllocator* upstream, double rest) {
   const OnDevice on(device.index);
   upstream->setMemoryFraction(rest, static_cast<c10::DeviceIndex>(device.index));
   device.fraction.beneath = rest;
@@ -170,7 +170,7 @@ bool share_fraction(Device& device, CUDAAllocator* upstream) {
   const auto held = static_cast<double>(held_in_pages(device));
   const double rest =
       std::max(fraction.whole.load() - held / static_cast<double>(device.card), 0.0);
-  if (rest != before) tell_beneath(device, upstream, rest);
+  if (rest != before) limit_beneath(device, upstream, rest);
   return rest > before;
 }
 
@@ -243,7 +243,7 @@ void* block_for(Device& device, size_t bytes, uint32_t stream) {
     if (gathers_stacks(upstreams[0])) (void)drop_cache_beneath(device, upstreams[0]);
     block = pages_api->allocate(space, bytes, stream);
   }
-  if (block != nullptr) tell_of_birth(device, block, bytes, stream);
+  if (block != nullptr) report_allocation(device, block, bytes, stream);
   return block;
 }
 
@@ -271,7 +271,7 @@ void confirm_peak(const Device& device, CUDAAllocator* upstream) {
   const auto index = static_cast<c10::DeviceIndex>(device.index);
   const Stats stats = without_sharing(device, upstream->getDeviceStats(index));
   const pgmo_usage beneath = usage_of(stats);
-  pages_api->tell_beneath(device.pages(), &beneath);
+  pages_api->set_beneath(device.pages(), &beneath);
 }
 
 // Note that the allocator beneath has served a request.
@@ -330,7 +330,7 @@ void add_pages(const Device& device, Stats& stats) {
   if (device.pages() == nullptr) return;
   stats = without_sharing(device, stats);
   const pgmo_usage beneath = usage_of(stats);
-  pages_api->tell_beneath(device.pages(), &beneath);
+  pages_api->set_beneath(device.pages(), &beneath);
   pgmo_pages_statistics now;
   pages_api->statistics(device.pages(), &now);
   const Counts all = counts(device, now);
