@@ -59,6 +59,7 @@ lint: $(READY)  ## check style and types
 	$(RUN)/ruff format --check .
 	$(RUN)/mypy
 	$(RUN)/lint-imports --no-cache
+	$(RUN)/python -m tests.documentation.prose
 	$(RUN)/clang-format --dry-run --Werror $(NATIVE) $(ASIDE)
 
 format: $(READY)  ## format all code

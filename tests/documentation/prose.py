@@ -93,7 +93,8 @@ def check_markdown(path: Path) -> Iterator[Finding]:
     start = 0
     for end in [*(match.start() for match in BLOCK_START.finditer(text)), len(text)]:
         block = text[start:end]
-        if not block.lstrip().startswith("|"):
+        is_code = block.strip("\n").startswith("    ")
+        if not is_code and not block.lstrip().startswith("|"):
             for sentence in SENTENCE_END.split(CODE_SPAN.sub("x", block)):
                 count = len(sentence.split())
                 if count > limit:
