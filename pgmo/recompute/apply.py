@@ -71,8 +71,8 @@ def recompute(
             `"60%"` or 0.6; `"min"` for the least peak that is found; None to recompute nothing.
         costs: "model" reckons an operator's time from its arithmetic and its traffic, "measured"
             runs each operator of the step.
-        planner: "search" improves the best choice of all others by local search; "min-cut" and
-            "chen" take the best of their own; or a function of a graph and a budget.
+        planner: "search" improves the best choice of all others by local search; "min-cut",
+            "chen" and "kusumoto" take the best of their own; or a function of a graph and a budget.
         measure: run the operators that may need workspace, by themselves, to learn how much;
             measure the first real step, warn when its peak is more than 2 % off, and plan again
             with what its operators took. Without it predictions have no workspace.
@@ -102,7 +102,9 @@ def recompute(
         >>> print(plan.explain())  # doctest: +SKIP
 
     Source:
-        The search and the schedule are described in docs/design/recompute.md.
+        Kusumoto et al., "A Graph Theoretic Framework of Recomputation Algorithms for
+        Memory-Efficient Backpropagation" (2019), arXiv 1905.11722, for the problem; the search and
+        the schedule are described in docs/design/recompute.md.
     """
     options = RecomputeOptions(
         budget,

@@ -11,7 +11,7 @@ from math import sqrt
 
 import numpy as np
 
-from pgmo.recompute.planners.dag import Dag
+from pgmo.recompute.planners.lower_sets import Dag
 
 
 @dataclass(frozen=True)
@@ -46,7 +46,7 @@ def articulation_points(dag: Dag) -> tuple[int, ...]:
     """Operations that alone connect what they depend on with the rest, ascending.
 
     Example:
-        >>> diamond = Dag(((), (0,), (0,), (1, 2), (3,)), np.ones(5, np.int64))
+        >>> diamond = Dag(((), (0,), (0,), (1, 2), (3,)), np.ones(5, np.int64), np.ones(5))
         >>> articulation_points(diamond)
         (0, 3)
     """
@@ -83,7 +83,7 @@ def sweep(dag: Dag, count: int = 16) -> Iterator[Segments]:
 
     Example:
         >>> reads = ((), *((i,) for i in range(99)))
-        >>> len(next(sweep(Dag(reads, np.full(100, 8)))).cuts)
+        >>> len(next(sweep(Dag(reads, np.full(100, 8), np.ones(100)))).cuts)
         9
     """
     seen: set[tuple[int, ...]] = set()

@@ -39,9 +39,9 @@ class Choice:
         recomputed: forward operations whose results are forgotten and computed again.
         peak: bytes, of the schedule (`schedule.simulate`).
         overhead: cost of what runs again, as a share of the forward pass.
-        planner: what found it: `default` (nothing is forgotten), `min-cut`, `chen`, `search`,
-            which improved on one of them, `reruns`, which did so in the larger space, or `beam`,
-            which searched that one anew.
+        planner: what found it: `default` (nothing is forgotten), `min-cut`, `chen`,
+            `kusumoto-time`, `kusumoto-memory`, or `search`, which improved on one of them,
+            `reruns`, which did so in the larger space, or `beam`, which searched that one anew.
         trace: each improvement on the way.
         reruns: what runs again, and where; None where each runs again once, right before it is
             needed, and stays.

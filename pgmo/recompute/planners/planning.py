@@ -3,23 +3,23 @@
 import math
 import operator
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
 from typing import Literal, SupportsIndex, TypedDict, Unpack
 
 from pgmo.errors import BudgetError, OptionError
-from pgmo.recompute.planners import chen, min_cut
-from pgmo.recompute.planners.dag import Dag
+from pgmo.recompute.planners import chen, kusumoto, min_cut
 from pgmo.recompute.planners.evaluator import Choice, Evaluator, Found
 from pgmo.recompute.planners.floor import floor
 from pgmo.recompute.planners.graph import Graph
+from pgmo.recompute.planners.lower_sets import Dag, ancestor_sets
 from pgmo.recompute.planners.offload.start import starts
 from pgmo.recompute.planners.offload.transfers import Transfers
 from pgmo.recompute.planners.reruns import RerunSearch
 from pgmo.recompute.planners.schedule import simulate
 from pgmo.units import format_bytes
 
-SIMPLE = ("min-cut", "chen")
+PLANNERS = ("min-cut", "chen", "kusumoto")
 """Planners that propose where the search begins."""
 
 EVALUATIONS = 200_000
@@ -40,6 +40,10 @@ _LEAST_RERUNS = 5_000
 _MOST_FOR_LEAST = 1.0  # forward passes that "min" runs again at most
 
 _MOST = 2**62  # bytes, which is any number of them
+_FACTORS = (1.0, 1.1, 1.25, 1.5, 2.0, 3.0)  # of the least budget of the dynamic program
+_TIME_UNITS = 1500  # of its time axis: what it proposes is evaluated anyway
+# Of steps that repeat themselves: the search moves whole periods, and needs no fine beginning.
+_UNITS_OF_PERIODS, _SETS_OF_PERIODS, _FACTORS_OF_PERIODS = 750, 500, (1.0, 1.25, 2.0)
 
 
 class SearchFields(TypedDict, total=False):
@@ -69,7 +73,7 @@ def plan_choice(
 ) -> Choice:
     """The cheapest choice found whose peak is within a budget.
 
-    Choices of simple planners; the cheapest that fits, or the lowest peak when none does, is where
+    Choices of all planners; the cheapest that fits, or the lowest peak when none does, is where
     a local search begins. A second one goes on from there in a larger space, in which operations
     run again anywhere and as often as it pays (`reruns`). Of a small step a beam search is asked,
     too, from which the second one begins if nothing else fits. What they find is good and not
@@ -239,22 +243,51 @@ def curve(graph: Graph, *, points: int = 16, **search: Unpack[SearchFields]) -> 
     return tuple(_front([*(_needed(graph, one) for one in known), *planned]))
 
 
-def propose(graph: Graph, evaluator: Evaluator | None = None) -> list[Choice]:
-    """Return the choice that forgets nothing, minimum cuts, and segments of Chen et al.
-
-    On a chain of thousands of operations the search does not find the square root by itself. In
-    steps that repeat themselves it is shorter, and needs the cuts to begin with.
+def propose(
+    graph: Graph,
+    evaluator: Evaluator | None = None,
+    planners: Collection[str] = PLANNERS,
+) -> list[Choice]:
+    """Return the choices of planners over their budgets, evaluated; the first forgets nothing.
 
     Args:
         graph: the step.
         evaluator: of the same graph, if there is one already.
+        planners: which to ask, of `PLANNERS`.
+
+    Raises:
+        OptionError: there is no such planner.
     """
+    unknown = sorted(set(planners).difference(PLANNERS))
+    if unknown:
+        raise OptionError(f"no planner is called {unknown[0]!r}; there are {', '.join(PLANNERS)}")
     judge = evaluator or Evaluator(graph)
-    found = [judge.candidate((), "default")]
-    found += [judge.candidate(choice, "min-cut") for choice in min_cut.sweep(graph)]
-    for segments in chen.sweep(Dag.of(graph)):
-        found += [judge.candidate(segments.forgotten(last=last), "chen") for last in (False, True)]
-    return found
+    choices: list[tuple[frozenset[int], str]] = [(frozenset(), "default")]
+    if "min-cut" in planners:
+        choices += [(choice, "min-cut") for choice in min_cut.sweep(graph)]
+    dag = Dag.of(graph)
+    if "chen" in planners:
+        choices += [
+            (segments.forgotten(last=last), "chen")
+            for segments in chen.sweep(dag)
+            for last in (False, True)
+        ]
+    if "kusumoto" in planners:
+        choices += _dynamic_programs(dag, bool(judge.period))
+    return [judge.candidate(choice, planner) for choice, planner in choices]
+
+
+def _dynamic_programs(dag: Dag, repeats: bool) -> Iterator[tuple[frozenset[int], str]]:
+    """Yield what the approximate program proposes at budgets from the least upwards."""
+    sets = ancestor_sets(dag, _SETS_OF_PERIODS) if repeats else ancestor_sets(dag)
+    units = _UNITS_OF_PERIODS if repeats else _TIME_UNITS
+    program = kusumoto.DynamicProgram(dag, sets, time_units=units)
+    least = program.least_budget(tolerance=1e-3)
+    for factor in _FACTORS_OF_PERIODS if repeats else _FACTORS:
+        sequences = program.solve(round(factor * least))
+        for sequence, strategy in zip(sequences, ("time", "memory"), strict=True):
+            for last in (False, True):
+                yield sequence.forgotten(last=last), f"kusumoto-{strategy}"
 
 
 def _effort(graph: Graph, large: int, least: int) -> int:

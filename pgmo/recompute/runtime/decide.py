@@ -23,7 +23,7 @@ from pgmo.recompute.planners.evaluator import Choice
 from pgmo.recompute.planners.graph import Graph
 from pgmo.recompute.planners.offload.transfers import Transfers
 from pgmo.recompute.planners.planning import (
-    SIMPLE,
+    PLANNERS,
     UnreachableBudgetError,
     plan_choice,
     propose,
@@ -38,7 +38,7 @@ Planner = Callable[[Graph, int | Literal["min"]], Choice]
 
 
 def find_planner(name: str | Planner, rate: float | None = None) -> Planner:
-    """Return a planner by its name: "search", or one of `SIMPLE`, whose best choice is taken.
+    """Return a planner by its name: "search", or one of `PLANNERS`, whose best choice is taken.
 
     Args:
         name: or a planner.
@@ -55,8 +55,8 @@ def find_planner(name: str | Planner, rate: float | None = None) -> Planner:
         return name
     if name == "search":
         return plan_choice
-    if name not in SIMPLE:
-        raise OptionError(f"no planner is called {name!r}; there are search, {', '.join(SIMPLE)}")
+    if name not in PLANNERS:
+        raise OptionError(f"no planner is called {name!r}; there are search, {', '.join(PLANNERS)}")
     return functools.partial(_best_of, name)  # which can be pickled, as the model with it
 
 
@@ -69,7 +69,7 @@ def rate_of(planner: Planner) -> float | None:
 
 def _best_of(name: str, graph: Graph, budget: int | Literal["min"]) -> Choice:
     limit = None if budget == "min" else budget
-    found = [one for one in propose(graph) if one.planner in ("default", name)]
+    found = propose(graph, planners=[name])
     best = min(found, key=lambda one: rank(one, limit))
     if limit is not None and best.peak > limit:
         raise BudgetError(

@@ -5,10 +5,10 @@ import pytest
 from hypothesis import given, settings
 
 from pgmo.recompute.planners.chen import articulation_points, cut, sweep
-from pgmo.recompute.planners.dag import Dag
+from pgmo.recompute.planners.lower_sets import Dag
 from pgmo.recompute.planners.schedule import simulate
 from tests.unit.recompute.graphs import chain
-from tests.unit.recompute.planners.test_dag import dags
+from tests.unit.recompute.planners.test_lower_sets import dags
 
 
 @pytest.mark.parametrize("length", [16, 64, 256, 1024])
@@ -55,7 +55,7 @@ def test_limit_holds_for_all_but_one_operation() -> None:
 
 
 def test_skip_connection_is_not_cut() -> None:
-    skip = Dag(((), (0,), (1,), (0, 2), (3,)), np.full(5, 10))
+    skip = Dag(((), (0,), (1,), (0, 2), (3,)), np.full(5, 10), np.ones(5))
     assert articulation_points(skip) == (0, 3)
     assert cut(skip, 0).cuts == (0, 3)
 

@@ -1,0 +1,215 @@
+"""Kusumoto et al. 2019, "A Graph Theoretic Framework of Recomputation Algorithms".
+
+arXiv 1905.11722. A choice is an increasing sequence of lower sets L1 < ... < Lk = V, whose blocks
+Vi = Li - Li-1 are forgotten except for what later blocks read, Ui = boundaries of L1 ... Li:
+
+    overhead  T = sum of T(Vi - boundary(Li))
+    peak      M = max of M(Ui-1) + 2 M(Vi) + M(next(Li)) + M(read by next(Li), outside Li)
+
+The dynamic program finds the least cached bytes m for each lower set L and time t. Its peak is that
+of the formula, in which every value has a gradient of its size that is needed whole; the peak of
+the schedule (`schedule.simulate`) is another, and lower as a rule, for it knows what the backward
+pass reads.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import pairwise
+
+import numpy as np
+from numpy.lib.stride_tricks import sliding_window_view
+from numpy.typing import NDArray
+
+from pgmo.errors import BudgetError
+from pgmo.recompute.planners.lower_sets import Dag
+from pgmo.units import format_bytes
+
+TIME_UNITS = 4000
+"""The most steps of the time axis; costs that are whole numbers below it are not rounded."""
+
+
+@dataclass(frozen=True)
+class Sequence:
+    """An increasing sequence of lower sets, as the blocks between them.
+
+    Args:
+        blocks: operations of each block, ascending.
+        cached: operations on a boundary, whose values are kept.
+        overhead: by the formula, in the unit of the costs.
+        peak: bytes by the formula.
+    """
+
+    blocks: tuple[tuple[int, ...], ...]
+    cached: frozenset[int]
+    overhead: float
+    peak: int
+
+    def forgotten(self, *, last: bool = True) -> frozenset[int]:
+        """What is not cached.
+
+        Args:
+            last: also in the last block, which has only just been computed when it is needed.
+        """
+        blocks = self.blocks if last else self.blocks[:-1]
+        return frozenset(one for block in blocks for one in block) - self.cached
+
+
+@dataclass(frozen=True, eq=False)
+class _Row:
+    """The lower sets that a lower set may follow, and what following them takes, shape (p,)."""
+
+    before: NDArray[np.int64]
+    need: NDArray[np.int64]  # bytes beyond what is cached before
+    cached: NDArray[np.int64]  # bytes cached in addition
+    cost: NDArray[np.float64]
+    units: NDArray[np.int64]  # the same on the time axis
+
+
+class DynamicProgram:
+    """The dynamic program over one family of lower sets.
+
+    Args:
+        dag: the forward pass.
+        members: the family, shape (k, n), from the empty set to the whole, by number of members
+            (`lower_sets.ancestor_sets` or `all_lower_sets`).
+        time_units: the most steps of the time axis.
+
+    Example:
+        >>> from pgmo.recompute.planners.lower_sets import ancestor_sets
+        >>> chain = Dag(((), *((i,) for i in range(7))), np.full(8, 10), np.ones(8))
+        >>> program = DynamicProgram(chain, ancestor_sets(chain))
+        >>> program.least_budget()
+        70
+        >>> program.solve(70)[0].blocks
+        ((0,), (1, 2), (3, 4), (5,), (6,), (7,))
+    """
+
+    def __init__(self, dag: Dag, members: NDArray[np.bool_], time_units: int = TIME_UNITS) -> None:
+        self._dag = dag
+        self._members = members
+        self._units = _on_axis(dag.cost, time_units)
+        self._boundary = dag.boundary(members)
+        self._rows = list(self._make_rows())
+
+    def least_budget(self, tolerance: float = 1e-4) -> int:
+        """Least peak by the formula that some sequence has, at most `tolerance` above it."""
+        low, high = -1, 2 * int(self._dag.size.sum())
+        while high - low > max(1, tolerance * high):
+            middle = (low + high) // 2
+            if self._feasible(middle):
+                high = middle
+            else:
+                low = middle
+        return high
+
+    def solve(self, budget: int) -> tuple[Sequence, Sequence]:
+        """The time-centric and the memory-centric sequence within a budget by the formula.
+
+        The first has the least overhead; the second the greatest, in coarse blocks, from which the
+        lifetimes of the real schedule gain most (section 4.4).
+
+        Raises:
+            BudgetError: no sequence of the family is within the budget.
+        """
+        table = self._fill(budget)
+        reached = np.flatnonzero(np.isfinite(table[-1]))
+        if not len(reached):
+            least = self.least_budget()
+            raise BudgetError(
+                f"no sequence of lower sets is within {format_bytes(budget)}: the least peak by "
+                f"the formula is {format_bytes(least)}. Give a budget of {least} bytes or more"
+            )
+        first, last = int(reached[0]), int(reached[-1])
+        return self._trace(table, budget, first), self._trace(table, budget, last)
+
+    def _make_rows(self) -> Iterator[_Row]:
+        dag, members = self._dag, self._members
+        size, cost, units = dag.size, dag.cost, self._units
+        whole_size, whole_cost, whole_units = members @ size, members @ cost, members @ units
+        above = dag.next_up(members)
+        load = above @ size + (dag.read_by(above) & ~members) @ size
+        packed = np.packbits(members, axis=1)
+        for row in range(len(members)):
+            outside = (packed[:row] & ~packed[row]).any(axis=1)
+            before = np.flatnonzero(~outside)
+            edge = np.flatnonzero(self._boundary[row])
+            # Of the boundary, what the set before lacks.
+            fresh = ~members[np.ix_(before, edge)]
+            yield _Row(
+                before,
+                2 * (whole_size[row] - whole_size[before]) + load[row],
+                fresh @ size[edge],
+                whole_cost[row] - whole_cost[before] - fresh @ cost[edge],
+                whole_units[row] - whole_units[before] - fresh @ units[edge],
+            )
+
+    def _feasible(self, budget: int) -> bool:
+        least = np.full(len(self._rows), np.inf)
+        least[0] = 0
+        for index, row in enumerate(self._rows[1:], 1):
+            cached = least[row.before]
+            total = np.where(cached + row.need <= budget, cached + row.cached, np.inf)
+            least[index] = total.min()
+        return bool(np.isfinite(least[-1]))
+
+    def _fill(self, budget: int) -> NDArray[np.float64]:
+        """Least cached bytes for each lower set and time, shape (k, units + 1)."""
+        width = int(self._units.sum()) + 1
+        # Room on the left, so that a shift to the right reads infinity.
+        flat = np.full(len(self._rows) * 2 * width, np.inf)
+        padded = flat.reshape(len(self._rows), 2 * width)
+        table = padded[:, width:]
+        table[0, 0] = 0
+        least = np.full(len(self._rows), np.inf)
+        least[0] = 0
+        latest = np.zeros(len(self._rows), np.int64)
+        for index, row in enumerate(self._rows[1:], 1):
+            usable = np.flatnonzero(least[row.before] + row.need <= budget)
+            if not len(usable):
+                continue
+            before, shift = row.before[usable], row.units[usable]
+            reach = int((latest[before] + shift).max()) + 1
+            windows = sliding_window_view(flat, reach)
+            now = windows[before * 2 * width + width - shift]
+            now[now > (budget - row.need[usable])[:, None]] = np.inf
+            now += row.cached[usable][:, None]
+            table[index, :reach] = now.min(axis=0)
+            least[index] = table[index, :reach].min()
+            latest[index] = np.flatnonzero(np.isfinite(table[index, :reach]))[-1]
+        return table
+
+    def _trace(self, table: NDArray[np.float64], budget: int, time: int) -> Sequence:
+        """The sequence that ends at the whole at a time, found backwards."""
+        path = [len(self._rows) - 1]
+        while path[-1] != 0:
+            row = self._rows[path[-1]]
+            then = time - row.units
+            cached = np.where(then >= 0, table[row.before, np.maximum(then, 0)], np.inf)
+            fits = (cached + row.need <= budget) & (cached + row.cached == table[path[-1], time])
+            step = int(np.flatnonzero(fits)[0])
+            time = int(then[step])
+            path.append(int(row.before[step]))
+        path.reverse()
+        return self._sequence(path)
+
+    def _sequence(self, path: list[int]) -> Sequence:
+        cached, overhead, peak = 0, 0.0, 0
+        blocks = []
+        for before, after in pairwise(path):
+            row = self._rows[after]
+            step = int(np.searchsorted(row.before, before))
+            peak = max(peak, cached + int(row.need[step]))
+            cached += int(row.cached[step])
+            overhead += float(row.cost[step])
+            block = np.flatnonzero(self._members[after] & ~self._members[before])
+            blocks.append(tuple(block.tolist()))
+        edge = np.flatnonzero(self._boundary[path].any(axis=0))
+        return Sequence(tuple(blocks), frozenset(edge.tolist()), overhead, peak)
+
+
+def _on_axis(cost: NDArray[np.float64], most: int) -> NDArray[np.int64]:
+    whole = np.rint(cost).astype(np.int64)
+    if np.array_equal(whole, cost) and whole.sum() <= most:
+        return whole
+    rounded: NDArray[np.int64] = np.rint(cost / cost.sum() * most).astype(np.int64)
+    return rounded

@@ -1,0 +1,147 @@
+"""Lower sets of the forward pass: what may have been computed at some moment, and nothing else.
+
+    o--o--o | o--o      L, on the left: no edge leads into it from outside
+        ----+-o         its boundary: the two members that something outside reads
+
+Kusumoto et al. 2019, sections 3 and 4 (arXiv 1905.11722). The nodes V are the operations of the
+forward pass; an edge leads from the operation that writes a value to one that reads it.
+"""
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pgmo.errors import GraphError
+from pgmo.recompute.planners.graph import Graph
+
+CAP = 4000
+"""Lower sets beyond which the exact family is not enumerated."""
+
+
+@dataclass(frozen=True, eq=False)
+class Dag:
+    """The forward pass as n nodes: operations, with the bytes that they write.
+
+    Args:
+        reads: for each node, the nodes whose values it reads, ascending.
+        size: bytes of each node's values, shape (n,); results are not counted, which live anyway.
+        cost: of each node, shape (n,).
+
+    Example:
+        >>> Dag(((), (0,), (1,)), np.array([8, 8, 8]), np.ones(3)).ancestors[2].tolist()
+        [True, True, True]
+    """
+
+    reads: tuple[tuple[int, ...], ...]
+    size: NDArray[np.int64]
+    cost: NDArray[np.float64]
+
+    @classmethod
+    def of(cls, graph: Graph) -> "Dag":
+        """The forward pass of a graph."""
+        values, forward = graph.values, graph.operations[: graph.forward]
+        producers = (
+            {values[value].producer for value in operation.reads} - {-1} for operation in forward
+        )
+        written = (
+            [values[value].size for value in operation.writes if not values[value].result]
+            for operation in forward
+        )
+        return cls(
+            tuple(tuple(sorted(one)) for one in producers),
+            np.array([sum(sizes) for sizes in written], np.int64),
+            np.array([operation.cost for operation in forward], np.float64),
+        )
+
+    def __len__(self) -> int:
+        return len(self.reads)
+
+    @cached_property
+    def ancestors(self) -> NDArray[np.bool_]:
+        """Whether row's node depends on column's, itself included, shape (n, n)."""
+        table = np.eye(len(self), dtype=np.bool_)
+        for node, reads in enumerate(self.reads):
+            for read in reads:
+                table[node] |= table[read]
+        return table
+
+    def boundary(self, members: NDArray[np.bool_]) -> NDArray[np.bool_]:
+        """The members that something outside reads, of each set, shape (k, n) in and out."""
+        return self.read_by(~members) & members
+
+    def next_up(self, members: NDArray[np.bool_]) -> NDArray[np.bool_]:
+        """What is outside each set and reads from it, shape (k, n) in and out."""
+        inside, found = _by_node(members)
+        for node, reads in enumerate(self.reads):
+            for read in reads:
+                found[node] |= inside[read]
+        return np.ascontiguousarray((found & ~inside).T)
+
+    def read_by(self, members: NDArray[np.bool_]) -> NDArray[np.bool_]:
+        """What the members of each set read, shape (k, n) in and out."""
+        inside, found = _by_node(members)
+        for node, reads in enumerate(self.reads):
+            for read in reads:
+                found[read] |= inside[node]
+        return np.ascontiguousarray(found.T)
+
+
+def ancestor_sets(dag: Dag, most: int = 1500) -> NDArray[np.bool_]:
+    """The approximate family: what each node depends on, the empty set and all, shape (k, n).
+
+    Sets are in ascending order of their number of members, each once. Of more nodes than `most`,
+    only so many, evenly spaced: the dynamic program takes the square of their number.
+    """
+    nodes = np.unique(np.linspace(0, len(dag) - 1, min(most, len(dag))).astype(np.int64))
+    ends = np.zeros((2, len(dag)), np.bool_)
+    ends[1] = True
+    return _in_order(np.concatenate([dag.ancestors[nodes], ends]))
+
+
+def all_lower_sets(dag: Dag, cap: int = CAP) -> NDArray[np.bool_]:
+    """The exact family: every lower set, shape (k, n), in ascending order of members.
+
+    Raises:
+        GraphError: there are more than `cap`.
+
+    Example:
+        >>> len(all_lower_sets(Dag(((), (0,), (0,)), np.ones(3, np.int64), np.ones(3))))
+        5
+    """
+    needs = [sum(1 << read for read in reads) for reads in dag.reads]
+    known = {0}
+    wave = [0]
+    while wave:
+        grown: set[int] = set()
+        for members in wave:
+            grown.update(
+                members | 1 << node
+                for node, need in enumerate(needs)
+                if not members >> node & 1 and need & ~members == 0
+            )
+            if len(known) + len(grown) > cap:
+                raise GraphError(
+                    f"the forward pass of {len(dag)} operations has more than {cap} lower sets, "
+                    "too many for the exact planner; use the approximate one"
+                )
+        known |= grown
+        wave = sorted(grown)
+    width = max(1, -(-len(dag) // 8))
+    packed = np.frombuffer(b"".join(one.to_bytes(width, "little") for one in known), np.uint8)
+    bits = np.unpackbits(packed.reshape(-1, width), axis=1, bitorder="little")
+    return _in_order(bits[:, : len(dag)].astype(np.bool_))
+
+
+def _by_node(members: NDArray[np.bool_]) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
+    """The sets with a contiguous row for each node, and as much with nothing in it."""
+    inside = np.ascontiguousarray(members.T)
+    return inside, np.zeros_like(inside)
+
+
+def _in_order(members: NDArray[np.bool_]) -> NDArray[np.bool_]:
+    # By their bytes: `np.unique` compares rows element by element, which takes seconds.
+    rows = {row.tobytes(): index for index, row in enumerate(np.packbits(members, axis=1))}
+    unique = members[[rows[key] for key in sorted(rows)]]
+    return unique[np.argsort(unique.sum(axis=1), kind="stable")]

@@ -1,0 +1,128 @@
+"""The dynamic programs against all sequences of lower sets."""
+
+from collections.abc import Iterator
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+
+import pgmo
+from pgmo.recompute.planners.kusumoto import DynamicProgram, Sequence
+from pgmo.recompute.planners.lower_sets import Dag, all_lower_sets, ancestor_sets
+from pgmo.recompute.planners.schedule import simulate
+from tests.unit.recompute.graphs import chain
+from tests.unit.recompute.planners.test_lower_sets import as_sets, dags, readers
+
+
+def formula(dag: Dag, path: list[set[int]]) -> tuple[float, int]:
+    """Overhead and peak of a sequence, as the paper writes them."""
+
+    def size(nodes: set[int]) -> int:
+        return int(sum(dag.size[one] for one in nodes))
+
+    def edge(members: set[int]) -> set[int]:
+        return {one for one in members if readers(dag, one) - members}
+
+    overhead, peak, cached = 0.0, 0, set[int]()
+    for before, after in pairwise(path):
+        block = after - before
+        above = {one for node in after for one in readers(dag, node)} - after
+        read = {one for node in above for one in dag.reads[node]} - after
+        overhead += float(sum(dag.cost[one] for one in block - edge(after)))
+        peak = max(peak, size(cached) + 2 * size(block) + size(above) + size(read))
+        cached |= edge(after)
+    return overhead, peak
+
+
+def all_sequences(family: list[set[int]], path: list[set[int]]) -> Iterator[list[set[int]]]:
+    if path[-1] == family[-1]:
+        yield path
+        return
+    for one in family:
+        if path[-1] < one:
+            yield from all_sequences(family, [*path, one])
+
+
+def path_of(sequence: Sequence) -> list[set[int]]:
+    path = [set[int]()]
+    for block in sequence.blocks:
+        path.append(path[-1] | set(block))
+    return path
+
+
+@settings(max_examples=60)
+@given(dags(most=6), st.sampled_from((all_lower_sets, ancestor_sets)), st.floats(1, 2))
+def test_program_is_brute_force(dag: Dag, make: object, factor: float) -> None:
+    members = make(dag)  # type: ignore[operator]
+    family = as_sets(members)
+    every = [formula(dag, path) for path in all_sequences(family, [set()])]
+    program = DynamicProgram(dag, members)
+    least = program.least_budget()
+    assert least == min(peak for _, peak in every)
+    budget = int(least * factor)
+    within = [overhead for overhead, peak in every if peak <= budget]
+    for sequence, overhead in zip(program.solve(budget), (min(within), max(within)), strict=True):
+        assert sequence.overhead == overhead
+        assert (sequence.overhead, sequence.peak) == formula(dag, path_of(sequence))
+        assert sequence.peak <= budget
+
+
+@settings(max_examples=40)
+@given(dags(), st.floats(1, 2))
+def test_approximate_is_never_better_than_exact(dag: Dag, factor: float) -> None:
+    exact, approximate = (
+        DynamicProgram(dag, all_lower_sets(dag)),
+        DynamicProgram(dag, ancestor_sets(dag)),
+    )
+    assert approximate.least_budget() >= exact.least_budget()
+    budget = int(approximate.least_budget() * factor)
+    assert approximate.solve(budget)[0].overhead >= exact.solve(budget)[0].overhead
+
+
+@settings(max_examples=40)
+@given(dags())
+def test_what_is_cached_is_what_later_blocks_read(dag: Dag) -> None:
+    program = DynamicProgram(dag, ancestor_sets(dag))
+    sequence = program.solve(program.least_budget())[1]
+    home = {one: number for number, block in enumerate(sequence.blocks) for one in block}
+    assert len(home) == len(dag)
+    for node in range(len(dag)):
+        later = any(home[reader] > home[node] for reader in readers(dag, node))
+        assert (node in sequence.cached) == later
+    assert sequence.forgotten() == set(home) - sequence.cached
+    assert sequence.forgotten(last=False) == sequence.forgotten() - set(sequence.blocks[-1])
+
+
+def test_chain_takes_the_square_root() -> None:
+    graph = chain(100)
+    dag = Dag.of(graph)
+    program = DynamicProgram(dag, ancestor_sets(dag))
+    least = program.least_budget()
+    plain = simulate(graph).peak
+    assert least < 0.35 * plain
+    fine, coarse = program.solve(least)
+    for sequence in (fine, coarse):
+        schedule = simulate(graph, sequence.forgotten())
+        assert schedule.peak <= sequence.peak
+        assert schedule.cost <= sequence.overhead
+    assert fine.overhead <= coarse.overhead
+    free, _ = program.solve(2 * plain)
+    assert free.overhead == 1  # every block is one operation: only the last is on no boundary
+
+
+def test_rounded_costs_are_reported_as_they_are() -> None:
+    dag = Dag(((), (0,), (1,), (2,)), np.full(4, 10), np.array([0.1, 0.25, 0.3, 0.35]))
+    program = DynamicProgram(dag, ancestor_sets(dag), time_units=10)
+    sequence, _ = program.solve(program.least_budget())
+    assert sequence.overhead == pytest.approx(formula(dag, path_of(sequence))[0])
+
+
+@given(dags())
+def test_budget_below_the_least_is_an_error(dag: Dag) -> None:
+    program = DynamicProgram(dag, ancestor_sets(dag))
+    least = program.least_budget()
+    assume(least > 0)
+    with pytest.raises(pgmo.BudgetError, match=f"Give a budget of {least} bytes or more"):
+        program.solve(least - 1)

@@ -1,0 +1,121 @@
+"""Lower sets and what borders on them, against the definitions."""
+
+import itertools
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import pgmo
+from pgmo.recompute.planners.lower_sets import Dag, all_lower_sets, ancestor_sets
+from tests.unit.recompute.graphs import chain
+
+
+@st.composite
+def dags(draw: st.DrawFn, most: int = 7) -> Dag:
+    """Each node reads up to three of those before it."""
+    count = draw(st.integers(1, most))
+    reads = [
+        tuple(sorted(draw(st.sets(st.integers(0, node - 1), max_size=3)))) if node else ()
+        for node in range(count)
+    ]
+    numbers = st.lists(st.integers(0, 9), min_size=count, max_size=count)
+    size, cost = np.array(draw(numbers), np.int64), np.array(draw(numbers), np.float64)
+    return Dag(tuple(reads), size, cost)
+
+
+def is_lower(dag: Dag, members: set[int]) -> bool:
+    return all(set(dag.reads[node]) <= members for node in members)
+
+
+def subsets(dag: Dag) -> list[set[int]]:
+    nodes = range(len(dag))
+    return [
+        set(one)
+        for count in range(len(dag) + 1)
+        for one in itertools.combinations(nodes, count)
+        if is_lower(dag, set(one))
+    ]
+
+
+def readers(dag: Dag, node: int) -> set[int]:
+    """The nodes that read it."""
+    return {one for one, reads in enumerate(dag.reads) if node in reads}
+
+
+def as_sets(members: np.ndarray) -> list[set[int]]:
+    return [set(np.flatnonzero(row).tolist()) for row in members]
+
+
+@settings(max_examples=60)
+@given(dags())
+def test_exact_family_is_every_lower_set(dag: Dag) -> None:
+    found = as_sets(all_lower_sets(dag))
+    wanted = subsets(dag)
+    assert len(found) == len(wanted)
+    assert all(one in wanted for one in found)
+    assert [len(one) for one in found] == sorted(len(one) for one in found)
+
+
+@settings(max_examples=60)
+@given(dags())
+def test_approximate_family_is_what_each_node_depends_on(dag: Dag) -> None:
+    found = as_sets(ancestor_sets(dag))
+    assert found[0] == set()
+    assert found[-1] == set(range(len(dag)))
+    assert all(is_lower(dag, one) for one in found)
+    for node in range(len(dag)):
+        smallest = min((one for one in subsets(dag) if node in one), key=len)
+        assert smallest in found
+    assert len(found) <= len(dag) + 2
+
+
+@settings(max_examples=60)
+@given(dags())
+def test_borders_are_what_the_paper_says(dag: Dag) -> None:
+    family = all_lower_sets(dag)
+    above = dag.next_up(family)
+    for members, edge, after, read in zip(
+        as_sets(family),
+        as_sets(dag.boundary(family)),
+        as_sets(above),
+        as_sets(dag.read_by(above)),
+        strict=True,
+    ):
+        outside = set(range(len(dag))) - members
+        assert edge == {one for one in members if outside & readers(dag, one)}
+        assert after == {one for one in outside if members & set(dag.reads[one])}
+        assert read == {one for node in after for one in dag.reads[node]}
+
+
+def test_fewer_sets_of_a_long_chain() -> None:
+    family = ancestor_sets(Dag.of(chain(100)), most=10)
+    assert len(family) == 11
+    assert not family[0].any()
+    assert family[-1].all()
+
+
+def test_too_many_lower_sets_are_an_error() -> None:
+    apart = Dag(((),) * 13, np.ones(13, np.int64), np.ones(13))
+    with pytest.raises(pgmo.errors.GraphError, match="13 operations has more than 4000 lower sets"):
+        all_lower_sets(apart)
+    assert len(all_lower_sets(apart, cap=2**13)) == 2**13
+
+
+def test_results_have_no_bytes_that_could_be_forgotten() -> None:
+    graph = chain(3)
+    assert Dag.of(graph).size.tolist() == [10, 10, 10]
+    assert Dag.of(graph).reads == ((), (0,), (1,))
+
+
+def test_wide_graphs_are_refused_before_their_sets_are_made() -> None:
+    # Three thousand nodes that nothing connects: 4.5 million sets of two of them.
+    wide = Dag(((),) * 3000, np.ones(3000, np.int64), np.ones(3000))
+    with pytest.raises(pgmo.errors.GraphError, match="more than 4000 lower sets"):
+        all_lower_sets(wide)
+
+
+def test_no_nodes_have_one_lower_set() -> None:
+    empty = Dag((), np.zeros(0, np.int64), np.zeros(0))
+    assert ancestor_sets(empty).shape == all_lower_sets(empty).shape == (1, 0)
