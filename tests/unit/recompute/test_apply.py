@@ -50,7 +50,7 @@ def test_inputs_are_a_tuple_or_by_name_or_one():
         assert result["scale"] == (2.0 if len(example) == 3 else 1.0)
 
 
-@pytest.mark.parametrize("planner", ["search", "min-cut", "chen"])
+@pytest.mark.parametrize("planner", ["search", "min-cut", "chen", "kusumoto"])
 def test_planners_by_name(planner):
     _, plan = recomputed(planner=planner)
     assert plan.peak <= plan.default_peak
