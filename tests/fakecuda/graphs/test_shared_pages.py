@@ -171,14 +171,20 @@ def test_a_graph_whose_launches_are_not_seen_shares_nothing(body):
 
 
 def test_graph_trees_are_left_to_pytorch():
-    (figures,) = graphs("""
-tree = {"__name__": "torch._inductor.cudagraph_trees", "captured": captured}
-exec("def made(): return captured(16)", tree)
-all = [tree["made"]() for _ in range(2)]
-for one in all: replayed(*one, 1)
-tell(figures())
+    figures, trees = graphs("""
+from torch import nn
+from torch._inductor.cudagraph_trees import get_container
+model = nn.Sequential(nn.Linear(256, 1024), nn.GELU(), nn.Linear(1024, 256)).cuda()
+compiled = torch.compile(model, backend="cudagraphs")
+for rows in (64, 128):
+    for _ in range(4):
+        torch.compiler.cudagraph_mark_step_begin()
+        compiled(torch.empty(rows, 256, device="cuda")).square().mean().backward()
+        model.zero_grad()
+tell(figures(), len(list(get_container(0).tree_manager.get_roots())))
 """)
     assert figures["segments"] == 0
+    assert trees > 0
 
 
 def test_a_replay_that_needs_pages_fails_as_requests_do():
