@@ -59,9 +59,6 @@ def clear_frames(error: BaseException) -> None:
     Call it where the error leaves pgmo. The calling frame still runs, so it has to delete its own
     arguments afterwards, and to raise the error again.
 
-    Args:
-        error: the error that is being handled.
-
     Example:
         >>> def run(function, *args):
         ...     try:

@@ -38,9 +38,6 @@ def format_bytes(count: int | float) -> str:
 def parse_bytes(text: str | int) -> int:
     """Return the bytes of a size such as `"24 GiB"`, `"512MiB"`, `"1.5G"` or a plain number.
 
-    Args:
-        text: the size.
-
     Raises:
         OptionError: when the text is no size.
 

@@ -38,10 +38,6 @@ def warn_user(text: str, category: type[Warning] = UserWarning) -> None:
 
     If there is none, as on a framework's own thread, warn at the outermost line.
 
-    Args:
-        text: what happened, and what to do.
-        category: class of the warning.
-
     Example:
         >>> with warnings.catch_warnings(record=True) as said:
         ...     warn_user("pgmo: the plan could not be saved")

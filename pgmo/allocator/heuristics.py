@@ -209,9 +209,6 @@ def use(chosen: Heuristics) -> None:
     Call this before the first session: engines and the pages of a device keep the heuristics with
     which they were made.
 
-    Args:
-        chosen: the new heuristics.
-
     Example:
         >>> use(Heuristics())
     """

@@ -14,11 +14,6 @@ UNWRITTEN = "nothing was written, for no file may hold it: correct it"
 def refuse(path: Path, what: str, remedy: str = REMEDY) -> NoReturn:
     """Raise a `FileError` with the file, the fault and a remedy.
 
-    Args:
-        path: the file.
-        what: the fault.
-        remedy: advice to the user.
-
     Raises:
         FileError: always.
 
@@ -55,9 +50,6 @@ class Fields:
 
     def refuse(self, what: str) -> NoReturn:
         """Raise an error for this file.
-
-        Args:
-            what: the fault.
 
         Raises:
             FileError: always.

@@ -104,11 +104,7 @@ class TrainingHook:
             warn_user(f"pgmo does nothing here: {reason}")
 
     def begin(self, device: object) -> None:
-        """Open a session. If that fails, training continues without.
-
-        Args:
-            device: device of the framework.
-        """
+        """Open a session. If that fails, training continues without."""
         if self._refused or self.running:
             return
         options = dict(self._options)

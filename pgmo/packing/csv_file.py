@@ -41,9 +41,6 @@ class BlockTable:
 def read_csv(path: str | os.PathLike[str]) -> BlockTable:
     """Read a file with the columns id, lower, upper, size and optionally alignment.
 
-    Args:
-        path: the file.
-
     Raises:
         FileError: when the file cannot be read or a value is invalid; the message names the line.
 

@@ -49,10 +49,6 @@ def write_plan(plan: Plan, path: str | os.PathLike[str]) -> None:
 
     The plans inside are whole files of this format: `opening.pgmoplan`, `other-1.pgmoplan`, ...
 
-    Args:
-        plan: the plan to write.
-        path: file to write.
-
     Raises:
         FileError: when the file cannot be written, or `read_plan` would reject it.
     """

@@ -41,10 +41,6 @@ _TEXTS = tuple(item.name for item in fields(ProfileMeta) if item.name != "notes"
 def write_profile(profile: Profile, path: str | os.PathLike[str]) -> None:
     """Write a profile; an existing file is replaced atomically.
 
-    Args:
-        profile: the profile to write.
-        path: file to write.
-
     Raises:
         FileError: when the file cannot be written, or could not be read back.
     """
@@ -66,9 +62,6 @@ def write_profile(profile: Profile, path: str | os.PathLike[str]) -> None:
 
 def read_profile(path: str | os.PathLike[str]) -> Profile:
     """Read a profile after checking the whole file.
-
-    Args:
-        path: file to read.
 
     Raises:
         FileError: when the file is truncated, altered, inconsistent or of another version.

@@ -73,13 +73,7 @@ class Rehearsal:
 
 
 def read_answer(found: Mapping[str, Any], *, exit_code: int, seconds: float) -> Rehearsal:
-    """Create the result from the fields that the child process wrote.
-
-    Args:
-        found: fields of the result file.
-        exit_code: of the child.
-        seconds: duration of the child.
-    """
+    """Create the result from the fields that the child process wrote."""
     known = {one.name for one in fields(Rehearsal)}
     kept = {name: value for name, value in found.items() if name in known}
     for name in ("profile", "plan"):

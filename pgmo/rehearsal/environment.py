@@ -99,10 +99,6 @@ def of_compilers(folder: Path, library: Path) -> dict[str, str]:
     Each rehearsal compiles anew. Inductor's choices come from timing kernels that compute nothing,
     so real runs must not reuse them. A first iteration with a warm cache would not try kernels,
     which takes memory.
-
-    Args:
-        folder: temporary folder of the rehearsal.
-        library: the stub.
     """
     driver = folder / "driver"
     driver.mkdir(exist_ok=True)
@@ -120,11 +116,6 @@ def of_python(folder: Path, torch: Path, environment: Mapping[str, str]) -> dict
     """Return the path at which the child finds this pgmo; none if it is installed beside torch.
 
     The folder of an installed pgmo has its own build of torch, so a link to pgmo alone is used.
-
-    Args:
-        folder: temporary folder of the rehearsal.
-        torch: folder of the child's torch.
-        environment: variables of the child.
     """
     package = Path(pgmo.__file__).resolve().parent
     root = package.parent

@@ -20,9 +20,6 @@ _DEEPEST = 16
 def reason_of(error: BaseException) -> str:
     r"""Return the error and its first cause, each as its type and the first line of its text.
 
-    Args:
-        error: the exception, with its causes.
-
     Example:
         >>> reason_of(KeyError("data"))
         "KeyError: 'data'"

@@ -65,11 +65,6 @@ def save_out_of_memory(
 
     Files that cannot be saved are skipped, so as not to hide the error itself.
 
-    Args:
-        error: the error that ends the program.
-        sessions: the open sessions, one per device.
-        folder: output folder.
-
     Returns:
         The files, the explanation last.
     """

@@ -83,9 +83,6 @@ class Program:
         An exception of the program is returned, not raised. Changes of `sys` are kept: threads and
         exit handlers of the program may need them.
 
-        Args:
-            rewriter: can replace the program's code.
-
         Returns:
             The exit code, and the exception if there was one.
 

@@ -38,12 +38,7 @@ class StepPattern:
         self._position = 0  # within the period
 
     def ends_iteration(self, optimizer: object, existing: Set[object]) -> bool:
-        """Record a step and return whether it ends an iteration.
-
-        Args:
-            optimizer: any hashable identity of the optimizer.
-            existing: identities of all existing optimizers.
-        """
+        """Record a step and return whether it ends an iteration."""
         if self._period and self._history[-self._period] != optimizer:
             self._period = 0
         self._history.append(optimizer)

@@ -77,9 +77,6 @@ class _Figures(ctypes.Structure):
 def environment_settings(environment: Mapping[str, str] = os.environ) -> AllocatorSettings | None:
     """Return the settings of PyTorch's allocator; None if the model does not support them.
 
-    Args:
-        environment: environment variables.
-
     Example:
         >>> environment_settings({"PYTORCH_ALLOC_CONF": "max_split_size_mb:64"}).max_split_size
         67108864

@@ -59,10 +59,6 @@ def makes_room(route: _core.CupyRoute, error: BaseException) -> bool:
     """Free an idle arena after a failed request; return whether that was possible.
 
     If not, an out-of-memory error gets a note with the memory that pgmo holds.
-
-    Args:
-        route: route of the request.
-        error: exception of the upstream allocator.
     """
     if not is_out_of_memory(error):
         return False

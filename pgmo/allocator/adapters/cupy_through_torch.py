@@ -74,9 +74,6 @@ def quick_request(torch: Any) -> Callable[[int, int, int], int]:
     That function spends most of its time on switching the device. The check for the current device
     uses torch, not CUDA, because torch may be about to change to another device.
 
-    Args:
-        torch: the module.
-
     Returns:
         A function of bytes, device and stream handle that returns an address.
     """

@@ -50,11 +50,7 @@ def graphs_share_pages() -> bool:
 
 
 def report_graphs(library: AdapterLibrary) -> None:
-    """Report captures and replays to the adapter from now on, if graphs may share pages.
-
-    Args:
-        library: the adapter.
-    """
+    """Report captures and replays to the adapter from now on, if graphs may share pages."""
     import torch
 
     graph = torch._C._CUDAGraph

@@ -162,9 +162,6 @@ def native_sources() -> Path:
 def find_compiler(what: str) -> list[str]:
     """Return the command of the C++ compiler: `CXX`, else the first of g++, c++, clang++ found.
 
-    Args:
-        what: framework for the message.
-
     Raises:
         AdapterError: if there is none; the message says what to install.
     """

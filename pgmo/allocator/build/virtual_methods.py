@@ -82,10 +82,6 @@ class ClassText:
 def read_class(text: str, name: str) -> ClassText | None:
     """Read a class or struct by name; return None if the text does not define it.
 
-    Args:
-        text: text of a header.
-        name: name of the class, without namespaces.
-
     Raises:
         UnreadableError: if there are two classes of that name, or a part is not understood. Virtual
             methods that are not public or are `final` count as such, as they cannot be forwarded.

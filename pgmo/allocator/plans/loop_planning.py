@@ -20,10 +20,6 @@ def make_plan(profile: Profile, options: PlanningOptions) -> Plan:
     If the budget is impossible, this warns and spills all blocks with a slot, so that training
     continues.
 
-    Args:
-        profile: the profile.
-        options: planning options.
-
     Raises:
         KeyboardInterrupt: if Ctrl-C arrived during planning. It is meant for the program, so the
             loop must end.

@@ -62,11 +62,7 @@ class SessionState:
         return replace(planning, apart_from=self.adapter.engine.sparse_from)
 
     def meta(self, notes: dict[str, str]) -> ProfileMeta:
-        """Return the metadata of a profile recorded now.
-
-        Args:
-            notes: how the profile was found.
-        """
+        """Return the metadata of a profile recorded now."""
         return ProfileMeta(
             framework=self.adapter.name,
             framework_version=self.adapter.version,

@@ -20,9 +20,6 @@ def gradients(optimizer: Any) -> list[int]:
 def census(optimizer: Any) -> dict[str, Any]:
     """Return what the model and the optimizer hold.
 
-    Args:
-        optimizer: the optimizer whose steps are counted.
-
     Returns:
         Plain values: `parameters` and `states`, sorted addresses of storages on the card;
         `optimizer`, its class; `shapes`, for each parameter its shape, bytes per element, whether

@@ -62,9 +62,6 @@ def read_lifetimes(path: str | os.PathLike[str]) -> Lifetimes:
 
     Lines end in LF or CRLF; empty lines are skipped.
 
-    Args:
-        path: the file.
-
     Raises:
         FileError: when the file cannot be read or a value is invalid; the message names the line.
     """

@@ -115,10 +115,6 @@ def build_profile(
 def check_belongs(steady: Steady, iterations: list[Iteration]) -> None:
     """Reject a steady state of another recording.
 
-    Args:
-        steady: the group to check.
-        iterations: all recorded iterations.
-
     Raises:
         ProfileError: when `steady` names iterations that do not exist.
     """

@@ -13,13 +13,7 @@ MEMBER = "order"
 
 
 def pack_order(order: Order, kind: str, version: int) -> bytes:
-    """Return the bytes of the member that holds an order.
-
-    Args:
-        order: the order to store.
-        kind: format of the surrounding file.
-        version: version of that format.
-    """
+    """Return the bytes of the member that holds an order."""
     return pack(kind, version, {name: getattr(order, name) for name in COLUMNS}, {})
 
 

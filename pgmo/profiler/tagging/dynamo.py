@@ -208,11 +208,7 @@ def watched() -> Iterator[None]:
 
 
 def call_observer(call: Callable[[], None]) -> None:
-    """Call an observer and turn its error into a warning, so that the program does not fail.
-
-    Args:
-        call: the observer's callback.
-    """
+    """Call an observer and turn its error into a warning, so that the program does not fail."""
     try:
         call()
     except Exception as error:

@@ -34,9 +34,6 @@ def times_out() -> int:
 def line_that_asked(error: BaseException) -> str:
     """Return the line that ran out of memory: the innermost frame outside of installed packages.
 
-    Args:
-        error: the caught exception, with its traceback.
-
     Returns:
         "train.py:12: loss.backward()", or "" if no frame is known.
     """

@@ -13,11 +13,7 @@ _INDENT = len("tensor(")
 
 
 def print_from_host(filled: Callable[[Tensor], object]) -> None:
-    """Print tensors of the cards from the host memory in which they lie.
-
-    Args:
-        filled: ensures that a tensor has values.
-    """
+    """Print tensors of the cards from the host memory in which they lie."""
     from torch import _tensor_str
 
     module: Any = _tensor_str

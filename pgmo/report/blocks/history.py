@@ -56,9 +56,6 @@ def follow(trace: Trace) -> History:
     See `pgmo.profiler.iterations.traces.block_ends` for the matching of frees and blocks. A free is
     ignored if its block was allocated before the trace and is not among the rows that rebuild the
     beginning. Requests of zero bytes make no blocks.
-
-    Args:
-        trace: the events.
     """
     blocks = pair_blocks(trace)
     marks = np.cumsum(trace.kind == Event.MARK)

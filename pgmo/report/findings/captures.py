@@ -57,13 +57,7 @@ class PoolBlocks:
 def blocks_of_pools(
     trace: Trace, history: History, pools: tuple[tuple[int, int], ...]
 ) -> PoolBlocks:
-    """Find the blocks of private pools by the segments that exist when the trace ends.
-
-    Args:
-        trace: the events.
-        history: of the trace.
-        pools: ids of the pools.
-    """
+    """Find the blocks of private pools by the segments that exist when the trace ends."""
     pool, recorded = _owners(trace, history, pools)
     born, freed = _captures(trace, history, pool)
     rows = np.flatnonzero(pool >= 0)

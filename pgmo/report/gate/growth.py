@@ -89,12 +89,6 @@ def find_growth(
 
     A profile's arena is that of a quick plan, made now for both states, so a changed planner has no
     influence. Plans contain no origins.
-
-    Args:
-        name: of the program.
-        before: the state to compare with.
-        after: the new state.
-        tolerance: allowed growth.
     """
     sides = _figures_of(before), _figures_of(after)
     profiles = isinstance(before, Profile) and isinstance(after, Profile)

@@ -31,13 +31,7 @@ class FigureCard:
 
 
 def cards(profile: Profile, plan: Plan, explanation: Explanation) -> list[FigureCard]:
-    """Return the figures of a profile, its plan and PyTorch's memory, most important first.
-
-    Args:
-        profile: the profile.
-        plan: its plan.
-        explanation: its explanation.
-    """
+    """Return the figures of a profile, its plan and PyTorch's memory, most important first."""
     if explanation.moment is not None:
         return _of_moment(explanation.moment, explanation)
     made = [

@@ -29,12 +29,7 @@ _COLOURS = 8
 
 
 def icicles(profile: Profile, title: str = "Who holds the peak") -> str:
-    """Return both drawings as a section of the page; "" without known modules and stacks.
-
-    Args:
-        profile: the profile.
-        title: of the section.
-    """
+    """Return both drawings as a section of the page; "" without known modules and stacks."""
     drawn = []
     if any(tag.module for tag in profile.tags):
         drawn.append(_figure("By module, with the operators in it", by_module(profile)))

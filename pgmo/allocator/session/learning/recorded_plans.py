@@ -31,13 +31,7 @@ def all_repeat(iterations: Sequence[Iteration], newest: Steady) -> bool:
 def all_found(
     iterations: Sequence[Iteration], found: Sequence[Steady], known: Sequence[PlannedProfile]
 ) -> bool:
-    """Return whether each iteration since the first structure belongs to one, or is planned.
-
-    Args:
-        iterations: the recorded iterations.
-        found: structures that repeat.
-        known: existing plans.
-    """
+    """Return whether each iteration since the first structure belongs to one, or is planned."""
     first = min(steady.reference for steady in found)
     return all(
         any(index in steady.rows for steady in found)
@@ -132,11 +126,6 @@ def shorter_of(
     iterations: Sequence[Iteration], steady: Steady, profile: Profile
 ) -> NDArray[np.int64] | None:
     """Return the sizes of a structure's requests in its shortest iteration: see `Plan`.
-
-    Args:
-        iterations: the recorded iterations.
-        steady: the structure.
-        profile: profile of the structure.
 
     Returns:
         Sizes in bytes, shape (requests,), 0 for unpaired requests; None if no iteration is shorter.
