@@ -87,7 +87,7 @@ def record_once(device: object = None, *, name: str = "") -> Iterator[OnePass]:
 
     _start_alike(adapter.device)
     with session:
-        session.give_way = make_way
+        session.on_user_session = make_way
         try:
             yield made
             if took_over:

@@ -220,14 +220,14 @@ class Supervision:
                 self._leave_to_script(where)  # as a callback does at the first batch
                 return
             self._unified.push(around.pop_all())
-        session.give_way = partial(self._give_way, session, where)
+        session.on_user_session = partial(self._on_user_session, session, where)
         self.sessions.append(session)
 
     def _served(self) -> "list[Session]":
         """Return the sessions that no session of the script has replaced."""
         return [one for one in self.sessions if one not in self._given_way]
 
-    def _give_way(self, session: "Session", where: str) -> None:
+    def _on_user_session(self, session: "Session", where: str) -> None:
         """Close a session because the script opens one on the same device; the others continue."""
         with self.harmless(), warnings.catch_warnings():
             warnings.simplefilter("ignore")

@@ -90,7 +90,7 @@ class Service:
                 return False  # the program's own session: the call is a part of its iterations
             session = optimize(**{**self.options, "device": self.device})
             session.__enter__()
-            session.give_way = self.close
+            session.on_user_session = self.close
             self.session, self._turns = session, session.count_calls()
         except Exception as error:
             self._refuse(error)

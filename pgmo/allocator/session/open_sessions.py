@@ -30,7 +30,7 @@ class Owner(Protocol):
     """Protocol of the `Session` that a program holds, which imports this module."""
 
     shares_card: bool
-    give_way: Callable[[], object] | None
+    on_user_session: Callable[[], object] | None
 
     def close(self) -> None:
         """Return to the framework's own allocator."""
@@ -47,14 +47,14 @@ class OpenSession:
         lifecycle: state machine that runs at boundaries.
         session: weak reference to the program's session object.
         seat: its place among the sessions of its device; None if it cannot share the device.
-        among: turns of this process among others; None if the card is not shared.
+        process_turns: turns of this process among others; None if the card is not shared.
         process: id of the process that opened it.
     """
 
     lifecycle: Lifecycle
     session: "weakref.ref[Owner]"
     seat: CardSeat | None = None
-    among: ProcessTurns | None = None
+    process_turns: ProcessTurns | None = None
     process: int = field(default_factory=os.getpid)
     sleeping: Sleeping = field(init=False)
 
@@ -73,10 +73,10 @@ class OpenSession:
         return self.lifecycle.state.adapter
 
     @property
-    def give_way(self) -> Callable[[], object] | None:
-        """The session's `give_way` callback; None once the session object is gone."""
+    def on_user_session(self) -> Callable[[], object] | None:
+        """The session's `on_user_session` callback; None once the session object is gone."""
         session = self.session()
-        return session.give_way if session is not None else None
+        return session.on_user_session if session is not None else None
 
     @property
     def holds_seat(self) -> bool:
@@ -95,8 +95,8 @@ class OpenSession:
         taken = True
         if self.seat is not None and self.seat.shared and not self.seat.held:
             taken = self.seat.take()
-        if self.among is not None:
-            self.among.take(self)
+        if self.process_turns is not None:
+            self.process_turns.take(self)
         return taken
 
     def give_turn(self, *, whole: bool = True, keeps_seat: bool = False) -> None:
@@ -106,8 +106,8 @@ class OpenSession:
             whole: whether the iteration ended normally.
             keeps_seat: whether to keep the turn among the sessions of this process.
         """
-        if self.among is not None:
-            self.among.give(self, whole=whole)
+        if self.process_turns is not None:
+            self.process_turns.give(self, whole=whole)
         if self.seat is not None and not keeps_seat:
             self.seat.give()
 
@@ -161,8 +161,8 @@ def begin(session: Owner, adapter: Adapter, options: Options) -> OpenSession:
     with exclusive():
         _leave_to_parent(adapter)
         other = find_open(adapter)
-        if other is not None and other.give_way is not None:
-            other.give_way()
+        if other is not None and other.on_user_session is not None:
+            other.on_user_session()
         other = find_open(adapter)
         if other is not None:
             adapter = _beside(other, session, adapter, options)
@@ -175,7 +175,7 @@ def begin(session: Owner, adapter: Adapter, options: Options) -> OpenSession:
             _open[_key(adapter)] = opened
             if session.shares_card:
                 opened.seat = _seat_of(opened)
-                opened.among = process_turns.join(
+                opened.process_turns = process_turns.join(
                     opened, adapter, opened.sleeping.give_back, lifecycle.state.warn
                 )
             finalizer = weakref.finalize(session, when_free, lambda: _end_lost(opened))
@@ -276,9 +276,9 @@ def _uninstall(adapter: Adapter) -> str:
 
 
 def _leave_processes(opened: OpenSession) -> None:
-    if opened.among is not None:
-        process_turns.leave(opened, opened.adapter.device, opened.among)
-        opened.among = None
+    if opened.process_turns is not None:
+        process_turns.leave(opened, opened.adapter.device, opened.process_turns)
+        opened.process_turns = None
 
 
 def _end_lost(opened: OpenSession) -> None:
@@ -309,7 +309,7 @@ def close(device: object = None) -> None:
         for opened in list(_open.values()):
             where = opened.adapter.device
             meant = not name or where == name or where.startswith(f"{name}:")
-            if not meant or opened.give_way is not None:
+            if not meant or opened.on_user_session is not None:
                 continue
             session = opened.session()
             if session is not None:

@@ -49,7 +49,7 @@ class Session(SessionReport):
 
     Attributes:
         shares_card: whether the session may take turns with others on its device.
-        give_way: callback that closes a session which pgmo opened by itself; called when the
+        on_user_session: callback that closes a session which pgmo opened by itself; called when the
             program opens its own. None for the program's own sessions.
 
     Example:
@@ -69,7 +69,7 @@ class Session(SessionReport):
         self._process = 0
         self._pass_step: Callable[[], bool] = _never  # ends an iteration without examining it
         self.shares_card = True
-        self.give_way: Callable[[], object] | None = None
+        self.on_user_session: Callable[[], object] | None = None
 
     # --- for the loop ---------------------------------------------------------------------------
 
@@ -128,7 +128,9 @@ class Session(SessionReport):
                     seat.iterated_without()
                 if counted and self._known.turns.ends_iteration():
                     self._end_iteration(complete=True)
-        if shared or self._known.among is not None:  # other sessions run before the next one
+        if (
+            shared or self._known.process_turns is not None
+        ):  # other sessions run before the next one
             self._known.give_turn()
             self._take_turn()
 
@@ -188,8 +190,8 @@ class Session(SessionReport):
             self._pass_step = opened.adapter.engine.pass_step
         try:
             # Requests before the first step belong to the first iteration, so it needs the turn.
-            if opened.among is not None:
-                opened.among.take(opened, opening=True)
+            if opened.process_turns is not None:
+                opened.process_turns.take(opened, opening=True)
         except BaseException:  # Ctrl-C
             self.close()
             raise

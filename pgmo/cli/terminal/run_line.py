@@ -54,16 +54,16 @@ class RunLine:
             if plain():
                 width = min(self._console.width - 1, _PLAIN_WIDTH)
                 self._console.width, self._erase = width, "\r" + " " * width + "\r"
-            sys.stdout = _GivingWay(sys.stdout, self)
-            sys.stderr = _GivingWay(sys.stderr, self)
+            sys.stdout = _ErasingStream(sys.stdout, self)
+            sys.stderr = _ErasingStream(sys.stderr, self)
         return self
 
     def __exit__(self, *_error: object) -> None:
         if self._active:
-            self.give_way("\n")
+            self.erase_before("\n")
             self._active = False
             for name, own in zip(("stdout", "stderr"), self._streams, strict=True):
-                if isinstance(getattr(sys, name), _GivingWay):
+                if isinstance(getattr(sys, name), _ErasingStream):
                     setattr(sys, name, own)
 
     def update(self, supervision: "Supervision") -> None:
@@ -83,7 +83,7 @@ class RunLine:
             self._write(self._erase + captured.get())
             self._shown = True
 
-    def give_way(self, text: str) -> None:
+    def erase_before(self, text: str) -> None:
         """Erase the line: the script is about to print `text`."""
         if self._shown:
             self._shown = False
@@ -123,7 +123,7 @@ def describe(supervision: "Supervision") -> list[str]:
     return texts
 
 
-class _GivingWay:
+class _ErasingStream:
     """Stream that erases the line before it writes."""
 
     def __init__(self, stream: IO[str], line: RunLine) -> None:
@@ -131,7 +131,7 @@ class _GivingWay:
         self._line = line
 
     def write(self, text: str) -> int:
-        self._line.give_way(text)
+        self._line.erase_before(text)
         return self._stream.write(text)
 
     def writelines(self, lines: Any) -> None:

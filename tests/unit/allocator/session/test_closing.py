@@ -61,7 +61,7 @@ def test_close_by_device():
 @pytest.mark.filterwarnings("ignore:a pgmo session ended without")
 def test_close_leaves_alone_what_the_program_has_not_opened(adapter):
     with open_session(adapter) as session:
-        session.give_way = session.close
+        session.on_user_session = session.close
         pgmo.close()
         assert session.phase == "record"
 
@@ -270,7 +270,7 @@ def test_a_broken_card_keeps_nobody_from_closing(adapter, monkeypatch):
 
     session = open_session(adapter).__enter__()
     run(Loop(adapter, LAYERS), session, 6)
-    session._known.among = object()
+    session._known.process_turns = object()
     monkeypatch.setattr(open_sessions.process_turns, "leave", broken)
     with pytest.raises(RuntimeError, match="CUDA error"):
         session.close()
