@@ -65,6 +65,14 @@ def hidden() -> bool:
     return _hidden
 
 
+def track() -> None:
+    """Track the calls of compiled code from now on, which `inside` needs."""
+    global _wanted
+    if not _wanted:
+        _wanted = True
+        after_import(_EVAL_FRAME, _attach)
+
+
 def attend(observer: Observer) -> Callable[[], None]:
     """Register an observer.
 
@@ -74,10 +82,7 @@ def attend(observer: Observer) -> Callable[[], None]:
     Returns:
         A function that unregisters it, on any thread.
     """
-    global _wanted
-    if not _wanted:
-        _wanted = True
-        after_import(_EVAL_FRAME, _attach)
+    track()
     if hasattr(observer.compiling, "__code__"):
         skip(observer.compiling)
     _observers.append(observer)
@@ -102,7 +107,7 @@ def skip(function: Any) -> None:
 
 
 def inside() -> bool:
-    """Return whether this thread is known to be in a call of compiled code."""
+    """Return whether this thread is in a call of compiled code; False before `track`."""
     return _thread.outermost != 0
 
 
