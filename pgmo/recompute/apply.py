@@ -207,18 +207,18 @@ def _twin(recomputing: CompiledModel, settings: Settings, model: M) -> M:
 
 
 def _again(settings: Settings, model: M) -> M:
-    """For copies, also those in files: they have other parameters, and capture anew."""
+    """Return a twin of a copied or unpickled model, whose parameters differ: it captures anew."""
     settings = _by_itself(settings)
     return _twin(CompiledModel(model, settings), settings, model)
 
 
 def _by_itself(settings: Settings) -> Settings:
-    """The settings without what was planned for another model."""
+    """Return the settings without the plans that were made for another model."""
     return replace(settings, shapes=Shapes())
 
 
 def call_of(example: object) -> Call:
-    """The arguments that example inputs stand for."""
+    """Return the arguments that example inputs stand for."""
     if isinstance(example, Mapping):
         return (), {str(key): value for key, value in example.items()}
     if isinstance(example, (tuple, list)):

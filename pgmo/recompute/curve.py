@@ -34,7 +34,7 @@ class Point:
 
     @classmethod
     def of(cls, graph: Graph, choice: Choice) -> "Point":
-        """From a choice that was made for a graph."""
+        """Evaluate a choice on the graph that it was made for."""
         schedule = choice.on(graph)
         rerun, waited = schedule.rerun_share, schedule.wait_share
         return cls(choice, rerun, waited, schedule.host_bytes)
@@ -52,11 +52,11 @@ class Curve:
 
     @property
     def choices(self) -> tuple[Choice, ...]:
-        """What is chosen at each point."""
+        """Choice at each point."""
         return tuple(one.choice for one in self.points)
 
     def as_rows(self) -> list[dict[str, Any]]:
-        """The points as dictionaries, for JSON or a table; times are shares of the forward pass."""
+        """Return the points as dictionaries, for JSON; times are shares of the forward pass."""
         return [
             {
                 "peak": one.choice.peak,
@@ -83,7 +83,7 @@ class Curve:
         return "\n".join(lines)
 
     def plot(self, path: str | os.PathLike[str] | None = None) -> "Figure":
-        """Draws overhead over peak; needs matplotlib (`pip install matplotlib`).
+        """Draw overhead over peak; needs matplotlib (`pip install matplotlib`).
 
         Args:
             path: where to save the picture; its ending is the format.
@@ -116,7 +116,7 @@ class Curve:
 
 
 def picture_format(path: str | os.PathLike[str]) -> str:
-    """The format of a picture, as the ending of its name says.
+    """Return the format of a picture, which is the suffix of its name.
 
     Raises:
         OptionError: matplotlib is not installed, or has no such format.
@@ -128,7 +128,7 @@ def picture_format(path: str | os.PathLike[str]) -> str:
     formats = _figure()().canvas.get_supported_filetypes()
     ending = Path(path).suffix.removeprefix(".").lower()
     if ending not in formats:
-        raise OptionError(f"{path}: no picture ends in that; choose from {', '.join(formats)}")
+        raise OptionError(f"{path}: unsupported image format; choose from {', '.join(formats)}")
     return ending
 
 

@@ -13,7 +13,7 @@ _MODULES = 12  # that are listed
 def explain(
     planned: PlannedStep, budget: int | str | None, measured: int | None, resident: int
 ) -> str:
-    """Several lines: the peaks, the cost, the modules with most to forget, the peak's place."""
+    """Describe a plan in lines: peaks, cost, modules that forget most, place of the peak."""
     schedule, graph = planned.schedule, planned.captured.graph
     lines = [
         f"Peak of a step: {format_bytes(schedule.peak)}, instead of "

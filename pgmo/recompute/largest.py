@@ -27,7 +27,7 @@ _MOST = 1 << 20
 def largest(
     model: M, inputs: Callable[[int], object], *, start: int = 1, **options: Any
 ) -> tuple[int, M, RecomputePlan]:
-    """Finds the largest batch whose step can be planned for a card, and plans that step.
+    """Find the largest batch whose step can be planned for a card, and plan that step.
 
     No step runs while it is looked for, except what `pgmo.recompute` runs of one: operators by
     themselves, and the forward pass where it reads values. A batch for which the search finds no
@@ -71,7 +71,7 @@ class _Search:
         self._found: dict[int, tuple[Any, RecomputePlan]] = {}
 
     def run(self, start: int) -> int:
-        """The largest batch that fits; by one more or less first, as the guess is near."""
+        """Return the largest batch that fits; the stride grows from 1, as the guess is near."""
         self._found[start] = self._plan(start, self._options)
         works, fails, stride = start, 0, 1
         batch = max(start + 1, self._guess(start))
@@ -92,7 +92,7 @@ class _Search:
         return works
 
     def best(self, batch: int) -> tuple[Any, RecomputePlan]:
-        """The cheapest plan: what another batch's comes to, or what a search of its own finds."""
+        """Return the cheaper of two plans: another batch's choice, and one of its own search."""
         known = self._found[batch]
         if known[1].overhead == 0:
             return known
@@ -113,7 +113,7 @@ class _Search:
         return True
 
     def _guess(self, start: int) -> int:
-        """Where the line through the least peaks of two batches meets what the card has left."""
+        """Return the batch at which the line through two least peaks reaches the card's limit."""
         card = self._found[start][1].card
         assert card is not None
         least = replace(self._options, budget="min", card=None, optimizer=None, beside=0)

@@ -30,7 +30,7 @@ class RecomputePlan:
     results and workspaces. Parameters, buffers and inputs are there before it: `resident`. `card`
     says what else lives on a card, where one was given.
 
-    It tells of the first kind of call that was planned. Where `pgmo.recompute` got no example
+    It describes the first kind of call that was planned. Where `pgmo.recompute` got no example
     inputs, that is the first call, and before it all but `resident` raise a `GraphError`.
 
     Example:
@@ -135,9 +135,9 @@ class RecomputePlan:
         )
 
     def curve(self, points: int = 9, time_limit: float = 10.0) -> Curve:
-        """The whole trade-off of peak against overhead, from the least peak to the default one.
+        """Return the trade-off of peak against overhead, from the least peak to the default one.
 
-        With `offload` values wait on the host on it, too.
+        With `offload`, values may wait on the host at its points, too.
 
         Args:
             points: number of budgets to plan for, from 2.
@@ -149,7 +149,7 @@ class RecomputePlan:
         return Curve(tuple(Point.of(graph, one) for one in found))
 
     def profile(self) -> "Profile":
-        """The planned step as a profile: to pack, to save, or to show; see `step_profile`."""
+        """Return the planned step as a profile to pack, save or show; see `step_profile`."""
         return step_profile(
             self.schedule,
             model=self._call.model,
@@ -158,7 +158,7 @@ class RecomputePlan:
         )
 
     def as_dict(self) -> dict[str, Any]:
-        """The numbers, for JSON."""
+        """Return the numbers, for JSON."""
         operations = self.graph.operations
         times = Counter(index for _, index in self.schedule.reruns)
         return {

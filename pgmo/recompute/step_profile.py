@@ -16,7 +16,7 @@ from pgmo.version import __version__
 def step_profile(
     schedule: Schedule, *, model: str = "", device: str = "cpu", framework_version: str = ""
 ) -> Profile:
-    """The blocks of a schedule, one row a block, tagged with module, operator and phase.
+    """Return the blocks of a schedule, one row a block, tagged with module, operator and phase.
 
     What runs again has the phase "recompute". Parameters, buffers and inputs are not in it.
 

@@ -40,7 +40,7 @@ _GRAIN = 512  # bytes of which PyTorch's allocator on CUDA makes blocks
 
 @dataclass(frozen=True)
 class OptimizerNeeds:
-    """What an optimizer takes.
+    """Memory that an optimizer takes.
 
     Args:
         state: bytes from its first step on.
@@ -52,7 +52,7 @@ class OptimizerNeeds:
 
 
 def optimizer_needs(optimizer: Optimizer) -> OptimizerNeeds:
-    """What an optimizer takes, by running a step of it on tensors without contents.
+    """Measure an optimizer's memory: run a step of it on tensors without contents.
 
     Args:
         optimizer: of any kind whose step needs no closure; it stays as it is.
@@ -91,7 +91,7 @@ def optimizer_needs(optimizer: Optimizer) -> OptimizerNeeds:
 
 
 def _settled(group: dict[str, Any]) -> dict[str, Any]:
-    """Optimizers take all parameters of a CUDA device at once, unless they are told otherwise.
+    """Set `foreach` as optimizers choose it for parameters that are all on a CUDA device.
 
     They look at the types of the parameters, which here are others.
     """
@@ -121,7 +121,7 @@ class _Counting(TorchDispatchMode):
         self._seen: set[int] = set()
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        """Runs an operator, and notes the storages that it has made."""
+        """Run an operator, and note the storages that it has made."""
         if func is torch.ops.aten._local_scalar_dense.default:
             # Sizes depend on it no more than this: some optimizers do more in late steps.
             return 1000.5 if args[0].dtype.is_floating_point else 1000
@@ -149,7 +149,7 @@ def _rounded(one: Tensor) -> int:
 
 @dataclass(frozen=True)
 class CardBudget:
-    """What of a card is left for a step.
+    """Memory of a card that is left for a step.
 
     Args:
         card: the card.
@@ -203,7 +203,7 @@ class CardBudget:
 
 
 def context_of(devices: Iterable[torch.device]) -> int:
-    """Bytes of the contexts on the device that a model is on, as far as that can be asked.
+    """Return the bytes of the contexts on a model's device, as far as CUDA reports them.
 
     Other programs on the same card count, too: what they hold is not there for this one.
     """

@@ -1,6 +1,6 @@
 """Calls of a model: their signature, what is refused, and what a capture puts back.
 
-signature   what planned calls are told apart by; `modes` are PyTorch's settings in it
+signature   the key that distinguishes planned calls; `modes` are PyTorch's settings in it
 refusals    models and hooks that are not planned
 undone      a forward pass of which nothing stays; `contents` are those of attributes
 objects     objects with tensors inside

@@ -26,7 +26,7 @@ class Opened:
         self.kind, self.attributes = kind, attributes
 
     def closed(self) -> Any:
-        """An object like it."""
+        """Build an object of the same class with the same attributes."""
         made: Any = object.__new__(self.kind)
         vars(made).update(self.attributes)
         return made
@@ -45,12 +45,12 @@ register_pytree_node(Opened, _flatten, _unflatten)
 
 
 def opened(tree: object, plain: tuple[type, ...], depth: int = _DEPTH) -> Any:
-    """A tree in which objects written in Python are taken apart.
+    """Take the objects written in Python in a tree apart.
 
     Args:
-        tree: what a forward pass returns.
-        plain: types of what stays as it is.
-        depth: of objects in each other; what lies deeper stays.
+        tree: the value that a forward pass returns.
+        plain: types of leaves that stay as they are.
+        depth: number of levels of nested objects; deeper ones stay.
     """
     leaves, spec = flatten(tree)
     if all(isinstance(leaf, plain) for leaf in leaves):

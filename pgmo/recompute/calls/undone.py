@@ -1,4 +1,4 @@
-"""Runs a forward pass of which nothing stays.
+"""Runs of a forward pass whose changes are undone.
 
 buffers               copies, in their places for as long as it runs
 attributes, hooks     put back
@@ -19,14 +19,14 @@ from pgmo.recompute.calls.contents import Contents
 
 @contextmanager
 def only_flags_stay(module: nn.Module, devices: Collection[torch.device]) -> Iterator[Contents]:
-    """Inside, a forward pass runs of which hooks and new flags stay: what a first call sets up.
+    """Run a block, then undo all that it changed but hooks and new flags, which a first call sets.
 
     Args:
-        module: whose buffers and attributes it may change.
-        devices: whose generators of random numbers it may use beside the CPU's.
+        module: its buffers and attributes may change in the block.
+        devices: devices, in addition to the CPU, whose random generators are put back.
 
     Yields:
-        What attributes hold.
+        The attributes of the modules as they were before the block.
     """
     contents = Contents(module)
     with ExitStack() as stack:
@@ -37,11 +37,11 @@ def only_flags_stay(module: nn.Module, devices: Collection[torch.device]) -> Ite
 
 @contextmanager
 def nothing_stays(module: nn.Module, devices: Collection[torch.device]) -> Iterator[None]:
-    """Inside, a forward pass runs of which nothing stays but what it writes into its arguments.
+    """Run a block, then undo all that it changed but what it wrote into its arguments.
 
     Args:
-        module: whose buffers and attributes it may change.
-        devices: whose generators of random numbers it may use beside the CPU's.
+        module: its buffers and attributes may change in the block.
+        devices: devices, in addition to the CPU, whose random generators are put back.
     """
     with ExitStack() as stack:
         stack.callback(Contents(module).put_back)
@@ -69,7 +69,7 @@ def _enter(stack: ExitStack, module: nn.Module, devices: Collection[torch.device
 
 @contextmanager
 def _own_buffers(module: nn.Module) -> Iterator[None]:
-    """Inside, a module has copies of its buffers."""
+    """Give a module copies of its buffers while a block runs."""
     before = [(one, dict(one._buffers)) for one in module.modules()]
     copies: dict[int, Tensor] = {}
     for one, buffers in before:

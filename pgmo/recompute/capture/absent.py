@@ -36,19 +36,19 @@ and the names of the nodes that are the gradients which it was given."""
 
 
 def tangents(module: fx.GraphModule) -> list[fx.Node]:
-    """The gradients of the outputs, in order."""
+    """Return the gradients of the outputs, in order."""
     return [node for node in module.graph.find_nodes(op="placeholder") if is_tangent(node)]
 
 
 def unlikely(joint: fx.GraphModule) -> frozenset[str]:
-    """Gradients that will hardly come: those of other results beside a loss, a single number."""
+    """Return the gradients that will hardly come: those of other results than a scalar loss."""
     found = tangents(joint)
     losses = {node.name for node in found if node.meta["val"].numel() == 1}
     return frozenset(node.name for node in found if losses and node.name not in losses)
 
 
 def without(module: fx.GraphModule, absent: Collection[str]) -> fx.GraphModule:
-    """A joint or backward graph in which some gradients of outputs do not come.
+    """Return a joint or backward graph in which some gradients of outputs do not come.
 
     What the forward pass computes stays, and so do the names of nodes.
 
@@ -62,7 +62,7 @@ def without(module: fx.GraphModule, absent: Collection[str]) -> fx.GraphModule:
 def narrowed(
     joint: fx.GraphModule, absent: Collection[str]
 ) -> tuple[fx.GraphModule, list[fx.Node]]:
-    """What `without` gives, and what its backward pass leaves unread of what it reads in `joint`.
+    """Return the graph of `without`, and the nodes that its backward pass no longer reads.
 
     Args:
         joint: the graph, which stays as it is.
@@ -79,7 +79,7 @@ def narrowed(
 
 
 def hold(narrow: fx.GraphModule, nodes: Iterable[fx.Node]) -> fx.GraphModule:
-    """Makes a narrowed joint graph keep what the whole one saves, until its backward pass begins.
+    """Make a narrowed joint graph keep what the whole one saves, until its backward pass begins.
 
     The same forward pass has to serve both: what is saved for gradients that do not come dies when
     the others do.
@@ -104,14 +104,14 @@ def hold(narrow: fx.GraphModule, nodes: Iterable[fx.Node]) -> fx.GraphModule:
 
 
 def _held(_value: object) -> None:
-    """Stands for the moment at which what was saved dies; it is never run."""
+    """Mark the moment at which a saved value dies; it never runs."""
 
 
 fx.node.has_side_effect(_held)
 
 
 def release(backward: fx.GraphModule) -> None:
-    """Takes out of a backward graph what `hold` put in, and what is computed for its sake."""
+    """Remove the nodes that `hold` added from a backward graph, and what only they read."""
     freed: set[fx.Node] = set()
     for node in reversed(backward.graph.nodes):
         if node.target is _held or (
@@ -120,7 +120,7 @@ def release(backward: fx.GraphModule) -> None:
             freed.update(node.all_input_nodes)
             backward.graph.erase_node(node)
         elif node in freed and not node.users:
-            backward.graph.erase_node(node)  # an input that nobody reads would live to the end
+            backward.graph.erase_node(node)  # an unread input would live to the end
 
 
 class _Narrowing:
@@ -164,7 +164,7 @@ class _Narrowing:
         self.made = graph_module(module, self._graph)
 
     def _is_sum_of_one(self, node: fx.Node) -> bool:
-        """Takes a summand for the sum if the other one is absent."""
+        """Use the one summand that is present as the sum; return whether that was possible."""
         if node.target not in (ADD, ADD_IN_PLACE) or node.kwargs or len(node.all_input_nodes) != 2:
             return False
         there = [one for one in node.all_input_nodes if self._copies[one] is not None]
@@ -194,7 +194,7 @@ class _Narrowing:
                 self._look_again(node, copy)
 
     def _look_again(self, node: fx.Node, copy: fx.Node) -> None:
-        """What a node gives now that something that it reads lies elsewhere, or otherwise."""
+        """Compute a node's example value again, because one of its inputs has moved or changed."""
         forget_facts(copy)
         arguments, keywords = example_arguments(copy)
         assert callable(copy.target)
@@ -217,17 +217,17 @@ class _Narrowing:
         self._laid_out.add(node)  # what reads it is looked at again, views for their storage
 
     def _is_borrowed(self, node: object) -> bool:
-        """Whether it may be a gradient that somebody else reads, or expanded."""
+        """Return whether another node may read the same gradient, or it is an expanded one."""
         assert isinstance(node, fx.Node)
         return storage_key(node.meta["val"]) in self._borrowed
 
     def _is_another(self, node: fx.Node) -> bool:
-        """Whether what stands for a node looks otherwise, or lies elsewhere."""
+        """Return whether the node in this one's place has another example value."""
         found = self._copies[node] or self._zeros[node]
         return found.meta.get("val") is not node.meta.get("val")
 
     def _present(self, node: fx.Node) -> fx.Node:
-        """A copy, or zeros for what is absent and is read beside something that comes."""
+        """Return the copy of a node, or zeros for an absent one that another operator reads."""
         found = self._copies[node] or self._zeros.get(node)
         if found is None:
             example = node.meta["val"]
@@ -248,10 +248,10 @@ def _look(node: fx.Node) -> tuple[object, ...]:
 
 
 def note_customs(results: Iterable[Tensor], mark: Any) -> None:
-    """Makes the nodes of custom functions' backward passes known while they are traced.
+    """Mark the nodes that backward passes of custom functions add to a graph being traced.
 
     Args:
-        results: of a forward pass that is being traced.
+        results: results of the forward pass that is being traced.
         mark: called with a number of nodes, a key and a value; writes into the `meta` of the nodes
             that were added since there were so many.
     """
@@ -268,7 +268,7 @@ def note_customs(results: Iterable[Tensor], mark: Any) -> None:
 
 
 def _stands_in(function: Any) -> bool:
-    """Whether it is the derivative of an operator of ours, which is written out later."""
+    """Return whether it differentiates an operator of pgmo, which is written out later."""
     return getattr(function._forward_cls, "stands_in", False) is True
 
 

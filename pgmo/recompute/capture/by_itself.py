@@ -1,4 +1,4 @@
-"""The step as the model takes it by itself: its peak is what a share of a budget is one of.
+"""Model of the plain step, whose peak is the base of a budget that is given as a share.
 
 captured             one operator after the other; what is read for the last time goes
 by itself            a checkpointed region runs again before the first derivative of it
@@ -20,7 +20,7 @@ from pgmo.recompute.planners.schedule import Reruns
 
 
 def by_itself(captured: Captured) -> Graph:
-    """The graph of a captured step as autograd runs it; nothing else is to be planned on it."""
+    """Return the graph of a captured step as autograd runs it; no plan is made for this graph."""
     operations, values = list(captured.graph.operations), list(captured.graph.values)
     _draw_factors(operations, values, captured)
     _hold_inputs(operations, captured)
@@ -77,7 +77,7 @@ def _draw_factors(operations: list[Operation], values: list[Value], captured: Ca
 
 
 def _hold_inputs(operations: list[Operation], captured: Captured) -> None:
-    """Makes the last operator of each derivative read all that the derivative reads and makes."""
+    """Make the last operator of each derivative read all that the derivative reads and makes."""
     first = captured.graph.forward
     later = range(first, len(operations))
     for number, group in groupby(later, lambda index: _derivative(captured.nodes[index])):
@@ -101,7 +101,7 @@ def _is_custom(nodes: tuple[fx.Node, ...]) -> bool:
 
 
 def _derivative(nodes: tuple[fx.Node, ...]) -> object:
-    """The number that autograd gives the operator of the forward pass; None where it has none."""
+    """Return autograd's number of the forward operator; None if it has none."""
     return nodes[0].meta.get("seq_nr") if nodes else None
 
 

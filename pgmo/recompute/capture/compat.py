@@ -43,12 +43,12 @@ Spec = Any
 
 
 def flatten(tree: object) -> tuple[list[Any], Spec]:
-    """The leaves of nested tuples, lists and dictionaries, and what they were nested in."""
+    """Return the leaves of nested tuples, lists and dictionaries, and their structure."""
     return _pytree.tree_flatten(tree)
 
 
 def unflatten(leaves: Sequence[Any], spec: Spec) -> Any:
-    """Undoes `flatten`."""
+    """Rebuild a nested structure from the results of `flatten`."""
     return _pytree.tree_unflatten(list(leaves), spec)
 
 
@@ -63,7 +63,7 @@ def backend(partitioner: Partitioner, forward: Compiler, backward: Compiler) -> 
 
 
 def inductor(partitioner: Partitioner, identity: str) -> Callable[..., Any]:
-    """A backend for `torch.compile`: inductor with another partitioner.
+    """Return a backend for `torch.compile`: inductor with another partitioner.
 
     Args:
         partitioner: splits joint graphs, after inductor has rewritten them.
@@ -106,14 +106,14 @@ def inductor(partitioner: Partitioner, identity: str) -> Callable[..., Any]:
 
 
 def boxed(module: fx.GraphModule) -> Runner:
-    """Runs the operators of a graph as they are; values die with their last use, inputs too."""
+    """Return a runner of a graph's operators; values die with their last use, inputs too."""
     module.graph.set_codegen(_BoxedCodeGen())
     module.recompile()
     return mark_boxed(module.forward)
 
 
 def mark_boxed(run: Runner) -> Runner:
-    """Tells AOTAutograd that a function takes its inputs as a list."""
+    """Mark a function as one that takes its inputs as a list, for AOTAutograd."""
 
     @clears_frames
     def boxed_run(arguments: list[Any]) -> Any:
@@ -124,7 +124,7 @@ def mark_boxed(run: Runner) -> Runner:
 
 
 def traced_graph() -> fx.Graph | None:
-    """The graph to which operators are being added now, if any."""
+    """Return the graph that is being traced, if any."""
     mode = get_proxy_mode()
     tracer = getattr(mode, "tracer", None)
     graph = getattr(tracer, "graph", None)
@@ -132,7 +132,7 @@ def traced_graph() -> fx.Graph | None:
 
 
 def node_of(tensor: Tensor) -> fx.Node | None:
-    """The node of the traced graph that a tensor is, if it is one."""
+    """Return the node of the traced graph that stands for a tensor, if there is one."""
     tracer = getattr(get_proxy_mode(), "tracer", None)
     if isinstance(tensor, FunctionalTensor):
         tensor = torch._from_functional_tensor(tensor.elem)
@@ -152,18 +152,18 @@ def is_watched() -> bool:
 
 
 def storage_key(tensor: Tensor) -> int:
-    """Equal for two tensors while they live in the same storage."""
+    """Return a key that two tensors share while they live in the same storage."""
     return int(tensor.untyped_storage()._cdata)
 
 
 def function_modes() -> tuple[type, ...]:
-    """The kinds of modes that watch functions of PyTorch now."""
+    """Return the types of the active modes that watch functions of PyTorch."""
     stack: list[Any] = _get_current_function_mode_stack()  # type: ignore[no-untyped-call]
     return tuple(type(one) for one in stack)
 
 
 def hook_numbers(module: nn.Module) -> tuple[int, ...]:
-    """The numbers of the hooks that run around a module's forward method, and its derivative's."""
+    """Return the numbers of the hooks around a module's forward method and its derivative."""
     return (
         *module._forward_pre_hooks,
         *module._forward_hooks,
@@ -173,7 +173,7 @@ def hook_numbers(module: nn.Module) -> tuple[int, ...]:
 
 
 def without_tracing() -> AbstractContextManager[Any]:
-    """Inside, tensors are real, even while a graph is being captured."""
+    """Switch tracing off for a block: its tensors are real, even during a capture."""
     return _disable_current_modes()
 
 
@@ -234,7 +234,7 @@ def boxes_gradients() -> bool:
 
 
 def fakes(example: object) -> list[Tensor]:
-    """The tensors in a node's example value, which may be nested."""
+    """Return the tensors in a node's example value, which may be nested."""
     if isinstance(example, Tensor):
         return [example]
     if example is None or isinstance(example, (bool, int, float)):
@@ -245,14 +245,14 @@ def fakes(example: object) -> list[Tensor]:
 
 
 def renewed(example: Any) -> Any:
-    """A node's example value in storages of its own: what runs twice is there twice."""
+    """Return a node's example value in new storages, for an operator that runs twice."""
     return _pytree.tree_map_only(
         Tensor, lambda one: one.new_empty_strided(one.shape, one.stride()), example
     )
 
 
 def fresh_bytes(size: int, like: Tensor) -> Tensor:
-    """An example of so many bytes on the host, in the mode of another example."""
+    """Return an example of a host buffer of `size` bytes, in the mode of another example."""
     return like.new_empty(size, dtype=torch.uint8, device="cpu")
 
 

@@ -6,7 +6,7 @@
     convolution_backward   of the input alone: the other workspace is gone
 
 PyTorch computes the two one after the other in any case, by the same kernels, so that the bits are
-the same. The second half needs no more of the convolution's input than its shape: where nobody else
+the same. The second half needs no more of the convolution's input than its shape: where no operator
 reads it later, it is gone by then, and a single number stands in its place, as PyTorch itself does
 in `torch.nn.grad.conv2d_input`. Each half prepares the gradient that it is given, which on a CPU is
 copied for it, and may take more than the whole: so only what takes less in two pieces, and does not
@@ -34,10 +34,10 @@ _COPYING = {"cpu"}  # devices whose kernels lay the input out anew even where th
 
 
 def dividable(captured: Captured) -> frozenset[str]:
-    """The names of the nodes that compute both gradients.
+    """Return the names of the nodes that compute both gradients.
 
-    Not those of a forward pass that differentiates something itself: choices of what is forgotten
-    number the operations of the forward pass, which therefore are the same in all divided graphs.
+    Nodes of a forward pass that differentiates something itself are left out: choices of what is
+    forgotten number its operations, which therefore have to be the same in all divided graphs.
     """
     nodes = captured.joint.graph.find_nodes(op="call_function", target=CONVOLUTION_BACKWARD)
     return frozenset(
@@ -48,7 +48,7 @@ def dividable(captured: Captured) -> frozenset[str]:
 
 
 def divide(joint: fx.GraphModule, names: Collection[str]) -> fx.GraphModule:
-    """A copy of a joint graph in which some convolutions' backward passes are two nodes each.
+    """Copy a joint graph with some convolutions' backward passes as two nodes each.
 
     Args:
         joint: the graph, which stays as it is.
@@ -68,7 +68,7 @@ def divide(joint: fx.GraphModule, names: Collection[str]) -> fx.GraphModule:
 def _halves(
     graph: fx.Graph, node: fx.Node, copies: dict[fx.Node, fx.Node], last: bool
 ) -> dict[fx.Node, fx.Node]:
-    """Adds both halves and the items that were taken from the whole; returns those."""
+    """Add both halves of a node; return the nodes that replace the items of its result."""
     arguments = [fx.node.map_arg(one, copies.__getitem__) for one in node.args[:_MASK]]
     gradient, x = (copies[cast("fx.Node", one)] for one in node.args[:2])
     inputs = (x, _stand_in(graph, gradient, x) if last else x)
@@ -91,7 +91,7 @@ def _halves(
 
 
 def _last_readers(graph: fx.Graph) -> dict[int, fx.Node]:
-    """The last node that reads each storage."""
+    """Return the last node that reads each storage."""
     return {
         storage_key(one): node
         for node in graph.nodes
@@ -101,7 +101,7 @@ def _last_readers(graph: fx.Graph) -> dict[int, fx.Node]:
 
 
 def _is_last(node: fx.Node, last: dict[int, fx.Node]) -> bool:
-    """Whether a convolution's input is gone after its backward pass, and its shape enough for it.
+    """Return whether a convolution's input dies with its backward pass, which needs only its shape.
 
     A single number has no memory format: all have to be in the usual one. Their strides say so:
     with one channel, or one pixel, a tensor in `channels_last` is contiguous, too, and PyTorch
@@ -114,13 +114,13 @@ def _is_last(node: fx.Node, last: dict[int, fx.Node]) -> bool:
 
 
 def _is_usual(tensor: torch.Tensor) -> bool:
-    """Whether a tensor has elements, and the strides that a new one of its shape has."""
+    """Return whether a tensor has elements, and the strides that a new one of its shape has."""
     usual = torch.empty(tensor.shape, device="meta").stride()
     return tensor.numel() > 0 and tensor.stride() == usual
 
 
 def _stand_in(graph: fx.Graph, gradient: fx.Node, x: fx.Node) -> fx.Node:
-    """Adds nodes that make a tensor of the shape of x out of a single number."""
+    """Add nodes that make a tensor of the shape of x out of a single number."""
     shape = list(x.meta["val"].shape)
     one = graph.call_function(torch.ops.aten.new_empty.default, (gradient, [1]))
     made = graph.call_function(torch.ops.aten.expand.default, (one, shape))
@@ -132,16 +132,16 @@ def _stand_in(graph: fx.Graph, gradient: fx.Node, x: fx.Node) -> fx.Node:
 
 
 def divided(captured: Captured) -> int:
-    """How many convolutions' backward passes are two nodes each."""
+    """Return the number of convolutions whose backward passes are two nodes each."""
     halves = {node.meta[_HALF] for nodes in captured.nodes for node in nodes if _HALF in node.meta}
     return len(halves)
 
 
 def helpful(captured: Captured, workspace: Mapping[str, int]) -> frozenset[str]:
-    """What takes less in two pieces than in one, of a graph in which everything was divided.
+    """Return the divided nodes that take less memory in two pieces than in one.
 
     Args:
-        captured: the divided graph.
+        captured: the graph in which every dividable node was divided.
         workspace: bytes that a node takes undivided, by its name; 0 where there is none.
     """
     operations, values = captured.graph.operations, captured.graph.values
@@ -160,7 +160,7 @@ def helpful(captured: Captured, workspace: Mapping[str, int]) -> frozenset[str]:
 def needed(
     captured: Captured, schedule: Schedule, limit: int, workspace: Mapping[str, int]
 ) -> frozenset[str]:
-    """What does not fit in one piece, of a divided graph.
+    """Return the divided nodes that would not fit in one piece.
 
     Args:
         captured: the divided graph.
@@ -180,7 +180,7 @@ def needed(
 
 
 def _pairs(captured: Captured) -> Iterator[tuple[str, int]]:
-    """What was divided, by its name, and the operation that is the first half of it."""
+    """Yield each divided node's name, and the operation that is the first half of it."""
     for index, (nodes, following) in enumerate(pairwise(captured.nodes)):
         name = nodes[0].meta.get(_HALF) if nodes else None
         if name is not None and following and following[0].meta.get(_HALF) == name:
@@ -188,7 +188,7 @@ def _pairs(captured: Captured) -> Iterator[tuple[str, int]]:
 
 
 def _written(captured: Captured, *operations: int) -> int:
-    """Bytes of all that operations write."""
+    """Return the bytes of all that operations write."""
     values = captured.graph.values
     writes = (captured.graph.operations[index].writes for index in operations)
     return sum(values[one].size for one in chain.from_iterable(writes))

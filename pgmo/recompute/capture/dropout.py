@@ -20,7 +20,7 @@ APPLIED = "dropout by its mask"
 
 
 def is_dropout(node: fx.Node) -> bool:
-    """Whether a node draws a mask and hands out both the mask and the result."""
+    """Return whether a node draws a mask, and both the mask and the result are used."""
     if operator_name(node) != "aten.native_dropout" or node.args[2] is not True:
         return False
     if not 0 < float(str(node.args[1])) < 1:
@@ -29,24 +29,24 @@ def is_dropout(node: fx.Node) -> bool:
 
 
 def items(node: fx.Node) -> tuple[fx.Node, fx.Node]:
-    """The result and the mask of a dropout."""
+    """Return the result and the mask of a dropout."""
     found = {user.args[1]: user for user in node.users}
     return found[0], found[1]
 
 
 def parts(result: fx.Node) -> tuple[fx.Node, fx.Node, fx.Node]:
-    """The dropout that a result is of, what it was given, and its mask."""
+    """Return the dropout that a result is of, its input, and its mask."""
     node = result.all_input_nodes[0]
     return node, node.all_input_nodes[0], items(node)[1]
 
 
 def drawn(operation: Operation, size: int) -> Operation:
-    """The operation that draws: what it computes at the same time counts as its workspace."""
+    """Return the operation that draws; its result counts as its workspace."""
     return replace(operation, workspace=operation.workspace + size)
 
 
 def applied(node: fx.Node, operation: Operation, size: int) -> Operation:
-    """The operation that applies the mask: when it runs again it needs a block more."""
+    """Return the operation that applies the mask; a rerun needs another block of `size` bytes."""
     result = fakes(node.meta["val"])[0]
     cost = 4 * size / bandwidth(result.device.type)
     return replace(operation, name=APPLIED, cost=cost, workspace=size, pinned=False)
@@ -55,7 +55,7 @@ def applied(node: fx.Node, operation: Operation, size: int) -> Operation:
 def apply_again(
     graph: fx.Graph, node: fx.Node, x: fx.Node, mask: fx.Node
 ) -> tuple[fx.Node, fx.Node]:
-    """Adds nodes that compute the result of a dropout from its mask; the last one is it."""
+    """Add the nodes that compute a dropout's result from its mask; the second one is the result."""
     kept = graph.call_function(torch.ops.aten.mul.Tensor, (x, mask))
     scale = 1.0 / (1.0 - float(str(node.args[1])))
     result = graph.call_function(torch.ops.aten.mul.Tensor, (kept, scale))

@@ -40,7 +40,7 @@ _KEYS = (DispatchKey.Autograd, DispatchKey.CompositeImplicitAutograd)
 
 @contextmanager
 def as_in_eager_mode() -> Iterator[None]:
-    """Inside, operators are captured as what they are, functions run once; one thread at a time."""
+    """Capture operators without decomposition, and functions once; one thread at a time."""
     aside: list[tuple[Any, Any, Any]] = []
     for operator in _overloads(_WRITTEN_OUT):
         for key in _KEYS:
@@ -61,7 +61,7 @@ def as_in_eager_mode() -> Iterator[None]:
 
 @contextmanager
 def with_grouped_products() -> Iterator[None]:
-    """Inside, grouped products are captured in all types that they run in."""
+    """Capture grouped products in all types that they run in."""
     aside = _replaced("_grouped_mm", (DispatchKey.Meta,), _of_any_type)
     try:
         yield
@@ -85,7 +85,7 @@ def _replaced(
 
 
 def _noting_nothing(_tracer: object) -> nullcontext[None]:
-    """Stands for a mode that writes into each node which function of PyTorch made it."""
+    """Replace the mode that writes the calling function of PyTorch into each node."""
     return nullcontext()
 
 
@@ -105,7 +105,7 @@ def _put(operator: Any, key: DispatchKey, kernel: Callable[..., Any] | None) -> 
 
 
 def _of_any_type(looks: Callable[..., Tensor]) -> Callable[..., Tensor]:
-    """The shape of grouped products, which PyTorch gives for bfloat16 alone.
+    """Return a shape function of grouped products for all types; PyTorch's takes bfloat16 alone.
 
     Its kernels take other types, too. Rows are padded to 16 bytes: where that makes a difference
     between the types it is left to PyTorch to refuse them.

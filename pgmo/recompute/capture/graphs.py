@@ -33,13 +33,13 @@ class _Unlooked:
         return getattr(self._original, name)
 
     def tree_iter(self, tree: object, *given: Any, **named: Any) -> Any:
-        """No leaves, for this thread; others that trace meanwhile see them all."""
+        """Return no leaves to this thread; other threads that trace meanwhile see all of them."""
         if threading.get_ident() == self._thread:
             return ()
         return self._original.tree_iter(tree, *given, **named)
 
     def end(self) -> Any:
-        """Looks again; returns what is to be in its place."""
+        """Stop hiding leaves; return the module that belongs in this one's place."""
         self._thread = None
         below = self._original
         return below._original if isinstance(below, _Unlooked) and not below._thread else below
@@ -47,7 +47,7 @@ class _Unlooked:
 
 @contextmanager
 def quick_copies() -> Iterator[None]:
-    """Inside, graphs are copied without a look at what nodes are given.
+    """Copy graphs without a search of the nodes' arguments.
 
     fx looks through the arguments of each node that is made for numbers that are symbols, to warn
     of them: a captured step has none, and tens of thousands of copies are made of its nodes.
@@ -64,7 +64,7 @@ def quick_copies() -> Iterator[None]:
 
 
 def graph_module(root: nn.Module, graph: fx.Graph) -> fx.GraphModule:
-    """A module of a graph, with the tensors that it reads of another module."""
+    """Return a module of a graph, with the tensors that it reads of another module."""
     with _use_lazy_graph_module(True):
         made: fx.GraphModule = _make_graph_module(root, graph)
         return made
@@ -73,7 +73,7 @@ def graph_module(root: nn.Module, graph: fx.Graph) -> fx.GraphModule:
 def split_joint(
     joint: fx.GraphModule, saved: list[fx.Node], outputs: int
 ) -> tuple[fx.GraphModule, fx.GraphModule]:
-    """Splits a joint graph: the second part begins with the saved nodes and the tangents.
+    """Split a joint graph: the second part begins with the saved nodes and the tangents.
 
     Args:
         joint: the graph of forward and backward pass.
@@ -87,7 +87,7 @@ def split_joint(
 
 
 def backward_half(joint: fx.GraphModule, saved: list[fx.Node], outputs: int) -> fx.GraphModule:
-    """The second part alone, which has no inputs that it does not read.
+    """Return the second part alone, without inputs that it does not read.
 
     Args:
         joint: the graph of forward and backward pass.

@@ -1,6 +1,6 @@
 """Goes through a joint graph and finds its operations, its values, and what is only a view.
 
-Storages tell what is one value: the nodes were traced with fake tensors, which share storages as
+Storages distinguish values: the nodes were traced with fake tensors, which share storages as
 the real ones will.
 """
 
@@ -144,6 +144,6 @@ def _tensors(example: object) -> list[Tensor | None]:
 
 
 def has_effect(node: fx.Node) -> bool:
-    """Whether an operator writes into what it is given, or may do anything at all."""
+    """Return whether an operator writes into its inputs, or may have any other effect."""
     schema = getattr(node.target, "_schema", None)
     return schema is None or bool(schema.is_mutable)

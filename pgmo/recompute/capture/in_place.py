@@ -3,7 +3,7 @@
 A sum of gradients goes into one of the summands, as autograd has it outside of a capture:
 
     captured   s = a + b     three gradients at once
-    autograd   a += b        two: nobody else reads a, and the sum lies where it lay
+    autograd   a += b        two: no other node reads a, and the sum lies where it lay
 
 The bits are the same, and so is the layout of the sum. A backward pass runs in one order, and
 nothing of it runs twice: what is read for the last time may be overwritten.
@@ -56,13 +56,13 @@ def scatter_sources(joint: fx.GraphModule) -> int:
 
 
 def sum_in_place(joint: fx.GraphModule) -> int:
-    """Turns additions of the backward pass into such that overwrite a summand.
+    """Replace additions of the backward pass by ones that overwrite a summand.
 
     Args:
         joint: the graph; it is changed.
 
     Returns:
-        The number of them.
+        The number of replaced additions.
     """
     place = {node: index for index, node in enumerate(joint.graph.nodes)}
     owners: dict[int, list[fx.Node]] = {}  # of each storage, the nodes that lie in it
@@ -103,7 +103,7 @@ def _overwrite(
 
 
 def _look_again(node: fx.Node) -> None:
-    """A view of what lies elsewhere now."""
+    """Compute the example value of a view again, after its base has moved."""
     arguments, keywords = example_arguments(node)
     assert callable(node.target)
     node.meta["val"] = node.target(*arguments, **keywords)

@@ -63,11 +63,11 @@ class Captured:
     checkpoints: tuple[frozenset[int], ...] = ()
 
     def names(self, operations: Iterable[int]) -> set[str]:
-        """The names of the nodes that compute, by which they are known in other graphs."""
+        """Return the names of the operations' nodes, which other graphs have, too."""
         return {self.nodes[index][0].name for index in operations if self.nodes[index]}
 
     def numbers(self, names: Collection[str]) -> frozenset[int]:
-        """The forward operations of those names."""
+        """Return the forward operations of those names."""
         forward = enumerate(self.nodes[: self.graph.forward])
         return frozenset(index for index, nodes in forward if nodes and nodes[0].name in names)
 
@@ -97,7 +97,7 @@ _NO_LSTM = (
 
 
 def refuse_unplannable(joint: fx.GraphModule) -> None:
-    """Refuses what does not run as captured, before any operator is tried by itself.
+    """Refuse operators that do not run as captured, before any operator is measured.
 
     Raises:
         GraphError: there is such an operator.
@@ -118,7 +118,7 @@ def capture(
     workspaces: Callable[[fx.Node], int] | None = None,
     held: Callable[[fx.Node], int] | None = None,
 ) -> Captured:
-    """Groups the nodes of a joint graph into operations on values.
+    """Group the nodes of a joint graph into operations on values.
 
     Args:
         joint: the graph of forward and backward pass, without mutations.
@@ -203,7 +203,7 @@ def capture(
 
 
 def _unite_items(graph: fx.Graph) -> None:
-    """Leaves one node for each item of a tuple: what is saved is then found by all who read it."""
+    """Keep one node for each item of a tuple, so that all readers find a saved item."""
     first: dict[tuple[object, object], fx.Node] = {}
     for node in list(graph.nodes):
         if node.target is operator.getitem:
@@ -245,7 +245,7 @@ def _results(grouping: Grouping) -> set[int]:
 
 
 def _mutated(grouping: Grouping) -> set[int]:
-    """The given values that are overwritten between the forward and the backward pass.
+    """Return the given values that are overwritten between the forward and the backward pass.
 
     Newer versions of PyTorch say which. Elsewhere it is every input with a result of the forward
     pass in its shape and type that may be its successor; what gets a gradient is not overwritten.
@@ -281,7 +281,7 @@ _OF_LOCAL = re.compile(r"^L\['\w+'\]\.?")
 
 
 def _modules(joint: fx.GraphModule) -> dict[fx.Node, str]:
-    """Paths of the modules that made the nodes; backward nodes belong to their forward node's."""
+    """Return the paths of the nodes' modules; backward nodes have that of their forward node."""
     found: dict[fx.Node, str] = {}
     by_sequence: dict[object, str] = {}
     for node in joint.graph.nodes:

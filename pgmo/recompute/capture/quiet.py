@@ -21,9 +21,9 @@ _hide: Any = vars(torch._logging)["hide_warnings"]
 
 @contextmanager
 def hide_warnings(is_hidden: Any) -> Iterator[None]:
-    """Inside, some warnings are not shown, nor errors where warnings are.
+    """Hide some warnings while a block runs, and do not raise warnings as errors.
 
-    PyTorch reads `grad` of results, and hides the warning that comes of it where it is shown.
+    PyTorch reads `grad` of results, and hides the resulting warning only where it would be shown.
 
     Args:
         is_hidden: returns whether a warning is not shown.
@@ -35,7 +35,7 @@ def hide_warnings(is_hidden: Any) -> Iterator[None]:
 
 @contextmanager
 def without_logs() -> Iterator[None]:
-    """Inside, operators whose sizes do not fit raise an error, and nothing is said besides."""
+    """Silence PyTorch's loggers for a block: sizes that do not fit raise an error anyway."""
     loggers = [logging.getLogger(name) for name in _LOGGERS]
     before = [one.level for one in loggers]
     for one in loggers:
@@ -49,10 +49,10 @@ def without_logs() -> Iterator[None]:
 
 @contextmanager
 def without_collector() -> Iterator[None]:
-    """Inside, Python looks for no garbage.
+    """Disable the garbage collector while a block runs.
 
-    While a step is measured, what goes of somebody else's would look as if it took less. While one
-    is captured, millions of objects would be gone through again and again, and none of them goes.
+    While a step is measured, garbage of other code that is freed would make the step look smaller.
+    While one is captured, each collection would visit millions of objects and free none of them.
     """
     before = gc.isenabled()
     gc.disable()

@@ -2,7 +2,7 @@
 
     forward    metered as a whole
     (the program's own loss)
-    backward   metered by whoever calls the engine; counted from the model's results on
+    backward   metered by the thread that calls the engine; counted from the model's results on
 
 The engine evaluates nodes with the profiler of the thread that calls it, so a meter has to be there
 before: the function through which `backward()` and `autograd.grad()` call it is wrapped until the
@@ -57,7 +57,7 @@ class StepMeasure:
         self._undo: Callable[[], None] = lambda: None
 
     def forward(self, run: Callable[[], Any], leaves: Iterable[Tensor]) -> Any:
-        """Runs a forward pass under a meter, and has its backward pass measured.
+        """Run a forward pass under a meter, and prepare to measure its backward pass.
 
         Args:
             run: the forward pass.
@@ -76,7 +76,7 @@ class StepMeasure:
         return returned
 
     def note(self, returned: Any) -> None:
-        """Has a backward pass be known for that of a forward pass, by what that has returned."""
+        """Watch for the backward pass of a forward pass that has returned these results."""
         self._number += 1
         leaves = flatten(opened(returned, PLAIN))[0]
         begins = functools.partial(_begins, weakref.ref(self), self._number)
@@ -84,7 +84,7 @@ class StepMeasure:
             node.register_prehook(begins)
 
     def cancel(self) -> None:
-        """No backward pass is waited for any longer, such as of a step that had none."""
+        """Stop waiting for a backward pass, such as that of a step that had none."""
         self._undo()
 
     def _watch(self, others: int) -> None:
@@ -119,7 +119,7 @@ class StepMeasure:
         return result
 
     def begins(self, number: int, gradients: tuple[Tensor | None, ...]) -> None:
-        """The backward pass of a forward pass begins, with the gradients of its results."""
+        """Note that a forward pass's backward pass begins, with the gradients of its results."""
         if self._meter is None:
             return
         if number != self._number:
@@ -146,10 +146,10 @@ class StepMeasure:
 
 @contextmanager
 def _metered(device: torch.device) -> Iterator[Meter | None]:
-    """Inside, memory is measured; None where it cannot be, or somebody else measures or captures.
+    """Measure memory in a block; yield None if that is impossible, or another thread measures.
 
-    Nobody is waited for. Whoever captures measures, too, and a program may capture while it is
-    measured: two threads that have one and want the other would wait for ever.
+    This never waits. A capture measures, too, and a program may capture while it is measured: two
+    threads that have one and want the other would wait for ever.
     """
     with ExitStack() as stack:
         measuring = None
@@ -192,14 +192,14 @@ def _leaves(outputs: Any) -> set[int]:
 
 
 def _around_engine(around: Callable[..., Any]) -> Callable[[], None]:
-    """Has all backward passes run inside of a function, in the thread that calls for them.
+    """Run all backward passes inside of a function, in the thread that calls for them.
 
     Args:
         around: called with what runs a backward pass, whose result it returns, the tensors that
             are differentiated, and the other positional arguments.
 
     Returns:
-        What ends that.
+        A function that ends that.
     """
     modules: tuple[Any, ...] = (torch.autograd.graph, torch.autograd)
     before = modules[0]._engine_run_backward

@@ -162,8 +162,8 @@ class CompiledModel:
                 found = self._discover(arguments, None)
             made = CompiledStep(self._module, self.settings, self._pending, found)
         except Exception as error:
-            told = of_capture(error, type(self._module).__name__)
-            raise told from (None if told is error else error)
+            reported = of_capture(error, type(self._module).__name__)
+            raise reported from (None if reported is error else error)
         self._note_breaks(found)
         return made
 

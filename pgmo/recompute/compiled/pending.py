@@ -20,11 +20,11 @@ class Pending:
     """The calls of one model, of any kind.
 
     Attributes:
-        told: whether the user was told that there are several at once.
+        warned: whether the user was warned that several calls wait at once.
     """
 
     def __init__(self) -> None:
-        self.told = False
+        self.warned = False
         self._calls: WeakSet[Call] = WeakSet()
 
     def __len__(self) -> int:

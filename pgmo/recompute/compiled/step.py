@@ -223,9 +223,9 @@ class CompiledStep:
         if not self._pending or self._has_begun or self._first() is None:
             return
         self._beside = max(self._beside, self._pending.held)
-        if self._pending.told:
+        if self._pending.warned:
             return
-        self._pending.told = True
+        self._pending.warned = True
         warn_user(
             f"the model is called again before the backward pass of an earlier call, which holds "
             f"{format_bytes(self._pending.held)} until then. The budget is that of one call with "

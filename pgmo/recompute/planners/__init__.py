@@ -1,1 +1,1 @@
-"""What to compute again: from a graph and a budget to a choice. Never imports torch."""
+"""Planners of recomputation: from a graph and a budget to a choice. Never imports torch."""

@@ -1,4 +1,4 @@
-"""What a step may take: bytes, a share of what it takes without recomputation, or the least."""
+"""Budgets of a step: bytes, a share of its peak without recomputation, or the least peak."""
 
 import operator
 from dataclasses import dataclass
@@ -21,7 +21,7 @@ class Share:
     part: float
 
     def of(self, peak: int) -> int:
-        """The bytes that a step may allocate whose peak is `peak` without recomputation.
+        """Return the bytes that a step with the peak `peak` without recomputation may allocate.
 
         Example:
             >>> Share(0.5).of(100)
@@ -35,7 +35,7 @@ Budget = int | Share | Literal["min"] | None
 
 
 def parse_budget(budget: object) -> Budget:
-    """Reads a budget as users write it.
+    """Read a budget as users write it.
 
     Args:
         budget: bytes, as a whole number or as in `"8 GiB"`; a share, as in `"60%"`, 0.6 or
@@ -60,7 +60,7 @@ def parse_budget(budget: object) -> Budget:
 
 
 def _number(budget: object) -> object:
-    """A number in the place of what stands for one: `"0.5"`, a scalar tensor, NumPy's numbers."""
+    """Convert what stands for a number: `"0.5"`, a scalar tensor, NumPy's numbers."""
     if isinstance(budget, str):
         try:
             return float(budget) if any(mark in budget for mark in ".eE") else budget

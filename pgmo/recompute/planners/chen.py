@@ -33,17 +33,17 @@ class Segments:
     last: int
 
     def forgotten(self, *, last: bool = True) -> frozenset[int]:
-        """All but the cuts.
+        """Return all operations but the cuts.
 
         Args:
-            last: also in the last segment, which has only just been computed when it is needed.
+            last: also those of the last segment, which are still there when they are needed.
         """
         end = self.operations if last else self.last
         return frozenset(range(end)) - frozenset(self.cuts)
 
 
 def articulation_points(dag: Dag) -> tuple[int, ...]:
-    """Operations that alone connect what they depend on with the rest, ascending.
+    """Return the operations that alone connect their ancestors with the rest, ascending.
 
     Example:
         >>> diamond = Dag(((), (0,), (0,), (1, 2), (3,)), np.ones(5, np.int64), np.ones(5))
@@ -55,7 +55,7 @@ def articulation_points(dag: Dag) -> tuple[int, ...]:
 
 
 def cut(dag: Dag, limit: float, points: Sequence[int] | None = None) -> Segments:
-    """Cuts at the first articulation point at which a segment has more than `limit` bytes.
+    """Cut at the first articulation point at which a segment has more than `limit` bytes.
 
     Algorithm 3 of the paper. `points` are the articulation points, where they are known already.
     """
@@ -77,9 +77,9 @@ def cut(dag: Dag, limit: float, points: Sequence[int] | None = None) -> Segments
 
 
 def sweep(dag: Dag, count: int = 16) -> Iterator[Segments]:
-    """Segments of about the square root, then from the finest ones to a single one; each once.
+    """Yield segments of about the square root, then from the finest to a single one, each once.
 
-    Of about the square root: the limit is the mean of the kept bytes and the largest segment.
+    For the first, the limit is the geometric mean of the kept bytes and the largest segment.
 
     Example:
         >>> reads = ((), *((i,) for i in range(99)))

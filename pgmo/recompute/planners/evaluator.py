@@ -33,7 +33,7 @@ class Found:
 
 @dataclass(frozen=True)
 class Choice:
-    """What to forget, and what it comes to.
+    """Choice of what to forget, with its peak and overhead.
 
     Args:
         recomputed: forward operations whose results are forgotten and computed again.
@@ -59,10 +59,10 @@ class Choice:
     transfers: Transfers | None = None
 
     def on(self, graph: Graph) -> Schedule:
-        """The schedule of a graph under this choice, which was made for that graph.
+        """Return the schedule of a graph under this choice, which was made for that graph.
 
         Raises:
-            GraphError: what it names may not run again there.
+            GraphError: the choice names an operation that may not run again there.
         """
         return simulate(graph, self.recomputed, self.reruns, self.offloaded, self.transfers)
 
@@ -85,7 +85,7 @@ class Evaluator:
         self._step = _core.Step(graph.forward, *columns(graph))
 
     def evaluate(self, choice: Collection[int]) -> tuple[int, float]:
-        """Peak in bytes and overhead as a share of the forward pass.
+        """Return the peak in bytes and the overhead as a share of the forward pass.
 
         Raises:
             GraphError: the choice names an operation that is no candidate.
@@ -94,7 +94,7 @@ class Evaluator:
         return peak, cost / self._whole
 
     def candidate(self, choice: Collection[int], planner: str) -> Choice:
-        """The choice with its peak and overhead; operations that are no candidates are left out."""
+        """Evaluate the operations of a choice that are candidates, and leave out the others."""
         within = self._allowed.intersection(choice)
         return Choice(within, *self.evaluate(within), planner)
 
@@ -108,10 +108,10 @@ class Evaluator:
         seed: int,
         planner: str = "search",
     ) -> tuple[Choice, list[Found]]:
-        """Improves a choice by simulated annealing (csrc/recompute/search.hpp).
+        """Improve a choice by simulated annealing (csrc/recompute/search.hpp).
 
         Args:
-            start: where it begins; the answer is never worse.
+            start: the first choice; the result is never worse.
             budget: bytes that the peak shall not exceed; None: the least peak.
             evaluations: after which it ends.
             time_limit: seconds after which it ends; the answer then depends on the machine.
@@ -147,7 +147,7 @@ class Evaluator:
 
 
 def columns(graph: Graph) -> tuple[NDArray[Any], ...]:
-    """A graph as the native module takes it."""
+    """Convert a graph to the arrays that the native module takes."""
     operations, values = graph.operations, graph.values
     return (
         *_lists([operation.reads for operation in operations]),

@@ -1,4 +1,4 @@
-"""What the least peak of a step consists of: why a budget cannot be met."""
+"""Composition of the least peak of a step: the reason why a budget cannot be met."""
 
 from collections import Counter
 
@@ -11,7 +11,7 @@ _LEAST = 0.01
 
 
 def parts(graph: Graph, schedule: Schedule) -> list[tuple[str, int]]:
-    """What is alive at the peak of a schedule, by kind: words and bytes, the most first.
+    """Return the bytes alive at the peak of a schedule by kind, in words, the most first.
 
     A block counts once, as the first of: what the operator at the peak works on, gradients that the
     step returns, other results, what may not run again, and what waits for the backward pass.
@@ -44,7 +44,7 @@ def _kind(graph: Graph, value: int, operation: object) -> str:
 
 
 def floor(schedule: Schedule) -> str:
-    """A sentence or two about the peak of a schedule."""
+    """Describe the peak of a schedule in a sentence or two."""
     graph = schedule.graph
     whole = max(1, schedule.peak)
     named = [(words, size) for words, size in parts(graph, schedule) if size >= _LEAST * whole]

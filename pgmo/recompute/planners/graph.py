@@ -109,7 +109,7 @@ class Graph:
         return sum(operation.cost for operation in self.operations[: self.forward])
 
     def candidates(self) -> Iterator[int]:
-        """The forward operations whose results may be forgotten and computed again.
+        """Yield the forward operations whose results may be forgotten and computed again.
 
         They are not pinned, and the backward pass reads a value of theirs, or of an operation that
         may be computed again from theirs, that is not pinned itself.

@@ -45,10 +45,10 @@ class Sequence:
     peak: int
 
     def forgotten(self, *, last: bool = True) -> frozenset[int]:
-        """What is not cached.
+        """Return the operations that are not cached.
 
         Args:
-            last: also in the last block, which has only just been computed when it is needed.
+            last: also those of the last block, which are still there when they are needed.
         """
         blocks = self.blocks if last else self.blocks[:-1]
         return frozenset(one for block in blocks for one in block) - self.cached
@@ -92,7 +92,7 @@ class DynamicProgram:
         self._rows = list(self._make_rows())
 
     def least_budget(self, tolerance: float = 1e-4) -> int:
-        """Least peak by the formula that some sequence has, at most `tolerance` above it."""
+        """Return the least peak of a sequence by the formula, at most `tolerance` too high."""
         low, high = -1, 2 * int(self._dag.size.sum())
         while high - low > max(1, tolerance * high):
             middle = (low + high) // 2
@@ -103,7 +103,7 @@ class DynamicProgram:
         return high
 
     def solve(self, budget: int) -> tuple[Sequence, Sequence]:
-        """The time-centric and the memory-centric sequence within a budget by the formula.
+        """Return the time-centric and the memory-centric sequence within a budget by the formula.
 
         The first has the least overhead; the second the greatest, in coarse blocks, from which the
         lifetimes of the real schedule gain most (section 4.4).
@@ -153,7 +153,7 @@ class DynamicProgram:
         return bool(np.isfinite(least[-1]))
 
     def _fill(self, budget: int) -> NDArray[np.float64]:
-        """Least cached bytes for each lower set and time, shape (k, units + 1)."""
+        """Return the least cached bytes for each lower set and time, shape (k, units + 1)."""
         width = int(self._units.sum()) + 1
         # Room on the left, so that a shift to the right reads infinity.
         flat = np.full(len(self._rows) * 2 * width, np.inf)
@@ -179,7 +179,7 @@ class DynamicProgram:
         return table
 
     def _trace(self, table: NDArray[np.float64], budget: int, time: int) -> Sequence:
-        """The sequence that ends at the whole at a time, found backwards."""
+        """Return the sequence that ends at the whole graph at a time, found backwards."""
         path = [len(self._rows) - 1]
         while path[-1] != 0:
             row = self._rows[path[-1]]

@@ -1,4 +1,4 @@
-"""Lower sets of the forward pass: what may have been computed at some moment, and nothing else.
+"""Lower sets of the forward pass: sets of operations that may have run before all others.
 
     o--o--o | o--o      L, on the left: no edge leads into it from outside
         ----+-o         its boundary: the two members that something outside reads
@@ -40,7 +40,7 @@ class Dag:
 
     @classmethod
     def of(cls, graph: Graph) -> "Dag":
-        """The forward pass of a graph."""
+        """Read the forward pass of a graph."""
         values, forward = graph.values, graph.operations[: graph.forward]
         producers = (
             {values[value].producer for value in operation.reads} - {-1} for operation in forward
@@ -60,7 +60,7 @@ class Dag:
 
     @cached_property
     def ancestors(self) -> NDArray[np.bool_]:
-        """Whether row's node depends on column's, itself included, shape (n, n)."""
+        """Return whether each row's node depends on the column's or is the same, shape (n, n)."""
         table = np.eye(len(self), dtype=np.bool_)
         for node, reads in enumerate(self.reads):
             for read in reads:
@@ -68,11 +68,11 @@ class Dag:
         return table
 
     def boundary(self, members: NDArray[np.bool_]) -> NDArray[np.bool_]:
-        """The members that something outside reads, of each set, shape (k, n) in and out."""
+        """Return the members of each set that something outside reads, shape (k, n) in and out."""
         return self.read_by(~members) & members
 
     def next_up(self, members: NDArray[np.bool_]) -> NDArray[np.bool_]:
-        """What is outside each set and reads from it, shape (k, n) in and out."""
+        """Return the nodes outside each set that read from it, shape (k, n) in and out."""
         inside, found = _by_node(members)
         for node, reads in enumerate(self.reads):
             for read in reads:
@@ -80,7 +80,7 @@ class Dag:
         return np.ascontiguousarray((found & ~inside).T)
 
     def read_by(self, members: NDArray[np.bool_]) -> NDArray[np.bool_]:
-        """What the members of each set read, shape (k, n) in and out."""
+        """Return the nodes that the members of each set read, shape (k, n) in and out."""
         inside, found = _by_node(members)
         for node, reads in enumerate(self.reads):
             for read in reads:
@@ -89,10 +89,10 @@ class Dag:
 
 
 def ancestor_sets(dag: Dag, most: int = 1500) -> NDArray[np.bool_]:
-    """The approximate family: what each node depends on, the empty set and all, shape (k, n).
+    """Return the approximate family: each node's ancestors, the empty set and all, shape (k, n).
 
-    Sets are in ascending order of their number of members, each once. Of more nodes than `most`,
-    only so many, evenly spaced: the dynamic program takes the square of their number.
+    Sets are in ascending order of their number of members, each once. If there are more than `most`
+    nodes, so many evenly spaced ones are used: the dynamic program is quadratic in their number.
     """
     nodes = np.unique(np.linspace(0, len(dag) - 1, min(most, len(dag))).astype(np.int64))
     ends = np.zeros((2, len(dag)), np.bool_)
@@ -101,7 +101,7 @@ def ancestor_sets(dag: Dag, most: int = 1500) -> NDArray[np.bool_]:
 
 
 def all_lower_sets(dag: Dag, cap: int = CAP) -> NDArray[np.bool_]:
-    """The exact family: every lower set, shape (k, n), in ascending order of members.
+    """Return the exact family: every lower set, shape (k, n), in ascending order of members.
 
     Raises:
         GraphError: there are more than `cap`.
@@ -135,7 +135,7 @@ def all_lower_sets(dag: Dag, cap: int = CAP) -> NDArray[np.bool_]:
 
 
 def _by_node(members: NDArray[np.bool_]) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
-    """The sets with a contiguous row for each node, and as much with nothing in it."""
+    """Return the sets with a contiguous row for each node, and an empty table of that shape."""
     inside = np.ascontiguousarray(members.T)
     return inside, np.zeros_like(inside)
 

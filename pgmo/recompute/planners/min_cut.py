@@ -25,7 +25,7 @@ PRICES = tuple(float(price) for price in np.geomspace(1e-3, 1e3, 25))
 
 
 def min_cut(graph: Graph, price: float) -> tuple[frozenset[int], float]:
-    """The choice with the least sum of saved bytes and price times recomputed cost.
+    """Return the choice with the least sum of saved bytes and price times recomputed cost.
 
     Args:
         graph: the step.
@@ -89,7 +89,7 @@ class _Network:
         self._costs = np.array(costs, np.float64)
 
     def cut(self, price: float) -> tuple[frozenset[int], float]:
-        """The choice at a price, and what the cut comes to."""
+        """Return the choice at a price, and the value of its cut."""
         self._capacity[self._priced] = np.rint(price * self._costs).astype(np.int64)
         least, source_side = _core.min_cut(
             self._nodes, self._tail, self._head, self._capacity, self._source, self._sink
@@ -98,7 +98,7 @@ class _Network:
 
 
 def sweep(graph: Graph, prices: Sequence[float] = PRICES) -> Iterator[frozenset[int]]:
-    """Choices from recomputing everything that may be, to nothing; each once.
+    """Yield choices from recomputing everything that may be, to nothing; each once.
 
     Args:
         graph: the step.

@@ -1,4 +1,4 @@
-"""Whether a step repeats itself, as one of many layers does.
+"""Period of a step that repeats itself, such as that of a model of many equal layers.
 
 norm  mul  gelu  |  norm  mul  gelu  |  norm  mul  gelu  |  loss        a period of three
 """
@@ -20,7 +20,7 @@ _LEAST = 1000
 
 
 def period(graph: Graph, operations: Sequence[int]) -> int:
-    """The number of operations after which the same ones come again; 0 where they do not.
+    """Return the number of operations after which the same ones come again; 0 if they do not.
 
     Args:
         graph: the step.

@@ -71,14 +71,14 @@ def plan_choice(
     candidates: Sequence[Choice] | None = None,
     rate: float | None = None,
 ) -> Choice:
-    """The cheapest choice found whose peak is within a budget.
+    """Return the cheapest choice found whose peak is within a budget.
 
-    Choices of all planners; the cheapest that fits, or the lowest peak when none does, is where
-    a local search begins. A second one goes on from there in a larger space, in which operations
-    run again anywhere and as often as it pays (`reruns`). Of a small step a beam search is asked,
-    too, from which the second one begins if nothing else fits. What they find is good and not
-    always the best, so that of two budgets the larger one may get the dearer choice;
-    `plan_choices` rules that out.
+    All planners propose choices; the cheapest that fits, or the lowest peak when none does, is
+    where a local search begins. A second one goes on from there in a larger space, in which
+    operations run again anywhere and as often as it pays (`reruns`). For a small step a beam
+    search proposes one, too, from which the second one begins if nothing else fits. The results
+    are good and not always the best, so that of two budgets the larger one may get the dearer
+    choice; `plan_choices` rules that out.
 
     Args:
         graph: the step.
@@ -181,10 +181,10 @@ def plan_choices(
     candidates: Sequence[Choice] | None = None,
     **search: Unpack[SearchFields],
 ) -> tuple[Choice, ...]:
-    """A choice for each of several budgets: the larger one is never dearer, nor lower its peak.
+    """Return a choice for each of several budgets: a larger budget never costs more overhead.
 
     Each budget is planned for by itself and then gets the cheapest of all choices that fits, which
-    is never worse than what `plan_choice` finds for it.
+    is never worse than the choice of `plan_choice`.
 
     Args:
         graph: the step.
@@ -218,7 +218,7 @@ def plan_choices(
 
 
 def curve(graph: Graph, *, points: int = 16, **search: Unpack[SearchFields]) -> tuple[Choice, ...]:
-    """What each amount of memory costs: choices from the least peak to no recomputation.
+    """Return choices from the least peak to no recomputation: the overhead of each peak.
 
     Args:
         graph: the step.
@@ -291,12 +291,12 @@ def _dynamic_programs(dag: Dag, repeats: bool) -> Iterator[tuple[frozenset[int],
 
 
 def _effort(graph: Graph, large: int, least: int) -> int:
-    """Evaluations of a search: counted, and not timed, so that plans are the same everywhere."""
+    """Return the evaluations of a search: counted, not timed, so that plans are reproducible."""
     return max(least, min(EVALUATIONS, EVALUATIONS * large // max(1, len(graph.operations))))
 
 
 def _offloading(base: Choice, wider: RerunSearch) -> Iterator[Choice]:
-    """A choice with more and more of what it keeps offloaded."""
+    """Yield a choice with more and more of what it keeps offloaded."""
     assert wider.transfers is not None
     for reruns, away in starts(wider.graph, wider.transfers, base):
         again = frozenset(one for _, one in reruns) - away
@@ -319,7 +319,7 @@ def _needed(graph: Graph, choice: Choice) -> Choice:
 
 
 def _front(choices: Sequence[Choice]) -> list[Choice]:
-    """Those that no other one beats in both, by ascending peak and so by descending overhead."""
+    """Return the choices that no other one beats in both, by ascending peak."""
     best: list[Choice] = []
     for choice in sorted(choices, key=lambda one: (one.peak, one.overhead)):
         if not best or choice.overhead < best[-1].overhead:
@@ -328,7 +328,7 @@ def _front(choices: Sequence[Choice]) -> list[Choice]:
 
 
 def rank(one: Choice, budget: int | None) -> tuple[float, float, float]:
-    """The less the better: within the budget by overhead, above it by peak."""
+    """Return a sort key, the less the better: within the budget by overhead, above it by peak."""
     if budget is not None and one.peak <= budget:
         return (0, one.overhead, one.peak)
     return (1, one.peak, one.overhead)
@@ -368,7 +368,7 @@ def _check(
     seed: int = 0,
     rate: float | None = None,  # which is checked where it is read
 ) -> int | None:
-    """The budget in bytes; None for the least peak."""
+    """Check the options; return the budget in bytes, None for the least peak."""
     if evaluations is not None and evaluations < 1:
         raise OptionError(f"evaluations is {evaluations}; give 1 or more")
     if not time_limit > 0:

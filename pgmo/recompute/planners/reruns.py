@@ -62,7 +62,7 @@ class RerunSearch:
     def evaluate(
         self, reruns: Reruns, offloaded: frozenset[int] = frozenset()
     ) -> tuple[int, float]:
-        """Peak in bytes, and overhead as a share of the forward pass; what nobody reads is not run.
+        """Return the peak in bytes and the overhead as a share; unread operators do not run.
 
         Raises:
             GraphError: an operation may not run again, or not there.
@@ -72,7 +72,7 @@ class RerunSearch:
         return peak, cost / self._whole
 
     def beam(self, budget: int, work: int, time_limit: float) -> Choice | None:
-        """Reruns within a budget, by a beam search from the end of the step to its beginning.
+        """Search reruns within a budget with a beam, from the end of the step to its beginning.
 
         Args:
             budget: bytes that the peak shall not exceed.
@@ -81,7 +81,7 @@ class RerunSearch:
             time_limit: seconds after which it ends with nothing.
 
         Returns:
-            The cheapest that it finds; None if it finds none, or the step is too large for it or
+            The cheapest choice found; None if there is none, or the step is too large for it or
             in several parts.
         """
         forward, count = self.graph.forward, len(self.graph.operations)
@@ -107,10 +107,10 @@ class RerunSearch:
         time_limit: float,
         seed: int,
     ) -> tuple[Choice, list[Found]]:
-        """Improves a choice by simulated annealing over reruns (csrc/recompute/reruns.hpp).
+        """Improve a choice by simulated annealing over reruns (csrc/recompute/reruns.hpp).
 
         Args:
-            start: where it begins; the answer is never worse.
+            start: the first choice; the result is never worse.
             budget: bytes that the peak shall not exceed; None: the least peak.
             most: the overhead that is not exceeded, as a share of the forward pass.
             enough: bytes of a peak with which a search for the least one ends.

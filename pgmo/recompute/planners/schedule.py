@@ -1,11 +1,11 @@
-"""What a choice of forgotten operations comes to: the schedule of the step, byte by byte.
+"""Schedule that follows from a choice of forgotten operations, byte by byte.
 
     forward                     backward
     0  1  2  3  4     |    5   (1) (2)  6   ...     (1): operation 1, run again
           values that the backward pass reads are kept, or forgotten and computed again
 
-This is the reference: what the native evaluator (csrc/recompute) is compared with, and what is
-reported. A forgotten value is computed again right before the first backward operation that needs
+This is the reference: the native evaluator (csrc/recompute) is compared with it, and reports show
+it. A forgotten value is computed again right before the first backward operation that needs
 it, together with whatever forgotten values it depends on, in the order of the forward pass; it
 then lives to its last use. AOTAutograd orders a backward graph in the same way
 (`reordering_to_mimic_autograd_engine` in torch/_functorch/partitioners.py).
@@ -91,7 +91,7 @@ class Schedule:
 
     @property
     def reruns(self) -> Reruns:
-        """What runs again or is fetched, and before which operation, in order."""
+        """Operations that run again or are fetched, and before which operation, in order."""
         found, waiting = [], []
         for index, again in zip(self.operations.tolist(), self.again.tolist(), strict=True):
             if again:
@@ -145,12 +145,12 @@ class Schedule:
         return self.cost / whole if whole else 0.0
 
     def alive(self, step: int) -> NDArray[np.int64]:
-        """The blocks alive while a step runs, indices into `value`, largest first."""
+        """Return the blocks alive while a step runs, indices into `value`, largest first."""
         blocks = np.flatnonzero((self.start <= step) & (step < self.end))
         return blocks[np.argsort(-self.size[blocks], kind="stable")]
 
     def problem(self, alignment: int = 1) -> Problem:
-        """The packing problem of the blocks that have bytes, in their order; ticks are steps.
+        """Return the packing problem of the blocks that have bytes, in order; ticks are steps.
 
         Args:
             alignment: of offsets, in bytes.
@@ -175,7 +175,7 @@ def simulate(
     offloaded: frozenset[int] = frozenset(),
     transfers: Transfers | None = None,
 ) -> Schedule:
-    """The schedule of a step in which the operations of `choice` are forgotten.
+    """Return the schedule of a step in which the operations of `choice` are forgotten.
 
     Args:
         graph: the step.
@@ -248,13 +248,13 @@ def simulate(
 
 
 def is_forgotten(graph: Graph, choice: Collection[int], value: int) -> bool:
-    """Whether a value is gone after the forward pass when the operations of `choice` are."""
+    """Return whether a value is gone after the forward pass when `choice` is forgotten."""
     one = graph.values[value]
     return one.producer in choice and not one.pinned and not one.result
 
 
 def is_made_again(graph: Graph, value: int) -> bool:
-    """Whether a value is another one when its producer runs again; else what was saved is read."""
+    """Return whether a rerun of its producer replaces a value; otherwise the saved one is read."""
     one = graph.values[value]
     return not one.pinned and not one.result
 
@@ -265,7 +265,7 @@ def check_reruns(
     offloaded: frozenset[int] = frozenset(),
     transfers: Transfers | None = None,
 ) -> None:
-    """Raises GraphError when reruns name an operation that may not run again, or not there."""
+    """Raise GraphError when reruns name an operation that may not run again, or not there."""
     for index in offloaded:
         if transfers is None or not transfers.may(index):
             raise GraphError(f"operation {index} cannot be offloaded: it does not write one value")
@@ -293,14 +293,14 @@ def check_reruns(
 
 
 def is_at_home(graph: Graph, moment: int, index: int) -> bool:
-    """Whether an operation and the one before which it may run again are of one part."""
+    """Return whether an operation may run again before another one: both belong to one part."""
     return graph.operations[moment].home == graph.operations[index].home
 
 
 def _sending(
     graph: Graph, offloaded: frozenset[int], transfers: Transfers | None
 ) -> dict[int, list[int]]:
-    """The values that are still being sent while each operation runs, and are gone after it."""
+    """Return the values that are still being sent while each operation runs, and die after it."""
     found: dict[int, list[int]] = defaultdict(list)
     for index in offloaded:
         value = offloaded_value(graph, index)
@@ -310,7 +310,7 @@ def _sending(
 
 
 def check_choice(graph: Graph, choice: Collection[int]) -> None:
-    """Raises GraphError when a choice names an operation that is no candidate."""
+    """Raise GraphError when a choice names an operation that is no candidate."""
     wrong = sorted(frozenset(choice).difference(graph.candidates()))
     if not wrong:
         return

@@ -28,7 +28,7 @@ class _Kind:
 
 
 class Shapes:
-    """What was planned for the graphs of one model.
+    """Plans of the graphs of one model.
 
     Example:
         >>> from pgmo.recompute.planners.graph import EXAMPLE
@@ -41,7 +41,7 @@ class Shapes:
         self._kinds: dict[object, _Kind] = {}
 
     def limit(self, graph: Graph, budget: Budget, peak: int) -> int | Literal["min"] | None:
-        """What a budget means for a graph.
+        """Return the limit that a budget sets for a graph.
 
         Args:
             graph: the step.
@@ -59,7 +59,7 @@ class Shapes:
         return budget
 
     def known(self, graph: Graph, limit: int | Literal["min"]) -> Choice | None:
-        """The cheapest choice of another shape that fits, if there is one."""
+        """Return the cheapest choice of another shape that fits, if there is one."""
         choices = self._kind(graph).choices
         if not choices or limit == "min":
             return None
@@ -75,7 +75,7 @@ class Shapes:
         return min(fitting, key=lambda one: (one.overhead, one.peak), default=None)
 
     def note(self, graph: Graph, choice: Choice, budget: Budget) -> None:
-        """Remembers what was chosen, for other shapes."""
+        """Remember a choice, for other shapes."""
         kind = self._kind(graph)
         if budget == "min":
             kind.least = max(kind.least, choice.peak)
@@ -95,9 +95,9 @@ def _same(one: Choice, other: Choice) -> bool:
 
 
 def _moved(graph: Graph, choice: Choice, reruns: Reruns) -> Choice:
-    """Reruns of another shape; the backward pass may have fewer operations here.
+    """Apply the reruns of another shape; the backward pass may have fewer operations here.
 
-    What is not sent yet where it would be fetched stays.
+    A value that would be fetched before it has been sent stays.
     """
     last = len(graph.operations)
     fitting = tuple(
@@ -116,7 +116,7 @@ def _moved(graph: Graph, choice: Choice, reruns: Reruns) -> Choice:
 
 
 def _identity(graph: Graph) -> object:
-    """The same for all sizes: what runs, what it reads and writes, and what may not run twice."""
+    """Return a key that ignores sizes: operations, their reads and writes, and pinned ones."""
     return tuple(
         (one.name, one.reads, one.writes, one.pinned) for one in graph.operations[: graph.forward]
     )

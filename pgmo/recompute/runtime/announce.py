@@ -1,4 +1,4 @@
-"""Runs a written half so that whoever records it learns the module and phase of each operator."""
+"""Runs a written half so that a recorder learns the module and phase of each operator."""
 
 from typing import Any
 
@@ -13,7 +13,7 @@ ORIGIN = "pgmo_origin"
 
 
 def announced(module: fx.GraphModule) -> Runner:
-    """Operators as they are; values die with their last use, inputs too."""
+    """Return a runner of a half's operators; values die with their last use, inputs too."""
     run = boxed(module)
 
     def announced_run(arguments: list[Any]) -> Any:

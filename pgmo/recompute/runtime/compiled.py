@@ -23,7 +23,7 @@ def backend(
     measure: bool = True,
     kernels: Literal["torch", "inductor"] = "torch",
 ) -> Callable[..., Any]:
-    """A backend for `torch.compile` that recomputes within a budget.
+    """Return a backend for `torch.compile` that recomputes within a budget.
 
     Each graph that is found gets the whole budget: a model with graph breaks has several. Sizes
     must be fixed: `torch.compile(model, backend=..., dynamic=False)`.
@@ -73,7 +73,7 @@ def backend(
 
 
 def _identity(settings: Settings, planner: str | Planner) -> str:
-    """Equal where the same graph is split in the same way: what inductor compiled is used again."""
+    """Return a key that is equal where a graph is split in the same way, for inductor's cache."""
     if not isinstance(planner, str):
         planner = uuid4().hex  # what it does is not known
     return f"pgmo {__version__} {settings.budget!r} {settings.costs} {settings.measure} {planner}"

@@ -10,7 +10,7 @@ from pgmo.profiler.tagging import backward_errors
 
 
 def compiled_context(results: Sequence[Tensor]) -> Any:
-    """The autograd node of a compiled forward pass's results, which may be views of them."""
+    """Return the autograd node of a compiled forward pass's results, which may be views of them."""
     stack = [one.grad_fn for one in results if one.grad_fn is not None]
     seen: set[Any] = set()
     while stack:
@@ -27,9 +27,10 @@ def compiled_context(results: Sequence[Tensor]) -> Any:
 
 
 def _let_run_twice(context: Any) -> None:
-    """Has a backward pass keep to `retain_graph`: nothing here writes into what it reads.
+    """Allow `retain_graph` for a backward pass: nothing here writes into what it reads.
 
-    AOTAutograd refuses where a compiler may have reused its inputs, as it takes all of them to do.
+    AOTAutograd refuses it where a compiler may have reused its inputs, and assumes that all of
+    them do.
     """
     metadata: Any = getattr(getattr(context, "_forward_cls", None), "metadata", None)
     if metadata is not None:

@@ -61,7 +61,7 @@ def find_planner(name: str | Planner, rate: float | None = None) -> Planner:
 
 
 def rate_of(planner: Planner) -> float | None:
-    """Bytes a second of the link over which a planner of `find_planner` lets values wait."""
+    """Return the bytes a second of the link over which a planner offloads values."""
     if isinstance(planner, functools.partial) and planner.func is plan_choice:
         return float(planner.keywords["rate"])
     return None
@@ -134,7 +134,7 @@ class PlannedStep:
 
 
 def plan_step(joint: fx.GraphModule, outputs: int, settings: Settings) -> PlannedStep:
-    """Groups a joint graph, measures its operators, and decides what to forget.
+    """Group a joint graph, measure its operators, and decide what to forget.
 
     Raises:
         BudgetError: the budget cannot be met.
@@ -167,10 +167,10 @@ def plan_step(joint: fx.GraphModule, outputs: int, settings: Settings) -> Planne
 
 
 def choice_on(choice: Choice | Schedule, captured: Captured, other: Captured) -> Schedule:
-    """The schedule of the same step in other operations, such as one that is less divided.
+    """Return the schedule of the same step in other operations, such as one that is less divided.
 
-    Where the operation before which something runs again is not there, it does so before the next
-    one that is: wherever it runs, the results are the same.
+    Where the operation before which something runs again is not there, the rerun happens before the
+    next one that is: wherever it runs, the results are the same.
     """
     if _is_simple(choice, captured.graph):
         return simulate(other.graph, other.numbers(captured.names(choice.recomputed)))
@@ -232,7 +232,7 @@ def choose(
 
 
 def _finest(whole: Captured, settings: Settings) -> Captured:
-    """A step in which all is divided that takes less in two pieces; itself if there is none."""
+    """Divide all that takes less in two pieces; return the step itself if there is none."""
     names = dividable(whole)
     divided = capture_step(divide(whole.joint, names), whole.outputs, settings) if names else whole
     less = helpful(divided, _workspaces(whole, settings))
@@ -244,7 +244,7 @@ def _finest(whole: Captured, settings: Settings) -> Captured:
 
 
 def capture_step(joint: fx.GraphModule, outputs: int, settings: Settings) -> Captured:
-    """Groups a joint graph into operations, and measures those that are not known yet.
+    """Group a joint graph into operations, and measure those that are not known yet.
 
     Raises:
         GraphError: the graph cannot be planned for.
@@ -264,7 +264,7 @@ def capture_step(joint: fx.GraphModule, outputs: int, settings: Settings) -> Cap
 
 
 def _workspaces(captured: Captured, settings: Settings) -> dict[str, int]:
-    """Bytes by the names of nodes."""
+    """Return the bytes of workspaces by the names of nodes."""
     if not settings.measure:
         return {}
     nodes = captured.joint.graph.find_nodes(op="call_function", target=CONVOLUTION_BACKWARD)
@@ -272,5 +272,5 @@ def _workspaces(captured: Captured, settings: Settings) -> dict[str, int]:
 
 
 def _least(nodes: list[fx.Node]) -> int:
-    """An operator that moves less than a ten-thousandth of all that is written never matters."""
+    """Return the bytes below which an operator never matters: a ten-thousandth of all written."""
     return max(1024, sum(workspaces.written(node) for node in nodes) // 10_000)

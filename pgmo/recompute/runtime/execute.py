@@ -70,7 +70,7 @@ class StepCompiler:
     def partition(
         self, joint: fx.GraphModule, _inputs: object, *, num_fwd_outputs: int, **_more: object
     ) -> tuple[fx.GraphModule, fx.GraphModule]:
-        """Plans a joint graph and splits it; AOTAutograd's partition function."""
+        """Plan a joint graph and split it; AOTAutograd's partition function."""
         planned, whole = self._plan(joint, num_fwd_outputs)
         self.planned, captured, schedule = planned, planned.captured, planned.schedule
         forget_facts(*joint.graph.nodes, *captured.joint.graph.nodes)
@@ -102,15 +102,15 @@ class StepCompiler:
         return plan_step(hold(*narrowed(joint, absent)), outputs, self.settings), whole
 
     def _expected(self, joint: fx.GraphModule, given: Sequence[str]) -> Names:
-        told = self.settings.differentiated
-        if told is None:
+        differentiated = self.settings.differentiated
+        if differentiated is None:
             return frozenset(given) - unlikely(joint)
-        if told == "all" or len(told) != len(given):
+        if differentiated == "all" or len(differentiated) != len(given):
             return frozenset(given)
-        return frozenset(name for name, comes in zip(given, told, strict=True) if comes)
+        return frozenset(name for name, comes in zip(given, differentiated, strict=True) if comes)
 
     def compile_forward(self, module: fx.GraphModule, _inputs: Sequence[Any]) -> Runner:
-        """Runs operators as they are, the first time under a meter."""
+        """Return a runner of the operators, which measures them the first time."""
         half = _Half(module, None)
 
         def watched(arguments: list[Any]) -> Any:
@@ -122,9 +122,9 @@ class StepCompiler:
         return mark_boxed(self.host.guarded(watched if self.settings.check else half.run))
 
     def compile_backward(self, module: fx.GraphModule, _inputs: Sequence[Any]) -> Runner:
-        """Runs operators as they are, those of outputs without gradients not at all.
+        """Return a runner of the operators, without those of outputs that have no gradients.
 
-        The first time that the gradients are those expected, it is under a meter.
+        It measures them the first time that the gradients are the expected ones.
         """
         places = [node.name for node in module.graph.find_nodes(op="placeholder")]
         wanted = [node.name for node in tangents(module)]
@@ -166,7 +166,7 @@ class StepCompiler:
         return max(self.forward.peak, self.forward.net + self.backward.peak)
 
     def _metered(self, half: "_Half", arguments: list[Any]) -> tuple[Any, Section | None]:
-        """Runs a half operator by operator, if it can be measured now."""
+        """Run a half operator by operator, if it can be measured now."""
         module = half.module
         measuring = meter(_device(module)) if self.planned is not None else None
         if measuring is None:
@@ -179,7 +179,7 @@ class StepCompiler:
         return result, self._learn(module, measuring)
 
     def _learn(self, module: fx.GraphModule, measured: Meter) -> Section:
-        """Notes what operators took; returns the whole without what libraries keep for good.
+        """Note what operators took; return the whole without what libraries keep for good.
 
         In the first step of a thread cuBLAS allocates a workspace, which is there from then on.
         """
@@ -209,7 +209,7 @@ class _Half:
         self.run = announced(module)
 
     def take(self, arguments: list[Any]) -> None:
-        """Leaves what it reads of the arguments; the others die."""
+        """Keep the arguments that it reads; the others die."""
         if self._inputs is not None:
             arguments[:] = [arguments[place] for place in self._inputs]
 
@@ -219,10 +219,10 @@ class _Half:
 
     @classmethod
     def of(cls, module: fx.GraphModule, places: list[str]) -> "_Half":
-        """From the names of the whole one's inputs.
+        """Build a half that selects its inputs by the names of the whole one's.
 
         Raises:
-            ValueError: it reads what is not among them.
+            ValueError: it reads an input that is not among them.
         """
         needed = module.graph.find_nodes(op="placeholder")
         return cls(module, [places.index(node.name) for node in needed])
@@ -237,7 +237,7 @@ def _device(module: fx.GraphModule) -> torch.device:
 
 
 def _own_gradients(module: fx.GraphModule, arguments: list[Any]) -> list[Any]:
-    """Copies the gradients of the outputs, so that their memory is seen; returns the originals."""
+    """Copy the gradients of the outputs, so that their memory is seen; return the originals."""
     before = list(arguments)
     places = module.graph.find_nodes(op="placeholder")
     given = [index for index, node in enumerate(places) if is_tangent(node)]

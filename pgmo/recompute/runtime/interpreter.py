@@ -1,4 +1,4 @@
-"""Runs a graph beside threads that capture."""
+"""Interpreter of a graph, safe while other threads capture."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -9,8 +9,8 @@ from torch import fx
 class Interpreter(fx.Interpreter):
     """Runs a graph that has been captured, node by node.
 
-    PyTorch keeps the node that runs in a variable of the process, for whoever captures. Nothing is
-    captured here, and a thread that does capture would lose what it has noted there.
+    PyTorch keeps the node that runs in a variable of the process, for captures. Nothing is captured
+    here, and a thread that does capture would lose what it has noted there.
     """
 
     @contextmanager

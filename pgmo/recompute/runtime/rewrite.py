@@ -24,7 +24,7 @@ from pgmo.recompute.runtime.offload.host import Host
 def split(
     captured: Captured, schedule: Schedule, host: Host | None = None
 ) -> tuple[fx.GraphModule, fx.GraphModule]:
-    """The forward and the backward graph that together run a schedule.
+    """Write a schedule into a joint graph; return the forward and the backward graph.
 
     Args:
         captured: the joint graph and its operations; the graph stays as it is.
@@ -44,7 +44,7 @@ def split(
 
 
 def backward(captured: Captured, schedule: Schedule, host: Host | None = None) -> fx.GraphModule:
-    """The backward graph alone; see `split`."""
+    """Return the backward graph alone; see `split`."""
     writer, joint = _written(captured, schedule, host)
     made = backward_half(joint, list(writer.saved), captured.outputs)
     _prune(made.graph, of_backward=False)
@@ -59,7 +59,7 @@ def _written(
 
 
 def _prune(graph: fx.Graph, of_backward: bool) -> None:
-    """Takes out what belongs to the other half, and what nothing here reads.
+    """Remove what belongs to the other half, and what nothing here reads.
 
     Newer versions of PyTorch leave random operators in, as if they had effects: fused attention
     would be run again for nothing, in the forward half also what it reads, and a dropout would
@@ -108,7 +108,7 @@ class _Writer:
         self._finish()
 
     def _forward(self, again: dict[int, list[int]]) -> None:
-        """Items are taken from a tuple at once: it would keep all of them alive."""
+        """Write the forward pass; items are taken from a tuple at once, so that it can die."""
         begins = {
             nodes[0]: index
             for index, nodes in enumerate(self.captured.nodes[: self.captured.graph.forward])
@@ -128,7 +128,7 @@ class _Writer:
         self._send(self.captured.graph.forward)
 
     def _send(self, moment: int) -> None:
-        """Before an operation, what was written last begins to be sent, and what was sent goes."""
+        """Write the nodes before an operation that begin to send a value and free the sent ones."""
         for made in self.away.send(moment, self.first) if self.away else ():
             self._sign(made, made, "forward")
 
@@ -143,7 +143,7 @@ class _Writer:
         self._renew(value)
 
     def _renew(self, value: int) -> None:
-        """What is read from now on is what was made last, and views of it."""
+        """Read the newest result of a value from now on, and views of it."""
         self.made_again[value] = self.backward
         self.latest.pop(self.captured.root_of[value], None)
         for view in self.views[value]:
@@ -197,7 +197,7 @@ class _Writer:
             made.meta.pop("partitioner_tag", None)
 
     def _read(self, node: fx.Node) -> fx.Node:
-        """The newest of a node: of the forward pass, computed again, or of the backward pass."""
+        """Return a node's newest copy: of the forward pass, of a rerun, or of the backward pass."""
         value = self.captured.value_of.get(node)
         arrived = self.away.arrive(value) if self.away is not None else None
         if arrived is not None and value is not None:
@@ -217,7 +217,7 @@ class _Writer:
         return self.latest[node]
 
     def _save(self, node: fx.Node) -> None:
-        """Hands the backward pass what a node is a view of."""
+        """Save the value that a node is a view of, for the backward pass."""
         value = self.captured.value_of.get(node)
         if value is not None and self.captured.graph.values[value].producer >= 0:
             node = self.captured.root_of[value]

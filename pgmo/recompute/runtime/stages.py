@@ -1,4 +1,4 @@
-"""Says on a terminal what a capture is at, on one line that goes away when it is done."""
+"""Progress of a capture on a terminal, on one line that is erased at the end."""
 
 import sys
 import time
@@ -14,7 +14,7 @@ _begun: list[float] = []
 
 @contextmanager
 def stages() -> Iterator[None]:
-    """Inside, `stage` says something; at the end the line is clear again."""
+    """Let `stage` write its line while a block runs; clear the line at the end."""
     _begun.append(time.monotonic())
     try:
         yield
@@ -24,10 +24,10 @@ def stages() -> Iterator[None]:
 
 
 def stage(text: str) -> None:
-    """Says what is being done from now on, where somebody may be looking.
+    """Write the current stage of a capture on the terminal.
 
     Args:
-        text: such as "plans for 1,628 operations".
+        text: the stage, such as "plans for 1,628 operations".
     """
     if _begun:
         _write(f"{_CLEAR}pgmo.recompute {text} ({time.monotonic() - _begun[-1]:.0f} s so far)")

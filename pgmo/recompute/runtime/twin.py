@@ -21,15 +21,15 @@ ORIGIN = "_pgmo_origin"
 
 
 def original(model: M) -> M:
-    """The model that a twin was made of; any other model is its own."""
+    """Return the model that a twin was made of; any other model is its own."""
     return cast("M", getattr(type(model), ORIGIN, model))
 
 
 def twin(model: M, forward: Callable[..., Any], again: Callable[[M], M]) -> M:
-    """A twin of a model.
+    """Make a twin of a model.
 
     Args:
-        model: no twin itself.
+        model: a model that is no twin itself.
         forward: its forward method, called without the twin.
         again: makes a twin like it of another model, for copies and for files; can be pickled.
     """

@@ -3,8 +3,8 @@
     block(x2, w2)     ->    norm  mul  sum  gelu ...      of x2 and w2
     backward(g2)      ->    gelu_backward  mm ...         of g2 and what the above computes
 
-Each copy has storages of its own, with the same views, so that nothing later tells it from a block
-that was traced.
+Each copy has storages of its own, with the same views, so that nothing later distinguishes it from
+a block that was traced.
 """
 
 from collections.abc import Iterable
@@ -23,7 +23,7 @@ _FAR = 1 << 32  # further than the numbers of derivatives go
 
 
 def expand(joint: fx.GraphModule) -> int:
-    """Writes out all operators that stand for blocks.
+    """Write out all operators that stand for blocks.
 
     Args:
         joint: the graph of forward and backward pass; it is changed.
@@ -116,7 +116,7 @@ def _refuse_others(
 def _refuse_shared(
     path: str, given: list[fx.Node], results: list[fx.Node], inside: list[fx.Node]
 ) -> None:
-    """Results have storages of their own, as those of an operator have."""
+    """Refuse results that share memory: those of an operator have storages of their own."""
     known = {storage_key(one) for node in given for one in fakes(node.meta["val"])}
     ours = {*inside}
     for node in results:

@@ -8,7 +8,7 @@ from pgmo.recompute.capture.compat import storage_key
 
 
 class Storages:
-    """Which storage stands for which.
+    """Map from storages to the ones that correspond to them.
 
     Example:
         >>> storages = Storages()
@@ -22,13 +22,13 @@ class Storages:
         self._stand_for: dict[int, int] = {}
 
     def same(self, one: Tensor, other: Tensor) -> bool:
-        """Notes that one's storage is the other's there; whether that agrees with what is known."""
+        """Map one tensor's storage to the other's; return whether it agrees with the map so far."""
         ours, theirs = storage_key(one), storage_key(other)
         known = self._of.setdefault(ours, other.untyped_storage())
         return known._cdata == theirs and self._stand_for.setdefault(theirs, ours) == ours
 
     def copy(self, one: Tensor) -> Tensor:
-        """A tensor that looks like one, and lies in the storage that stands for its own."""
+        """Return a tensor of the same layout in the storage that corresponds to this one's."""
         key = storage_key(one)
         storage = self._of.get(key)
         if storage is None:

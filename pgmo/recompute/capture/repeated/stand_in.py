@@ -44,7 +44,7 @@ _calls: list[StandIn] = []
 
 
 def call(one: StandIn, given: list[Tensor]) -> tuple[Tensor, ...]:
-    """The results of a block, which computes nothing."""
+    """Return the results of a block, which computes nothing."""
     _calls.append(one)
     results: tuple[Tensor, ...] = StandInFunction.apply(  # type: ignore[no-untyped-call]
         len(_calls) - 1, *given
@@ -53,7 +53,7 @@ def call(one: StandIn, given: list[Tensor]) -> tuple[Tensor, ...]:
 
 
 def stand_in(number: int) -> StandIn:
-    """The call of a number, as the nodes of both operators have it."""
+    """Return the call of a number, as the nodes of both operators have it."""
     return _calls[number]
 
 
@@ -65,7 +65,7 @@ class StandInFunction(torch.autograd.Function):
 
     @staticmethod
     def forward(context: Any, number: int, *given: Tensor) -> tuple[Tensor, ...]:
-        """Looks like what the block returns."""
+        """Return tensors that look like the results of the block."""
         context.number, context.given = number, len(given)
         context.set_materialize_grads(False)
         results = torch.ops.pgmo.block(list(given), number)
@@ -77,7 +77,7 @@ class StandInFunction(torch.autograd.Function):
 
     @staticmethod
     def backward(context: Any, *gradients: Tensor | None) -> tuple[Tensor | None, ...]:
-        """Looks like what the block that is traced has as gradients."""
+        """Return tensors that look like the gradients of the traced block."""
         one = _calls[context.number]
         came = [gradient for gradient in gradients if gradient is not None]
         looks = one.template.gradients_of(gradients)

@@ -20,7 +20,7 @@ class NotAlikeError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Look:
-    """What tracing sees of a tensor."""
+    """Properties of a tensor that tracing depends on."""
 
     shape: tuple[int, ...]
     stride: tuple[int, ...]
@@ -30,7 +30,7 @@ class Look:
 
     @classmethod
     def of(cls, tensor: Tensor) -> "Look":
-        """Of a tensor with or without contents."""
+        """Read them from a tensor with or without contents."""
         return cls(
             tuple(tensor.shape),
             tensor.stride(),
@@ -40,14 +40,14 @@ class Look:
         )
 
     def made_bytes(self) -> int:
-        """Bytes of the storage of `made()`."""
+        """Return the bytes of the storage of `made()`."""
         if 0 in self.shape:
             return 0
         last = sum((n - 1) * step for n, step in zip(self.shape, self.stride, strict=True))
         return (last + 1) * self.dtype.itemsize
 
     def made(self) -> Tensor:
-        """A tensor that looks like it."""
+        """Create a tensor with these properties."""
         return torch.empty_strided(self.shape, self.stride, dtype=self.dtype, device=self.device)
 
 
@@ -75,7 +75,7 @@ class Template:
     _begin: int = -1
 
     def trace(self, path: str, given: list[Tensor], run: Callable[[], Sequence[Tensor]]) -> None:
-        """Runs the block and notes its nodes.
+        """Run the block and note its nodes.
 
         Args:
             path: of its module.
@@ -101,7 +101,7 @@ class Template:
                 one.register_hook(self._noting_made(place))  # type: ignore[no-untyped-call]
 
     def gradients_of(self, came: Sequence[Tensor | None]) -> list[Look | None]:
-        """What another block's gradients look like.
+        """Return the properties of another block's gradients.
 
         Raises:
             NotAlikeError: the traced block was not differentiated before it, in the same way.

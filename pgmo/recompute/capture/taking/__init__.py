@@ -1,1 +1,1 @@
-"""What operators take: time, memory beside their results, and how both are measured."""
+"""Costs of operators: time, memory in addition to their results, and the measurement of both."""

@@ -1,4 +1,4 @@
-"""What an operator costs, where nothing was measured: its arithmetic and its memory traffic.
+"""Modelled cost of an operator that was not measured: its arithmetic and its memory traffic.
 
     seconds = flops / rate + bytes / bandwidth
 
@@ -23,7 +23,7 @@ _RATES = {"cpu": (1e11, 1e10), "cuda": (5e13, 1e12)}
 
 @once_for_copies
 def modelled(node: fx.Node) -> float:
-    """Seconds that the operator of a node takes by the model.
+    """Return the seconds that the operator of a node takes by the model.
 
     Args:
         node: of a traced graph; its inputs and outputs are known as fake tensors.
@@ -41,7 +41,7 @@ def modelled(node: fx.Node) -> float:
 
 
 def example_arguments(node: fx.Node) -> tuple[tuple[Any, ...], dict[str, Any]]:
-    """The arguments of a node with fake tensors in the place of nodes."""
+    """Return the arguments of a node with fake tensors in the place of nodes."""
     arguments, keywords = fx.node.map_arg(
         (node.args, node.kwargs), lambda argument: argument.meta.get("val")
     )
@@ -68,20 +68,20 @@ def _attention(query: Tensor, key: Tensor) -> float:
 
 
 def bandwidth(device: str) -> float:
-    """Bytes a second that the model reckons with."""
+    """Return the bytes a second that the model assumes for a device."""
     return _RATES.get(device, _RATES["cuda"])[1]
 
 
 def operator_name(node: fx.Node) -> str:
-    """The name of a node's operator, such as `aten.convolution`."""
+    """Return the name of a node's operator, such as `aten.convolution`."""
     packet = getattr(node.target, "_overloadpacket", None)
     return str(packet if packet is not None else getattr(node.target, "__name__", node.target))
 
 
 def is_random(node: fx.Node) -> bool:
-    """Whether an operator draws random numbers.
+    """Return whether an operator draws random numbers.
 
-    Fused attention says so even where its dropout is 0.
+    Fused attention is tagged as random even where its dropout is 0.
     """
     tags = getattr(node.target, "tags", ())
     if torch.Tag.nondeterministic_seeded not in tags:

@@ -1,4 +1,4 @@
-"""What is worked out of a node once for all of its copies, which look the same and cost the same.
+"""Facts of a node, computed once for all of its copies, which look the same and cost the same.
 
 layers.3   mm of [1024, 128] and [128, 344]     seconds, workspace, bytes
 layers.4   a copy of the node above             the same ones
@@ -18,22 +18,22 @@ _KEY = "pgmo_facts"
 
 
 def share_facts(nodes: Iterable[fx.Node]) -> None:
-    """From now on what is worked out of a node is kept for it and for copies that are made of it.
+    """Keep what is computed of each node for it and for all copies made of it later.
 
-    Whoever changes a copy, or makes another node with its `meta`, calls `forget_facts`.
+    Code that changes a copy, or makes another node with its `meta`, has to call `forget_facts`.
     """
     for node in nodes:
         node.meta.setdefault(_KEY, {})
 
 
 def forget_facts(*nodes: fx.Node) -> None:
-    """Says that nodes are no copies any longer, or that what is known of all of them is over."""
+    """Drop the facts of nodes: they are no longer copies, or all of their facts are outdated."""
     for node in nodes:
         node.meta.pop(_KEY, None)
 
 
 def once_for_copies(function: Callable[[fx.Node], T]) -> Callable[[fx.Node], T]:
-    """Makes a function of a node alone run once for all copies of it."""
+    """Make a function of a node run once for all copies of it."""
 
     @functools.wraps(function)
     def found(node: fx.Node) -> T:

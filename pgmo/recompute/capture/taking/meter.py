@@ -23,10 +23,10 @@ _LEVEL = "KINETO_LOG_LEVEL"
 
 @dataclass(frozen=True, slots=True)
 class Section:
-    """What happened between two moments.
+    """Memory and time between two moments.
 
     Args:
-        label: what ran.
+        label: name of the code that ran.
         start: bytes alive at its beginning, above those at the meter's beginning.
         peak: most bytes alive at once, above those at its own beginning.
         net: bytes alive at its end, above those at its own beginning.
@@ -41,7 +41,7 @@ class Section:
 
 
 def meter(device: torch.device) -> "Meter | None":
-    """A meter for a device; None where nothing can be measured, or something else measures now.
+    """Return a meter for a device; None where measuring is impossible or already under way.
 
     Example:
         >>> with meter(torch.device("cpu")) as measured:
@@ -56,7 +56,7 @@ def meter(device: torch.device) -> "Meter | None":
 
 
 def can_measure(device: torch.device) -> bool:
-    """Whether a meter of a device can be entered now, and none has to be waited for for long."""
+    """Return whether a meter of a device can be entered now without a long wait."""
     return not (is_profiling() or _programs.is_set()) and writes_memory_events(device)
 
 
@@ -69,7 +69,7 @@ _programs = threading.Event()
 
 @contextmanager
 def of_program() -> Iterator[None]:
-    """Inside, a program's own code is measured: who else would measure does without."""
+    """Mark a block as the measurement of a program's own code: other measurements are left out."""
     _programs.set()
     try:
         yield
@@ -105,7 +105,7 @@ class Meter:
         return self
 
     def section(self, label: str) -> AbstractContextManager[None]:
-        """Marks what its `with` block does; sections do not overlap."""
+        """Mark the code of a `with` block as a section; sections do not overlap."""
         return record_function(_PREFIX + label)
 
     def __exit__(self, *error: Any) -> None:
@@ -142,7 +142,7 @@ class Meter:
 
 @contextmanager
 def _quiet() -> Iterator[None]:
-    """The profiler's library says on standard error when it starts, if its first use is loud."""
+    """Silence the profiler's library, which writes to standard error when it starts."""
     before = os.environ.get(_LEVEL)
     os.environ.setdefault(_LEVEL, "6")
     try:

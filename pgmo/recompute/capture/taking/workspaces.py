@@ -21,9 +21,9 @@ from pgmo.recompute.capture.taking.meter import Meter, Section, meter
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Signature:
-    """What an operator's workspace depends on: equal ones are measured once in a process.
+    """Key of an operator's workspace: operators with equal keys are measured once in a process.
 
-    It is asked for by the ten thousand, so the hash is kept.
+    It is hashed ten thousands of times, so the hash is kept.
     """
 
     parts: tuple[object, ...]
@@ -31,7 +31,7 @@ class Signature:
 
     @classmethod
     def of(cls, *parts: object) -> "Signature":
-        """From what can be compared."""
+        """Build a key from comparable parts."""
         return cls(parts, hash(parts))
 
     def __hash__(self) -> int:
@@ -63,26 +63,26 @@ class OperatorMeasurement:
 
 
 def workspace(node: fx.Node) -> int:
-    """Bytes that the operator of a node was seen to take beyond its results; 0 if never seen."""
+    """Return the measured workspace of a node's operator in bytes; 0 if it was not measured."""
     found = _known.get(signature(node))
     return found.workspace if found else 0
 
 
 def held(node: fx.Node) -> int:
-    """Bytes that the results of a node were seen to hold beyond their elements."""
+    """Return the bytes that the results of a node were seen to hold beyond their elements."""
     found = _known.get(signature(node))
     return found.held if found else 0
 
 
 def seconds(node: fx.Node) -> float:
-    """Seconds that the operator of a node was seen to take, else those of the model."""
+    """Return the measured seconds of a node's operator, else those of the model."""
     found = _known.get(signature(node))
     return modelled(node) if found is None or found.seconds is None else found.seconds
 
 
 @once_for_copies
 def signature(node: fx.Node) -> Signature:
-    """Of the operator of a node."""
+    """Return the key of a node's operator."""
     threads = torch.get_num_threads()
     return Signature.of(str(node.target), _nested(example_arguments(node)), threads)
 
@@ -102,7 +102,7 @@ def _look(tensor: Tensor) -> tuple[object, ...]:
 
 
 def correct(node: fx.Node, bytes_: int) -> bool:
-    """Notes what an operator took in a real step; whether that is news."""
+    """Note the workspace that an operator took in a real step; return whether it is new."""
     key = signature(node)
     found = _known.get(key)
     if found is not None and found.workspace >= bytes_:
@@ -112,13 +112,13 @@ def correct(node: fx.Node, bytes_: int) -> bool:
 
 
 def measure(nodes: Iterable[fx.Node], least: int = 1 << 16) -> int:
-    """Runs the operators that were not measured yet, one at a time.
+    """Run the operators that were not measured yet, one at a time.
 
     Random ones draw from generators that are put back.
 
     Args:
         nodes: of a traced graph.
-        least: bytes that an operator has to move to be worth it.
+        least: operators that move fewer bytes than this are not measured.
 
     Returns:
         The number of operators measured.
@@ -140,7 +140,7 @@ def measure(nodes: Iterable[fx.Node], least: int = 1 << 16) -> int:
 
 @once_for_copies
 def _moved(node: fx.Node) -> int:
-    """Bytes of all that an operator reads and writes; -1 if it is not to be measured."""
+    """Return the bytes of all that an operator reads and writes; -1 if it is not to be measured."""
     target = node.target
     if not isinstance(target, torch._ops.OpOverload) or target.namespace != "aten":
         return -1  # what an operator of someone else's does with made-up numbers is unknown
@@ -189,7 +189,7 @@ def _device(node: fx.Node) -> torch.device:
 
 @once_for_copies
 def written(node: fx.Node) -> int:
-    """Bytes of the storages that an operator makes, as the device's allocator counts them."""
+    """Return the bytes of the storages that an operator makes, as the device's allocator counts."""
     return sum(_allocated(one) for one in _owned(node.meta.get("val"), node))
 
 
@@ -199,7 +199,7 @@ def _allocated(tensor: Tensor) -> int:
 
 
 def _owned(example: object, node: fx.Node) -> list[Tensor]:
-    """The results with storages of their own, each storage once."""
+    """Return the results with storages of their own, each storage once."""
     given = {storage_key(one) for one in fakes(example_arguments(node))}
     found: dict[int, Tensor] = {}
     for one in fakes(example):

@@ -1,4 +1,4 @@
-"""Runs a step of which nothing stays."""
+"""Discovery: runs a step and undoes all that it changed."""
 
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
@@ -96,10 +96,10 @@ def discover(
 
 @contextmanager
 def without_hooks(tensors: list[nn.Parameter]) -> Iterator[None]:
-    """Inside, hooks of tensors do not run.
+    """Run a block in which hooks of tensors do not run.
 
     Args:
-        tensors: that have hooks.
+        tensors: the tensors with hooks.
     """
     kinds = ("_backward_hooks", "_post_accumulate_grad_hooks")
     hooks: list[dict[Any, Any]] = [

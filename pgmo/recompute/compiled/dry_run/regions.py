@@ -32,7 +32,7 @@ class Life:
 
     Args:
         size: bytes.
-        death: the region in which nobody but graphs holds it any more; None while there is one.
+        death: the region after which only graphs hold it; None while another reference exists.
     """
 
     size: int

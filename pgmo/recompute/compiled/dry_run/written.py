@@ -65,7 +65,7 @@ class UndoingWrites(TorchDispatchMode):  # type: ignore[no-untyped-call]
 
 @contextmanager
 def kept(tensors: Sequence[Tensor]) -> Iterator[None]:
-    """Inside, tensors may be written: they are put back."""
+    """Put tensors back after a block, which may write into them."""
     before = [one.detach().clone() for one in tensors]
     try:
         yield

@@ -22,7 +22,7 @@ class Breaks:
 
     @contextmanager
     def noting(self) -> Iterator[None]:
-        """Inside, the first break is noted, also where Dynamo leaves out a function for it."""
+        """Note the first graph break in a block, also where Dynamo then leaves out a function."""
         self.reason = None
         log = Translator.log_graph_break
 

@@ -35,7 +35,7 @@ _seen: WeakKeyDictionary[Any, dict[tuple[int, str], set[float]]] = WeakKeyDictio
 
 @contextmanager
 def changing_numbers_break_graphs() -> Iterator[None]:
-    """Inside, Dynamo captures no operation on a number that has changed before."""
+    """Run a block in which Dynamo captures no operation on a number that has changed before."""
     wrap_float, wrap = VariableBuilder.wrap_symfloat, VariableBuilder.wrap_literal
 
     def of_float(self: Any, value: float) -> Any:

@@ -1,7 +1,7 @@
 """Settings of Dynamo under which a captured graph does what the plain model does.
 
-Libraries take another way where they are told that they are being compiled: transformers leaves
-out masks, and attention takes another kernel. That way is correct, but has other bits.
+Libraries take another path where they learn that they are being compiled: transformers leaves
+out masks, and attention takes another kernel. That path is correct, but has other bits.
 """
 
 import functools
@@ -183,10 +183,10 @@ def _note_code(code: CodeType, new_code: CodeType) -> None:
 
 @contextmanager
 def as_plain_model(codes: set[CodeType]) -> Iterator[None]:
-    """Inside, Dynamo captures, and code that is captured does not learn of it.
+    """Run a block in which Dynamo captures, and the captured code does not learn of it.
 
     Args:
-        codes: gets what is captured.
+        codes: receives the code objects that are captured.
     """
     own = dynamo.config.patch(**_options()) if _has_settings_by_thread() else _configured
     with _answering, own:

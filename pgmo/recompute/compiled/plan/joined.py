@@ -125,7 +125,7 @@ class _Placed:
             self.lives[value] = life
 
     def _is_like(self, value: int, life: Life) -> bool:
-        """Otherwise the captured call has other results than its tensors, such as bases of them."""
+        """Return whether a value is the traced tensor, and not, for example, its base."""
         return 0 <= self.graph.values[value].size - life.size < 512
 
     def _value(self, node: object) -> int | None:
@@ -181,7 +181,7 @@ class _Whole:
         self._set_base(max(0, left), ends, begins)
 
     def _held(self, place: int) -> int:
-        """Bytes of tensors that go in or out of graphs, and that regions hold from `place` on."""
+        """Return the bytes of graphs' inputs and results that regions hold from `place` on."""
         lives = (one for one in self._lives if one.death is None or one.death >= place)
         return sum(one.size for one in lives)
 

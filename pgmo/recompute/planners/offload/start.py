@@ -1,4 +1,4 @@
-"""Where a search begins that may offload: what a choice keeps is offloaded, the largest first."""
+"""Starts of a search that may offload: kept values are offloaded, the largest first."""
 
 from collections.abc import Iterator
 
@@ -17,7 +17,7 @@ _AHEAD = (1.2, 0.5, 0.0)
 def starts(
     graph: Graph, transfers: Transfers, choice: Choice
 ) -> Iterator[tuple[Reruns, frozenset[int]]]:
-    """Reruns and what is offloaded: a choice, and more and more of what it keeps offloaded.
+    """Yield reruns and offloaded operations: more and more of what a choice keeps is offloaded.
 
     Args:
         graph: the step.
@@ -51,7 +51,7 @@ def starts(
 
 
 def _first_readers(graph: Graph, transfers: Transfers, schedule: Schedule) -> dict[int, int]:
-    """Of each operation that is kept and may be offloaded, when the backward pass reads it."""
+    """Return the first backward reader of each operation that is kept and may be offloaded."""
     found: dict[int, int] = {}
     waiting: set[int] = set()  # what reruns before the next operation read
     rerun = {one for _, one in schedule.reruns}

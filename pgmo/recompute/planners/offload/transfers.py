@@ -25,7 +25,7 @@ _LATENCY = 1e-5
 
 
 def parse_link(link: object) -> float:
-    """Bytes a second of a link: a name, such as "pcie4", or a number, such as 20e9 or "20 GB".
+    """Return the bytes a second of a link: a name, such as "pcie4", or 20e9 or "20 GB".
 
     Raises:
         OptionError: it is neither.
@@ -55,7 +55,7 @@ def parse_link(link: object) -> float:
 
 @dataclass(frozen=True)
 class Transfers:
-    """How values of a step get to the host and back.
+    """Transfers of a step's values to the host and back.
 
     Args:
         rate: bytes a second of the link.
@@ -70,10 +70,10 @@ class Transfers:
 
     @classmethod
     def of(cls, graph: Graph, rate: float) -> "Transfers":
-        """For all operations that write one value that is made again.
+        """Estimate the transfers of all operations that write one value that is made again.
 
-        What an operation of random numbers has written can be fetched, too. What is sent is gone
-        before the part of the step ends that it belongs to.
+        Values of random operations can be fetched, too. A value that is sent is gone before the
+        part of the step ends that it belongs to.
         """
         forward = graph.operations[: graph.forward]
         seconds, until = [], []
@@ -89,13 +89,13 @@ class Transfers:
         return cls(rate, tuple(seconds), tuple(until))
 
     def may(self, index: int) -> bool:
-        """Whether an operation can be offloaded."""
+        """Return whether an operation can be offloaded."""
         return 0 <= index < len(self.seconds) and self.seconds[index] >= 0
 
     def fitting(
         self, offloaded: Iterable[int], reruns: Sequence[tuple[int, int]]
     ) -> tuple[frozenset[int], tuple[tuple[int, int], ...]]:
-        """What of another graph's choice can be done here: (what is offloaded, the reruns).
+        """Return the part of another graph's choice that is possible here: (offloaded, reruns).
 
         A value is fetched only once it has been sent, and one that cannot be stays.
         """
@@ -110,7 +110,7 @@ class Transfers:
 
 
 def offloaded_value(graph: Graph, index: int) -> int | None:
-    """The value that is sent when an operation is offloaded; None if it writes none, or several."""
+    """Return the value that offloading an operation sends; None if it writes none, or several."""
     made = [
         value
         for value in graph.operations[index].writes
@@ -126,11 +126,11 @@ def waiting(
     offloaded: frozenset[int],
     transfers: Transfers,
 ) -> float:
-    """Seconds that the operations of a step wait for transfers.
+    """Return the seconds that the operations of a step wait for transfers.
 
     Args:
         graph: the step.
-        operations: what runs at each step, shape (k,).
+        operations: the operation of each step, shape (k,).
         again: whether it has run before, shape (k,).
         offloaded: operations that are fetched where they run again.
         transfers: of the graph.

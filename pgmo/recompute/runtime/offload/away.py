@@ -21,16 +21,16 @@ from pgmo.recompute.runtime.offload.host import Host
 
 
 class Away:
-    """What is offloaded of a step.
+    """Offloaded values of a step, and the nodes that move them.
 
     Args:
-        graph: that is written.
+        graph: the graph that is written.
         captured: the step.
-        schedule: of it.
-        host: where values wait.
+        schedule: the schedule of the step.
+        host: the buffers on the host.
 
     Attributes:
-        values: that are offloaded, by their operations.
+        values: the values that are offloaded, by their operations.
         arena: the newest node of the arena.
     """
 
@@ -53,17 +53,17 @@ class Away:
     def of(
         cls, graph: fx.Graph, captured: Captured, schedule: Schedule, host: Host | None
     ) -> "Away | None":
-        """None where nothing is offloaded."""
+        """Create one for a schedule; return None where nothing is offloaded."""
         if host is None or not schedule.offloaded:
             return None
         return cls(graph, captured, schedule, host)
 
     def send(self, moment: int, first: dict[fx.Node, fx.Node]) -> Iterator[fx.Node]:
-        """Before an operation, sends what the one before it has written, and lets go what was sent.
+        """Send what the operation before `moment` has written, and release what has been sent.
 
         Args:
-            moment: the operation.
-            first: what the nodes of the forward pass are in the graph.
+            moment: the operation that comes next.
+            first: maps nodes of the forward pass to those of the written graph.
         """
         if moment - 1 in self.values:
             stride = list(self._example(moment - 1).stride())
@@ -72,7 +72,7 @@ class Away:
             yield self._passed(self._host.sent, one, first)
 
     def fetch(self, index: int) -> fx.Node:
-        """Fetches the value of an operation."""
+        """Fetch the value of an operation."""
         example = self._example(index)
         looks = (list(example.shape), list(example.stride()), example.dtype, example.device)
         arguments = (self.arena, self._place(index), *looks)
@@ -81,7 +81,7 @@ class Away:
         return made
 
     def arrive(self, value: int | None) -> fx.Node | None:
-        """Waits for a value before it is read; None where it is not on its way."""
+        """Wait for a value before it is read; return None where it is not on its way."""
         made = self._flying.pop(value, None) if value is not None else None
         if made is None:
             return None

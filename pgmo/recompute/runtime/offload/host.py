@@ -50,17 +50,17 @@ class Host:
         self._flying: dict[tuple[int, int], tuple[torch.cuda.Event, Tensor]] = {}
 
     def place(self, name: str, size: int) -> int:
-        """Where a value lies, by the name of its node: the same in all graphs of a step."""
+        """Return the offset of a value by its node's name: the same in all graphs of a step."""
         if name not in self._places:
             self._places[name] = self.size
             self.size += -(-size // _GRAIN) * _GRAIN
         return self._places[name]
 
     def lend(self, device: torch.device) -> Tensor:
-        """An arena for one call, shape (size,).
+        """Return an arena for one call, shape (size,).
 
         Args:
-            device: whose values wait there.
+            device: the device whose values are stored there.
         """
         if self._pool is None:
             self._pool = PinnedBufferPool(self.size, device.type == "cuda", _finish)
@@ -84,7 +84,7 @@ class Host:
             event.synchronize()  # another thread may run the same step on another stream
 
     def send(self, arena: Tensor, value: Tensor, place: int, stride: list[int]) -> Tensor:
-        """Begins to copy a value to its place, with the strides given; returns the arena."""
+        """Begin to copy a value to its place, with the strides given; return the arena."""
         count = _extent(value.shape, stride)
         there = _at(arena, place, count, value.dtype)
         if value.stride() == tuple(stride):
@@ -98,7 +98,7 @@ class Host:
         return arena
 
     def sent(self, arena: Tensor, value: Tensor, place: int) -> Tensor:
-        """Has what follows wait until a value has been copied, whose memory goes then."""
+        """Make the current stream wait until a value has been copied; its memory is freed then."""
         if value.device.type == "cuda":
             self._wait(arena, place, value.device)
         return arena
@@ -112,7 +112,7 @@ class Host:
         dtype: torch.dtype,
         device: torch.device,
     ) -> Tensor:
-        """Begins to copy a value back, into memory of its own."""
+        """Begin to copy a value back, into memory of its own."""
         count = _extent(shape, stride)
         there = _at(arena, place, count, dtype)
         flat = torch.empty(count, dtype=dtype, device=device)
@@ -123,7 +123,7 @@ class Host:
         return flat.as_strided(shape, stride)
 
     def arrived(self, value: Tensor, arena: Tensor, place: int) -> Tensor:
-        """Has what follows wait until a value is back."""
+        """Make the current stream wait until a value is back."""
         if value.device.type == "cuda":
             self._wait(arena, place, value.device)
         return value
@@ -146,13 +146,13 @@ class Host:
 
 
 def _finish() -> None:
-    """Waits for all copies, after which memory of the host may go."""
+    """Wait for all copies, after which memory of the host may be freed."""
     for stream in tuple(_streams.values()):
         stream.synchronize()
 
 
 def _extent(shape: Sequence[int], stride: Sequence[int]) -> int:
-    """Elements from the first to the last one in memory."""
+    """Return the number of elements from the first to the last one in memory."""
     if 0 in shape:
         return 0
     return 1 + sum((size - 1) * step for size, step in zip(shape, stride, strict=True))

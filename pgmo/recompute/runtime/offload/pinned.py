@@ -37,7 +37,7 @@ class PinnedBufferPool:
         self._free: list[_Buffer] = []
 
     def lend(self) -> Tensor:
-        """Bytes of a buffer that nobody uses, shape (size,)."""
+        """Return the bytes of an unused buffer, shape (size,)."""
         buffer = self._free.pop() if self._free else _Buffer(self._size)
         if self._pinned and not buffer.is_pinned:
             buffer.pin(self._finish)
