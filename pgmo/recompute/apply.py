@@ -203,16 +203,16 @@ def _whole_card(model: nn.Module, resident: int, options: RecomputeOptions) -> C
 
 
 def _twin(recomputing: CompiledModel, settings: Settings, model: M) -> M:
-    return twin(model, recomputing, functools.partial(_again, _by_itself(settings)))
+    return twin(model, recomputing, functools.partial(_again, _without_plans(settings)))
 
 
 def _again(settings: Settings, model: M) -> M:
     """Return a twin of a copied or unpickled model, whose parameters differ: it captures anew."""
-    settings = _by_itself(settings)
+    settings = _without_plans(settings)
     return _twin(CompiledModel(model, settings), settings, model)
 
 
-def _by_itself(settings: Settings) -> Settings:
+def _without_plans(settings: Settings) -> Settings:
     """Return the settings without the plans that were made for another model."""
     return replace(settings, shapes=Shapes())
 

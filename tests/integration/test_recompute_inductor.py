@@ -9,7 +9,7 @@ torch = pytest.importorskip("torch")
 from torch import nn  # noqa: E402
 
 import pgmo  # noqa: E402
-from pgmo.recompute.capture.taking.meter import meter  # noqa: E402
+from pgmo.recompute.capture.memory_use.meter import meter  # noqa: E402
 
 
 class Chain(nn.Sequential):

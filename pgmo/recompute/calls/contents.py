@@ -17,7 +17,7 @@ import torch
 from torch import Tensor, nn
 
 from pgmo.recompute.calls.lines import is_foreign
-from pgmo.recompute.calls.objects import is_open
+from pgmo.recompute.calls.objects import is_flattenable
 from pgmo.recompute.calls.signature import methods
 
 MOST = 4096
@@ -112,7 +112,7 @@ class Contents:
             yield lambda: value.set_state(numbers)
         elif isinstance(value, (list, deque, set, dict, tuple)):
             yield from self._of_container(value, depth)
-        elif is_open(value):
+        elif is_flattenable(value):
             yield from self._of_container(vars(value), depth)
 
     def _of_global(

@@ -14,38 +14,38 @@ from pgmo.recompute.capture.compat import flatten, unflatten
 _DEPTH = 8  # objects in objects; more than that is a chain, or a circle
 
 
-class Opened:
-    """An object taken apart.
+class FlattenedObject:
+    """Object taken apart into its class and attributes.
 
     Args:
         kind: its class.
-        attributes: all that it has.
+        attributes: all of its attributes, by name.
     """
 
     def __init__(self, kind: type, attributes: dict[str, Any]) -> None:
         self.kind, self.attributes = kind, attributes
 
-    def closed(self) -> Any:
+    def rebuilt(self) -> Any:
         """Build an object of the same class with the same attributes."""
         made: Any = object.__new__(self.kind)
         vars(made).update(self.attributes)
         return made
 
 
-def _flatten(one: Opened) -> tuple[list[Any], Any]:
+def _flatten(one: FlattenedObject) -> tuple[list[Any], Any]:
     return list(one.attributes.values()), (one.kind, tuple(one.attributes))
 
 
 def _unflatten(values: Any, context: Any) -> Any:
     kind, names = context
-    return Opened(kind, dict(zip(names, values, strict=True))).closed()
+    return FlattenedObject(kind, dict(zip(names, values, strict=True))).rebuilt()
 
 
-register_pytree_node(Opened, _flatten, _unflatten)
+register_pytree_node(FlattenedObject, _flatten, _unflatten)
 
 
-def opened(tree: object, plain: tuple[type, ...], depth: int = _DEPTH) -> Any:
-    """Take the objects written in Python in a tree apart.
+def flatten_objects(tree: object, plain: tuple[type, ...], depth: int = _DEPTH) -> Any:
+    """Replace the objects written in Python in a tree by `FlattenedObject`s.
 
     Args:
         tree: the value that a forward pass returns.
@@ -55,18 +55,18 @@ def opened(tree: object, plain: tuple[type, ...], depth: int = _DEPTH) -> Any:
     leaves, spec = flatten(tree)
     if all(isinstance(leaf, plain) for leaf in leaves):
         return tree
-    return unflatten([_opened(leaf, plain, depth) for leaf in leaves], spec)
+    return unflatten([_flatten_object(leaf, plain, depth) for leaf in leaves], spec)
 
 
-def _opened(leaf: Any, plain: tuple[type, ...], depth: int) -> Any:
-    if isinstance(leaf, plain) or depth == 0 or not is_open(leaf):
+def _flatten_object(leaf: Any, plain: tuple[type, ...], depth: int) -> Any:
+    if isinstance(leaf, plain) or depth == 0 or not is_flattenable(leaf):
         return leaf
-    inside = {name: opened(value, plain, depth - 1) for name, value in vars(leaf).items()}
-    return Opened(type(leaf), inside)
+    inside = {name: flatten_objects(value, plain, depth - 1) for name, value in vars(leaf).items()}
+    return FlattenedObject(type(leaf), inside)
 
 
-def is_open(leaf: Any) -> bool:
-    """Return whether an object is its attributes, and nothing beside them."""
+def is_flattenable(leaf: Any) -> bool:
+    """Return whether an object consists of its attributes alone."""
     kind = type(leaf)
     if isinstance(leaf, nn.Module) or not hasattr(leaf, "__dict__"):
         return False

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from pgmo.recompute.calls.modes import modes
-from pgmo.recompute.calls.objects import opened
+from pgmo.recompute.calls.objects import flatten_objects
 from pgmo.recompute.capture.compat import flatten, hook_numbers
 
 if TYPE_CHECKING:
@@ -44,7 +44,7 @@ def places(leaves: list[Any]) -> dict[int, int]:
 
 
 def signature(module: nn.Module, tree: object) -> tuple[object, ...]:
-    """Return what a planned call is good for: equal signatures can share a plan.
+    """Return the key of a call: calls with equal signatures can share a plan.
 
     It has the shapes, strides, types and devices of all tensors, parameters and buffers too, and
     whether they want gradients; all other arguments; each submodule's mode, hooks and forward
@@ -52,7 +52,7 @@ def signature(module: nn.Module, tree: object) -> tuple[object, ...]:
     schedule; and the settings of PyTorch.
     """
     return (
-        look_of_call(tree),
+        argument_signature(tree),
         tuple(
             (
                 id(one),
@@ -69,10 +69,14 @@ def signature(module: nn.Module, tree: object) -> tuple[object, ...]:
     )
 
 
-def look_of_call(tree: object) -> tuple[object, ...]:
-    """Return what of a signature is of the arguments alone."""
-    leaves, spec = flatten(opened(tree, PLAIN))
-    return str(spec), tuple(_look(leaf) for leaf in leaves), tuple(places(leaves).values())
+def argument_signature(tree: object) -> tuple[object, ...]:
+    """Return the part of a signature that depends on the arguments alone."""
+    leaves, spec = flatten(flatten_objects(tree, PLAIN))
+    return (
+        str(spec),
+        tuple(_leaf_signature(leaf) for leaf in leaves),
+        tuple(places(leaves).values()),
+    )
 
 
 def methods(module: nn.Module) -> tuple[object, ...]:
@@ -91,7 +95,7 @@ def methods(module: nn.Module) -> tuple[object, ...]:
     return tuple(found)
 
 
-def _look(leaf: object) -> object:
+def _leaf_signature(leaf: object) -> object:
     if not isinstance(leaf, Tensor):  # what may be anything is looked at by Dynamo's guards
         return (type(leaf), repr(leaf) if isinstance(leaf, PLAIN) else "")
     return (leaf.stride(), leaf.requires_grad, *_kind(leaf))

@@ -18,7 +18,9 @@ from pgmo.recompute.calls.contents import Contents
 
 
 @contextmanager
-def only_flags_stay(module: nn.Module, devices: Collection[torch.device]) -> Iterator[Contents]:
+def restoring_all_but_flags(
+    module: nn.Module, devices: Collection[torch.device]
+) -> Iterator[Contents]:
     """Run a block, then undo all that it changed but hooks and new flags, which a first call sets.
 
     Args:
@@ -36,7 +38,7 @@ def only_flags_stay(module: nn.Module, devices: Collection[torch.device]) -> Ite
 
 
 @contextmanager
-def nothing_stays(module: nn.Module, devices: Collection[torch.device]) -> Iterator[None]:
+def restoring_state(module: nn.Module, devices: Collection[torch.device]) -> Iterator[None]:
     """Run a block, then undo all that it changed but what it wrote into its arguments.
 
     Args:

@@ -27,8 +27,8 @@ from pgmo.recompute.capture.compat import (
 )
 from pgmo.recompute.capture.graphs import graph_module
 from pgmo.recompute.capture.in_place import ADD, ADD_IN_PLACE
-from pgmo.recompute.capture.taking.costs import example_arguments
-from pgmo.recompute.capture.taking.facts import forget_facts
+from pgmo.recompute.capture.memory_use.costs import example_arguments
+from pgmo.recompute.capture.memory_use.facts import forget_facts
 
 CUSTOM = "pgmo_custom"
 """Key of a node's `meta`: number of the custom function's call that made it in the backward pass,
@@ -171,7 +171,7 @@ class _Narrowing:
         if len(there) != 1 or there[0].meta["val"].shape != node.meta["val"].shape:
             return False  # the other one is broadcast
         self._copies[node] = self._copies[there[0]]
-        if there[0] in self._laid_out or _look(there[0]) != _look(node):
+        if there[0] in self._laid_out or _metadata(there[0]) != _metadata(node):
             self._laid_out.add(node)
         self._moved.update(storage_key(one) for one in fakes(node.meta["val"]))
         here = storage_key(self._present(node).meta["val"])
@@ -191,9 +191,9 @@ class _Narrowing:
                 copy.target = ADD
             moved = any(storage_key(one) in self._moved for one in fakes(node.meta.get("val")))
             if moved or not self._laid_out.isdisjoint(node.all_input_nodes):
-                self._look_again(node, copy)
+                self._update_example(node, copy)
 
-    def _look_again(self, node: fx.Node, copy: fx.Node) -> None:
+    def _update_example(self, node: fx.Node, copy: fx.Node) -> None:
         """Compute a node's example value again, because one of its inputs has moved or changed."""
         forget_facts(copy)
         arguments, keywords = example_arguments(copy)
@@ -211,7 +211,7 @@ class _Narrowing:
         before = node.meta["val"]
         own = given.isdisjoint(storage_key(one) for one in fakes(copy.meta["val"]))
         own &= self._moved.isdisjoint(storage_key(one) for one in fakes(before))
-        if own and _look(copy) == _look(node):
+        if own and _metadata(copy) == _metadata(node):
             copy.meta["val"] = before  # so what reads it needs no other look
             return
         self._laid_out.add(node)  # what reads it is looked at again, views for their storage
@@ -243,11 +243,11 @@ class _Narrowing:
         return found
 
 
-def _look(node: fx.Node) -> tuple[object, ...]:
+def _metadata(node: fx.Node) -> tuple[object, ...]:
     return tuple((one.shape, one.stride(), one.dtype) for one in fakes(node.meta.get("val")))
 
 
-def note_customs(results: Iterable[Tensor], mark: Any) -> None:
+def note_autograd_functions(results: Iterable[Tensor], mark: Any) -> None:
     """Mark the nodes that backward passes of custom functions add to a graph being traced.
 
     Args:

@@ -24,7 +24,7 @@ from torch import fx
 from pgmo.recompute.capture.compat import fakes, storage_key
 from pgmo.recompute.capture.graphs import graph_module
 from pgmo.recompute.capture.joint_graph import Captured
-from pgmo.recompute.capture.taking.facts import forget_facts
+from pgmo.recompute.capture.memory_use.facts import forget_facts
 from pgmo.recompute.planners.schedule import Schedule
 
 _HALF = "pgmo_half_of"  # key of a node's `meta`: name of the node that it was divided from

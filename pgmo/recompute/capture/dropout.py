@@ -13,7 +13,7 @@ import torch
 from torch import fx
 
 from pgmo.recompute.capture.compat import fakes, renewed
-from pgmo.recompute.capture.taking.costs import bandwidth, operator_name
+from pgmo.recompute.capture.memory_use.costs import bandwidth, operator_name
 from pgmo.recompute.planners.graph import Operation
 
 APPLIED = "dropout by its mask"

@@ -104,7 +104,7 @@ def _put(operator: Any, key: DispatchKey, kernel: Callable[..., Any] | None) -> 
     operator._dispatch_cache.clear()
 
 
-def _of_any_type(looks: Callable[..., Tensor]) -> Callable[..., Tensor]:
+def _of_any_type(shape_function: Callable[..., Tensor]) -> Callable[..., Tensor]:
     """Return a shape function of grouped products for all types; PyTorch's takes bfloat16 alone.
 
     Its kernels take other types, too. Rows are padded to 16 bytes: where that makes a difference
@@ -114,8 +114,8 @@ def _of_any_type(looks: Callable[..., Tensor]) -> Callable[..., Tensor]:
     def grouped(a: Tensor, b: Tensor, *more: Any, **options: Any) -> Tensor:
         plain = a.dtype == torch.bfloat16 or b.shape[-1] % 8 != 0
         if plain or more[2:] or options.get("out_dtype") is not None:
-            return looks(a, b, *more, **options)
-        made = looks(a.to(torch.bfloat16), b.to(torch.bfloat16), *more, **options)
+            return shape_function(a, b, *more, **options)
+        made = shape_function(a.to(torch.bfloat16), b.to(torch.bfloat16), *more, **options)
         return torch.empty_strided(made.shape, made.stride(), dtype=a.dtype, device=a.device)
 
     return grouped

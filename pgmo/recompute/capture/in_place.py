@@ -17,8 +17,8 @@ import torch
 from torch import Tensor, fx
 
 from pgmo.recompute.capture.compat import fakes, is_backward, storage_key
-from pgmo.recompute.capture.taking.costs import example_arguments
-from pgmo.recompute.capture.taking.facts import forget_facts
+from pgmo.recompute.capture.memory_use.costs import example_arguments
+from pgmo.recompute.capture.memory_use.facts import forget_facts
 
 ADD, ADD_IN_PLACE = torch.ops.aten.add.Tensor, torch.ops.aten.add_.Tensor
 
@@ -77,7 +77,7 @@ def sum_in_place(joint: fx.GraphModule) -> int:
             continue
         if any(storage_key(one) in moved for one in fakes(node.meta.get("val"))):
             before.append(node.meta["val"])
-            _look_again(node)
+            _update_example(node)
             for key in {storage_key(one) for one in fakes(node.meta.get("val"))}:
                 owners.setdefault(key, []).append(node)
         if node.target is not ADD or node.kwargs or not is_backward(node):
@@ -102,7 +102,7 @@ def _overwrite(
     forget_facts(node)
 
 
-def _look_again(node: fx.Node) -> None:
+def _update_example(node: fx.Node) -> None:
     """Compute the example value of a view again, after its base has moved."""
     arguments, keywords = example_arguments(node)
     assert callable(node.target)
@@ -122,7 +122,7 @@ def _may_overwrite(
     mine, its, made = (one.meta.get("val") for one in (first, second, node))
     if not (isinstance(mine, Tensor) and isinstance(its, Tensor) and isinstance(made, Tensor)):
         return False
-    alike = _look(mine) == _look(made) and mine.dtype == its.dtype
+    alike = _metadata(mine) == _metadata(made) and mine.dtype == its.dtype
     key = storage_key(mine)
     if not alike or key in (storage_key(its), storage_key(made)) or not _is_whole(mine):
         return False
@@ -142,7 +142,7 @@ def _is_view(one: fx.Node, node: fx.Node, place: dict[fx.Node, int]) -> bool:
     return place[one] > place[node] and isinstance(one.meta.get("val"), Tensor)
 
 
-def _look(tensor: Tensor) -> tuple[object, ...]:
+def _metadata(tensor: Tensor) -> tuple[object, ...]:
     return (tensor.shape, tensor.stride(), tensor.dtype, tensor.device)
 
 

@@ -20,7 +20,7 @@ from pgmo.errors import GraphError
 from pgmo.recompute.capture import dropout
 from pgmo.recompute.capture.compat import fakes, flatten, is_tangent
 from pgmo.recompute.capture.grouping import TANGENT, Grouping, has_effect
-from pgmo.recompute.capture.taking.costs import is_random, modelled, operator_name
+from pgmo.recompute.capture.memory_use.costs import is_random, modelled, operator_name
 from pgmo.recompute.planners.graph import Graph, Operation, Value
 
 _CHECKPOINTS = (CheckpointPolicy.MUST_RECOMPUTE, CheckpointPolicy.PREFER_RECOMPUTE)
@@ -262,17 +262,19 @@ def _mutated(grouping: Grouping) -> set[int]:
             if node in grouping.value_of and node.meta.get("desc") in inputs
         }
     results = flatten(last.args)[0]
-    looks = {_look(node) for node in results[: grouping.outputs] if isinstance(node, fx.Node)}
+    metadata = {
+        _metadata(node) for node in results[: grouping.outputs] if isinstance(node, fx.Node)
+    }
     gradients = results[grouping.outputs :]  # one for each input, or None
     trained = {node for node, made in zip(given, gradients, strict=False) if made is not None}
     return {
         grouping.value_of[node]
         for node in given
-        if node in grouping.value_of and _look(node) in looks and node not in trained
+        if node in grouping.value_of and _metadata(node) in metadata and node not in trained
     }
 
 
-def _look(node: fx.Node) -> tuple[object, ...]:
+def _metadata(node: fx.Node) -> tuple[object, ...]:
     return tuple((tuple(one.shape), one.dtype) for one in fakes(node.meta.get("val")))
 
 

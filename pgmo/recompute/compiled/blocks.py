@@ -17,7 +17,7 @@ from torch import Tensor, fx
 from pgmo.recompute.capture.compat import flatten, traced_graph, without_tracing
 from pgmo.recompute.capture.repeated import stand_in
 from pgmo.recompute.capture.repeated.expand import expand
-from pgmo.recompute.capture.repeated.template import Look, NotAlikeError, Template
+from pgmo.recompute.capture.repeated.template import NotAlikeError, Template, TensorMetadata
 
 LEAST = 3
 """Least number of alike blocks of which one is traced for all."""
@@ -53,13 +53,13 @@ class _Kind:
     Args:
         module: the function.
         paths: of the segments.
-        results: looks of the results; None before the function has run.
+        results: metadata of the results; None before the function has run.
         template: what was traced of the last segment.
     """
 
     module: fx.GraphModule
     paths: list[str]
-    results: tuple[Look, ...] | None = None
+    results: tuple[TensorMetadata, ...] | None = None
     template: Template = field(default_factory=Template)
 
 
@@ -134,7 +134,7 @@ class RepeatedSegments:
             if traced_graph() is None:
                 if kind.results is None:
                     results = _run(kind.module, given)
-                    kind.results = tuple(map(Look.of, results))
+                    kind.results = tuple(map(TensorMetadata.of, results))
                     return results
             elif place == len(kind.paths) - 1:
                 return _traced(kind, kind.paths[place], given)
@@ -215,7 +215,7 @@ def _segment(nodes: list[fx.Node], level: int) -> Segment | None:
 
     for node in nodes:
         arguments = fx.node.map_arg((node.args, node.kwargs), place)
-        rows.append((node.op, node.target, repr(arguments), _looks(node)))
+        rows.append((node.op, node.target, repr(arguments), _metadata(node)))
     results = [
         number
         for number, node in enumerate(nodes)
@@ -225,7 +225,7 @@ def _segment(nodes: list[fx.Node], level: int) -> Segment | None:
     if not all(isinstance(_example(one), Tensor) for one in (*given, *made)):
         return None
     path = list(nodes[0].meta["nn_module_stack"].values())[level][0]
-    form = (tuple(rows), tuple(map(_looks, given)), tuple(results))
+    form = (tuple(rows), tuple(map(_metadata, given)), tuple(results))
     return Segment(path, nodes, list(given), results, form)
 
 
@@ -233,9 +233,9 @@ def _example(node: fx.Node) -> object:
     return node.meta.get("example_value")
 
 
-def _looks(node: fx.Node) -> object:
+def _metadata(node: fx.Node) -> object:
     leaves = flatten(_example(node))[0]
-    return tuple(Look.of(one) if isinstance(one, Tensor) else repr(one) for one in leaves)
+    return tuple(TensorMetadata.of(one) if isinstance(one, Tensor) else repr(one) for one in leaves)
 
 
 def _function(module: fx.GraphModule, segment: Segment) -> fx.GraphModule:

@@ -21,7 +21,7 @@ from pgmo.recompute.capture.compat import flatten, is_tangent
 from pgmo.recompute.capture.graphs import graph_module
 from pgmo.recompute.compiled.blocks import RepeatedSegments
 from pgmo.recompute.compiled.dry_run.objections import is_sum
-from pgmo.recompute.compiled.dynamo.customs import with_customs_noted
+from pgmo.recompute.compiled.dynamo.autograd_functions import with_autograd_functions
 from pgmo.recompute.planners.evaluator import Choice, Evaluator
 from pgmo.recompute.planners.graph import Graph
 from pgmo.recompute.planners.shapes import Shapes
@@ -49,8 +49,8 @@ class GraphObserver(Protocol):
 
 
 @dataclass
-class Halves:
-    """One plan of a graph.
+class PlanRunners:
+    """Plan of a graph, and the runners of its two passes.
 
     Args:
         step: the plan and what was measured of it.
@@ -63,7 +63,7 @@ class Halves:
     backward: compat.Runner
 
 
-class Running(threading.local):
+class ThreadStep(threading.local):
     """State of the step of a model that the current thread runs.
 
     Dynamo keeps captured graphs in modules of its own, so they must not refer to the model.
@@ -87,12 +87,12 @@ class CompiledGraph:
         module: the graph.
         inputs: example tensors.
         settings: how steps are planned.
-        running: the state of the current thread's step.
+        thread_step: the state of the current thread's step.
 
     Attributes:
         module: the graph.
         tangents: number of outputs with a derivative.
-        halves: plans of the graph; none before it was planned.
+        plans: plans of the graph with their runners; empty before it was planned.
     """
 
     def __init__(
@@ -100,10 +100,10 @@ class CompiledGraph:
         module: fx.GraphModule,
         inputs: Sequence[Any],
         settings: Settings,
-        running: Running,
+        thread_step: ThreadStep,
     ) -> None:
         self.module = module
-        self._settings, self._running = settings, running
+        self._settings, self._thread_step = settings, thread_step
         self._joint: fx.GraphModule | None = None
         self._outputs = self.tangents = 0
         self._bare: fx.GraphModule | None = None
@@ -111,7 +111,7 @@ class CompiledGraph:
             None  # the engine runs backward passes in other threads
         )
         self._planned: dict[Flags, PlannedStep] = {}
-        self.halves: list[Halves] = []
+        self.plans: list[PlanRunners] = []
         self._unplanned: int | None = None
         self._blocks = RepeatedSegments(module)
         try:
@@ -123,7 +123,7 @@ class CompiledGraph:
 
     def _compiled(self, module: fx.GraphModule, inputs: Sequence[Any]) -> Callable[..., Any]:
         compiler = compat.backend(self._partition, self._forward_runner, self._backward_runner)
-        made: Callable[..., Any] = compiler(with_customs_noted(module), list(inputs))
+        made: Callable[..., Any] = compiler(with_autograd_functions(module), list(inputs))
         return made
 
     @property
@@ -146,17 +146,17 @@ class CompiledGraph:
         """Call the graph; outputs without a gradient get none in the backward pass either."""
         if not self.is_trained:
             return self._run(*arguments)
-        running = self._running
-        number = running.choose(self)
+        thread_step = self._thread_step
+        number = thread_step.choose(self)
         if number is None:
             return self.module(*arguments)
-        running.number = number
+        thread_step.number = number
         results = self._run(*arguments)
         context = compiled_context([one for one in results if isinstance(one, Tensor)])
         if context is not None:
             context.set_materialize_grads(False)
-            if running.observer is not None:
-                running.observer.ran(context)
+            if thread_step.observer is not None:
+                thread_step.observer.ran(context)
         return results
 
     def _partition(
@@ -180,13 +180,13 @@ class CompiledGraph:
         return compat.mark_boxed(self._backward)
 
     def _forward(self, arguments: list[Any]) -> list[Any]:
-        running = self._running
-        if running.observer is not None:
-            self._observer = running.observer
-            return running.observer.forward(self, arguments)
-        number = running.number
+        thread_step = self._thread_step
+        if thread_step.observer is not None:
+            self._observer = thread_step.observer
+            return thread_step.observer.forward(self, arguments)
+        number = thread_step.number
         with watched():
-            results = list(self.halves[number].forward(arguments))
+            results = list(self.plans[number].forward(arguments))
         return [*results, marker(number)]
 
     def _backward(self, arguments: list[Any]) -> list[Any]:
@@ -195,7 +195,7 @@ class CompiledGraph:
         if is_observed:
             assert self._observer is not None
             return self._observer.backward(self, number, arguments)
-        gradients: list[Any] = self.halves[number].backward(arguments)
+        gradients: list[Any] = self.plans[number].backward(arguments)
         return gradients
 
     def bare(self, arguments: list[Any]) -> list[Any]:
@@ -238,8 +238,8 @@ class CompiledGraph:
         step = StepCompiler(settings)
         forward, backward = step.partition(self._joint, None, num_fwd_outputs=self._outputs)
         runners = step.compile_forward(forward, ()), step.compile_backward(backward, ())
-        self.halves.append(Halves(step, *runners))
-        return len(self.halves) - 1
+        self.plans.append(PlanRunners(step, *runners))
+        return len(self.plans) - 1
 
 
 def _forget_all(graph: Graph, _budget: int | Literal["min"]) -> Choice:

@@ -19,11 +19,11 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from pgmo.recompute.calls.objects import opened
+from pgmo.recompute.calls.objects import flatten_objects
 from pgmo.recompute.calls.signature import PLAIN
 from pgmo.recompute.capture.compat import flatten, storage_key
+from pgmo.recompute.capture.memory_use.meter import Meter, Section, meter, of_program
 from pgmo.recompute.capture.quiet import CAPTURING, without_collector
-from pgmo.recompute.capture.taking.meter import Meter, Section, meter, of_program
 
 _BEGINS = "begins"
 _TRIES = 4
@@ -78,7 +78,7 @@ class StepMeasure:
     def note(self, returned: Any) -> None:
         """Watch for the backward pass of a forward pass that has returned these results."""
         self._number += 1
-        leaves = flatten(opened(returned, PLAIN))[0]
+        leaves = flatten(flatten_objects(returned, PLAIN))[0]
         begins = functools.partial(_begins, weakref.ref(self), self._number)
         for node in {one.grad_fn for one in leaves if isinstance(one, Tensor) and one.grad_fn}:
             node.register_prehook(begins)

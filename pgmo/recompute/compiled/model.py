@@ -47,7 +47,7 @@ from pgmo.recompute.compiled.dynamo.settings import (
     is_within,
     reason_of_capture,
 )
-from pgmo.recompute.compiled.graph import CompiledGraph, Running
+from pgmo.recompute.compiled.graph import CompiledGraph, ThreadStep
 from pgmo.recompute.compiled.pending import Pending
 from pgmo.recompute.compiled.step import CompiledStep
 from pgmo.recompute.runtime.decide import Settings
@@ -75,7 +75,7 @@ class CompiledModel:
         self._module, self.settings = module, settings
         self.first: CompiledStep | None = None
         self.steps: dict[object, CompiledStep | None] = {}
-        self._running = Running()
+        self._thread_step = ThreadStep()
         self._breaks = Breaks()
         self._messages: set[str] = set()
         self._written: list[Tensor] = []  # parameters into which the forward pass writes
@@ -97,7 +97,7 @@ class CompiledModel:
         self._graphs += 1
         name_modules(module, self._module)
         with as_in_eager_mode(), functorch_config.patch(**_AOT), quick_copies():
-            graph = CompiledGraph(module, inputs, self.settings, self._running)
+            graph = CompiledGraph(module, inputs, self.settings, self._thread_step)
         made: Callable[..., Any] = dynamo.disable(graph)  # type: ignore[no-untyped-call]
         return made
 
@@ -172,13 +172,13 @@ class CompiledModel:
 
         What a capture allocates would be taken for what the step does.
         """
-        running = self._running
+        thread_step = self._thread_step
         plain: frozenset[Place] = frozenset()
         for number in range(_TRIES):
             graphs, measures = self._graphs, number > 0 and self.settings.measure
             with kept(self._written):
                 found = discover(
-                    self._module, self._run, arguments, running, measures, wanted, plain
+                    self._module, self._run, arguments, thread_step, measures, wanted, plain
                 )
             plain |= found.objections.keys()
             for reason in filter(None, dict.fromkeys(found.objections.values())):
@@ -253,14 +253,14 @@ class CompiledModel:
             return self.plain(*arguments, **keywords)
         if step.captures >= KINDS:
             raise too_many(type(self._module).__name__, step.captures, reason_of_capture())
-        running, graphs = self._running, self._graphs
+        thread_step, graphs = self._thread_step, self._graphs
 
         def forward(choose: Callable[[CompiledGraph], int | None]) -> Any:
-            before, running.choose = running.choose, choose
+            before, thread_step.choose = thread_step.choose, choose
             try:
                 return self._run(*arguments, **keywords)
             finally:
-                running.choose = before
+                thread_step.choose = before
 
         try:
             return step.run(forward, tensors)

@@ -15,14 +15,14 @@ from pgmo.recompute.planners.schedule import Reruns, Schedule, check_choice, sim
 
 
 @dataclass(frozen=True)
-class Found:
-    """The best that a search knew at some moment.
+class BestSoFar:
+    """Best choice that a search had found at some moment.
 
     Args:
-        evaluations: of choices until then.
+        evaluations: number of choices evaluated until then.
         peak: bytes.
         overhead: cost of what runs twice, as a share of the forward pass.
-        planner: what found it.
+        planner: name of the planner that found it.
     """
 
     evaluations: int
@@ -53,7 +53,7 @@ class Choice:
     peak: int
     overhead: float
     planner: str
-    trace: tuple[Found, ...] = ()
+    trace: tuple[BestSoFar, ...] = ()
     reruns: Reruns | None = None
     offloaded: frozenset[int] = frozenset()
     transfers: Transfers | None = None
@@ -107,7 +107,7 @@ class Evaluator:
         time_limit: float,
         seed: int,
         planner: str = "search",
-    ) -> tuple[Choice, list[Found]]:
+    ) -> tuple[Choice, list[BestSoFar]]:
         """Improve a choice by simulated annealing (csrc/recompute/search.hpp).
 
         Args:
@@ -131,7 +131,7 @@ class Evaluator:
             self.period,
         )
         found = [
-            Found(count, high, spent / self._whole, planner) for count, high, spent in trace[1:]
+            BestSoFar(count, high, spent / self._whole, planner) for count, high, spent in trace[1:]
         ]
         if not found:
             return start, []

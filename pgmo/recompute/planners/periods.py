@@ -34,15 +34,16 @@ def period(graph: Graph, operations: Sequence[int]) -> int:
     if len(graph.operations) < _LEAST:
         return 0
     numbers: dict[object, int] = {}
-    looks = np.array(
-        [numbers.setdefault(_look(graph, one), len(numbers)) for one in operations], np.int64
+    keys = np.array(
+        [numbers.setdefault(_operation_key(graph, one), len(numbers)) for one in operations],
+        np.int64,
     )
-    for length in range(2, len(looks) // _TIMES + 1):
-        if np.mean(looks[:-length] == looks[length:]) >= _ALIKE:
+    for length in range(2, len(keys) // _TIMES + 1):
+        if np.mean(keys[:-length] == keys[length:]) >= _ALIKE:
             return length
     return 0
 
 
-def _look(graph: Graph, index: int) -> object:
+def _operation_key(graph: Graph, index: int) -> object:
     operation = graph.operations[index]
     return (operation.name, operation.cost, *(graph.values[one].size for one in operation.writes))

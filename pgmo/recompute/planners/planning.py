@@ -9,7 +9,7 @@ from typing import Literal, SupportsIndex, TypedDict, Unpack
 
 from pgmo.errors import BudgetError, OptionError
 from pgmo.recompute.planners import chen, kusumoto, min_cut
-from pgmo.recompute.planners.evaluator import Choice, Evaluator, Found
+from pgmo.recompute.planners.evaluator import BestSoFar, Choice, Evaluator
 from pgmo.recompute.planners.floor import floor
 from pgmo.recompute.planners.graph import Graph
 from pgmo.recompute.planners.lower_sets import Dag, ancestor_sets
@@ -125,7 +125,7 @@ def plan_choice(
     given = propose(graph, evaluator) if candidates is None else candidates
     known = [default, *(_again(one, evaluator, wider) for one in given)]
     best = min(known, key=lambda one: rank(one, limit))
-    trace = [Found(0, best.peak, best.overhead, best.planner)]
+    trace = [BestSoFar(0, best.peak, best.overhead, best.planner)]
     end = time.monotonic() + time_limit
 
     def improve(start: Choice, aim: int | None, share: float, most: float = math.inf) -> Choice:
@@ -165,12 +165,12 @@ def plan_choice(
             raise UnreachableBudgetError(graph, limit, best, default.peak)
     if beam is not None and best.peak > limit:
         best, beam = beam, None
-        trace.append(Found(0, best.peak, best.overhead, best.planner))
+        trace.append(BestSoFar(0, best.peak, best.overhead, best.planner))
     if best.overhead > 0:
         best = improve(best, limit, 1)
     if beam is not None and rank(beam, limit) < rank(best, limit):
         best = beam
-        trace.append(Found(0, best.peak, best.overhead, best.planner))
+        trace.append(BestSoFar(0, best.peak, best.overhead, best.planner))
     return _needed(graph, replace(best, trace=tuple(trace)))
 
 

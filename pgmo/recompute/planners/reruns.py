@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pgmo import _core
-from pgmo.recompute.planners.evaluator import Choice, Found, columns
+from pgmo.recompute.planners.evaluator import BestSoFar, Choice, columns
 from pgmo.recompute.planners.graph import Graph
 from pgmo.recompute.planners.offload.transfers import Transfers
 from pgmo.recompute.planners.schedule import Reruns, check_reruns, simulate
@@ -106,7 +106,7 @@ class RerunSearch:
         evaluations: int,
         time_limit: float,
         seed: int,
-    ) -> tuple[Choice, list[Found]]:
+    ) -> tuple[Choice, list[BestSoFar]]:
         """Improve a choice by simulated annealing over reruns (csrc/recompute/reruns.hpp).
 
         Args:
@@ -135,7 +135,9 @@ class RerunSearch:
             time_limit,
             seed,
         )
-        found = [Found(count, high, spent / self._whole, "reruns") for count, high, spent in trace]
+        found = [
+            BestSoFar(count, high, spent / self._whole, "reruns") for count, high, spent in trace
+        ]
         if len(found) < 2:
             return start, []
         again, away = tuple(reruns), frozenset(offloaded)

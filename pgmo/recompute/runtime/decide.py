@@ -12,12 +12,12 @@ from typing import Literal
 from torch import fx
 
 from pgmo.errors import BudgetError, OptionError
-from pgmo.recompute.capture.by_itself import by_itself, checkpointed
 from pgmo.recompute.capture.divide import CONVOLUTION_BACKWARD, dividable, divide, helpful, needed
 from pgmo.recompute.capture.in_place import scatter_sources, sum_in_place
 from pgmo.recompute.capture.joint_graph import Captured, capture, refuse_unplannable
-from pgmo.recompute.capture.taking import workspaces
-from pgmo.recompute.capture.taking.costs import modelled
+from pgmo.recompute.capture.memory_use import workspaces
+from pgmo.recompute.capture.memory_use.costs import modelled
+from pgmo.recompute.capture.plain_step import checkpointed, plain_step
 from pgmo.recompute.planners.budget import Budget
 from pgmo.recompute.planners.evaluator import Choice
 from pgmo.recompute.planners.graph import Graph
@@ -146,7 +146,7 @@ def plan_step(joint: fx.GraphModule, outputs: int, settings: Settings) -> Planne
     stage("measures operators")
     whole = capture_step(joint, outputs, settings)
     captured_peak = simulate(whole.graph).peak
-    alone = by_itself(whole) if settings.in_place else whole.graph
+    alone = plain_step(whole) if settings.in_place else whole.graph
     default = simulate(alone, (), checkpointed(whole, alone))
     budget = settings.shapes.limit(whole.graph, settings.budget, default.peak)
     fine = functools.cache(functools.partial(_finest, whole, settings))

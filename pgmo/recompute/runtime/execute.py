@@ -20,10 +20,10 @@ from torch import fx
 from pgmo.recompute.capture.absent import hold, narrowed, release, tangents, unlikely, without
 from pgmo.recompute.capture.compat import Runner, fakes, is_tangent, mark_boxed
 from pgmo.recompute.capture.joint_graph import Captured
+from pgmo.recompute.capture.memory_use import workspaces
+from pgmo.recompute.capture.memory_use.facts import forget_facts, share_facts
+from pgmo.recompute.capture.memory_use.meter import Meter, Section, meter
 from pgmo.recompute.capture.quiet import without_collector
-from pgmo.recompute.capture.taking import workspaces
-from pgmo.recompute.capture.taking.facts import forget_facts, share_facts
-from pgmo.recompute.capture.taking.meter import Meter, Section, meter
 from pgmo.recompute.runtime.announce import announced
 from pgmo.recompute.runtime.decide import (
     PlannedStep,

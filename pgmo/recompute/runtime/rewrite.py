@@ -17,8 +17,8 @@ from pgmo.recompute.capture.graphs import backward_half, graph_module, split_joi
 from pgmo.recompute.capture.joint_graph import Captured
 from pgmo.recompute.planners.schedule import Schedule, is_made_again
 from pgmo.recompute.runtime.announce import ORIGIN
-from pgmo.recompute.runtime.offload.away import Away
 from pgmo.recompute.runtime.offload.host import Host
+from pgmo.recompute.runtime.offload.offloaded_values import OffloadedValues
 
 
 def split(
@@ -98,7 +98,7 @@ class _Writer:
         again: dict[int, list[int]] = defaultdict(list)
         for moment, index in schedule.reruns:
             again[moment].append(index)
-        self.away = Away.of(self.graph, captured, schedule, host)
+        self.offloaded = OffloadedValues.of(self.graph, captured, schedule, host)
         self._forward(again)
         self.backward = True
         for moment in range(captured.graph.forward, len(captured.graph.operations)):
@@ -129,17 +129,17 @@ class _Writer:
 
     def _send(self, moment: int) -> None:
         """Write the nodes before an operation that begin to send a value and free the sent ones."""
-        for made in self.away.send(moment, self.first) if self.away else ():
+        for made in self.offloaded.send(moment, self.first) if self.offloaded else ():
             self._sign(made, made, "forward")
 
     def _once_more(self, index: int) -> None:
-        if self.away is None or index not in self.away.values:
+        if self.offloaded is None or index not in self.offloaded.values:
             self._operation(index, again=True)
             return
-        made, value = self.away.fetch(index), self.away.values[index]
+        made, value = self.offloaded.fetch(index), self.offloaded.values[index]
         self._place(made, self.captured.root_of[value], again=True)
         if self.backward:
-            self.saved[self.away.arena] = None
+            self.saved[self.offloaded.arena] = None
         self._renew(value)
 
     def _renew(self, value: int) -> None:
@@ -199,7 +199,7 @@ class _Writer:
     def _read(self, node: fx.Node) -> fx.Node:
         """Return a node's newest copy: of the forward pass, of a rerun, or of the backward pass."""
         value = self.captured.value_of.get(node)
-        arrived = self.away.arrive(value) if self.away is not None else None
+        arrived = self.offloaded.arrive(value) if self.offloaded is not None else None
         if arrived is not None and value is not None:
             self._place(arrived, self.captured.root_of[value], again=True)
             self.latest[self.captured.root_of[value]] = arrived

@@ -14,10 +14,10 @@ from torch import Tensor, fx
 
 from pgmo.recompute.capture.absent import CUSTOM
 from pgmo.recompute.capture.compat import fakes, is_backward, storage_key
+from pgmo.recompute.capture.memory_use.facts import share_facts
 from pgmo.recompute.capture.repeated.fakes import Storages
 from pgmo.recompute.capture.repeated.stand_in import BACKWARD, BLOCK, StandIn, stand_in
-from pgmo.recompute.capture.repeated.template import Look, NotAlikeError, Template
-from pgmo.recompute.capture.taking.facts import share_facts
+from pgmo.recompute.capture.repeated.template import NotAlikeError, Template, TensorMetadata
 
 _FAR = 1 << 32  # further than the numbers of derivatives go
 
@@ -122,7 +122,7 @@ def _refuse_shared(
     for node in results:
         example = node.meta["val"]
         whole = example.storage_offset() == 0
-        whole &= example.untyped_storage().nbytes() == Look.of(example).made_bytes()
+        whole &= example.untyped_storage().nbytes() == TensorMetadata.of(example).made_bytes()
         if node not in ours or storage_key(example) in known or not whole:
             raise NotAlikeError(f"{path}: {node.name} shares memory")
         known.add(storage_key(example))
@@ -154,7 +154,9 @@ class _Copy:
         if len(ours) != len(theirs):
             raise NotAlikeError(f"{self._one.path} is given something else")
         for one, other in zip(map(self._now, ours), theirs, strict=True):
-            alike = _look(one) == _look(other) and self._nodes.setdefault(one, other) is other
+            alike = (
+                _metadata(one) == _metadata(other) and self._nodes.setdefault(one, other) is other
+            )
             if not alike or not self._storages.same(one.meta["val"], other.meta["val"]):
                 raise NotAlikeError(f"{self._one.path} is given something else")
 
@@ -215,6 +217,6 @@ def _nodes(argument: object) -> Iterable[fx.Node]:
         yield one
 
 
-def _look(node: fx.Node) -> tuple[object, ...]:
+def _metadata(node: fx.Node) -> tuple[object, ...]:
     example = node.meta["val"]
     return (example.shape, example.stride(), example.dtype, example.device)

@@ -13,7 +13,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from pgmo.recompute.capture.repeated.template import Look, Template
+from pgmo.recompute.capture.repeated.template import Template, TensorMetadata
 
 _library: Any = torch.library.Library("pgmo", "FRAGMENT")  # type: ignore[no-untyped-call]
 _library.define("block(Tensor[] given, int number) -> Tensor[]")
@@ -35,8 +35,8 @@ class StandIn:
 
     template: Template
     path: str
-    results: tuple[Look, ...]
-    gradients: tuple[Look, ...] = field(default=())
+    results: tuple[TensorMetadata, ...]
+    gradients: tuple[TensorMetadata, ...] = field(default=())
 
 
 _calls: list[StandIn] = []
@@ -69,9 +69,13 @@ class StandInFunction(torch.autograd.Function):
         context.number, context.given = number, len(given)
         context.set_materialize_grads(False)
         results = torch.ops.pgmo.block(list(given), number)
-        looks = _calls[number].results
+        metadata = _calls[number].results
         context.mark_non_differentiable(
-            *(one for one, look in zip(results, looks, strict=True) if not look.requires_grad)
+            *(
+                one
+                for one, described in zip(results, metadata, strict=True)
+                if not described.requires_grad
+            )
         )
         return tuple(results)
 
@@ -80,17 +84,17 @@ class StandInFunction(torch.autograd.Function):
         """Return tensors that look like the gradients of the traced block."""
         one = _calls[context.number]
         came = [gradient for gradient in gradients if gradient is not None]
-        looks = one.template.gradients_of(gradients)
-        one.gradients = tuple(look for look in looks if look is not None)
+        metadata = one.template.gradients_of(gradients)
+        one.gradients = tuple(described for described in metadata if described is not None)
         made = iter(torch.ops.pgmo.block_backward(came, context.number))
-        return (None, *(None if look is None else next(made) for look in looks))
+        return (None, *(None if described is None else next(made) for described in metadata))
 
 
 @torch.library.register_fake("pgmo::block", lib=_library)  # type: ignore[untyped-decorator]
-def _looks_of_block(_given: list[Tensor], number: int) -> list[Tensor]:
+def _results_of_block(_given: list[Tensor], number: int) -> list[Tensor]:
     return [one.made() for one in _calls[number].results]
 
 
 @torch.library.register_fake("pgmo::block_backward", lib=_library)  # type: ignore[untyped-decorator]
-def _looks_of_backward(_gradients: list[Tensor], number: int) -> list[Tensor]:
+def _results_of_backward(_gradients: list[Tensor], number: int) -> list[Tensor]:
     return [one.made() for one in _calls[number].gradients]

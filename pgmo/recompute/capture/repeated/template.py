@@ -19,7 +19,7 @@ class NotAlikeError(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Look:
+class TensorMetadata:
     """Properties of a tensor that tracing depends on."""
 
     shape: tuple[int, ...]
@@ -29,7 +29,7 @@ class Look:
     requires_grad: bool
 
     @classmethod
-    def of(cls, tensor: Tensor) -> "Look":
+    def of(cls, tensor: Tensor) -> "TensorMetadata":
         """Read them from a tensor with or without contents."""
         return cls(
             tuple(tensor.shape),
@@ -71,7 +71,7 @@ class Template:
     forward: list[str] = field(default_factory=list)
     backward: list[str] = field(default_factory=list)
     came: list[str | None] = field(default_factory=list)
-    made: list[tuple[str, Look] | None] = field(default_factory=list)
+    made: list[tuple[str, TensorMetadata] | None] = field(default_factory=list)
     _begin: int = -1
 
     def trace(self, path: str, given: list[Tensor], run: Callable[[], Sequence[Tensor]]) -> None:
@@ -100,7 +100,7 @@ class Template:
             if one.requires_grad:
                 one.register_hook(self._noting_made(place))  # type: ignore[no-untyped-call]
 
-    def gradients_of(self, came: Sequence[Tensor | None]) -> list[Look | None]:
+    def gradients_of(self, came: Sequence[Tensor | None]) -> list[TensorMetadata | None]:
         """Return the properties of another block's gradients.
 
         Raises:
@@ -120,7 +120,7 @@ class Template:
 
     def _noting_made(self, place: int) -> Callable[[Tensor], None]:
         def note(gradient: Tensor) -> None:
-            self.made[place] = (_name(gradient), Look.of(gradient))
+            self.made[place] = (_name(gradient), TensorMetadata.of(gradient))
             self.backward = _names_since(self._begin)
 
         return note

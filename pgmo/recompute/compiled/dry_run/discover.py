@@ -9,10 +9,10 @@ from torch import Tensor, nn
 
 from pgmo.errors import GraphError
 from pgmo.recompute.calls.signature import distinct, places
-from pgmo.recompute.calls.undone import copied, nothing_stays, only_flags_stay
+from pgmo.recompute.calls.undone import copied, restoring_all_but_flags, restoring_state
 from pgmo.recompute.capture.compat import flatten, storage_key, unflatten
+from pgmo.recompute.capture.memory_use.meter import Meter, can_measure
 from pgmo.recompute.capture.quiet import without_collector
-from pgmo.recompute.capture.taking.meter import Meter, can_measure
 from pgmo.recompute.compiled.dry_run.discovery import (
     Arguments,
     Discovery,
@@ -21,16 +21,16 @@ from pgmo.recompute.compiled.dry_run.discovery import (
     results_of,
 )
 from pgmo.recompute.compiled.dry_run.regions import regions
-from pgmo.recompute.compiled.dry_run.written import UndoingWrites
+from pgmo.recompute.compiled.dry_run.written import WriteRollback
 from pgmo.recompute.compiled.dynamo.errors import NOTHING, NothingToPlanError
-from pgmo.recompute.compiled.graph import Running
+from pgmo.recompute.compiled.graph import ThreadStep
 
 
 def discover(
     model: nn.Module,
     run: Callable[..., Any],
     arguments: Arguments,
-    running: Running,
+    thread_step: ThreadStep,
     measure: bool,
     wanted: frozenset[int] | None = None,
     plain: frozenset[Place] = frozenset(),
@@ -41,7 +41,7 @@ def discover(
         model: whose buffers, gradients and attributes are put back.
         run: the model's compiled forward method.
         arguments: of the call.
-        running: state of the thread's step.
+        thread_step: state of the thread's step.
         measure: whether to measure what lies between graphs.
         wanted: places of the results that are differentiated; None for the loss, or all if there is
             none.
@@ -59,19 +59,19 @@ def discover(
     found = Discovery(Meter(device) if measure and can_measure(device) else None, plain)
     gradients = [one.grad for one in parameters]
     with ExitStack() as stack:
-        stack.enter_context(nothing_stays(model, [one for one in devices if one.type == "cuda"]))
+        stack.enter_context(restoring_state(model, [one for one in devices if one.type == "cuda"]))
         stack.callback(torch.clear_autocast_cache)
         stack.callback(_put_back, parameters, gradients)
         stack.enter_context(without_hooks(parameters))
-        stack.callback(setattr, running, "observer", None)
-        stack.callback(setattr, running, "choose", running.choose)
+        stack.callback(setattr, thread_step, "observer", None)
+        stack.callback(setattr, thread_step, "choose", thread_step.choose)
         copies = [copied(one) for one in tensors]
         found.known = {storage_key(one) for one in (*copies, *parameters, *model.buffers())}
         stack.enter_context(torch.enable_grad())
         if found.meter is not None:
             stack.enter_context(without_collector())
             stack.enter_context(found.meter)
-        running.observer, running.choose = found, found.choose
+        thread_step.observer, thread_step.choose = found, found.choose
         for place, number in places(leaves).items():
             leaves[place] = copies[number]
         del tensors  # copies stay, as a program holds what it gives to a model
@@ -138,11 +138,11 @@ def warm_up(model: nn.Module, run: Callable[..., Any], arguments: Arguments) -> 
     given, keywords = unflatten(leaves, spec)
     dropping = torch.autograd.graph.saved_tensors_hooks(_drop, _drop)
     silent = suppress(Exception)  # an error is one of the capture, too
-    with only_flags_stay(model, devices) as contents, torch.enable_grad(), dropping:
-        undoing = UndoingWrites((*model.parameters(), *contents.tensors))
-        with undoing, silent:
+    with restoring_all_but_flags(model, devices) as contents, torch.enable_grad(), dropping:
+        rollback = WriteRollback((*model.parameters(), *contents.tensors))
+        with rollback, silent:
             run(*given, **keywords)
-    return undoing.written
+    return rollback.written
 
 
 def _drop(_saved: object) -> Any:
@@ -161,7 +161,7 @@ def _differentiate(found: Discovery, returned: object, wanted: frozenset[int] | 
     roots = [results[place] for place in chosen]
     note_gradients(results, found.differentiated)
     found.given = sum(512 + one.nbytes for one in roots)
-    found.look(roots)
+    found.check_sum_order(roots)
     found.turn()
     torch.autograd.backward(roots, [torch.zeros_like(one) for one in roots])
 

@@ -13,10 +13,10 @@ import torch
 from torch import Tensor, nn
 from torch.multiprocessing.reductions import StorageWeakRef
 
-from pgmo.recompute.calls.objects import opened
+from pgmo.recompute.calls.objects import flatten_objects
 from pgmo.recompute.calls.signature import PLAIN
 from pgmo.recompute.capture.compat import boxes_gradients, flatten, storage_key
-from pgmo.recompute.capture.taking.meter import Meter
+from pgmo.recompute.capture.memory_use.meter import Meter
 from pgmo.recompute.compiled.dry_run.objections import LAYOUT, ORDER, Layout, edges, layout
 from pgmo.recompute.compiled.dry_run.regions import Life, Region
 from pgmo.recompute.compiled.graph import CompiledGraph, Flags, marker
@@ -111,7 +111,7 @@ class Discovery:
 
         context.register_prehook(came)
 
-    def look(self, roots: list[Tensor]) -> None:
+    def check_sum_order(self, roots: list[Tensor]) -> None:
         """Note which graphs would add up gradients in another order than the plain model.
 
         Args:
@@ -150,7 +150,7 @@ class Discovery:
     def turn(self) -> None:
         """Note that the backward pass begins."""
         self._is_turned = True
-        self._look()
+        self._note_deaths()
         self._region += 1
         self._mark("region")
 
@@ -183,7 +183,7 @@ class Discovery:
 
     def close(self) -> None:
         """Note that the step is over."""
-        self._look()
+        self._note_deaths()
         came = {number for number, _ in self.backward_calls}
         for number, call in enumerate(self.calls):
             if not boxes_gradients():  # until the derivative has returned, autograd holds all
@@ -195,7 +195,7 @@ class Discovery:
                 self.objections[call.graph, call.ordinal] = ""
 
     def _enter(self) -> None:
-        self._look()
+        self._note_deaths()
         self._region += 1
         self._mark("graph")
 
@@ -204,7 +204,7 @@ class Discovery:
             with self.meter.section(label):
                 pass
 
-    def _look(self) -> None:
+    def _note_deaths(self) -> None:
         for key, (life, reference) in list(self._lives.items()):
             if _is_gone(reference):
                 life.death = self._region
@@ -227,7 +227,7 @@ def _is_gone(reference: StorageWeakRef) -> bool:
 
 def results_of(returned: object) -> list[Tensor]:
     """Return the tensors with a derivative in what a forward pass has returned."""
-    leaves = flatten(opened(returned, PLAIN))[0]
+    leaves = flatten(flatten_objects(returned, PLAIN))[0]
     return [one for one in leaves if isinstance(one, Tensor) and one.requires_grad]
 
 

@@ -11,14 +11,14 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from pgmo.recompute.capture.compat import fakes, storage_key
 
 
-class UndoingWrites(TorchDispatchMode):  # type: ignore[no-untyped-call]
-    """Puts back what operators write into tensors inside.
+class WriteRollback(TorchDispatchMode):  # type: ignore[no-untyped-call]
+    """Mode that undoes the writes of operators into some tensors when it ends.
 
     Args:
-        tensors: that may be written.
+        tensors: the tensors that operators may write.
 
     Attributes:
-        written: those that were.
+        written: the tensors that operators wrote.
     """
 
     supports_higher_order_operators = True

@@ -15,25 +15,25 @@ from pgmo.recompute.capture.compat import boxes_gradients, flatten, is_tangent
 from pgmo.recompute.capture.joint_graph import Captured
 from pgmo.recompute.compiled.dry_run.discovery import Discovery, GraphCall
 from pgmo.recompute.compiled.dry_run.regions import Life, Region
-from pgmo.recompute.compiled.plan.share import Decision
+from pgmo.recompute.compiled.plan.share import GraphShare
 from pgmo.recompute.planners.evaluator import Choice
 from pgmo.recompute.planners.graph import NOT_CAPTURED, Graph, Operation, Value
 
 
 @dataclass(frozen=True, eq=False)
-class Together:
-    """The graph, and where its operations are from.
+class JoinedGraph:
+    """Graph of a whole step, and the origins of its operations.
 
     Args:
-        graph: of the whole step.
-        origins: of each operation the number of the call and the operation there; None for regions.
+        graph: the graph of the step.
+        origins: for each operation, the number of its call and its index there; None for regions.
     """
 
     graph: Graph
     origins: tuple[tuple[int, int] | None, ...]
 
-    def of_call(self, number: int, choice: Choice) -> Decision:
-        """Return what of a choice belongs to a call, as operations of its own graph."""
+    def of_call(self, number: int, choice: Choice) -> GraphShare:
+        """Return a call's share of a choice, in operations of its own graph."""
         own = {
             index: origin[1]
             for index, origin in enumerate(self.origins)
@@ -41,8 +41,8 @@ class Together:
         }
         recomputed = frozenset(own[one] for one in choice.recomputed if one in own)
         if choice.reruns is None:
-            return Decision(recomputed)
-        return Decision(
+            return GraphShare(recomputed)
+        return GraphShare(
             recomputed,
             tuple((own[moment], own[one]) for moment, one in choice.reruns if one in own),
             frozenset(own[one] for one in choice.offloaded if one in own),
@@ -50,17 +50,17 @@ class Together:
         )
 
 
-def together(
-    found: Discovery, steps: Sequence[tuple[Captured, Graph]], by_itself: bool = False
-) -> Together:
-    """Return the graph of a step.
+def join_graphs(
+    found: Discovery, steps: Sequence[tuple[Captured, Graph]], is_plain: bool = False
+) -> JoinedGraph:
+    """Join the graphs of a step to one graph.
 
     Args:
-        found: what was seen of it.
-        steps: of each call what was captured, and the graph to take, which has the same operations.
-        by_itself: whether it is the step of the model by itself, without functions of ours.
+        found: the discovery of the step.
+        steps: for each call, its capture and the graph to use, which has the same operations.
+        is_plain: whether this is the step of the plain model, without functions of pgmo.
     """
-    made = _Whole(holds_gradients=not (by_itself or boxes_gradients()))
+    made = _JoinedGraphBuilder(holds_gradients=not (is_plain or boxes_gradients()))
     placed = [_Placed(*step) for step in steps]
     for number, call in enumerate(found.calls):
         made.region(found.regions[number], number)
@@ -132,7 +132,7 @@ class _Placed:
         return self.captured.value_of.get(node) if isinstance(node, fx.Node) else None
 
 
-class _Whole:
+class _JoinedGraphBuilder:
     """The graph in the making.
 
     Args:
@@ -273,7 +273,7 @@ class _Whole:
         self._values.append(value)
         return len(self._values) - 1
 
-    def graph(self, forward: int) -> Together:
+    def graph(self, forward: int) -> JoinedGraph:
         """Return the graph that was made."""
         writes: list[list[int]] = [[] for _ in self.operations]
         for number, value in enumerate(self._values):
@@ -289,4 +289,4 @@ class _Whole:
                 zip(self.operations, self._reads, writes, strict=True)
             )
         )
-        return Together(Graph(operations, tuple(self._values), forward), tuple(self._origins))
+        return JoinedGraph(Graph(operations, tuple(self._values), forward), tuple(self._origins))

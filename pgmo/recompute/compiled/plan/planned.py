@@ -5,12 +5,12 @@ from dataclasses import dataclass, replace
 
 from torch import fx
 
-from pgmo.recompute.capture.by_itself import checkpointed
 from pgmo.recompute.capture.joint_graph import Captured
+from pgmo.recompute.capture.plain_step import checkpointed
 from pgmo.recompute.compiled.dry_run.discovery import Discovery
 from pgmo.recompute.compiled.graph import CompiledGraph
-from pgmo.recompute.compiled.plan.joined import Together, together
-from pgmo.recompute.compiled.plan.share import Decided, structure
+from pgmo.recompute.compiled.plan.joined import JoinedGraph, join_graphs
+from pgmo.recompute.compiled.plan.share import FixedPlanner, structure
 from pgmo.recompute.planners.evaluator import Evaluator
 from pgmo.recompute.planners.graph import Graph
 from pgmo.recompute.planners.schedule import Schedule, simulate
@@ -43,7 +43,7 @@ def plan(found: Discovery, settings: Settings) -> StepPlan:
     (call,) = found.calls
     ((_, came),) = found.backward_calls
     chosen = call.graph.add(replace(settings, differentiated=came))
-    planned = call.graph.halves[chosen].step.planned
+    planned = call.graph.plans[chosen].step.planned
     assert planned is not None
     return StepPlan(planned, {(call.graph, call.ordinal): chosen})
 
@@ -57,9 +57,9 @@ def _plan_together(found: Discovery, settings: Settings) -> StepPlan:
     ]
     steps = [call.graph.planned(one) for call, one in zip(found.calls, wanted, strict=True)]
     finest = [one.finest() for one in steps]
-    whole = together(found, [(one, one.graph) for one in finest])
+    whole = join_graphs(found, [(one, one.graph) for one in finest])
     plain = [(one.captured, one.default.graph) for one in steps]
-    default = _default(together(found, plain, by_itself=True), plain)
+    default = _default(join_graphs(found, plain, is_plain=True), plain)
     budget = settings.shapes.limit(whole.graph, settings.budget, default.peak)
     if budget is None:
         choice = Evaluator(whole.graph).candidate((), "default")
@@ -77,17 +77,17 @@ def _plan_together(found: Discovery, settings: Settings) -> StepPlan:
     )
     numbers = {}
     for number, call in enumerate(found.calls):
-        planner = Decided(structure(finest[number].graph), whole.of_call(number, choice))
+        planner = FixedPlanner(structure(finest[number].graph), whole.of_call(number, choice))
         chosen = call.graph.add(
             replace(wanted[number], budget="min", planner=planner, shapes=Shapes())
         )
-        call.graph.halves[chosen].step.is_alone = False
+        call.graph.plans[chosen].step.is_alone = False
         numbers[call.graph, call.ordinal] = chosen
     return StepPlan(planned, numbers)
 
 
-def _default(whole: Together, plain: Sequence[tuple[Captured, Graph]]) -> Schedule:
-    """Return the schedule of the model by itself, with its own checkpoints."""
+def _default(whole: JoinedGraph, plain: Sequence[tuple[Captured, Graph]]) -> Schedule:
+    """Return the schedule of the plain model, with its own checkpoints."""
     place = {origin: index for index, origin in enumerate(whole.origins) if origin is not None}
     reruns = [
         (place[number, moment], place[number, index])

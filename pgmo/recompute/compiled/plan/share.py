@@ -11,7 +11,7 @@ from pgmo.recompute.planners.schedule import Reruns, simulate
 
 
 @dataclass(frozen=True)
-class Decision:
+class GraphShare:
     """A graph's share of a choice, in operations of its own graph.
 
     Args:
@@ -39,26 +39,26 @@ class Decision:
         return Choice(made.recomputed, peak, overhead, "together", (), reruns, away, transfers)
 
 
-class Decided:
-    """A planner that gives what was decided together with other graphs.
+class FixedPlanner:
+    """Planner that returns a graph's share of a plan that was made for several graphs.
 
     Args:
-        structure: of the graph; see `structure`.
-        decision: for it.
+        structure: digest of the graph; see `structure`.
+        share: the share of the graph.
     """
 
-    def __init__(self, structure: str, decision: Decision) -> None:
-        self._structure, self._decision = structure, decision
+    def __init__(self, structure: str, share: GraphShare) -> None:
+        self._structure, self._share = structure, share
 
     def __call__(self, graph: Graph, _budget: int | Literal["min"]) -> Choice:
-        """Return the choice; of another graph, such as for other inputs, all that can be."""
+        """Return the choice; for another graph, such as that of other inputs, forget all."""
         if structure(graph) == self._structure:
-            return self._decision.on(graph)
+            return self._share.on(graph)
         return Evaluator(graph).candidate(frozenset(graph.candidates()), "together")
 
 
 def structure(graph: Graph) -> str:
-    """Return a digest of what runs on what, and of all sizes: what a decision is good for.
+    """Return a digest of operations, values and sizes: graphs of one digest can use one share.
 
     Costs and workspaces, which may be measured, are no part of it.
 

@@ -10,7 +10,7 @@ from torch import nn  # noqa: E402
 from torch.nn import functional  # noqa: E402
 
 import pgmo  # noqa: E402
-from pgmo.recompute.capture.taking.meter import meter  # noqa: E402
+from pgmo.recompute.capture.memory_use.meter import meter  # noqa: E402
 from tests.unit.recompute.steps import same  # noqa: E402
 
 X = torch.linspace(-1, 1, 32 * 64).reshape(32, 64)

@@ -6,7 +6,7 @@ torch = pytest.importorskip("torch")
 
 from torch import fx  # noqa: E402
 
-from pgmo.recompute.capture.taking.facts import (  # noqa: E402
+from pgmo.recompute.capture.memory_use.facts import (  # noqa: E402
     forget_facts,
     once_for_copies,
     share_facts,

@@ -2,7 +2,7 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from pgmo.recompute.capture.taking.meter import meter  # noqa: E402
+from pgmo.recompute.capture.memory_use.meter import meter  # noqa: E402
 
 CPU = torch.device("cpu")
 

@@ -4,8 +4,8 @@ torch = pytest.importorskip("torch")
 
 from torch import nn  # noqa: E402
 
-from pgmo.recompute.capture.taking import workspaces  # noqa: E402
-from pgmo.recompute.capture.taking.costs import modelled, operator_name  # noqa: E402
+from pgmo.recompute.capture.memory_use import workspaces  # noqa: E402
+from pgmo.recompute.capture.memory_use.costs import modelled, operator_name  # noqa: E402
 from tests.unit.recompute.traced import captured  # noqa: E402
 
 

@@ -9,7 +9,7 @@ torch = pytest.importorskip("torch")
 from torch import nn  # noqa: E402
 
 import pgmo  # noqa: E402
-from pgmo.recompute.capture.taking import workspaces  # noqa: E402
+from pgmo.recompute.capture.memory_use import workspaces  # noqa: E402
 from pgmo.recompute.planners.planning import plan_choice  # noqa: E402
 from tests.unit.recompute.steps import same, step  # noqa: E402
 

@@ -14,7 +14,7 @@ from torch.nn import functional  # noqa: E402
 from torch.utils.checkpoint import checkpoint  # noqa: E402
 
 import pgmo  # noqa: E402
-from pgmo.recompute.capture.taking.meter import meter  # noqa: E402
+from pgmo.recompute.capture.memory_use.meter import meter  # noqa: E402
 from pgmo.recompute.compiled import blocks  # noqa: E402
 from pgmo.recompute.compiled.model import CompiledModel  # noqa: E402
 from pgmo.recompute.planners.budget import parse_budget  # noqa: E402

@@ -8,7 +8,7 @@ torch = pytest.importorskip("torch")
 from torch import nn  # noqa: E402
 
 import pgmo  # noqa: E402
-from pgmo.recompute.capture.taking.meter import meter  # noqa: E402
+from pgmo.recompute.capture.memory_use.meter import meter  # noqa: E402
 from pgmo.recompute.compiled.pending import Pending  # noqa: E402
 
 X = torch.linspace(-1, 1, 512 * 64).reshape(512, 64)

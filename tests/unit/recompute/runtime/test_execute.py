@@ -10,8 +10,8 @@ from torch import nn  # noqa: E402
 from torch.profiler import ProfilerActivity, profile  # noqa: E402
 
 import pgmo  # noqa: E402
-from pgmo.recompute.capture.taking import workspaces  # noqa: E402
-from pgmo.recompute.capture.taking.meter import Section, meter  # noqa: E402
+from pgmo.recompute.capture.memory_use import workspaces  # noqa: E402
+from pgmo.recompute.capture.memory_use.meter import Section, meter  # noqa: E402
 from pgmo.recompute.planners.schedule import simulate  # noqa: E402
 from pgmo.recompute.runtime.decide import Settings  # noqa: E402
 from pgmo.recompute.runtime.execute import StepCompiler  # noqa: E402

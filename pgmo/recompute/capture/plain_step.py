@@ -1,9 +1,9 @@
 """Model of the plain step, whose peak is the base of a budget that is given as a share.
 
 captured             one operator after the other; what is read for the last time goes
-by itself            a checkpointed region runs again before the first derivative of it
-by itself            a derivative is several operators: all that they read goes after the last
-by itself            a function of the model's own is Python code: its results go one by one
+plain step           a checkpointed region runs again before the first derivative of it
+plain step           a derivative is several operators: all that they read goes after the last
+plain step           a function of the model's own is Python code: its results go one by one
 dropout on a CPU     factors in the type of x are drawn and saved, and not a mask of bytes
 """
 
@@ -19,7 +19,7 @@ from pgmo.recompute.planners.graph import Graph, Operation, Value
 from pgmo.recompute.planners.schedule import Reruns
 
 
-def by_itself(captured: Captured) -> Graph:
+def plain_step(captured: Captured) -> Graph:
     """Return the graph of a captured step as autograd runs it; no plan is made for this graph."""
     operations, values = list(captured.graph.operations), list(captured.graph.values)
     _draw_factors(operations, values, captured)
@@ -33,7 +33,7 @@ def checkpointed(captured: Captured, graph: Graph) -> Reruns:
 
     Args:
         captured: the step.
-        graph: of the step by itself.
+        graph: the graph of the plain step.
     """
     allowed = frozenset(graph.candidates())
     first: dict[int, int] = {}  # of each value, the operation of the backward pass that reads it

@@ -1,4 +1,4 @@
-"""Custom autograd functions in a graph of Dynamo's: their derivatives are known by number.
+"""Custom autograd functions in a graph of Dynamo's: the nodes of their derivatives are marked.
 
 Dynamo writes such a function as one operator with two graphs. AOTAutograd makes a function of it
 again, which it traces.
@@ -8,18 +8,18 @@ from typing import Any
 
 from torch import Tensor, fx
 
-from pgmo.recompute.capture.absent import note_customs
+from pgmo.recompute.capture.absent import note_autograd_functions
 from pgmo.recompute.capture.compat import flatten, traced_graph
 from pgmo.recompute.capture.graphs import mark_nodes
 
 _CUSTOM = "autograd_function_apply"
 
 
-def with_customs_noted(module: fx.GraphModule) -> fx.GraphModule:
+def with_autograd_functions(module: fx.GraphModule) -> fx.GraphModule:
     """Return a graph that marks the nodes of custom functions' derivatives while it is traced.
 
     Args:
-        module: stays as it is; is returned if it has no custom function.
+        module: the graph, which stays as it is; returned if it has no custom function.
     """
     if not any(_has_custom(one) for one in module.modules()):
         return module
@@ -42,4 +42,6 @@ def _has_custom(module: object) -> bool:
 
 def _note(*results: Any) -> None:
     if traced_graph() is not None:
-        note_customs([one for one in flatten(results)[0] if isinstance(one, Tensor)], mark_nodes)
+        note_autograd_functions(
+            [one for one in flatten(results)[0] if isinstance(one, Tensor)], mark_nodes
+        )

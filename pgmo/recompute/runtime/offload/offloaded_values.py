@@ -20,7 +20,7 @@ from pgmo.recompute.planners.schedule import Schedule
 from pgmo.recompute.runtime.offload.host import Host
 
 
-class Away:
+class OffloadedValues:
     """Offloaded values of a step, and the nodes that move them.
 
     Args:
@@ -44,15 +44,15 @@ class Away:
             self._until[schedule.transfers.until[one]].append(one)
             self._place(one)
         examples = [self._example(one) for one in self.values]
-        self._looks = fresh_bytes(host.size, examples[0])
+        self._arena_example = fresh_bytes(host.size, examples[0])
         device = next((one.device for one in examples if one.is_cuda), examples[0].device)
-        self.arena = self._node(host.lend, (device,), self._looks)
+        self.arena = self._node(host.lend, (device,), self._arena_example)
         self._flying: dict[int, fx.Node] = {}
 
     @classmethod
     def of(
         cls, graph: fx.Graph, captured: Captured, schedule: Schedule, host: Host | None
-    ) -> "Away | None":
+    ) -> "OffloadedValues | None":
         """Create one for a schedule; return None where nothing is offloaded."""
         if host is None or not schedule.offloaded:
             return None
@@ -74,8 +74,8 @@ class Away:
     def fetch(self, index: int) -> fx.Node:
         """Fetch the value of an operation."""
         example = self._example(index)
-        looks = (list(example.shape), list(example.stride()), example.dtype, example.device)
-        arguments = (self.arena, self._place(index), *looks)
+        metadata = (list(example.shape), list(example.stride()), example.dtype, example.device)
+        arguments = (self.arena, self._place(index), *metadata)
         made = self._node(self._host.fetch, arguments, renewed(example))
         self._flying[self.values[index]] = made
         return made
@@ -97,7 +97,7 @@ class Away:
     ) -> fx.Node:
         root = first[self._captured.root_of[self.values[index]]]
         arguments = (self.arena, root, self._place(index), *more)
-        self.arena = self._node(method, arguments, self._looks)
+        self.arena = self._node(method, arguments, self._arena_example)
         return self.arena
 
     def _place(self, index: int) -> int:
@@ -110,8 +110,8 @@ class Away:
         return example
 
     def _node(
-        self, method: Callable[..., Tensor], arguments: tuple[Any, ...], looks: Tensor
+        self, method: Callable[..., Tensor], arguments: tuple[Any, ...], example: Tensor
     ) -> fx.Node:
         made = self._graph.call_function(method, arguments)
-        made.meta["val"] = looks
+        made.meta["val"] = example
         return made

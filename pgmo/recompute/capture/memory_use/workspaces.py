@@ -14,9 +14,9 @@ import torch
 from torch import Tensor, fx
 
 from pgmo.recompute.capture.compat import fakes, flatten, storage_key, unflatten, without_tracing
-from pgmo.recompute.capture.taking.costs import example_arguments, modelled
-from pgmo.recompute.capture.taking.facts import once_for_copies
-from pgmo.recompute.capture.taking.meter import Meter, Section, meter
+from pgmo.recompute.capture.memory_use.costs import example_arguments, modelled
+from pgmo.recompute.capture.memory_use.facts import once_for_copies
+from pgmo.recompute.capture.memory_use.meter import Meter, Section, meter
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -89,7 +89,7 @@ def signature(node: fx.Node) -> Signature:
 
 def _nested(argument: object) -> object:
     if isinstance(argument, Tensor):
-        return _look(argument)
+        return _metadata(argument)
     if isinstance(argument, (tuple, list)):
         return (type(argument).__name__, *map(_nested, argument))
     if isinstance(argument, dict):
@@ -97,7 +97,7 @@ def _nested(argument: object) -> object:
     return repr(argument)
 
 
-def _look(tensor: Tensor) -> tuple[object, ...]:
+def _metadata(tensor: Tensor) -> tuple[object, ...]:
     return (tuple(tensor.shape), tensor.stride(), tensor.dtype, str(tensor.device))
 
 
@@ -217,7 +217,7 @@ def _real(arguments: tuple[tuple[Any, ...], dict[str, Any]]) -> tuple[Any, Any]:
 
 
 def _made(fake: Tensor, made: dict[tuple[object, ...], Tensor]) -> Tensor:
-    key = _look(fake)
+    key = _metadata(fake)
     if key not in made:
         empty = torch.empty_strided(fake.shape, fake.stride(), dtype=fake.dtype, device=fake.device)
         if fake.dtype.is_floating_point:

@@ -15,7 +15,7 @@ from torch import Tensor, fx
 from torch.utils.flop_counter import flop_registry
 
 from pgmo.recompute.capture.compat import fakes
-from pgmo.recompute.capture.taking.facts import once_for_copies
+from pgmo.recompute.capture.memory_use.facts import once_for_copies
 
 _RATES = {"cpu": (1e11, 1e10), "cuda": (5e13, 1e12)}
 """Floating point operations and bytes a second."""

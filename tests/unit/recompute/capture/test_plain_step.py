@@ -8,7 +8,7 @@ from torch import nn  # noqa: E402
 from torch.utils.checkpoint import checkpoint  # noqa: E402
 
 import pgmo  # noqa: E402
-from pgmo.recompute.capture.taking.meter import meter  # noqa: E402
+from pgmo.recompute.capture.memory_use.meter import meter  # noqa: E402
 
 
 class Layers(nn.Module):
