@@ -70,13 +70,13 @@ def under_pgmo(job: WholeRun, command: list[str]) -> dict[str, Any]:
     from pgmo.runner.supervision import Supervision
 
     seen: list[Supervision] = []
-    tell = Supervision.tell
+    notify = Supervision.notify
 
     def seeing(supervision: Supervision) -> None:
-        tell(supervision)
+        notify(supervision)
         seen[:] = [supervision]
 
-    Supervision.tell = seeing  # type: ignore[method-assign]
+    Supervision.notify = seeing  # type: ignore[method-assign]
     status = main(["run", "--quiet", *PROGRAMS[job.program].options, *command])
     if status:
         raise RuntimeError(f"pgmo run ended with status {status}")
