@@ -12,7 +12,7 @@ from pgmo.fit.next_plan.ladder import Rung, rungs
 from pgmo.terminal import say
 
 _VALUES = ("save", "plan", "device", "step_on", "memory", "budget", "limit")
-_SWITCHES = ("profile_only", "tags", "quiet", "live", "force")
+_SWITCHES = ("profile_only", "no_tags", "quiet", "live", "force")
 """Options that every attempt gets."""
 
 

@@ -52,7 +52,7 @@ class RunOptions:
     budget: int | None = None
     limit: int | None = None
     step_on: str | None = None
-    tags: bool = False
+    tags: bool = True
 
     def shown(self, path: Path) -> Path:
         """Return a path relative to the directory in which the program was started.
@@ -202,7 +202,7 @@ class Supervision:
             save=None if options.profile_only or not options.save else options.start / options.save,
             model_name=name,
             record_only=options.profile_only,
-            tags=options.tags or None,
+            tags=options.tags,
             budget=None if device == "cpu" else options.budget,
             limit=None if device == "cpu" else options.limit,
         )

@@ -31,7 +31,7 @@ EXHAUST = "torch.empty(1 << 55, dtype=torch.uint8)"
 def test_out_of_memory_leaves_a_profile_and_an_explanation(tmp_path, fail, steps):
     script = tmp_path / "train.py"
     script.write_text(OUT_OF_MEMORY.replace("STEPS", str(steps)).replace("FAIL", fail))
-    done = run(tmp_path, "-m", "pgmo", "run", "--tags", "--json", "run.json", script, check=False)
+    done = run(tmp_path, "-m", "pgmo", "run", "--json", "run.json", script, check=False)
     assert done.returncode == 1
     assert "OutOfMemoryError: " in done.stderr or "RuntimeError: " in done.stderr
     (profile_path,) = tmp_path.glob("pgmo-oom-*.pgmoprof")

@@ -16,7 +16,7 @@ GOOD_SHARE = 0.999
 """Minimum share of an iteration's planned bytes that slots serve without further advice. Below it,
 out-of-memory errors list the reasons for misses."""
 
-HOW_TO_NAME = "To see which modules and operators hold memory: tags=True, or `pgmo run --tags`."
+HOW_TO_NAME = "To see which modules and operators hold memory: `pgmo run`, or tags=True."
 
 _GO_FURTHER = (
     "To go further: a smaller batch, or pgmo.recompute. `pgmo fit --what-if` says by how much each "

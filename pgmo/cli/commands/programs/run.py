@@ -38,10 +38,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--profile-only: the current directory)",
     )
     parser.add_argument(
-        "--tags",
+        "--no-tags",
         action="store_true",
-        help="name the modules and operators that hold memory when it runs out (default: only in "
-        "profiles that are saved); takes the time of three to six iterations",
+        help="do not name the modules and operators that hold memory; names take the CPU time of "
+        "three to six iterations, once",
     )
     parser.add_argument(
         "--plan",
@@ -144,7 +144,7 @@ def run(arguments: argparse.Namespace) -> int:
         budget=_bytes(arguments.budget),
         limit=_bytes(arguments.limit),
         step_on=arguments.step_on,
-        tags=arguments.tags,
+        tags=not arguments.no_tags,
     )
     _check(options)
     program.check()
