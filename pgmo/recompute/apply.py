@@ -64,7 +64,7 @@ def recompute(
         model: a module. It goes on working as it is; the returned one shares its parameters,
             buffers, submodules and all other attributes, so what is done to one of them, such as
             `eval()`, is done to both, and either may be given to an optimizer.
-        example_inputs: what the model is called with: a tuple of positional arguments, a
+        example_inputs: the arguments of a call of the model: a tuple of positional arguments, a
             dictionary of keyword arguments, or one argument. Other shapes, types and modes are
             captured and planned when they first come. Without them, so is the first call.
         budget: bytes, such as `"8 GiB"`; a share of the peak without recomputation, such as
@@ -145,7 +145,7 @@ def planned(
         model: a module.
         call: an example's positional and keyword arguments; None to wait for the first call.
         options: how it is planned.
-        shapes: what was planned for other calls of the model: where that fits nothing is searched.
+        shapes: plans of other calls of the model; no search runs where one of them fits.
 
     Raises:
         BudgetError: the budget cannot be met.

@@ -21,7 +21,7 @@ class Point:
     """One choice, and what its overhead consists of.
 
     Args:
-        choice: what is forgotten, and what is offloaded.
+        choice: the forgotten and the offloaded operations.
         rerun: time of what runs again, as a share of the forward pass.
         waited: time that operators wait for transfers, as a share of the forward pass.
         host_bytes: bytes of the host's memory that a step takes.
@@ -45,7 +45,7 @@ class Curve:
     """Choices of which none is worse than another in both respects.
 
     Args:
-        points: in the order of ascending peak; the last one recomputes nothing.
+        points: points of ascending peak; the last one recomputes nothing.
     """
 
     points: tuple[Point, ...]
@@ -86,7 +86,7 @@ class Curve:
         """Draw overhead over peak; needs matplotlib (`pip install matplotlib`).
 
         Args:
-            path: where to save the picture; its ending is the format.
+            path: file for the picture; its suffix is the format.
 
         Raises:
             OptionError: matplotlib is not installed, or has no such format.

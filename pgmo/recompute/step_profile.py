@@ -21,10 +21,10 @@ def step_profile(
     What runs again has the phase "recompute". Parameters, buffers and inputs are not in it.
 
     Args:
-        schedule: of a step.
+        schedule: the schedule of a step.
         model: name of the model's class, with which paths of modules begin.
-        device: whose memory it is, such as "cuda:0".
-        framework_version: of PyTorch.
+        device: name of the device, such as "cuda:0".
+        framework_version: version of PyTorch.
 
     Returns:
         A profile whose max load is the schedule's peak.

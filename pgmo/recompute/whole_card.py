@@ -55,7 +55,7 @@ def optimizer_needs(optimizer: Optimizer) -> OptimizerNeeds:
     """Measure an optimizer's memory: run a step of it on tensors without contents.
 
     Args:
-        optimizer: of any kind whose step needs no closure; it stays as it is.
+        optimizer: an optimizer whose step needs no closure; it stays as it is.
 
     Raises:
         OptionError: its step cannot be run so.
@@ -156,7 +156,7 @@ class CardBudget:
         context: bytes of CUDA's context.
         resident: bytes of parameters, buffers and inputs.
         gradients: bytes of the parameters' gradients, which a step's peak has in it.
-        optimizer: what the optimizer takes; None where none was given.
+        optimizer: memory of the optimizer; None where none was given.
         beside: bytes that the user keeps free for other things.
     """
 

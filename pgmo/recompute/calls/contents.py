@@ -35,10 +35,10 @@ class Contents:
     """Record of the attributes of a model's modules, and of what they hold.
 
     Args:
-        model: whose modules are looked at.
+        model: the model.
 
     Attributes:
-        tensors: that attributes hold beside parameters and buffers.
+        tensors: the tensors that attributes hold in addition to parameters and buffers.
     """
 
     def __init__(self, model: nn.Module) -> None:

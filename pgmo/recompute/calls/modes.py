@@ -26,7 +26,7 @@ _INNER = (
 
 
 def modes() -> tuple[object, ...]:
-    """Return what changes only if the program has entered a context or set an option.
+    """Return the settings that change only if the program enters a context or sets an option.
 
     Kernels of attention, cuDNN, oneDNN, determinism, the default type and device, autocast, and
     the modes that watch functions of PyTorch.

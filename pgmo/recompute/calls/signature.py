@@ -34,7 +34,7 @@ def distinct(leaves: list[Any]) -> list[Tensor]:
 
 
 def places(leaves: list[Any]) -> dict[int, int]:
-    """Return where tensors stand in a call, and which of the distinct ones that is."""
+    """Return the place of each tensor in a call, with its number among the distinct tensors."""
     numbers: dict[int, int] = {}
     return {
         place: numbers.setdefault(id(leaf), len(numbers))

@@ -85,8 +85,8 @@ def hold(narrow: fx.GraphModule, nodes: Iterable[fx.Node]) -> fx.GraphModule:
     the others do.
 
     Args:
-        narrow: from `narrowed`; it is changed.
-        nodes: of the whole graph, from `narrowed`.
+        narrow: the graph from `narrowed`; it is changed.
+        nodes: nodes of the whole graph, from `narrowed`.
     """
     graph = narrow.graph
     copies = {node.name: node for node in graph.nodes}

@@ -67,7 +67,7 @@ def inductor(partitioner: Partitioner, identity: str) -> Callable[..., Any]:
 
     Args:
         partitioner: splits joint graphs, after inductor has rewritten them.
-        identity: of all that its decisions depend on; compiled code is kept under it.
+        identity: key of all that its decisions depend on; compiled code is cached under it.
     """
     from torch._inductor.custom_graph_pass import CustomPartitionerFn
 

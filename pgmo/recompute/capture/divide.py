@@ -52,7 +52,7 @@ def divide(joint: fx.GraphModule, names: Collection[str]) -> fx.GraphModule:
 
     Args:
         joint: the graph, which stays as it is.
-        names: of nodes, from `dividable`.
+        names: names of nodes, from `dividable`.
     """
     graph = fx.Graph()
     copies: dict[fx.Node, fx.Node] = {}
@@ -164,7 +164,7 @@ def needed(
 
     Args:
         captured: the divided graph.
-        schedule: of it.
+        schedule: the schedule of that graph.
         limit: bytes of peak that shall not be exceeded.
         workspace: bytes that a node takes undivided, by its name; 0 where there is none.
     """

@@ -39,8 +39,8 @@ class Captured:
     """A graph and where its parts are in the joint graph.
 
     Args:
-        graph: what planners work on.
-        joint: what AOTAutograd traced.
+        graph: the graph that planners work on.
+        joint: the graph that AOTAutograd traced.
         outputs: number of outputs of the forward pass.
         nodes: of each operation, the node that computes and those that take items from it; none
             for the operation that stands for the gradients of the outputs.
@@ -72,7 +72,7 @@ class Captured:
         return frozenset(index for index, nodes in forward if nodes and nodes[0].name in names)
 
     def replaced(self, node: fx.Node) -> dict[fx.Node, fx.Node]:
-        """Return what a node reads in the place of a buffer when it runs again.
+        """Return the nodes that replace buffers as inputs of a node that runs again.
 
         Batch normalisation has overwritten its running statistics by then. In training mode they
         make no difference to what it computes, and it is given the new ones, as in the formula of

@@ -29,7 +29,7 @@ def plain_step(captured: Captured) -> Graph:
 
 
 def checkpointed(captured: Captured, graph: Graph) -> Reruns:
-    """Return what runs again because of the model's own checkpoints, and where.
+    """Return the reruns that the model's own checkpoints cause.
 
     Args:
         captured: the step.

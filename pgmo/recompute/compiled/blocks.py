@@ -32,8 +32,8 @@ class Segment:
     """The nodes of one submodule's call.
 
     Args:
-        path: of the submodule.
-        nodes: in order.
+        path: path of the submodule.
+        nodes: its nodes, in order.
         given: nodes of others that these read, in the order of their first use.
         results: numbers of the nodes that others read.
         form: equal for segments that compute the same function.
@@ -52,9 +52,9 @@ class _Kind:
 
     Args:
         module: the function.
-        paths: of the segments.
+        paths: paths of the segments.
         results: metadata of the results; None before the function has run.
-        template: what was traced of the last segment.
+        template: the trace of the last segment.
     """
 
     module: fx.GraphModule

@@ -71,7 +71,7 @@ class ThreadStep(threading.local):
     Attributes:
         observer: takes the place of plans; None to run plans.
         choose: returns which of a graph's plans its next call runs; None to run it as it is.
-        number: of the plan that runs next.
+        number: number of the plan that runs next.
     """
 
     def __init__(self) -> None:
@@ -162,7 +162,7 @@ class CompiledGraph:
     def _partition(
         self, joint: fx.GraphModule, _inputs: object, *, num_fwd_outputs: int, **_more: object
     ) -> tuple[fx.GraphModule, fx.GraphModule]:
-        """Keep the joint graph; return halves without plans, whose runners are exchanged later."""
+        """Keep the joint graph; return graphs without plans; their runners are exchanged later."""
         if self._blocks:
             self._blocks.expand(joint)
         self._joint, self._outputs = joint, num_fwd_outputs

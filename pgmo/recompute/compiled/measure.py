@@ -37,7 +37,7 @@ class StepMeasure:
     """Measures one step.
 
     Args:
-        device: where the model is.
+        device: the device of the model.
 
     Attributes:
         peak: bytes above those before the step; None as long as nothing was measured.
@@ -175,7 +175,7 @@ def _begins(
 
 
 def _leaves(outputs: Any) -> set[int]:
-    """Return what gets a gradient in a backward pass, by identity."""
+    """Return the tensors that get a gradient in a backward pass, by identity."""
     roots = (getattr(one, "node", None) or getattr(one, "grad_fn", None) for one in outputs)
     stack = [one for one in roots if one is not None]
     seen, found = {*stack}, set[int]()

@@ -140,12 +140,12 @@ class CompiledModel:
         """Capture and plan a call.
 
         Args:
-            arguments: of the call.
-            step: is planned again; None for a new one.
+            arguments: arguments of the call.
+            step: the step to plan again; None for a new one.
 
         Raises:
             BudgetError: the budget cannot be met.
-            GraphError: it cannot be captured.
+            GraphError: the call cannot be captured.
             NothingToPlanError: nothing in it can be differentiated.
         """
         refuse_wrappers(self._module)
@@ -168,7 +168,7 @@ class CompiledModel:
         return made
 
     def _discover(self, arguments: Arguments, wanted: frozenset[int] | None) -> Discovery:
-        """Run steps of which nothing stays, until one captures nothing.
+        """Run steps and undo them, until one captures nothing.
 
         What a capture allocates would be taken for what the step does.
         """
@@ -269,7 +269,7 @@ class CompiledModel:
 
 
 def _backend(model: CompiledModel) -> Callable[..., Any]:
-    """Return what captures graphs of a model; Dynamo keeps it longer than the model lives."""
+    """Return the function that captures graphs; Dynamo keeps it longer than the model lives."""
     weak = ref(model)
 
     def capture_graph(module: fx.GraphModule, inputs: Sequence[Any]) -> Callable[..., Any]:

@@ -50,7 +50,7 @@ class CompiledStep:
         module: the model.
         settings: how it is planned.
         pending: the model's calls that wait for their backward pass.
-        found: what a step of which nothing stays has done.
+        found: the discovery of a step that was undone.
 
     Raises:
         BudgetError: the budget cannot be met.
@@ -172,7 +172,7 @@ class CompiledStep:
         return result
 
     def _chooser(self, way: list[Place]) -> Choose:
-        """Return what chooses a graph's plan for its next call.
+        """Return the function that chooses a graph's plan for its next call.
 
         Args:
             way: is given the calls.

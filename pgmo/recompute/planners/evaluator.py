@@ -39,7 +39,7 @@ class Choice:
         recomputed: forward operations whose results are forgotten and computed again.
         peak: bytes, of the schedule (`schedule.simulate`).
         overhead: cost of what runs again, as a share of the forward pass.
-        planner: what found it: `default` (nothing is forgotten), `min-cut`, `chen`,
+        planner: name of its planner: `default` (nothing is forgotten), `min-cut`, `chen`,
             `kusumoto-time`, `kusumoto-memory`, or `search`, which improved on one of them,
             `reruns`, which did so in the larger space, or `beam`, which searched that one anew.
         trace: each improvement on the way.
@@ -115,7 +115,7 @@ class Evaluator:
             budget: bytes that the peak shall not exceed; None: the least peak.
             evaluations: after which it ends.
             time_limit: seconds after which it ends; the answer then depends on the machine.
-            seed: of its random numbers.
+            seed: seed of its random numbers.
             planner: the name that the answer gets if it is better than the start.
 
         Returns:

@@ -68,7 +68,7 @@ class Graph:
 
     Args:
         operations: first those of the forward pass, then those of the backward pass.
-        values: what they read and write.
+        values: the values that operations read and write.
         forward: number of operations of the forward pass, n.
 
     Raises:

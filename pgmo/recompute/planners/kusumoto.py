@@ -35,7 +35,7 @@ class Sequence:
     Args:
         blocks: operations of each block, ascending.
         cached: operations on a boundary, whose values are kept.
-        overhead: by the formula, in the unit of the costs.
+        overhead: overhead by the formula, in the unit of the costs.
         peak: bytes by the formula.
     """
 

@@ -27,7 +27,7 @@ class Dag:
     Args:
         reads: for each node, the nodes whose values it reads, ascending.
         size: bytes of each node's values, shape (n,); results are not counted, which live anyway.
-        cost: of each node, shape (n,).
+        cost: cost of each node, shape (n,).
 
     Example:
         >>> Dag(((), (0,), (1,)), np.array([8, 8, 8]), np.ones(3)).ancestors[2].tolist()

@@ -102,7 +102,7 @@ def sweep(graph: Graph, prices: Sequence[float] = PRICES) -> Iterator[frozenset[
 
     Args:
         graph: the step.
-        prices: of its forward pass, in multiples of the bytes of all forward values.
+        prices: prices of the forward pass, in multiples of the bytes of all forward values.
     """
     everything = sum(
         graph.values[value].size

@@ -91,8 +91,8 @@ def plan_choice(
             4,000 or that repeat themselves, and in the larger space of more than 250.
         time_limit: seconds after which all searching ends all the same, with the best so far: the
             answer then depends on the machine. By default there is none.
-        seed: of the search, from 0.
-        candidates: of an earlier `propose` on the same graph, to save the time.
+        seed: seed of the search, from 0.
+        candidates: results of an earlier `propose` on the same graph, to save time.
         rate: bytes a second of a link to the host, if values may be offloaded over it; costs of the
             graph are then seconds.
 
@@ -189,7 +189,7 @@ def plan_choices(
     Args:
         graph: the step.
         budgets: as for `plan_choice`, in any order.
-        candidates: of an earlier `propose` on the same graph, to save the time.
+        candidates: results of an earlier `propose` on the same graph, to save time.
         search: `evaluations`, `time_limit`, `seed` and `rate` of `plan_choice`, for each of them.
 
     Returns:
@@ -252,8 +252,8 @@ def propose(
 
     Args:
         graph: the step.
-        evaluator: of the same graph, if there is one already.
-        planners: which to ask, of `PLANNERS`.
+        evaluator: evaluator of the same graph, if there is one already.
+        planners: names of the planners to ask, from `PLANNERS`.
 
     Raises:
         OptionError: there is no such planner.

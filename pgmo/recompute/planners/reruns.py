@@ -36,7 +36,7 @@ class RerunSearch:
 
     Args:
         graph: the step.
-        transfers: of the graph, where operations may be offloaded.
+        transfers: transfers of the graph, where operations may be offloaded.
 
     Example:
         >>> from pgmo.recompute.planners.graph import EXAMPLE
@@ -116,7 +116,7 @@ class RerunSearch:
             enough: bytes of a peak with which a search for the least one ends.
             evaluations: after which it ends.
             time_limit: seconds after which it ends; the answer then depends on the machine.
-            seed: of its random numbers.
+            seed: seed of its random numbers.
 
         Returns:
             The best choice, and each improvement on the way to it.

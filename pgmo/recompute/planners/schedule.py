@@ -38,7 +38,7 @@ class Schedule:
     """One step as it runs: k operations, some of them twice, and the life of every value.
 
     Args:
-        graph: what is scheduled.
+        graph: the graph that is scheduled.
         operations: the operation that runs at each step, shape (k,).
         again: whether it has run before, shape (k,).
         value: the value that each of m blocks holds, shape (m,); -1 for a workspace. A forgotten
@@ -153,7 +153,7 @@ class Schedule:
         """Return the packing problem of the blocks that have bytes, in order; ticks are steps.
 
         Args:
-            alignment: of offsets, in bytes.
+            alignment: alignment of offsets, in bytes.
 
         Returns:
             A problem on a line, whose max load is the peak when sizes are multiples of `alignment`.
@@ -182,7 +182,7 @@ def simulate(
         choice: forward operations, candidates of the graph.
         reruns: in the place of a choice: what runs again, and where.
         offloaded: operations of the reruns that are fetched there from the host.
-        transfers: of the graph, where something is offloaded.
+        transfers: transfers of the graph, where something is offloaded.
 
     Raises:
         GraphError: the choice names an operation that is no candidate, or the reruns one that may

@@ -84,13 +84,13 @@ class Settings:
     """Settings of how steps are planned.
 
     Args:
-        budget: of the peak.
+        budget: the budget of the peak.
         planner: finds what to forget in a graph for a budget.
         costs: "model" or "measured".
         measure: run operators on the device to learn their workspaces.
         check: measure the first step.
         in_place: sum gradients in place; not for compilers, which want graphs without mutations.
-        shapes: what was planned for other calls of the model.
+        shapes: the plans of other calls of the model.
         anew: search again, whatever was planned for other shapes.
         differentiated: which outputs get a gradient, in order, or all; None to guess.
         whole: refuse what is no single graph.
@@ -116,7 +116,7 @@ class PlannedStep:
 
     Args:
         captured: the graph and its nodes.
-        schedule: of the chosen operations.
+        schedule: the schedule of the chosen operations.
         default: schedule of the model by itself, with its own checkpoints.
         planner: name of what found the choice.
         finest: gives the step in the smallest operations (`divide`), as planners see it.

@@ -51,7 +51,7 @@ class StepCompiler:
         came: gradients of outputs that have come; None before the first backward pass.
         is_measured: whether the backward pass that runs is that of the call that was measured.
         news: whether operators took more than the plan was made with.
-        host: where values wait that are offloaded.
+        host: the buffers on the host for offloaded values.
         is_alone: whether the graph is the whole step.
     """
 
@@ -201,7 +201,7 @@ class _Half:
 
     Args:
         module: the graph.
-        inputs: where among the arguments of the whole pass its inputs are; None for all of them.
+        inputs: places of its inputs among the arguments of the whole pass; None for all of them.
     """
 
     def __init__(self, module: fx.GraphModule, inputs: Sequence[int] | None) -> None:

@@ -28,8 +28,8 @@ def split(
 
     Args:
         captured: the joint graph and its operations; the graph stays as it is.
-        schedule: of the captured graph.
-        host: where values wait, if some are offloaded.
+        schedule: the schedule of the captured graph.
+        host: the buffers on the host, if values are offloaded.
 
     Returns:
         Two modules as AOTAutograd wants them from a partition function.

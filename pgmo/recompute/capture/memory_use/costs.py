@@ -26,7 +26,7 @@ def modelled(node: fx.Node) -> float:
     """Return the seconds that the operator of a node takes by the model.
 
     Args:
-        node: of a traced graph; its inputs and outputs are known as fake tensors.
+        node: node of a traced graph; its inputs and outputs are known as fake tensors.
 
     Example:
         >>> modelled(convolution)  # doctest: +SKIP

@@ -30,7 +30,7 @@ class Section:
         start: bytes alive at its beginning, above those at the meter's beginning.
         peak: most bytes alive at once, above those at its own beginning.
         net: bytes alive at its end, above those at its own beginning.
-        seconds: that it took.
+        seconds: duration.
     """
 
     label: str
@@ -81,7 +81,7 @@ class Meter:
     """Measures the code in its `with` block; one at a time.
 
     Attributes:
-        sections: what was measured; there once the block is over.
+        sections: the measured sections; there once the block is over.
         whole: the block itself as a section.
         changes: labels of sections as they begin, each with 0, and bytes as they come and go, with
             an empty label, in order.

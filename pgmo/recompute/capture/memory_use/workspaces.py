@@ -117,7 +117,7 @@ def measure(nodes: Iterable[fx.Node], least: int = 1 << 16) -> int:
     Random ones draw from generators that are put back.
 
     Args:
-        nodes: of a traced graph.
+        nodes: nodes of a traced graph.
         least: operators that move fewer bytes than this are not measured.
 
     Returns:

@@ -161,7 +161,7 @@ class _Copy:
                 raise NotAlikeError(f"{self._one.path} is given something else")
 
     def _now(self, node: fx.Node) -> fx.Node:
-        """Return what stands in the place of a node now."""
+        """Return the node that replaces a node now."""
         return self._written.get(node, node)
 
     def _write(self, at: fx.Node, nodes: list[fx.Node], results: list[fx.Node]) -> None:
@@ -199,7 +199,7 @@ class _Copy:
         return meta
 
     def _path(self, path: str) -> str:
-        """Return where a module of the original is in this block."""
+        """Return the path of an original's module in this block."""
         before = self._original.path
         return self._one.path + path[len(before) :] if path.startswith(before) else path
 

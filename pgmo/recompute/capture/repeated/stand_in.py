@@ -29,8 +29,8 @@ class StandIn:
 
     Attributes:
         template: the call that is.
-        path: of its module.
-        results: what the block returns.
+        path: path of its module.
+        results: metadata of the results of the block.
     """
 
     template: Template

@@ -56,9 +56,9 @@ class Template:
     """The nodes of one traced block, by their names.
 
     Attributes:
-        path: of its module.
+        path: path of its module.
         given: parameters and inputs.
-        results: of the forward pass.
+        results: names of the results of the forward pass.
         forward: nodes of the forward pass, in order.
         backward: nodes of the backward pass.
         came: of the results, their gradients; None where none came.
@@ -78,7 +78,7 @@ class Template:
         """Run the block and note its nodes.
 
         Args:
-            path: of its module.
+            path: path of its module.
             given: its inputs and parameters.
             run: the block; returns its tensors.
 

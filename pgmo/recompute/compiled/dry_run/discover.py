@@ -35,14 +35,14 @@ def discover(
     wanted: frozenset[int] | None = None,
     plain: frozenset[Place] = frozenset(),
 ) -> Discovery:
-    """Run a step of which nothing stays.
+    """Run a step and undo all that it changed.
 
     Args:
-        model: whose buffers, gradients and attributes are put back.
+        model: the model; its buffers, gradients and attributes are put back.
         run: the model's compiled forward method.
-        arguments: of the call.
+        arguments: arguments of the call.
         thread_step: state of the thread's step.
-        measure: whether to measure what lies between graphs.
+        measure: whether to measure the code between graphs.
         wanted: places of the results that are differentiated; None for the loss, or all if there is
             none.
         plain: calls of graphs that run as they are.
@@ -122,9 +122,9 @@ def warm_up(model: nn.Module, run: Callable[..., Any], arguments: Arguments) -> 
     for a backward pass.
 
     Args:
-        model: whose parameters, buffers and attributes are put back.
+        model: the model; its parameters, buffers and attributes are put back.
         run: the model's forward method.
-        arguments: of the call.
+        arguments: arguments of the call.
 
     Returns:
         The parameters, and tensors of attributes, that it writes.

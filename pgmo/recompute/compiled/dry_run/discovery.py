@@ -32,12 +32,12 @@ class GraphCall:
     """A call of a graph in a forward pass.
 
     Args:
-        graph: that was called.
+        graph: the graph that was called.
         ordinal: number of its earlier calls in the same pass.
         given: lives of its inputs; None for what is there before the step.
         made: lives of its outputs; None for what is no tensor, or there before.
-        owners: for each input the identity of the parameter that it is; None for others.
-        leaves: for each input whether autograd's graph begins there.
+        owners: for each input, the identity of the parameter that it is; None for others.
+        leaves: for each input, whether autograd's graph begins there.
         came: for each gradient that came, its life if autograd holds it, too, as it does where the
             output is also read by other code; None for others.
     """
@@ -61,7 +61,7 @@ class Discovery:
         plain: calls of graphs that run as they are, as numbers of equal graphs' earlier calls.
 
     Attributes:
-        calls: of graphs with a backward pass, in the order of the forward pass.
+        calls: calls of graphs with a backward pass, in the order of the forward pass.
         backward_calls: numbers of calls in the order of their backward passes, and which outputs
             with a derivative were given a gradient.
         regions: one more than calls, and one more than backward passes.
@@ -115,7 +115,7 @@ class Discovery:
         """Note which graphs would add up gradients in another order than the plain model.
 
         Args:
-            roots: that are differentiated.
+            roots: the tensors that are differentiated.
         """
         counts = edges(roots)
         for call, node in zip(self.calls, self._nodes, strict=True):

@@ -30,7 +30,7 @@ Layout = tuple[tuple[int, int], ...]
 
 
 def layout(tensor: Tensor) -> Layout:
-    """Return how a tensor lies in memory.
+    """Return the layout of a tensor in memory.
 
     Example:
         >>> import torch
@@ -66,7 +66,7 @@ def edges(results: Iterable[Tensor]) -> Counter[tuple[Any, int]]:
     """Return how many gradients each input of an autograd node gets in a backward pass.
 
     Args:
-        results: that are differentiated.
+        results: the tensors that are differentiated.
 
     Returns:
         Numbers by the node and the place among its inputs; no node gets none.

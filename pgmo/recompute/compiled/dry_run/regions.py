@@ -13,12 +13,12 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Region:
-    """Bytes alive above those before the step.
+    """Bytes alive in a region, above those before the step.
 
     Args:
-        entry: at its beginning.
-        peak: most of them.
-        exit: at its end.
+        entry: bytes at its beginning.
+        peak: most bytes.
+        exit: bytes at its end.
     """
 
     entry: int

@@ -14,7 +14,7 @@ class Breaks:
     """Graph breaks of one capture.
 
     Attributes:
-        reason: of the first break, with the line of the user's code; None where there is none.
+        reason: the first break, with the line of the user's code; None where there is none.
     """
 
     def __init__(self) -> None:
@@ -52,7 +52,7 @@ _REASONS = {
 
 
 def _words(explanation: str, stack: Any) -> str:
-    """Return what broke a graph, and the innermost line of the user's code."""
+    """Return the reason of a graph break, and the innermost line of the user's code."""
     said = explanation.strip().partition("\n")[0].rstrip(".")
     known = (reason for start, reason in _REASONS.items() if said.startswith(start))
     text = next(known, f"Dynamo says: {said or 'nothing'}")

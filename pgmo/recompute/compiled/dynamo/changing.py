@@ -87,7 +87,7 @@ def _note(builder: Any, value: float) -> None:
 
 
 def _owner(builder: Any) -> int | None:
-    """Return which object has a number as an attribute; 0 for a variable, None if not known.
+    """Return the object that has a number as an attribute; 0 for a variable, None if not known.
 
     The layers of a model run one function, and each has numbers of its own.
     """

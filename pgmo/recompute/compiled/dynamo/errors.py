@@ -27,8 +27,8 @@ def of_capture(error: Exception, name: str) -> PgmoError:
     """Return what a capture ended with, without PyTorch's frames.
 
     Args:
-        error: that was raised.
-        name: of the model's class.
+        error: the error that was raised.
+        name: name of the model's class.
     """
     if isinstance(error, BackendCompilerFailed):
         error = error.inner_exception
@@ -65,8 +65,8 @@ def too_many(name: str, count: int, reason: str) -> GraphError:
     """Return the error for calls of one kind that are captured once more, again and again.
 
     Args:
-        name: of the model's class.
-        count: of captures.
+        name: name of the model's class.
+        count: number of captures.
         reason: the guard that failed last.
     """
     return GraphError(
@@ -84,11 +84,11 @@ def refuse_arguments(
 
     Args:
         forward: the method.
-        name: of the model's class.
+        name: name of the model's class.
         arguments: positional and keyword arguments.
 
     Raises:
-        GraphError: it does not take them.
+        GraphError: the forward method does not take them.
     """
     try:
         known = inspect.signature(forward)

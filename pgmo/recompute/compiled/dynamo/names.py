@@ -12,8 +12,8 @@ def name_modules(graph: fx.GraphModule, model: nn.Module) -> None:
     """Write paths from the model on into the nodes of a graph.
 
     Args:
-        graph: whose nodes say by which modules they were made.
-        model: of which these are submodules.
+        graph: the graph, whose nodes name the modules that made them.
+        model: the model with these submodules.
     """
     paths = {str(id(one)): path for path, one in model.named_modules()}
     for node in graph.graph.nodes:

@@ -206,7 +206,7 @@ def capture_anew(codes: set[CodeType], error: BaseException | None = None) -> No
 
     Args:
         codes: captured code; emptied.
-        error: that a capture has ended with.
+        error: the error that a capture has ended with.
     """
     trace = None if error is None else error.__traceback__
     while trace is not None:

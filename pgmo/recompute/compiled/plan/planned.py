@@ -23,7 +23,7 @@ class StepPlan:
     """A planned step.
 
     Args:
-        planned: of the whole step.
+        planned: the plan of the whole step.
         numbers: for each call of a graph, by its ordinal, which of the graph's plans it runs.
     """
 

@@ -21,8 +21,8 @@ def starts(
 
     Args:
         graph: the step.
-        transfers: of the graph.
-        choice: made for the graph.
+        transfers: transfers of the graph.
+        choice: choice for the graph.
 
     Example:
         >>> from pgmo.recompute.planners.graph import EXAMPLE

@@ -59,9 +59,9 @@ class Transfers:
 
     Args:
         rate: bytes a second of the link.
-        seconds: of each forward operation, one way, shape (forward,); below 0 where it cannot be
-            offloaded.
-        until: of each, the operation before which its value is gone if it is, shape (forward,).
+        seconds: one-way time of each forward operation, shape (forward,); negative where it cannot
+            be offloaded.
+        until: for each, the operation before which its value is gone if sent, shape (forward,).
     """
 
     rate: float
@@ -133,7 +133,7 @@ def waiting(
         operations: the operation of each step, shape (k,).
         again: whether it has run before, shape (k,).
         offloaded: operations that are fetched where they run again.
-        transfers: of the graph.
+        transfers: transfers of the graph.
     """
     ending: dict[int, list[int]] = defaultdict(list)
     for one in offloaded:
