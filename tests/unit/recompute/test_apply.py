@@ -64,7 +64,7 @@ def test_a_budget_may_be_a_share_of_the_peak():
     assert plan.peak <= plan.budget < plan.default_peak
 
 
-@pytest.mark.parametrize("planner", ["search", "chen"])
+@pytest.mark.parametrize("planner", ["search", "min-cut", "chen", "kusumoto"])
 def test_an_impossible_budget_names_the_least_peak(planner):
     least = recomputed(planner=planner)[1].peak
     with pytest.raises(pgmo.BudgetError) as raised:

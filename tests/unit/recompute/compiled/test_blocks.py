@@ -133,7 +133,7 @@ def traced(model, **options):
 def check(model, count, budget=0.6):
     """The same graph as if all blocks were traced, and the bits of the plain model."""
     plain = copy.deepcopy(model)
-    options = {"budget": budget, "planner": "chen"}  # which is soon done
+    options = {"budget": budget, "planner": "min-cut"}  # which is soon done
     _, expected = traced(copy.deepcopy(model), **options)
     made, plan, written = captured(model, **options)
     assert count is None or written == count

@@ -139,7 +139,7 @@ def test_a_counter_counts_calls():
         def between(self, x):
             return x
 
-    plain, model, plan = made(Counts, planner="chen")
+    plain, model, plan = made(Counts, planner="min-cut")
     assert model.calls == 0
     for number in range(6):
         assert same(step(model, batch(number), number), step(plain, batch(number), number))
