@@ -409,7 +409,7 @@ void pgmo_graph_figures(int device, uint64_t out[4]) {
   out[0] = out[1] = out[2] = out[3] = 0;
   adapter::graphs::Chains* const chains = adapter::chains_of(device);
   if (chains == nullptr) return;
-  const adapter::graphs::Figures now = chains->figures();
+  const adapter::graphs::SharingFigures now = chains->figures();
   out[0] = now.held;
   out[1] = now.mapped;
   out[2] = now.moves;

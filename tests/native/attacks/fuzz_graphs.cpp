@@ -51,7 +51,7 @@ class Episode {
     const std::uint64_t most = static_cast<std::uint64_t>(random_.between(50, 600));
     while (whereabouts.event < most && step()) continue;
     memory_.run_all();
-    const graphs::Figures figures = chains_.figures();
+    const graphs::SharingFigures figures = chains_.figures();
     seen_.moves += figures.moves;
     seen_.waits += figures.waits;
     seen_.events += whereabouts.event;
@@ -69,7 +69,7 @@ class Episode {
     const bool done = advance(pool);
     if (!done) ++seen_.full;
     if (pool.gone()) pools_.erase(pools_.begin() + static_cast<std::ptrdiff_t>(at));
-    const graphs::Figures figures = chains_.figures();
+    const graphs::SharingFigures figures = chains_.figures();
     seen_.shared += figures.mapped > figures.held;
     return done;
   }

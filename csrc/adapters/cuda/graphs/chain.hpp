@@ -21,24 +21,24 @@ namespace pgmo::graphs {
 using PoolId = std::pair<std::uint64_t, std::uint64_t>;
 using GraphId = std::uint64_t;
 
-struct Block {
+struct LiveBlock {
   Address address;
   std::size_t bytes;
 
-  bool operator==(const Block&) const = default;
+  bool operator==(const LiveBlock&) const = default;
 };
 
-struct Capture {
+struct GraphCapture {
   GraphId graph;
-  std::vector<Place*> alive = {};   // at its end
-  std::vector<Place*> closes = {};  // an earlier capture left these alive, this one freed them
+  std::vector<GraphPlace*> alive = {};   // at its end
+  std::vector<GraphPlace*> closes = {};  // an earlier capture left these alive, this one freed them
 };
 
 struct Chain {
   std::size_t open = 0;  // number of its places that are
   std::map<Address, std::unique_ptr<Segment>> segments = {};
-  std::vector<Capture> captures = {};
-  std::vector<Block> living = {};  // at the end of the last capture
+  std::vector<GraphCapture> captures = {};
+  std::vector<LiveBlock> living = {};  // at the end of the last capture
   bool capturing = false;
   bool apart = false;                 // shares nothing from now on
   bool undecided = false;             // some of its places are
@@ -47,7 +47,7 @@ struct Chain {
   std::size_t version = 0;            // of the mappings, for which `partners` holds
 };
 
-struct Figures {
+struct SharingFigures {
   std::size_t held;    // bytes of pages
   std::size_t mapped;  // bytes of segments
   std::size_t moves;   // places that got a page of their own
@@ -57,15 +57,15 @@ struct Figures {
 template <typename Visit>
 void for_each_place(Chain& chain, Visit&& visit) {
   for (auto& [base, segment] : chain.segments) {
-    for (Place& place : segment->places) visit(place);
+    for (GraphPlace& place : segment->places) visit(place);
   }
 }
 
 // Return the places under blocks, sorted.
-inline std::vector<Place*> places_under(Chain& chain, const std::vector<Block>& blocks,
-                                        std::size_t page) {
-  std::vector<Place*> all;
-  for (const Block& block : blocks) {
+inline std::vector<GraphPlace*> places_under(Chain& chain, const std::vector<LiveBlock>& blocks,
+                                             std::size_t page) {
+  std::vector<GraphPlace*> all;
+  for (const LiveBlock& block : blocks) {
     auto at = chain.segments.upper_bound(block.address);
     if (at == chain.segments.begin() || block.bytes == 0) continue;
     Segment& segment = *(--at)->second;
@@ -81,14 +81,14 @@ inline std::vector<Place*> places_under(Chain& chain, const std::vector<Block>& 
 }
 
 // Return whether a chain that is being captured may use the page.
-inline bool may_share(const Page& page, const Chain& chain) {
-  return std::none_of(page.places.begin(), page.places.end(), [&](const Place* place) {
+inline bool may_share(const GraphPage& page, const Chain& chain) {
+  return std::none_of(page.places.begin(), page.places.end(), [&](const GraphPlace* place) {
     return place->chain == &chain || place->own || place->open || place->undecided ||
            place->chain->capturing;
   });
 }
 
-inline void set_open(Place& place, bool open) noexcept {
+inline void set_open(GraphPlace& place, bool open) noexcept {
   if (place.open == open) return;
   place.open = open;
   place.chain->open += open ? 1 : ~std::size_t{0};

@@ -56,15 +56,16 @@ class Chains {
   }
 
   // Begin a capture of a graph. `alive`: the live blocks of the pool.
-  void begin(const PoolId& pool, GraphId graph, const std::vector<Block>& alive) {
+  void begin(const PoolId& pool, GraphId graph, const std::vector<LiveBlock>& alive) {
     const std::lock_guard guard(mutex_);
     collect();
     count();
     Chain& chain = chains_[pool];
-    std::erase_if(chain.living, [&](const Block& block) {
+    std::erase_if(chain.living, [&](const LiveBlock& block) {
       return std::find(alive.begin(), alive.end(), block) != alive.end();
     });
-    for (Place* place : places_under(chain, chain.living, mappings_.page())) place->left = true;
+    for (GraphPlace* place : places_under(chain, chain.living, mappings_.page()))
+      place->left = true;
     chain.living.clear();
     chain.capturing = true;
     chain.captures.push_back({graph});
@@ -76,10 +77,11 @@ class Chains {
     const std::lock_guard guard(mutex_);
     collect();
     Chain& chain = chains_[pool];
-    auto segment = mappings_.make(
-        chain, bytes, [&](const Page& page) { return !chain.apart && may_share(page, chain); });
+    auto segment = mappings_.make(chain, bytes, [&](const GraphPage& page) {
+      return !chain.apart && may_share(page, chain);
+    });
     if (segment == nullptr) return 0;
-    for (Place& place : segment->places) place.own = chain.apart;
+    for (GraphPlace& place : segment->places) place.own = chain.apart;
     const Address base = segment->base;
     chain.segments.emplace(base, std::move(segment));
     count();
@@ -102,15 +104,15 @@ class Chains {
 
   // End the capture. `alive`: the live blocks of the pool. Return false if the device could not be
   // waited for or is full; the graph may not be used then.
-  bool end(const PoolId& pool, const std::vector<Block>& alive) {
+  bool end(const PoolId& pool, const std::vector<LiveBlock>& alive) {
     const std::lock_guard guard(mutex_);
     Chain& chain = chains_[pool];
     if (!chain.capturing) return true;
     chain.capturing = false;
-    Capture& capture = chain.captures.back();
+    GraphCapture& capture = chain.captures.back();
     capture.alive = places_under(chain, alive, mappings_.page());
     chain.living = alive;
-    for_each_place(chain, [&](Place& place) {
+    for_each_place(chain, [&](GraphPlace& place) {
       const auto& now = capture.alive;
       const bool lives = std::binary_search(now.begin(), now.end(), &place);
       if (place.alive && !lives && !place.left) capture.closes.push_back(&place);
@@ -120,7 +122,7 @@ class Chains {
     });
     // Another chain may have been replayed or captured meanwhile.
     return (partners(chain).empty() || driver_.settle(false)) &&
-           leave_open_pages(chain, [](const Place& place) { return place.alive; });
+           leave_open_pages(chain, [](const GraphPlace& place) { return place.alive; });
   }
 
   // Give a chain pages of its own for good. Return false if the device is full.
@@ -142,14 +144,14 @@ class Chains {
     const auto found = graphs_.find(graph);
     if (found == graphs_.end()) return true;
     Chain& chain = *found->second;
-    if (!decide_all() || !leave_open_pages(chain, [](const Place&) { return true; }) ||
+    if (!decide_all() || !leave_open_pages(chain, [](const GraphPlace&) { return true; }) ||
         mappings_.lost())
       return false;
     if (!wait_for_partners(chain, stream)) return false;
-    for (const Capture& capture : chain.captures) {
+    for (const GraphCapture& capture : chain.captures) {
       if (capture.graph != graph) continue;
-      for (Place* place : capture.closes) set_open(*place, false);
-      for (Place* place : capture.alive) set_open(*place, !place->own);
+      for (GraphPlace* place : capture.closes) set_open(*place, false);
+      for (GraphPlace* place : capture.alive) set_open(*place, !place->own);
     }
     return true;
   }
@@ -175,9 +177,9 @@ class Chains {
     if (found == chains_.end()) return;
     Chain& chain = found->second;
     chain.capturing = false;
-    for (const Capture& capture : chain.captures) graphs_.erase(capture.graph);
+    for (const GraphCapture& capture : chain.captures) graphs_.erase(capture.graph);
     chain.captures.clear();
-    for_each_place(chain, [](Place& place) { set_open(place, false); });
+    for_each_place(chain, [](GraphPlace& place) { set_open(place, false); });
     if (chain.segments.empty())
       forget(found);
     else
@@ -194,7 +196,7 @@ class Chains {
     }
   }
 
-  Figures figures() {
+  SharingFigures figures() {
     const std::lock_guard guard(mutex_);
     return {mappings_.held() * mappings_.page(), mappings_.mapped() * mappings_.page(), moves_,
             waits_};
@@ -214,8 +216,8 @@ class Chains {
   const std::vector<Chain*>& partners(Chain& chain) {
     if (chain.version == mappings_.version()) return chain.partners;
     chain.partners.clear();
-    for_each_place(chain, [&](const Place& place) {
-      for (const Place* other : place.page->places) {
+    for_each_place(chain, [&](const GraphPlace& place) {
+      for (const GraphPlace* other : place.page->places) {
         if (other->chain != &chain) chain.partners.push_back(other->chain);
       }
     });
@@ -227,9 +229,10 @@ class Chains {
   }
 
   // Exchange shared pages of survivors for unshared ones of temporaries, while there are some.
-  bool exchange(const std::vector<Place*>& survivors, const std::vector<Place*>& unshared) {
+  bool exchange(const std::vector<GraphPlace*>& survivors,
+                const std::vector<GraphPlace*>& unshared) {
     auto next = unshared.begin();
-    for (Place* place : survivors) {
+    for (GraphPlace* place : survivors) {
       if (next == unshared.end()) return true;
       if (!place->page->shared()) continue;
       if (next == unshared.begin() && !driver_.settle(false)) return false;
@@ -240,9 +243,9 @@ class Chains {
   }
 
   // Give these places pages of their own, with the same contents, if they share theirs.
-  bool separate(const std::vector<Place*>& places) {
+  bool separate(const std::vector<GraphPlace*>& places) {
     bool settled = false;
-    for (Place* place : places) {
+    for (GraphPlace* place : places) {
       if (!place->page->shared()) continue;
       settled = settled || driver_.settle(false);
       const bool moved = settled && mappings_.move(*place);
@@ -255,10 +258,10 @@ class Chains {
 
   bool keep_apart(Chain& chain) {
     chain.apart = true;
-    std::vector<Place*> all;
-    for_each_place(chain, [&](Place& place) { all.push_back(&place); });
+    std::vector<GraphPlace*> all;
+    for_each_place(chain, [&](GraphPlace& place) { all.push_back(&place); });
     if (!separate(all)) return false;
-    for (Place* place : all) {
+    for (GraphPlace* place : all) {
       set_open(*place, false);
       place->own = true;
       place->undecided = false;
@@ -276,9 +279,9 @@ class Chains {
 
   // What no capture has freed until now survives, and so does what the program freed.
   bool decide(Chain& chain) {
-    std::vector<Place*> survivors;
-    std::vector<Place*> unshared;  // temporaries with a page that no other chain has
-    for_each_place(chain, [&](Place& place) {
+    std::vector<GraphPlace*> survivors;
+    std::vector<GraphPlace*> unshared;  // temporaries with a page that no other chain has
+    for_each_place(chain, [&](GraphPlace& place) {
       if (place.undecided && (place.alive || place.left)) {
         survivors.push_back(&place);
       } else if (!place.own && !place.open && !place.page->shared()) {
@@ -286,11 +289,11 @@ class Chains {
       }
     });
     if (!exchange(survivors, unshared) || !separate(survivors)) return false;
-    for (Place* place : survivors) place->own = true;
-    for_each_place(chain, [](Place& place) { place.undecided = false; });
-    for (Capture& capture : chain.captures) {
-      std::erase_if(capture.alive, [](const Place* place) { return place->own; });
-      std::erase_if(capture.closes, [](const Place* place) { return place->own; });
+    for (GraphPlace* place : survivors) place->own = true;
+    for_each_place(chain, [](GraphPlace& place) { place.undecided = false; });
+    for (GraphCapture& capture : chain.captures) {
+      std::erase_if(capture.alive, [](const GraphPlace* place) { return place->own; });
+      std::erase_if(capture.closes, [](const GraphPlace* place) { return place->own; });
     }
     chain.undecided = false;
     return true;
@@ -305,10 +308,10 @@ class Chains {
       return partner->open != 0 || partner->undecided;
     };
     if (std::none_of(all.begin(), all.end(), has_contents)) return true;
-    std::vector<Place*> conflicts;
-    for_each_place(chain, [&](Place& place) {
+    std::vector<GraphPlace*> conflicts;
+    for_each_place(chain, [&](GraphPlace& place) {
       const auto& mapped = place.page->places;
-      const bool open = std::any_of(mapped.begin(), mapped.end(), [&](const Place* other) {
+      const bool open = std::any_of(mapped.begin(), mapped.end(), [&](const GraphPlace* other) {
         return other->chain != &chain && (other->open || other->undecided);
       });
       if (open && concerned(place)) conflicts.push_back(&place);
@@ -340,12 +343,12 @@ class Chains {
     if (dead_.empty() || !driver_.settle(true)) return;
     for (const auto& [chain, base] : dead_) {
       const auto segment = chain->segments.find(base);
-      const auto inside = [&](const Place* place) {
+      const auto inside = [&](const GraphPlace* place) {
         const auto& places = segment->second->places;
         return place >= places.data() && place < places.data() + places.size();
       };
-      for (Place& place : segment->second->places) set_open(place, false);
-      for (Capture& capture : chain->captures) {
+      for (GraphPlace& place : segment->second->places) set_open(place, false);
+      for (GraphCapture& capture : chain->captures) {
         std::erase_if(capture.alive, inside);
         std::erase_if(capture.closes, inside);
       }

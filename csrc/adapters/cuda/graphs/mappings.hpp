@@ -21,12 +21,12 @@
 namespace pgmo::graphs {
 
 struct Chain;
-struct Page;
+struct GraphPage;
 
-struct Place {
+struct GraphPlace {
   Address address;
   Chain* chain;
-  Page* page = nullptr;
+  GraphPage* page = nullptr;
   bool own = false;        // no other pool may use the page, ever
   bool alive = false;      // a block lived here at the end of the last capture
   bool left = false;       // the program freed a block here between two captures
@@ -34,16 +34,16 @@ struct Place {
   bool open = false;       // has contents that a later graph of the chain reads
 };
 
-struct Page {
+struct GraphPage {
   Handle handle;
-  std::vector<Place*> places;  // where it is mapped
+  std::vector<GraphPlace*> places;  // where it is mapped
 
   bool shared() const noexcept { return places.size() > 1; }
 };
 
 struct Segment {
   Address base;
-  std::vector<Place> places;
+  std::vector<GraphPlace> places;
 };
 
 // Pages of one device, and the segments in which they are mapped. Not thread-safe.
@@ -72,9 +72,9 @@ class Mappings {
     segment->places.reserve(count);
     auto next = pages_.begin();
     for (std::size_t at = 0; at < count; ++at) {
-      Place& place = segment->places.emplace_back(Place{base + at * page_, &chain});
+      GraphPlace& place = segment->places.emplace_back(GraphPlace{base + at * page_, &chain});
       while (next != pages_.end() && !may_share(*next)) ++next;
-      Page* page = next != pages_.end() ? &*next++ : create();
+      GraphPage* page = next != pages_.end() ? &*next++ : create();
       if (page == nullptr || !driver_.map(place.address, page->handle)) {
         if (page != nullptr) drop_unused(*page);
         segment->places.pop_back();
@@ -92,15 +92,15 @@ class Mappings {
   // segment must be completed.
   void remove(Segment& segment) {
     if (!segment.places.empty()) driver_.unmap(segment.base, segment.places.size() * page_);
-    for (Place& place : segment.places) unlink(place);
+    for (GraphPlace& place : segment.places) unlink(place);
     if (!segment.places.empty()) spare_[segment.places.size()].push_back(segment.base);
   }
 
   // Give a place a new page with the same contents. All work of the device must be completed.
   // Return false, and change nothing, if the device is full or refuses.
-  bool move(Place& place) {
+  bool move(GraphPlace& place) {
     if (scratch_ == 0) scratch_ = driver_.reserve(page_);
-    Page* const page = scratch_ != 0 ? create() : nullptr;
+    GraphPage* const page = scratch_ != 0 ? create() : nullptr;
     if (page == nullptr) return false;
     bool done = driver_.map(scratch_, page->handle);
     if (done) {
@@ -124,12 +124,12 @@ class Mappings {
 
   // Exchange the pages of two places, with the contents of the first. All work of the device must
   // be completed. Return false, and change nothing, if the device refuses.
-  bool exchange(Place& place, Place& other) {
+  bool exchange(GraphPlace& place, GraphPlace& other) {
     if (!driver_.copy(other.address, place.address, page_)) return false;
     driver_.unmap(place.address, page_);
     driver_.unmap(other.address, page_);
-    Page& first = *place.page;
-    Page& second = *other.page;
+    GraphPage& first = *place.page;
+    GraphPage& second = *other.page;
     const bool done = map_again(place, second);
     if (done && map_again(other, first)) {
       std::replace(first.places.begin(), first.places.end(), &place, &other);
@@ -159,28 +159,28 @@ class Mappings {
     return base;
   }
 
-  Page* create() {
+  GraphPage* create() {
     Handle handle = 0;
     if (!driver_.create(handle)) return nullptr;
-    return &pages_.emplace_back(Page{handle, {}});
+    return &pages_.emplace_back(GraphPage{handle, {}});
   }
 
-  bool map_again(Place& place, const Page& page) {
+  bool map_again(GraphPlace& place, const GraphPage& page) {
     if (!driver_.map(place.address, page.handle)) return false;
     if (driver_.grant(place.address, page_)) return true;
     driver_.unmap(place.address, page_);
     return false;
   }
 
-  void link(Place& place, Page& page) {
+  void link(GraphPlace& place, GraphPage& page) {
     page.places.push_back(&place);
     place.page = &page;
     ++mapped_;
     if (page.shared()) ++version_;
   }
 
-  void unlink(Place& place) {
-    Page& page = *place.page;
+  void unlink(GraphPlace& place) {
+    GraphPage& page = *place.page;
     if (page.shared()) ++version_;
     std::erase(page.places, &place);
     place.page = nullptr;
@@ -188,15 +188,15 @@ class Mappings {
     drop_unused(page);
   }
 
-  void drop_unused(Page& page) {
+  void drop_unused(GraphPage& page) {
     if (!page.places.empty()) return;
     driver_.release(page.handle);
-    pages_.remove_if([&](const Page& one) { return &one == &page; });
+    pages_.remove_if([&](const GraphPage& one) { return &one == &page; });
   }
 
   Driver& driver_;
   const std::size_t page_;
-  std::list<Page> pages_;                              // the oldest first
+  std::list<GraphPage> pages_;                         // the oldest first
   std::map<std::size_t, std::vector<Address>> spare_;  // addresses of removed segments, by pages
   std::set<Address> bases_;                            // of all segments ever made
   std::size_t mapped_ = 0;

@@ -160,7 +160,7 @@ bool is_of_graphs(const TraceEntry& entry) {
 
 // Return the live blocks of a pool, and those whose free waits for another stream.
 template <typename Allocator>
-std::vector<graphs::Block> living_in(Allocator* upstream, c10::cuda::MempoolId_t pool) {
+std::vector<graphs::LiveBlock> living_in(Allocator* upstream, c10::cuda::MempoolId_t pool) {
   const SnapshotInfo info = [&] {
     if constexpr (requires { upstream->snapshot(pool, false); }) {
       return upstream->snapshot(pool, false);
@@ -170,7 +170,7 @@ std::vector<graphs::Block> living_in(Allocator* upstream, c10::cuda::MempoolId_t
       return upstream->snapshot();
     }
   }();
-  std::vector<graphs::Block> all;
+  std::vector<graphs::LiveBlock> all;
   for (const auto& segment : info.segments) {
     auto address = static_cast<graphs::Address>(segment.address);
     for (const auto& block : segment.blocks) {

@@ -107,7 +107,7 @@ class GraphPool {
     change_stream();
     if (!freed_.empty() && random_.chance(0.2)) touch(false, random_.pick(freed_));
     const auto at = static_cast<std::size_t>(random_.between(0, count(outputs_) - 1));
-    const Block block{outputs_[at], live_.at(outputs_[at])};
+    const LiveBlock block{outputs_[at], live_.at(outputs_[at])};
     touch(random_.chance(0.3), block);
     if (!random_.chance(0.1)) return;
     freed_.push_back(block);
@@ -133,15 +133,15 @@ class GraphPool {
   }
 
  private:
-  using Block = graphs::Block;
+  using LiveBlock = graphs::LiveBlock;
   struct Use {
     bool writes;
-    Block block;
+    LiveBlock block;
   };
   struct Graph {
     graphs::GraphId id;
     std::vector<Use> uses;
-    std::vector<Block> freed;
+    std::vector<LiveBlock> freed;
   };
 
   template <typename T>
@@ -162,8 +162,8 @@ class GraphPool {
     stream_ = other;
   }
 
-  std::vector<Block> living() const {
-    std::vector<Block> all;
+  std::vector<LiveBlock> living() const {
+    std::vector<LiveBlock> all;
     for (const auto& [at, bytes] : live_) all.push_back({at, bytes});
     return all;
   }
@@ -202,7 +202,7 @@ class GraphPool {
     live_.erase(at);
   }
 
-  void touch(bool writes, const Block& block) {
+  void touch(bool writes, const LiveBlock& block) {
     for (Address at = block.address; at < block.address + block.bytes; at += LaggingMemory::kWord) {
       const auto known = values_.find(at);
       if (writes) {
@@ -213,7 +213,7 @@ class GraphPool {
     }
   }
 
-  void forget(const Block& block) {
+  void forget(const LiveBlock& block) {
     const auto end = values_.lower_bound(block.address + block.bytes);
     values_.erase(values_.lower_bound(block.address), end);
   }
@@ -229,7 +229,7 @@ class GraphPool {
   std::vector<Address> made_;      // in this capture
   std::vector<Address> spanning_;  // a later capture frees them
   std::vector<Address> outputs_;   // tensors of the program
-  std::vector<Block> freed_;       // by the program
+  std::vector<LiveBlock> freed_;   // by the program
   std::map<Address, std::uint64_t> values_;
   std::uint64_t newest_ = 0;
   std::uint64_t replays_ = 0;
