@@ -5,7 +5,7 @@
 The package itself is the function, and has `backend` for `torch.compile`, and `largest`, which
 looks for the largest batch of a card.
 
-    what users call    apply, outcome, explain, curve, step_profile; whole_card, largest
+    what users call    apply, outcome, explain, curve, step_profile; whole_card, largest_batch
     a call             calls: its signature, what is refused, and what a capture puts back
     its graphs         compiled: Dynamo's capture, a dry run, one plan for all graphs of a step
     one graph          capture: operations and values of a joint graph, with their costs

@@ -8,7 +8,7 @@ from pgmo.removed import RECOMPUTE
 
 if TYPE_CHECKING:
     from pgmo.recompute.apply import recompute as _recompute
-    from pgmo.recompute.largest import largest
+    from pgmo.recompute.largest_batch import largest
     from pgmo.recompute.runtime.compiled import backend
 
 
@@ -19,7 +19,7 @@ class RecomputePackage(CallablePackage):
     _removed = RECOMPUTE
     _homes: ClassVar = {
         "backend": "pgmo.recompute.runtime.compiled",
-        "largest": "pgmo.recompute.largest",
+        "largest": "pgmo.recompute.largest_batch",
     }
 
     if TYPE_CHECKING:
