@@ -128,10 +128,8 @@ class Session(SessionReport):
                     seat.iterated_without()
                 if counted and self._known.turns.ends_iteration():
                     self._end_iteration(complete=True)
-        if (
-            shared or self._known.process_turns is not None
-        ):  # other sessions run before the next one
-            self._known.give_turn()
+        if shared or self._known.process_turns is not None:
+            self._known.give_turn()  # other sessions run before the next iteration
             self._take_turn()
 
     @contextmanager

@@ -34,7 +34,7 @@ def _stream_of(device: torch.device) -> torch.cuda.Stream:
 
 
 class Host:
-    """Where the values of one planned step wait: one arena for each call that is under way.
+    """Host memory for the values of one planned step: one arena for each call that is under way.
 
     All values of a step are there between its passes, so they lie one after the other: no packing
     takes less.
