@@ -116,6 +116,15 @@ py::tuple take_passed(Engine& engine) {
   return py::make_tuple(runs, read_statistics(at_end));
 }
 
+py::tuple read_levels(Engine& engine) {
+  const LiveLevels levels = engine.live_levels();
+  std::vector<std::tuple<Bytes, Bytes>> spans;
+  for (std::size_t at = 0; at < levels.count(); ++at) {
+    spans.emplace_back(levels.at(at).least, levels.at(at).peak);
+  }
+  return py::make_tuple(levels.width(), spans);
+}
+
 pgmo_arena read_arena(std::uintptr_t base, std::size_t bytes, std::uintptr_t give_back,
                       std::uintptr_t context) {
   return {reinterpret_cast<void*>(base), bytes, reinterpret_cast<void (*)(void*)>(give_back),
@@ -315,6 +324,10 @@ void bind_engine(py::module_& module) {
            "Returns the iterations that ended since the last call without an examination. For each "
            "run\nof equal ones: number, plan, and counters of one; then the statistics after the "
            "last.")
+      .def("live_levels", &read_levels,
+           "Returns the iterations per span, and for each span since `forget_levels` the least "
+           "live\nbytes at the end of one of its iterations and the peak of live bytes by then.")
+      .def("forget_levels", &Engine::forget_levels)
       .def("reset_peaks", &Engine::reset_peaks)
       .def("yield_idle", &Engine::yield_idle,
            "Returns arenas without live blocks to the framework. True: there were some, so ask "

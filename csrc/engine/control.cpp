@@ -218,6 +218,7 @@ void Engine::end_iteration() {
 
 // Requires the lock.
 void Engine::close_iteration() {
+  note_level();
   threads_.end_iteration();
   lending_.end_iteration();
   requests_so_far_ = 0;
@@ -229,6 +230,26 @@ void Engine::close_iteration() {
     previous_ = selected_;
     if (successors_[selected_] != selected_) switch_to(successors_[selected_]);
   }
+}
+
+// Requires the lock. With pages, their meter counts all blocks in every mode.
+void Engine::note_level() noexcept {
+  if (pages::Space* const space = space_.load()) {
+    const pages::Meter& meter = space->meter();
+    levels_.note(meter.living(), meter.peak().bytes);
+  } else {
+    levels_.note(slots_.live + blocks_.foreign.live, slots_.peak + blocks_.foreign.peak);
+  }
+}
+
+LiveLevels Engine::live_levels() {
+  const Guard guard(lock_);
+  return levels_;
+}
+
+void Engine::forget_levels() {
+  const Guard guard(lock_);
+  levels_ = {};
 }
 
 void Engine::let_pass(Passing::Terms terms) {

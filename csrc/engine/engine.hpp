@@ -27,6 +27,7 @@
 #include <span>
 #include <vector>
 
+#include "engine/live_levels.hpp"
 #include "engine/memory/arenas.hpp"
 #include "engine/memory/lending.hpp"
 #include "engine/memory/sharing.hpp"
@@ -183,6 +184,10 @@ class Engine final : private pages::RangeOwner {
   // Move the iterations passed since the last call into `passed`; return the statistics at the end
   // of the last one. Throws std::bad_alloc.
   Statistics take_passed(std::vector<Passed>& passed);
+
+  // Return the live bytes at the ends of iterations since the last `forget_levels`.
+  LiveLevels live_levels();
+  void forget_levels();
   void reset_peaks();
 
  private:
@@ -199,6 +204,7 @@ class Engine final : private pages::RangeOwner {
   Statistics reading(const pages::PageStatistics& of_pages) const noexcept;
   bool may_pass() const noexcept;
   void close_iteration();
+  void note_level() noexcept;
   // Work that a freed slot leaves for after the lock is released.
   struct Vacated {
     pages::PlannedRange* range = nullptr;
@@ -316,6 +322,7 @@ class Engine final : private pages::RangeOwner {
   SharedReplayState shared_{heuristics_};
   Passing passing_;
   ThreadId passing_thread_ = 0;
+  LiveLevels levels_;
 
   Level slots_;
   std::uint64_t paged_slots_ = 0;       // slots ever served in planned ranges

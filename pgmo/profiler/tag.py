@@ -16,8 +16,8 @@ class Tag:
         stack: the lines of Python code, innermost first, in the form of `file`.
 
     Example:
-        >>> Tag("GPT.blocks.3.mlp", "aten.addmm", "forward").phase
-        'forward'
+        >>> print(Tag("GPT.blocks.3.mlp", "aten.addmm", "forward"))
+        GPT.blocks.3.mlp, aten.addmm (forward)
     """
 
     module: str
@@ -25,3 +25,8 @@ class Tag:
     phase: str
     file: str = ""
     stack: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        place = ", ".join(part for part in (self.file, self.module, self.op) if part)
+        phase = f"({self.phase})" if self.phase else ""
+        return " ".join(part for part in (place, phase) if part)

@@ -36,6 +36,7 @@ from pgmo.allocator.session.recorder import Recorder
 from pgmo.allocator.session.state import SessionState
 from pgmo.allocator.session.statistics import IterationStatistics, Phase
 from pgmo.allocator.session.statistics_collector import StatisticsCollector
+from pgmo.allocator.session.verdict.growth import Growth, find_growth
 from pgmo.allocator.session.verdict.judge import judge
 from pgmo.allocator.session.verdict.summary import Summary
 from pgmo.errors import PgmoError
@@ -83,6 +84,7 @@ class Lifecycle:
             FileError, PlanError: if that plan cannot be read or replayed.
         """
         self._engine.reset_peaks()
+        self._engine.forget_levels()
         if self._options.save_directory is not None:
             prepare_directory(self._options.save_directory)
         if self._options.arena_is_optional and self._adapter.steps_aside:
@@ -120,13 +122,19 @@ class Lifecycle:
             state.plan, len(self._plans), state.replans, notes, state.waits
         )
         managed, card_room = self._adapter.unified_memory
-        summary = replace(summary, managed=managed, card_room=card_room)
+        summary = replace(summary, managed=managed, card_room=card_room, growth=self.growth)
         if not with_verdict:
             return summary
         why = state.gave_up
         if not why and self._options.record_only:
             why = "the session was opened with record_only"
         return replace(summary, verdict=judge(summary, self._adapter.baseline(), why))
+
+    @property
+    def growth(self) -> Growth | None:
+        """Growth of live memory from iteration to iteration until now; None without any."""
+        found = find_growth(*self._engine.live_levels())
+        return None if found is None else replace(found, origin=self.state.staying)
 
     def recording(self) -> Profile | None:
         """Return the current recording as one linear profile; None if there is none."""

@@ -1,15 +1,15 @@
-"""Tagging of blocks with module, operator and phase, through a thread-local number.
+"""Tagging of blocks with module, operator, phase and line, through a thread-local number.
 
 Blocks are requested deep inside of operators, where no Python may run. So a number is set around
 each operator for the allocator to read, and this module keeps the number's meaning:
 
     model(x) -> GPT.forward -> GPT.mlp.forward -> aten.addmm: set_tag(17) [requests ...] set_tag(-1)
-                                             17 = Tag("GPT.mlp", "aten.addmm", "forward")
+                       17 = Tag("GPT.mlp", "aten.addmm", "forward", "model.py:54 in forward")
 
 Module and optimizer are those whose calls are on the stack. Hooks would show them too, but the
 program and its compiler would see the hooks. In the backward pass no module is called. Its
-operators belong to the module that made the running graph node, found by the node's sequence
-number. If torch lacks a private function that this needs, the module is "".
+operators belong to the module and line that made the running graph node, found by the node's
+sequence number. If torch lacks a private function that this needs, both are "".
 
 Compiled code is not inspected (see `dynamo`): it counts as one operator, "torch.compile". For code
 that inductor compiled, marks in the generated code give the kernel instead (see `inductor`).
@@ -42,16 +42,17 @@ class _Thread(threading.local):
 
     def __init__(self) -> None:
         self.sequence: int | None = None  # Number of graph nodes made so far on this thread.
-        self.running: list[tuple[str, str]] = []  # Module and phase of calls of generated code.
+        # Module, phase and line of calls of generated code.
+        self.running: list[tuple[str, str, str]] = []
 
 
 class _Left(threading.local):
-    """Compiled module that runs on a thread (None for none), and the tag number set meanwhile.
+    """Module and line of the compiled code that runs on a thread, and the tag number meanwhile.
 
     It outlives the tagger, because the number must be reset at the end of the compiled call.
     """
 
-    to: str | None = None
+    to: tuple[str, str] | None = None
     number: int = -1
 
 
@@ -76,7 +77,7 @@ class Tagger(AbstractContextManager["Tagger"]):
         >>> with Tagger(_core.set_tag) as tagger:  # doctest: +SKIP
         ...     train_one_iteration()
         >>> tagger.tags[0]  # doctest: +SKIP
-        Tag(module='Net.conv1', op='aten.convolution', phase='forward')
+        Tag(module='Net.conv1', op='aten.convolution', phase='forward', file='net.py:9 in forward')
     """
 
     def __init__(self, set_tag: Callable[[int], None], tags: Iterable[Tag] = ()) -> None:
@@ -85,7 +86,8 @@ class Tagger(AbstractContextManager["Tagger"]):
         self._index: dict[Tag, int] = {tag: number for number, tag in enumerate(tags)}
         self._operators: dict[object, str] = {}
         self._paths = ModulePaths()
-        self._of_node: dict[int, str] = {}  # Maps a graph node's sequence number to its module.
+        # Maps a graph node's sequence number to the module and the line that made it.
+        self._of_node: dict[int, tuple[str, str]] = {}
         self._thread = _Thread()
         self._left = _Left()
         self._owner = threading.get_ident()
@@ -127,20 +129,20 @@ class Tagger(AbstractContextManager["Tagger"]):
         """Stop observing the thread while it runs compiled code; see `dynamo.Observer`."""
         if not self._mode.lift():
             return  # This thread is not observed.
-        where, phase = self._where()
-        self._left.number = self._number(Tag(where, COMPILED, _not_other(phase)))
+        module, phase, line = self._where()
+        self._left.number = self._number(Tag(module, COMPILED, _not_other(phase), line))
         self._set_tag(self._left.number)
-        self._left.to = where
+        self._left.to = module, line
 
     def come_back(self) -> None:
         """Resume observing the thread; see `dynamo.Observer`."""
-        module, self._left.to, self._left.number = self._left.to, None, -1
-        if module is None:
+        place, self._left.to, self._left.number = self._left.to, None, -1
+        if place is None:
             return
         self._set_tag(-1)
         if self._mode.put_back():
             # Nodes made by the compiled code belong to its module, not to the next one.
-            self._note_nodes(module)
+            self._note_nodes(place)
 
     def compiling(self) -> None:
         """Stop observing for good; see `dynamo.Observer`."""
@@ -151,14 +153,14 @@ class Tagger(AbstractContextManager["Tagger"]):
 
     def kernels_begin(self) -> None:
         """Note the module and phase of the kernels; see `inductor.KernelListener`."""
-        module, phase = self._where()
-        self._thread.running.append((module, _not_other(phase)))
+        module, phase, line = self._where()
+        self._thread.running.append((module, _not_other(phase), line))
 
     def kernel(self, origin: "KernelOrigin") -> None:
         """Tag the next requests with the kernel; see `inductor.KernelListener`."""
         if self._thread.running:  # Otherwise the call began before this tagger listened.
-            module, phase = self._thread.running[-1]
-            tag = Tag(module, origin.name, phase, origin.file, origin.stack)
+            module, phase, line = self._thread.running[-1]
+            tag = Tag(module, origin.name, phase, origin.file or line, origin.stack)
             self._set_tag(self._number(tag))
 
     def kernels_end(self) -> None:
@@ -184,10 +186,10 @@ class Tagger(AbstractContextManager["Tagger"]):
             name = self._operators.setdefault(operator, _name_of(operator))
         if not name:
             return run()  # In-place operators request nothing; half of an optimizer's step are.
-        module, phase = self._where()
+        module, phase, line = self._where()
         if name == ADD and phase is BACKWARD and _has_storage_alone(arguments[0]):
             name = ADD_IN_PLACE
-        self._set_tag(self._number(Tag(module, name, phase)))
+        self._set_tag(self._number(Tag(module, name, phase, line)))
         try:
             return run()
         finally:
@@ -200,27 +202,27 @@ class Tagger(AbstractContextManager["Tagger"]):
                 number = self._index.setdefault(tag, len(self._index))
         return number
 
-    def _where(self) -> tuple[str, str]:
-        """Return the module and phase of the operator that is about to run on this thread."""
+    def _where(self) -> tuple[str, str, str]:
+        """Return module, phase and line of the operator that is about to run on this thread."""
         backward = self._private.in_backward()
-        modules, optimizer = self._calls.running()
+        modules, optimizer, line = self._calls.running()
         module = self._paths.innermost(modules)
         if module:
             # A module called during the backward pass is recomputed by a checkpoint.
             phase = RECOMPUTE if backward else FORWARD
         elif backward:
-            module, phase = self._of_running_node(), BACKWARD
+            (module, line), phase = self._of_running_node(), BACKWARD
         else:
             module, phase = optimizer, OPTIMIZER if optimizer else OTHER
-        made = self._note_nodes(module)
+        made = self._note_nodes((module, line))
         if made and phase is OTHER:
             phase = FORWARD  # A loss without a module belongs to the forward pass.
         said = origin.said()
         if said is not None:  # A captured step enters no modules, so it declares them.
             module, phase = ".".join(filter(None, (module, said[0]))), said[1]
-        return module, phase
+        return module, phase, line
 
-    def _note_nodes(self, module: str) -> int:
+    def _note_nodes(self, place: tuple[str, str]) -> int:
         """Attribute the graph nodes made on this thread since the last call; return their count."""
         count = self._private.sequence()
         if count is None:
@@ -228,23 +230,24 @@ class Tagger(AbstractContextManager["Tagger"]):
         before = self._thread.sequence
         self._thread.sequence = count
         if before is None:
-            return 0  # The thread was not observed before, so the nodes' module is unknown.
+            return 0  # The thread was not observed before, so the nodes' origin is unknown.
         for number in range(before, count):
             if threading.get_ident() == self._owner:
-                self._of_node[number] = module
+                self._of_node[number] = place
             else:
-                self._of_node.setdefault(number, module)  # Other threads number separately.
+                self._of_node.setdefault(number, place)  # Other threads number separately.
         return count - before
 
-    def _of_running_node(self) -> str:
+    def _of_running_node(self) -> tuple[str, str]:
+        """Return the module and the line that made the graph node which runs on this thread."""
         node = self._private.node()
         if node is None:
-            return ""
+            return "", ""
         variable = getattr(node, "variable", None)
         if variable is not None:  # The node accumulates a gradient.
-            return self._paths.owner(variable)
+            return self._paths.owner(variable), ""
         sequence = getattr(node, "_sequence_nr", None)
-        return self._of_node.get(sequence(), "") if callable(sequence) else ""
+        return self._of_node.get(sequence(), ("", "")) if callable(sequence) else ("", "")
 
 
 def _name_of(operator: Any) -> str:

@@ -103,8 +103,4 @@ def describe(tag: Tag | None) -> str:
         >>> describe(None)
         '(untagged)'
     """
-    if tag is None:
-        return UNTAGGED
-    place = ", ".join(part for part in (tag.file, tag.module, tag.op) if part)
-    phase = f"({tag.phase})" if tag.phase else ""
-    return " ".join(part for part in (place, phase) if part) or UNTAGGED
+    return str(tag or "") or UNTAGGED

@@ -1,6 +1,7 @@
 """Small networks to tag, and a log of the tags."""
 
 import threading
+from dataclasses import replace
 
 import pytest
 
@@ -24,6 +25,9 @@ class Log:
 
     def tags(self, tagger):
         return [tagger.tags[number] for number in self.numbers]
+
+    def without_lines(self, tagger):
+        return [replace(tag, file="") for tag in self.tags(tagger)]
 
 
 class Block(nn.Module):

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from html import escape
 
 from pgmo.allocator.session.statistics import MISS_ADVICE, MISS_REASONS
+from pgmo.allocator.session.verdict.growth import Growth
 from pgmo.allocator.session.verdict.verdict import Verdict, percent
 from pgmo.units import format_bytes
 
@@ -49,6 +50,7 @@ class Summary:
             program itself imposes; None if unknown.
         hand_overs: pages that moved between streams per iteration (median).
         waits_added: waits per iteration that the program does not imply (median).
+        growth: growth of live memory from iteration to iteration; None without any.
         verdict: comparison with plain PyTorch; None if it was not requested.
 
     Example:
@@ -88,6 +90,7 @@ class Summary:
     ordered_load: int | None = None
     hand_overs: float = 0
     waits_added: float = 0
+    growth: Growth | None = None
     verdict: Verdict | None = None
 
     @property
@@ -128,10 +131,11 @@ class Summary:
         if not self.iterations:
             return "pgmo: no iteration was seen; call session.step() at the end of each."
         counted = self._iterations_by_phase()
+        lines = [] if self.growth is None else [f"pgmo: {self.growth}"]
         if self.verdict is None:
-            lines = [f"pgmo: {counted}"]
+            lines.append(f"pgmo: {counted}")
         else:
-            lines = [f"pgmo: {self.verdict}"]
+            lines.append(f"pgmo: {self.verdict}")
             if self.verdict.basis:
                 lines.append(f"  figures    {self.verdict.basis}")
             lines.extend(

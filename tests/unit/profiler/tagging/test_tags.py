@@ -155,6 +155,24 @@ def test_a_model_that_the_program_drops_dies_meanwhile():
     assert log.tags(tagger)[-1].module == "Sequential.1"
 
 
+def test_blocks_have_the_line_of_the_users_own_code():
+    class Squares(nn.Module):
+        def forward(self, x):
+            return x.pow(2)
+
+    log = Log()
+    with Tagger(log) as tagger:
+        x = torch.ones(3, requires_grad=True)
+        Squares()(x).sum().backward()
+    first = Squares.forward.__code__.co_firstlineno + 1
+    lines = {(tag.op, tag.phase): tag.file for tag in log.tags(tagger)}
+    here = "test_blocks_have_the_line_of_the_users_own_code"
+    assert lines["aten.pow", "forward"] == f"test_tags.py:{first} in forward"
+    assert lines["aten.ones", "other"] == f"test_tags.py:{first + 4} in {here}"
+    # In the backward pass, the line that made the graph's node.
+    assert lines["aten.pow", "backward"] == f"test_tags.py:{first} in forward"
+
+
 def test_an_exception_leaves_a_clean_stack():
     class Fails(nn.Module):
         def __init__(self):
@@ -170,7 +188,7 @@ def test_an_exception_leaves_a_clean_stack():
             with pytest.raises(RuntimeError):
                 Fails()(torch.zeros(2, 8))
         torch.ones(3)
-    assert log.tags(tagger)[-1] == Tag("", "aten.ones", "other")
+    assert log.without_lines(tagger)[-1] == Tag("", "aten.ones", "other")
     assert log.now == {threading.get_ident(): -1}
 
 
@@ -231,6 +249,6 @@ def test_without_a_private_function_it_says_less(monkeypatch, missing):
     monkeypatch.setattr(Tagger, "__enter__", enter)
     with tagger:
         Net()(torch.zeros(2, 8)).sum().backward()
-    tags = log.tags(tagger)
+    tags = log.without_lines(tagger)
     assert Tag("Net.head", "aten.addmm", "forward") in tags
     assert any(tag.op == "aten.gelu_backward" for tag in tags)

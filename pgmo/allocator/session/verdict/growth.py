@@ -1,0 +1,95 @@
+"""Growth: live memory that rises from iteration to iteration.
+
+    least live bytes of each span    10  11  12  13  14  15  16  17     grows
+                                     10  13  15  15  15  15  15  15     a cache that has filled up
+                                     10  12  10  12  10  12  10  12     batches of different lengths
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from statistics import median
+
+import numpy as np
+
+from pgmo.profiler.profile import Profile
+from pgmo.units import format_bytes
+
+FEWEST_SPANS = 8
+"""Spans that must rise one after the other: fewer rise by chance, or while the program warms up."""
+
+SKIPPED = 2
+"""Spans at the beginning that do not count: optimizer state and caches are allocated there."""
+
+LEAST_GROWTH = 8 << 20
+"""Bytes of growth, in all, below which nothing is said."""
+
+STEADY = 0.5
+"""Minimum ratio of the growth of the slower half of the spans to that of the faster half."""
+
+SHAPES = 1.5
+"""Maximum ratio of the growth of the peak to that of the least. Batches that get longer raise the
+peak several times as much as what remains of them at the end of an iteration."""
+
+
+@dataclass(frozen=True)
+class Growth:
+    """Growth of live memory.
+
+    Args:
+        rate: bytes per iteration.
+        grown: bytes since the first iteration that counts.
+        iterations: number of iterations in which it grew.
+        origin: what requested the blocks that stay, in one line; "" if unknown.
+    """
+
+    rate: float
+    grown: int
+    iterations: int
+    origin: str = ""
+
+    def __str__(self) -> str:
+        place = f", requested by {self.origin}" if self.origin else ""
+        return (
+            f"live memory grows by {format_bytes(round(self.rate))} in each iteration ("
+            f"{format_bytes(self.grown)} in the last {self.iterations}){place}"
+        )
+
+
+def find_growth(width: int, levels: Sequence[tuple[int, int]]) -> Growth | None:
+    """Return how live memory has grown until now; None if it has not, or if it is too early to say.
+
+    Args:
+        width: iterations per span.
+        levels: for each span the least live bytes at the end of an iteration, and the peak of live
+            bytes by then.
+
+    Example:
+        >>> growing = [(size << 24, size + 9 << 24) for size in range(12)]
+        >>> str(find_growth(1, growing))
+        'live memory grows by 16.0 MiB in each iteration (144 MiB in the last 9)'
+        >>> find_growth(1, [(1 << 30, 2 << 30)] * 12)
+    """
+    counted = levels[max(1, -(-SKIPPED // width)) :]
+    if len(counted) < FEWEST_SPANS:
+        return None
+    least = [one for one, _ in counted]
+    rises = [after - before for before, after in zip(least, least[1:], strict=False)]
+    grown = least[-1] - least[0]
+    if min(rises) <= 0 or grown < LEAST_GROWTH:
+        return None
+    middle = len(rises) // 2
+    halves = sum(rises[:middle]) / middle, sum(rises[middle:]) / (len(rises) - middle)
+    if min(halves) < STEADY * max(halves):
+        return None
+    if counted[-1][1] - counted[0][1] > SHAPES * grown:
+        return None
+    return Growth(median(rises) / width, grown, len(rises) * width)
+
+
+def origin_of_staying(profile: Profile) -> str:
+    """Return what requests most bytes of the blocks that no iteration frees; "" if unknown."""
+    rows = np.flatnonzero(profile.persistent & (profile.tag >= 0))
+    if not len(rows):
+        return ""
+    by_tag = np.bincount(profile.tag[rows], profile.size[rows])
+    return str(profile.tags[int(np.argmax(by_tag))])
