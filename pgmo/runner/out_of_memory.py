@@ -75,6 +75,9 @@ def save_out_of_memory(
     text = [f"{type(error).__name__}: {error}", ""]
     written = _save_history(stem.with_suffix(".pickle"))
     for session in open_sessions:
+        growth = session.counted().growth
+        if growth is not None:
+            text += [f"{session.device}: {growth}", ""]
         try:
             profile = _known(session)
             if profile is not None:

@@ -25,7 +25,7 @@ _PLAIN_WIDTH = 79
 
 
 class RunLine:
-    """Display of iteration, phase, hits, arena and peak.
+    """Display of iteration, phase, hits, arena, peak and growth.
 
     A terminal shows one line that is rewritten. Other outputs, such as the log of a batch job, get
     a line at intervals, if requested.
@@ -118,6 +118,8 @@ def describe(supervision: "Supervision") -> list[str]:
         peak = summary.peak_slot_bytes + summary.peak_fallback_bytes
         if peak:
             parts.append(f"peak {format_bytes(peak)}")
+        if summary.growth is not None:
+            parts.append(f"grows {format_bytes(round(summary.growth.rate))} an iteration")
         several = len(supervision.sessions) > 1
         texts.append((f"{session.device}: " if several else "") + " · ".join(parts))
     return texts

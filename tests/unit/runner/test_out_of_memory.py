@@ -101,6 +101,17 @@ def test_a_block_that_ends_for_want_of_memory_keeps_what_is_known(tmp_path, monk
     assert f"Next: pgmo report {tmp_path}/kept/pgmo-oom-1.pgmoprof" in capsys.readouterr().err
 
 
+def test_growth_is_said_before_the_holders(tmp_path):
+    framework = SimulatedAdapter()
+    with pytest.raises(MemoryError), open_session(framework) as session:
+        with keeping(session, folder=tmp_path):
+            run(Loop(framework, LAYERS), session, 16, extra=lambda: framework.request(2 << 20))
+            raise MemoryError("no more")
+    (path,) = tmp_path.glob("*.txt")
+    first = path.read_text().split("\n\n")[1]
+    assert first.startswith(f"{session.device}: live memory grows by 2.00 MiB in each iteration")
+
+
 def test_a_block_that_fails_for_another_reason_keeps_nothing(tmp_path):
     with pytest.raises(KeyError), keeping(folder=tmp_path):
         raise KeyError("x")

@@ -1,13 +1,12 @@
 """Growth: live memory that rises from iteration to iteration.
 
-    least live bytes of each span    10  11  12  13  14  15  16  17     grows
-                                     10  13  15  15  15  15  15  15     a cache that has filled up
-                                     10  12  10  12  10  12  10  12     batches of different lengths
+least live bytes of each span    10  11  12  13  14  15  16  17     grows
+                                 10  13  15  15  15  15  15  15     a cache that has filled up
+                                 10  12  10  12  10  12  10  12     batches of different lengths
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from statistics import median
 
 import numpy as np
 
@@ -16,6 +15,9 @@ from pgmo.units import format_bytes
 
 FEWEST_SPANS = 8
 """Spans that must rise one after the other: fewer rise by chance, or while the program warms up."""
+
+MANY_SPANS = 12
+"""Spans from which on a quarter of them may fall, as where Python's collector frees some cycles."""
 
 SKIPPED = 2
 """Spans at the beginning that do not count: optimizer state and caches are allocated there."""
@@ -75,15 +77,19 @@ def find_growth(width: int, levels: Sequence[tuple[int, int]]) -> Growth | None:
     least = [one for one, _ in counted]
     rises = [after - before for before, after in zip(least, least[1:], strict=False)]
     grown = least[-1] - least[0]
-    if min(rises) <= 0 or grown < LEAST_GROWTH:
+    falls = sum(rise <= 0 for rise in rises)
+    if falls > (len(rises) // 4 if len(counted) >= MANY_SPANS else 0) or max(rises[-2:]) <= 0:
+        return None
+    if grown < max(LEAST_GROWTH, sum(max(rise, 0) for rise in rises) / 2):
         return None
     middle = len(rises) // 2
     halves = sum(rises[:middle]) / middle, sum(rises[middle:]) / (len(rises) - middle)
     if min(halves) < STEADY * max(halves):
         return None
-    if counted[-1][1] - counted[0][1] > SHAPES * grown:
+    # Only later spans: a plan that is installed may raise the peak once.
+    if counted[-1][1] - counted[middle][1] > SHAPES * grown * (1 - middle / len(rises)):
         return None
-    return Growth(median(rises) / width, grown, len(rises) * width)
+    return Growth(grown / (len(rises) * width), grown, len(rises) * width)
 
 
 def origin_of_staying(profile: Profile) -> str:

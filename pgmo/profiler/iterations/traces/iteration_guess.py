@@ -5,9 +5,10 @@ r"""Test whether a period of a trace is the iteration, or a loop within one.
            | /\/        \/\                     and leaves live bytes almost unchanged
            +-----------------    layers         do none of these
 
-Without marks, these are the only signs. A wrong iteration is worse than none: its load may be a
-thousandth of the peak, and blocks kept for the backward pass look like a leak. The user can name
-the iteration instead.
+Without marks and stacks, these are the only signs. A wrong iteration is worse than none: its load
+may be a thousandth of the peak, and blocks kept for the backward pass look like a leak. The user
+can name the iteration instead. If stacks show a loop in the user's own code, only the peak counts:
+iterations of a program that leaks leave much, and their first ones may differ.
 """
 
 import numpy as np
@@ -16,7 +17,11 @@ from numpy.typing import NDArray
 from pgmo.profiler.iterations.lifetimes import Steady
 from pgmo.profiler.iterations.request_pairs import UNPAIRED, align
 from pgmo.profiler.iterations.traces.block_ends import NOT_FREED, Blocks, live_bytes
-from pgmo.profiler.iterations.traces.loops import is_within_backward, is_within_module
+from pgmo.profiler.iterations.traces.loops import (
+    is_training_loop,
+    is_within_backward,
+    is_within_module,
+)
 from pgmo.profiler.iterations.traces.period import Period
 from pgmo.profiler.profile import Profile
 from pgmo.profiler.recording import Iteration
@@ -59,8 +64,9 @@ def objection(
         steady: the group of equal pieces.
         profile: profile of the presumed iteration.
     """
+    is_training = is_training_loop(trace, requests, period)
     covered = _covered(period, pieces, pieces[steady.reference])
-    if covered < LEAST_SHARE * len(requests):
+    if covered < LEAST_SHARE * len(requests) and not is_training:
         return f"these are {covered / len(requests):.0%} of the requests"
     refusal = _against_marks(trace, requests, period) or _against_peak(
         trace, blocks, requests, period, profile.max_load()
@@ -68,7 +74,7 @@ def objection(
     if refusal:
         return refusal
     left, load = _left(blocks, trace, pieces, profile), profile.max_load()
-    if _MOST_LEFT * left > load:
+    if _MOST_LEFT * left > load and not is_training:
         return (
             f"each leaves or takes {format_bytes(left)} and works with {format_bytes(load)}, as "
             "layers do"

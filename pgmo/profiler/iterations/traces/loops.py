@@ -75,6 +75,33 @@ def is_within_module(trace: Trace, requests: NDArray[np.int64], period: Period) 
     )
 
 
+def is_training_loop(trace: Trace, requests: NDArray[np.int64], period: Period) -> bool:
+    """Return whether stacks show that the period is a training loop in the user's own code.
+
+    train.py:20 in <module>    model(x)           one function makes all requests of the period,
+    train.py:22 in <module>    loss + 1           within no call of a module, and there is a
+    (autograd's thread)        loss.backward()    backward pass
+
+    Args:
+        trace: the trace, its tags with stacks.
+        requests: rows of the trace's requests, shape (n,).
+        period: period of the requests.
+    """
+    tags = [trace.tags[one] for one in _distinct(trace.tag[requests], period) if one >= 0]
+    if not any(_is_backward(tag) for tag in tags):
+        return False
+    tags = [one for one in tags if one.stack and _BEGINS.search(one.stack[-1])]
+    stacks = [one.stack[::-1] for one in tags]
+    common = _common(stacks)
+    depth = len(common)
+    if _is_in_call(common) or any(len(stack) <= depth for stack in stacks):
+        return False
+    functions = {_function(stack[depth]) for stack in stacks}
+    # The innermost line of the user's own code lies in the loop's function, or is called by it.
+    own = all(tag.file in stack[depth:] for tag, stack in zip(tags, stacks, strict=True))
+    return own and len(functions) == 1 and not _FORWARD.search(*functions)
+
+
 def _is_in_call(lines: Sequence[str]) -> bool:
     """Return whether a stack, outermost call first, is within a module's call."""
     return any(line.endswith(_CALLS) or _FORWARD.search(line) for line in lines)

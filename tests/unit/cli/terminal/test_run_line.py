@@ -3,10 +3,12 @@
 import io
 import sys
 from contextlib import contextmanager, redirect_stderr, redirect_stdout
+from dataclasses import replace
 
 import pytest
 
 from pgmo.allocator.session.statistics import IterationStatistics, Phase
+from pgmo.allocator.session.verdict.growth import Growth
 from pgmo.allocator.session.verdict.summary import Summary
 from pgmo.cli.terminal.run_line import RunLine, describe
 
@@ -77,6 +79,13 @@ def test_it_says_iteration_hits_arena_and_peak():
     assert [one.replace("[bold]", "").replace("[/bold]", "") for one in describe(SUPERVISION)] == [
         LINE
     ]
+
+
+def test_it_says_that_live_memory_grows():
+    session = FakeSession()
+    session._summary = replace(session._summary, growth=Growth(3 << 20, 30 << 20, 10))
+    (line,) = describe(FakeSupervision(session))
+    assert line.endswith(" · grows 3.00 MiB an iteration")
 
 
 def test_nothing_is_said_before_the_first_iteration():

@@ -53,6 +53,22 @@ def test_the_summary_begins_with_the_verdict(card):
     assert summary.verdict.wrong == ()
 
 
+def test_growth_comes_before_the_verdict(card):
+    loop = Loop(card, LAYERS)
+    with open_session(card) as session:
+        run(loop, session, 16, extra=lambda: card.request(2 << 20))
+    summary = session.summary()
+    assert summary.growth.rate == 2 << 20
+    assert str(summary).splitlines()[:2] == [
+        "pgmo: live memory grows by 2.00 MiB in each iteration (26.0 MiB in the last 13)",
+        f"pgmo: {summary.verdict}",
+    ]
+
+
+def test_a_program_that_keeps_nothing_has_no_growth(card):
+    assert trained(card, times=40).summary().growth is None
+
+
 def test_the_share_is_of_the_whole_run_and_not_of_the_replayed_part(adapter):
     session = trained(adapter)
     summary = session.summary()

@@ -132,3 +132,32 @@ def test_a_piece_of_an_iteration_is_not_counted(tmp_path):
     profile = imported(tmp_path, device)
     assert 4.2 * profile.ticks < profile.trace.requests < 4.8 * profile.ticks
     assert profile.meta.notes["iterations"] == "4 of 7 requests, found by their period"
+
+
+def loop_that_leaks(device: Device, iterations: int, *, backward: bool) -> None:
+    """Each iteration keeps more than it frees, and the first eight request other sizes."""
+    for number in range(iterations):
+        more = max(0, 8 - number) * MIB
+        freed = [device.alloc(4 * MIB + more, frames=script(20))]
+        device.alloc(9 * MIB + more, frames=script(21))  # history with its graph
+        freed.append(device.alloc(5 * MIB + more, frames=() if backward else script(22)))
+        for address in freed:
+            device.free(address)
+
+
+def test_a_training_loop_that_leaks_has_iterations(tmp_path):
+    device = Device()
+    loop_that_leaks(device, 24, backward=True)
+    leaks = find_leaks(imported(tmp_path, device))
+    assert leaks.judged
+    assert [(one.origin, one.growth) for one in leaks.found] == [
+        ("run.py:21 in main (other)", 9 * MIB)
+    ]
+
+
+def test_without_a_backward_pass_it_may_be_layers(tmp_path):
+    device = Device()
+    loop_that_leaks(device, 24, backward=False)
+    profile = imported(tmp_path, device)
+    assert not profile.circular
+    assert not find_leaks(profile).judged
