@@ -65,6 +65,7 @@ def about_session(session: Any, late_from: int) -> Row:
         "from_slots": sum(one.bytes_hit for one in late) / asked if asked else None,
         "replans": summary.replans,
         "notes": list(summary.notes),
+        "growth": summary.growth and str(summary.growth),
         "replayed": sum(one.phase.value == "replay" for one in session.history),
     }
 

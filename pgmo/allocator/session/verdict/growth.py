@@ -5,6 +5,7 @@ least live bytes of each span    10  11  12  13  14  15  16  17     grows
                                  10  12  10  12  10  12  10  12     batches of different lengths
 """
 
+import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -16,8 +17,8 @@ from pgmo.units import format_bytes
 FEWEST_SPANS = 8
 """Spans that must rise one after the other: fewer rise by chance, or while the program warms up."""
 
-MANY_SPANS = 12
-"""Spans from which on a quarter of them may fall, as where Python's collector frees some cycles."""
+MANY_RISES = 11
+"""Rises from which on a quarter may be falls, as where Python's collector frees some cycles."""
 
 SKIPPED = 2
 """Spans at the beginning that do not count: optimizer state and caches are allocated there."""
@@ -75,21 +76,28 @@ def find_growth(width: int, levels: Sequence[tuple[int, int]]) -> Growth | None:
     if len(counted) < FEWEST_SPANS:
         return None
     least = [one for one, _ in counted]
-    rises = [after - before for before, after in zip(least, least[1:], strict=False)]
+    rises = [after - before for before, after in itertools.pairwise(least)]
     grown = least[-1] - least[0]
-    falls = sum(rise <= 0 for rise in rises)
-    if falls > (len(rises) // 4 if len(counted) >= MANY_SPANS else 0) or max(rises[-2:]) <= 0:
+    if grown < LEAST_GROWTH or not _is_steady(rises):
         return None
-    if grown < max(LEAST_GROWTH, sum(max(rise, 0) for rise in rises) / 2):
-        return None
+    # Only the later spans: a plan that is installed may raise the peak once.
     middle = len(rises) // 2
-    halves = sum(rises[:middle]) / middle, sum(rises[middle:]) / (len(rises) - middle)
-    if min(halves) < STEADY * max(halves):
-        return None
-    # Only later spans: a plan that is installed may raise the peak once.
-    if counted[-1][1] - counted[middle][1] > SHAPES * grown * (1 - middle / len(rises)):
+    higher = counted[-1][1] - counted[middle][1]
+    if higher > SHAPES * grown * (len(rises) - middle) / len(rises):
         return None
     return Growth(grown / (len(rises) * width), grown, len(rises) * width)
+
+
+def _is_steady(rises: Sequence[int]) -> bool:
+    """Return whether live memory rises from span to span, at about the same rate until the end."""
+    most_falls = (len(rises) + 1) // 4 if len(rises) >= MANY_RISES else 0
+    if sum(rise <= 0 for rise in rises) > most_falls or max(rises[-2:]) <= 0:
+        return False
+    if 2 * sum(rises) < sum(max(rise, 0) for rise in rises):
+        return False
+    middle = len(rises) // 2
+    halves = sum(rises[:middle]) / middle, sum(rises[middle:]) / (len(rises) - middle)
+    return min(halves) >= STEADY * max(halves)
 
 
 def origin_of_staying(profile: Profile) -> str:

@@ -99,7 +99,7 @@ def is_training_loop(trace: Trace, requests: NDArray[np.int64], period: Period) 
     functions = {_function(stack[depth]) for stack in stacks}
     # The innermost line of the user's own code lies in the loop's function, or is called by it.
     own = all(tag.file in stack[depth:] for tag, stack in zip(tags, stacks, strict=True))
-    return own and len(functions) == 1 and not _FORWARD.search(*functions)
+    return own and len(functions) == 1 and not any(map(_FORWARD.search, functions))
 
 
 def _is_in_call(lines: Sequence[str]) -> bool:
