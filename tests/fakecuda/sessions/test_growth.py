@@ -1,0 +1,79 @@
+"""Growth of live memory where pages serve: what the summary of a program that leaks begins with."""
+
+import json
+import subprocess
+import sys
+
+from tests.fakecuda.programs import run_program
+
+LOOP = """
+import gc, json, torch, pgmo
+from torch import nn
+
+class Kept(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x):
+        y = x * 1.5
+        ctx.result = y  # a cycle, which only Python's collector frees
+        return y
+    @staticmethod
+    def backward(ctx, gradient):
+        return gradient * 1.5
+
+net = nn.Sequential(nn.Linear(256, 512), nn.ReLU(), nn.Linear(512, 256)).cuda()
+optimizer = torch.optim.AdamW(net.parameters())
+kept = []
+with pgmo.optimize(tags=True) as session:
+    for number in range(30):
+        x = torch.randn(2048 if FIXED else 512 + 64 * number, 256, device="cuda")
+        OUT
+        y.square().mean().backward()
+        optimizer.step()
+        optimizer.zero_grad()
+        session.step()
+growth = session.summary().growth
+print(json.dumps(growth and [growth.rate, growth.origin]))
+"""
+
+
+def growth(out, *, fixed=True):
+    return run_program(LOOP.replace("OUT", out).replace("FIXED", str(fixed)))
+
+
+def test_a_cycle_through_a_context_grows_at_a_line_of_the_program():
+    rate, origin = growth("gc.disable(); y = Kept.apply(net(x))")
+    assert rate >= 2048 * 256 * 4
+    assert "(forward)" in origin
+
+
+def test_outputs_that_are_kept_grow():
+    rate, origin = growth("y = net(x); kept.append(y.detach())")
+    assert rate == 2048 * 256 * 4
+    assert "Sequential.2, aten.addmm (forward)" in origin
+
+
+def test_longer_batches_and_what_remains_of_them_do_not():
+    assert growth("y = net(x); last = y.detach()", fixed=False) is None
+
+
+def test_pgmo_run_says_it_first(tmp_path):
+    script = tmp_path / "leaks.py"
+    script.write_text(
+        "import torch\n"
+        "weights = torch.nn.Linear(1024, 1024).cuda()\n"
+        "optimizer = torch.optim.SGD(weights.parameters(), lr=0.1)\n"
+        "kept = []\n"
+        "for _ in range(16):\n"
+        "    kept.append(weights(torch.ones(512, 1024, device='cuda')))\n"
+        "    kept[-1].sum().backward()\n"
+        "    optimizer.step()\n"
+        "    optimizer.zero_grad()\n"
+    )
+    command = [sys.executable, "-m", "pgmo", "run", "--json", str(tmp_path / "a.json"), str(script)]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    first, second = [line for line in done.stderr.splitlines() if line.startswith("pgmo: ")][-2:]
+    assert first.startswith("pgmo: live memory grows by 2.00 MiB in each iteration (")
+    assert "requested by leaks.py:6 in <module>, Linear, aten.addmm (forward)" in first
+    assert "plain PyTorch" in second or "instead of" in second
+    fields = json.loads((tmp_path / "a.json").read_text())
+    assert fields["sessions"][0]["summary"]["growth"]["rate"] == 2 << 20
