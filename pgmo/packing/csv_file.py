@@ -43,13 +43,6 @@ def read_csv(path: str | os.PathLike[str]) -> BlockTable:
 
     Raises:
         FileError: when the file cannot be read or a value is invalid; the message names the line.
-
-    Example:
-        >>> try:
-        ...     read_csv("/no/such/file.csv")
-        ... except FileError as error:
-        ...     print(error)
-        /no/such/file.csv: cannot be read (No such file or directory); check the path
     """
     read = read_lifetimes(path)
     try:
@@ -60,19 +53,10 @@ def read_csv(path: str | os.PathLike[str]) -> BlockTable:
 
 
 def write_csv(table: BlockTable, offset: NDArray[np.int64], path: str | os.PathLike[str]) -> None:
-    """Write the table with a column `offset`; an existing file is replaced.
-
-    Args:
-        table: the table.
-        offset: offset of each block in bytes, shape (n,).
-        path: file to write.
+    """Write the table with the offsets in bytes as a column; an existing file is replaced.
 
     Raises:
         FileError: when the file cannot be written.
-
-    Example:
-        >>> table = BlockTable(Problem([8], [0], [1]), ("id", "size"), [["a", "8"]])
-        >>> write_csv(table, np.array([0]), "a.plan.csv")
     """
     header, places = list(table.header), offset.tolist()
     new = OFFSET not in header

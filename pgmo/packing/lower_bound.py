@@ -11,12 +11,6 @@ def max_load(problem: Problem) -> int:
 
     No arena can be smaller, because the blocks alive at that tick share no byte. Takes O(n log n).
 
-    Args:
-        problem: the blocks.
-
-    Returns:
-        Bytes; 0 for an empty problem.
-
     Example:
         >>> max_load(Problem([64, 32, 16], [0, 1, 2], [2, 3, 4], period=4))
         96

@@ -147,14 +147,6 @@ class Plan:
         Args:
             profile: the profile.
             figures: further arguments of `Plan`.
-
-        Example:
-            >>> from pgmo.profiler.profile import Profile
-            >>> profile = Profile.from_columns(size=[64], start=[0], end=[1], ticks=1)
-            >>> offset, figures = np.zeros(1, np.int64), dict(arena=64, max_load=64, optimal=True)
-            >>> given = dict(alternate=offset - 1, solver="", alignment=64, seconds=0.0, **figures)
-            >>> len(Plan.of(profile, offset=offset, **given))
-            1
         """
         names = (*COLUMNS, "ticks", "circular", "fingerprint", "meta", "order")
         own = {name: getattr(profile, name) for name in names if hasattr(profile, name)}
@@ -186,14 +178,7 @@ class Plan:
 
     @property
     def gap(self) -> float:
-        """Relative excess of the arena over the max load: 0.01 is one per cent; 0.0 when empty.
-
-        Example:
-            >>> from pgmo.packing.planner import plan
-            >>> from pgmo.profiler.profile import Profile
-            >>> plan(Profile.from_columns(size=[], start=[], end=[], ticks=0)).gap
-            0.0
-        """
+        """Relative excess of the arena over the max load: 0.01 is one per cent; 0.0 when empty."""
         return self.arena / self.max_load - 1 if self.max_load else 0.0
 
     @cached_property
@@ -202,11 +187,6 @@ class Plan:
 
         It bounds every plan whose streams exchange memory without additional waits. See
         `pgmo.packing.ordered_load`.
-
-        Example:
-            >>> from pgmo.packing.planner import plan
-            >>> from pgmo.profiler.profile import Profile
-            >>> plan(Profile.from_columns(size=[64], start=[0], end=[1], ticks=1)).ordered_load
 
         """
         from pgmo.packing.ordered_load import ordered_load
@@ -247,9 +227,6 @@ class Plan:
 
         Args:
             height: height of the frame in pixels.
-
-        Example:
-            >>> plan.show()  # doctest: +SKIP
         """
         return show_report(self.profile(), self, height=height)
 

@@ -84,13 +84,6 @@ def read_plan(path: str | os.PathLike[str], *, check: bool = True) -> Plan:
     Raises:
         FileError: when the file is truncated, altered or of another version, or a plan in it is
             invalid.
-
-    Example:
-        >>> try:
-        ...     read_plan("/no/such/file.pgmoplan")
-        ... except FileError as error:
-        ...     print(error)
-        /no/such/file.pgmoplan: cannot be read (No such file or directory); check the path
     """
     archive = read(path, FORMAT, FORMAT_VERSION, COLUMNS, nests=True)
     nested_orders = _orders(archive)

@@ -60,16 +60,16 @@ def plan(
 
     Args:
         what: a profile, or a bare problem.
-        opening: profile of the program's first iteration (`session.opening`), which is planned too,
-            so that a session that begins with the plan also serves that iteration.
+        opening: profile of the program's first iteration (`session.opening`) to plan, too. A
+            session that begins with the plan then serves that iteration from it.
         solver: "auto" chooses, see `pgmo.packing.solving.stages`. The name of a packer
             (`pgmo.packing.solving.packer.PACKERS`) runs only that packer. "search",
             "branch-and-bound" or "cp-sat" (needs OR-Tools, `pip install ortools`) improve the
             packers' result for the whole time.
         time_limit: seconds since the call. If no packer finishes in time, the remaining blocks are
             stacked above the others, which wastes memory but is valid.
-        effort: effort of "auto". "fast": packers only. "balanced": a search after them, short if
-            little can be gained. "best": as much of the time as a proof of optimality needs.
+        effort: how much of the time "auto" uses. "fast": packers only. "balanced": also a search,
+            short if little can be gained. "best": all of it, unless optimality is proved earlier.
         threads: number of threads for solvers; by default one for each core of this process.
         seed: seed of random choices. The same seed and number of threads give the same offsets,
             unless the time limit ends a solver.
@@ -125,11 +125,7 @@ def plan(
 def for_opening(options: PlanningOptions, profile: Profile) -> PlanningOptions:
     """Return the options for the first iteration, with its persistent blocks added to the budget.
 
-    Later iterations do not count these blocks either, because they already exist then.
-
-    Args:
-        options: options of the steady iteration.
-        profile: profile of the first iteration.
+    They exist before later iterations, whose budget does not count them either.
 
     Example:
         >>> profile = Profile.from_columns(size=[64, 32], start=[0, 1], end=[1, -1], ticks=2)
@@ -150,23 +146,14 @@ def plan_problem(
 ) -> Packing:
     """Pack a bare problem; see `plan`.
 
-    Args:
-        problem: the blocks.
-        options: checked options.
-        observer: called at each improvement.
-
     Raises:
         OptionError: when an option is for profiles only.
-
-    Example:
-        >>> plan_problem(Problem([64], [0], [1]), PlanningOptions()).arena
-        64
     """
     begin = time.perf_counter()
     if options.alignment not in (None, problem.alignment):
         raise OptionError(
-            f"alignment={options.alignment} was given for a problem that has {problem.alignment}; "
-            "make the problem with the alignment wanted"
+            f"alignment={options.alignment} differs from the problem's, {problem.alignment}; give "
+            "the alignment to Problem() instead"
         )
     if options.budget is not None:
         raise OptionError("budget= is for profiles: a bare problem has no other memory")
@@ -190,19 +177,9 @@ def plan_profile(
 ) -> Plan:
     """Plan a profile, within the budget if there is one; see `plan`.
 
-    Args:
-        profile: the blocks.
-        options: checked options.
-        observer: called at each improvement.
-
     Raises:
         ProblemError: when the alignment is not a positive integer.
         BudgetError: when blocks without a slot exceed the budget; the message has the minimum.
-
-    Example:
-        >>> profile = Profile.from_columns(size=[64], start=[0], end=[1], ticks=1)
-        >>> plan_profile(profile, PlanningOptions(effort="fast")).arena
-        64
     """
     begin = time.perf_counter()
     portfolio = Portfolio(options)
@@ -241,10 +218,9 @@ def _plan_profile(
     spilled: NDArray[np.bool_] | None = None,
     large: int = 0,
 ) -> Plan:
-    """Plan each stream separately, and its spilled entries separately from the others.
+    """Pack each stream separately, and its spilled entries separately from the others.
 
-    Blocks of at least `large` bytes are packed separately above the others of their stream; 0 means
-    none.
+    Blocks of at least `large` bytes are packed above the others of their stream; 0 means none.
     """
     problem, rows = Problem.from_profile(profile, alignment)
     if spilled is None:
@@ -294,8 +270,8 @@ def _bound(
 ) -> int:
     """Return a lower bound in bytes on plans that keep streams separate.
 
-    For a stream packed in two parts, only the load is a bound: packed together or divided
-    differently, it might need less than the sum of the parts.
+    A stream that was packed in two parts counts with its load alone: packed together, it might need
+    less than the sum of the parts.
     """
     streams = [stream[part[0]] if len(part) else None for part in parts]
     bound = 0

@@ -89,12 +89,7 @@ class PlanningOptions:
         return None if self.budget is None else parse_bytes(self.budget)
 
     def quick(self) -> "PlanningOptions":
-        """Return options without a search after the packers, for plans that are only compared.
-
-        Example:
-            >>> PlanningOptions("search").quick().effort
-            'fast'
-        """
+        """Return options without a search after the packers, for plans that are only compared."""
         if self.solver in PACKERS:
             return self
         return replace(self, solver="auto", effort="fast")

@@ -1,15 +1,14 @@
 """Choice of the blocks that leave device memory so that a plan fits a budget.
 
-              offsets
-budget  ---------------------------------  the rest of the blocks: device memory
-              [   resident   |  spilled  ]
-                               the blocks that are idle longest: unified memory, on the host
+arena   [   resident        |  spilled          ]  -> offsets
+         up to the budget:     blocks with the longest lifetimes:
+         device memory         unified memory, on the host
 
-A spilled block is written once and read once over the bus, whatever its lifetime. So per byte of
-traffic, a long-lived block frees device memory for the longest time. Blocks alive at ticks above
-the budget are spilled, longest lifetime first, until the load of the others fits. Blocks whose
-spilling proves unnecessary then return. The others are packed; if their arena exceeds the budget, a
-few more are spilled.
+A spilled block is written once and read once over the bus, whatever its lifetime. So for the same
+traffic, a block with a longer lifetime frees device memory for a longer time. Blocks alive at ticks
+above the budget are spilled, longest lifetime first, until the load of the others fits. Blocks that
+fit after all return to device memory. The others are packed; if their arena exceeds the budget, a
+few more blocks are spilled.
 """
 
 from collections.abc import Callable, Sequence
@@ -33,11 +32,7 @@ _Mask = NDArray[np.bool_]
 def least_budget(profile: "Profile", alignment: int) -> int:
     """Return the smallest possible budget in bytes: the load of blocks without a slot.
 
-    Persistent blocks stay, and blocks that several streams share are not planned.
-
-    Args:
-        profile: the blocks.
-        alignment: sizes are rounded up to a multiple of this many bytes.
+    Those are the persistent blocks and the blocks that several streams share.
 
     Example:
         >>> from pgmo.profiler.profile import Profile
@@ -63,21 +58,10 @@ def least_budget(profile: "Profile", alignment: int) -> int:
 
 
 def room_for_slots(profile: "Profile", budget: int, alignment: int) -> int:
-    """Return the bytes that a budget leaves for the blocks that have slots.
-
-    Args:
-        profile: the blocks.
-        budget: bytes of device memory.
-        alignment: sizes are rounded up to a multiple of this many bytes.
+    """Return the bytes that a budget leaves for slots.
 
     Raises:
         BudgetError: when the budget is below `least_budget`.
-
-    Example:
-        >>> from pgmo.profiler.profile import Profile
-        >>> profile = Profile.from_columns(size=[64, 32], start=[0, 1], end=[1, -1], ticks=2)
-        >>> room_for_slots(profile, budget=64, alignment=1)
-        32
     """
     least = least_budget(profile, alignment)
     if budget < least:
@@ -128,7 +112,7 @@ def choose(problem: Problem, group: NDArray[np.int64], room: int) -> _Mask:
             for at in entries[one]:
                 load.change(at, -1)
             taken.append(one)
-    # Try the largest first, because its return saves the most traffic.
+    # Try to keep the largest first, because that saves the most traffic.
     for one in sorted(taken, key=lambda one: -int(size[entries[one]].sum())):
         for at in entries[one]:
             load.change(at, 1)

@@ -141,11 +141,7 @@ def planned(
 ) -> tuple[M, RecomputePlan]:
     """Plan a model within a budget, as `recompute` documents.
 
-    Args:
-        model: a module.
-        call: an example's positional and keyword arguments; None to wait for the first call.
-        options: how it is planned.
-        shapes: plans of other calls of the model; no search runs where one of them fits.
+    Without a `call`, the first call is planned. No search runs if a plan of `shapes` fits.
 
     Raises:
         BudgetError: the budget cannot be met.

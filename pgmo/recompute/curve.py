@@ -120,10 +120,6 @@ def picture_format(path: str | os.PathLike[str]) -> str:
 
     Raises:
         OptionError: matplotlib is not installed, or has no such format.
-
-    Example:
-        >>> picture_format("curve.png")
-        'png'
     """
     formats = _figure()().canvas.get_supported_filetypes()
     ending = Path(path).suffix.removeprefix(".").lower()

@@ -30,11 +30,6 @@ class Rehearsal:
         notes: uncertainties of the result, one sentence each.
         rank: rank of this result in a world of several; else 0.
         ranks: results of all rehearsed ranks, in a world of several.
-
-    Example:
-        >>> answer = Rehearsal(0, True, 3 << 30, 2 << 30, 1 << 30)
-        >>> answer.fits, answer.failed
-        (True, False)
     """
 
     exit_code: int
@@ -60,12 +55,7 @@ class Rehearsal:
         return not self.fits and self.out_of_memory is None
 
     def to_fields(self) -> dict[str, Any]:
-        """Return all fields as plain values for JSON.
-
-        Example:
-            >>> Rehearsal(0, True, 3, 2, 1).to_fields()["card_peak"]
-            3
-        """
+        """Return all fields as plain values for JSON."""
         found = {one.name: getattr(self, one.name) for one in fields(self)}
         for name in ("profile", "plan"):
             found[name] = None if found[name] is None else str(found[name])

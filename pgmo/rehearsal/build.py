@@ -75,12 +75,7 @@ def newest(files: list[Path]) -> int:
 
 
 def build(torch: Path, out: Path, compiler: Sequence[str] = ("g++",)) -> Path:
-    """Compile the library into a folder and return its path.
-
-    Args:
-        torch: the folder of the installed torch.
-        out: existing output folder.
-        compiler: a C++20 compiler and its arguments.
+    """Compile the library into the existing folder `out` and return its path.
 
     Raises:
         BuildError: if the compiler fails, or headers are missing.

@@ -55,10 +55,6 @@ def peak(device: int = 0, *, reset: bool = False) -> int:
 def card_peak(device: int = 0, *, reset: bool = False) -> int:
     """Return the most bytes of the card that all processes sharing it took at once.
 
-    Args:
-        device: number of the card.
-        reset: whether to restart from the current bytes after this call.
-
     Returns:
         Bytes since the last reset, or since the file of `FAKECUDA_SHARED` was created. Counts this
         process alone if it shares no card.

@@ -52,14 +52,14 @@ def rehearse(
 ) -> Rehearsal:
     """Run a script on a simulated card and return the memory that it takes.
 
-    The script runs unchanged on PyTorch's CUDA build with its own allocator; only kernels compute
-    nothing. It needs no GPU and uses none.
+    The script runs unchanged on PyTorch's CUDA build with its own allocator. Its kernels compute
+    nothing, so no GPU is needed or used.
 
     Args:
         command: a script and its arguments, or "-m", a module and its arguments.
         card: the simulated card.
-        devices: number of these cards that the script finds.
-        world: processes of the whole job, as under torchrun; their collectives do nothing.
+        devices: number of these cards that the script sees.
+        world: number of processes of the job, as under torchrun; collectives are fake.
         way: allocator that serves the requests.
         profile: file for the profile, with its plan beside it; requires the way "pgmo".
         plan: a saved plan to start with, or a directory of plans; requires the way "pgmo".
@@ -90,9 +90,9 @@ def rehearse(
     if not command or command == ["-m"]:
         raise OptionError("there is no script to rehearse: give its path, or -m and a module")
     if way not in WAYS:
-        raise OptionError(f"there is no way {way!r}: it is one of {', '.join(WAYS)}")
+        raise OptionError(f"way={way!r} is unknown; choose one of {', '.join(WAYS)}")
     if way != "pgmo" and (profile or plan or save):
-        raise OptionError(f"profiles and plans are of way 'pgmo', and this is {way!r}")
+        raise OptionError(f"profile, plan and save require way='pgmo', not {way!r}")
     if devices < 1 or world < 1 or not ranks or not all(0 <= one < world for one in ranks):
         raise OptionError(f"a world of {world} on {devices} devices has no ranks {list(ranks)}")
     module = command[0] == "-m"
@@ -141,8 +141,8 @@ def _run(
     where.write_text(json.dumps(spec))
     command = [torch.python, "-m", "pgmo.rehearsal.child", str(where)]
     began = time.monotonic()
-    with tempfile.TemporaryFile() as said:
-        out = said if quiet else None
+    with tempfile.TemporaryFile() as output:
+        out = output if quiet else None
         process = subprocess.Popen(
             command, env=environment, stdout=out, stderr=out, start_new_session=True
         )
@@ -150,27 +150,27 @@ def _run(
             code = process.wait(timeout)
         except subprocess.TimeoutExpired as error:
             raise RehearsalError(
-                f"the script was not done after {timeout:.0f} s on the stub runtime: give fewer "
-                "iterations, or more time"
+                f"the script did not end within {timeout:.0f} s on the stub runtime: give fewer "
+                "iterations or a longer timeout"
             ) from error
         finally:
             _end(process)
         seconds = time.monotonic() - began
-        said.seek(0)
-        last = said.read().decode(errors="replace").splitlines()[-12:]
+        output.seek(0)
+        last = output.read().decode(errors="replace").splitlines()[-12:]
     if not result.exists():
         detail = "\n".join(["", *last]) if last else ""
         raise RehearsalError(
-            f"the script ended with exit code {code} before anything could be read of it: it has "
-            f"ended its process by itself (os._exit, a signal), or torch could not start{detail}"
+            f"the script's process ended with exit code {code} and without a result: it called "
+            f"os._exit, a signal killed it, or torch could not be imported{detail}"
         )
     found = json.loads(result.read_text())
     if found.get("refused"):
         raise RehearsalError(found["refused"])
     ending = found.get("exit_code", 0) if code >= 0 else 128 - code
     silent = not any(found.get(one) for one in ("error", "reason", "out_of_memory"))
-    if ending and silent and last:  # as argparse ends a script
-        found["reason"] = f"it said: {last[-1].strip()}"
+    if ending and silent and last:  # such as an error of argparse
+        found["reason"] = f"last line of output: {last[-1].strip()}"
     return read_answer(found, exit_code=ending, seconds=seconds)
 
 
@@ -182,7 +182,7 @@ def _end(process: "subprocess.Popen[bytes]") -> None:
 
 
 def _moved(answer: Rehearsal, profile: Path) -> Rehearsal:
-    """Move the result's files to the requested names."""
+    """Move profile and plan to the requested path, and return the result with these paths."""
     from dataclasses import replace
 
     profile.parent.mkdir(parents=True, exist_ok=True)

@@ -31,13 +31,7 @@ print(json.dumps([sys.platform, spec and spec.submodule_search_locations[0]]))
 
 @dataclass(frozen=True)
 class TorchBuild:
-    """CUDA build of torch in a Python environment.
-
-    Args:
-        python: the environment's interpreter.
-        folder: of the installed torch.
-        version: such as "2.11.0+cu130".
-    """
+    """CUDA build of torch, its folder, and the interpreter of its environment."""
 
     python: str
     folder: Path

@@ -55,12 +55,7 @@ class Solution:
 
 
 def is_installed() -> bool:
-    """Return whether OR-Tools is installed, without importing it.
-
-    Example:
-        >>> is_installed()
-        True
-    """
+    """Return whether OR-Tools is installed, without importing it."""
     return importlib.util.find_spec("ortools") is not None
 
 

@@ -17,14 +17,7 @@ _FOREVER = 1e9  # Seconds that native clocks can represent.
 
 
 def improve(best: BestKnown, solver: str, *, time_limit: float, threads: int, seed: int) -> bool:
-    """Run a solver on the best known packing.
-
-    Args:
-        best: the best known packing, which must exist; it is updated with the solver's results.
-        solver: one of `IMPROVERS`.
-        time_limit: seconds.
-        threads: number of threads that the solver may use.
-        seed: seed of random choices.
+    """Improve the best known packing with one of `IMPROVERS` for some seconds.
 
     Returns:
         Whether Ctrl-C ended the solver.

@@ -51,16 +51,8 @@ def pack(problem: Problem, packer: str, time_limit: float = math.inf) -> NDArray
 def attempt(problem: Problem, packer: str, time_limit: float) -> tuple[NDArray[np.int64], bool]:
     """Place every block like `pack`, but treat Ctrl-C like the end of the time.
 
-    Args:
-        problem: the blocks.
-        packer: one of `PACKERS`.
-        time_limit: seconds, as in `pack`.
-
     Returns:
         The offsets, and whether Ctrl-C ended the packer.
-
-    Raises:
-        OptionError: when no packer has that name.
 
     Example:
         >>> attempt(Problem([64], [0], [1]), "best-fit", 1.0)

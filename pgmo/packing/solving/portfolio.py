@@ -19,9 +19,6 @@ _FEW = 2  # Packers for more than `_MANY` blocks: the first ones achieve nearly 
 class Portfolio:
     """Solvers to run, with their number of threads and time limit.
 
-    Args:
-        options: checked options.
-
     Raises:
         OptionError: when OR-Tools is needed and missing.
 

@@ -77,13 +77,7 @@ class Packing:
 
     @property
     def gap(self) -> float:
-        """Relative excess of the arena over the max load: 0.01 is one per cent; 0.0 when empty.
-
-        Example:
-            >>> from pgmo.packing.planner import plan
-            >>> plan(Problem([], [], [])).gap
-            0.0
-        """
+        """Relative excess of the arena over the max load: 0.01 is one per cent; 0.0 when empty."""
         return self.arena / self.max_load - 1 if self.max_load else 0.0
 
     def as_plan(self) -> "Plan":

@@ -43,11 +43,6 @@ def schedule(best: BestKnown, effort: str, time_limit: float) -> Iterator[tuple[
     Yields:
         Names of `pgmo.packing.solving.improver.IMPROVERS` with seconds. The last turn gets the time
         that earlier ones leave unused.
-
-    Example:
-        >>> from pgmo.packing.problem import Problem
-        >>> list(schedule(BestKnown(Problem([], [], [])), "fast", 5.0))
-        []
     """
     if effort == "fast":
         return

@@ -34,9 +34,6 @@ _HOOKS = tuple(name for name in _OF_MODULES if "_hooks" in name)
 class Contents:
     """Record of the attributes of a model's modules, and of what they hold.
 
-    Args:
-        model: the model.
-
     Attributes:
         tensors: the tensors that attributes hold in addition to parameters and buffers.
     """

@@ -15,12 +15,7 @@ _DEPTH = 8  # objects in objects; more than that is a chain, or a circle
 
 
 class FlattenedObject:
-    """Object taken apart into its class and attributes.
-
-    Args:
-        kind: its class.
-        attributes: all of its attributes, by name.
-    """
+    """Object taken apart into its class and attributes."""
 
     def __init__(self, kind: type, attributes: dict[str, Any]) -> None:
         self.kind, self.attributes = kind, attributes

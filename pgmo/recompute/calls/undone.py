@@ -21,11 +21,10 @@ from pgmo.recompute.calls.contents import Contents
 def restoring_all_but_flags(
     module: nn.Module, devices: Collection[torch.device]
 ) -> Iterator[Contents]:
-    """Run a block, then undo all that it changed but hooks and new flags, which a first call sets.
+    """Run a block, then undo its changes of the module, but not hooks and new flags.
 
-    Args:
-        module: its buffers and attributes may change in the block.
-        devices: devices, in addition to the CPU, whose random generators are put back.
+    A library may set them at the first call. The random generators of the CPU and of `devices` are
+    put back, too.
 
     Yields:
         The attributes of the modules as they were before the block.
@@ -39,12 +38,7 @@ def restoring_all_but_flags(
 
 @contextmanager
 def restoring_state(module: nn.Module, devices: Collection[torch.device]) -> Iterator[None]:
-    """Run a block, then undo all that it changed but what it wrote into its arguments.
-
-    Args:
-        module: its buffers and attributes may change in the block.
-        devices: devices, in addition to the CPU, whose random generators are put back.
-    """
+    """Run a block, then undo its changes of the module and of the random generators."""
     with ExitStack() as stack:
         stack.callback(Contents(module).put_back)
         _enter(stack, module, devices)

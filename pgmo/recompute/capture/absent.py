@@ -51,10 +51,6 @@ def without(module: fx.GraphModule, absent: Collection[str]) -> fx.GraphModule:
     """Return a joint or backward graph in which some gradients of outputs do not come.
 
     What the forward pass computes stays, and so do the names of nodes.
-
-    Args:
-        module: the graph, which stays as it is.
-        absent: names of tangents, which are no longer inputs of what is returned.
     """
     return _Narrowing(module, absent).made
 
@@ -62,12 +58,7 @@ def without(module: fx.GraphModule, absent: Collection[str]) -> fx.GraphModule:
 def narrowed(
     joint: fx.GraphModule, absent: Collection[str]
 ) -> tuple[fx.GraphModule, list[fx.Node]]:
-    """Return the graph of `without`, and the nodes that its backward pass no longer reads.
-
-    Args:
-        joint: the graph, which stays as it is.
-        absent: names of tangents.
-    """
+    """Return the graph of `without`, and the nodes that its backward pass no longer reads."""
     narrowing = _Narrowing(joint, absent)
     gone, kept = (
         {storage_key(one): node for node in nodes for one in fakes(node.meta.get("val"))[:1]}
@@ -83,10 +74,6 @@ def hold(narrow: fx.GraphModule, nodes: Iterable[fx.Node]) -> fx.GraphModule:
 
     The same forward pass has to serve both: what is saved for gradients that do not come dies when
     the others do.
-
-    Args:
-        narrow: the graph from `narrowed`; it is changed.
-        nodes: nodes of the whole graph, from `narrowed`.
     """
     graph = narrow.graph
     copies = {node.name: node for node in graph.nodes}

@@ -65,9 +65,7 @@ def backend(partitioner: Partitioner, forward: Compiler, backward: Compiler) -> 
 def inductor(partitioner: Partitioner, identity: str) -> Callable[..., Any]:
     """Return a backend for `torch.compile`: inductor with another partitioner.
 
-    Args:
-        partitioner: splits joint graphs, after inductor has rewritten them.
-        identity: key of all that its decisions depend on; compiled code is cached under it.
+    Compiled code is cached under `identity`, a key of everything that affects the partitioner.
     """
     from torch._inductor.custom_graph_pass import CustomPartitionerFn
 

@@ -48,12 +48,7 @@ def dividable(captured: Captured) -> frozenset[str]:
 
 
 def divide(joint: fx.GraphModule, names: Collection[str]) -> fx.GraphModule:
-    """Copy a joint graph with some convolutions' backward passes as two nodes each.
-
-    Args:
-        joint: the graph, which stays as it is.
-        names: names of nodes, from `dividable`.
-    """
+    """Copy a joint graph with some convolutions' backward passes as two nodes each."""
     graph = fx.Graph()
     copies: dict[fx.Node, fx.Node] = {}
     last = _last_readers(joint.graph)
@@ -138,12 +133,7 @@ def divided(captured: Captured) -> int:
 
 
 def helpful(captured: Captured, workspace: Mapping[str, int]) -> frozenset[str]:
-    """Return the divided nodes that take less memory in two pieces than in one.
-
-    Args:
-        captured: the graph in which every dividable node was divided.
-        workspace: bytes that a node takes undivided, by its name; 0 where there is none.
-    """
+    """Return the divided nodes that take more bytes in one piece, which needs `workspace`."""
     operations, values = captured.graph.operations, captured.graph.values
     found = set()
     for name, index in _pairs(captured):
@@ -160,14 +150,7 @@ def helpful(captured: Captured, workspace: Mapping[str, int]) -> frozenset[str]:
 def needed(
     captured: Captured, schedule: Schedule, limit: int, workspace: Mapping[str, int]
 ) -> frozenset[str]:
-    """Return the divided nodes that would not fit in one piece.
-
-    Args:
-        captured: the divided graph.
-        schedule: the schedule of that graph.
-        limit: bytes of peak that shall not be exceeded.
-        workspace: bytes that a node takes undivided, by its name; 0 where there is none.
-    """
+    """Return the divided nodes that would exceed `limit` in one piece, which needs `workspace`."""
     found = set()
     steps = {int(one): step for step, one in enumerate(schedule.operations)}
     for name, index in _pairs(captured):

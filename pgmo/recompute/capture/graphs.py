@@ -73,13 +73,7 @@ def graph_module(root: nn.Module, graph: fx.Graph) -> fx.GraphModule:
 def split_joint(
     joint: fx.GraphModule, saved: list[fx.Node], outputs: int
 ) -> tuple[fx.GraphModule, fx.GraphModule]:
-    """Split a joint graph: the second part begins with the saved nodes and the tangents.
-
-    Args:
-        joint: the graph of forward and backward pass.
-        saved: nodes that the first part hands to the second.
-        outputs: number of outputs of the forward pass.
-    """
+    """Split a joint graph: the second part begins with the saved nodes and the tangents."""
     with _use_lazy_graph_module(True):
         return partitioners._extract_fwd_bwd_modules(
             joint, saved, saved_sym_nodes=[], num_fwd_outputs=outputs
@@ -87,13 +81,7 @@ def split_joint(
 
 
 def backward_half(joint: fx.GraphModule, saved: list[fx.Node], outputs: int) -> fx.GraphModule:
-    """Return the second part alone, without inputs that it does not read.
-
-    Args:
-        joint: the graph of forward and backward pass.
-        saved: nodes that the first part hands to it.
-        outputs: number of outputs of the forward pass.
-    """
+    """Return the second part alone, without inputs that it does not read."""
     extract: Any = partitioners._extract_graph_with_inputs_outputs
     (last,) = joint.graph.find_nodes(op="output")
     (every,) = cast("tuple[Any]", last.args)

@@ -35,9 +35,6 @@ SCATTERS = frozenset(
 def scatter_sources(joint: fx.GraphModule) -> int:
     """Let scatters read what is written into a slice, instead of a copy of it.
 
-    Args:
-        joint: the graph; it is changed.
-
     Returns:
         The number of copies that are gone.
     """
@@ -56,10 +53,7 @@ def scatter_sources(joint: fx.GraphModule) -> int:
 
 
 def sum_in_place(joint: fx.GraphModule) -> int:
-    """Replace additions of the backward pass by ones that overwrite a summand.
-
-    Args:
-        joint: the graph; it is changed.
+    """Replace additions of the backward pass by additions that overwrite a summand.
 
     Returns:
         The number of replaced additions.

@@ -1,11 +1,11 @@
-"""From AOTAutograd's joint graph to the operations and values that planners work on.
+"""Converts AOTAutograd's joint graph to the operations and values that planners use.
 
     nodes       convolution   batch_norm   getitem 0, 1, ...   relu   view   t(weight)
     operations  convolution   batch_norm                       relu
     values      convolution   out, mean, rstd                  relu          (a parameter's view)
 
-A value is a storage: views and aliases of it, and the items of a tuple, are nodes of its producer,
-cost nothing and take nothing (`grouping.py`).
+A value is a storage. Its views and aliases, and the items of a tuple, belong to the operation that
+produces it; they take no time and no memory (`grouping.py`).
 """
 
 import operator
@@ -30,26 +30,26 @@ _NORMALISATIONS = {
     "aten._native_batch_norm_legit_functional",
     "aten._batch_norm_with_update_functional",
 }
-"""They read running statistics in training only to write new ones: arguments 3 and 4, and the
-last two results."""
+"""Arguments 3 and 4 are the running statistics, the last two results the updated ones. In training
+nothing else depends on the old ones."""
 
 
 @dataclass(frozen=True, eq=False)
 class Captured:
-    """A graph and where its parts are in the joint graph.
+    """Graph for planners, and the nodes of the joint graph that it was made from.
 
     Args:
         graph: the graph that planners work on.
         joint: the graph that AOTAutograd traced.
         outputs: number of outputs of the forward pass.
-        nodes: of each operation, the node that computes and those that take items from it; none
-            for the operation that stands for the gradients of the outputs.
+        nodes: for each operation, the node that computes and its `getitem` nodes; none for the
+            operation that stands for the tangents.
         value_of: the value that each node is, or is a view of.
-        root_of: the node of each value that is no view; a placeholder for what is given.
+        root_of: for each value, its node that is no view; a placeholder for inputs.
         views: nodes that compute nothing.
         backward: nodes of the backward pass.
-        checkpoints: operations inside of each call of `torch.utils.checkpoint`, if Dynamo captured
-            the model.
+        checkpoints: operations that each call of `torch.utils.checkpoint` runs again; known only if
+            Dynamo captured the model.
     """
 
     graph: Graph
@@ -63,20 +63,19 @@ class Captured:
     checkpoints: tuple[frozenset[int], ...] = ()
 
     def names(self, operations: Iterable[int]) -> set[str]:
-        """Return the names of the operations' nodes, which other graphs have, too."""
+        """Return the names of the operations' nodes, which copies of the graph share."""
         return {self.nodes[index][0].name for index in operations if self.nodes[index]}
 
     def numbers(self, names: Collection[str]) -> frozenset[int]:
-        """Return the forward operations of those names."""
+        """Return the forward operations with these names."""
         forward = enumerate(self.nodes[: self.graph.forward])
         return frozenset(index for index, nodes in forward if nodes and nodes[0].name in names)
 
     def replaced(self, node: fx.Node) -> dict[fx.Node, fx.Node]:
-        """Return the nodes that replace buffers as inputs of a node that runs again.
+        """Return the nodes that replace inputs of a node when it runs again.
 
-        Batch normalisation has overwritten its running statistics by then. In training mode they
-        make no difference to what it computes, and it is given the new ones, as in the formula of
-        its derivative.
+        Batch normalization then gets its new running statistics, because the old ones are
+        overwritten. In training mode its results do not depend on them.
         """
         if operator_name(node) not in _NORMALISATIONS:
             return {}
@@ -90,9 +89,9 @@ class Captured:
 
 
 _NO_LSTM = (
-    "the LSTM of oneDNN cannot be captured: its forward pass keeps what the backward pass needs "
-    "only if gradients are recorded, and other kernels run without it. Use PyTorch's own: run and "
-    "capture the model in `with torch.backends.mkldnn.flags(enabled=False):`"
+    "the LSTM of oneDNN cannot be captured: its forward pass saves tensors for the backward pass "
+    "only while autograd records it. Use PyTorch's own LSTM: run and capture the model in "
+    "`with torch.backends.mkldnn.flags(enabled=False):`"
 )
 
 
@@ -123,9 +122,9 @@ def capture(
     Args:
         joint: the graph of forward and backward pass, without mutations.
         outputs: number of outputs of the forward pass.
-        costs: seconds of a node's operator.
-        workspaces: bytes that it takes and returns while it runs; none by default.
-        held: bytes that its results hold beyond their elements; none by default.
+        costs: returns the seconds of a node's operator.
+        workspaces: returns the bytes of its temporary buffers; 0 by default.
+        held: returns the bytes of its results' storages beyond their elements; 0 by default.
 
     Raises:
         GraphError: sizes are not fixed.
@@ -203,7 +202,7 @@ def capture(
 
 
 def _unite_items(graph: fx.Graph) -> None:
-    """Keep one node for each item of a tuple, so that all readers find a saved item."""
+    """Merge `getitem` nodes of the same item, so that a saved item serves all readers."""
     first: dict[tuple[object, object], fx.Node] = {}
     for node in list(graph.nodes):
         if node.target is operator.getitem:
@@ -214,9 +213,9 @@ def _unite_items(graph: fx.Graph) -> None:
 
 
 def _checkpoints(graph: Graph, nodes: dict[int, fx.Node]) -> tuple[frozenset[int], ...]:
-    """Return the operations of each checkpointed region whose results stay inside.
+    """Return the operations that each call of `torch.utils.checkpoint` runs again.
 
-    PyTorch saves what the next region is given, and draws random numbers again.
+    PyTorch saves values that operations outside of the call read.
     """
     regions = {
         index: node.meta.get("ac_graph_id")
@@ -245,10 +244,10 @@ def _results(grouping: Grouping) -> set[int]:
 
 
 def _mutated(grouping: Grouping) -> set[int]:
-    """Return the given values that are overwritten between the forward and the backward pass.
+    """Return the inputs that are overwritten between the passes, such as buffers.
 
-    Newer versions of PyTorch say which. Elsewhere it is every input with a result of the forward
-    pass in its shape and type that may be its successor; what gets a gradient is not overwritten.
+    Newer versions of PyTorch mark them. In older ones, these are all inputs without a gradient that
+    have the shape and type of some result of the forward pass.
     """
     graph = grouping.joint.graph
     last = next(iter(graph.find_nodes(op="output")))
@@ -279,11 +278,11 @@ def _metadata(node: fx.Node) -> tuple[object, ...]:
 
 
 _OF_LOCAL = re.compile(r"^L\['\w+'\]\.?")
-"""How Dynamo's names of modules begin, such as `L['self'].layers.0`."""
+"""Prefix of the module names that Dynamo writes, such as `L['self'].layers.0`."""
 
 
 def _modules(joint: fx.GraphModule) -> dict[fx.Node, str]:
-    """Return the paths of the nodes' modules; backward nodes have that of their forward node."""
+    """Return the nodes' module paths; a backward node has the path of its forward node."""
     found: dict[fx.Node, str] = {}
     by_sequence: dict[object, str] = {}
     for node in joint.graph.nodes:

@@ -29,12 +29,7 @@ def plain_step(captured: Captured) -> Graph:
 
 
 def checkpointed(captured: Captured, graph: Graph) -> Reruns:
-    """Return the reruns that the model's own checkpoints cause.
-
-    Args:
-        captured: the step.
-        graph: the graph of the plain step.
-    """
+    """Return the reruns that the model's own checkpoints cause."""
     allowed = frozenset(graph.candidates())
     first: dict[int, int] = {}  # of each value, the operation of the backward pass that reads it
     for index in range(graph.forward, len(graph.operations)):

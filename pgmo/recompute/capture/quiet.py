@@ -24,9 +24,6 @@ def hide_warnings(is_hidden: Any) -> Iterator[None]:
     """Hide some warnings while a block runs, and do not raise warnings as errors.
 
     PyTorch reads `grad` of results, and hides the resulting warning only where it would be shown.
-
-    Args:
-        is_hidden: returns whether a warning is not shown.
     """
     with _hide(is_hidden), warnings.catch_warnings():
         warnings.simplefilter("always")

@@ -66,9 +66,6 @@ class _Kind:
 class RepeatedSegments:
     """Repeated blocks of one graph, for the time of its capture.
 
-    Args:
-        module: the graph, which stays as it is.
-
     Attributes:
         module: the graph with a call in the place of each repeated block; the one given if there
             are none.

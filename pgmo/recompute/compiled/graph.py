@@ -83,12 +83,6 @@ class ThreadStep(threading.local):
 class CompiledGraph:
     """A graph of Dynamo's.
 
-    Args:
-        module: the graph.
-        inputs: example tensors.
-        settings: how steps are planned.
-        thread_step: the state of the current thread's step.
-
     Attributes:
         module: the graph.
         tangents: number of outputs with a derivative.

@@ -61,10 +61,6 @@ if TYPE_CHECKING:
 class CompiledModel:
     """Stands in the place of a model's forward method.
 
-    Args:
-        module: the model.
-        settings: how its steps are planned.
-
     Attributes:
         first: the step that was planned first; None before.
         settings: how steps are planned.
@@ -137,11 +133,7 @@ class CompiledModel:
         return step
 
     def _captured(self, arguments: Arguments, step: CompiledStep | None) -> CompiledStep:
-        """Capture and plan a call.
-
-        Args:
-            arguments: arguments of the call.
-            step: the step to plan again; None for a new one.
+        """Capture and plan a call; with `step`, plan that step again.
 
         Raises:
             BudgetError: the budget cannot be met.

@@ -6,11 +6,7 @@ from weakref import WeakSet
 
 
 class Call:
-    """One of them.
-
-    Args:
-        held: bytes that it holds.
-    """
+    """Call that waits for its backward pass, and the bytes that it holds."""
 
     def __init__(self, held: int) -> None:
         self.held = held
@@ -36,12 +32,7 @@ class Pending:
         return sum(one.held for one in self._calls)
 
     def add(self, nodes: Iterable[Any], held: int, begin: Callable[[], None]) -> Call:
-        """Add a call, until its backward pass begins, or its results are gone.
-
-        Args:
-            nodes: autograd nodes of its results.
-            held: bytes that it holds.
-            begin: called when its backward pass begins.
+        """Add a call until its results are freed or its backward pass begins, which calls `begin`.
 
         Returns:
             The call, which lives as long as its results.

@@ -46,12 +46,6 @@ Choose = Callable[[CompiledGraph], int | None]
 class CompiledStep:
     """A kind of call, planned.
 
-    Args:
-        module: the model.
-        settings: how it is planned.
-        pending: the model's calls that wait for their backward pass.
-        found: the discovery of a step that was undone.
-
     Raises:
         BudgetError: the budget cannot be met.
         GraphError: a graph cannot be planned for.
@@ -138,12 +132,7 @@ class CompiledStep:
     def run(
         self, forward: Callable[[Callable[[CompiledGraph], int | None]], Any], given: Any
     ) -> Any:
-        """Run a forward pass, and measure it if that is to be done.
-
-        Args:
-            forward: runs it, with what chooses among a graph's plans.
-            given: tensors that the model is called with.
-        """
+        """Run a forward pass, and measure it if that is to be done."""
         self._compare()
         self._note_others()
         if self._first() is None:
@@ -172,11 +161,7 @@ class CompiledStep:
         return result
 
     def _chooser(self, way: list[Place]) -> Choose:
-        """Return the function that chooses a graph's plan for its next call.
-
-        Args:
-            way: is given the calls.
-        """
+        """Return the function that chooses a graph's plan for its next call."""
         ordinals: Counter[CompiledGraph] = Counter()
 
         def choose(graph: CompiledGraph) -> int | None:
@@ -239,19 +224,13 @@ class CompiledStep:
         if measured is None or self._is_compared:
             return
         self._is_compared = True
-        can = self._settings.measure and any(one.news for one in self._compilers)
+        can = self._settings.measure and any(one.has_new_workspaces for one in self._compilers)
         if is_other(measured - self._beside, self.planned.schedule.peak, can) and can:
             self.plan_again(lambda: self._found)
 
 
 def is_other(measured: int, predicted: int, again: bool = False) -> bool:
-    """Return whether a step took more or less than was predicted; warn if it did.
-
-    Args:
-        measured: bytes at its peak.
-        predicted: bytes.
-        again: whether it is planned again.
-    """
+    """Return whether a step took more or less than was predicted; warn if it did."""
     if abs(measured - predicted) <= TOLERANCE * max(predicted, 1):
         return False
     if again:

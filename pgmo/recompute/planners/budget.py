@@ -21,12 +21,7 @@ class Share:
     part: float
 
     def of(self, peak: int) -> int:
-        """Return the bytes that a step with the peak `peak` without recomputation may allocate.
-
-        Example:
-            >>> Share(0.5).of(100)
-            50
-        """
+        """Return the bytes that a step with the peak `peak` without recomputation may allocate."""
         return int(self.part * peak)
 
 

@@ -33,11 +33,7 @@ class Segments:
     last: int
 
     def forgotten(self, *, last: bool = True) -> frozenset[int]:
-        """Return all operations but the cuts.
-
-        Args:
-            last: also those of the last segment, which are still there when they are needed.
-        """
+        """Return all operations but the cuts; those of the last segment only if `last`."""
         end = self.operations if last else self.last
         return frozenset(range(end)) - frozenset(self.cuts)
 

@@ -98,11 +98,9 @@ class _Network:
 
 
 def sweep(graph: Graph, prices: Sequence[float] = PRICES) -> Iterator[frozenset[int]]:
-    """Yield choices from recomputing everything that may be, to nothing; each once.
+    """Yield choices from recomputing all candidates to none, each once.
 
-    Args:
-        graph: the step.
-        prices: prices of the forward pass, in multiples of the bytes of all forward values.
+    Prices of the whole forward pass are given in multiples of the bytes of all forward values.
     """
     everything = sum(
         graph.values[value].size

@@ -20,17 +20,7 @@ _LEAST = 1000
 
 
 def period(graph: Graph, operations: Sequence[int]) -> int:
-    """Return the number of operations after which the same ones come again; 0 if they do not.
-
-    Args:
-        graph: the step.
-        operations: some of it, in order.
-
-    Example:
-        >>> from pgmo.recompute.planners.graph import EXAMPLE
-        >>> period(EXAMPLE, [0, 1])
-        0
-    """
+    """Return the number of operations after which the same ones come again; 0 if they do not."""
     if len(graph.operations) < _LEAST:
         return 0
     numbers: dict[object, int] = {}

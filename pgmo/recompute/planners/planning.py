@@ -192,9 +192,6 @@ def plan_choices(
         candidates: results of an earlier `propose` on the same graph, to save time.
         search: `evaluations`, `time_limit`, `seed` and `rate` of `plan_choice`, for each of them.
 
-    Returns:
-        The choices, in the order of the budgets.
-
     Raises:
         BudgetError: nothing found fits one of them; says the least peak that was.
         OptionError: an option has a value that cannot be used.
@@ -249,11 +246,6 @@ def propose(
     planners: Collection[str] = PLANNERS,
 ) -> list[Choice]:
     """Return the choices of planners over their budgets, evaluated; the first forgets nothing.
-
-    Args:
-        graph: the step.
-        evaluator: evaluator of the same graph, if there is one already.
-        planners: names of the planners to ask, from `PLANNERS`.
 
     Raises:
         OptionError: there is no such planner.
@@ -335,14 +327,7 @@ def rank(one: Choice, budget: int | None) -> tuple[float, float, float]:
 
 
 class UnreachableBudgetError(BudgetError):
-    """No plan was found whose peak is within the budget.
-
-    Args:
-        graph: the step.
-        budget: bytes.
-        least: choice with the lowest peak that was found.
-        default: bytes that the step takes without recomputation.
-    """
+    """No plan was found whose peak is within the budget."""
 
     def __init__(self, graph: Graph, budget: int, least: Choice, default: int) -> None:
         self._given = graph, budget, least

@@ -34,10 +34,6 @@ _WIDEST = 1 << 17
 class RerunSearch:
     """One graph as flat columns, on which reruns are evaluated and searched.
 
-    Args:
-        graph: the step.
-        transfers: transfers of the graph, where operations may be offloaded.
-
     Example:
         >>> from pgmo.recompute.planners.graph import EXAMPLE
         >>> RerunSearch(EXAMPLE).evaluate(((2, 0),))
@@ -109,17 +105,11 @@ class RerunSearch:
     ) -> tuple[Choice, list[BestSoFar]]:
         """Improve a choice by simulated annealing over reruns (csrc/recompute/reruns.hpp).
 
-        Args:
-            start: the first choice; the result is never worse.
-            budget: bytes that the peak shall not exceed; None: the least peak.
-            most: the overhead that is not exceeded, as a share of the forward pass.
-            enough: bytes of a peak with which a search for the least one ends.
-            evaluations: after which it ends.
-            time_limit: seconds after which it ends; the answer then depends on the machine.
-            seed: seed of its random numbers.
+        The arguments are as in `Evaluator.search`. Also, the overhead, a share of the forward pass,
+        never exceeds `most`, and a search for the least peak ends at a peak of `enough` bytes.
 
         Returns:
-            The best choice, and each improvement on the way to it.
+            The best choice, with the trace of improvements.
         """
         begin = start.reruns
         if begin is None:

@@ -1,19 +1,19 @@
-"""Schedule that follows from a choice of forgotten operations, byte by byte.
+"""Schedule of one training step under a choice of operations to recompute, with its live bytes.
 
     forward                     backward
     0  1  2  3  4     |    5   (1) (2)  6   ...     (1): operation 1, run again
-          values that the backward pass reads are kept, or forgotten and computed again
+          values that the backward pass reads are kept, or *forgotten*: freed and recomputed
 
-This is the reference: the native evaluator (csrc/recompute) is compared with it, and reports show
-it. A forgotten value is computed again right before the first backward operation that needs
-it, together with whatever forgotten values it depends on, in the order of the forward pass; it
-then lives to its last use. AOTAutograd orders a backward graph in the same way
+This is the reference implementation. Tests compare the native evaluator (csrc/recompute) with it,
+and reports show it. A forgotten value is recomputed right before the first backward operation that
+needs it. The forgotten values that it depends on are recomputed, too, in the order of the forward
+pass. The value then lives until its last use. AOTAutograd orders a backward graph in the same way
 (`reordering_to_mimic_autograd_engine` in torch/_functorch/partitioners.py).
 
-Reruns are more than that: any operation of the forward pass, right before any later one of either
-pass, as often as it pays. What is read is what was written last, and it lives from there to its
-last reader before it is written again. One that is offloaded reads nothing where it "runs again":
-its value is fetched from the host (`offload`).
+*Reruns* are more general. Any operation of the forward pass may run again right before any later
+operation of either pass, any number of times. A read returns the latest write. What is written
+lives until its last read before the next write. An offloaded operation computes nothing when it
+"runs again": its value is fetched from the host (`offload`).
 """
 
 from collections import defaultdict
@@ -35,20 +35,20 @@ Reruns = tuple[tuple[int, int], ...]
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Schedule:
-    """One step as it runs: k operations, some of them twice, and the life of every value.
+    """Runs of k operations in order, and the m blocks of memory that hold their values.
 
     Args:
         graph: the graph that is scheduled.
-        operations: the operation that runs at each step, shape (k,).
-        again: whether it has run before, shape (k,).
-        value: the value that each of m blocks holds, shape (m,); -1 for a workspace. A forgotten
-            value has a block for each of its lives.
-        start: the step at which the block comes, shape (m,).
-        end: first step at which it is gone, shape (m,).
-        size: its bytes, shape (m,).
-        live: bytes alive while each step runs, shape (k,).
+        operations: the operation of each run, shape (k,).
+        again: whether the run is a rerun, shape (k,).
+        value: the value that each block holds, shape (m,); -1 for a workspace. A forgotten value
+            has a block for each of its lifetimes.
+        start: the run that allocates the block, shape (m,).
+        end: the first run after the block is freed, shape (m,).
+        size: bytes of the block, shape (m,).
+        live: bytes alive during each run, shape (k,).
         offloaded: operations whose value is fetched from the host where they "run again".
-        transfers: how it gets there and back; None where nothing is offloaded.
+        transfers: transfers to the host and back; None if nothing is offloaded.
 
     Example:
         >>> from pgmo.recompute.planners.graph import EXAMPLE
@@ -71,17 +71,17 @@ class Schedule:
 
     @property
     def peak(self) -> int:
-        """Most bytes alive at any step."""
+        """Most bytes alive during any run."""
         return int(self.live.max(initial=0))
 
     @property
     def peak_step(self) -> int:
-        """The first step at which the peak is reached."""
+        """The first run at which the peak is reached."""
         return int(np.argmax(self.live)) if len(self.live) else 0
 
     @property
     def peak_operation(self) -> int:
-        """The operation that runs there."""
+        """The operation of `peak_step`."""
         return int(self.operations[self.peak_step])
 
     @property
@@ -103,7 +103,7 @@ class Schedule:
 
     @property
     def cost(self) -> float:
-        """Cost of what runs again and of waiting for transfers, in the unit of the graph."""
+        """Cost of reruns and of waits for transfers, in the unit of the graph."""
         return self._rerun_cost + self.waits
 
     @property
@@ -114,7 +114,7 @@ class Schedule:
 
     @property
     def rerun_share(self) -> float:
-        """Cost of what runs again alone, as a share of the forward pass; 0 when that is free."""
+        """Cost of reruns without waits, as a share of the forward pass; 0 if that is free."""
         whole = self.graph.forward_cost
         return self._rerun_cost / whole if whole else 0.0
 
@@ -128,32 +128,29 @@ class Schedule:
 
     @property
     def wait_share(self) -> float:
-        """The same as a share of the forward pass; 0 when that costs nothing."""
+        """`waits` as a share of the forward pass; 0 if that is free."""
         whole = self.graph.forward_cost
         return self.waits / whole if whole else 0.0
 
     @property
     def host_bytes(self) -> int:
-        """Bytes of what is offloaded, all of which is on the host between the passes."""
+        """Bytes of the offloaded values, all of which are on the host between the passes."""
         values = (offloaded_value(self.graph, one) for one in self.offloaded)
         return sum(self.graph.values[one].size for one in values if one is not None)
 
     @property
     def overhead(self) -> float:
-        """The cost as a share of the forward pass; 0 when that costs nothing."""
+        """`cost` as a share of the forward pass; 0 if that is free."""
         whole = self.graph.forward_cost
         return self.cost / whole if whole else 0.0
 
     def alive(self, step: int) -> NDArray[np.int64]:
-        """Return the blocks alive while a step runs, indices into `value`, largest first."""
+        """Return the indices of the blocks that are alive during a run, largest first."""
         blocks = np.flatnonzero((self.start <= step) & (step < self.end))
         return blocks[np.argsort(-self.size[blocks], kind="stable")]
 
     def problem(self, alignment: int = 1) -> Problem:
-        """Return the packing problem of the blocks that have bytes, in order; ticks are steps.
-
-        Args:
-            alignment: alignment of offsets, in bytes.
+        """Return the packing problem of the blocks that are not empty; ticks are runs.
 
         Returns:
             A problem on a line, whose max load is the peak when sizes are multiples of `alignment`.
@@ -175,18 +172,18 @@ def simulate(
     offloaded: frozenset[int] = frozenset(),
     transfers: Transfers | None = None,
 ) -> Schedule:
-    """Return the schedule of a step in which the operations of `choice` are forgotten.
+    """Return the schedule of a step that forgets the operations of `choice`, or makes `reruns`.
 
     Args:
         graph: the step.
         choice: forward operations, candidates of the graph.
-        reruns: in the place of a choice: what runs again, and where.
-        offloaded: operations of the reruns that are fetched there from the host.
-        transfers: transfers of the graph, where something is offloaded.
+        reruns: replaces `choice` if given.
+        offloaded: operations that reruns fetch from the host instead.
+        transfers: transfers of the graph; required if something is offloaded.
 
     Raises:
-        GraphError: the choice names an operation that is no candidate, or the reruns one that may
-            not run again, or not be offloaded.
+        GraphError: the choice has an operation that is no candidate, or the reruns have one that
+            may not run again there or not be offloaded.
 
     Example:
         >>> from pgmo.recompute.planners.graph import EXAMPLE
@@ -212,7 +209,7 @@ def simulate(
         for value in reads if again[step] else (*reads, *sending[index]):
             if value in current:
                 block = blocks[current[value]]
-                block[2] = max(block[2], step + 1)  # results stay longer
+                block[2] = max(block[2], step + 1)  # a result's end is that of the step
         for value in operation.writes:
             if fetched and not is_made_again(graph, value):
                 continue
@@ -248,7 +245,7 @@ def simulate(
 
 
 def is_forgotten(graph: Graph, choice: Collection[int], value: int) -> bool:
-    """Return whether a value is gone after the forward pass when `choice` is forgotten."""
+    """Return whether a value is freed in the forward pass if `choice` is forgotten."""
     one = graph.values[value]
     return one.producer in choice and not one.pinned and not one.result
 
@@ -265,16 +262,16 @@ def check_reruns(
     offloaded: frozenset[int] = frozenset(),
     transfers: Transfers | None = None,
 ) -> None:
-    """Raise GraphError when reruns name an operation that may not run again, or not there."""
+    """Raise GraphError if an operation may not run again, or not at that moment."""
     for index in offloaded:
         if transfers is None or not transfers.may(index):
             raise GraphError(f"operation {index} cannot be offloaded: it does not write one value")
     for moment, index in reruns:
         if not 0 <= index < min(moment, graph.forward) or moment >= len(graph.operations):
             raise GraphError(
-                f"operation {index} cannot run again before operation {moment}: it is one of the "
-                f"forward pass, 0 to {graph.forward - 1}, and runs before a later one of "
-                f"{len(graph.operations)}"
+                f"operation {index} cannot run again before operation {moment}: only operations 0 "
+                f"to {graph.forward - 1}, of the forward pass, can run again, each before a later "
+                f"one of the {len(graph.operations)} operations"
             )
         if not is_at_home(graph, moment, index):
             raise GraphError(
@@ -283,8 +280,8 @@ def check_reruns(
             )
         if index in offloaded and transfers is not None and moment < transfers.until[index]:
             raise GraphError(
-                f"operation {index} cannot be fetched before operation {moment}: it has been sent "
-                f"before operation {transfers.until[index]}"
+                f"operation {index} cannot be fetched before operation {moment}: its value is on "
+                f"the host only from operation {transfers.until[index]} on"
             )
         if graph.operations[index].pinned and index not in offloaded:
             raise GraphError(
@@ -293,14 +290,14 @@ def check_reruns(
 
 
 def is_at_home(graph: Graph, moment: int, index: int) -> bool:
-    """Return whether an operation may run again before another one: both belong to one part."""
+    """Return whether both operations belong to one part, so that one may run again there."""
     return graph.operations[moment].home == graph.operations[index].home
 
 
 def _sending(
     graph: Graph, offloaded: frozenset[int], transfers: Transfers | None
 ) -> dict[int, list[int]]:
-    """Return the values that are still being sent while each operation runs, and die after it."""
+    """Return the values whose transfer to the host ends during each operation."""
     found: dict[int, list[int]] = defaultdict(list)
     for index in offloaded:
         value = offloaded_value(graph, index)
@@ -331,7 +328,7 @@ def check_choice(graph: Graph, choice: Collection[int]) -> None:
 def _order(graph: Graph, choice: frozenset[int]) -> tuple[list[int], list[bool]]:
     operations = list(range(graph.forward))
     again = [False] * graph.forward
-    done: set[int] = set()  # what has run twice
+    done: set[int] = set()  # operations that have run again
     for index in range(graph.forward, len(graph.operations)):
         missing: set[int] = set()
         stack = [index]

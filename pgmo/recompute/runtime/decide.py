@@ -40,10 +40,6 @@ Planner = Callable[[Graph, int | Literal["min"]], Choice]
 def find_planner(name: str | Planner, rate: float | None = None) -> Planner:
     """Return a planner by its name: "search", or one of `PLANNERS`, whose best choice is taken.
 
-    Args:
-        name: or a planner.
-        rate: bytes a second of a link to the host, over which values may be offloaded.
-
     Raises:
         OptionError: there is none of that name, or it does not offload.
     """
@@ -207,12 +203,6 @@ def choose(
     graph: Graph, budget: int | Literal["min"], settings: Settings, default: int
 ) -> tuple[Choice, int | Literal["min"]]:
     """Return what to forget, as for another shape if that fits, and the budget it was made for.
-
-    Args:
-        graph: the step.
-        budget: bytes, or "min".
-        settings: how it is planned.
-        default: bytes that the model takes by itself.
 
     Raises:
         BudgetError: the budget cannot be met.

@@ -1,13 +1,13 @@
-"""Makes a planned step run: the partition function, and the runners of its halves.
+"""Partition function and compilers with which AOTAutograd runs a planned step.
 
     decide.py -> Schedule -> two graphs -> runners
          ^                                    |
          +--- workspaces as they were in a real step
 
-The first time that each half runs it is measured, operator by operator. Where the peak was not
-what was predicted, what the operators took is noted, and the step can be planned again. The same
-goes for which outputs are differentiated: a plan is made for some, and what the forward pass saves
-is enough for all.
+The first run of each half is measured, operator by operator. If operators took more workspace than
+predicted, the step can be planned again with the measured bytes. A plan also assumes which outputs
+get gradients. The forward pass saves enough for gradients of all outputs, so other backward passes
+work, too, and the step can be planned again for them.
 """
 
 from collections.abc import Sequence
@@ -41,17 +41,17 @@ Names = frozenset[str]
 
 @dataclass
 class StepCompiler:
-    """A partition function and two compilers for AOTAutograd, and what they have seen.
+    """Partition function and two compilers for AOTAutograd, with their measurements.
 
     Attributes:
-        expected: gradients of outputs that will come, by the names of their nodes; None to guess.
-        planned: there once the graph was captured.
-        forward: the forward pass as it was measured; None before.
-        backward: the same of the backward pass, once the gradients were those expected.
-        came: gradients of outputs that have come; None before the first backward pass.
-        is_measured: whether the backward pass that runs is that of the call that was measured.
-        news: whether operators took more than the plan was made with.
-        host: the buffers on the host for offloaded values.
+        expected: names of the tangents that the plan expects to get; None to guess them.
+        planned: the plan; None before the graph is captured.
+        forward: measurement of the forward pass; None before it.
+        backward: measurement of a backward pass with the expected tangents; None before it.
+        came: names of all tangents that backward passes got; None before the first.
+        is_measured: whether the next backward pass belongs to the measured forward pass.
+        has_new_workspaces: whether operators took more workspace than the plan assumes.
+        host: host buffers for offloaded values.
         is_alone: whether the graph is the whole step.
     """
 
@@ -62,7 +62,7 @@ class StepCompiler:
     backward: Section | None = None
     came: Names | None = None
     is_measured: bool = False
-    news: bool = False
+    has_new_workspaces: bool = False
     host: Host = field(default_factory=Host)
     is_alone: bool = True
     _narrow: fx.GraphModule | None = None
@@ -80,17 +80,17 @@ class StepCompiler:
         release(self._narrow)
         of_whole = choice_on(schedule, captured, whole)
         if captured.names(schedule.offloaded) != whole.names(of_whole.offloaded):
-            self._narrow = None  # it fetches what the forward pass has not sent
+            self._narrow = None  # it would fetch values that the forward pass does not send
         return split(whole, of_whole, self.host)
 
     def plan(self, joint: fx.GraphModule, outputs: int) -> PlannedStep:
-        """Return the plan of a joint graph, which is not split."""
+        """Plan a joint graph without splitting it."""
         planned, _ = self._plan(joint, outputs)
         forget_facts(*joint.graph.nodes, *planned.captured.joint.graph.nodes)
         return planned
 
     def _plan(self, joint: fx.GraphModule, outputs: int) -> tuple[PlannedStep, Captured | None]:
-        """Return the plan for the gradients that come, and the whole graph if others do not."""
+        """Return the plan for the expected tangents, and the whole graph if it has others."""
         given = [node.name for node in tangents(joint)]
         if self.expected is None:
             self.expected = self._expected(joint, given)
@@ -122,10 +122,7 @@ class StepCompiler:
         return mark_boxed(self.host.guarded(watched if self.settings.check else half.run))
 
     def compile_backward(self, module: fx.GraphModule, _inputs: Sequence[Any]) -> Runner:
-        """Return a runner of the operators, without those of outputs that have no gradients.
-
-        It measures them the first time that the gradients are the expected ones.
-        """
+        """Return a runner that skips operators for absent tangents and measures once."""
         places = [node.name for node in module.graph.find_nodes(op="placeholder")]
         wanted = [node.name for node in tangents(module)]
         halves: dict[Names, _Half] = {frozenset(wanted): _Half(module, None)}
@@ -140,8 +137,8 @@ class StepCompiler:
             if came not in halves:
                 halves[came] = _Half.of(without(module, {*wanted} - came), places)
             half = halves[came]
-            news = self.backward is None and came == self.expected and self.settings.check
-            if news and self.is_measured:
+            is_new = self.backward is None and came == self.expected and self.settings.check
+            if is_new and self.is_measured:
                 self.is_measured = False
                 result, self.backward = self._metered(half, arguments)
                 return result
@@ -156,7 +153,7 @@ class StepCompiler:
             halves[self.expected] = _Half.of(self._narrow, places)
         except ValueError:
             self._narrow = None
-            return  # it reads what is not handed over; the whole one, made narrower, does as well
+            return  # it reads a value that is not saved; `without` will narrow the whole graph
 
     @property
     def measured(self) -> int | None:
@@ -166,7 +163,7 @@ class StepCompiler:
         return max(self.forward.peak, self.forward.net + self.backward.peak)
 
     def _metered(self, half: "_Half", arguments: list[Any]) -> tuple[Any, Section | None]:
-        """Run a half operator by operator, if it can be measured now."""
+        """Run a half, and measure each operator unless another measurement is under way."""
         module = half.module
         measuring = meter(_device(module)) if self.planned is not None else None
         if measuring is None:
@@ -175,13 +172,13 @@ class StepCompiler:
             half.take(arguments)
             held = _own_gradients(module, arguments) if self.is_alone else []
             result = _Metered(module, measuring).boxed_run(arguments)
-        del held  # what was not seen to come shall not be seen to go
+        del held  # freed only now, because the meter did not see their allocation
         return result, self._learn(module, measuring)
 
     def _learn(self, module: fx.GraphModule, measured: Meter) -> Section:
-        """Note what operators took; return the whole without what libraries keep for good.
+        """Store the workspaces; return the half's section without memory that libraries keep.
 
-        In the first step of a thread cuBLAS allocates a workspace, which is there from then on.
+        For example, cuBLAS allocates a workspace in the first step of a thread and never frees it.
         """
         nodes = {node.name: node for node in module.graph.nodes}
         kept = peak = 0
@@ -191,17 +188,19 @@ class StepCompiler:
             stays = max(0, section.net - written)
             kept += stays
             peak = max(peak, section.start + section.peak - kept)
-            self.news |= workspaces.correct(node, max(0, section.peak - written - stays))
+            self.has_new_workspaces |= workspaces.correct(
+                node, max(0, section.peak - written - stays)
+            )
         whole = measured.whole
         return replace(whole, peak=peak, net=whole.net - kept) if kept else whole
 
 
 class _Half:
-    """A forward pass, or a backward pass for those gradients that come.
+    """Forward pass, or backward pass for one set of tangents.
 
     Args:
         module: the graph.
-        inputs: places of its inputs among the arguments of the whole pass; None for all of them.
+        inputs: positions of its inputs among the arguments of the whole pass; None for all.
     """
 
     def __init__(self, module: fx.GraphModule, inputs: Sequence[int] | None) -> None:
@@ -209,7 +208,7 @@ class _Half:
         self.run = announced(module)
 
     def take(self, arguments: list[Any]) -> None:
-        """Keep the arguments that it reads; the others die."""
+        """Drop the arguments that it does not read."""
         if self._inputs is not None:
             arguments[:] = [arguments[place] for place in self._inputs]
 
@@ -219,10 +218,10 @@ class _Half:
 
     @classmethod
     def of(cls, module: fx.GraphModule, places: list[str]) -> "_Half":
-        """Build a half that selects its inputs by the names of the whole one's.
+        """Create a half from the names of the whole pass's inputs.
 
         Raises:
-            ValueError: it reads an input that is not among them.
+            ValueError: it reads another input.
         """
         needed = module.graph.find_nodes(op="placeholder")
         return cls(module, [places.index(node.name) for node in needed])
@@ -237,7 +236,7 @@ def _device(module: fx.GraphModule) -> torch.device:
 
 
 def _own_gradients(module: fx.GraphModule, arguments: list[Any]) -> list[Any]:
-    """Copy the gradients of the outputs, so that their memory is seen; return the originals."""
+    """Replace tangents by copies, whose memory the meter sees; return the originals."""
     before = list(arguments)
     places = module.graph.find_nodes(op="placeholder")
     given = [index for index, node in enumerate(places) if is_tangent(node)]

@@ -26,11 +26,6 @@ def split(
 ) -> tuple[fx.GraphModule, fx.GraphModule]:
     """Write a schedule into a joint graph; return the forward and the backward graph.
 
-    Args:
-        captured: the joint graph and its operations; the graph stays as it is.
-        schedule: the schedule of the captured graph.
-        host: the buffers on the host, if values are offloaded.
-
     Returns:
         Two modules as AOTAutograd wants them from a partition function.
     """

@@ -24,11 +24,7 @@ def stages() -> Iterator[None]:
 
 
 def stage(text: str) -> None:
-    """Write the current stage of a capture on the terminal.
-
-    Args:
-        text: the stage, such as "plans for 1,628 operations".
-    """
+    """Write the current stage of a capture on the terminal: "plans for 1,628 operations"."""
     if _begun:
         _write(f"{_CLEAR}pgmo.recompute {text} ({time.monotonic() - _begun[-1]:.0f} s so far)")
 

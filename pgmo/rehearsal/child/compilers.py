@@ -18,13 +18,7 @@ _TIMED = (
 
 
 class Compilers:
-    """Setup and notes for code that the script compiles.
-
-    Example:
-        >>> compilers = Compilers()
-        >>> compilers.notes()
-        []
-    """
+    """Setup and notes for code that the script compiles."""
 
     def __init__(self) -> None:
         self._there = find_spec("triton") is not None

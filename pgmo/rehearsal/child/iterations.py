@@ -17,12 +17,6 @@ class Counted:
     Attributes:
         ended: number of finished iterations.
         notes: sentences for the result.
-
-    Example:
-        >>> counted = Counted(None, None)
-        >>> counted.end_iteration()
-        >>> counted.ended
-        1
     """
 
     def __init__(self, supervision: Supervision | None, most: int | None) -> None:

@@ -43,11 +43,7 @@ def main(spec_path: str) -> int:
 
 
 class ScriptRun:
-    """One run of a script.
-
-    Args:
-        spec: the arguments of `rehearse`, by name.
-    """
+    """One run of a script."""
 
     def __init__(self, spec: Mapping[str, Any]) -> None:
         self._spec = spec

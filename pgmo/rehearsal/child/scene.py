@@ -17,11 +17,7 @@ _NAMED = 3
 
 
 class Scene:
-    """Setup before the script's first line; it imports nothing that the script does not import.
-
-    Args:
-        spec: specification of the rehearsal.
-    """
+    """Setup before the script's first line; it imports nothing that the script does not import."""
 
     def __init__(self, spec: Mapping[str, Any]) -> None:
         self._spec = spec

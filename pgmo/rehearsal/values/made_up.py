@@ -1,7 +1,7 @@
 """Made-up values for memory that is read but that no kernel has written.
 
-The values keep a script on its usual path. They are finite, positive and, where a choice depends on
-them, spread out. Single values fall from one reading to the next, as a loss does.
+The values keep a script on its usual path. They are finite, positive and spread between 0.5 and
+twice their mean. A value that is read repeatedly decreases, as a loss does.
 """
 
 import sys
@@ -20,7 +20,7 @@ MOST = 1 << 21
 _SEED = 20180713
 
 _EVEN = 1 << 12
-"""Maximum number of elements that are spread evenly."""
+"""Maximum number of elements whose values are spread evenly; more elements are drawn at random."""
 
 _SHARE = 2
 """One in this many elements of an unknown mask counts as true."""
@@ -28,9 +28,6 @@ _SHARE = 2
 
 class MadeUp:
     """Source of made-up values, which counts their use.
-
-    Args:
-        known: memory with known values.
 
     Attributes:
         read: number of reads of made-up values, by reader.
@@ -68,7 +65,7 @@ class MadeUp:
 
     @contextmanager
     def drawing(self) -> Iterator[None]:
-        """Draw torch's random numbers from here in the block; the script's state is restored."""
+        """Give torch's random generator another state in a block, then restore the script's."""
         before = torch.get_rng_state()
         torch.set_rng_state(self._state)
         try:
@@ -78,15 +75,15 @@ class MadeUp:
             torch.set_rng_state(before)
 
     def repeated(self) -> "Repeated":
-        """Return a block for code that runs again: it makes up the same values each time."""
+        """Return a context manager for code that runs again and must get the same values."""
         return Repeated(self)
 
     def state(self) -> tuple[Tensor, Tensor, int]:
-        """Return the state on which the next values depend."""
+        """Return the state that determines the next values."""
         return self._generator.get_state(), self._state, self._readings
 
     def return_to(self, state: tuple[Tensor, Tensor, int]) -> None:
-        """Restore a state, so that its values come again."""
+        """Restore a state, so that the same values follow."""
         generator, self._state, self._readings = state
         self._generator.set_state(generator)
 
@@ -105,11 +102,7 @@ class MadeUp:
 
 
 class Repeated:
-    """Block that makes up the same values each time it is entered.
-
-    Args:
-        made_up: source of the values.
-    """
+    """Context manager that makes up the same values each time it is entered."""
 
     def __init__(self, made_up: MadeUp) -> None:
         self._made_up = made_up
@@ -117,7 +110,7 @@ class Repeated:
 
     @contextmanager
     def __call__(self) -> Iterator[None]:
-        """Enter the block: first from the current state, later from that same state again."""
+        """Enter the block in the state of its first time, and restore the state at its end."""
         if self._first is None:
             self._first = self._made_up.state()
             yield
@@ -131,12 +124,7 @@ class Repeated:
 
 
 def share_of(count: int) -> int:
-    """Return how many elements of an unknown mask count as true.
-
-    Example:
-        >>> share_of(7), share_of(1)
-        (3, 1)
-    """
+    """Return how many elements of an unknown mask count as true."""
     return max(1, count // _SHARE) if count else 0
 
 

@@ -18,12 +18,7 @@ _HOST = torch.device("cpu")
 
 
 class Replay:
-    """Selects the operators to compute, and computes them.
-
-    Args:
-        known: memory with known values.
-        made_up: source of missing values.
-    """
+    """Selects the operators to compute, and computes them."""
 
     def __init__(self, known: KnownStorages, made_up: MadeUp) -> None:
         self._known = known

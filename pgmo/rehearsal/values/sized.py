@@ -21,12 +21,9 @@ Run = Callable[..., Any]
 
 
 class Sized:
-    """Implementation of these operators.
+    """Implementation of operators whose result sizes depend on values.
 
-    Args:
-        known: memory with known values.
-        made_up: source of missing values.
-        run: runs any operator and provides the values that it writes.
+    `run` runs any operator and provides the values that it writes.
     """
 
     def __init__(self, known: KnownStorages, made_up: MadeUp, run: Run) -> None:

@@ -85,7 +85,7 @@ def test_a_script_that_refuses_its_arguments_has_the_last_word(run):
     answer = run("import argparse\nargparse.ArgumentParser().parse_args()\n", "--unknown")
     assert answer.failed
     assert answer.exit_code == 2
-    assert answer.reason.startswith("it said: ")
+    assert answer.reason.startswith("last line of output: ")
     assert answer.reason.endswith("unrecognized arguments: --unknown")
 
 
@@ -138,7 +138,7 @@ def test_modules_are_run_by_their_names(run, tmp_path, monkeypatch):
 
 def test_patience_has_an_end(run, tmp_path):
     (tmp_path / "wait.py").write_text("import time\ntime.sleep(600)\n")
-    with pytest.raises(RehearsalError, match="was not done after 1 s"):
+    with pytest.raises(RehearsalError, match="did not end within 1 s"):
         rehearse([str(tmp_path / "wait.py")], card=pgmo.cards.find("16GiB"), timeout=1)
 
 

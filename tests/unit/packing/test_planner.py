@@ -188,7 +188,7 @@ def test_bad_alignments_are_refused(alignment):
         ({"threads": 1.5}, "threads=1.5 must be a whole number"),
         ({"seed": -1}, "seed=-1 must be a whole number from 0"),
         ({"seed": True}, "seed=True must be a whole number"),
-        ({"alignment": 64}, "alignment=64 was given for a problem that has 1"),
+        ({"alignment": 64}, "alignment=64 differs from the problem"),
     ],
 )
 def test_options_that_cannot_be_used(options, message):

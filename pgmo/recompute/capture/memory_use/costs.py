@@ -23,15 +23,7 @@ _RATES = {"cpu": (1e11, 1e10), "cuda": (5e13, 1e12)}
 
 @once_for_copies
 def modelled(node: fx.Node) -> float:
-    """Return the seconds that the operator of a node takes by the model.
-
-    Args:
-        node: node of a traced graph; its inputs and outputs are known as fake tensors.
-
-    Example:
-        >>> modelled(convolution)  # doctest: +SKIP
-        0.0031
-    """
+    """Return the seconds that the operator of a node takes by the model."""
     arguments, keywords = example_arguments(node)
     read, written = fakes((arguments, keywords)), fakes(node.meta.get("val"))
     moved = sum(one.numel() * one.element_size() for one in (*read, *written))

@@ -25,9 +25,6 @@ _FAR = 1 << 32  # further than the numbers of derivatives go
 def expand(joint: fx.GraphModule) -> int:
     """Write out all operators that stand for blocks.
 
-    Args:
-        joint: the graph of forward and backward pass; it is changed.
-
     Returns:
         The number of blocks that were written.
 

@@ -77,11 +77,6 @@ class Template:
     def trace(self, path: str, given: list[Tensor], run: Callable[[], Sequence[Tensor]]) -> None:
         """Run the block and note its nodes.
 
-        Args:
-            path: path of its module.
-            given: its inputs and parameters.
-            run: the block; returns its tensors.
-
         Raises:
             NotAlikeError: it writes into what it is given.
         """

@@ -96,11 +96,7 @@ def discover(
 
 @contextmanager
 def without_hooks(tensors: list[nn.Parameter]) -> Iterator[None]:
-    """Run a block in which hooks of tensors do not run.
-
-    Args:
-        tensors: the tensors with hooks.
-    """
+    """Run a block in which hooks of tensors do not run."""
     kinds = ("_backward_hooks", "_post_accumulate_grad_hooks")
     hooks: list[dict[Any, Any]] = [
         found for one in tensors for kind in kinds if (found := getattr(one, kind, None))
@@ -119,12 +115,7 @@ def warm_up(model: nn.Module, run: Callable[..., Any], arguments: Arguments) -> 
     """Run a forward pass as it is, so that what a first call sets up breaks no graph.
 
     Libraries install hooks at the first call, under a lock, and log warnings once. Nothing is saved
-    for a backward pass.
-
-    Args:
-        model: the model; its parameters, buffers and attributes are put back.
-        run: the model's forward method.
-        arguments: arguments of the call.
+    for a backward pass. Parameters, buffers and attributes are put back.
 
     Returns:
         The parameters, and tensors of attributes, that it writes.

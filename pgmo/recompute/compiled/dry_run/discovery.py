@@ -112,11 +112,7 @@ class Discovery:
         context.register_prehook(came)
 
     def check_sum_order(self, roots: list[Tensor]) -> None:
-        """Note which graphs would add up gradients in another order than the plain model.
-
-        Args:
-            roots: the tensors that are differentiated.
-        """
+        """Note which graphs would add up gradients in another order than the plain model."""
         counts = edges(roots)
         for call, node in zip(self.calls, self._nodes, strict=True):
             found = [counts[edge] for edge in _followers(node)]

@@ -14,9 +14,6 @@ from pgmo.recompute.capture.compat import fakes, storage_key
 class WriteRollback(TorchDispatchMode):  # type: ignore[no-untyped-call]
     """Mode that undoes the writes of operators into some tensors when it ends.
 
-    Args:
-        tensors: the tensors that operators may write.
-
     Attributes:
         written: the tensors that operators wrote.
     """

@@ -16,11 +16,7 @@ _CUSTOM = "autograd_function_apply"
 
 
 def with_autograd_functions(module: fx.GraphModule) -> fx.GraphModule:
-    """Return a graph that marks the nodes of custom functions' derivatives while it is traced.
-
-    Args:
-        module: the graph, which stays as it is; returned if it has no custom function.
-    """
+    """Return a graph that marks the nodes of custom functions' derivatives while it is traced."""
     if not any(_has_custom(one) for one in module.modules()):
         return module
     graph = fx.Graph()

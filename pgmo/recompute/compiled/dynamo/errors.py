@@ -24,12 +24,7 @@ _FIT = "If the model by itself ends so, too, the inputs do not fit it; look at t
 
 
 def of_capture(error: Exception, name: str) -> PgmoError:
-    """Return what a capture ended with, without PyTorch's frames.
-
-    Args:
-        error: the error that was raised.
-        name: name of the model's class.
-    """
+    """Return what a capture ended with, without PyTorch's frames."""
     if isinstance(error, BackendCompilerFailed):
         error = error.inner_exception
     if isinstance(error, PgmoError):
@@ -62,13 +57,7 @@ def _of_dynamo(error: Exception) -> str | None:
 
 
 def too_many(name: str, count: int, reason: str) -> GraphError:
-    """Return the error for calls of one kind that are captured once more, again and again.
-
-    Args:
-        name: name of the model's class.
-        count: number of captures.
-        reason: the guard that failed last.
-    """
+    """Return the error for calls of one kind that are captured once more, again and again."""
     return GraphError(
         f"calls of {name} of one kind were captured {count} times, as what its forward pass reads "
         f"is another value each time. The last one was captured because this was not so: {reason}. "
@@ -81,11 +70,6 @@ def refuse_arguments(
     forward: Callable[..., Any], name: str, arguments: tuple[tuple[Any, ...], dict[str, Any]]
 ) -> None:
     """Raise an error where a forward method does not take the arguments.
-
-    Args:
-        forward: the method.
-        name: name of the model's class.
-        arguments: positional and keyword arguments.
 
     Raises:
         GraphError: the forward method does not take them.

@@ -9,12 +9,7 @@ _OWNER = re.compile(r"^L\['\w+'\](\.__self__)?\.?")
 
 
 def name_modules(graph: fx.GraphModule, model: nn.Module) -> None:
-    """Write paths from the model on into the nodes of a graph.
-
-    Args:
-        graph: the graph, whose nodes name the modules that made them.
-        model: the model with these submodules.
-    """
+    """Write paths from the model on into the nodes of a graph."""
     paths = {str(id(one)): path for path, one in model.named_modules()}
     for node in graph.graph.nodes:
         stack = node.meta.get("nn_module_stack")

@@ -183,11 +183,7 @@ def _note_code(code: CodeType, new_code: CodeType) -> None:
 
 @contextmanager
 def as_plain_model(codes: set[CodeType]) -> Iterator[None]:
-    """Run a block in which Dynamo captures, and the captured code does not learn of it.
-
-    Args:
-        codes: receives the code objects that are captured.
-    """
+    """Run a block in which captured code cannot detect the capture; add it to `codes`."""
     own = dynamo.config.patch(**_options()) if _has_settings_by_thread() else _configured
     with _answering, own:
         before, _scope.codes = _scope.codes, codes
@@ -224,10 +220,6 @@ def compiled(function: Callable[..., Any], backend: Callable[..., Any]) -> Calla
 
     PyTorch notes for all threads at once that one of them traces, and runs the function as it is
     meanwhile. The function that is returned runs compiled.
-
-    Args:
-        function: to compile.
-        backend: compiles its graphs.
     """
     with patch.object(symbolic_trace, "is_fx_symbolic_tracing", lambda: False):
         return torch.compile(_with_own_code(function), backend=backend, dynamic=False)

@@ -1,9 +1,9 @@
-"""One graph of all graphs of a step, for one plan and one budget, and of what lies between them.
+"""Joins the graphs of a step, and the regions between them, to plan them under one budget.
 
-graph    its operations and values; what it is given and returns is shared with other graphs,
-         and never computed again; what runs again does so in the graph that it belongs to
-region   two operations that are pinned: "begins" has what it takes on top as its workspace,
-         "ends" writes what it leaves
+graph    its operations and values. Inputs and results are shared with other graphs and are pinned.
+         Operations run again only within their own graph.
+region   code between two graphs, as two pinned operations. The first, `begins`, has the region's
+         peak as its workspace. The second, `ends`, writes the bytes that the region leaves.
 """
 
 from collections.abc import Sequence
@@ -57,8 +57,8 @@ def join_graphs(
 
     Args:
         found: the discovery of the step.
-        steps: for each call, its capture and the graph to use, which has the same operations.
-        is_plain: whether this is the step of the plain model, without functions of pgmo.
+        steps: for each call, its capture, and the variant of the captured graph to join.
+        is_plain: whether this is the step of the plain model, without pgmo's autograd functions.
     """
     made = _JoinedGraphBuilder(holds_gradients=not (is_plain or boxes_gradients()))
     placed = [_Placed(*step) for step in steps]
@@ -78,7 +78,7 @@ def join_graphs(
 
 
 class _Placed:
-    """One of the graphs, and which of its values are what in the whole step."""
+    """One graph of the step, and where its values are in the joined graph."""
 
     def __init__(self, captured: Captured, graph: Graph) -> None:
         self.captured, self.graph = captured, graph
@@ -88,8 +88,8 @@ class _Placed:
         results = flatten(last.args)[0]
         self._results = results[: captured.outputs]
         gradients = results[captured.outputs :]
-        self.numbers: dict[int, int] = {}  # of own values, in the whole
-        self.lives: dict[int, Life] = {}  # of own values
+        self.numbers: dict[int, int] = {}  # own value -> value of the joined graph
+        self.lives: dict[int, Life] = {}  # own value -> storage
         self.returned = {self._value(node) for node in self._results}
         self.gradients = {
             value: node
@@ -99,11 +99,11 @@ class _Placed:
         first = captured.nodes[graph.forward : graph.forward + 1] == ((),)
         self.tangents = graph.operations[graph.forward].writes if first else ()
         self._tangents = [node for node in nodes if is_tangent(node)]
-        self.came: dict[int, Life] = {}  # of gradients of the outputs that autograd holds, too
-        self.owners: dict[fx.Node, object] = {}  # of parameters
+        self.came: dict[int, Life] = {}  # tangent -> storage, if autograd holds it, too
+        self.owners: dict[fx.Node, object] = {}  # input -> parameter
 
     def inputs(self, call: GraphCall) -> None:
-        """Note what the tensors of the call are."""
+        """Note the storages of the call's inputs, outputs and tangents, and its parameters."""
         for node, life in zip(self._given, call.given, strict=True):
             self._note(node, life)
         for result, life in zip(self._results, call.made, strict=True):
@@ -125,7 +125,7 @@ class _Placed:
             self.lives[value] = life
 
     def _is_like(self, value: int, life: Life) -> bool:
-        """Return whether a value is the traced tensor, and not, for example, its base."""
+        """Return whether the sizes agree; a value may instead be the base of the tensor."""
         return 0 <= self.graph.values[value].size - life.size < 512
 
     def _value(self, node: object) -> int | None:
@@ -133,11 +133,10 @@ class _Placed:
 
 
 class _JoinedGraphBuilder:
-    """The graph in the making.
+    """Builder of the joined graph.
 
     Args:
-        holds_gradients: whether autograd holds the gradients that a derivative is given until it
-            has returned.
+        holds_gradients: whether autograd holds tangents until the backward pass has returned.
     """
 
     def __init__(self, holds_gradients: bool) -> None:
@@ -147,12 +146,12 @@ class _JoinedGraphBuilder:
         self._values: list[Value] = []
         self._origins: list[tuple[int, int] | None] = []
         self._lives: dict[Life, int] = {}
-        self._base: list[int] = []  # values that stand for what regions hold, the newest last
-        self._passing: list[int] = []  # values that a graph leaves to the region behind it
+        self._base: list[int] = []  # values for the bytes that regions hold, newest last
+        self._passing: list[int] = []  # values that a graph returns to the next region
         self._owners: set[object] = set()  # parameters that have a gradient
 
     def region(self, region: Region, place: int, following: _Placed | None = None) -> None:
-        """Add a region, and the gradients that it hands to a graph's derivative."""
+        """Add a region, and the tangents that it passes to the following backward pass."""
         begins = self._add(NOT_CAPTURED)
         alive = self._held(place)
         passing = sum(self._values[one].size for one in self._passing)
@@ -181,7 +180,7 @@ class _JoinedGraphBuilder:
         self._set_base(max(0, left), ends, begins)
 
     def _held(self, place: int) -> int:
-        """Return the bytes of graphs' inputs and results that regions hold from `place` on."""
+        """Return the bytes of graphs' inputs and results that code still holds at `place`."""
         lives = (one for one in self._lives if one.death is None or one.death >= place)
         return sum(one.size for one in lives)
 
@@ -212,20 +211,20 @@ class _JoinedGraphBuilder:
     def _given(self, value: Value, life: Life | None) -> int:
         if life is None:
             return self._write(Value(value.size, -1))
-        if life not in self._lives:  # a region has made it
+        if life not in self._lives:  # the preceding region allocated it
             last = len(self.operations) - 1
             self._lives[life] = self._write(Value(life.size, last, pinned=True))
             self._shrink(life.size)
         return self._lives[life]
 
     def _shrink(self, size: int) -> None:
-        """Count as this tensor what the region before was thought to hold."""
+        """Subtract a tensor's bytes from those of the region that allocated it."""
         last = len(self.operations) - 1
         level = sum(self._values[one].size for one in self._base)
         self._set_base(max(0, level - size), last, last - 1)
 
     def backward(self, placed: _Placed, number: int) -> None:
-        """Add the operations of a graph's derivative."""
+        """Add the operations of a graph's backward pass."""
         first = placed.graph.forward + (1 if placed.tangents else 0)
         for index in range(first, len(placed.graph.operations)):
             self._place(placed, index, number)
@@ -258,7 +257,7 @@ class _JoinedGraphBuilder:
         return self._passing[-1]
 
     def end(self) -> None:
-        """Keep what is still alive to the end of the step."""
+        """Keep the remaining values alive until the end of the step."""
         last = len(self.operations) - 1
         alive = [value for life, value in self._lives.items() if life.death is None]
         self._reads[last].update(self._base, alive)
@@ -274,7 +273,7 @@ class _JoinedGraphBuilder:
         return len(self._values) - 1
 
     def graph(self, forward: int) -> JoinedGraph:
-        """Return the graph that was made."""
+        """Return the joined graph."""
         writes: list[list[int]] = [[] for _ in self.operations]
         for number, value in enumerate(self._values):
             if value.producer >= 0:

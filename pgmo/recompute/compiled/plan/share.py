@@ -40,12 +40,7 @@ class GraphShare:
 
 
 class FixedPlanner:
-    """Planner that returns a graph's share of a plan that was made for several graphs.
-
-    Args:
-        structure: digest of the graph; see `structure`.
-        share: the share of the graph.
-    """
+    """Planner that returns a graph's share of a plan that was made for several graphs."""
 
     def __init__(self, structure: str, share: GraphShare) -> None:
         self._structure, self._share = structure, share

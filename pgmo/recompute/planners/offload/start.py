@@ -19,11 +19,6 @@ def starts(
 ) -> Iterator[tuple[Reruns, frozenset[int]]]:
     """Yield reruns and offloaded operations: more and more of what a choice keeps is offloaded.
 
-    Args:
-        graph: the step.
-        transfers: transfers of the graph.
-        choice: choice for the graph.
-
     Example:
         >>> from pgmo.recompute.planners.graph import EXAMPLE
         >>> slow, default = Transfers.of(EXAMPLE, 1.0), Choice(frozenset(), 132, 0.0, "default")

@@ -126,15 +126,7 @@ def waiting(
     offloaded: frozenset[int],
     transfers: Transfers,
 ) -> float:
-    """Return the seconds that the operations of a step wait for transfers.
-
-    Args:
-        graph: the step.
-        operations: the operation of each step, shape (k,).
-        again: whether it has run before, shape (k,).
-        offloaded: operations that are fetched where they run again.
-        transfers: transfers of the graph.
-    """
+    """Return the seconds that the operations of a step wait for transfers."""
     ending: dict[int, list[int]] = defaultdict(list)
     for one in offloaded:
         ending[transfers.until[one]].append(one)

@@ -57,11 +57,7 @@ class Host:
         return self._places[name]
 
     def lend(self, device: torch.device) -> Tensor:
-        """Return an arena for one call, shape (size,).
-
-        Args:
-            device: the device whose values are stored there.
-        """
+        """Return an arena for one call, shape (size,)."""
         if self._pool is None:
             self._pool = PinnedBufferPool(self.size, device.type == "cuda", _finish)
         return self._pool.lend()

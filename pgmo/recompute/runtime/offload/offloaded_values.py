@@ -23,12 +23,6 @@ from pgmo.recompute.runtime.offload.host import Host
 class OffloadedValues:
     """Offloaded values of a step, and the nodes that move them.
 
-    Args:
-        graph: the graph that is written.
-        captured: the step.
-        schedule: the schedule of the step.
-        host: the buffers on the host.
-
     Attributes:
         values: the values that are offloaded, by their operations.
         arena: the newest node of the arena.
@@ -59,12 +53,7 @@ class OffloadedValues:
         return cls(graph, captured, schedule, host)
 
     def send(self, moment: int, first: dict[fx.Node, fx.Node]) -> Iterator[fx.Node]:
-        """Send what the operation before `moment` has written, and release what has been sent.
-
-        Args:
-            moment: the operation that comes next.
-            first: maps nodes of the forward pass to those of the written graph.
-        """
+        """Send what the operation before `moment` has written, and release what has been sent."""
         if moment - 1 in self.values:
             stride = list(self._example(moment - 1).stride())
             yield self._passed(self._host.send, moment - 1, first, stride)

@@ -51,7 +51,7 @@ def test_what_a_library_keeps_is_not_of_the_step(half):
     whole = measured(half)[1].whole
     assert section.net == whole.net
     assert section.peak == whole.peak - 7
-    assert not step.news
+    assert not step.has_new_workspaces
     assert workspaces.workspace(node) == 0
 
 
@@ -59,7 +59,7 @@ def test_what_an_operator_takes_and_returns_is_noted(half):
     step = StepCompiler(Settings())
     node, seen = measured(half, taken=1 << 20)
     assert step._learn(half, seen) == seen.whole
-    assert step.news
+    assert step.has_new_workspaces
     assert workspaces.workspace(node) == 1 << 20
 
 
