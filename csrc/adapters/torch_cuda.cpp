@@ -98,7 +98,7 @@ int pgmo_baseline_of(int device, pgmo_baseline_figures* out) {
 // Empty the cache on behalf of pgmo, which plain PyTorch would not do.
 int pgmo_empty_cache(char* message, size_t capacity) {
   return guarded(message, capacity, [] {
-    const adapter::OwnDoing own;
+    const adapter::PgmoCallScope own;
     c10::cuda::CUDACachingAllocator::emptyCache();
   });
 }
@@ -262,7 +262,7 @@ int pgmo_take_arena(int device, uint64_t stream, size_t bytes, pgmo_arena* out, 
     TORCH_CHECK(one.streams.known(stream), "stream ", stream, " has not been used yet");
     auto* upstream = adapter::current_adapter()->upstream();
     const OnDevice on(device);
-    const adapter::OwnDoing own;
+    const adapter::PgmoCallScope own;
     void* block = upstream->raw_alloc_with_stream(bytes, one.streams.handle(stream));
     adapter::hold(
         std::make_unique<adapter::Holding>(upstream, block, &one, adapter::absences.load()), bytes,

@@ -81,14 +81,14 @@ std::optional<std::pair<std::size_t, std::size_t>> first_overlap(const Column& b
     if (column.size() != begin.size()) throw std::invalid_argument("columns differ in length");
     return std::span{column.data(), static_cast<std::size_t>(column.size())};
   };
-  const packing::Stays stays{view(begin), view(end), view(low), view(high)};
-  for (std::size_t row = 0; row < stays.begin.size(); ++row) {
-    if (stays.begin[row] >= stays.end[row] || stays.low[row] >= stays.high[row]) {
+  const packing::PlacedBlocks blocks{view(begin), view(end), view(low), view(high)};
+  for (std::size_t row = 0; row < blocks.begin.size(); ++row) {
+    if (blocks.begin[row] >= blocks.end[row] || blocks.low[row] >= blocks.high[row]) {
       throw std::invalid_argument("row " + std::to_string(row) + " is empty");
     }
   }
   const py::gil_scoped_release release;
-  return packing::first_overlap(stays);
+  return packing::first_overlap(blocks);
 }
 
 // Pass progress to a Python callable and handle signals, both with the GIL. A KeyboardInterrupt,

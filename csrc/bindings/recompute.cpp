@@ -126,7 +126,7 @@ py::tuple search(recompute::Step& step, const Indices& candidates,
     if (one < 0 || one >= step.forward()) throw py::value_error("a candidate is out of range");
   }
   const recompute::Choice from = read_choice(step, start);
-  recompute::Answer answer;
+  recompute::SearchResult result;
   bool raised = false;
   {
     const py::gil_scoped_release release;
@@ -134,16 +134,16 @@ py::tuple search(recompute::Step& step, const Indices& candidates,
       raised = interrupted();
       return raised || std::chrono::duration<double>(Clock::now() - begin).count() >= time_limit;
     };
-    answer = recompute::search(step, all, from, budget, evaluations, seed, stop, period);
+    result = recompute::search(step, all, from, budget, evaluations, seed, stop, period);
   }
   if (raised) throw py::error_already_set();
   std::vector<std::tuple<std::int64_t, Bytes, double>> trace;
-  for (const recompute::Found& found : answer.trace) {
+  for (const recompute::Improvement& found : result.trace) {
     trace.emplace_back(found.evaluations, found.outcome.peak, found.outcome.cost);
   }
-  const Column<std::uint8_t> choice(static_cast<py::ssize_t>(answer.choice.size()),
-                                    answer.choice.data());
-  return py::make_tuple(choice, answer.outcome.peak, answer.outcome.cost, answer.evaluations,
+  const Column<std::uint8_t> choice(static_cast<py::ssize_t>(result.choice.size()),
+                                    result.choice.data());
+  return py::make_tuple(choice, result.outcome.peak, result.outcome.cost, result.evaluations,
                         trace);
 }
 
@@ -158,7 +158,7 @@ py::tuple search_reruns(recompute::Replay& replay, const Column<std::uint8_t>& m
   const std::vector<std::uint8_t> may = copy(movable);
   const recompute::Reruns from = read_reruns(replay, start);
   const recompute::Offloaded away = read_offloaded(replay, offloaded);
-  recompute::Wider answer;
+  recompute::RerunSearchResult result;
   bool raised = false;
   {
     const py::gil_scoped_release release;
@@ -166,27 +166,27 @@ py::tuple search_reruns(recompute::Replay& replay, const Column<std::uint8_t>& m
       raised = interrupted();
       return raised || std::chrono::duration<double>(Clock::now() - begin).count() >= time_limit;
     };
-    answer = recompute::search_reruns(replay, may, from, away, budget, enough, most, evaluations,
+    result = recompute::search_reruns(replay, may, from, away, budget, enough, most, evaluations,
                                       seed, stop);
   }
   if (raised) throw py::error_already_set();
   std::vector<std::tuple<std::int64_t, Bytes, double>> trace;
-  for (const recompute::Found& found : answer.trace) {
+  for (const recompute::Improvement& found : result.trace) {
     trace.emplace_back(found.evaluations, found.outcome.peak, found.outcome.cost);
   }
-  const Places places = written(answer.reruns);
-  std::vector<std::uint8_t> comes(answer.offloaded.size());
+  const Places places = written(result.reruns);
+  std::vector<std::uint8_t> comes(result.offloaded.size());
   for (const auto& [moment, operation] : places) {
     if (!comes.empty()) comes[static_cast<std::size_t>(operation)] = 1;
   }
   std::vector<recompute::Index> fetched;  // offloading without a fetch has no effect
   for (std::size_t one = 0; one < comes.size(); ++one) {
-    if (comes[one] != 0 && answer.offloaded[one] != 0) {
+    if (comes[one] != 0 && result.offloaded[one] != 0) {
       fetched.push_back(static_cast<recompute::Index>(one));
     }
   }
-  return py::make_tuple(places, fetched, answer.outcome.peak, answer.outcome.cost,
-                        answer.evaluations, trace);
+  return py::make_tuple(places, fetched, result.outcome.peak, result.outcome.cost,
+                        result.evaluations, trace);
 }
 
 std::optional<Places> beam(const recompute::Replay& replay, const Column<std::uint8_t>& movable,

@@ -18,22 +18,22 @@ std::vector<std::size_t> sorted_by(std::span<const Tick> tick) {
 
 }  // namespace
 
-std::optional<std::pair<std::size_t, std::size_t>> first_overlap(const Stays& stays) {
-  const std::vector<std::size_t> requests = sorted_by(stays.begin);
-  const std::vector<std::size_t> frees = sorted_by(stays.end);
+std::optional<std::pair<std::size_t, std::size_t>> first_overlap(const PlacedBlocks& blocks) {
+  const std::vector<std::size_t> requests = sorted_by(blocks.begin);
+  const std::vector<std::size_t> frees = sorted_by(blocks.end);
   std::map<Offset, std::size_t> living;  // by offset; they are disjoint
   std::size_t freed = 0;
   for (const std::size_t one : requests) {
-    for (; stays.end[frees[freed]] <= stays.begin[one]; ++freed) {
-      living.erase(stays.low[frees[freed]]);
+    for (; blocks.end[frees[freed]] <= blocks.begin[one]; ++freed) {
+      living.erase(blocks.low[frees[freed]]);
     }
-    const auto above = living.lower_bound(stays.low[one]);
-    if (above != living.end() && above->first < stays.high[one]) return {{one, above->second}};
+    const auto above = living.lower_bound(blocks.low[one]);
+    if (above != living.end() && above->first < blocks.high[one]) return {{one, above->second}};
     if (above != living.begin()) {
       const std::size_t below = std::prev(above)->second;
-      if (stays.high[below] > stays.low[one]) return {{one, below}};
+      if (blocks.high[below] > blocks.low[one]) return {{one, below}};
     }
-    living.emplace_hint(above, stays.low[one], one);
+    living.emplace_hint(above, blocks.low[one], one);
   }
   return std::nullopt;
 }

@@ -12,9 +12,9 @@
 
 namespace pgmo::packing {
 
-// Each block lives during ticks [begin, end) on bytes [low, high); no range is empty. The columns
-// have equal length.
-struct Stays {
+// Blocks with offsets, as columns of equal length. Each block lives during ticks [begin, end) on
+// bytes [low, high); no range is empty.
+struct PlacedBlocks {
   std::span<const Tick> begin;
   std::span<const Tick> end;
   std::span<const Offset> low;
@@ -22,6 +22,6 @@ struct Stays {
 };
 
 // Return the first block that overlaps another, and that other block. Throws std::bad_alloc.
-std::optional<std::pair<std::size_t, std::size_t>> first_overlap(const Stays& stays);
+std::optional<std::pair<std::size_t, std::size_t>> first_overlap(const PlacedBlocks& blocks);
 
 }  // namespace pgmo::packing

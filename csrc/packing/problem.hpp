@@ -31,9 +31,9 @@ struct Problem {
   Bytes alignment = 1;
 };
 
-// A time span in which blocks are requested and none is freed, counted from 0. Two lifetimes meet
-// only if both are alive at the end of a span, so other ticks do not matter. Training traces
-// have several requests per rank.
+// A time span in which blocks are requested and none is freed, counted from 0. Two
+// lifetimes overlap only if both blocks are alive at the end of a span, so other ticks do not
+// matter. Training traces have several requests per rank.
 using Rank = std::int32_t;
 
 // A problem prepared for packing. Sizes are multiples of the alignment, and time is counted in

@@ -93,12 +93,12 @@ class Replay {
   std::vector<double> sent_, arrives_;
 };
 
-struct Wider {
+struct RerunSearchResult {
   Reruns reruns;
   Offloaded offloaded;
   Evaluation outcome;
   std::int64_t evaluations;
-  std::vector<Found> trace;  // one entry per improvement
+  std::vector<Improvement> trace;  // one entry per improvement
 };
 
 // Like `search`, but over reruns: return the best result, never worse than `start`. Results that
@@ -111,9 +111,9 @@ struct Wider {
 //
 // `movable` marks the forward operations that may run again. Nothing is offloaded if the replay has
 // no transfers.
-Wider search_reruns(Replay& replay, const std::vector<std::uint8_t>& movable, const Reruns& start,
-                    const Offloaded& offloaded, Bytes budget, Bytes enough, double most,
-                    std::int64_t evaluations, std::uint64_t seed,
-                    const std::function<bool()>& stop);
+RerunSearchResult search_reruns(Replay& replay, const std::vector<std::uint8_t>& movable,
+                                const Reruns& start, const Offloaded& offloaded, Bytes budget,
+                                Bytes enough, double most, std::int64_t evaluations,
+                                std::uint64_t seed, const std::function<bool()>& stop);
 
 }  // namespace pgmo::recompute

@@ -53,21 +53,21 @@ class RerunAnnealing {
     for (Index i = 0; i < replay.forward(); ++i) whole_ += replay.cost()[at(i)];
     if (whole_ <= 0) whole_ = 1;
     current_ = judge();
-    answer_ = {now_, offloaded_, current_, 1, {}};
-    answer_.trace.push_back({1, current_});
+    result_ = {now_, offloaded_, current_, 1, {}};
+    result_.trace.push_back({1, current_});
     scale_ = static_cast<double>(std::max<Bytes>(budget > 0 ? budget : current_.peak, 1));
   }
 
-  Wider run() {
+  RerunSearchResult run() {
     const bool empty = replay_.operations() == 0;
     for (int round = 0; round < kRounds && !over() && !empty; ++round) {
       anneal(round, limit_ * (round + 1) / kRounds, kHot * std::pow(0.5, round));
     }
-    return answer_;
+    return result_;
   }
 
  private:
-  bool over() const { return stopped_ || answer_.evaluations >= limit_; }
+  bool over() const { return stopped_ || result_.evaluations >= limit_; }
 
   // Depends on the peak alone, not on `enough_`, so that a search that found a peak finds it again.
   Bytes level(Bytes peak) const { return peak - peak / margin_; }
@@ -85,19 +85,19 @@ class RerunAnnealing {
   }
 
   void anneal(int round, std::int64_t until, double hot) {
-    now_ = answer_.reruns;
-    offloaded_ = answer_.offloaded;
+    now_ = result_.reruns;
+    offloaded_ = result_.offloaded;
     margin_ = kMargins[round];
-    level_ = level(answer_.outcome.peak);
+    level_ = level(result_.outcome.peak);
     current_ = judge();
     list();
-    const std::int64_t from = answer_.evaluations;
+    const std::int64_t from = result_.evaluations;
     const double length = static_cast<double>(std::max<std::int64_t>(until - from, 1));
     double temperature = hot;
     std::int64_t tries = 0;  // some moves change nothing
-    while (answer_.evaluations < until && !over() && ++tries < 4 * limit_) {
+    while (result_.evaluations < until && !over() && ++tries < 4 * limit_) {
       if (tries % 64 == 0) {
-        const double gone = static_cast<double>(answer_.evaluations - from) / length;
+        const double gone = static_cast<double>(result_.evaluations - from) / length;
         temperature = hot * std::pow(kCold / hot, std::min(1.0, gone));
       }
       changed_.clear();
@@ -109,7 +109,7 @@ class RerunAnnealing {
 
   void step(double temperature) {
     const Evaluation then = judge();
-    if (++answer_.evaluations % kAsk == 0 && stop_()) stopped_ = true;
+    if (++result_.evaluations % kAsk == 0 && stop_()) stopped_ = true;
     if (budget_ != kLeast) {
       price_ *= current_.peak > budget_ ? kPriceStep : 1 / kPriceStep;
       price_ = std::clamp(price_, kLeastPrice, kMostPrice);
@@ -123,11 +123,11 @@ class RerunAnnealing {
     for (const auto& [moment, operation] : unread_) toggle({moment, operation});
     current_ = then;
     list();
-    if (then.cost <= most_ && better(then, answer_.outcome, budget_)) {
-      answer_.reruns = now_;
-      answer_.offloaded = offloaded_;
-      answer_.outcome = then;
-      answer_.trace.push_back({answer_.evaluations, then});
+    if (then.cost <= most_ && better(then, result_.outcome, budget_)) {
+      result_.reruns = now_;
+      result_.offloaded = offloaded_;
+      result_.outcome = then;
+      result_.trace.push_back({result_.evaluations, then});
       if (budget_ == kLeast) {
         if (then.peak <= enough_) stopped_ = true;
         level_ = level(then.peak);
@@ -328,7 +328,7 @@ class RerunAnnealing {
   Offloaded offloaded_;      // empty if nothing can be offloaded
   std::vector<Index> able_;  // operations that can be offloaded
   Evaluation current_{};
-  Wider answer_;
+  RerunSearchResult result_;
   std::vector<Rerun> steps_, again_, changed_;
   std::vector<std::pair<Index, Index>> unread_;
   Bytes level_ = 0, margin_ = 50;
@@ -339,10 +339,10 @@ class RerunAnnealing {
 
 }  // namespace
 
-Wider search_reruns(Replay& replay, const std::vector<std::uint8_t>& movable, const Reruns& start,
-                    const Offloaded& offloaded, Bytes budget, Bytes enough, double most,
-                    std::int64_t evaluations, std::uint64_t seed,
-                    const std::function<bool()>& stop) {
+RerunSearchResult search_reruns(Replay& replay, const std::vector<std::uint8_t>& movable,
+                                const Reruns& start, const Offloaded& offloaded, Bytes budget,
+                                Bytes enough, double most, std::int64_t evaluations,
+                                std::uint64_t seed, const std::function<bool()>& stop) {
   return RerunAnnealing(replay, movable, start, offloaded, budget, enough, most, evaluations, seed,
                         stop)
       .run();

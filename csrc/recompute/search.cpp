@@ -38,12 +38,12 @@ class ChoiceAnnealing {
       whole_ += step.cost(operation);
     }
     if (whole_ <= 0) whole_ = 1;
-    answer_ = {start, step.evaluate(start), 1, {}};
-    scale_ = static_cast<double>(std::max<Bytes>(budget > 0 ? budget : answer_.outcome.peak, 1));
-    answer_.trace.push_back({1, answer_.outcome});
+    result_ = {start, step.evaluate(start), 1, {}};
+    scale_ = static_cast<double>(std::max<Bytes>(budget > 0 ? budget : result_.outcome.peak, 1));
+    result_.trace.push_back({1, result_.outcome});
   }
 
-  Answer run() {
+  SearchResult run() {
     if (!candidates_.empty()) {
       // Reserve a share for the end, which undoes choices that turned out to be unnecessary.
       const std::int64_t size = static_cast<std::int64_t>(candidates_.size());
@@ -53,11 +53,11 @@ class ChoiceAnnealing {
       }
       take_back();
     }
-    return answer_;
+    return result_;
   }
 
  private:
-  Bytes level() const { return answer_.outcome.peak - answer_.outcome.peak / kMargin; }
+  Bytes level() const { return result_.outcome.peak - result_.outcome.peak / kMargin; }
 
   double energy(const Evaluation& outcome) const {
     const double overhead = outcome.cost / whole_;
@@ -68,27 +68,27 @@ class ChoiceAnnealing {
 
   Evaluation evaluate() {
     const Evaluation outcome = step_.evaluate(choice_, level());
-    ++answer_.evaluations;
-    if (better(outcome, answer_.outcome, budget_)) {
-      answer_.choice = choice_;
-      answer_.outcome = outcome;
-      answer_.trace.push_back({answer_.evaluations, outcome});
+    ++result_.evaluations;
+    if (better(outcome, result_.outcome, budget_)) {
+      result_.choice = choice_;
+      result_.outcome = outcome;
+      result_.trace.push_back({result_.evaluations, outcome});
     }
-    if (answer_.evaluations % kAsk == 0 && stop_()) stopped_ = true;
+    if (result_.evaluations % kAsk == 0 && stop_()) stopped_ = true;
     return outcome;
   }
 
-  bool over() const { return stopped_ || answer_.evaluations >= limit_; }
+  bool over() const { return stopped_ || result_.evaluations >= limit_; }
 
   void anneal(std::int64_t until, double hot) {
-    choice_ = answer_.choice;
-    Evaluation now = answer_.outcome;
-    const std::int64_t from = answer_.evaluations;
+    choice_ = result_.choice;
+    Evaluation now = result_.outcome;
+    const std::int64_t from = result_.evaluations;
     double temperature = hot;
     const double length = static_cast<double>(std::max<std::int64_t>(until - from, 1));
-    while (answer_.evaluations < until && !over()) {
-      const double gone = static_cast<double>(answer_.evaluations - from) / length;
-      if (answer_.evaluations % 64 == 0) temperature = hot * std::pow(kCold / hot, gone);
+    while (result_.evaluations < until && !over()) {
+      const double gone = static_cast<double>(result_.evaluations - from) / length;
+      if (result_.evaluations % 64 == 0) temperature = hot * std::pow(kCold / hot, gone);
       flipped_.clear();
       propose();
       if (flipped_.empty()) continue;
@@ -147,7 +147,7 @@ class ChoiceAnnealing {
 
   // Undo unnecessary choices, the most expensive first.
   void take_back() {
-    choice_ = answer_.choice;
+    choice_ = result_.choice;
     std::vector<Index> order;
     for (const Index operation : candidates_) {
       if (choice_[static_cast<std::size_t>(operation)] != 0) order.push_back(operation);
@@ -156,10 +156,10 @@ class ChoiceAnnealing {
                      [&](Index a, Index b) { return step_.cost(a) > step_.cost(b); });
     for (const Index operation : order) {
       if (over()) break;
-      const std::int64_t found = static_cast<std::int64_t>(answer_.trace.size());
+      const std::int64_t found = static_cast<std::int64_t>(result_.trace.size());
       flip(operation);
       evaluate();
-      if (static_cast<std::int64_t>(answer_.trace.size()) == found) flip(operation);
+      if (static_cast<std::int64_t>(result_.trace.size()) == found) flip(operation);
     }
   }
 
@@ -180,7 +180,7 @@ class ChoiceAnnealing {
   const std::function<bool()>& stop_;
   const std::uint32_t period_;
   Choice choice_;
-  Answer answer_;
+  SearchResult result_;
   std::vector<Index> flipped_;
   double whole_ = 0, scale_ = 1;
   double price_ = 2;
@@ -196,9 +196,9 @@ bool better(const Evaluation& one, const Evaluation& other, Bytes budget) {
   return one.peak != other.peak ? one.peak < other.peak : one.cost < other.cost;
 }
 
-Answer search(Step& step, const std::vector<Index>& candidates, const Choice& start, Bytes budget,
-              std::int64_t evaluations, std::uint64_t seed, const std::function<bool()>& stop,
-              std::uint32_t period) {
+SearchResult search(Step& step, const std::vector<Index>& candidates, const Choice& start,
+                    Bytes budget, std::int64_t evaluations, std::uint64_t seed,
+                    const std::function<bool()>& stop, std::uint32_t period) {
   return ChoiceAnnealing(step, candidates, start, budget, evaluations, seed, stop, period).run();
 }
 

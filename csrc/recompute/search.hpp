@@ -27,16 +27,16 @@ namespace pgmo::recompute {
 // Budget value for a search for the least peak.
 constexpr Bytes kLeast = -1;
 
-struct Found {
+struct Improvement {
   std::int64_t evaluations;  // up to this improvement
   Evaluation outcome;
 };
 
-struct Answer {
+struct SearchResult {
   Choice choice;
   Evaluation outcome;
   std::int64_t evaluations;
-  std::vector<Found> trace;  // one entry per improvement
+  std::vector<Improvement> trace;  // one entry per improvement
 };
 
 // Return whether `one` is better. A peak within the budget is better than one above. Within it,
@@ -46,8 +46,8 @@ bool better(const Evaluation& one, const Evaluation& other, Bytes budget);
 // Return the best choice found, never worse than `start`, within `evaluations`, or until `stop()`,
 // which is polled every few hundred, returns true. Deterministic for a seed unless stopped.
 // `period` is the number of candidates after which they repeat, 0 if they do not.
-Answer search(Step& step, const std::vector<Index>& candidates, const Choice& start, Bytes budget,
-              std::int64_t evaluations, std::uint64_t seed, const std::function<bool()>& stop,
-              std::uint32_t period = 0);
+SearchResult search(Step& step, const std::vector<Index>& candidates, const Choice& start,
+                    Bytes budget, std::int64_t evaluations, std::uint64_t seed,
+                    const std::function<bool()>& stop, std::uint32_t period = 0);
 
 }  // namespace pgmo::recompute

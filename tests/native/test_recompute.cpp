@@ -155,18 +155,18 @@ TEST(a_search_keeps_what_it_says_and_stops_when_told) {
     const Choice nothing(at(columns.forward), 0);
     const auto never = [] { return false; };
     const Evaluation start = step.evaluate(nothing);
-    const Answer least = search(step, candidates, nothing, kLeast, 3000, seed, never);
+    const SearchResult least = search(step, candidates, nothing, kLeast, 3000, seed, never);
     const Evaluation check = step.evaluate(least.choice);
     CHECK_EQ(check.peak, least.outcome.peak);
     CHECK_EQ(check.cost, least.outcome.cost);
     CHECK(least.outcome.peak <= start.peak);
     CHECK(least.evaluations <= 3001);
     const Bytes budget = (least.outcome.peak + start.peak) / 2;
-    const Answer fits = search(step, candidates, least.choice, budget, 3000, seed, never);
+    const SearchResult fits = search(step, candidates, least.choice, budget, 3000, seed, never);
     CHECK(fits.outcome.peak <= budget);
     CHECK(fits.outcome.cost <= least.outcome.cost);
     CHECK(search(step, candidates, least.choice, budget, 3000, seed, never).choice == fits.choice);
-    const Answer cut =
+    const SearchResult cut =
         search(step, candidates, nothing, budget, 1 << 30, seed, [] { return true; });
     CHECK(cut.evaluations <= 256);
   }

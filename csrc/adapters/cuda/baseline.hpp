@@ -33,12 +33,13 @@ pgmo_baseline_settings baseline_settings{};  // from the environment, as read by
 // model does not see them.
 thread_local bool of_pgmo = false;
 
-class OwnDoing {
+// Marks calls of this thread as made by pgmo while it exists.
+class PgmoCallScope {
  public:
-  OwnDoing() : before_(of_pgmo) { of_pgmo = true; }
-  ~OwnDoing() { of_pgmo = before_; }
-  OwnDoing(const OwnDoing&) = delete;
-  OwnDoing& operator=(const OwnDoing&) = delete;
+  PgmoCallScope() : before_(of_pgmo) { of_pgmo = true; }
+  ~PgmoCallScope() { of_pgmo = before_; }
+  PgmoCallScope(const PgmoCallScope&) = delete;
+  PgmoCallScope& operator=(const PgmoCallScope&) = delete;
 
  private:
   const bool before_;

@@ -68,7 +68,7 @@ ExactSearch::State ExactSearch::run(std::uint64_t nodes, const std::function<boo
     for (const Open& open : level.open) {
       if (open.block == block.block) continue;
       Open next = open;
-      if (meets(block.block, next.block)) {
+      if (interfere(block.block, next.block)) {
         next.top = std::max(next.top, top);
         next.low = std::max(next.low, top);
         // Of two touching blocks with equal lifetimes, the first in the order lies below.
@@ -88,8 +88,8 @@ Offsets ExactSearch::offsets() const {
   return offsets;
 }
 
-// Of two lifetimes that meet, one begins within the other. This also holds on a line.
-bool ExactSearch::meets(Index a, Index b) const {
+// Of two lifetimes that overlap, one begins within the other. This also holds on a line.
+bool ExactSearch::interfere(Index a, Index b) const {
   Rank ahead = begin_[a] - begin_[b];
   if (ahead < 0) ahead += window_.sections;
   return ahead < end_[b] - begin_[b] || window_.sections - ahead < end_[a] - begin_[a];
@@ -190,7 +190,7 @@ bool ExactSearch::settle(Level& level) {
       bool first = true;
       for (const Open& other : level.open) {
         if (other.low >= rest) break;
-        if (other.block == block.block || !meets(other.block, block.block)) continue;
+        if (other.block == block.block || !interfere(other.block, block.block)) continue;
         // No remaining block can lie in the hole below the block, so the block could lie there
         // itself.
         if (first && other.low >= block.top + size_[block.block]) return false;

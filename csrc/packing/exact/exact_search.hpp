@@ -14,7 +14,8 @@
 //  - dominance: a floating block leaves a hole; if no remaining block reaches into the hole, the
 //    block could as well lie in it;
 //  - symmetry: equal blocks are placed in one order, and so are touching blocks of equal lifetime;
-//  - decomposition: if the remaining blocks split into parts that never meet, each part is searched
+//  - decomposition: if the remaining blocks split into parts that do not overlap in time, each part
+//  is searched
 //    separately, and one without a solution ends the search.
 //
 // Based on MiniMalloc (Moffitt, ASPLOS 2023), which has sections, canonical solutions and
@@ -80,7 +81,7 @@ class ExactSearch {
   bool fits(const Level& level);
   template <typename Load>
   bool fits(const Level& level, std::vector<Load>& load) const;
-  bool meets(Index a, Index b) const;
+  bool interfere(Index a, Index b) const;
   bool same_life(Index a, Index b) const;
   bool split(Level& level);
   void order_by_load(Level& level, std::size_t begin, std::size_t end);

@@ -4,7 +4,7 @@
 #include <numeric>
 #include <utility>
 
-#include "packing/search/meetings.hpp"
+#include "packing/search/interference.hpp"
 
 namespace pgmo::packing {
 namespace {
@@ -25,10 +25,10 @@ struct Part {
   }
 };
 
-// Move blocks to `spared` that fit below the bound wherever the blocks that they meet lie. If a
-// block meets k others of `sum` bytes, there are at most k + 1 gaps below the bound, with bound -
-// sum bytes in total. All offsets are multiples of the unit, so a gap that is too small is smaller
-// by at least a unit.
+// Move blocks to `spared` that fit below the bound wherever the blocks that overlap them in time
+// lie. If a block overlaps k others of `sum` bytes, there are at most k + 1 gaps below the bound,
+// with bound - sum bytes in total. All offsets are multiples of the unit, so a gap that is too
+// small is smaller by at least a unit.
 Part spare(const Ring& ring, Bytes bound, Bytes unit, std::vector<BlockId>& spared) {
   std::vector<bool> gone(ring.size.size());
   const auto ranks = static_cast<std::size_t>(ring.ranks);
@@ -258,13 +258,13 @@ Reduction reduce(const Ring& ring, Bytes bound) {
 
 void restore(const Ring& ring, const Reduction& reduction, Offsets& offsets) {
   if (reduction.spared.empty()) return;
-  const Meetings meetings(ring);
+  const InterferenceIndex interference(ring);
   for (const BlockId block : reduction.spared) offsets[block] = kUnplanned;
   std::vector<std::pair<Offset, Offset>> taken;
   // The last spared block relied on the fewest others.
   for (auto it = reduction.spared.rbegin(); it != reduction.spared.rend(); ++it) {
     taken.clear();
-    meetings.each(*it, [&](BlockId other) {
+    interference.each(*it, [&](BlockId other) {
       if (offsets[other] != kUnplanned) {
         taken.emplace_back(offsets[other], offsets[other] + ring.size[other]);
       }

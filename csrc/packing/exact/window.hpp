@@ -7,10 +7,10 @@
 //   k          ^ ^       ^       A part ends where no block is alive.
 //   s     sections 0 1    2
 //
-// This does not change the smallest arena. Two blocks that meet also meet in a section. A block
-// that meets all others can be moved below them in any packing. A block that always finds a gap
-// below the lower bound never determines the arena. Blocks of equal lifetimes are not merged, as
-// others may have to lie between them; the search orders them instead.
+// This does not change the smallest arena. Two blocks that interfere are both alive in some
+// section. A block that interferes with all others can be moved below them in any packing. A block
+// that always finds a gap below the lower bound never determines the arena. Blocks of equal
+// lifetimes are not merged, as others may have to lie between them; the search orders them instead.
 
 #pragma once
 
@@ -20,8 +20,8 @@
 
 namespace pgmo::packing {
 
-// Blocks that are packed separately: they meet no other block, except those in the base. A wrapping
-// lifetime has an end beyond the last section.
+// Blocks that are packed separately: they interfere with no other block, except those in the base.
+// A wrapping lifetime has an end beyond the last section.
 struct Window {
   std::vector<BlockId> block;    // number in the ring
   std::vector<Bytes> size;       // in units, like all sizes and offsets of a window
@@ -44,7 +44,7 @@ struct Reduction {
 };
 
 // Maximum number of blocks of a problem for sparing. Each better packing must place the spared
-// blocks again, among all blocks that they meet.
+// blocks again, among all blocks that interfere with them.
 constexpr BlockId kSpareUpTo = 20'000;
 
 // Reduce a problem to windows. `bound` is a lower bound of its arena: spared blocks fit below it.
@@ -61,7 +61,7 @@ Offsets assemble(const Ring& ring, const Reduction& reduction,
 Ring ring_of(const Window& window);
 
 // Return the window's part of the ring's offsets, in units, pushed down until each block rests on
-// another or on the base. Blocks that meet keep their order.
+// another or on the base. Blocks that interfere keep their order.
 Offsets push_down(const Window& window, const Offsets& offsets);
 
 // Return the height of these offsets, in units.

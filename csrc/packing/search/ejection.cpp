@@ -9,12 +9,13 @@ namespace {
 constexpr double kGain = 0.3;    // growth of a weight at each return, relative to its initial value
 constexpr double kNoise = 0.2;   // maximum relative noise added to a weight
 constexpr double kHeavy = 1e12;  // limit of weights, above which doubles would lose the gains
-constexpr std::uint64_t kMoveWork = 16;  // units of work of a move, plus one per block met
+constexpr std::uint64_t kMoveWork = 16;  // units of work of a move, plus one per interfering block
 
 }  // namespace
 
-Ejection::Ejection(const Ring& ring, const Meetings& meetings, Bytes unit, std::uint64_t seed)
-    : ring_(ring), meetings_(meetings), unit_(unit), random_(seed) {
+Ejection::Ejection(const Ring& ring, const InterferenceIndex& interference, Bytes unit,
+                   std::uint64_t seed)
+    : ring_(ring), interference_(interference), unit_(unit), random_(seed) {
   const std::size_t n = ring.size.size();
   gain_.resize(n);
   double sum = 0;
@@ -77,7 +78,7 @@ void Ejection::move() {
   weight_[block] += gain_[block];
   if (weight_[block] > kHeavy) calm_weights();
   const Offset top = place + ring_.size[block];
-  meetings_.each(block, [&](BlockId other) {
+  interference_.each(block, [&](BlockId other) {
     if (place_[other] != kUnplanned && place_[other] < top &&
         place < place_[other] + ring_.size[other]) {
       take_out(other);
@@ -92,9 +93,9 @@ Offset Ejection::cheapest_place(BlockId block) {
   const Offset highest = capacity_ - size;
   double cost = 0;
   edges_.clear();
-  std::uint64_t met = 0;
-  meetings_.each(block, [&](BlockId other) {
-    ++met;
+  std::uint64_t visited = 0;
+  interference_.each(block, [&](BlockId other) {
+    ++visited;
     if (place_[other] == kUnplanned) return;
     const double weight = weight_[other] * (1 + kNoise * random_.unit());
     const Offset below = place_[other] - size;               // offsets above this are in the way,
@@ -106,7 +107,7 @@ Offset Ejection::cheapest_place(BlockId block) {
     }
     if (above <= highest) edges_.push_back({above, -weight});
   });
-  work_ += kMoveWork + met;
+  work_ += kMoveWork + visited;
   std::sort(edges_.begin(), edges_.end(), [](const Edge& a, const Edge& b) { return a.at < b.at; });
   // Rounding errors: a sum that should be zero may be slightly larger.
   constexpr double kSame = 1e-9;

@@ -1,5 +1,5 @@
-// Local search below a capacity: put a block without a place where that costs least, and take out
-// the blocks in its way.
+// Local search below a capacity: place a block where that costs least, and remove the blocks in
+// its way.
 //
 //   capacity ----------------------        The cost of a place is the weight of the blocks there.
 //     ^   +-----+  <- x            |       A block's weight starts with its area and grows each
@@ -8,9 +8,9 @@
 //     |   | a|--+----+             |
 //     +----------------------------+ ticks
 //
-// A move touches only the blocks that meet x, so its cost does not grow with the problem. When all
-// blocks have a place, the capacity falls by a share of the distance to the bound. If a target
-// takes too long, the share is halved.
+// A move touches only the blocks that interfere with x, so its cost does not grow with the problem.
+// When all blocks have a place, the capacity falls by a share of the distance to the bound. If a
+// target takes too long, the share is halved.
 
 #pragma once
 
@@ -18,14 +18,14 @@
 
 #include "packing/packer.hpp"
 #include "packing/random.hpp"
-#include "packing/search/meetings.hpp"
+#include "packing/search/interference.hpp"
 
 namespace pgmo::packing {
 
 class Ejection {
  public:
-  // The ring and the meetings must outlive this object. `unit` divides all sizes.
-  Ejection(const Ring& ring, const Meetings& meetings, Bytes unit, std::uint64_t seed);
+  // The ring and the index must outlive this object. `unit` divides all sizes.
+  Ejection(const Ring& ring, const InterferenceIndex& interference, Bytes unit, std::uint64_t seed);
 
   // Start from a packing; the next targets lie below it.
   void restart(const Offsets& offsets, Bytes arena);
@@ -68,7 +68,7 @@ class Ejection {
   void calm_weights();
 
   const Ring& ring_;
-  const Meetings& meetings_;
+  const InterferenceIndex& interference_;
   Bytes unit_;
   Random random_;
   Offsets best_;

@@ -1,6 +1,6 @@
 // Reduces the problem to windows and searches the one that needs the most bytes:
 //
-//    arena ^   +---+              Windows never meet in time, so each is packed separately. Only
+//    arena ^   +---+              Windows never overlap in time, so each is packed separately. Only
 //          |   |   | +---+        the one that needs most matters: it is searched until another
 //    bound |---|---|-|---|-+---+  one needs more, or it makes no more progress. Windows at the
 //          |   | 0 | | 1 | | 2 |  bound are never searched.

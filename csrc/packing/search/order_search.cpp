@@ -7,14 +7,14 @@
 namespace pgmo::packing {
 namespace {
 
-constexpr double kShaken = 0.3;  // share of the keys that an attempt shakes
-// Median amplitude of a shake; it varies from a quarter to four times this.
+constexpr double kPerturbed = 0.3;  // share of the keys that an attempt perturbs
+// Median amplitude of a perturbation; it varies from a quarter to four times this.
 constexpr double kAmplitude = 0.5;
-constexpr float kLesson = 0.2F;      // gain of the key of a block above the target
-constexpr double kFreshPower = 0.3;  // probability of a new power of the size
-constexpr double kWidestPower = 1.2;
-constexpr double kAfresh = 0.15;       // probability of a start without the learned gains
-constexpr double kSwaps = 0.4;         // probability of swapping instead of shaking
+constexpr float kLearningStep = 0.2F;  // gain of the key of a block above the target
+constexpr double kNewPower = 0.3;      // probability of a new power of the size
+constexpr double kMostPower = 1.2;
+constexpr double kRestart = 0.15;      // probability of a start without the learned gains
+constexpr double kSwaps = 0.4;         // probability of swapping instead of perturbing
 constexpr std::uint32_t kPairs = 4;    // maximum number of swapped pairs
 constexpr double kTemperature = 1e-3;  // as a share of the arena
 constexpr double kHalf = 4294967296.0 / 2;
@@ -39,11 +39,11 @@ OrderSearch::OrderSearch(const Ring& ring, std::uint64_t seed, std::function<boo
 // Pack by a neighbour of the current order. Return false if stopped.
 bool OrderSearch::attempt() {
   tried_power_ =
-      random_.unit() < kFreshPower ? static_cast<float>(kWidestPower * random_.unit()) : power_;
+      random_.unit() < kNewPower ? static_cast<float>(kMostPower * random_.unit()) : power_;
   if (random_.unit() < kSwaps && !outstanding_.empty()) {
-    swap_some();
+    swap_pairs();
   } else {
-    shake();
+    perturb();
   }
   sort_by_key(tried_power_);
   const std::uint64_t steps = skyline_.steps();
@@ -60,11 +60,11 @@ bool OrderSearch::attempt() {
     arena_ = arena;
     best_ = offsets;
   }
-  const Bytes aim = std::min(arena_, aspiration_) - 1;
+  const Bytes aim = std::min(arena_, target_) - 1;
   outstanding_.clear();
   for (BlockId i = 0; i < ring_.blocks(); ++i) {
     if (offsets[i] + ring_.size[i] <= aim) continue;
-    learned_[i] += kLesson;
+    learned_[i] += kLearningStep;
     outstanding_.push_back(i);
   }
   return true;
@@ -78,23 +78,23 @@ bool OrderSearch::accepts(Bytes arena) {
   return random_.unit() < std::exp(-loss / (kTemperature * static_cast<double>(arena_)));
 }
 
-void OrderSearch::shake() {
+void OrderSearch::perturb() {
   const double amplitude = kAmplitude * std::pow(16, random_.unit() - 0.5);
   const auto scale = static_cast<float>(amplitude / kHalf);
-  const bool afresh = random_.unit() < kAfresh;
-  const double part = afresh ? 1 : kShaken;
+  const bool restart = random_.unit() < kRestart;
+  const double part = restart ? 1 : kPerturbed;
   const auto threshold = static_cast<std::uint32_t>(part * (2 * kHalf - 1));
   for (std::size_t i = 0; i < learned_.size(); ++i) {
     const std::uint64_t draw = random_.next();
     const float shift =
         scale * (static_cast<float>(static_cast<std::uint32_t>(draw)) - static_cast<float>(kHalf));
-    tried_[i] = (afresh ? 0.0F : learned_[i]) +
+    tried_[i] = (restart ? 0.0F : learned_[i]) +
                 (static_cast<std::uint32_t>(draw >> 32) < threshold ? shift : 0.0F);
   }
 }
 
 // Swap the positions of a few blocks above the target with others.
-void OrderSearch::swap_some() {
+void OrderSearch::swap_pairs() {
   tried_ = learned_;
   const auto fixed = [&](BlockId block) {
     return log_lifetime_[block] + tried_power_ * log_size_[block];

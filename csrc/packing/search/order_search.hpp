@@ -4,12 +4,12 @@
 //
 //    order --> skyline --> arena ---- lower or equal? ---> keep keys and p
 //      ^                     |
-//      `--- shaken keys <----+--- blocks above the best arena: learned += a little
+//      `-- perturbed keys <--+--- blocks above the best arena: learned += a little
 //
-// p = 0 is the order of Sekiyama et al., p = 1 the one by area. An attempt shakes part of the keys,
-// slightly or strongly, or swaps those of a few pairs of blocks. Some attempts start from shaken
-// keys without the learned gains. A block above the target is placed earlier from then on:
-// priorities are learned from failures, as in squeaky wheel optimisation (Joslin and Clements
+// p = 0 is the order of Sekiyama et al., p = 1 the one by area. An attempt perturbs part of the
+// keys, slightly or strongly, or swaps the keys of a few pairs of blocks. Some attempts start from
+// perturbed keys without the learned gains. A block above the target is placed earlier from then
+// on: priorities are learned from failures, as in squeaky wheel optimisation (Joslin and Clements
 // 1999). Worse orders are accepted with a probability that falls with the loss, as in the annealing
 // of Imanishi and Xu (ISMM 2024).
 
@@ -41,8 +41,8 @@ class OrderSearch {
     return arena_ < before;
   }
 
-  // Lower the target: only smaller arenas are worth finding.
-  void aspire(Bytes arena) { aspiration_ = std::min(aspiration_, arena); }
+  // Lower the target to an arena that was found elsewhere; only smaller arenas are of use.
+  void lower_target(Bytes arena) { target_ = std::min(target_, arena); }
 
   // Return the best packing found here.
   const Offsets& offsets() const { return best_; }
@@ -51,8 +51,8 @@ class OrderSearch {
 
  private:
   bool attempt();
-  void shake();
-  void swap_some();
+  void perturb();
+  void swap_pairs();
   bool accepts(Bytes arena);
   void sort_by_key(float power);
 
@@ -67,7 +67,7 @@ class OrderSearch {
   std::vector<BlockId> outstanding_;  // above the target in the last attempt
   Bytes current_ = kUnknown;          // arena of the current order
   Bytes arena_ = kUnknown;            // arena of the best packing
-  Bytes aspiration_ = kUnknown;
+  Bytes target_ = kUnknown;
   Offsets best_;
   std::uint64_t work_ = 0;
 

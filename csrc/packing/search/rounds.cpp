@@ -30,12 +30,12 @@ class Searcher {
   Searcher(SearchContext& shared, const Offsets& incumbent, Bytes arena, std::uint64_t seed)
       : shared_(shared),
         orders_(shared.ring, seed, [&shared] { return shared.stopped(); }),
-        ejection_(shared.ring, shared.meetings, shared.unit, seed + 1) {
+        ejection_(shared.ring, shared.interference, shared.unit, seed + 1) {
     adopt(incumbent, arena);
   }
 
   void adopt(const Offsets& offsets, Bytes arena) {
-    orders_.aspire(arena);
+    orders_.lower_target(arena);
     if (arena >= arena_) return;
     arena_ = arena;
     best_ = offsets;
@@ -85,7 +85,7 @@ class Searcher {
     if constexpr (kOrders) {
       ejection_.restart(best_, arena_);
     } else {
-      orders_.aspire(arena_);
+      orders_.lower_target(arena_);
     }
     orders_share_ += ((kOrders ? 0.9 : 0.1) - orders_share_) / 2;
     if (arena_ > shared_.bound) {
@@ -113,8 +113,8 @@ class Searcher {
 Rounds::Rounds(Ring ring, Offsets incumbent, Bytes bound, const Monitor& monitor,
                const Options& options, std::function<void(const Offsets&, Bytes)> offer)
     : ring_(std::move(ring)),
-      meetings_(ring_),
-      shared_{ring_, meetings_, monitor, bound, unit_of(ring_), std::move(offer)},
+      interference_(ring_),
+      shared_{ring_, interference_, monitor, bound, unit_of(ring_), std::move(offer)},
       best_(std::move(incumbent)),
       arena_(arena_of(ring_, best_)),
       length_(kFirstRound) {

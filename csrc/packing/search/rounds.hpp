@@ -18,7 +18,7 @@
 #include <vector>
 
 #include "packing/search/improve.hpp"
-#include "packing/search/meetings.hpp"
+#include "packing/search/interference.hpp"
 
 namespace pgmo::packing {
 
@@ -27,7 +27,7 @@ class Searcher;
 // State shared by the searchers of one ring.
 struct SearchContext {
   const Ring& ring;
-  const Meetings& meetings;
+  const InterferenceIndex& interference;
   const Monitor& monitor;
   const Bytes bound;
   const Bytes unit;
@@ -58,7 +58,7 @@ class Rounds {
 
  private:
   const Ring ring_;
-  const Meetings meetings_;
+  const InterferenceIndex interference_;
   SearchContext shared_;
   std::vector<std::unique_ptr<Searcher>> searchers_;
   Offsets best_;

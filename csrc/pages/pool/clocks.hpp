@@ -4,9 +4,9 @@
 //                   1     1     e1      2    e2      3           the mark of a free: its stream and
 //                                                                the number of the next event
 //
-// Work before an event is completed when the event is. So a mark costs nothing, and an event is
-// recorded only on demand. Events of all streams share one sequence of numbers: the marks of
-// several streams are a set of streams and one number, that of the latest.
+// When an event is completed, so is all work before it on its stream. So a mark is only a number,
+// and an event is recorded only on demand. Events of all streams share one sequence of numbers.
+// Marks of several streams are stored as a set of streams and the number of the latest mark.
 
 #pragma once
 
@@ -21,7 +21,7 @@
 
 namespace pgmo::pages {
 
-// Uses that must be completed or waited for.
+// Marks of several streams: uses of memory that must be completed or waited for.
 struct Marks {
   std::uint64_t streams = 0;  // one bit each
   std::uint64_t number = 0;
@@ -41,7 +41,8 @@ struct Marks {
   static std::uint64_t bit(Stream stream) noexcept { return std::uint64_t{1} << stream; }
 };
 
-// The latest mark of each stream. A single `Marks` would make all as late as the latest.
+// The latest mark of each stream, with a number each. `Marks` has one number for all streams, so it
+// would wait longer.
 class LatestUses {
  public:
   void add(const Marks& marks) noexcept {
@@ -59,6 +60,7 @@ class LatestUses {
   std::array<std::uint64_t, kMostStreams> numbers_{};
 };
 
+// Marks and events of all streams of a device.
 class Clocks {
  public:
   // `state` guards the members and is never held during a device call. Both must outlive the
@@ -73,7 +75,7 @@ class Clocks {
   // Return whether the marks are known to be completed. Never asks the device.
   bool completed(const Marks& marks) const noexcept;
 
-  // Note that a stream gets work. `ordered` notes how the program orders streams; see
+  // Note that a stream gets work. `ordered` notes a call by which the program orders streams; see
   // program_order.hpp.
   void given(Stream stream) noexcept { program_.given(stream, next_); }
   enum class Ordered : std::uint8_t {
@@ -94,7 +96,7 @@ class Clocks {
   // Record an event behind all marks made on this stream.
   bool record(Stream stream) noexcept;
 
-  // Record events for marks that have none, and query which are completed.
+  // Record events for marks that have none, and query which events are completed.
   void catch_up() noexcept;
 
   // Make a stream wait for marks of others. Return false on failure.
@@ -104,14 +106,14 @@ class Clocks {
   std::uint64_t events() const noexcept { return events_; }  // requires `state`
   std::uint64_t waits() const noexcept { return waits_; }
 
-  // Return the waits that the program does not imply itself.
+  // Return the number of waits that the program's own order does not imply.
   std::uint64_t added() const noexcept { return added_; }
 
  private:
   struct Recorded {
     std::uint64_t number;
     Event event;
-    std::uint64_t as_late = 0;  // number of an equally late event of the program
+    std::uint64_t as_late = 0;  // the program's event after the same work; else `number`
   };
 
   struct Line {
@@ -122,7 +124,7 @@ class Clocks {
     std::deque<Recorded> pending;
   };
 
-  // Return the event number to wait for: no mark of a stream is later than its last.
+  // Return the number of the event to wait for. It is at most that of the stream's last mark.
   std::uint64_t needed(const Line& line, const Marks& marks) const noexcept;
 
   template <typename Visit>

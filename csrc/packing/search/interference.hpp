@@ -1,10 +1,13 @@
-// Finds the blocks that are alive at some tick of a block's life, and must share no byte with it.
+// Finds the blocks that interfere with a block: their lifetimes overlap, so they must share no
+// byte.
 //
-//        |==== a ====|           The blocks that meet x are those alive when x begins (a), found
-//             |== x ==|          in the nodes above that rank of a segment tree, and those that
-//               |= b =|          begin later in x's life (b), which are adjacent by begin.
+//        |==== a ====|           Block a is alive when x begins. A segment tree of lifetimes finds
+//             |== x ==|          such blocks: they are in the nodes from x's first rank to the
+//             root.
+//               |= b =|          Block b begins during x's life. Such blocks are adjacent in an
+//                                array that is sorted by begin.
 //
-// If there are few enough pairs, they are listed in advance.
+// If all lists of interfering blocks have at most `kListed` entries, they are made in advance.
 
 #pragma once
 
@@ -16,12 +19,13 @@
 
 namespace pgmo::packing {
 
-class Meetings {
+class InterferenceIndex {
  public:
-  explicit Meetings(const Ring& ring);
+  // The ring must outlive this object.
+  explicit InterferenceIndex(const Ring& ring);
 
-  // Call visit(other) for each block that meets this one. A block that is alive almost all around a
-  // circle may be visited twice.
+  // Call visit(other) for each block that interferes with this one. On a circle, a block whose
+  // lifetime covers almost the whole circle may be visited twice.
   template <typename Visit>
   void each(BlockId block, Visit visit) const {
     if (!listed_.empty()) {
@@ -32,12 +36,12 @@ class Meetings {
   }
 
  private:
-  static constexpr std::size_t kListed = std::size_t{1} << 23;  // maximum number of listed entries
+  static constexpr std::size_t kListed = std::size_t{1} << 23;  // 32 MiB of block numbers
 
   template <typename Visit>
   void search(BlockId block, Visit visit) const {
-    const auto other = [&](BlockId met) {
-      if (met != block) visit(met);
+    const auto other = [&](BlockId found) {
+      if (found != block) visit(found);
     };
     const Rank begin = ring_.begin[block];
     for (Rank node = begin + leaves_; node >= 1; node /= 2) {
@@ -52,7 +56,7 @@ class Meetings {
   }
 
   void sort_by_begin();
-  void hang_into_tree();
+  void build_segment_tree();
   void list_pairs();
 
   const Ring& ring_;
@@ -62,7 +66,7 @@ class Meetings {
   std::vector<std::size_t> node_first_;  // node -> its first entry of in_node_
   std::vector<BlockId> in_node_;    // blocks alive throughout a node, but not throughout its parent
   std::vector<std::size_t> first_;  // block -> its first entry of listed_
-  std::vector<BlockId> listed_;     // empty if there are too many
+  std::vector<BlockId> listed_;     // empty if there are more than kListed
 };
 
 }  // namespace pgmo::packing

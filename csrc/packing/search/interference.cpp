@@ -1,18 +1,18 @@
-#include "packing/search/meetings.hpp"
+#include "packing/search/interference.hpp"
 
 #include <bit>
 #include <numeric>
 
 namespace pgmo::packing {
 
-Meetings::Meetings(const Ring& ring) : ring_(ring) {
+InterferenceIndex::InterferenceIndex(const Ring& ring) : ring_(ring) {
   if (ring.blocks() == 0) return;
   sort_by_begin();
-  hang_into_tree();
+  build_segment_tree();
   list_pairs();
 }
 
-void Meetings::sort_by_begin() {
+void InterferenceIndex::sort_by_begin() {
   first_at_.assign(static_cast<std::size_t>(ring_.ranks) + 1, 0);
   for (const Rank begin : ring_.begin) ++first_at_[static_cast<std::size_t>(begin) + 1];
   std::partial_sum(first_at_.begin(), first_at_.end(), first_at_.begin());
@@ -21,7 +21,7 @@ void Meetings::sort_by_begin() {
   for (BlockId i = 0; i < ring_.blocks(); ++i) by_begin_[next[ring_.begin[i]]++] = i;
 }
 
-void Meetings::hang_into_tree() {
+void InterferenceIndex::build_segment_tree() {
   leaves_ = static_cast<Rank>(std::bit_ceil(static_cast<std::uint32_t>(ring_.ranks)));
   const auto each_node = [&](Rank begin, Rank end, auto&& visit) {
     for (begin += leaves_, end += leaves_; begin < end; begin /= 2, end /= 2) {
@@ -45,7 +45,7 @@ void Meetings::hang_into_tree() {
   }
 }
 
-void Meetings::list_pairs() {
+void InterferenceIndex::list_pairs() {
   const std::size_t n = ring_.size.size();
   first_.assign(n + 1, 0);
   for (std::size_t i = 0; i < n; ++i) {
@@ -56,7 +56,7 @@ void Meetings::list_pairs() {
       return;
     }
   }
-  // If no two blocks meet, the list is empty, and the search finds none either.
+  // If no two blocks interfere, the list stays empty, and `search` finds none either.
 }
 
 }  // namespace pgmo::packing
