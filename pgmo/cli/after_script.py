@@ -11,16 +11,13 @@ def take_options(
 ) -> None:
     """Move options from the script's arguments to the command's, up to `--`, which is removed.
 
-    People write the script first and the question after it. Only options that hardly any script has
-    are recognised there; the script's own options of these names must follow `--`.
+    Users often write the script first. Only options that hardly any script has are recognised after
+    it; the script's own options of these names must follow `--`.
 
     Args:
         arguments: parsed arguments: `command`, `arguments` (the script's) and the command's
             options; changed in place.
         add_options: adds the allowed options to a parser, without defaults.
-
-    Raises:
-        SystemExit: if such an option has no value, with argparse's message.
 
     Example:
         >>> given = argparse.Namespace(command="fit", card=None, arguments=["--card", "L4", "--lr"])

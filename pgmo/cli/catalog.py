@@ -1,8 +1,7 @@
 """Catalogue of the sub-commands: names, stages of a user's work, one-line help texts.
 
-The texts repeat the first lines of the commands' docstrings, which a test compares. Reading these
-instead would import every command, or parse its source, to show one help text. An installation may
-also lack the sources.
+The texts repeat the first lines of the commands' docstrings, because reading these would import
+every command to show one help text. A test compares them.
 """
 
 
@@ -31,21 +30,23 @@ STAGES = {
 COMMANDS = {
     "fit": Command(
         "programs",
-        "Say whether a job fits on a card, with which batch, and what would make it fit",
+        "Predict whether a job fits on a card, with which batch, and which changes would help",
     ),
     "run": Command("programs", "Run a training script under pgmo, without changing it"),
     "rehearse": Command(
         "programs",
-        "Run a script on a card that is not there, and say what it would take of it",
+        "Run a script on a simulated card, and report how much of its memory the script takes",
     ),
     "share": Command(
         "programs",
-        "Have programs share a card: an iteration of one at a time, by turns",
+        "Let programs share a card: they take turns, one iteration at a time",
     ),
-    "plan": Command("profiles", "Compute where every block of a profile goes, and save the plan"),
+    "plan": Command(
+        "profiles", "Compute an offset for every block of a profile, and save the plan"
+    ),
     "recompute": Command(
         "programs",
-        "Plan what a model computes again, so that a training step fits in a budget of memory",
+        "Plan which activations a model recomputes, so that a training step fits a memory budget",
     ),
     "stats": Command("profiles", "Show the blocks, the max load and the peak of a profile or plan"),
     "compare": Command(
@@ -59,9 +60,11 @@ COMMANDS = {
     "export": Command("profiles", "Write the blocks of a profile or a plan for other tools"),
     "check": Command(
         "profiles",
-        "Check a plan, and that it belongs to its profile; or that memory has not grown since",
+        "Check a plan, alone or against its profile; or check that memory has not grown",
     ),
-    "doctor": Command("machine", "Say what this machine has, what is in the way, and what to do"),
+    "doctor": Command(
+        "machine", "Examine this machine: what pgmo can use, what limits it, and how to fix that"
+    ),
 }
 """Every sub-command by name."""
 

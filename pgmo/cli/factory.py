@@ -38,7 +38,9 @@ def call_factory(text: str) -> "tuple[nn.Module, Any]":
         raise FileError(f"{text!r} names no function; {_HOW}")
     os.environ.setdefault("KINETO_LOG_LEVEL", "6")  # before torch: each measurement is a profile
     if importlib.util.find_spec("torch") is None:
-        raise AdapterError("PyTorch is not installed here; recomputation plans PyTorch models")
+        raise AdapterError(
+            "PyTorch is not installed, and recomputation needs it: pip install torch"
+        )
     factory: Callable[[], Any] = _find(_import(where), where, name)
     try:
         made = factory()

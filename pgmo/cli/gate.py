@@ -19,18 +19,18 @@ def add_gate_arguments(parser: argparse.ArgumentParser) -> None:
     group.add_argument(
         "--against",
         metavar="BASE",
-        help="a profile or plan of an earlier state, or a folder of them: fail when max load, "
+        help="a profile or plan of an earlier state, or a folder of them; fail if max load, "
         "arena, persistent bytes or the number of blocks have grown",
     )
     group.add_argument(
         "--tolerance",
         metavar="SHARE",
-        help="how much more is no failure: 5%% of what it was, or 64KiB (default: 1%%)",
+        help="allowed growth: a share, such as 5%%, or a size, such as 64KiB (default: 1%%)",
     )
     group.add_argument(
-        "--markdown", metavar="FILE", help="also write a table for a pull request there"
+        "--markdown", metavar="FILE", help="write a Markdown table for a pull request to FILE"
     )
-    group.add_argument("--force", action="store_true", help="replace files that exist")
+    group.add_argument("--force", action="store_true", help="overwrite existing files")
 
 
 def misplaced(arguments: argparse.Namespace) -> str:
@@ -58,7 +58,7 @@ def run_gate(arguments: argparse.Namespace) -> int:
     tolerance = Tolerance() if text is None else Tolerance.read(text)
     wanted = [arguments.markdown] if arguments.markdown else []
     for path in wanted:
-        refuse_our_suffix(path, "what was compared", ".md")
+        refuse_our_suffix(path, "the table for a pull request", ".md")
     sources = (arguments.plan, arguments.against)
     check_targets(wanted, force=arguments.force, sources=sources)
     gate = compare_states(Path(arguments.plan), Path(arguments.against), tolerance)

@@ -1,4 +1,4 @@
-"""Implementation of `pgmo run --fit`: after out of memory, the script restarts with a new plan."""
+"""Implementation of `pgmo run --fit`, which restarts a script that ran out of memory."""
 
 import argparse
 import json
@@ -17,16 +17,10 @@ _SWITCHES = ("profile_only", "no_tags", "quiet", "live", "force")
 
 
 def run_until_it_fits(arguments: argparse.Namespace) -> int:
-    """Run a job with one plan after the other, until one does not run out of memory.
+    """Run a job repeatedly until it does not run out of memory; return the last exit code.
 
     Each attempt is a new process from the beginning of the script. Earlier progress is lost, unless
     the script saves and loads checkpoints.
-
-    Args:
-        arguments: of `pgmo run`.
-
-    Returns:
-        The exit code of the last attempt.
     """
     command = [arguments.script, *arguments.arguments]
     if arguments.is_module:
@@ -36,17 +30,16 @@ def run_until_it_fits(arguments: argparse.Namespace) -> int:
     code = 1
     for at, rung in enumerate(plans):
         if rung.words:
-            say(f"pgmo run: memory ran out; again with {rung.words}")
+            say(f"pgmo run: memory ran out; restarting with {rung.words}")
         # Files of an earlier attempt must not block the next one.
         code, ran_out = _run(rung, given if at == 0 else [*given, "--force"])
         if not ran_out:
             return code
         if at == 0 and arguments.vary is not None and arguments.accumulate is None:
-            say(
-                "pgmo run: the script's option for accumulation is not known (--accumulate), so "
-                "its batch stays"
-            )
-    say("pgmo run: memory ran out with every plan; `pgmo fit --what-if` says what else would help")
+            say("pgmo run: without --accumulate the batch stays as it is")
+    say(
+        "pgmo run: memory ran out in every attempt; `pgmo fit --what-if` lists what else would help"
+    )
     return code
 
 

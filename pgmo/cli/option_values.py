@@ -10,5 +10,5 @@ def check_number(option: str, value: float, least: float, most: float | None = N
         OptionError: if it does not.
     """
     if not (value >= least and (most is None or value <= most)):  # rejects nan, too
-        limit = f"{least} at least" if most is None else f"from {least} to {most}"
+        limit = f"at least {least}" if most is None else f"from {least} to {most}"
         raise OptionError(f"{option} must be {limit}, not {value}")

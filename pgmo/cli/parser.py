@@ -1,4 +1,4 @@
-"""Parser of the command line. A command's own part is filled in when it is used."""
+"""Parser of the command line; each command adds its options when it is used."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ if TYPE_CHECKING:
     from typing import Any
 
 _DESCRIPTION = """\
-Profile-guided memory allocation for deep learning: watch one iteration, compute where every block
-should have been, serve all later iterations from one arena at those offsets."""
+Profile-guided memory allocation for deep learning: record one iteration, compute an offset
+for every block, and serve all later iterations from one arena at these offsets."""
 
 _EPILOG = """\
 `pgmo COMMAND --help` explains a command.
-Exit codes: 0 fine, 1 an explained error, 2 a wrong command line, 3 a check that failed, 130 an
-interrupt, 141 a reader of stdout that has left. With --json errors are objects on stdout, too."""
+Exit codes: 0 success, 1 an error with a message, 2 a wrong command line, 3 a failed check,
+130 interrupted, 141 stdout was closed by its reader. With --json, stdout also gets errors."""
 
 
 class CommandParser(ForgivingParser):

@@ -48,7 +48,8 @@ def read_profile(path: Path, *, noted: bool = True) -> "Profile":
 
     if path.suffix == ".pgmoplan":
         raise FileError(
-            f"{path} is a plan, which knows no origins: give the profile that it was made of"
+            f"{path} is a plan, which has no origins of blocks: give the profile that it was "
+            "made from"
         )
     if path.suffix == ".pgmoprof" or contents(path, _BEGINNING)[:2] == b"PK":
         return Profile.load(path)
@@ -56,7 +57,7 @@ def read_profile(path: Path, *, noted: bool = True) -> "Profile":
     if len(found) > 1:
         devices = ", ".join(one.meta.device for one in found)
         raise FileError(
-            f"{path} has recordings of {devices}: write a profile of each with "
+            f"{path} has recordings of {devices}: export a profile of each with "
             f"`{as_command('pgmo export', path, '--to', 'profile')}`"
         )
     (profile,) = found
@@ -104,15 +105,13 @@ def import_profiles(
 
     found = read_file(path, device)
     if device is not None and any(own.table is not None for own in found):
-        raise OptionError(
-            f"{path}: is a table of blocks, which names no device; leave out --device"
-        )
+        raise OptionError(f"{path} is a table of blocks without devices; leave out --device")
     empty = [own for own in found if own.table is None and not len(pair_blocks(own.trace))]
     if len(empty) == len(found):
         devices = ", ".join(own.device for own in empty)
         events = sum(len(own.trace) - own.trace.before for own in empty)
         raise FileError(
-            f"{path}: has no allocation in its {events} events on {devices}; begin to record "
+            f"{path} has no allocation in its {events} events on {devices}; begin to record "
             "before the work"
         )
     for own in empty:
@@ -136,6 +135,8 @@ def _profile(path: Path, own: "Imported", whole: bool, iteration: int | None) ->
     )
     if own.table is not None:
         if iteration is not None:
-            raise OptionError(f"{path}: is a table of blocks, which has no iterations")
+            raise OptionError(
+                f"{path} is a table of blocks without iterations; leave out --iteration"
+            )
         return replace(own.table, meta=meta)
     return profile_of(own.trace, meta, whole=whole, iteration=iteration)

@@ -30,10 +30,10 @@ def check_targets(
         for source in sources:
             if _same(target, source):
                 raise OptionError(
-                    f"{target}: this would replace {source}, which is read; choose another name"
+                    f"{target}: this would replace the input {source}; choose another name"
                 )
         if any(_same(target, other) for other in targets[:number]):
-            raise OptionError(f"{target}: two results would have this name; choose another")
+            raise OptionError(f"{target}: two output files have this name; choose another")
     for target in targets:
         if os.path.isdir(target):
             raise FileError(f"{target} is a folder; name a file in it")
@@ -86,7 +86,7 @@ def refuse_our_suffix(target: str | Path, what: str, usual: str) -> None:
     """
     suffix = Path(target).suffix
     if suffix in OURS:
-        raise OptionError(f"{target}: {what} is no {suffix} file; end it in {usual}")
+        raise OptionError(f"{target}: {what} cannot have the suffix {suffix}; use {usual}")
 
 
 def _same(one: str | Path, other: str | Path) -> bool:

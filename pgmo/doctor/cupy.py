@@ -56,7 +56,8 @@ def cupy_problems(
     if len(packages) > 1:
         yield Finding(
             "warning",
-            f"{len(packages)} packages bring CuPy, each over the other: {', '.join(packages)}",
+            f"{len(packages)} packages install CuPy and overwrite each other: "
+            f"{', '.join(packages)}",
             f"pip uninstall {' '.join(packages)}; then install the one for your version of CUDA",
         )
     if found.get("error"):
@@ -69,7 +70,7 @@ def cupy_problems(
     if found.get("hip"):
         yield Finding(
             "warning",
-            "this CuPy is built for ROCm, with which pgmo was never tried",
+            "this CuPy is built for ROCm, with which pgmo was never tested",
             "use a CUDA build (cupy-cuda12x, cupy-cuda13x) on an NVIDIA GPU",
         )
     elif "version" in found and not found.get("devices"):
@@ -96,14 +97,14 @@ def _no_device(found: Mapping[str, Any], driver: str) -> Finding:
         return Finding(
             "warning",
             f"{name} is installed, but there is no GPU driver: {why}",
-            "none is needed to read, plan and compare profiles; in a container see that GPUs are "
-            "passed on (--gpus all)",
+            "no GPU is needed to read, plan and compare profiles; in a container, pass the "
+            "GPUs on (--gpus all)",
         )
     if "InsufficientDriver" in why and found.get("built_for"):
         major = found["built_for"] // 1000
         return Finding(
             "warning",
-            f"{name} is built for CUDA {major}, which the driver {driver} is too old for",
+            f"{name} is built for CUDA {major}, and the driver {driver} is too old for it",
             f"update the driver, or install CuPy for an older CUDA (cupy-cuda{major - 1}x)",
         )
     return Finding("warning", f"{name} finds no GPU: {why}", "check the driver with nvidia-smi")

@@ -136,8 +136,9 @@ def framework_problems(frameworks: Mapping[str, Any], driver: str) -> Iterator[F
     if failed:
         yield Finding(
             "error",
-            f"the process that looks at the frameworks {failed}",
-            'try `python -c "import torch; torch.cuda.init()"`; reinstall what fails there',
+            f"the process that examines the frameworks {failed}",
+            'run `python -c "import torch; torch.cuda.init()"`, and reinstall the package '
+            "that fails",
         )
     if torch.get("error"):
         yield Finding(
@@ -164,15 +165,14 @@ def framework_problems(frameworks: Mapping[str, Any], driver: str) -> Iterator[F
             yield Finding(
                 "warning",
                 "there is no GPU: only tensors on the CPU can be served",
-                "none is needed to read, plan and compare profiles recorded elsewhere",
+                "no GPU is needed to read, plan and compare profiles recorded elsewhere",
             )
     elif not frameworks.get("devices") and not failed:
         why = frameworks["cuda"].get("error", "it counts 0 devices")
         yield Finding(
             "warning",
             f"PyTorch finds no GPU: {why.partition(chr(10))[0]}",
-            "check the driver with nvidia-smi, and in a container that GPUs are passed on "
-            "(--gpus all)",
+            "check the driver with nvidia-smi; in a container, pass the GPUs on (--gpus all)",
         )
 
 
@@ -192,20 +192,20 @@ def adapter_problems(
         what, _, remedy = compiler.error.partition("\n")
         if compiler.command:
             what = f"{compiler.command} cannot compile C++20: {compiler.error}"
-            remedy = "install g++ 11 or clang 14 at least, and name it in CXX"
+            remedy = "install g++ 11, clang 14 or a newer one, and set CXX to its command"
         yield Finding("error", what, remedy)
     if cache.error:
-        anew = "" if cache.misplaced else "; each process compiles the adapters anew"
+        anew = "" if cache.misplaced else "; each process compiles the adapters again"
         yield Finding(
             "error" if cache.misplaced else "warning",
-            f"nothing can be written to {cache.folder}: {cache.error}{anew}",
-            "set PGMO_CACHE_DIR to a folder that can be written",
+            f"the cache folder {cache.folder} cannot be written: {cache.error}{anew}",
+            "set PGMO_CACHE_DIR to a folder that you can write",
         )
     if cache.distrust:
         yield Finding(
             "warning",
-            f"nothing is loaded from {cache.folder}, as {cache.distrust}; each process compiles "
-            "the adapters anew",
+            f"adapters in {cache.folder} are not loaded, because {cache.distrust}; each "
+            "process compiles them again",
             "set PGMO_CACHE_DIR to a folder of your own, to which no other user can write",
         )
     for adapter, name in (("cpu_adapter", "the CPU"), ("cuda_adapter", "CUDA")):
@@ -220,7 +220,7 @@ def adapter_problems(
             yield Finding(
                 "error" if adapter == "cpu_adapter" or frameworks.get("devices") else "warning",
                 f"the adapter for {name} cannot be built: {found['reason']}",
-                "see there; until then the rest of pgmo works",
+                "fix that; the rest of pgmo works without this adapter",
             )
 
 

@@ -95,7 +95,7 @@ def _clear(kind: str) -> Kept:
         return Kept(kind, 0, 0)
     except (DistrustError, OSError) as error:
         raise FileError(
-            f"{root / kind} is left alone: {error}; look at it, and remove it by hand"
+            f"{root / kind} was not removed: {error}; check it, and remove it by hand"
         ) from error
     try:
         files = size = 0

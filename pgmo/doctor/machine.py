@@ -51,30 +51,29 @@ def settings_in_the_way(environment: Mapping[str, str] | None = None) -> Iterato
         if "cudaMallocAsync" in given.get(name, ""):
             yield Finding(
                 "warning",
-                f"{name}={given[name]} puts torch's memory into the driver's pool, which does "
-                "not list its blocks: sessions serve their slots over it, but move no long-lived "
-                "blocks, and there are no memory snapshots",
-                f"unset {name}, unless you rely on it",
+                f"{name}={given[name]} selects the driver's memory pool, beside which an arena "
+                "would take more memory: sessions warn and serve nothing",
+                f"unset {name}, or open sessions with pages=False",
             )
     if given.get("PYTORCH_NO_CUDA_MEMORY_CACHING"):
         yield Finding(
             "warning",
-            "PYTORCH_NO_CUDA_MEMORY_CACHING is set: torch asks the driver for every block that "
-            "is not in the plan, which waits for the GPU each time",
+            "PYTORCH_NO_CUDA_MEMORY_CACHING is set: torch requests every block without a slot "
+            "from the driver, which waits for the GPU each time",
             "unset it, unless you are looking for an access beyond a block's end",
         )
     if given.get("CUDA_VISIBLE_DEVICES", "0").strip() in ("", "-1"):
         yield Finding(
             "warning",
             f"CUDA_VISIBLE_DEVICES is {given['CUDA_VISIBLE_DEVICES']!r}, which hides every GPU",
-            "unset it to use them",
+            "unset it to use the GPUs",
         )
     for name in ("MALLOC_MMAP_THRESHOLD_", "MALLOC_TRIM_THRESHOLD_", "GLIBC_TUNABLES"):
         if given.get(name):
             yield Finding(
                 "warning",
-                f"{name} is set, so a session on the CPU leaves malloc's limits as they are while "
-                "it records, and the peak of the process may be higher then",
+                f"{name} is set, so pgmo does not change malloc's thresholds while a session "
+                "on the CPU records, and the process may take more memory meanwhile",
                 f"unset {name}, unless you rely on it",
             )
 

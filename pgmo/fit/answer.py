@@ -89,7 +89,9 @@ class Answer:
         for one in self.largest:
             if one.way == "pgmo" and one.change is None:
                 return one.value
-        raise OptionError("no batch was looked for: say what varies, as in vary='--batch-size {}'")
+        raise OptionError(
+            "no batch was searched: name the option that varies, as in vary='--batch-size {}'"
+        )
 
     @property
     def accumulation(self) -> tuple[int, int] | None:
@@ -112,8 +114,8 @@ class Answer:
         usable = format_bytes(self.card.usable)
         if self.is_fit and self.spare < 0:
             return (
-                f"{self.name} fits on {card}: with pgmo it takes {total} where there is as "
-                f"much, and of its {usable} less, by giving cached memory back."
+                f"{self.name} fits on {card}: with pgmo it takes {total} on a larger card, and "
+                f"less than the {usable} of this one after PyTorch frees its cache."
             )
         if self.is_fit:
             return (
@@ -128,7 +130,7 @@ class Answer:
     def _without(self) -> str:
         if self.fits["default"]:
             return ""
-        return "; without it, it runs out of memory"
+        return "; without pgmo it runs out of memory"
 
     def _least(self) -> str:
         found = self.least_change
@@ -144,7 +146,10 @@ class Answer:
         first = f"The largest {self.option} of {self.name} on {self.card.name} is {largest_values}"
         if self.effective is not None and self.batch:
             micro, steps = accumulate(self.effective, self.batch)
-            return f"{first}. {self.effective} a step are {steps} micro-batches of {micro}."
+            return (
+                f"{first}. For {self.effective} samples per step, use {steps} micro-batches "
+                f"of {micro}."
+            )
         return f"{first}."
 
     def as_json(self) -> dict[str, Any]:

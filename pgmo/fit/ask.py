@@ -90,11 +90,11 @@ def _as_it_is(
     evidence = [collect(job, card, value=question.value, way="pgmo")]
     if not evidence[0].rehearsal.fits and evidence[0].whole:
         # It may have run out in the iteration that counts arithmetic, which takes more memory.
-        notify("memory ran out late; once more, without counting arithmetic")
+        notify("memory ran out in a late iteration; rehearsing again without counting arithmetic")
         evidence.append(collect(job, card, value=question.value, way="pgmo", work=False))
     ran = evidence[-1].rehearsal.fits
     if not evidence[0].whole or not ran:
-        notify(f"memory runs out on {card.name}; rehearsing on a card that has enough")
+        notify(f"memory ran out on {card.name}; rehearsing on an unlimited card")
         evidence.append(collect(job, roomy(card), value=question.value, way="pgmo"))
     law = Law(evidence)
     need = law.need(question.value)
@@ -118,7 +118,7 @@ def _largest(
 ) -> tuple[Answer, Law, list[Evidence]]:
     """Search for the largest value with pgmo, without it, and with each change."""
     shown = ", ".join(map(str, sorted(set(question.values))))
-    notify(f"rehearsing at {shown}, and then at the answer")
+    notify(f"rehearsing at {shown}, and then at the predicted value")
     done = search(job, card, values=question.values, prove=question.prove, most=question.most)
     evidence = list(done.evidence)
     largest = list(done.found)
@@ -173,12 +173,12 @@ def _with_more(
         steps = question.samples / value
     found = replace(answer, forecast=forecast(work, card, steps=steps, measured=question.measured))
     if question.what_if:
-        notify("rehearsing what could be changed")
+        notify("rehearsing other ways to train")
         rows, made = alternatives(job, card, law, value)
         evidence += made
         found = replace(found, alternatives=tuple(rows))
     if question.cards is not None:
-        notify("looking at the other cards")
+        notify("computing the result on other cards")
         rows_of_cards = on_cards(
             law,
             value,

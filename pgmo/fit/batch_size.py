@@ -71,8 +71,8 @@ def running_command() -> tuple[str, ...]:
     path = getattr(main, "__file__", None)
     if path is None or not Path(path).exists():
         raise OptionError(
-            "only a script can be rehearsed, and this is none: write it to a file, or ask "
-            "pgmo.fit() about a function in a module"
+            "this process runs no script that can be rehearsed: write the code to a file, or "
+            "pass a function in a module to pgmo.fit()"
         )
     return (path, *sys.argv[1:])
 

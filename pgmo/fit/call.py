@@ -70,8 +70,8 @@ def fit(
     job = _job(step, batch, vary, python, timeout)
     if effective_batch is not None and (batch is not None or not job.varies):
         raise OptionError(
-            "effective_batch is split into the largest batches that fit: say what varies, and "
-            "give no batch"
+            "effective_batch is split into the largest batches that fit, so the batch must "
+            "vary: give vary=, and leave batch= out"
         )
     chosen: tuple[Card, ...] | None = None
     if cards is not False:
@@ -97,10 +97,15 @@ def _job(
 ) -> Job:
     if callable(step):
         if vary is not None:
-            raise OptionError("a function is called with its batch: vary is for scripts")
+            raise OptionError(
+                "vary= is for scripts, and a function gets the batch as its "
+                "argument: leave vary= out"
+            )
         takes = bool(inspect.signature(step).parameters)
         if batch is not None and not takes:
-            raise OptionError(f"{step.__name__}() takes no batch, so it cannot be asked about one")
+            raise OptionError(
+                f"{step.__name__}() has no argument for the batch: add one, or leave batch= out"
+            )
         return Job((_place_of(step),), call=True, takes=takes, python=python, timeout=timeout)
     words = (
         shlex.split(step)
@@ -112,7 +117,9 @@ def _job(
     if vary is not None and "{}" not in vary:
         raise OptionError(f"{vary!r} has no {{}} for the value, as in '--batch-size {{}}'")
     if batch is not None and vary is None:
-        raise OptionError("a batch of a script needs its option: vary='--batch-size {}'")
+        raise OptionError(
+            "batch= of a script needs the option that sets it, as in vary='--batch-size {}'"
+        )
     return Job(tuple(words), vary=vary, python=python, timeout=timeout)
 
 
@@ -126,14 +133,14 @@ def _place_of(step: Callable[..., Any]) -> str:
     home = getattr(step, "__module__", None)
     if not name or "<" in name:
         raise OptionError(
-            f"{step!r} cannot be found by another process: put it at the top of a module or file, "
-            "where the model and the optimizer are made, too"
+            f"{step!r} cannot be imported by another process: define it at the top level of a "
+            "module or file, which must also make the model and the optimizer"
         )
     if home == "__main__":
         path = inspect.getsourcefile(step)
         if path is None or not Path(path).exists():
             raise OptionError(
-                f"{name}() is in no file, as in a notebook: write its cell to one with "
+                f"{name}() is not in a file, as in a notebook: write its cell to one with "
                 "%%writefile, and import it from there"
             )
         return f"{path}:{name}"

@@ -193,18 +193,18 @@ def _check(job: Job, answer: Rehearsal, known: dict[str, Any]) -> None:
     name = " ".join(job.command[:2] if job.command[0] == "-m" else job.command[:1])
     if answer.failed:
         raise RehearsalError(
-            f"{name} ended with exit code {answer.exit_code}, and not for want of memory: "
-            f"{answer.reason or 'it gave no error'}"
+            f"{name} failed with exit code {answer.exit_code}, and not because memory ran out: "
+            f"{answer.reason or 'it printed no error'}"
         )
     if known.get("where") == "cpu":
         raise RehearsalError(
-            f"{name} trains on the CPU: it has to choose the card, as by "
-            "torch.cuda.is_available(), or by an option that you give it"
+            f"{name} trains on the CPU, so its memory on a card is unknown: choose the device "
+            "with torch.cuda.is_available(), or pass the script's option for it"
         )
     if not known and answer.fits:
         raise RehearsalError(
-            f"{name} ended without a step of a torch optimizer, so nothing is known of its loop: "
-            "rehearse what trains, or give a function to pgmo.fit()"
+            f"{name} ended without a step of a torch optimizer, so its loop is unknown: name a "
+            "script that trains, or pass a function to pgmo.fit()"
         )
 
 

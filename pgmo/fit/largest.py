@@ -106,7 +106,8 @@ def accumulate(effective: int, most: int) -> tuple[int, int]:
     """
     if effective < 1 or most < 1:
         raise OptionError(
-            f"a batch of {effective} cannot be accumulated from micro-batches of at most {most}"
+            f"a batch of {effective} cannot be split into micro-batches of at most {most}; "
+            "both must be at least 1"
         )
     steps = next(one for one in range(-(-effective // most), effective + 1) if not effective % one)
     return effective // steps, steps
@@ -197,7 +198,9 @@ def search(
         )
     values = values or values_of(job)
     if len(set(values)) < 2:
-        raise OptionError(f"laws over {list(values)} need two different values at least")
+        raise OptionError(
+            f"predictions need at least two different values, and {list(values)} has fewer"
+        )
     evidence = learn(job, card, sorted(set(values)), change)
     law = _law(evidence)
     found = []
@@ -254,10 +257,10 @@ def _check_grown(job: Job, value: int, took: int, predicted: int) -> None:
     """Raise an error if the peak did not grow as predicted: a batch is no larger than the data."""
     if took < LESS * predicted:
         raise RehearsalError(
-            f"at {job.option} {value} the script takes {format_bytes(took)}, where what it takes "
-            f"at smaller values leads to {format_bytes(predicted)}: it does not make its batches "
-            "that large, mostly because it has too few samples. Give it more of them, which may be "
-            "made up, or ask about one value (--value)"
+            f"at {job.option} {value} the script takes {format_bytes(took)}, but its smaller "
+            f"values predict {format_bytes(predicted)}: probably it has too few samples for "
+            "such a batch. Give it more samples, which may be made up, or ask about one value "
+            "with --value"
         )
 
 
@@ -270,5 +273,6 @@ def _law(evidence: Sequence[Evidence]) -> Law:
         except ProfileError as error:
             failure = error
     raise RehearsalError(
-        f"the script asks for other things at other values, so no law is found: {failure}"
+        "the script makes different requests at each value, so no larger value can be "
+        f"predicted: {failure}. Ask about one value with --value"
     )

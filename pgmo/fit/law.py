@@ -154,8 +154,8 @@ class Law:
         whole = [one for one in evidence if one.whole]
         if not whole:
             raise RehearsalError(
-                "no rehearsal got through three iterations, so nothing is known of the loop: "
-                "rehearse on a larger card, or with a smaller batch"
+                "no rehearsal completed three iterations, so the loop is unknown: rehearse on "
+                "a larger card, or with a smaller batch"
             )
         self.whole = whole
         byvalue = {one.value: one for one in _whole_requests(whole)}  # the last one wins
@@ -175,7 +175,7 @@ class Law:
     def describes(self) -> str:
         """Description of the laws in one sentence."""
         if self._fitted is None:
-            return "one history, as it is"
+            return "one rehearsal, unscaled"
         return self._fitted[0].description
 
     @property
@@ -195,7 +195,10 @@ class Law:
             if exact is not None:
                 profile, of = _given(exact), exact
             elif self._fitted is None or value is None:
-                raise OptionError(f"nothing is known at {value}: rehearse at two values at least")
+                raise OptionError(
+                    f"memory at {value} cannot be predicted from one value: "
+                    "rehearse at two values at least"
+                )
             else:
                 fitted, of = self._fitted
                 profile = fitted.at(value)
@@ -239,7 +242,9 @@ class Law:
         reserved: dict[str, int] = {way: load.simulate(way).peak_reserved for way in PYTORCH}
         seen = [one for one in self.evidence if one.way == "pgmo" and one.value == value]
         pgmo = max((taken(one) for one in seen), default=self.with_pgmo(load.peak))
-        where = "" if value is None or exact else f"by laws over {self._span()}: {self.describes}"
+        where = ""
+        if value is not None and not exact:
+            where = f"predicted from rehearsals at {self._span()}: {self.describes}"
         notes = [one for one in (*self.last.rehearsal.notes, where) if one]
         return Need(
             **load.at_peak,

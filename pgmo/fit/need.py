@@ -68,10 +68,10 @@ class Need:
         counts = {**self.categories, "context": self.context, **self.reserved}
         for name, size in counts.items():
             if size < 0:
-                raise OptionError(f"a need of {size} bytes of {name}: count from 0")
+                raise OptionError(f"{name} is {size} bytes; give 0 or more")
         strange = set(self.reserved) - set(WAYS)
         if strange:
-            raise OptionError(f"no way is called {strange.pop()!r}; there are {', '.join(WAYS)}")
+            raise OptionError(f"unknown way {strange.pop()!r}; choose from {', '.join(WAYS)}")
         object.__setattr__(self, "reserved", MappingProxyType(dict(self.reserved)))
 
     @property
@@ -90,7 +90,7 @@ class Need:
         """
         if way not in self.reserved:
             known = ", ".join(self.reserved) or "none"
-            raise OptionError(f"it is not known what {way!r} would reserve; known: {known}")
+            raise OptionError(f"the bytes reserved with {way!r} are unknown; known ways: {known}")
         return self.reserved[way] + self.context
 
     def fits(self, usable: int, way: Way = "pgmo") -> bool:

@@ -104,7 +104,7 @@ def _planned_or(most: int, card: str | Card | None) -> int:
     try:
         return planned(most=most, card=card)[0]
     except PgmoError as error:
-        warn_user(f"pgmo could not plan the batch size, and begins with {most}: {error}")
+        warn_user(f"pgmo could not plan the batch size and starts with {most}: {error}")
         return most
 
 

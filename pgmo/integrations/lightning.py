@@ -220,6 +220,7 @@ def set_attribute(trainer: Any, module: Any, name: str, value: int) -> None:
             found = True
     if not found:
         raise OptionError(
-            f"neither the module nor the data module has an attribute {name}: name the one that "
-            "the loader is made with, as in PgmoBatchSize(batch_arg_name='batch_size')"
+            f"neither the module nor the data module has an attribute {name}: name the "
+            "attribute from which the loader takes its batch size, as in "
+            "PgmoBatchSize(batch_arg_name='batch_size')"
         )

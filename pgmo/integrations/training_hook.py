@@ -84,7 +84,7 @@ class TrainingHook:
         """Return a callback's display in notebooks."""
         if self.session is not None:
             return self.session._repr_html_()
-        state = "it does nothing here" if self._refused else "training has not begun"
+        state = "not used in this training" if self._refused else "training has not begun"
         return f"<div><b>{escape(name)}</b>: {state}</div>"
 
     def remember(self, path: str | None) -> None:
@@ -101,7 +101,7 @@ class TrainingHook:
         """Do nothing from now on, and warn once."""
         if not self._refused:
             self._refused = True
-            warn_user(f"pgmo does nothing here: {reason}")
+            warn_user(f"pgmo is not used in this training: {reason}")
 
     def begin(self, device: object) -> None:
         """Open a session. If that fails, training continues without."""

@@ -110,7 +110,7 @@ def explain(
         2097152
     """
     if top < 1:
-        raise OptionError(f"top must be 1 at least, not {top}")
+        raise OptionError(f"top must be at least 1, not {top}")
     trace = profile.trace
     history = None if trace is None else follow(trace)
     peak = find_peak(profile, top)

@@ -30,8 +30,8 @@ def explanation_lines(explanation: "Explanation") -> list[str]:
     residents = explanation.residents
     if residents.size:
         lines.append(
-            f"resident    {format_bytes(residents.size)} in {residents.blocks} blocks "
-            "are there all the time, on top of the peak"
+            f"resident    {format_bytes(residents.size)} in {residents.blocks} blocks are "
+            "always alive, on top of the peak"
         )
     lines += reserved_lines(explanation)
     lines += [] if explanation.pools is None else explanation.pools.lines()
@@ -60,8 +60,8 @@ def reserved_lines(explanation: "Explanation") -> list[str]:
         if explanation.circular and explanation.residents.size:
             rest = format_bytes(explanation.residents.size)
             lines.append(
-                f"            among it {rest} of blocks that are there all the time, such as "
-                "parameters: what follows is without them"
+                f"            of it {rest} in blocks that are always alive, such as "
+                "parameters; the next lines exclude them"
             )
     words = {"default": "by default", "expandable": "with expandable segments"}
     for name, one in explanation.reserved.items():

@@ -92,6 +92,6 @@ def _begin(notify: Callable[[str], object]) -> None:
     try:
         serve_without_session()
     except PgmoError as error:
-        notify(f"nothing is served before training begins: {error}")
+        notify(f"pages serve no requests before training begins: {error}")
     else:
         _begun.append(True)

@@ -26,9 +26,9 @@ _MESSAGES = ("out of memory", "can't allocate memory")
 """Texts in errors without their own type: of c10's CPU allocator and of cuBLAS."""
 
 _NOTHING = """\
-Nothing was recorded yet: pgmo begins with the first forward pass in training mode. For what was
-there before, call torch.cuda.memory._record_memory_history() at the beginning of the script;
-its history is saved here, too."""
+Nothing was recorded yet: pgmo begins with the first forward pass in training mode. To see earlier
+requests, call torch.cuda.memory._record_memory_history() at the beginning of the script; its
+history is then saved here, too."""
 
 _DEEPEST = 16
 """Maximum number of causes of an error to check."""
@@ -87,7 +87,7 @@ def save_out_of_memory(
                 written.append(path)
                 text += [*_explain(profile), ""]
         except PgmoError as problem:
-            text += [f"What pgmo knows of {session.device} could not be saved: {problem}", ""]
+            text += [f"The profile of {session.device} could not be saved: {problem}", ""]
         text += [str(session.summary()), ""]
     command = look_at(written)
     text.append(f"To see more: {command}" if command else _NOTHING)
@@ -105,7 +105,7 @@ def print_saved_files(files: Iterable[Path]) -> None:
     files = list(files)
     if not files:
         return
-    say("pgmo: memory ran out; what is known about it was saved")
+    say("pgmo: memory ran out; these files show what held it")
     for path in files:
         say(f"Wrote {path}")
     say(f"Next: {look_at(files) or f'less {files[-1]}'}")
@@ -157,4 +157,4 @@ def _explain(profile: "Profile") -> list[str]:
     what = "The iteration that repeats" if profile.circular else "Up to the failing request"
     known = explain(profile, top=_LINES, predict=False).lines()
     names = [] if profile.tags else [HOW_TO_NAME]
-    return [f"{what}, as pgmo knows it:", *known, *names]
+    return [f"{what}, as recorded:", *known, *names]

@@ -148,8 +148,8 @@ class Program:
             spec = None
         if spec is None or spec.loader is None:
             raise FileError(
-                f"there is no module {self.target} that can be run; it is looked for in the "
-                "current directory and where Python's packages are"
+                f"there is no module {self.target} that can be run in the current directory or "
+                "among Python's packages"
             )
         sys.argv[0] = spec.origin or self.target
         return _code_of(spec, rewriter)

@@ -69,7 +69,7 @@ class StepOn:
             return
         first, _, rest = self._module.partition(".")
         if first not in sys.modules and importlib.util.find_spec(first) is None:
-            self._fail(f"there is no module {first}; it is looked for where the program's are")
+            self._fail(f"there is no module {first} that the program could import")
         if rest:
             after_import(first, self._look_within)
         else:
@@ -103,8 +103,8 @@ class StepOn:
         for what, is_such in _LATER.items():
             if is_such(function):
                 self._fail(
-                    f"it is {what}, and a call of it only begins its work; name a function "
-                    "that it calls and that does the work"
+                    f"it is {what}, and a call of it only begins its work; name the function "
+                    "that does the work"
                 )
         self.found = True
         return passed_on(function, self._around)

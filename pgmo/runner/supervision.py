@@ -109,7 +109,7 @@ class Supervision:
             if not served:
                 self.notes.append(
                     f"the trained parameters are on {', '.join(devices) or 'no device'}, which "
-                    "pgmo does not serve; the program ran as without it"
+                    "pgmo does not serve; the program ran without pgmo"
                 )
             # Whatever the program's warning filters, our warnings must not become errors in its
             # loop.
@@ -237,7 +237,7 @@ class Supervision:
 
     def _leave_to_script(self, where: str) -> None:
         self._unneeded = True
-        self.notes.append(f"the script opened a session of its own{where}, which serves it")
+        self.notes.append(f"the script opened its own session{where}, which serves it")
 
     def _save_profiles(self) -> None:
         for number, session in enumerate(self.sessions):
@@ -251,7 +251,7 @@ class Supervision:
                 try:
                     path.parent.mkdir(parents=True, exist_ok=True)
                 except OSError as error:
-                    raise FileError(f"{path.parent} cannot be made: {error.strerror}") from error
+                    raise FileError(f"{path.parent} cannot be created: {error.strerror}") from error
                 session.profile.save(path)
                 self.saved.append(path)
 
@@ -264,7 +264,7 @@ class Supervision:
         if self._broken:
             return
         kind = "" if isinstance(error, PgmoError) else f"{type(error).__name__}: "
-        self._end(f"{kind}{error}; the program ran on without pgmo")
+        self._end(f"{kind}{error}; the program continued without pgmo")
 
     def _end(self, note: str) -> None:
         if self._broken:

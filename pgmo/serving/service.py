@@ -104,5 +104,5 @@ class Service:
         self._refused = True
         self.close()
         warn_user(
-            f"pgmo: {type(error).__name__}: {error}; calls on {self.device} go on as without pgmo"
+            f"pgmo: {type(error).__name__}: {error}; calls on {self.device} continue without pgmo"
         )

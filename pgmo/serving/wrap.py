@@ -21,8 +21,8 @@ from pgmo.user_warnings import warn_user
 T = TypeVar("T")
 
 _TRAINING = (
-    "pgmo: a wrapped model is called in training mode with gradients. What such a call leaves "
-    "alive belongs to the backward pass, so these calls are not planned: put pgmo.optimize() "
+    "pgmo: a wrapped model is called in training mode with gradients. Such calls are not "
+    "planned, because their activations live until the backward pass: put pgmo.optimize() "
     "around the training loop, or call model.eval() and use torch.inference_mode()"
 )
 
@@ -95,8 +95,8 @@ class _Calls:
             self.services[device] = service
         if self.options and service.options != self.options:
             warn_user(
-                f"pgmo: another wrapped model has chosen the session's options on {device}; "
-                "these are not used"
+                f"pgmo: another wrapped model has opened the session on {device}; the options "
+                "of this one are ignored"
             )
         return service
 
@@ -141,10 +141,10 @@ def wrap(model: T, methods: str | Iterable[str] = "__call__", **options: Unpack[
         )
     Options(**options)
     if disguise.worn(model) is not None:
-        raise OptionError("this object is wrapped already; call pgmo.unwrap() before that")
+        raise OptionError("this object is wrapped already; call pgmo.unwrap() first")
     if inspect.isroutine(model) or isinstance(model, type) or not callable(model):
         raise OptionError(
-            f"{model!r} is no object with calls that could be iterations; for functions there is "
+            f"{model!r} is not an object whose calls can be wrapped; for functions, use "
             "@pgmo.optimize()"
         )
     names = [methods] if isinstance(methods, str) else list(methods)

@@ -42,12 +42,15 @@ def prepare_folder(path: Path) -> None:
         ShareError: if it belongs to another user, is open to others, or its path is too long.
     """
     if len(os.fsencode(path)) > _LONGEST:
-        raise ShareError(f"{path} is too long for a socket: at most {_LONGEST} bytes")
+        raise ShareError(
+            f"{path} is too long for a socket: at most {_LONGEST} bytes; name a "
+            "shorter path with --socket"
+        )
     folder = path.parent
     try:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     except OSError as error:
-        raise ShareError(f"{folder} cannot be made: {error.strerror}") from error
+        raise ShareError(f"{folder} cannot be created: {error.strerror}") from error
     refuse_others(folder)
 
 

@@ -188,7 +188,7 @@ class Broker:
         pid, user = peer(connected)
         if user != os.geteuid():
             self._note({"event": "refused", "pid": pid, "user": user})
-            refuse(connected, "the broker is another user's")
+            refuse(connected, "the broker belongs to another user")
             return
         self._limit_guests()
         connection = _Connection(connected, pid, self._next)
@@ -202,7 +202,11 @@ class Broker:
         """Close the oldest connection without hello if there are `GUESTS` of them."""
         guests = [one for one in self._connections.values() if not one.card]
         if len(guests) >= GUESTS:
-            self._send(guests[0], "refused", {"why": "others wait to be served: send hello first"})
+            self._send(
+                guests[0],
+                "refused",
+                {"why": "too many connections wait without hello; send hello first"},
+            )
             self._close(guests[0])
 
     def _readable(self, connection: _Connection) -> None:
@@ -254,12 +258,15 @@ class Broker:
             self._drop(connection, now, said_goodbye=True)
             return
         else:
-            raise ShareError(f"{kind!r} is no message that a client sends")
+            raise ShareError(f"a client cannot send {kind!r}")
         self._carry_out(schedule, records)
 
     def _welcome(self, connection: _Connection, message: Message, now: float) -> None:
         if protocol.size(message, "version") != protocol.VERSION:
-            raise ShareError(f"the broker speaks version {protocol.VERSION}: stop it, and use one")
+            raise ShareError(
+                f"the broker speaks protocol version {protocol.VERSION}, and this "
+                "client another one; use one version of pgmo for both"
+            )
         card = protocol.text(message, "card")
         member = Member(
             connection.number,

@@ -218,7 +218,8 @@ class Client:
             self._next_try = now + self._retry
             if self._retry == RETRY and not isinstance(error, FileNotFoundError):
                 self._notify(
-                    f"no turns from a broker at {self._address}: {error}; the program goes on alone"
+                    f"no turns from the broker at {self._address}: {error}; the program "
+                    "continues without turns"
                 )
             self._retry = min(2 * self._retry, LONGEST_RETRY)
             return False
@@ -304,7 +305,8 @@ class Client:
     def _lose(self, why: str) -> None:
         if self._socket is not None:
             self._notify(
-                f"the broker at {self._address} is gone ({why}); the program goes on alone"
+                f"the broker at {self._address} is gone ({why}); the program continues without "
+                "turns"
             )
         self._disconnect()
         self._next_try = self._clock() + self._retry

@@ -40,7 +40,7 @@ def meet(address: Path, hello: Message) -> tuple[socket.socket, float, Lines, li
         try:
             patience = float(first["patience"])
         except (KeyError, TypeError, ValueError) as error:
-            raise ShareError("its welcome does not say how long anybody waits") from error
+            raise ShareError("its welcome has no maximum wait") from error
         return met, patience, lines, messages[1:]
     except BaseException:
         met.close()
@@ -64,11 +64,11 @@ def connect(address: Path) -> socket.socket:
         met.connect(os.fspath(address))
         met.settimeout(GREETING)
         if peer(met)[1] != os.geteuid():
-            raise ShareError("the broker there is another user's")
+            raise ShareError("the broker there belongs to another user")
     except BlockingIOError as error:
         met.close()
         raise TimeoutError(
-            f"it is there, but has accepted no connection for {GREETING:g} s"
+            f"it exists, but has accepted no connection for {GREETING:g} s"
         ) from error
     except BaseException:
         met.close()
@@ -95,7 +95,7 @@ def status(address: Path) -> dict[str, Any]:
         while not messages:
             data = met.recv(1 << 16)
             if not data:
-                raise ShareError(f"the broker at {address} says nothing")
+                raise ShareError(f"the broker at {address} sends no answer")
             messages = lines.feed(data)
     if messages[0]["kind"] != "status":
         raise ShareError(f"the broker at {address} refuses: {messages[0].get('why', '')}")

@@ -61,9 +61,9 @@ def _decode(line: bytes) -> Message:
     try:
         message = json.loads(line)
     except (ValueError, RecursionError) as error:
-        raise ShareError(f"no message: {line[:80]!r}") from error
+        raise ShareError(f"not a message: {line[:80]!r}") from error
     if not isinstance(message, dict) or not isinstance(message.get("kind"), str):
-        raise ShareError(f"no message: {line[:80]!r}")
+        raise ShareError(f"not a message: {line[:80]!r}")
     return message
 
 
@@ -79,7 +79,7 @@ def size(message: Message, name: str) -> int:
     """
     value = message.get(name)
     if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value < 1 << 62:
-        raise ShareError(f"{message['kind']}: {name}={value!r} is no number of bytes")
+        raise ShareError(f"{message['kind']}: {name}={value!r} is not a number of bytes")
     return value
 
 
@@ -95,7 +95,7 @@ def text(message: Message, name: str) -> str:
     """
     value = message.get(name)
     if not isinstance(value, str) or not value:
-        raise ShareError(f"{message['kind']}: {name}={value!r} is no name")
+        raise ShareError(f"{message['kind']}: {name}={value!r} is not a name")
     return value[:200]
 
 
@@ -112,5 +112,5 @@ def priority(message: Message) -> int:
     value = message.get("priority", 0)
     good = isinstance(value, int) and abs(value) <= MOST_PRIORITY
     if not good:
-        raise ShareError(f"priority {value!r}: give a whole number from -8 to 8")
+        raise ShareError(f"priority is {value!r}; give a whole number from -8 to 8")
     return int(value)

@@ -39,7 +39,8 @@ def ensure_broker(address: Path) -> None:
     while not listens(address):
         if time.monotonic() > until or started.poll() not in (None, 1):
             raise ShareError(
-                f"no broker could be started at {address}: `pgmo share --socket {address}` says why"
+                f"no broker could be started at {address}: `pgmo share --socket {address}` "
+                "shows the reason"
             )
         time.sleep(0.02)
 

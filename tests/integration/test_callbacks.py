@@ -174,7 +174,9 @@ def test_lightning_strategies_that_are_not_supported_run_without(lightning, tmp_
     class ShardedStrategy(lightning.strategies.SingleDeviceStrategy):
         pass
 
-    with pytest.warns(UserWarning, match="pgmo does nothing here: Lightning's ShardedStrategy"):
+    with pytest.warns(
+        UserWarning, match="pgmo is not used in this training: Lightning's ShardedStrategy"
+    ):
         train_lightning(lightning, tmp_path, callback, strategy=ShardedStrategy("cpu"))
     assert callback.session is None
 
@@ -272,7 +274,9 @@ def test_transformers_unsupported_setups_run_without(transformers, tmp_path, mon
 
     monkeypatch.setattr(transformers.TrainingArguments, "n_gpu", 2)
     callback = PgmoTrainerCallback()
-    with pytest.warns(UserWarning, match="pgmo does nothing here: torch.nn.DataParallel"):
+    with pytest.warns(
+        UserWarning, match="pgmo is not used in this training: torch.nn.DataParallel"
+    ):
         train_transformers(transformers, tmp_path, callback, max_steps=2)
     assert callback.session is None
 

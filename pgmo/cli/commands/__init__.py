@@ -1,1 +1,1 @@
-"""The sub-commands, one a file; a file's docstring is its help. `pgmo.cli.catalog` lists them."""
+"""Sub-commands, one per file, whose docstring is the help. `pgmo.cli.catalog` lists them."""

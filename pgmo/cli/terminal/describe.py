@@ -76,7 +76,7 @@ def profile_lines(fields: Mapping[str, Any]) -> list[str]:
         origin = f"profile     {_origin(fields['meta'])}"
         return [*moment.lines(), origin, *_note_lines(notes)]
     if not fields["circular"]:
-        steady = "a line: nothing that repeats was found"
+        steady = "no repeating iteration was found"
     shared = (
         f"shared      {fields['shared']} blocks, {format_bytes(fields['shared_bytes'])}, used on "
         "several streams, not planned"
@@ -175,29 +175,31 @@ def plan_lines(fields: Mapping[str, Any]) -> list[str]:
     """Format the fields of `describe_plan`."""
     return [
         f"plan        {_origin(fields['meta'])}",
-        *_company(fields),
+        *_further_plans(fields),
         f"blocks      {fields['planned']} of {fields['blocks']} planned, "
         f"{fields['two_slots']} with two slots; {fields['varying']} vary in size",
         *_sizes(fields),
-        *_beside_the_arena(fields),
+        *_unplanned_bytes(fields),
         _solver(fields),
-        *_spill(fields),
+        *_spilled_bytes(fields),
     ]
 
 
-def _beside_the_arena(fields: Mapping[str, Any]) -> list[str]:
+def _unplanned_bytes(fields: Mapping[str, Any]) -> list[str]:
     """Format the bytes on top of the arena, and the sum."""
     rest = fields["unplanned_bytes"]
     if not rest:
         return []
     count = fields["blocks"] - fields["planned"]
     return [
-        f"in all      {format_bytes(fields['arena'] + rest)} with the {format_bytes(rest)} of the "
-        f"{count} block{'s' if count > 1 else ''} that get no slot"
+        (
+            f"in all      {format_bytes(fields['arena'] + rest)} with the {format_bytes(rest)} of "
+            f"the {count} block{'s' if count > 1 else ''} without a slot"
+        )
     ]
 
 
-def _spill(fields: Mapping[str, Any]) -> list[str]:
+def _spilled_bytes(fields: Mapping[str, Any]) -> list[str]:
     if not fields["spilled"]:
         return []
     return [
@@ -232,7 +234,7 @@ def _sizes(fields: Mapping[str, Any]) -> list[str]:
     """Return the figures that a plan and a packing have in common."""
     proof = "; optimal for fixed offsets" if fields["optimal"] else ""
     if not fields["optimal"] and fields["bound"] > fields["max_load"]:
-        proof = f"; none is below {format_bytes(fields['bound'])}"
+        proof = f"; no plan can be below {format_bytes(fields['bound'])}"
     return [
         f"max load    {format_bytes(fields['max_load'])}, no arena is smaller",
         f"arena       {format_bytes(fields['arena'])}, {fields['gap']:.2%} above it{proof}",
@@ -246,8 +248,8 @@ def _solver(fields: Mapping[str, Any]) -> str:
     )
 
 
-def _company(fields: Mapping[str, Any]) -> list[str]:
-    """Return a line about further plans in the same file, if there are any."""
+def _further_plans(fields: Mapping[str, Any]) -> list[str]:
+    """Return a line about the other plans in the file, if there are any."""
     others = fields["others"]
     further = [f"{others} other structure{'s' if others > 1 else ''}"] if others else []
     further += ["the first iteration's plan"] if fields["opening"] else []

@@ -45,7 +45,7 @@ def _print_largest(out: "Console", answer: "Answer") -> None:
     for one in answer.largest:
         takes = format_bytes(one.need.total(one.way)) if one.need else "-"
         with_what = NAMES[one.way] if one.change is None else f"{one.change}, {NAMES[one.way]}"
-        how = "a rehearsal on the card" if one.proved else "the laws"
+        how = "a rehearsal on the card" if one.proved else "a prediction"
         table.add_row(str(one.value), with_what, takes, format_bytes(answer.card.usable), how)
     out.print(table)
 
@@ -62,7 +62,7 @@ def _print_ways(out: "Console", answer: "Answer") -> None:
         left = answer.card.usable - total
         fits = "yes" if answer.fits[way] else "no"
         if answer.fits[way] and left < 0:
-            fits = "yes, by giving cached memory back"
+            fits = "yes, after PyTorch frees its cache"
         table.add_row(NAMES[way], format_bytes(total), format_bytes(left), fits)
     out.print(table)
 
@@ -112,7 +112,7 @@ def _print_alternatives(out: "Console", answer: "Answer") -> None:
 def _print_cards(out: "Console", answer: "Answer") -> None:
     from rich.table import Table
 
-    table = Table("card", "usable", "takes", "fits", "as it is", "cards", "largest", "time")
+    table = Table("card", "usable", "takes", "fits", "without pgmo", "cards", "largest", "time")
     for row in answer.cards:
         table.add_row(
             row.card.name,
@@ -125,4 +125,8 @@ def _print_cards(out: "Console", answer: "Answer") -> None:
             row.forecast.words if row.forecast else "",
         )
     out.print(table)
-    print_text(out, "several cards: parameters, gradients and states in parts (FSDP), computed")
+    print_text(
+        out,
+        "cards: how many are needed if they share parameters, gradients and "
+        "states (FSDP); computed",
+    )

@@ -87,22 +87,21 @@ def conclusions(supervision: Supervision) -> list[str]:
         if summary.iterations:
             texts.append((f"{session.device}: " if several else "") + str(summary))
         elif step_on:
-            texts.append(f"pgmo: not one call of {step_on} has ended")
+            texts.append(f"pgmo: no call of {step_on} has returned, so no iteration was completed")
         else:
             texts.append(
-                "pgmo: training began, but not one iteration was completed: the optimizer took no "
-                "step"
+                "pgmo: training began, but no iteration was completed: the optimizer took no step"
             )
         if supervision.options.profile_only and session.profile is None and summary.iterations:
             texts.append(
-                f"pgmo: {summary.iterations} iterations were too few for a profile; it takes four "
-                "at least"
+                f"pgmo: {summary.iterations} iterations are too few for a profile; let at "
+                "least four run"
             )
     texts += [f"pgmo: {note}" for note in supervision.notes]
     if not texts and step_on:
         texts.append(
-            f"pgmo: {step_on} was never called by that name. Calls by another name, for example "
-            "after `from MODULE import`, are not seen"
+            f"pgmo: {step_on} was never called by that name. Calls by another name, for "
+            "example after `from MODULE import`, are not seen"
         )
     with_session = {session.device for session in supervision.sessions}
     without_session = {
@@ -115,8 +114,12 @@ def conclusions(supervision: Supervision) -> list[str]:
         texts.append(
             "pgmo: the script took no step of a torch optimizer"
             + ("" if torch else ", and never imported torch")
-            + ("; pages served it" if without_session else "; it ran as without pgmo")
-            + ". For other loops there is `with pgmo.optimize():`"
+            + (
+                "; its requests were served from pages"
+                if without_session
+                else "; it ran as without pgmo"
+            )
+            + ". For other loops, use `with pgmo.optimize():`"
         )
     texts += [f"pgmo: {device}: {verdict}" for device, verdict in without_session.items()]
     return texts

@@ -1,4 +1,4 @@
-"""Standard streams of a command that may be full, closed, or without a reader.
+"""Standard streams that may be closed, full, or without a reader.
 
 Printing may fail at any line, and again when the interpreter ends. This module turns such failures
 into one error with a message.

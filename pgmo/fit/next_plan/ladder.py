@@ -57,16 +57,16 @@ def rungs(
         batch = value_of(command, vary)
         if batch is None:
             raise OptionError(
-                f"the command does not say {vary.replace('{}', 'N')}, so the next smaller batch is "
-                "not known: give it"
+                f"the command has no {vary.replace('{}', 'N')}, so its batch is unknown: add "
+                "that option"
             )
         before = value_of(command, accumulate) or 1
         for micro, parts in _parts(batch):
             last = with_value(with_value(command, vary, micro), accumulate, before * parts)
-            words = f"micro-batches of {micro} instead of {batch}, {before * parts} a step"
+            words = f"micro-batches of {micro} instead of {batch}, {before * parts} per step"
             found.append(Rung(last, None, words))
     also = f"{found[-1].words}; " if found[-1].words else ""
-    words = f"{also}activations are computed again (pgmo.recompute)"
+    words = f"{also}recomputed activations (pgmo.recompute)"
     found.append(Rung(last, "recompute:min", words))
     return found
 

@@ -33,7 +33,7 @@ def page(answer: Answer) -> str:
         _section("Who holds an iteration's peak", holders(answer)),
         _section("What else would help", alternatives(answer)),
         _section("Other cards", cards(answer)),
-        _section("How this was found out", _how(answer)),
+        _section("How this was measured", _how(answer)),
     ]
     return (
         '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
@@ -103,7 +103,10 @@ def _ways(answer: Answer) -> str:
             f'<span class="limit" style="left:{limit:.2%}"></span></span>'
             f'<span class="size">{format_bytes(totals[way])}</span></div>'
         )
-    line = f"The line is what CUDA reports of the card: {format_bytes(answer.card.usable)}."
+    line = (
+        "The line is the memory that CUDA reports for the card: "
+        f"{format_bytes(answer.card.usable)}."
+    )
     note = ""
     if answer.card.usable_source:
         note = f" ({answer.card.usable_source})"
@@ -134,11 +137,14 @@ def _how(answer: Answer) -> str:
     sentences = (
         f"The job was run {times} for a few iterations, without a GPU, on PyTorch's CUDA build "
         f"with its own allocator, in {answer.seconds:.0f} s. Its kernels computed nothing, so "
-        "what depends on values was not seen."
+        "behaviour that depends on values was not observed."
     )
     uncertain = answer.need.uncertainty
     if uncertain:
-        sentences += f" Sizes of {uncertain:.1%} of the bytes follow no law, and are estimates."
+        sentences += (
+            f" The sizes of {uncertain:.1%} of the bytes are estimates, because they "
+            "do not grow regularly with the batch."
+        )
     proved = ", ".join(NAMES[way] for way in answer.proved)
     if proved:
         sentences += f" Rehearsed on this card itself: {proved}."

@@ -49,8 +49,8 @@ def cards(answer: Answer) -> str:
         cells += [row.forecast.words if row.forecast else ""] if timed else []
         rows.append(cells)
     note = (
-        "Cards: how many share the job, each with its part of parameters, gradients and states "
-        "(fully sharded); computed, not rehearsed. Times without a measured step are lower bounds."
+        "Cards: how many the job needs if they share parameters, gradients and states (fully "
+        "sharded); computed, not rehearsed. Times without a measured step are lower bounds."
     )
     return table(headings, rows, numbers=(1, 2, 5, 6)) + f'<p class="quiet">{note}</p>'
 

@@ -64,7 +64,7 @@ REHEARSED = (
 """The rehearsed changes, in the order of the table."""
 
 _BFLOAT16 = "autocast:bfloat16"
-_ALIKE = "as in bfloat16, which has two bytes as well; a GradScaler keeps a few numbers beside"
+_ALIKE = "as in bfloat16, which also has two bytes; a GradScaler adds a few numbers"
 
 
 def alternatives(
@@ -93,7 +93,7 @@ def alternatives(
     plain = law.at(value)
     curves = curves_of(plain)
     bases: list[tuple[str, int, Curves, str]] = [("", 0, curves, "")]
-    rows = [_row("as it is, with pgmo", law, card, plain.peak, "rehearsed", "", rank=0)]
+    rows = [_row("unchanged, with pgmo", law, card, plain.peak, "rehearsed", "", rank=0)]
     rows += _other_values(law, card, value)
     made = []
     for one in rehearse:
@@ -171,9 +171,9 @@ def _try(job: Job, card: Card, value: int | None, one: Rehearsed) -> tuple[Evide
     try:
         evidence = collect(job, roomy(card), value=value, change=one.change)
     except RehearsalError as error:
-        return None, f"the script does not allow it: {error}"
+        return None, f"the changed script failed: {error}"
     if not evidence.whole:
-        return None, "the changed script did not get through three iterations"
+        return None, "the changed script did not complete three iterations"
     return evidence, ""
 
 
@@ -211,7 +211,7 @@ def _pairs(
                 card,
                 peak(change.apply(curves, model)),
                 "computed",
-                f"from the rehearsal of the first: {how}; {change.says(model)}",
+                f"from the rehearsal of the first change: {how}; {change.says(model)}",
                 change.time,
                 rank + change.rank,
             )

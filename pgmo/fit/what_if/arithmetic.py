@@ -261,10 +261,10 @@ def _nothing(_: Any) -> int:
     return 0
 
 
-_STATE_HOW = "computed from the shapes of what is trained"
+_STATE_HOW = "computed from the shapes of the trained parameters"
 _LORA_HOW = (
-    f"computed: adapters of rank {RANK} on all linear layers, Adam for them; activations as they "
-    "are"
+    f"computed: adapters of rank {RANK} on all linear layers, trained with Adam; activations "
+    "unchanged"
 )
 
 
@@ -273,11 +273,12 @@ def _few_adapters(model: Model) -> str:
     elements = sum(math.prod(shape) for shape, _ in model.linear)
     if 2 * elements >= sum(math.prod(shape) for shape, *_ in model.shapes):
         return ""
-    return "at most: what comes before the first adapter keeps nothing for the backward pass"
+    return "an upper bound: layers before the first adapter keep nothing for the backward pass"
 
 
 _SHARD_HOW = (
-    "computed: parts of parameters, gradients and states; two whole blocks, and what is in none"
+    "computed: equal shares of parameters, gradients and states, plus two whole blocks and "
+    "all parameters outside of blocks"
 )
 
 COMPUTED = (
@@ -295,7 +296,7 @@ COMPUTED = (
         "optimizer state offloaded to the host",
         with_offloaded_states,
         "computed: the state of one parameter at a time is on the card",
-        "the state goes to the card and back in each step",
+        "the state moves to the card and back in each step",
         rank=3,
     ),
     Computed(
@@ -308,14 +309,14 @@ COMPUTED = (
     Computed(
         "LoRA on weights in 8 bits",
         lambda curves, model: with_adapters(curves, model, 8),
-        _LORA_HOW + "; weights that are converted for a product are not in it",
+        _LORA_HOW + "; converted copies of quantised weights are not counted",
         rank=6,
         limits=_few_adapters,
     ),
     Computed(
         "LoRA on weights in 4 bits",
         lambda curves, model: with_adapters(curves, model, 4),
-        _LORA_HOW + "; weights that are converted for a product are not in it",
+        _LORA_HOW + "; converted copies of quantised weights are not counted",
         rank=6,
         limits=_few_adapters,
     ),

@@ -123,8 +123,9 @@ def forecast(
             return None
         if measured.seconds < there:
             raise OptionError(
-                f"a step of {measured.seconds:g} s is less than {measured.card.name} allows "
-                f"({there:.3g} s at its peak rates): give the seconds of an optimizer step"
+                f"a step of {measured.seconds:g} s is faster than {measured.card.name} can be "
+                f"({there:.3g} s at its peak rates): give the seconds of a whole optimizer "
+                "step"
             )
         factor = measured.seconds / there
     step = least * factor

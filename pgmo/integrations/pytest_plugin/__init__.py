@@ -29,22 +29,23 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group.addoption(
         "--pgmo-save",
         metavar="DIR",
-        help="save the profile of each test whose memory is recorded, for pgmo check --against",
+        help="save the profile of each test that records memory, for pgmo check --against",
     )
     group.addoption(
         "--pgmo-base",
         metavar="DIR",
-        help="profiles of an earlier state: a test that holds too much shows what has grown",
+        help="folder with profiles of an earlier state; a test above its limit then lists "
+        "what has grown",
     )
-    parser.addini("pgmo_base", "folder of profiles of an earlier state; see --pgmo-base")
+    parser.addini("pgmo_base", "folder with profiles of an earlier state; see --pgmo-base")
 
 
 def pytest_configure(config: pytest.Config) -> None:
     """Register the marker."""
     config.addinivalue_line(
         "markers",
-        f"{_MARKER}(size, device=None): fails a test that holds more memory of the device at once, "
-        'of what PyTorch requests while it runs, such as max_memory("300 MiB")',
+        f"{_MARKER}(size, device=None): fail the test if the live bytes that PyTorch allocates "
+        'on the device exceed the size, as in max_memory("300 MiB")',
     )
 
 

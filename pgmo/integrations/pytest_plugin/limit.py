@@ -92,14 +92,14 @@ class Limit:
         if before is None:
             where = f"no {path}" if path else "no folder of earlier profiles (--pgmo-base)"
             yield (
-                f"Nothing is known of an earlier state: there is {where}. `pytest --pgmo-save DIR` "
-                "writes one."
+                f"There is {where}, so growth is unknown. `pytest --pgmo-save DIR` writes "
+                "these profiles."
             )
             return
         load = find_growth("", before, profile, Tolerance()).figures[0]
         yield f"Before ({path}) it was {format_bytes(load.before or 0)}. Grown since then:"
         lines = list(grown_lines(load, _TOP))
-        yield from (f"  {line}" for line in lines or ["nothing: the limit has become lower"])
+        yield from (f"  {line}" for line in lines or ["nothing: the limit was lowered"])
 
 
 def _written(marker: pytest.Mark) -> str:

@@ -42,7 +42,7 @@ class Recordings:
         """
         if name in self._names:
             raise ValueError(
-                f"this test has recorded {name!r} before; give each part a name of its own"
+                f"this test has already recorded {name!r}; give each part its own name"
             )
         self._names.add(name)
         with recorded(self._item, name, device) as made:

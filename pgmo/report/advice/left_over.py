@@ -13,7 +13,7 @@ def gradients_held(facts: Facts) -> Hint | None:
     return Hint(
         "Gradients of the last iteration at the peak",
         f"{format_bytes(size)} ({facts.share(size):.0%}) of the peak are gradients of the "
-        f"iteration before{facts.largest(held)}. Call optimizer.zero_grad(set_to_none=True) "
+        f"previous iteration{facts.largest(held)}. Call optimizer.zero_grad(set_to_none=True) "
         "right after optimizer.step(), not after the next forward pass.",
         size,
     )
@@ -26,11 +26,14 @@ def held_over(facts: Facts) -> Hint | None:
     if not facts.matters(size, 0.02):
         return None
     double = facts.size(held * (facts.copies > 1))
-    twice = f", {format_bytes(double)} of it beside its own successor" if double else ""
+    twice = (
+        f", {format_bytes(double)} of it together with the data that replaces it" if double else ""
+    )
     return Hint(
         "The last iteration's data at the peak",
-        f"{format_bytes(size)} ({facts.share(size):.0%}) of the peak belong to the iteration before"
-        f"{twice}{facts.largest(held)}: a name such as batch, output or loss holds them until it "
-        "is assigned again. Write `del batch, output, loss` at the end of the loop's body.",
+        f"{format_bytes(size)} ({facts.share(size):.0%}) of the peak belong to the previous "
+        f"iteration{twice}{facts.largest(held)}: a variable such as batch, output or loss "
+        "holds them until it is assigned again. Write `del batch, output, loss` at the end of "
+        "the loop's body.",
         size,
     )

@@ -54,7 +54,7 @@ def optimizer_state(facts: Facts) -> Hint | None:
     if not total or size / total < 0.3:
         return None
     return Hint(
-        "Much of it is optimizer state",
+        "Much of the memory is optimizer state",
         f"{format_bytes(size)} of {format_bytes(total)} in use at the peak are optimizer state. "
         "An optimizer with less of it helps: SGD with momentum has half of Adam's, 8-bit Adam a "
         "quarter; with several devices, shard it (ZeroRedundancyOptimizer, FSDP).",
@@ -87,9 +87,10 @@ def workspace(facts: Facts) -> Hint | None:
         return None
     return Hint(
         "A convolution's workspace at the peak",
-        f"{format_bytes(size)} ({facts.share(size):.0%}) of the peak live for {_WORKSPACE_LIFE} "
-        f"requests at most within a convolution{facts.largest(held)}: most likely a workspace. "
-        "torch.backends.cudnn.benchmark = False, or channels_last, may choose a kernel with less.",
+        f"{format_bytes(size)} ({facts.share(size):.0%}) of the peak live for "
+        f"{_WORKSPACE_LIFE} requests at most within a convolution{facts.largest(held)}: most "
+        "likely a workspace. torch.backends.cudnn.benchmark = False, or channels_last, may "
+        "choose a kernel that needs less.",
         size,
     )
 

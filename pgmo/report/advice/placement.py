@@ -73,11 +73,11 @@ def two_slots(facts: Facts) -> Hint | None:
     size = facts.size(double.astype(np.int64))
     return Hint(
         "Blocks that outlive an iteration",
-        f"The plan is {format_bytes(over)} above the largest load: {int(double.sum())} blocks of "
-        f"{format_bytes(size)} are still alive when the next iteration requests them again"
-        f"{facts.largest(double.astype(np.int64))}, and need two places each. Write `del` for the "
-        "names that hold them at the end of the loop's body, and call zero_grad right after "
-        "optimizer.step().",
+        f"The plan is {format_bytes(over)} above the max load: {int(double.sum())} blocks of "
+        f"{format_bytes(size)} are still alive when the next iteration requests them "
+        f"again{facts.largest(double.astype(np.int64))}, so each needs two slots. Write `del` "
+        "for the names that hold them at the end of the loop's body, and call zero_grad right "
+        "after optimizer.step().",
         min(over, size),
     )
 

@@ -45,16 +45,18 @@ def ran_out(facts: Facts) -> Hint | None:
     asked = f" of {format_bytes(one.size)}" if one.size else ""
     unused = ""
     if one.reserved:
-        unused = f" and {format_bytes(one.unused)} reserved in no block"
-    remedy = "The other hints say what holds the memory"
+        unused = f", and {format_bytes(one.unused)} of the reserved memory held no block"
+    remedy = "The other hints name what holds the memory"
     if one.size and one.unused >= one.size:
-        remedy = "That would have been enough in one piece: run the script with `pgmo run`"
+        remedy = (
+            "The unused memory would have sufficed in one piece: run the script with `pgmo run`"
+        )
         if not facts.is_expandable:
             remedy += ", or set PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True"
     return Hint(
         "Out of memory",
-        f"A request{asked} from {one.origin} failed with {format_bytes(one.live)} in blocks"
-        f"{unused}. {remedy}.",
+        f"A request{asked} from {one.origin} failed: blocks took "
+        f"{format_bytes(one.live)}{unused}. {remedy}.",
         one.size or one.live,
     )
 

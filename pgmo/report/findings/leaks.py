@@ -93,7 +93,7 @@ def find_leaks(profile: Profile, history: History | None = None) -> Leaks:
     """
     moment = find_moment(profile)
     if moment is not None:
-        return Leaks((), False, "nothing was recorded", moment.size)
+        return Leaks((), False, "the file has no history", moment.size)
     if profile.trace is not None:
         history = history or follow(profile.trace)
         if history.iterations >= _FEWEST:
@@ -111,17 +111,18 @@ def _why_not_known(profile: Profile, iterations: int) -> str:
     _, _, refused = found.rpartition("as they came; ")
     if " are no iterations: " in refused:
         return (
-            f"no iterations were recognised, as {refused}; if they are, `pgmo export FILE "
-            "--to profile --iteration 0` makes a profile in which all of them are compared"
+            f"no iterations were recognised: {refused}. If they are iterations, `pgmo export "
+            "FILE --to profile --iteration 0` makes a profile in which all of them are "
+            "compared"
         )
     if iterations:
         counted = "1 iteration" if iterations == 1 else f"{iterations} iterations"
-        return f"{counted} in the trace: too few, {_FEWEST} are needed"
+        return f"{counted} in the trace; at least {_FEWEST} are needed"
     if profile.trace is None:
         return "the profile has no trace of several iterations"
     return (
-        f"no iterations were recognised, and {_FEWEST} are needed: record that many, with an "
-        "optimizer of torch.optim or a profiler that steps"
+        f"no iterations were recognised; record at least {_FEWEST}, with an optimizer of "
+        "torch.optim or a profiler whose step() is called"
     )
 
 
@@ -156,12 +157,17 @@ def _of_trace(history: History) -> Leaks:
                 growth=float(per_iteration.mean()),
                 first=int(born.min()),
                 confidence=_confidence(share, same and not guessed),
-                why=f"{with_some} of {len(per_iteration)} iterations leave blocks that stay"
-                + (", each as many bytes" if same else ""),
+                why=(
+                    f"{with_some} of {len(per_iteration)} iterations leave blocks that are "
+                    "never freed"
+                )
+                + (", the same number of bytes each time" if same else ""),
             )
         )
-    counted = f"{count} iterations of the trace" + (", guessed by their period" if guessed else "")
-    basis = f"{counted}, the first and the last {count - stop} not counted"
+    counted = f"{count} iterations of the trace" + (
+        (", derived from the period of the requests") if guessed else ""
+    )
+    basis = f"{counted}, without the first and the last {count - stop}"
     live = int(history.live().max(initial=0))
     return Leaks(_ordered(found), True, basis, live, guessed=guessed)
 
@@ -187,7 +193,7 @@ def _of_iteration(profile: Profile) -> Leaks:
                 growth=float(size),
                 first=0,
                 confidence="likely",
-                why="requested in each iteration, and none that was recorded freed it",
+                why="requested in each iteration, and freed in none of the recorded ones",
             )
         )
     return Leaks(_ordered(found), True, "one iteration of a steady profile", _live(profile))

@@ -40,8 +40,8 @@ class Moment:
     def nothing_recorded(self) -> str:
         """First sentence about such a file."""
         return (
-            "Nothing was recorded: there is no history of requests, only what was allocated when "
-            "the file was written"
+            "The file has no history of requests, only the blocks that were allocated when it "
+            "was written"
         )
 
     @property

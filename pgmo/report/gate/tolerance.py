@@ -37,9 +37,7 @@ class Tolerance:
         if percent:
             return cls(Fraction(percent[1]) / 100)
         if text.strip().isdigit() and text.strip() != "0":
-            raise OptionError(
-                f"a tolerance of {text!r} is of what? Write '{text}%' or '{text} MiB'"
-            )
+            raise OptionError(f"the tolerance {text} has no unit; write '{text}%' or '{text} MiB'")
         try:
             return cls(Fraction(0), parse_bytes(text))
         except OptionError as error:

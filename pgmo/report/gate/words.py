@@ -20,7 +20,7 @@ def verdict(gate: Gate) -> str:
             f"more than {gate.tolerance}: {', '.join(failed)}."
         )
     if gate.gone:
-        parts.append(f"Not recorded any more: {', '.join(gate.gone)}.")
+        parts.append(f"No longer recorded: {', '.join(gate.gone)}.")
     if parts:
         return " ".join(parts)
     if not gate.programs:
@@ -44,9 +44,9 @@ def text_lines(gate: Gate, top: int = 5) -> Iterator[str]:
             if figure.failed:
                 yield from (f"          {line}" for line in grown_lines(figure, top))
     for name in gate.new:
-        yield f"new     {name}: nothing to compare with"
+        yield f"new     {name}: no earlier state to compare with"
     for name in gate.gone:
-        yield f"FAILED  {name}: was recorded before, and is not any more"
+        yield f"FAILED  {name}: was recorded before, and is missing now"
 
 
 def grown_lines(figure: Figure, top: int = 5) -> Iterator[str]:
@@ -87,7 +87,7 @@ def markdown_lines(gate: Gate, top: int = 3) -> Iterator[str]:
         yield from _growers(program, top)
     for title, absent in (
         ("Without an earlier state", gate.new),
-        ("Not recorded any more", gate.gone),
+        ("No longer recorded", gate.gone),
     ):
         if absent:
             yield ""

@@ -39,7 +39,7 @@ def cards(profile: Profile, plan: Plan, explanation: Explanation) -> list[Figure
             "Max load", format_bytes(plan.max_load), "live at once: no arena can be smaller"
         ),
         _arena(plan),
-        *_beside_the_arena(profile, plan, explanation),
+        *_unplanned_bytes(profile, plan, explanation),
         *_reserved(explanation, on_cpu=profile.meta.device == "cpu"),
     ]
     default = explanation.reserved.get("default")
@@ -57,7 +57,7 @@ def cards(profile: Profile, plan: Plan, explanation: Explanation) -> list[Figure
     return made
 
 
-def _beside_the_arena(profile: Profile, plan: Plan, explanation: Explanation) -> list[FigureCard]:
+def _unplanned_bytes(profile: Profile, plan: Plan, explanation: Explanation) -> list[FigureCard]:
     """Return what a plan needs on top of the arena, and the sum."""
     if not explanation.unplanned:
         return []

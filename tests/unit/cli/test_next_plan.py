@@ -57,4 +57,4 @@ def test_what_is_tried_next_goes_with_fit(option, tmp_path, capsys):
     assert main(["run", option, "-b {}", str(script)]) == 2
     said = capsys.readouterr()
     assert said.out == ""
-    assert "goes with --fit" in said.err
+    assert "is used only with --fit" in said.err

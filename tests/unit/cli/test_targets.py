@@ -57,7 +57,7 @@ def test_an_input_survives_under_another_name(case, link, folder, capsys):
     link(source, alias)
     before = (folder / source).read_bytes()
     assert main([*command, "-o", alias, "--force"]) == 2
-    assert "which is read; choose another name" in capsys.readouterr().err
+    assert "this would replace the input" in capsys.readouterr().err
     assert (folder / source).read_bytes() == before
     assert (folder / alias).read_bytes() == before
 
@@ -111,7 +111,7 @@ def test_a_factory_survives_its_picture(folder, capsys):
 def test_nothing_else_is_written_as_a_profile_or_a_plan(command, suffix, folder, capsys):
     head, *rest = command
     assert main([head, rest[-1], f"new{suffix}", *rest[:-1]]) == 2
-    assert f"no {suffix} file; end it in" in capsys.readouterr().err
+    assert f"cannot have the suffix {suffix}; use" in capsys.readouterr().err
     assert not (folder / f"new{suffix}").exists()
 
 
@@ -132,7 +132,7 @@ def test_targets_that_cannot_be_files(folder):
         check_targets(["/dev/null"], force=True)
     with pytest.raises(FileError, match="there is no folder"):
         check_targets(["no/such.csv"], force=False)
-    with pytest.raises(OptionError, match="two results would have this name"):
+    with pytest.raises(OptionError, match="two output files have this name"):
         check_targets(["new.csv", "./new.csv"], force=True)
 
 

@@ -33,7 +33,7 @@ def test_no_device():
     assert not cupy_works({**WORKS, **without})
     assert "there is no GPU driver" in problem(without, driver="").what
     old = problem(without)
-    assert "built for CUDA 13, which the driver 580.65 is too old for" in old.what
+    assert "built for CUDA 13, and the driver 580.65 is too old for it" in old.what
     assert "cupy-cuda12x" in old.remedy
     hidden = problem({"devices": 0})
     assert "finds no GPU: it counts 0 devices" in hidden.what

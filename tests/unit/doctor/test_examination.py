@@ -83,15 +83,15 @@ def test_caches():
     (problem,) = adapter_problems(CPU, GOOD, READ_ONLY)
     assert (problem.severity, problem.what) == (
         "warning",
-        "nothing can be written to /c: Read-only file system (/); each process compiles the "
-        "adapters anew",
+        "the cache folder /c cannot be written: Read-only file system (/); each process compiles "
+        "the adapters again",
     )
     (problem,) = adapter_problems(CPU, GOOD, MISPLACED)
     assert problem.severity == "error"
     (problem,) = adapter_problems(CPU, GOOD, DISTRUSTED)
     assert problem.what == (
-        "nothing is loaded from /c, as /c/adapters belongs to user 7, you are 8; each process "
-        "compiles the adapters anew"
+        "adapters in /c are not loaded, because /c/adapters belongs to user 7, you are 8; each "
+        "process compiles them again"
     )
 
 

@@ -17,11 +17,11 @@ def test_a_containers_limit_counts(tmp_path):
 @pytest.mark.parametrize(
     ("name", "value", "told"),
     [
-        ("PYTORCH_CUDA_ALLOC_CONF", "backend:cudaMallocAsync", "the driver's pool"),
-        ("PYTORCH_ALLOC_CONF", "a:1,backend:cudaMallocAsync", "the driver's pool"),
-        ("PYTORCH_NO_CUDA_MEMORY_CACHING", "1", "for every block"),
+        ("PYTORCH_CUDA_ALLOC_CONF", "backend:cudaMallocAsync", "the driver's memory pool"),
+        ("PYTORCH_ALLOC_CONF", "a:1,backend:cudaMallocAsync", "the driver's memory pool"),
+        ("PYTORCH_NO_CUDA_MEMORY_CACHING", "1", "every block without a slot"),
         ("CUDA_VISIBLE_DEVICES", "", "hides every GPU"),
-        ("MALLOC_TRIM_THRESHOLD_", "0", "malloc's limits"),
+        ("MALLOC_TRIM_THRESHOLD_", "0", "malloc's thresholds"),
     ],
 )
 def test_settings_that_get_in_the_way(name, value, told):

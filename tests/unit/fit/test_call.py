@@ -32,16 +32,16 @@ def test_a_function_inside_of_another_is_refused() -> None:
     def local(batch: int) -> None:
         """One optimizer step."""
 
-    with pytest.raises(OptionError, match="top of a module"):
+    with pytest.raises(OptionError, match="top level of a module"):
         pgmo.fit(local, card="16GiB")
 
 
 @pytest.mark.parametrize(
     ("options", "match"),
     [
-        ({"batch": 4}, "needs its option"),
+        ({"batch": 4}, "needs the option that sets it"),
         ({"vary": "--batch-size"}, "has no {}"),
-        ({"effective_batch": 8}, "say what varies"),
+        ({"effective_batch": 8}, "give vary="),
         ({"card": "RTX 9999"}, "no card is called"),
     ],
 )

@@ -24,7 +24,7 @@ def test_without_accumulation_the_batch_stays() -> None:
 
 
 def test_a_batch_that_is_not_said_is_asked_for() -> None:
-    with pytest.raises(OptionError, match="give it"):
+    with pytest.raises(OptionError, match="add that option"):
         rungs(["t.py"], "-b {}", "-a {}")
 
 

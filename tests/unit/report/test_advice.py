@@ -69,7 +69,7 @@ def test_a_batch_that_is_alive_beside_its_successor():
     double = profile((100, 0, 4, OTHER), (7, 1, 2, FORWARD), (1, 2, 3, FORWARD))
     hint = hints(double)[title]
     assert hint.bytes == 100
-    assert "100 B of it beside its own successor" in hint.text
+    assert "100 B of it together with the data that replaces it" in hint.text
     assert "train.py:3 in loop" in hint.text
     assert "`del batch, output, loss`" in hint.text
     assert title not in hints(profile((100, 0, 3, OTHER), (7, 1, 2, FORWARD), (1, 2, 3, FORWARD)))
@@ -156,7 +156,7 @@ def test_expandable_segments_are_not_advised_where_they_are_on(settings, advised
     loop.rows.append((Event.OOM, 0, 500, 0, -1))
     trace = replace(loop.trace(), settings=settings)
     text = hints(profile((40, 0, 1, FORWARD), trace=trace, circular=False))["Out of memory"].text
-    assert "enough in one piece: run the script with `pgmo run`" in text
+    assert "have sufficed in one piece: run the script with `pgmo run`" in text
     assert ("expandable_segments" in text) == advised
 
 
@@ -220,7 +220,7 @@ def test_optimizer_state_that_dominates(state, applies):
             loop.alloc(state, 2)
         loop.free(loop.alloc(1024))
     with_state = profile((1024, 0, 1, FORWARD), trace=loop.trace())
-    found = hints(with_state).get("Much of it is optimizer state")
+    found = hints(with_state).get("Much of the memory is optimizer state")
     assert (found is not None) == applies
     if found:
         assert found.bytes == state

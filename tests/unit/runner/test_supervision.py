@@ -99,7 +99,7 @@ def test_an_error_ends_pgmo_and_not_the_program(frameworks, monkeypatch):
     iterate(supervision, frameworks["cpu"], 2)
     supervision.pause()
     supervision.resume()
-    assert supervision.notes == ["ZeroDivisionError: planning; the program ran on without pgmo"]
+    assert supervision.notes == ["ZeroDivisionError: planning; the program continued without pgmo"]
     assert supervision.sessions[0].phase == "closed"
 
 
@@ -110,7 +110,7 @@ def test_a_session_that_cannot_open_is_noted(monkeypatch):
     monkeypatch.setattr(module, "optimize", optimize)
     supervision = Supervision(RunOptions("train"))
     supervision.begin(["cpu"])
-    assert supervision.notes == ["no compiler; the program ran on without pgmo"]
+    assert supervision.notes == ["no compiler; the program continued without pgmo"]
 
 
 def test_interrupts_are_the_programs(frameworks, monkeypatch):
@@ -132,7 +132,7 @@ def test_what_else_keeps_a_session_from_opening_is_told(frameworks, monkeypatch)
     monkeypatch.setattr(Session, "__enter__", refuse)
     supervision = Supervision(RunOptions("train"))
     supervision.begin(["cpu"])
-    assert supervision.notes == ["managed memory is in use; the program ran on without pgmo"]
+    assert supervision.notes == ["managed memory is in use; the program continued without pgmo"]
 
 
 def test_a_pause_ends_at_the_end(frameworks):
@@ -187,7 +187,7 @@ def test_a_session_that_was_there_before_keeps_its_device_alone(same_frameworks,
         assert {own, other.device} == {"cpu", "cuda:0"}
         iterate(supervision, same_frameworks[other.device], 8)
         assert other.history[-1].phase == "replay"
-    note = f"the script opened a session of its own on {own}, which serves it"
+    note = f"the script opened its own session on {own}, which serves it"
     assert supervision.notes == [note]
     assert supervision.gave_up
 
@@ -206,7 +206,7 @@ def test_a_session_that_comes_later_takes_its_device_alone(same_frameworks, paus
     given_way, other = supervision.sessions
     assert (given_way.phase, other.phase) == ("closed", "replay")
     assert supervision.notes == [
-        "the script opened a session of its own on cpu, which serves it",
+        "the script opened its own session on cpu, which serves it",
     ]
     supervision.close()
 
@@ -222,4 +222,4 @@ def test_nobody_is_told_of_iterations_where_none_is_served(same_frameworks):
         supervision.pause()
         supervision.resume()
     assert told == [supervision]
-    assert supervision.notes == ["the script opened a session of its own, which serves it"]
+    assert supervision.notes == ["the script opened its own session, which serves it"]

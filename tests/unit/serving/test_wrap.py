@@ -239,9 +239,9 @@ def test_unwrapping_while_a_call_runs(model):
 @pytest.mark.parametrize(
     ("thing", "options", "message"),
     [
-        (3, {}, "no object with calls"),
-        (Net, {}, "no object with calls"),
-        (len, {}, "no object with calls"),
+        (3, {}, "not an object whose calls"),
+        (Net, {}, "not an object whose calls"),
+        (len, {}, "not an object whose calls"),
         (Net(), {"methods": "encode"}, "has no method 'encode'; it has .*forward"),
         (Net(), {"budjet": 1}, "there is no option 'budjet'"),
         (Net(), {"device": "tpu"}, "tpu"),
@@ -262,7 +262,7 @@ def test_other_options_on_the_same_device_are_said_to_be_of_no_use(model):
     other = pgmo.wrap(Net().eval(), tags=True)
     ask(other, 1)
     pgmo.wrap(model, tags=False)
-    with pytest.warns(UserWarning, match="are not used"):
+    with pytest.warns(UserWarning, match="are ignored"):
         ask(model, 2)
     pgmo.unwrap(other)
 
@@ -270,7 +270,7 @@ def test_other_options_on_the_same_device_are_said_to_be_of_no_use(model):
 def test_a_session_that_cannot_be_opened_is_warned_of_and_calls_go_on(model, tmp_path):
     expected = ask(model, 1)[0]
     pgmo.wrap(model, plan=tmp_path / "none.pgmoplan")
-    with pytest.warns(UserWarning, match="go on as without pgmo") as caught:
+    with pytest.warns(UserWarning, match="continue without pgmo") as caught:
         for _ in range(3):
             assert torch.equal(ask(model, 1)[0], expected)
     assert len(caught) == 1

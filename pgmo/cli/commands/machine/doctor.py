@@ -1,13 +1,11 @@
-"""Say what this machine has, what is in the way, and what to do.
+"""Examine this machine: what pgmo can use, what limits it, and how to fix that.
 
-Looks at versions, GPUs, CuPy, the compiler, the adapters that are compiled or can be, the cache
-folder, memory, and settings of the frameworks' allocators. These are started in a process of their
-own, so that a broken CUDA does no harm. Exit code 0 when pgmo can serve at least one framework,
-else 1.
+Checks versions, GPUs, CuPy, the compiler, the adapters, the cache folder, memory, and the settings
+of the frameworks' allocators. The frameworks are imported in a separate process, so a broken CUDA
+does no harm. Exit code 0: pgmo can serve at least one framework; 1: it cannot.
 
-With --clear, what is kept in the cache folder goes: compiled adapters and the stub runtime, which
-are compiled again when needed. After that and `pip uninstall pgmo` nothing of pgmo is left but the
-profiles and plans that you have saved.
+--clear removes the compiled adapters and the stub runtime from the cache folder; they are compiled
+again when needed. After that and `pip uninstall pgmo`, only your profiles and plans remain.
 """
 
 import argparse
@@ -28,13 +26,15 @@ _STATES = {
     "missing": "compiled when first used",
     "impossible": "cannot be built",
     "broken": "cannot be loaded",
-    "damaged": "not whole; compiled again when next used",
-    "distrusted": "not loaded, as others may have written it; compiled again when next used",
+    "damaged": "incomplete; compiled again when next used",
+    "distrusted": (
+        "not loaded, because other users may have written it; compiled again when next used"
+    ),
 }
 _UNIFIED = {
     None: "",
-    True: ", unified memory beyond the card",
-    False: ", no unified memory beyond the card (pgmo.managed and budget= cannot be used)",
+    True: ", unified memory may exceed the card",
+    False: ", unified memory cannot exceed the card (pgmo.managed and budget= do not work)",
 }
 
 
@@ -43,16 +43,17 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--fix",
         action="store_true",
-        help="remove adapters that cannot be loaded, and compile those that are not there",
+        help="remove adapters that cannot be loaded, and compile the missing ones",
     )
     parser.add_argument(
         "--clear",
         nargs="?",
         const="all",
         choices=("all", *KINDS),
-        help="only remove these files from the cache folder (default: all)",
+        help="remove files of this kind from the cache folder, and do nothing else (default: "
+        "all kinds)",
     )
-    parser.add_argument("--json", action="store_true", help="print one object, no text")
+    parser.add_argument("--json", action="store_true", help="print one JSON object instead of text")
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -64,7 +65,10 @@ def run(arguments: argparse.Namespace) -> int:
 
     if arguments.clear is not None:
         if arguments.fix:
-            raise OptionError("--clear only removes files: leave --fix out")
+            raise OptionError(
+                "--clear only removes files and cannot be combined with --fix; "
+                "leave one of them out"
+            )
         _clear(arguments.clear, as_json=arguments.json)
         return 0
     done: tuple[str, ...] = ()
@@ -132,7 +136,7 @@ def _lines(found: "Examination") -> Iterator[str]:
     if found.works:
         yield f"pgmo works here with {' and '.join(found.works)}."
     else:
-        yield "pgmo cannot serve any framework here; profiles and plans can be read and made."
+        yield "pgmo cannot serve any framework here; it can still read profiles and make plans."
 
 
 def _kept(cache: "Cache") -> str:

@@ -1,1 +1,1 @@
-"""Commands about the files of a program: profiles and plans."""
+"""Commands that read profiles and plans."""

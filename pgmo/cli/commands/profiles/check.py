@@ -1,14 +1,13 @@
-"""Check a plan, and that it belongs to its profile; or that memory has not grown since.
+"""Check a plan, alone or against its profile; or check that memory has not grown.
 
-No two live blocks may share a byte; the max load, the bound and the fingerprint that the plan
-states have to be those of its blocks; with PROFILE, every block has to be the profile's. Plans of
-the same program inside of the file are checked like the main one.
+No two live blocks may overlap. The max load, the bound and the fingerprint in the file must be
+those of its blocks. With PROFILE, both must have the same blocks. Each plan in the file is checked.
 
-With --against, a profile or plan, or each in a folder, is compared with that of an earlier state:
-max load, arena, persistent bytes and number of blocks must not have grown by more than the
-tolerance. For profiles, the modules and operators that have grown are listed.
+With --against, a profile or plan, or each in a folder, is compared with an earlier state: max load,
+arena, persistent bytes and number of blocks must not have grown by more than the tolerance. For
+profiles, the modules and operators that have grown are listed.
 
-Exit code 3 when anything is violated or has grown, 1 when a file cannot be read.
+Exit code 3: a check failed, or memory has grown; 1: a file cannot be read.
 """
 
 import argparse
@@ -24,8 +23,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "plan", metavar="PLAN", help="a .pgmoplan file; with --against also a profile, or a folder"
     )
-    parser.add_argument("profile", metavar="PROFILE", nargs="?", help="what it was made from")
-    parser.add_argument("--json", action="store_true", help="print one object, no text")
+    parser.add_argument(
+        "profile", metavar="PROFILE", nargs="?", help="the profile that the plan was made from"
+    )
+    parser.add_argument("--json", action="store_true", help="print one JSON object instead of text")
     add_gate_arguments(parser)
 
 

@@ -1,8 +1,8 @@
 """Compare two profiles or plans, or one profile with PyTorch's allocator.
 
-Of two, which may be a profile and a plan: max load, arena, blocks, who holds more and who less at
-the peak, which origins are new or gone. Of one profile alone: what PyTorch would reserve for it by
-default and with expandable segments, what a plan needs, and the max load, which no arena is below.
+Two files, which may be a profile and a plan, are compared by max load, arena, blocks, holders of
+the peak, and new or missing origins. One profile is compared with PyTorch's allocator: the bytes
+that it reserves by default and with expandable segments, the arena of a plan, and the max load.
 """
 
 import argparse
@@ -25,11 +25,13 @@ if TYPE_CHECKING:
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the options of `pgmo compare`."""
     parser.add_argument("file", metavar="FILE", help="a profile, plan, snapshot, log or table")
-    parser.add_argument("other", metavar="OTHER", nargs="?", help="what to compare it with")
+    parser.add_argument("other", metavar="OTHER", nargs="?", help="a second file to compare with")
     parser.add_argument(
         "--top", type=int, default=5, metavar="N", help="rows in each list (default: 5)"
     )
-    parser.add_argument("--json", action="store_true", help="print one object, no tables")
+    parser.add_argument(
+        "--json", action="store_true", help="print one JSON object instead of tables"
+    )
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -62,7 +64,8 @@ def _with_pytorch(arguments: argparse.Namespace, profile: "Profile | Plan") -> i
 
     if isinstance(profile, Plan):
         raise FileError(
-            f"{arguments.file} is a plan; give its profile alone, or a second file to compare with"
+            f"{arguments.file} is a plan, and a plan alone has nothing to be compared with; "
+            "give its profile, or a second file"
         )
     explanation = explain(profile, plan(profile, effort="fast"))
     if arguments.json:
@@ -139,14 +142,17 @@ def _change(before: int | None, after: int | None, shown: Callable[[int], str]) 
 def _verdict(comparison: "Comparison") -> str:
     """Describe in one sentence whether both sides have the same requests."""
     if comparison.moments != (None, None):
-        return "The requests cannot be compared, only what was allocated."
+        return (
+            "The requests cannot be compared: without a history, a file has only the "
+            "allocated blocks."
+        )
     kinds = {comparison.before.kind, comparison.after.kind}
     if kinds == {"profile", "plan"}:
         plan, profile = _sorted(comparison)
         gap = (plan.arena or 0) / profile.max_load - 1 if profile.max_load else 0.0
         if comparison.same:
             return f"The plan was made from this profile; it is {gap:.2%} above its max load."
-        return "The plan was made from another profile: other sizes, streams or requests."
+        return "The plan was made from another profile: sizes, streams or order of requests differ."
     return (
         "Both make the same requests: sizes, streams and order."
         if comparison.same

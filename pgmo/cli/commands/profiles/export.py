@@ -1,15 +1,15 @@
 """Write the blocks of a profile or a plan for other tools.
 
 profile     a .pgmoprof file of a memory snapshot, a log or a table, one for each device
-csv         one line a block, with its origin, or of a plan with its offset
+csv         one line per block, with its origin; for a plan, with its offset
 perfetto    a timeline for https://ui.perfetto.dev, one tick as one microsecond
-memory-viz  a memory snapshot for https://pytorch.org/memory_viz, blocks where the plan puts them
+memory-viz  a memory snapshot for https://pytorch.org/memory_viz, blocks at their planned offsets
 
-Sizes are in bytes, times in ticks, the requests of the iteration. FILE is a profile, a plan, or
-what another tool recorded: a memory snapshot of PyTorch's (torch.cuda.memory._dump_snapshot), the
-lines of CuPy's DebugPrintHook, an RMM log, a table id,lower,upper,size, also compressed with gzip.
-A snapshot is a pickle, and is read without running anything in it. The profile is one iteration if
-the recording repeats, else all of it; --whole and --iteration decide that by hand.
+Sizes are in bytes, times in ticks: numbers of requests in the iteration. FILE is a profile, a plan,
+or a recording of another tool: a memory snapshot of PyTorch (torch.cuda.memory._dump_snapshot), the
+lines of CuPy's DebugPrintHook, an RMM log, or a table id,lower,upper,size; gzip is unpacked. A
+snapshot is a pickle, but no code in it is run. The profile is one iteration if the recording
+repeats, else all of it; --whole and --iteration override that.
 """
 
 import argparse
@@ -48,28 +48,31 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "-o",
         "--output",
         metavar="FILE",
-        help="the file to write, - for stdout (default: next to the other, named by the format)",
+        help="output file, - for stdout (default: next to FILE, with the suffix of the format)",
     )
-    parser.add_argument("-f", "--force", action="store_true", help="overwrite what is there")
-    parser.add_argument("--json", action="store_true", help="print one object about the file")
+    parser.add_argument("-f", "--force", action="store_true", help="overwrite existing files")
+    parser.add_argument(
+        "--json", action="store_true", help="print one JSON object about the written file"
+    )
     parser.add_argument(
         "--device",
         metavar="N",
         type=int,
-        help="profile: only this device; -1: pinned memory of the host",
+        help="with --to profile: only this device; -1 for pinned host memory",
     )
     chosen = parser.add_mutually_exclusive_group()
     chosen.add_argument(
         "--whole",
         action="store_true",
-        help="profile: all of the recording, whatever repeats in it",
+        help="with --to profile: the whole recording, even if iterations repeat in it",
     )
     chosen.add_argument(
         "--iteration",
         metavar="N",
         type=int,
-        help="profile: this one; 0 is the first that a mark begins, -1 what comes before; where "
-        "nothing is marked, what repeats counts, even if it looks like a loop over layers",
+        help="with --to profile: only this iteration; 0 is the first that begins with a mark, "
+        "-1 all before it; without marks, iterations are the runs of requests that "
+        "repeat, even if they look like a loop over layers",
     )
 
 
@@ -98,17 +101,20 @@ def run(arguments: argparse.Namespace) -> int:
         return _write_profiles(arguments)
     if arguments.device is not None or arguments.whole or arguments.iteration is not None:
         raise OptionError(
-            f"--device, --whole and --iteration are for --to profile, not for --to {to}"
+            "--device, --whole and --iteration are only for --to profile; leave them out with "
+            f"--to {to}"
         )
     if arguments.json and arguments.output == "-":
         raise OptionError("the blocks and --json cannot both go to stdout; name a file with -o")
     path = Path(arguments.file)
     target = _target(arguments)
     if arguments.output != "-":
-        refuse_our_suffix(target, f"what --to {to} writes", _SUFFIXES[to])
+        refuse_our_suffix(target, f"the output of --to {to}", _SUFFIXES[to])
         check_targets([target], force=arguments.force, sources=[path])
     elif to == "memory-viz":
-        raise OptionError("a snapshot is no text; name a file with -o")
+        raise OptionError(
+            "a memory snapshot is binary and is not written to stdout; name a file with -o"
+        )
     source = read_profile_or_plan(path)
     if arguments.output == "-":
         notes = _write(source, sys.stdout, arguments)
@@ -195,7 +201,9 @@ def _write(source: "Profile | Plan", out: TextIO, arguments: argparse.Namespace)
 
     notes = []
     if isinstance(source, Plan) and source.inner:
-        notes.append(f"only the main plan is written, not the {len(source.inner)} inside of it")
+        notes.append(
+            f"only the main plan is written; further plans in the file: {len(source.inner)}"
+        )
     if arguments.format == "memory-viz":
         pass  # no text; `_snapshot` makes it
     elif arguments.format == "perfetto":

@@ -1,10 +1,9 @@
-"""Compute where every block of a profile goes, and save the plan.
+"""Compute an offset for every block of a profile, and save the plan.
 
-Reads a profile, a recording of another tool, or a CSV file with the header id,lower,upper,size
-(half-open lifetimes, bytes; other columns are ignored, but for `alignment`). A profile's plan is
-written next to it as .pgmoplan, or where -o says. For a CSV file nothing is written without -o,
-which takes a .pgmoplan, or a .csv for the same table with a column `offset`. Ctrl-C ends the search
-with the best so far.
+FILE is a profile, a recording of another tool, or a CSV file with the header id,lower,upper,size
+(half-open lifetimes, bytes; of the other columns only `alignment` is used). A profile's plan is
+written next to it as .pgmoplan, or to the file of -o. A CSV file needs -o: either a .pgmoplan, or a
+.csv for the same table with a column `offset`. Ctrl-C ends the search with the best plan so far.
 """
 
 import argparse
@@ -31,33 +30,41 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "-o",
         "--output",
         metavar="PLAN",
-        help="the .pgmoplan to write, or a table's .csv (default: a profile's plan, next to it)",
+        help="output file: .pgmoplan, or .csv for a table (default: a profile's plan goes "
+        "next to the profile)",
     )
-    parser.add_argument("-f", "--force", action="store_true", help="overwrite what is there")
-    parser.add_argument("--json", action="store_true", help="print one object, no text")
+    parser.add_argument("-f", "--force", action="store_true", help="overwrite existing files")
+    parser.add_argument("--json", action="store_true", help="print one JSON object instead of text")
     parser.add_argument(
         "--solver",
         default="auto",
         help="auto (default), search, branch-and-bound, cp-sat, or the name of a packer",
     )
     parser.add_argument(
-        "--time-limit", metavar="S", type=float, default=5.0, help="seconds (default: 5)"
+        "--time-limit",
+        metavar="S",
+        type=float,
+        default=5.0,
+        help="time limit in seconds (default: 5)",
     )
     parser.add_argument(
         "--effort", default="balanced", help="fast, balanced (default) or best, for --solver auto"
     )
-    parser.add_argument("--threads", metavar="N", type=int, help="default: one for each core")
-    parser.add_argument("--seed", metavar="N", type=int, default=0, help="of random choices")
+    parser.add_argument(
+        "--threads", metavar="N", type=int, help="number of threads (default: one per core)"
+    )
+    parser.add_argument("--seed", metavar="N", type=int, default=0, help="seed of random choices")
     parser.add_argument(
         "--alignment",
         metavar="BYTES",
         type=int,
-        help="of a profile's plan (default: 512 for CUDA devices, else 64)",
+        help="alignment of a profile's plan in bytes (default: 512 for CUDA devices, else 64)",
     )
     parser.add_argument(
         "--budget",
         metavar="SIZE",
-        help="device memory for a profile's blocks, as 12GiB: what is idle for longest is spilled",
+        help="device memory for a profile's blocks, such as 12GiB; blocks with the longest "
+        "lifetimes are spilled to unified memory",
     )
 
 
@@ -96,7 +103,7 @@ def run(arguments: argparse.Namespace) -> int:
     else:
         print("\n".join(lines))
     if made.interrupted and not made.optimal:
-        say("interrupted: this is the best that was found until then")
+        say("interrupted: this is the best plan found so far")
     if target is None:
         print_wrote([], as_command("pgmo plan", source, "-o", source.with_suffix(".plan.csv")))
     else:

@@ -1,8 +1,7 @@
 """Write a report of a profile: one HTML page that shows every block at its place.
 
 The page needs no network and no server: open it in any browser, or send it to someone. Without
---plan it shows the plan that lies next to the profile, where `pgmo plan` writes it; if there is
-none of this profile, a quick one is made for the picture.
+--plan it shows the .pgmoplan next to the profile. If there is none, it shows a quick plan.
 """
 
 import argparse
@@ -28,11 +27,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "-o",
         "--output",
         metavar="HTML",
-        help="the file to write, - for stdout (default: the profile's name with .html, next to it)",
+        help="output file, - for stdout (default: the profile's name with .html, next to it)",
     )
-    parser.add_argument("-f", "--force", action="store_true", help="overwrite what is there")
-    parser.add_argument("--json", action="store_true", help="print one object about the page")
-    parser.add_argument("--title", default="", help="of the page (default: the model's name)")
+    parser.add_argument("-f", "--force", action="store_true", help="overwrite existing files")
+    parser.add_argument("--json", action="store_true", help="print one JSON object about the page")
+    parser.add_argument("--title", default="", help="title of the page (default: the model's name)")
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -98,15 +97,15 @@ def _plan_beside(source: Path, profile: "Profile") -> "Plan | None":
     try:
         plan = Plan.load(path) if path.exists() else None
     except PgmoError as error:
-        say(f"{error}\nThe page shows a quick plan; {again} --force` makes one to keep")
+        say(f"{error}\nThe page shows a quick plan; to make a better one, run {again} --force`")
         return None
     if plan is None:
-        say(f"There is no {path}: the page shows a quick plan; {again}` makes one to keep")
+        say(f"There is no {path}: the page shows a quick plan; to make a better one, run {again}`")
         return None
     if plan_of(profile, plan) is None:
         say(
-            f"{path} is the plan of another profile: the page shows a quick one; "
-            f"{again} --force` makes it again"
+            f"{path} belongs to another profile: the page shows a quick plan; to replace the "
+            f"file, run {again} --force`"
         )
         return None
     return plan

@@ -1,15 +1,15 @@
 """Show the blocks, the max load and the peak of a profile or plan.
 
-Of a profile it says who holds memory at the peak, of a plan how far its arena is above the max
-load. FILE may also be a memory snapshot of PyTorch's, a log or a table.
+For a profile, it lists who holds the peak; for a plan, how far its arena is above the max load.
+FILE may also be a memory snapshot of PyTorch, a log or a table.
 
-With --blocks, the largest blocks of a profile one by one. With --by, their sums by module,
-operator, phase, file, stream or size class. --at-peak keeps those that are alive when most memory
-is; the sums then add up to the max load exactly.
+--blocks lists the largest blocks of a profile. --by sums them by module, operator, phase, file,
+stream or size class. --at-peak keeps only blocks that are alive at the peak; their sums add up to
+the max load.
 
-With --leaks, blocks that accumulate, and where they come from: best of a recording of several
-iterations; of one steady iteration it shows what that never frees. With --check, the exit code is
-3 when there are leaks.
+--leaks lists blocks that accumulate, and their origins. It works best on a recording of several
+iterations; of one steady iteration it lists the blocks that are never freed. With --check, the exit
+code is 3 if there are leaks.
 """
 
 import argparse
@@ -31,11 +31,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--top", type=int, default=10, metavar="N", help="rows in each list (default: 10)"
     )
-    parser.add_argument("--leaks", action="store_true", help="blocks that accumulate")
+    parser.add_argument("--leaks", action="store_true", help="list the blocks that accumulate")
     parser.add_argument(
         "--check", action="store_true", help="with --leaks: exit with 3 when there are any"
     )
-    parser.add_argument("--json", action="store_true", help="print one object, no tables")
+    parser.add_argument(
+        "--json", action="store_true", help="print one JSON object instead of tables"
+    )
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -44,11 +46,13 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.leaks:
         return _leaks(arguments)
     if arguments.check:
-        raise OptionError("--check goes with --leaks")
+        raise OptionError("--check is used only with --leaks; add --leaks, or leave --check out")
     path = Path(arguments.file)
     if arguments.blocks or arguments.by or arguments.at_peak:
         if path.suffix == ".pgmoplan":
-            raise OptionError("--blocks, --by and --at-peak are for profiles (.pgmoprof)")
+            raise OptionError(
+                "--blocks, --by and --at-peak need a profile (.pgmoprof), and FILE is a plan"
+            )
         show_blocks(
             path,
             at_peak=arguments.at_peak,
@@ -65,7 +69,9 @@ def _leaks(arguments: argparse.Namespace) -> int:
     from pgmo.cli.terminal.leak_view import show_leaks
 
     if arguments.blocks or arguments.by or arguments.at_peak:
-        raise OptionError("--leaks lists what accumulates; leave --blocks, --by and --at-peak out")
+        raise OptionError(
+            "--leaks lists the blocks that accumulate; leave --blocks, --by and --at-peak out"
+        )
     leaks = show_leaks(Path(arguments.file), as_json=arguments.json)
     return CHECK_FAILED if arguments.check and leaks else 0
 

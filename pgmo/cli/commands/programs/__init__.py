@@ -1,1 +1,1 @@
-"""Commands about a program: on a card, beside others on it, or before there is one."""
+"""Commands that run a program or a model."""

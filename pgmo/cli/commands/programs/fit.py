@@ -1,10 +1,9 @@
-"""Say whether a job fits on a card, with which batch, and what would make it fit.
+"""Predict whether a job fits on a card, with which batch, and which changes would help.
 
 No GPU is needed: the script runs for a few iterations on a CUDA runtime that computes nothing, with
-PyTorch's real allocator. That needs a CUDA build of torch: --environment DIR makes an environment
-with one beside another build, and without SCRIPT does nothing else. What comes after SCRIPT is the
-script's own, but for --card, --cards, --vary, --effective-batch and --what-if, unless they come
-after --. Exit code 0: it fits; 3: it does not.
+PyTorch's real allocator. This needs a CUDA build of torch; --environment DIR creates an environment
+that has one. Arguments after SCRIPT go to the script, except --card, --cards, --vary,
+--effective-batch and --what-if; after -- all of them do. Exit code 0: it fits; 3: it does not.
 
     pgmo fit train.py --card "RTX 4090" --epochs 3
     pgmo fit --environment .venv-cuda train.py
@@ -40,43 +39,67 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     _add_question(parser)
     parser.set_defaults(card=_CARD)
     parser.add_argument(
-        "--value", type=int, metavar="N", help="of what varies: ask about it, not for the largest"
+        "--value",
+        type=int,
+        metavar="N",
+        help="value of the varying option to check, instead of a search for the largest",
     )
     parser.add_argument(
         "--learn",
         metavar="N,N",
-        help="values at which is learned what larger ones ask for (default: 2,4 for a batch, "
-        "64,128,256 for anything else)",
+        help="values to measure, from which larger ones are predicted (default: 2,4 for a "
+        "batch, 64,128,256 for anything else)",
     )
     parser.add_argument(
         "--also",
         action="append",
         default=[],
         choices=("autocast:bfloat16", "autocast:float16", "checkpoint", "recompute:min"),
-        help="the largest with this change as well, by two rehearsals more; may be repeated",
+        help="also predict the largest value with this change of the script, from two more "
+        "rehearsals; may be repeated",
     )
-    parser.add_argument("--samples", type=float, metavar="N", help="of the job, for its time")
-    parser.add_argument("--steps", type=float, metavar="N", help="of the job, for its time")
+    parser.add_argument(
+        "--samples",
+        type=float,
+        metavar="N",
+        help="samples of the whole job, to forecast its duration",
+    )
+    parser.add_argument(
+        "--steps",
+        type=float,
+        metavar="N",
+        help="optimizer steps of the whole job, to forecast its duration",
+    )
     parser.add_argument(
         "--measured",
         metavar="SECONDS@CARD",
-        help='an optimizer step that you have timed, as in "0.41@RTX 3090"',
+        help='measured time of one optimizer step, such as "0.41@RTX 3090"',
     )
-    parser.add_argument("--report", metavar="FILE", help="write a page that shows the answer")
+    parser.add_argument("--report", metavar="FILE", help="write the answer as an HTML page")
     parser.add_argument(
-        "--python", metavar="PATH", help="a Python with a CUDA build of torch, if this has none"
+        "--python",
+        metavar="PATH",
+        help="Python with a CUDA build of torch, if the current one has none",
     )
     parser.add_argument(
         "--environment",
         metavar="DIR",
-        help="an environment with a CUDA build of torch, which is made unless it is there "
-        "(several gigabytes); other packages are those of this environment",
+        help="use the environment in DIR, with a CUDA build of torch; it is created if it "
+        "does not exist (several gigabytes), and has the other packages of this "
+        "environment",
     )
-    parser.add_argument("--json", action="store_true", help="print one object, no tables")
-    parser.add_argument("-f", "--force", action="store_true", help="overwrite what is there")
-    parser.add_argument("script", metavar="SCRIPT", nargs="?", help="script, or module after -m")
     parser.add_argument(
-        "arguments", metavar="...", nargs=argparse.REMAINDER, help="passed on to it"
+        "--json", action="store_true", help="print one JSON object instead of tables"
+    )
+    parser.add_argument("-f", "--force", action="store_true", help="overwrite existing files")
+    parser.add_argument(
+        "script",
+        metavar="SCRIPT",
+        nargs="?",
+        help="path of the script, or name of the module after -m",
+    )
+    parser.add_argument(
+        "arguments", metavar="...", nargs=argparse.REMAINDER, help="arguments of the script"
     )
 
 
@@ -84,24 +107,27 @@ def _add_question(parser: argparse.ArgumentParser) -> None:
     """Add the options that may also follow the script."""
     parser.add_argument(
         "--card",
-        help=f'a name, such as "A100-40GB", or a size, such as 16GiB (default: {_CARD})',
+        help=f'name of a card, such as "A100-40GB", or a size, such as 16GiB (default: {_CARD})',
     )
     parser.add_argument(
         "--vary",
         metavar="OPTION",
-        help='of the script, for the largest batch or length that fits: "--batch-size {}"',
+        help='option of the script to vary, such as "--batch-size {}"; the largest value that '
+        "fits is searched",
     )
     parser.add_argument(
         "--effective-batch",
         type=int,
         metavar="N",
-        help="of an optimizer step: split it into micro-batches that fit",
+        help="samples per optimizer step; they are split into micro-batches that fit",
     )
     parser.add_argument(
-        "--what-if", action="store_true", help="other ways to train it, with their bytes"
+        "--what-if",
+        action="store_true",
+        help="list other ways to train the model, with their bytes",
     )
     parser.add_argument(
-        "--cards", action="store_true", help="a table of all cards that are known, and time on each"
+        "--cards", action="store_true", help="list all known cards, with the time on each"
     )
 
 
@@ -171,7 +197,9 @@ def _environment(arguments: argparse.Namespace) -> str:
     from pgmo.terminal import say
 
     if arguments.python is not None:
-        raise OptionError("--environment has a Python of its own: leave --python out")
+        raise OptionError(
+            "--environment and --python both choose the Python; leave one of them out"
+        )
     return make_environment(Path(arguments.environment), lambda text: say(f"pgmo fit: {text}"))
 
 
@@ -191,7 +219,7 @@ def _job(arguments: argparse.Namespace) -> "Job":
 
     if arguments.vary is not None and "{}" not in arguments.vary:
         raise OptionError(
-            f'--vary "{arguments.vary}" has no {{}}: write --vary "--batch-size {{}}"'
+            f'--vary "{arguments.vary}" has no {{}} for the value: write --vary "--batch-size {{}}"'
         )
     if arguments.vary is None:
         for name in ("value", "effective_batch", "also"):
@@ -216,7 +244,10 @@ def _question(arguments: argparse.Namespace) -> "Question":
     except ValueError:
         values = [0]
     if arguments.learn is not None and (not values or min(values) < 1):
-        raise OptionError(f"--learn {arguments.learn} is no list of values, as in --learn 2,4")
+        raise OptionError(
+            f"--learn {arguments.learn} is not a list of numbers above 0; write "
+            "for example --learn 2,4"
+        )
     measured = None
     if arguments.measured:
         seconds, _, card = arguments.measured.partition("@")
@@ -224,7 +255,8 @@ def _question(arguments: argparse.Namespace) -> "Question":
             measured = TimedStep(float(seconds), find(card))
         except ValueError as error:
             raise OptionError(
-                f'--measured "{arguments.measured}" is not as in "0.41@RTX 3090": {error}'
+                f'--measured "{arguments.measured}" is not SECONDS@CARD, as in "0.41@RTX '
+                f'3090": {error}'
             ) from error
     return Question(
         value=arguments.value,

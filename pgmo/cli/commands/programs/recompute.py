@@ -1,10 +1,10 @@
-"""Plan what a model computes again, so that a training step fits in a budget of memory.
+"""Plan which activations a model recomputes, so that a training step fits a memory budget.
 
-FACTORY is a function without arguments that returns a model and example inputs for it; it is found
-in a module (MODULE:FACTORY) or in a file (FILE.py:FACTORY). With the loss inside of the model's
-forward, all of the step is planned. Nothing is trained: the step is captured without memory for its
-tensors, and operators that may need workspace are run once each. With -o the planned step is
-written as a .pgmoprof file, in which recomputed blocks have the phase "recompute".
+FACTORY is a function without arguments that returns a model and its example inputs, in a module
+(MODULE:FACTORY) or in a file (FILE.py:FACTORY). If the model's forward computes the loss, the whole
+step is planned. Nothing is trained: the step is captured without memory for its tensors, and each
+operator that may need a workspace runs once. With -o the planned step is written as a .pgmoprof
+file, in which recomputed blocks have the phase "recompute".
 """
 
 import argparse
@@ -36,15 +36,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--offload",
         metavar="LINK",
-        help="let values wait on the host, too: the link to the device (pcie3, pcie4, pcie5), or "
-        "its bytes a second, such as 20GB/s or 20e9",
+        help="also copy values to the host and back, over a link: pcie3, pcie4, pcie5, or "
+        "bytes per second, such as 20GB/s or 20e9",
     )
     parser.add_argument(
         "--points",
         metavar="N",
         type=int,
         default=0,
-        help="plan for so many budgets, too, and show the whole trade-off (default: 0, do not)",
+        help="also plan this many other budgets, and show the whole trade-off (default: 0)",
     )
     parser.add_argument(
         "--picture", metavar="FILE", help="draw the trade-off (needs --points and matplotlib)"
@@ -52,8 +52,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "-o", "--output", metavar="PROFILE", help="write the planned step as a .pgmoprof file"
     )
-    parser.add_argument("-f", "--force", action="store_true", help="overwrite what is there")
-    parser.add_argument("--json", action="store_true", help="print one object, no text")
+    parser.add_argument("-f", "--force", action="store_true", help="overwrite existing files")
+    parser.add_argument("--json", action="store_true", help="print one JSON object instead of text")
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -64,7 +64,7 @@ def run(arguments: argparse.Namespace) -> int:
         raise OptionError("--points is 1; give 0, or 2 or more")
     check_number("--points", arguments.points, 0, _MOST_POINTS)
     if arguments.picture and not arguments.points:
-        raise OptionError("--picture draws the plans of --points; give --points 9, say")
+        raise OptionError("--picture draws the plans of --points; add for example --points 9")
     target = _check_files(arguments)
     # The user's code runs in here, and stdout must contain only the object.
     with redirect_stdout(sys.stderr) if arguments.json else nullcontext():

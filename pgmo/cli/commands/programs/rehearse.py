@@ -1,11 +1,10 @@
-"""Run a script on a card that is not there, and say what it would take of it.
+"""Run a script on a simulated card, and report how much of its memory the script takes.
 
-PyTorch's CUDA build runs the script with its own allocator, on a runtime that computes nothing: a
-laptop will do, and a GPU that is there is left alone. Options of pgmo go before SCRIPT, which gets
-all that follows, but for --card and --world, unless they come after --. What scripts read of the
-card is made up where kernels should have computed it, and what that makes uncertain is said. With
---save, the real run begins with the plan. Exit code 0: it fits; 3: it does not; 1: the script
-failed for another reason.
+PyTorch's CUDA build runs the script with its real allocator, on a CUDA runtime that computes
+nothing: no GPU is needed, and an existing one is not used. Arguments after SCRIPT go to the script,
+except --card and --world; after -- all of them do. Values that kernels would have computed are made
+up, and notes list the sizes that depend on them. With --save, the real run can start from the plan.
+Exit code 0: it fits; 3: it does not; 1: the script failed for another reason.
 
     pgmo rehearse train.py --card "RTX 4090" --batch-size 16
     pgmo rehearse --card 16GiB --save plans train.py
@@ -40,47 +39,59 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         type=int,
         default=0,
         metavar="N",
-        help="of the process, below --world (default: 0)",
+        help="rank of the rehearsed process, below --world (default: 0)",
     )
     parser.add_argument(
         "--way",
         default="pgmo",
-        help="who serves its requests: default (PyTorch as it is), expandable, or pgmo (default)",
+        help="allocator: pgmo (default), or PyTorch's: default, or expandable for expandable "
+        "segments",
     )
     parser.add_argument(
         "--iterations",
         default=str(_ITERATIONS),
         metavar="N",
-        help=f"stop after so many steps of the optimizers, or all (default: {_ITERATIONS})",
+        help="number of optimizer steps before the script is stopped, or all (default: "
+        f"{_ITERATIONS})",
     )
     parser.add_argument(
-        "--save", metavar="DIR", help="where the profile and the plan are saved, for the real run"
+        "--save",
+        metavar="DIR",
+        help="directory for the profile and the plan, with which the real run can start",
     )
     parser.add_argument(
-        "--plan", metavar="FILE", help="begin with a saved plan, or one of a directory that fits"
+        "--plan",
+        metavar="FILE",
+        help="start with a saved plan: a file, or a directory from "
+        "which the matching plan is taken",
     )
     parser.add_argument(
-        "--python", metavar="PATH", help="with the CUDA build of torch (default: this one)"
+        "--python", metavar="PATH", help="Python with a CUDA build of torch (default: this one)"
     )
-    parser.add_argument("-f", "--force", action="store_true", help="overwrite what is there")
-    parser.add_argument("-q", "--quiet", action="store_true", help="keep the script's output back")
-    parser.add_argument("--json", action="store_true", help="print one object, no text")
-    parser.add_argument("script", metavar="SCRIPT", help="script, or module after -m")
+    parser.add_argument("-f", "--force", action="store_true", help="overwrite existing files")
     parser.add_argument(
-        "arguments", metavar="...", nargs=argparse.REMAINDER, help="passed on to it"
+        "-q", "--quiet", action="store_true", help="do not show the script's output"
+    )
+    parser.add_argument("--json", action="store_true", help="print one JSON object instead of text")
+    parser.add_argument(
+        "script", metavar="SCRIPT", help="path of the script, or name of the module after -m"
+    )
+    parser.add_argument(
+        "arguments", metavar="...", nargs=argparse.REMAINDER, help="arguments of the script"
     )
 
 
 def _add_card(parser: argparse.ArgumentParser) -> None:
     """Add the options that may also follow the script."""
     parser.add_argument(
-        "--card", help="a card's name, such as 'RTX 4090', or the memory of any, such as 16GiB"
+        "--card", help="name of a card, such as 'RTX 4090', or size of any card, such as 16GiB"
     )
     parser.add_argument(
         "--world",
         type=int,
         metavar="N",
-        help="processes of the job, as under torchrun, of which one is rehearsed (default: 1)",
+        help="number of processes of the job, as under torchrun; one of them is rehearsed "
+        "(default: 1)",
     )
 
 
@@ -95,7 +106,7 @@ def run(arguments: argparse.Namespace) -> int:
 
     take_options(arguments, _add_card)
     if arguments.card is None:
-        raise OptionError("on which card? Add --card, as in --card 'RTX 4090' or --card 16GiB")
+        raise OptionError("no card is named; add --card, as in --card 'RTX 4090' or --card 16GiB")
     for name, least in (("world", 1), ("rank", 0)):
         check_number(f"--{name}", getattr(arguments, name), least, _MOST)
     card = find(arguments.card)

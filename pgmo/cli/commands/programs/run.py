@@ -1,10 +1,10 @@
 """Run a training script under pgmo, without changing it.
 
-Everything after SCRIPT is the script's own; options of pgmo go before it. An iteration ends with
-the step of the optimizer (of several that take turns, with the last of them), and evaluation is
-left out. With --step-on, an iteration is a call of that function, for inference and for servers;
-any thread may call it. The exit code is the script's. Under torchrun, all processes share one
-directory of plans, and only the first one reports.
+Options of pgmo go before SCRIPT, all arguments after it go to the script. Each optimizer step ends
+an iteration; if several optimizers alternate, the last one's step does. Evaluation is not planned.
+With --step-on, each call of that function is an iteration, for inference and servers; any thread
+may call it. The exit code is that of the script. Under torchrun, all processes share one directory
+of plans, and only rank 0 reports.
 
     pgmo run --save plans train.py --epochs 3
     pgmo run -m my_package.train --epochs 3
@@ -34,7 +34,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--save",
         metavar="DIR",
-        help="where the profile and the plan are saved (default: they are not; with "
+        help="directory for the profile and the plan (default: nothing is saved; with "
         "--profile-only: the current directory)",
     )
     parser.add_argument(
@@ -46,7 +46,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--plan",
         metavar="FILE",
-        help="begin with a saved plan, or with the one in the directory of --save that fits",
+        help="start with a saved plan: a file, or a directory from which the matching plan is "
+        "taken",
     )
     parser.add_argument(
         "--device", help="cpu, cuda or cuda:N (default: where the optimizers' parameters are)"
@@ -66,49 +67,56 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--budget",
         metavar="SIZE",
-        help="device memory for what an iteration requests: what is idle for longest is spilled",
+        help="device memory for the blocks of an iteration; those with the longest lifetimes "
+        "are spilled to unified memory",
     )
     parser.add_argument(
-        "--limit", metavar="SIZE", help="of the card's memory in pages: no more is taken"
+        "--limit", metavar="SIZE", help="most of the card's memory that pages may take"
     )
     parser.add_argument(
         "--share",
         action="store_true",
-        help="take turns on the card with all that were started so (see pgmo share)",
+        help="take turns on the card with all programs that were started with --share (see "
+        "pgmo share)",
     )
     parser.add_argument(
         "--priority",
         metavar="N",
         type=int,
-        help="with --share: from -8 to 8, each step doubles its share",
+        help="with --share: from -8 to 8; each step up doubles the program's share of the time",
     )
     parser.add_argument(
         "--fit",
         action="store_true",
-        help="when memory runs out, begin again with the next plan: smaller micro-batches with "
-        "--vary and --accumulate, and then with activations that are computed again",
+        help="when memory runs out, restart the script: with smaller micro-batches, if --vary "
+        "and --accumulate are given, and then with recomputation",
     )
     parser.add_argument(
-        "--vary", metavar="OPTION", help='the script\'s option for its batch: "--batch-size {}"'
+        "--vary",
+        metavar="OPTION",
+        help='the script\'s option for the batch, such as "--batch-size {}"',
     )
     parser.add_argument(
         "--accumulate",
         metavar="OPTION",
-        help='the script\'s option for steps of accumulation: "--accumulate {}"',
+        help="the script's option for the steps of gradient accumulation, such as "
+        '"--accumulate {}"',
     )
-    parser.add_argument("--json", metavar="FILE", help="write what was counted to FILE")
-    parser.add_argument("-f", "--force", action="store_true", help="overwrite what is there")
+    parser.add_argument("--json", metavar="FILE", help="write the counters to FILE")
+    parser.add_argument("-f", "--force", action="store_true", help="overwrite existing files")
     parser.add_argument(
-        "-q", "--quiet", action="store_true", help="no line while it runs, no summary at the end"
+        "-q", "--quiet", action="store_true", help="print no status line and no summary"
     )
     parser.add_argument(
         "--live",
         action="store_true",
-        help="the line while it runs also where stderr is no terminal: one every half a minute",
+        help="print the status line also if stderr is no terminal, every 30 seconds",
     )
-    parser.add_argument("script", metavar="SCRIPT", help="script, or module after -m")
     parser.add_argument(
-        "arguments", metavar="...", nargs=argparse.REMAINDER, help="passed on to it"
+        "script", metavar="SCRIPT", help="path of the script, or name of the module after -m"
+    )
+    parser.add_argument(
+        "arguments", metavar="...", nargs=argparse.REMAINDER, help="arguments of the script"
     )
 
 
@@ -121,7 +129,7 @@ def run(arguments: argparse.Namespace) -> int:
         return _until_it_fits(arguments)
     for name in ("vary", "accumulate"):
         if getattr(arguments, name) is not None:
-            raise OptionError(f"--{name} says what to try next, so it goes with --fit")
+            raise OptionError(f"--{name} is used only with --fit; add --fit, or leave --{name} out")
     from pgmo.cli.targets import check_targets, refuse_our_suffix
     from pgmo.cli.terminal.run_line import RunLine
     from pgmo.cli.terminal.run_report import finish
@@ -153,7 +161,7 @@ def run(arguments: argparse.Namespace) -> int:
     quiet = arguments.quiet or (rank() or 0) > 0
     script = [] if program.is_module else [program.target]
     if json_path and json_path != "-":
-        refuse_our_suffix(json_path, "what was counted", ".json")
+        refuse_our_suffix(json_path, "the file of the counters", ".json")
         read = [*script, *([options.plan] if options.plan else [])]
         check_targets([json_path], force=arguments.force, sources=read)
     if folder is not None:
@@ -191,7 +199,7 @@ def _until_it_fits(arguments: argparse.Namespace) -> int:
     from pgmo.cli.next_plan import run_until_it_fits
 
     if arguments.json is not None:
-        raise OptionError("--fit reads what is counted of each run, so --json is its own")
+        raise OptionError("--fit uses --json for its own runs; leave --json out")
     return run_until_it_fits(arguments)
 
 
@@ -204,7 +212,9 @@ def _share(arguments: argparse.Namespace) -> None:
     """
     if not arguments.share:
         if arguments.priority is not None:
-            raise OptionError("--priority is a share of the card, so it goes with --share")
+            raise OptionError(
+                "--priority is used only with --share; add --share, or leave --priority out"
+            )
         return
     from pathlib import Path
 
@@ -214,7 +224,7 @@ def _share(arguments: argparse.Namespace) -> None:
 
     priority = arguments.priority or 0
     if abs(priority) > MOST_PRIORITY:
-        raise OptionError(f"--priority {priority}: give a whole number from -8 to 8")
+        raise OptionError(f"--priority is {priority}; give a whole number from -8 to 8")
     address = Path(os.environ.get(VARIABLE) or default_address())
     ensure_broker(address)
     os.environ[VARIABLE] = str(address)
@@ -240,7 +250,8 @@ def _check(options: "RunOptions") -> None:
 
     if options.memory == "managed" and (options.device == "cpu" or options.limit is not None):
         raise OptionError(
-            "--memory managed is for CUDA devices, and has no pages that --limit could be of"
+            "--memory managed needs a CUDA device and has no pages to limit; leave --device "
+            "cpu and --limit out"
         )
     Options(
         device=options.device,
@@ -250,7 +261,10 @@ def _check(options: "RunOptions") -> None:
     )
     if options.plan is not None:
         if options.profile_only:
-            raise OptionError("--profile-only replays nothing, so it cannot be used with --plan")
+            raise OptionError(
+                "--profile-only replays nothing and cannot be combined with "
+                "--plan; leave one of them out"
+            )
         from pgmo.packing.plan import Plan
 
         # The directory of --save may be given before the first run has created it.

@@ -1,9 +1,9 @@
-"""Have programs share a card: an iteration of one at a time, by turns.
+"""Let programs share a card: they take turns, one iteration at a time.
 
-With a command, runs it with PGMO_SHARE set, so that each pgmo session in it, of whatever process,
-takes turns with all others that have the same broker. Without one, serves as the broker of your
-programs until Ctrl-C; those find it by PGMO_SHARE. `pgmo run --share` starts one by itself where
-there is none. Programs go on alone when it ends. --status shows who has each card and who waits.
+With a COMMAND, it runs the command with PGMO_SHARE set: all pgmo sessions in its processes take
+turns. Without one, it serves as a broker until Ctrl-C, for programs that have its address in
+PGMO_SHARE. `pgmo run --share` starts a broker if there is none. If the broker ends, programs
+continue without turns. --status shows who has each card and who waits.
 
     pgmo share -- sh -c "pgmo run a.py & pgmo run b.py & wait"
     pgmo share --log share.log
@@ -30,39 +30,53 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="S",
         type=float,
         default=30.0,
-        help="seconds that a turn may take before others no longer wait for it (30)",
+        help="seconds after which others no longer wait for a turn to end (default: 30)",
     )
     parser.add_argument(
         "--patience",
         metavar="S",
         type=float,
         default=120.0,
-        help="seconds that a program waits for a turn before it goes on without one (120)",
+        help="seconds after which a program that waits for a turn goes on without one "
+        "(default: 120)",
     )
     parser.add_argument(
-        "--lanes", metavar="N", type=int, default=64, help="turns at once on a card, at most (64)"
+        "--lanes",
+        metavar="N",
+        type=int,
+        default=64,
+        help="maximum number of turns at once (default: 64)",
     )
     parser.add_argument(
-        "--card-bytes", metavar="SIZE", help="of each card, instead of what it says of itself"
+        "--card-bytes",
+        metavar="SIZE",
+        help="size of each card, instead of the size that programs report",
     )
     parser.add_argument(
         "--priority",
         metavar="N",
         type=int,
         default=0,
-        help="of the command, from -8 to 8: each step doubles its share (0)",
+        help="priority of the command, from -8 to 8; each step up doubles its share of the "
+        "time (default: 0)",
     )
-    parser.add_argument("--socket", metavar="PATH", help="where to listen (a folder of yours)")
+    parser.add_argument(
+        "--socket", metavar="PATH", help="socket to listen on, in a folder of yours"
+    )
     parser.add_argument("--log", metavar="FILE", help="append a line for each event")
     parser.add_argument(
-        "--linger", metavar="S", type=float, help="end after so many seconds without a program"
+        "--linger", metavar="S", type=float, help="end after this many seconds without a program"
     )
     parser.add_argument(
-        "--status", action="store_true", help="show the cards of the broker that runs, and end"
+        "--status", action="store_true", help="show the cards of the running broker, and end"
     )
     parser.add_argument("-q", "--quiet", action="store_true", help="say nothing")
-    parser.add_argument("--json", action="store_true", help="with --status: one object, no text")
-    parser.add_argument("words", metavar="COMMAND", nargs=argparse.REMAINDER, help="what to run")
+    parser.add_argument(
+        "--json", action="store_true", help="with --status: print one JSON object instead of text"
+    )
+    parser.add_argument(
+        "words", metavar="COMMAND", nargs=argparse.REMAINDER, help="the command to run"
+    )
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -111,7 +125,7 @@ def _show_status(address: "Path", *, as_json: bool) -> int:
 def _card_lines(card: "dict[str, Any]") -> "Iterator[str]":
     from pgmo.units import format_bytes
 
-    state = "turns one by one" if card["crowded"] else "room for everybody"
+    state = "crowded: programs take turns" if card["crowded"] else "all programs fit at once"
     yield f"card {card['card']!a}, {format_bytes(card['total'])}, {state}"
     whole = sum(one["used"] for one in card["members"]) or 1.0
     for one in card["members"]:
@@ -126,11 +140,11 @@ def _card_lines(card: "dict[str, Any]") -> "Iterator[str]":
 
 def _check_together(arguments: argparse.Namespace, has_command: bool) -> None:
     if arguments.json:
-        raise OptionError("--json goes with --status")
+        raise OptionError("--json is used only with --status; add --status, or leave --json out")
     if has_command and arguments.linger is not None:
-        raise OptionError("--linger is for a broker alone: beside a command it ends with that")
+        raise OptionError("a broker that runs a command ends with it; leave --linger out")
     if not has_command and arguments.priority:
-        raise OptionError("--priority is of a command: give one after --")
+        raise OptionError("--priority is for a command, and there is none; add one after --")
 
 
 def _serve(
@@ -146,7 +160,7 @@ def _serve(
         for one in (signal.SIGINT, signal.SIGTERM):
             signal.signal(one, lambda _number, _frame: broker.stop())
         if not quiet:
-            say(f"serving at {address}; for programs elsewhere: export {VARIABLE}={address}")
+            say(f"serving at {address}; in other shells: export {VARIABLE}={address}")
         broker.run()
     return 0
 
@@ -167,8 +181,9 @@ def _run_command(
     if listens(address):
         if log is not None or rules != Rules():
             raise OptionError(
-                f"a broker listens at {address} already, with a log and rules of its own: leave "
-                "--log, --deadline, --patience, --lanes and --card-bytes out, or end it first"
+                f"a broker with its own log and rules listens at {address} already: leave "
+                "--log, --deadline, --patience, --lanes and --card-bytes out, or stop that "
+                "broker first"
             )
         with _started(words, environment) as child:
             return shell_code(child.wait())
@@ -205,10 +220,10 @@ def _rules(arguments: argparse.Namespace) -> "Rules":
     for name in ("deadline", "patience", "linger"):
         value = getattr(arguments, name)
         if value is not None and not 0 < value < float("inf"):
-            raise OptionError(f"--{name} {value:g}: give seconds above 0")
+            raise OptionError(f"--{name} is {value:g}; give a number of seconds above 0")
     if arguments.lanes < 1:
-        raise OptionError(f"--lanes {arguments.lanes}: give 1 or more")
+        raise OptionError(f"--lanes is {arguments.lanes}; give 1 or more")
     if abs(arguments.priority) > MOST_PRIORITY:
-        raise OptionError(f"--priority {arguments.priority}: give a whole number from -8 to 8")
+        raise OptionError(f"--priority is {arguments.priority}; give a whole number from -8 to 8")
     total = None if arguments.card_bytes is None else parse_bytes(arguments.card_bytes)
     return Rules(arguments.deadline, arguments.patience, arguments.lanes, total)

@@ -29,7 +29,7 @@ def test_a_failure_says_what_was_live_and_reserved_at_that_moment():
 
 @pytest.mark.parametrize(
     ("requested", "remedy"),
-    [(50 * MIB, "enough in one piece: run the script with `pgmo run`"), (70 * MIB, "other hints")],
+    [(50 * MIB, "have sufficed in one piece: run the script with `pgmo run`"), (70 * MIB, "other hints")],
 )
 def test_the_advice_depends_on_whether_the_unused_bytes_would_have_been_enough(requested, remedy):
     profile = Profile.from_columns(
@@ -38,5 +38,5 @@ def test_the_advice_depends_on_whether_the_unused_bytes_would_have_been_enough(r
     told = explain(profile, predict=False)
     (hint,) = [one for one in told.hints if one.title == "Out of memory"]
     assert remedy in hint.text
-    assert "with 40.0 MiB in blocks and 60.0 MiB reserved in no block" in hint.text
+    assert "blocks took 40.0 MiB, and 60.0 MiB of the reserved memory held no block" in hint.text
     assert any(line.startswith("failed      a request of") for line in told.lines())

@@ -96,7 +96,7 @@ def test_too_few_iterations_say_nothing():
     leaks = find_leaks(with_trace(train(3, keep_losses_every=1)))
     assert not leaks.judged
     assert leaks.found == ()
-    assert leaks.basis == "3 iterations in the trace: too few, 4 are needed"
+    assert leaks.basis == "3 iterations in the trace; at least 4 are needed"
 
 
 def test_a_steady_iteration_leaks_what_it_never_frees():
@@ -125,7 +125,9 @@ def test_nothing_is_certain_where_iterations_were_guessed():
     assert [leak.confidence for leak in guessed.found] == ["likely"]
     assert guessed.growth == told.growth
     assert (guessed.guessed, told.guessed) == (True, False)
-    assert guessed.basis.startswith("12 iterations of the trace, guessed by their period")
+    assert guessed.basis.startswith(
+        "12 iterations of the trace, derived from the period of the requests"
+    )
 
 
 def test_a_loop_that_was_not_taken_for_iterations_is_named_with_the_option_that_is(tmp_path):
@@ -137,7 +139,7 @@ def test_a_loop_that_was_not_taken_for_iterations_is_named_with_the_option_that_
     (own,) = read_torch_snapshot(save(snapshot(device), tmp_path / "a.pickle"))
     leaks = find_leaks(profile_of(own.trace))
     assert not leaks.judged
-    assert "no iterations were recognised, as " in leaks.basis
+    assert "no iterations were recognised: " in leaks.basis
     assert "each leaves or takes 87.0 MiB" in leaks.basis
     assert "--iteration 0` makes a profile in which all of them are compared" in leaks.basis
     found = find_leaks(profile_of(own.trace, iteration=0))
@@ -151,4 +153,4 @@ def test_a_recording_without_iterations_says_how_many_are_needed(tmp_path):
     (own,) = read_torch_snapshot(save(snapshot(device), tmp_path / "a.pickle"))
     leaks = find_leaks(profile_of(own.trace))
     assert not leaks.judged
-    assert leaks.basis.startswith("no iterations were recognised, and 4 are needed: record that")
+    assert leaks.basis.startswith("no iterations were recognised; record at least 4")

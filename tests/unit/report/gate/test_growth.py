@@ -76,7 +76,7 @@ def test_nothing_to_plan():
 
 @pytest.mark.parametrize("text", ["5", "much", "-1%", "%", "1 % more", ""])
 def test_what_is_no_tolerance(text):
-    with pytest.raises(OptionError, match=r"write for example|Write"):
+    with pytest.raises(OptionError, match=r"write"):
         Tolerance.read(text)
 
 

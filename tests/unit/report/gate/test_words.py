@@ -20,7 +20,7 @@ def test_the_verdict():
     assert verdict(gate(growth())) == "No program needs more memory than before, by more than 1 %."
     assert verdict(gate(growth(), growth("large", second=4000), gone=("old",))) == (
         "1 of 2 programs needs more memory than before, by more than 1 %: large. "
-        "Not recorded any more: old."
+        "No longer recorded: old."
     )
 
 

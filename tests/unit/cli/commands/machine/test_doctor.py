@@ -55,8 +55,8 @@ def test_a_machine_with_a_gpu(machine, capsys):
 @pytest.mark.parametrize(
     ("unified", "told"),
     [
-        (True, "9.0, unified memory beyond the card"),
-        (False, "9.0, no unified memory beyond the card (pgmo.managed and budget= cannot be"),
+        (True, "9.0, unified memory may exceed the card"),
+        (False, "9.0, unified memory cannot exceed the card (pgmo.managed and budget= do not"),
     ],
 )
 def test_whether_unified_memory_works(machine, capsys, unified, told):

@@ -76,6 +76,6 @@ def test_tables_in_words(path, capsys):
 
 def test_a_silly_top_and_a_missing_file_are_one_message(path, tmp_path, capsys):
     assert main(["stats", "--blocks", path, "--top", "0"]) == 2
-    assert "--top must be 1 at least, not 0" in capsys.readouterr().err
+    assert "--top must be at least 1, not 0" in capsys.readouterr().err
     assert main(["stats", "--blocks", str(tmp_path / "no.pgmoprof")]) == 1
     assert capsys.readouterr().err.count("\n") == 1

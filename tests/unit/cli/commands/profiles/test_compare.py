@@ -77,4 +77,4 @@ def test_what_cannot_be_compared_is_said(paths, tmp_path, capsys):
     target = str(tmp_path / "small.pgmoplan")
     pgmo.plan(Profile.load(paths[0])).save(target)
     assert main(["compare", target]) == 1
-    assert "is a plan; give its profile alone, or a second file" in capsys.readouterr().err
+    assert "a plan alone has nothing to be compared with" in capsys.readouterr().err

@@ -56,7 +56,7 @@ def test_plans_inside_of_a_plan_are_mentioned(source, tmp_path, capsys):
     replace(one, others=(one,)).save(path)
     assert main(["export", str(path), "--to", "csv", "-o", "-"]) == 0
     assert capsys.readouterr().err == (
-        "Note: only the main plan is written, not the 1 inside of it\n"
+        "Note: only the main plan is written; further plans in the file: 1\n"
     )
 
 

@@ -35,7 +35,7 @@ def test_check_is_an_exit_code(saved, capsys):
     assert main(["stats", "--leaks", leaky, "--check", "--json"]) == 3
     assert main(["stats", "--leaks", clean, "--check"]) == 0
     assert capsys.readouterr().out.endswith(
-        "leaks       none (12 iterations of the trace, the first and the last 2 not counted)\n"
+        "leaks       none (12 iterations of the trace, without the first and the last 2)\n"
     )
 
 

@@ -173,7 +173,7 @@ def test_a_bad_row_is_named(blocks, capsys):
 
 
 def test_ctrl_c_leaves_the_best_so_far(blocks, monkeypatch, capsys):
-    said = "interrupted: this is the best that was found until then\n"
+    said = "interrupted: this is the best plan found so far\n"
     for bound, told in ((1, True), (96, False)):  # nothing is better than what is proved
 
         def interrupted(what, bound=bound, **options):

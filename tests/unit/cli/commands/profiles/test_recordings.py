@@ -90,7 +90,7 @@ def test_a_file_for_each_device(tmp_path, capsys):
     assert export(source, "--device", "5", "--force") == 1
     assert "give one of these: 0, 1" in capsys.readouterr().err
     assert main(["stats", str(source)]) == 1
-    assert f"cuda:0, cuda:1: write a profile of each with `pgmo export {source} --to" in (
+    assert f"cuda:0, cuda:1: export a profile of each with `pgmo export {source} --to" in (
         capsys.readouterr().err
     )
 
@@ -151,7 +151,7 @@ def test_a_table_has_no_iterations(tmp_path, capsys):
     source = tmp_path / "blocks.csv"
     source.write_text("id,lower,upper,size\n0,0,10,64\n1,5,20,32\n")
     assert export(source, "--iteration", "0") != 0
-    assert "is a table of blocks, which has no iterations" in capsys.readouterr().err
+    assert "is a table of blocks without iterations" in capsys.readouterr().err
     assert export(source, "--whole") == 0
 
 
@@ -164,7 +164,7 @@ def test_a_table_has_no_iterations(tmp_path, capsys):
 )
 def test_options_of_another_format_are_refused(options, source, capsys):
     assert main(["export", str(source), *options]) == 2
-    assert f"not for --to {options[1]}" in capsys.readouterr().err
+    assert f"leave them out with --to {options[1]}" in capsys.readouterr().err
 
 
 def test_private_pools_are_explained_by_stats_report_and_export(tmp_path, capsys):

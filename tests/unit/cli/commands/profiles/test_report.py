@@ -84,7 +84,7 @@ def test_a_plan_next_to_it_that_is_of_another_profile_or_broken_is_not_shown(sou
     plan(profile(128)).save(beside)
     assert main(["report", str(source)]) == 0
     said = capsys.readouterr().err
-    assert f"{beside} is the plan of another profile" in said
+    assert f"{beside} belongs to another profile" in said
     assert f"`pgmo plan {source} --force`" in said
     beside.write_bytes(b"PK")
     assert main(["report", str(source), "-f"]) == 0

@@ -192,7 +192,7 @@ def test_a_missing_module_is_explained(folder):
     [
         (["--device", "tpu"], 2, "device='tpu' is not supported"),
         (["--plan", "none.pgmoplan"], 1, "none.pgmoplan: cannot be read"),
-        (["--plan", "x.pgmoplan", "--profile-only"], 2, "it cannot be used with --plan"),
+        (["--plan", "x.pgmoplan", "--profile-only"], 2, "cannot be combined with --plan"),
     ],
 )
 def test_options_that_cannot_work_are_refused_before_the_script_runs(

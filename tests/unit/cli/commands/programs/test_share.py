@@ -48,4 +48,4 @@ def test_the_status_of_a_broker_that_is_not_there_is_an_error(tmp_path, capsys):
 )
 def test_what_the_broker_there_would_not_heed_is_refused(share, capsys, options):
     assert share(*options, "--", "true") == 2
-    assert "a broker listens at" in capsys.readouterr().err
+    assert "a broker with its own log and rules listens at" in capsys.readouterr().err
