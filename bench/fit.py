@@ -48,7 +48,7 @@ def measure(name: str, card: Card, python: str, *, small: bool) -> dict[str, Any
         "rehearsals": found.rehearsals,
         "failed_rehearsals": sum(not one.rehearsal.fits for one in found.evidence),
         "seconds": round(time.monotonic() - begin, 1),
-        "law": found.law.describes,
+        "law": found.law.description,
         "ways": {},
     }
     for one in found.found:

@@ -7,9 +7,6 @@ CHECK_FAILED = 3
 def shell_code(returned: int) -> int:
     """Return a process's exit code as a shell does: 128 plus the signal's number after a signal.
 
-    Args:
-        returned: exit code of `subprocess`, negative for a signal.
-
     Example:
         >>> shell_code(3), shell_code(-9)
         (3, 137)

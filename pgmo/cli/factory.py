@@ -25,9 +25,6 @@ def call_factory(text: str) -> "tuple[nn.Module, Any]":
     Args:
         text: "package.module:function" or "folder/file.py:function".
 
-    Returns:
-        The model and the example inputs that the function returns.
-
     Raises:
         FileError: if there is no such module, file or function.
         AdapterError: if PyTorch is not installed.

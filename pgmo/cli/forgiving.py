@@ -83,12 +83,7 @@ class ForgivingParser(argparse.ArgumentParser):
 
 
 def nearest(word: str, names: Iterable[str]) -> str | None:
-    """Return the name that was probably intended; None if no name is similar.
-
-    Example:
-        >>> nearest("stat", ["run", "stats"])
-        'stats'
-    """
+    """Return the name that was probably intended; None if no name is similar."""
     from difflib import get_close_matches
 
     names = list(names)

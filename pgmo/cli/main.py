@@ -19,11 +19,7 @@ _FAILED, _MISUSED, _INTERRUPTED, _UNREAD = 1, 2, 130, 141
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command line and return the exit code; errors become one message on stderr.
-
-    Args:
-        arguments: without the program's name; None for those of the process.
-    """
+    """Run the command line and return the exit code; errors become one message on stderr."""
     try:
         with checked_stdout():
             parsed = build_parser().parse_args(arguments)

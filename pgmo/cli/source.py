@@ -15,11 +15,7 @@ _BEGINNING = 65536
 
 
 def read_profile_or_plan(path: Path, *, noted: bool = True) -> "Profile | Plan":
-    """Read a plan, or any file that `read_profile` reads.
-
-    Raises:
-        FileError: if the file cannot be read.
-    """
+    """Read a plan, or any file that `read_profile` reads."""
     from pgmo.packing.plan import Plan
 
     return Plan.load(path) if path.suffix == ".pgmoplan" else read_profile(path, noted=noted)
@@ -33,13 +29,6 @@ def read_profile(path: Path, *, noted: bool = True) -> "Profile":
 
     Raises:
         FileError: if the file cannot be read, is a plan, or has recordings of several devices.
-
-    Example:
-        >>> try:
-        ...     read_profile(Path("gpt.pgmoplan"))
-        ... except FileError as error:
-        ...     print(error)
-        gpt.pgmoplan is a plan, which knows no origins: give the profile that it was made of
     """
     from pgmo.cli.terminal.output import as_command
     from pgmo.profiler.importers.contents import contents
@@ -67,11 +56,7 @@ def read_profile(path: Path, *, noted: bool = True) -> "Profile":
 
 
 def is_table(path: Path) -> bool:
-    """Return whether a file is a table of blocks, id,lower,upper,size: a packing problem.
-
-    Raises:
-        FileError: if the file cannot be read.
-    """
+    """Return whether a file is a table of blocks, id,lower,upper,size: a packing problem."""
     from pgmo.profiler.importers import csv_blocks, rmm_log
     from pgmo.profiler.importers.contents import contents
 
@@ -94,10 +79,6 @@ def import_profiles(
         device: the only device to use; -1 is pinned memory of the host.
         whole: whether to use the whole recording, even if it repeats.
         iteration: the iteration to use, counted from 0.
-
-    Raises:
-        FileError: if the file cannot be read, or contains no allocations.
-        OptionError: if a device or an iteration is requested of a table of blocks.
     """
     from pgmo.profiler.importers.formats import read_file
     from pgmo.profiler.iterations.traces.block_ends import pair_blocks

@@ -48,13 +48,6 @@ def check_targets(
 def next_to(source: str | Path, ending: str) -> Path:
     """Return the default path of a result: beside its source, with another suffix.
 
-    Args:
-        source: the file.
-        ending: replaces the suffix of the source.
-
-    Raises:
-        FileError: if the path names no file, as "", "." and "/".
-
     Example:
         >>> next_to("runs/gpt.pgmoprof", ".html")
         PosixPath('runs/gpt.html')
@@ -66,11 +59,7 @@ def next_to(source: str | Path, ending: str) -> Path:
 
 
 def check_suffix(target: str | Path, *suffixes: str) -> None:
-    """Check that a file has one of the suffixes by which other commands recognise it.
-
-    Raises:
-        OptionError: if it has another suffix, or none.
-    """
+    """Check that a file has one of the suffixes by which other commands recognise it."""
     if Path(target).suffix in suffixes:
         return
     if len(suffixes) == 1:
@@ -79,11 +68,7 @@ def check_suffix(target: str | Path, *suffixes: str) -> None:
 
 
 def refuse_our_suffix(target: str | Path, what: str, usual: str) -> None:
-    """Check that another kind of file does not get the suffix of a profile or a plan.
-
-    Raises:
-        OptionError: if it would.
-    """
+    """Check that another kind of file does not get the suffix of a profile or a plan."""
     suffix = Path(target).suffix
     if suffix in OURS:
         raise OptionError(f"{target}: {what} cannot have the suffix {suffix}; use {usual}")

@@ -41,17 +41,7 @@ def cupy_works(found: Mapping[str, Any]) -> bool:
 def cupy_problems(
     found: Mapping[str, Any], driver: str, environment: Mapping[str, str]
 ) -> Iterator[Finding]:
-    """Yield the problems with CuPy; none if it is not installed.
-
-    Args:
-        found: properties from `probe.ask`; empty if CuPy is not installed.
-        driver: version of NVIDIA's driver; "" if there is none.
-        environment: environment variables.
-
-    Example:
-        >>> [problem.what for problem in cupy_problems({"error": "OSError: no"}, "", {})]
-        ['CuPy cannot be imported: OSError: no']
-    """
+    """Yield the problems with CuPy; none if it is not installed."""
     packages: Sequence[str] = found.get("packages", ())
     if len(packages) > 1:
         yield Finding(

@@ -50,11 +50,7 @@ class Examination:
 
 
 def examine(*, build: bool = False) -> Examination:
-    """Examine this machine. It takes as long as importing torch, in a separate process.
-
-    Args:
-        build: whether to compile adapters that are not in the cache.
-    """
+    """Examine this machine. It takes as long as importing torch, in a separate process."""
     total, available = memory()
     frameworks, compiler, cache = probe.ask(build=build), try_compiler(), look_at_cache()
     driver = driver_version()
@@ -101,14 +97,7 @@ def driver_version(proc: Path = _DRIVER) -> str:
 
 
 def served(frameworks: Mapping[str, Any], compiler: Compiler, cache: Cache) -> Iterator[str]:
-    """Yield what pgmo can serve, given the findings.
-
-    Example:
-        >>> cache = Cache(Path("."), "", 2**30)
-        >>> found = {"cpu_adapter": {"state": "missing"}}
-        >>> list(served(found, Compiler("g++", "", ""), cache))
-        ['PyTorch on the CPU']
-    """
+    """Yield what pgmo can serve, given the findings."""
     can_build = not compiler.error and not cache.misplaced
 
     def usable(adapter: str) -> bool:
@@ -125,12 +114,7 @@ def served(frameworks: Mapping[str, Any], compiler: Compiler, cache: Cache) -> I
 
 
 def framework_problems(frameworks: Mapping[str, Any], driver: str) -> Iterator[Finding]:
-    """Yield the problems with PyTorch and its GPUs.
-
-    Example:
-        >>> [problem.what for problem in framework_problems({}, driver="")]
-        ['PyTorch is not installed']
-    """
+    """Yield the problems with PyTorch and its GPUs."""
     torch = frameworks.get("torch", {})
     failed = frameworks.get("failed")
     if failed:
@@ -179,13 +163,7 @@ def framework_problems(frameworks: Mapping[str, Any], driver: str) -> Iterator[F
 def adapter_problems(
     frameworks: Mapping[str, Any], compiler: Compiler, cache: Cache
 ) -> Iterator[Finding]:
-    """Yield the problems with the adapters and the tools that build them.
-
-    Example:
-        >>> cache = Cache(Path("/cache"), "Read-only file system (/)", -1)
-        >>> [p.remedy for p in adapter_problems({}, Compiler("g++", "", ""), cache)]
-        ['set PGMO_CACHE_DIR to a folder that can be written']
-    """
+    """Yield the problems with the adapters and the tools that build them."""
     adapters = [frameworks[key] for key in ("cpu_adapter", "cuda_adapter") if key in frameworks]
     ready = bool(adapters) and all(one.get("state") == "prebuilt" for one in adapters)
     if compiler.error and not ready:

@@ -52,12 +52,6 @@ def clear(kinds: Sequence[str] = KINDS) -> tuple[Kept, ...]:
     """Remove the files of these kinds. Processes that have loaded them continue.
 
     No other file is touched, neither in the cache folder nor in the folders of the kinds.
-
-    Returns:
-        The removed files.
-
-    Raises:
-        FileError: if a folder cannot be changed, or belongs to another user.
     """
     gone = tuple(_clear(kind) for kind in kinds)
     with suppress(OSError):  # it is not empty, or never existed
@@ -66,14 +60,7 @@ def clear(kinds: Sequence[str] = KINDS) -> tuple[Kept, ...]:
 
 
 def remove_unusable_adapters(frameworks: Mapping[str, Any]) -> tuple[str, ...]:
-    """Remove adapters that cannot be loaded, so that they are compiled again.
-
-    Args:
-        frameworks: result of `pgmo.doctor.probe.ask`.
-
-    Returns:
-        The actions, one sentence each.
-    """
+    """Remove adapters that cannot be loaded, so that they are compiled again."""
     done = []
     root = os.path.realpath(cache_directory())
     for key in ("cpu_adapter", "cuda_adapter"):

@@ -38,14 +38,7 @@ def memory(meminfo: Path = _MEMINFO, cgroup: Path = _CGROUP) -> tuple[int, int]:
 
 
 def settings_in_the_way(environment: Mapping[str, str] | None = None) -> Iterator[Finding]:
-    """Yield problems with environment variables of PyTorch and of the C library.
-
-    Example:
-        >>> [problem.severity for problem in settings_in_the_way(
-        ...     {"PYTORCH_CUDA_ALLOC_CONF": "backend:cudaMallocAsync"}
-        ... )]
-        ['warning']
-    """
+    """Yield problems with environment variables of PyTorch and of the C library."""
     given = os.environ if environment is None else environment
     for name in _ALLOC_CONF:
         if "cudaMallocAsync" in given.get(name, ""):
@@ -79,12 +72,7 @@ def settings_in_the_way(environment: Mapping[str, str] | None = None) -> Iterato
 
 
 def short_of_memory(available: int) -> Iterator[Finding]:
-    """Yield the problem that memory is too small to compile an adapter, if so.
-
-    Example:
-        >>> len(list(short_of_memory(2**28))), len(list(short_of_memory(2**33)))
-        (1, 0)
-    """
+    """Yield the problem that memory is too small to compile an adapter, if so."""
     if 0 < available < _COMPILING:
         yield Finding(
             "warning",

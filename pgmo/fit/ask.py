@@ -63,13 +63,6 @@ def ask(
         card: the card that the job should fit.
         question: further parts of the question.
         say: called with a status message; None for no messages.
-
-    Returns:
-        The answer.
-
-    Raises:
-        RehearsalError: if the job cannot be rehearsed.
-        OptionError: if the question does not apply to the job.
     """
     question = question or Question()
     question = replace(question, values=question.values or values_of(job))

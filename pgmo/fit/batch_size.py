@@ -59,11 +59,7 @@ def planned(
 
 
 def running_command() -> tuple[str, ...]:
-    """Return the script of this process and its arguments.
-
-    Raises:
-        OptionError: if there is no script that could be run again.
-    """
+    """Return the script of this process and its arguments."""
     main = sys.modules["__main__"]
     spec = getattr(main, "__spec__", None)
     if spec is not None and spec.name not in ("__main__", "pgmo.__main__"):
@@ -78,11 +74,7 @@ def running_command() -> tuple[str, ...]:
 
 
 def current_card() -> Card:
-    """Return the current CUDA device as a card whose usable bytes are free or held by this process.
-
-    Raises:
-        OptionError: if there is no CUDA device.
-    """
+    """Return the current CUDA device; its usable bytes are free or held by this process."""
     import torch
 
     if not torch.cuda.is_available():

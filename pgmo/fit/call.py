@@ -124,11 +124,7 @@ def _job(
 
 
 def _place_of(step: Callable[..., Any]) -> str:
-    """Return the text by which another process finds a function.
-
-    Raises:
-        OptionError: if no other process can find it.
-    """
+    """Return the text by which another process finds a function."""
     name = getattr(step, "__qualname__", "")
     home = getattr(step, "__module__", None)
     if not name or "<" in name:

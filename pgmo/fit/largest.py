@@ -16,25 +16,25 @@ from pgmo.fit.law import Law
 from pgmo.fit.need import Need, Way
 from pgmo.units import format_bytes
 
-VALUES = (2, 4)
+_VALUES = (2, 4)
 """Default batches at which laws are learned. At batch 1, normalisation runs other code."""
 
-OTHER_VALUES = (64, 128, 256)
+_OTHER_VALUES = (64, 128, 256)
 """Default values for options other than batches: quadratic growth takes three values to fit."""
 
 MOST = 4
 """Maximum number of rehearsals of one search, proofs included."""
 
-LIMIT = 1 << 22
+_LIMIT = 1 << 22
 """Largest value that the search considers."""
 
-LOOSE = 0.001
+_EXACT = 0.001
 """Share of the bytes that may follow no law while the laws still count as exact."""
 
-LESS = 0.8
+_MIN_GROWTH = 0.8
 """Minimum share of the predicted bytes. Below it, the script does not make the requested batch."""
 
-ROOM = 1 << 42
+_UNLIMITED = 1 << 42
 """Card size, in bytes, for learning laws: large enough that no rehearsal runs out of memory."""
 
 
@@ -44,12 +44,12 @@ class Largest:
 
     Attributes:
         way: allocator that serves the requests.
-        change: of the script, or None.
+        change: change of the script, or None.
         value: the largest that fits; 0 if not even 1 does.
         proved: whether a rehearsal on the card itself ran with it and memory did not run out.
-        open: with pgmo, number of larger values that neither a rehearsal nor the live bytes
-            exclude; 0 if the value is certainly the largest, as far as the laws hold.
-        need: at that value; None if the value is 0.
+        open: with pgmo, number of larger values that may fit: their live bytes do, and none of
+            them ran out of memory. 0 if the value is the largest, as far as the laws hold.
+        need: need at that value; None if the value is 0.
     """
 
     way: Way
@@ -73,7 +73,7 @@ class Search:
         law: the fitted laws.
         rehearsals: number of rehearsals.
         seconds: total duration of the rehearsals.
-        evidence: of all rehearsals.
+        evidence: evidence of all rehearsals.
     """
 
     found: tuple[Largest, ...]
@@ -123,7 +123,7 @@ def values_of(job: Job) -> tuple[int, ...]:
         (64, 128, 256)
     """
     batch = re.search(r"batch|\bbs\b|^-b$", job.option, re.IGNORECASE)
-    return VALUES if batch else OTHER_VALUES
+    return _VALUES if batch else _OTHER_VALUES
 
 
 def learn(job: Job, card: Card, values: Sequence[int], change: str | None = None) -> list[Evidence]:
@@ -136,24 +136,24 @@ def learn(job: Job, card: Card, values: Sequence[int], change: str | None = None
 
 def roomy(card: Card) -> Card:
     """Return a card of the same kind on which nothing runs out of memory."""
-    return replace(card, memory=ROOM, usable=ROOM)
+    return replace(card, memory=_UNLIMITED, usable=_UNLIMITED)
 
 
 def largest_value(law: Law, usable: int, way: Way, *, live: bool = False) -> int:
     """Return the largest value that the laws predict to fit; 0 if not even 1 does.
 
     Args:
-        law: of the job.
+        law: law of the job.
         usable: bytes of the card.
         way: allocator that serves the requests.
-        live: whether only the live bytes have to fit: an upper bound for every allocator.
+        live: whether only the live bytes have to fit, which is an upper bound for all allocators.
     """
 
     def fits(value: int) -> bool:
         return law.holds(value, usable) if live else law.fits(value, usable, way)
 
     low, high = 0, 1
-    while high <= LIMIT and fits(high):
+    while high <= _LIMIT and fits(high):
         low, high = high, high * 2
     while high - low > 1:
         middle = (low + high) // 2
@@ -180,17 +180,13 @@ def search(
         job: a job with an option that varies.
         card: the card.
         ways: ways to search, in the order in which they are proved.
-        values: at which the laws are learned, at least two; () for `values_of` the job.
-        change: of the script.
+        values: values at which the laws are learned, at least two; () for `values_of` the job.
+        change: change of the script, or None.
         prove: whether to rehearse the answers on the card itself.
         most: maximum number of rehearsals.
 
     Returns:
         The largest value of each way, the laws and the evidence.
-
-    Raises:
-        OptionError: if nothing varies, or there are too few values.
-        RehearsalError: if the script cannot be rehearsed, or its requests differ at every value.
     """
     if not job.varies:
         raise OptionError(
@@ -225,12 +221,12 @@ def _proved(
     change: str | None,
     most: int,
 ) -> tuple[Largest, Law]:
-    """Return a way's largest value, rehearsed on the card while rehearsals are left, and the laws.
+    """Search the largest value of one way, rehearse it on the card, and return it with the laws.
 
-    Each rehearsal corrects the laws. Whatever the laws predict, a value that ran out of memory is
-    an upper bound, and a value that ran is a lower bound.
+    Each of at most `most` rehearsals corrects the laws. Values that ran out of memory are upper
+    bounds, and values that ran are lower bounds, whatever the laws predict.
     """
-    low, high = 0, LIMIT + 1
+    low, high = 0, _LIMIT + 1
     value = largest_value(law, card.usable, way)
     while value and value != low and len(evidence) < most:
         one = collect(job, card, value=value, way=way, change=change, work=False)
@@ -243,10 +239,10 @@ def _proved(
         law = _law(evidence)
         value = min(max(largest_value(law, card.usable, way), low), high - 1)
         if way == "pgmo" and value == low:
-            # pgmo takes fewer pages where there are few, so the measured bytes exceed its need.
+            # On a full card pgmo takes fewer pages, so bytes measured elsewhere exceed its need.
             value = min(largest_value(law, card.usable, way, live=True), high - 1)
-            if value == low and law.uncertainty > LOOSE:
-                value = min(low + 1, high - 1)  # the laws may be too careful: try one more
+            if value == low and law.uncertainty > _EXACT:
+                value = min(low + 1, high - 1)  # the laws may be conservative: try one more
     value = low or value
     beyond = min(largest_value(law, card.usable, way, live=way == "pgmo"), high - 1) - value
     need = law.need(value) if value else None
@@ -254,8 +250,8 @@ def _proved(
 
 
 def _check_grown(job: Job, value: int, took: int, predicted: int) -> None:
-    """Raise an error if the peak did not grow as predicted: a batch is no larger than the data."""
-    if took < LESS * predicted:
+    """Raise an error if the peak is below the prediction: the data set is too small."""
+    if took < _MIN_GROWTH * predicted:
         raise RehearsalError(
             f"at {job.option} {value} the script takes {format_bytes(took)}, but its smaller "
             f"values predict {format_bytes(predicted)}: probably it has too few samples for "

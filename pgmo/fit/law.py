@@ -22,16 +22,16 @@ from pgmo.profiler.caching.curves import Reserved
 from pgmo.profiler.caching.model import AllocatorSettings, simulate_profile
 from pgmo.profiler.profile import NEVER, Profile
 
-ABOVE = 16 << 20
+_PAGE_EXCESS = 16 << 20
 """Bytes above the live bytes that pgmo is assumed to take if no rehearsal measured them.
 
 The excess is pages that are partly in use: 7 MiB in a rehearsal of GPT-2 medium on 16 GiB.
 """
 
-_CLOSE = 0.001
-"""Allowed error of laws without pgmo's rehearsals against one of these, as a share of the peak."""
+_MAX_ERROR = 0.001
+"""Maximum error at a rehearsal with pgmo, as a share of the peak, of laws fitted to the others."""
 
-AGAIN = 7
+_REPEATS = 7
 """Repetitions of a history's last step, after which an allocator counts as settled.
 
 A ResNet-50 at the largest batch of a card ran out of memory only in its fourth step.
@@ -53,9 +53,9 @@ class Load:
     """Profile of a job at one batch, with the category of each block.
 
     Attributes:
-        profile: of the whole history.
-        category: of each block, shape (n,).
-        convolution: of each block, the convolution that can run without it, or -1; empty for none.
+        profile: all requests of the history.
+        category: category of each block, shape (n,).
+        convolution: for each block, the convolution that can run without it, or -1; may be empty.
         begins: ticks at which the second and the third step begin; None if unknown.
 
     Example:
@@ -104,7 +104,7 @@ class Load:
         return {name: int(size) for name, size in zip(NAMES, found, strict=True)}
 
     def stepping(self) -> list[tuple[int, int]]:
-        """Return the ticks between which optimizers step: last gradient to the step's end."""
+        """Return the ticks of optimizer steps, each from the last gradient to the step's end."""
         if self.begins is None:
             return []
         born = self.profile.start[self.category == GRADIENT]
@@ -134,7 +134,7 @@ class Load:
     def _longer(self) -> tuple[Profile, NDArray[np.intp]]:
         if self.begins is None:
             return self.profile, np.arange(len(self.profile))
-        return repeated(self.profile, self.begins, AGAIN)
+        return repeated(self.profile, self.begins, _REPEATS)
 
 
 class Law:
@@ -172,7 +172,7 @@ class Law:
         return self.last.rehearsal.context
 
     @property
-    def describes(self) -> str:
+    def description(self) -> str:
         """Description of the laws in one sentence."""
         if self._fitted is None:
             return "one rehearsal, unscaled"
@@ -193,7 +193,7 @@ class Law:
         if value not in self._known:
             exact = next((one for one in self.evidence if one.value == value), None)
             if exact is not None:
-                profile, of = _given(exact), exact
+                profile, of = _profile_of(exact), exact
             elif self._fitted is None or value is None:
                 raise OptionError(
                     f"memory at {value} cannot be predicted from one value: "
@@ -208,7 +208,7 @@ class Law:
         return self._known[value]
 
     def holds(self, value: int | None, usable: int) -> bool:
-        """Return whether the least live bytes, the context and one page fit: a lower bound."""
+        """Return whether a lower bound of the need fits: least live bytes, context and one page."""
         try:
             return self.at(value).least + self.context + PAGE <= usable
         except ProfileError:
@@ -233,7 +233,7 @@ class Law:
 
     def with_pgmo(self, peak: int) -> int:
         """Return the bytes that pgmo takes of the card for a live peak, without the context."""
-        return peak + (ABOVE if self.above is None else self.above)
+        return peak + (_PAGE_EXCESS if self.above is None else self.above)
 
     def need(self, value: int | None) -> Need:
         """Return the job's need at a value, for all ways."""
@@ -244,7 +244,7 @@ class Law:
         pgmo = max((taken(one) for one in seen), default=self.with_pgmo(load.peak))
         where = ""
         if value is not None and not exact:
-            where = f"predicted from rehearsals at {self._span()}: {self.describes}"
+            where = f"predicted from rehearsals at {self._span()}: {self.description}"
         notes = [one for one in (*self.last.rehearsal.notes, where) if one]
         return Need(
             **load.at_peak,
@@ -270,8 +270,8 @@ def _whole_requests(whole: Sequence[Evidence]) -> list[Evidence]:
 def _fit(evidence: Sequence[Evidence]) -> tuple[ScaledProfile, Evidence] | None:
     """Fit the laws; return them with the evidence that owns their requests, or None for one value.
 
-    While pgmo records, operators are watched, and a few of them request more. So the histories
-    without pgmo suffice, if their laws predict the peaks of the rehearsals with pgmo.
+    While pgmo records, a few operators request more memory. So only the rehearsals without pgmo are
+    used, if their laws also predict the peaks of the rehearsals with pgmo.
     """
     if len(evidence) < 2:
         return None
@@ -286,7 +286,7 @@ def _fit(evidence: Sequence[Evidence]) -> tuple[ScaledProfile, Evidence] | None:
 
 def _fit_all(evidence: Sequence[Evidence]) -> tuple[ScaledProfile, Evidence]:
     values = [int(one.value or 0) for one in evidence]
-    return ScaledProfile(values, [_given(one) for one in evidence]), evidence[-1]
+    return ScaledProfile(values, [_profile_of(one) for one in evidence]), evidence[-1]
 
 
 def _predicts(fitted: ScaledProfile, of: Evidence, other: Evidence) -> bool:
@@ -295,8 +295,8 @@ def _predicts(fitted: ScaledProfile, of: Evidence, other: Evidence) -> bool:
         predicted = Load(fitted.at(int(other.value or 0)), of.category).peak
     except ProfileError:
         return False
-    true = Load(_given(other), other.category).peak
-    return abs(predicted - true) <= _CLOSE * true
+    true = Load(_profile_of(other), other.category).peak
+    return abs(predicted - true) <= _MAX_ERROR * true
 
 
 def taken(evidence: Evidence) -> int:
@@ -306,9 +306,9 @@ def taken(evidence: Evidence) -> int:
 
 def _above(evidence: Evidence) -> int:
     """Return the bytes of the card that pgmo took above the live bytes."""
-    return max(0, taken(evidence) - Load(_given(evidence), evidence.category).peak)
+    return max(0, taken(evidence) - Load(_profile_of(evidence), evidence.category).peak)
 
 
-def _given(evidence: Evidence) -> Profile:
+def _profile_of(evidence: Evidence) -> Profile:
     assert evidence.profile is not None
     return evidence.profile

@@ -127,11 +127,7 @@ def _check_paired(
 
 
 class _SizeLaw:
-    """Size of one request as a function of the option that varies.
-
-    Args:
-        known: values and sizes in bytes, ascending by value.
-    """
+    """Size of one request at each value, derived from known pairs of value and bytes."""
 
     def __init__(self, known: Sequence[tuple[int, int]]) -> None:
         self._known = known

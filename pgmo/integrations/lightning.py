@@ -20,11 +20,7 @@ _STRATEGIES = (
 
 
 def _bases() -> tuple[type, ...]:
-    """Return the base classes of callbacks: of the imported packages, else the installed one.
-
-    Raises:
-        AdapterError: if Lightning is not installed.
-    """
+    """Return the base classes of callbacks: of the imported packages, else the installed one."""
     import importlib
 
     names = [name for name in _NAMES if name in sys.modules]
@@ -202,11 +198,7 @@ class PgmoBatchSize(_Callback):
 
 
 def set_attribute(trainer: Any, module: Any, name: str, value: int) -> None:
-    """Set the attribute wherever it exists: module, its hparams, data module.
-
-    Raises:
-        OptionError: if it exists nowhere.
-    """
+    """Set the attribute wherever it exists: module, its hparams, data module."""
     found = False
     for holder in (module, getattr(trainer, "datamodule", None)):
         if holder is None:

@@ -78,13 +78,7 @@ class Explanation:
         return self.peak.holders
 
     def lines(self) -> list[str]:
-        """Return the explanation as lines of text.
-
-        Example:
-            >>> profile = Profile.from_columns(size=[64], start=[0], end=[1], ticks=1)
-            >>> explain(profile).lines()[0]
-            'peak        64 B in 1 blocks, at request 0 of 1'
-        """
+        """Return the explanation as lines of text."""
         from pgmo.report.words import explanation_lines
 
         return explanation_lines(self)
@@ -100,14 +94,6 @@ def explain(
         plan: of this profile, for comparison.
         top: rows in each list.
         predict: whether to predict the bytes that PyTorch reserves, the slowest part.
-
-    Raises:
-        OptionError: if `top` is below 1.
-
-    Example:
-        >>> profile = Profile.from_columns(size=[64, 32], start=[0, 1], end=[2, 3], ticks=2)
-        >>> explain(profile).reserved["default"].peak
-        2097152
     """
     if top < 1:
         raise OptionError(f"top must be at least 1, not {top}")

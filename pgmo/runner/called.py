@@ -12,11 +12,7 @@ if TYPE_CHECKING:
 
 
 class Called:
-    """Wrapper of the function; the first call opens the sessions, and no call waits for another.
-
-    Args:
-        supervision: owner of the sessions, called as by `Watcher`.
-    """
+    """Wrapper of the function; the first call opens the sessions, and no call waits for another."""
 
     def __init__(self, supervision: Supervision) -> None:
         self._supervision = supervision

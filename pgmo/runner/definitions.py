@@ -12,17 +12,8 @@ def decorate(source: bytes, path: str, name: str, decorator: str) -> CodeType | 
 
     Line and column numbers are unchanged.
 
-    Args:
-        source: of a module.
-        path: file name for tracebacks.
-        name: of a function, or "Class.method".
-        decorator: name of the decorator, which the module's namespace must contain.
-
     Returns:
         The code; None if nothing of that name is defined.
-
-    Raises:
-        SyntaxError: if the source is not valid Python.
 
     Example:
         >>> code = decorate(b"def f(): return 1", "f.py", "f", "twice")
@@ -40,12 +31,7 @@ def decorate(source: bytes, path: str, name: str, decorator: str) -> CodeType | 
 
 
 def functions_of(source: bytes, path: str) -> list[str]:
-    """Return the names of all functions and methods that source code defines.
-
-    Example:
-        >>> functions_of(b"def c(): return 1", "a.py")
-        ['c']
-    """
+    """Return the names of all functions and methods that source code defines."""
     return list(dict.fromkeys(name for name, _ in _definitions(ast.parse(source, path).body)))
 
 

@@ -10,9 +10,6 @@ def add_forward_hook(hook: Callable[[Any, Any], None]) -> Any:
     """Call `hook(module, arguments)` before each forward pass of a module.
 
     Calls of compiled modules warn about global hooks. They do not count this one.
-
-    Returns:
-        A handle with `remove()`.
     """
     from torch.nn.modules import module
 

@@ -112,12 +112,7 @@ def print_saved_files(files: Iterable[Path]) -> None:
 
 
 def look_at(files: Iterable[Path]) -> str | None:
-    """Return the command that shows the saved files; None if no file can be shown.
-
-    Example:
-        >>> look_at([Path("pgmo-oom-0.pgmoprof")])
-        'pgmo report pgmo-oom-0.pgmoprof'
-    """
+    """Return the command that shows the saved files; None if no file can be shown."""
     by_suffix = {path.suffix: path for path in files}
     if ".pgmoprof" in by_suffix:
         return f"pgmo report {by_suffix['.pgmoprof']}"

@@ -46,10 +46,6 @@ class Program:
 
         Args:
             command: a script and its arguments, or "-m", a module and its arguments.
-
-        Example:
-            >>> Program.of(["train.py", "--epochs", "3"]).arguments
-            ('--epochs', '3')
         """
         module = command[0] == "-m"
         target, *arguments = command[1:] if module else command
@@ -66,11 +62,7 @@ class Program:
         return Path(os.path.abspath(self.target)).stem
 
     def check(self) -> None:
-        """Check that the script exists, before any other work.
-
-        Raises:
-            FileError: if it does not.
-        """
+        """Check that the script exists, before any other work."""
         if not self.is_module and not os.path.exists(self.target):
             hint = ""
             if not self.target.endswith(".py") and not os.path.dirname(self.target):
@@ -106,12 +98,7 @@ class Program:
         return Ending(0, None)
 
     def run_and_leave(self) -> NoReturn:
-        """Run the program and end as it does.
-
-        Raises:
-            BaseException: the program's exception.
-            SystemExit: with its exit code, if it raised no exception.
-        """
+        """Run the program and end as it does."""
         ending = self.run()
         if ending.error is not None:
             raise ending.error

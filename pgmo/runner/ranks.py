@@ -12,12 +12,7 @@ def rank() -> int | None:
 
 
 def of_rank(path: str) -> str:
-    """Return a file name or path that no other rank of the program uses.
-
-    Example:
-        >>> of_rank("run.json")
-        'run.json'
-    """
+    """Return a file name or path that no other rank of the program uses."""
     own = rank()
     if own is None:
         return path

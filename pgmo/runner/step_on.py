@@ -60,11 +60,7 @@ class StepOn:
         self._around = around
 
     def attach(self) -> None:
-        """Start to look for the function; call it before the first line, with the final `sys.path`.
-
-        Raises:
-            OptionError: if there is no such module.
-        """
+        """Start to look for the function; `sys.path` must be final, and no line has run yet."""
         if self._is_script:
             return
         first, _, rest = self._module.partition(".")
@@ -76,12 +72,7 @@ class StepOn:
             self._await(first, self._name)
 
     def compile_script(self, source: bytes, path: str) -> CodeType | None:
-        """Compile the program with the function decorated; return None if it is in another module.
-
-        Raises:
-            OptionError: if the program does not define the function.
-            SyntaxError: if the program is not valid Python.
-        """
+        """Compile the program with the function decorated; None if it is in another module."""
         if not self._is_script:
             return None
         code = decorate(source, path, self._name, DECORATOR)
@@ -91,11 +82,7 @@ class StepOn:
         return code
 
     def decorate(self, function: Any) -> Any:
-        """Return a function that is watched.
-
-        Raises:
-            OptionError: if a call of the function does not do its work.
-        """
+        """Return a function that is watched."""
         if isinstance(function, (staticmethod, classmethod)):
             return type(function)(self.decorate(function.__func__))
         if not inspect.isroutine(function):

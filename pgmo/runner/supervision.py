@@ -55,12 +55,7 @@ class RunOptions:
     tags: bool = True
 
     def shown(self, path: Path) -> Path:
-        """Return a path relative to the directory in which the program was started.
-
-        Example:
-            >>> RunOptions("train", start=Path("/home/me")).shown(Path("/home/me/plans/a.pgmoplan"))
-            PosixPath('plans/a.pgmoplan')
-        """
+        """Return a path relative to the directory in which the program was started."""
         return path.relative_to(self.start) if path.is_relative_to(self.start) else path
 
 

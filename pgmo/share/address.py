@@ -36,11 +36,7 @@ def default_address() -> Path:
 
 
 def prepare_folder(path: Path) -> None:
-    """Create the socket's folder for this user alone.
-
-    Raises:
-        ShareError: if it belongs to another user, is open to others, or its path is too long.
-    """
+    """Create the socket's folder for this user alone."""
     if len(os.fsencode(path)) > _LONGEST:
         raise ShareError(
             f"{path} is too long for a socket: at most {_LONGEST} bytes; name a "
@@ -55,11 +51,7 @@ def prepare_folder(path: Path) -> None:
 
 
 def refuse_others(folder: Path) -> None:
-    """Check that a folder belongs to this user and is closed to others.
-
-    Raises:
-        ShareError: if it is not.
-    """
+    """Check that a folder belongs to this user and is closed to others."""
     try:
         held = folder.lstat()
     except OSError as error:

@@ -305,11 +305,7 @@ class Broker:
         return number
 
     def _admit(self, connection: _Connection) -> None:
-        """Check that one more member fits, and watch its process.
-
-        Raises:
-            ShareError: if it does not fit.
-        """
+        """Check that one more member fits, and watch its process."""
         if sum(len(one.members) for one in self._cards.values()) >= self._capacity:
             self._note({"event": "refused", "pid": connection.pid, "why": "full"})
             raise ShareError(

@@ -21,9 +21,6 @@ class Listener:
 
     Args:
         address: of the socket, in a folder that exists.
-
-    Raises:
-        ShareError: if the address cannot be bound.
     """
 
     def __init__(self, address: Path) -> None:
@@ -75,11 +72,7 @@ def refuse(connected: socket.socket, why: str) -> None:
 
 
 def take_lock(address: Path) -> int:
-    """Return a descriptor that locks the address for one broker until it is closed.
-
-    Raises:
-        ShareError: if another broker holds the lock.
-    """
+    """Return a descriptor that locks the address for one broker until it is closed."""
     flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
     descriptor = os.open(address.with_name(f"{address.name}.lock"), flags, 0o600)
     try:

@@ -17,9 +17,6 @@ class Log:
 
     Args:
         path: of the file; a new one is readable by this user alone.
-
-    Raises:
-        FileError: if the file cannot be written.
     """
 
     def __init__(self, path: Path | None) -> None:
@@ -34,11 +31,7 @@ class Log:
             raise FileError(f"{path} cannot be written: {error.strerror}") from error
 
     def write(self, record: Mapping[str, Any]) -> None:
-        """Append one line with its number.
-
-        Raises:
-            FileError: if it cannot be written, as on a full disk.
-        """
+        """Append one line with its number."""
         self._number += 1
         if self._file < 0:
             return

@@ -19,10 +19,6 @@ def meet(address: Path, hello: Message) -> tuple[socket.socket, float, Lines, li
 
     Returns:
         The connection, the broker's maximum wait in seconds, the decoder, and further messages.
-
-    Raises:
-        OSError: if no broker listens there.
-        ShareError: if it belongs to another user, or refuses.
     """
     met, lines = connect(address), Lines()
     try:
@@ -82,12 +78,7 @@ def _limit_sends(met: socket.socket) -> None:
 
 
 def status(address: Path) -> dict[str, Any]:
-    """Return the status of a broker: its cards and their members.
-
-    Raises:
-        OSError: if no broker listens there.
-        ShareError: if it belongs to another user, or gives another answer.
-    """
+    """Return the status of a broker: its cards and their members."""
     with connect(address) as met:
         met.sendall(encode("status", {}))
         lines = Lines()

@@ -119,11 +119,7 @@ class Member:
             self._needs.append(need)
 
     def returns(self, fresh: "Member") -> None:
-        """Restart the member on another connection; its debt and the needs of its turns stay.
-
-        Args:
-            fresh: member with the data of the new connection.
-        """
+        """Restart the member on another connection; its debt and the needs of its turns stay."""
         self.name, self.priority = fresh.name, fresh.priority
         self.asked = self.began = self.gave = self.recalled = None
         self.crowded = self.overdue = self.late = self.lost = False

@@ -22,35 +22,18 @@ Message = dict[str, Any]
 
 
 def encode(kind: str, fields: Mapping[str, Any]) -> bytes:
-    r"""Encode a message.
-
-    Example:
-        >>> encode("turn", {"number": 3})
-        b'{"kind":"turn","number":3}\n'
-    """
+    r"""Encode a message."""
     return json.dumps({"kind": kind, **fields}, separators=(",", ":")).encode() + b"\n"
 
 
 class Lines:
-    r"""Decoder of messages from a byte stream.
-
-    Example:
-        >>> lines = Lines()
-        >>> lines.feed(b'{"kind":')
-        []
-        >>> lines.feed(b'"ask"}\n')
-        [{'kind': 'ask'}]
-    """
+    r"""Decoder of messages from a byte stream."""
 
     def __init__(self) -> None:
         self._rest = b""
 
     def feed(self, data: bytes) -> list[Message]:
-        """Add received bytes, and return the messages that are now complete.
-
-        Raises:
-            ShareError: if a line is no message.
-        """
+        """Add received bytes, and return the messages that are now complete."""
         *whole, self._rest = (self._rest + data).split(b"\n")
         if len(self._rest) > LIMIT:
             raise ShareError(f"a message of more than {LIMIT} bytes")
@@ -68,15 +51,7 @@ def _decode(line: bytes) -> Message:
 
 
 def size(message: Message, name: str) -> int:
-    """Return a field that is a number of bytes.
-
-    Raises:
-        ShareError: if it is missing or no number of bytes.
-
-    Example:
-        >>> size({"kind": "give", "idle": 4096}, "idle")
-        4096
-    """
+    """Return a field that is a number of bytes."""
     value = message.get(name)
     if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value < 1 << 62:
         raise ShareError(f"{message['kind']}: {name}={value!r} is not a number of bytes")
@@ -84,15 +59,7 @@ def size(message: Message, name: str) -> int:
 
 
 def text(message: Message, name: str) -> str:
-    """Return a field that is a name, cut to 200 characters.
-
-    Raises:
-        ShareError: if it is missing or no name.
-
-    Example:
-        >>> text({"kind": "hello", "card": "GPU-1"}, "card")
-        'GPU-1'
-    """
+    """Return a field that is a name, cut to 200 characters."""
     value = message.get(name)
     if not isinstance(value, str) or not value:
         raise ShareError(f"{message['kind']}: {name}={value!r} is not a name")
@@ -100,15 +67,7 @@ def text(message: Message, name: str) -> str:
 
 
 def priority(message: Message) -> int:
-    """Return the priority of a message; default 0.
-
-    Raises:
-        ShareError: if it is no valid priority.
-
-    Example:
-        >>> priority({"kind": "hello", "priority": -2})
-        -2
-    """
+    """Return the priority of a message; default 0."""
     value = message.get("priority", 0)
     good = isinstance(value, int) and abs(value) <= MOST_PRIORITY
     if not good:

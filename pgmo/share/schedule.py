@@ -50,10 +50,6 @@ class TurnSchedule:
 
     Each method handles one event, and returns the records to log and send, in order.
 
-    Args:
-        card: name of the card.
-        rules: for sharing it.
-
     Example:
         >>> schedule = TurnSchedule("GPU-1", Rules())
         >>> one = Member(1, 4711, "train.py", 0, held=0, idle=0, joined=0.0)
@@ -87,14 +83,7 @@ class TurnSchedule:
         ]
 
     def rejoin(self, number: int, fresh: Member, total: int, free: int) -> list[Record]:
-        """Handle a member that has connected again.
-
-        Args:
-            number: of the member.
-            fresh: member with the data of the new connection.
-            total: bytes of the card.
-            free: bytes of the card that no process has.
-        """
+        """Handle a member that has connected again."""
         member = self.members[number]
         member.returns(fresh)
         self.total = self.rules.total or max(self.total, total)

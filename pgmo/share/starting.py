@@ -17,11 +17,7 @@ _WITHIN = 10.0
 
 
 def ensure_broker(address: Path) -> None:
-    """Start a broker in a separate process, unless one listens; it ends when it has no clients.
-
-    Raises:
-        ShareError: if it does not start, or the socket belongs to another user.
-    """
+    """Start a broker in a separate process, unless one listens; it ends when it has no clients."""
     if listens(address):
         return
     command = [sys.executable, "-m", "pgmo", "share", "--socket", str(address)]
@@ -46,11 +42,7 @@ def ensure_broker(address: Path) -> None:
 
 
 def listens(address: Path) -> bool:
-    """Return whether a broker of this user listens.
-
-    Raises:
-        ShareError: if it belongs to another user.
-    """
+    """Return whether a broker of this user listens."""
     try:
         connect(address).close()
     except TimeoutError:

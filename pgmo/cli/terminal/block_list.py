@@ -14,19 +14,7 @@ KINDS: "tuple[By, ...]" = ("module", "op", "phase", "file", "stream", "size")
 
 
 def show_blocks(path: Path, *, at_peak: bool, by: "By | None", top: int, as_json: bool) -> None:
-    """List the largest blocks, or their sums by one of `KINDS`.
-
-    Args:
-        path: of a profile.
-        at_peak: whether to list only blocks that live at the peak; the sums then equal the max
-            load.
-        by: one of `KINDS`; None to list single blocks.
-        top: maximum number of rows.
-        as_json: whether to print one object instead of tables.
-
-    Raises:
-        FileError: if the file cannot be read.
-    """
+    """List the largest blocks, or their sums by one of `KINDS`."""
     from pgmo.cli.source import read_profile
     from pgmo.cli.terminal.output import as_command, console, print_json, print_text, print_wrote
     from pgmo.report.findings.moment import find_moment

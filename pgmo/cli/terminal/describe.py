@@ -18,10 +18,6 @@ _SOLUTION = ("max_load", "bound", "arena", "gap", "optimal", "solver", "seconds"
 def describe_profile(profile: "Profile", top: int = 10) -> dict[str, Any]:
     """Return the figures of a profile; sizes in bytes.
 
-    Args:
-        profile: the profile.
-        top: number of phases, modules and operators at the peak.
-
     Example:
         >>> from pgmo.profiler.profile import Profile
         >>> profile = Profile.from_columns(size=[64, 32], start=[0, 1], end=[2, 3], ticks=2)
@@ -209,14 +205,7 @@ def _spilled_bytes(fields: Mapping[str, Any]) -> list[str]:
 
 
 def describe_packing(packing: "Packing") -> dict[str, Any]:
-    """Return the figures of the packing of a plain problem; sizes in bytes, times in seconds.
-
-    Example:
-        >>> from pgmo.packing.planner import plan
-        >>> from pgmo.packing.problem import Problem
-        >>> describe_packing(plan(Problem([64, 32], [0, 1], [2, 3])))["arena"]
-        96
-    """
+    """Return the figures of the packing of a plain problem; sizes in bytes, times in seconds."""
     return {
         "kind": "packing",
         "blocks": len(packing),
@@ -231,7 +220,7 @@ def packing_lines(fields: Mapping[str, Any]) -> list[str]:
 
 
 def _sizes(fields: Mapping[str, Any]) -> list[str]:
-    """Return the figures that a plan and a packing have in common."""
+    """Format the figures that plans and packings share."""
     proof = "; optimal for fixed offsets" if fields["optimal"] else ""
     if not fields["optimal"] and fields["bound"] > fields["max_load"]:
         proof = f"; no plan can be below {format_bytes(fields['bound'])}"

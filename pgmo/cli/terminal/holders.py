@@ -21,11 +21,6 @@ def print_holders(out: "Console", peak: Mapping[str, Any], *, is_moment: bool = 
     """Print the phases, modules, operators and lines whose blocks live at the peak.
 
     Lines of code and streams are printed only if they distinguish blocks.
-
-    Args:
-        out: output console.
-        peak: fields of a `pgmo.report.findings.attribution.Peak`.
-        is_moment: whether these are all allocations at the only known moment.
     """
     if not is_moment:
         out.print(

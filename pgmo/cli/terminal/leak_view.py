@@ -8,11 +8,7 @@ if TYPE_CHECKING:
 
 
 def show_leaks(path: Path, *, as_json: bool) -> bool:
-    """Print the leaks of a recording, as text or JSON, and return whether there are any.
-
-    Raises:
-        FileError: if the file cannot be read.
-    """
+    """Print the leaks of a recording, as text or JSON, and return whether there are any."""
     from pgmo.cli.source import read_profile
     from pgmo.cli.terminal.output import as_command, console, print_json, print_text, print_wrote
     from pgmo.report.findings.leaks import find_leaks

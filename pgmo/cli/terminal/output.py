@@ -43,24 +43,13 @@ def print_json(value: object) -> None:
 
 
 def print_failure(command: str, kind: str, message: str, code: int) -> None:
-    """Print the reason for a missing result on stdout, as JSON; stderr has the message, too.
-
-    Args:
-        command: command without a result; "" if none was recognised.
-        kind: the error's class.
-        message: the error, and what to do.
-        code: the exit code.
-    """
+    """Print the reason for a missing result on stdout, as JSON; stderr has the message, too."""
     fields = {"command": command or None, "kind": kind, "message": message, "exit_code": code}
     print_json({"error": fields})
 
 
 def refuse_to_overwrite(paths: Iterable[str | Path], *, force: bool) -> None:
-    """Check that no path exists, unless `force` is set.
-
-    Raises:
-        FileError: if one exists; the message names the first.
-    """
+    """Check that no path exists, unless `force` is set."""
     if force:
         return
     # Unlike Path.exists, this accepts a name that is too long; writing it reports the error.

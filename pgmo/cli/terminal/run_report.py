@@ -38,9 +38,6 @@ def finish(
         supervision: its sessions.
         json_path: file for the counters; "-" for stdout, None for no file.
         quiet: whether to report only written files and an out-of-memory error.
-
-    Raises:
-        FileError: if the JSON file cannot be written.
     """
     if os.getpid() != _PROCESS:
         ending.show()  # a forked child of the script that has returned to here

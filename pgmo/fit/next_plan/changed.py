@@ -8,12 +8,7 @@ from pgmo.runner.program import Program
 
 
 def main(change: str, command: list[str]) -> None:
-    """Run a command with a change and end as it does.
-
-    Args:
-        change: see `pgmo.fit.observer.changes`.
-        command: a script and its arguments, or "-m", a module and its arguments.
-    """
+    """Run a command with a change and end as it does."""
     after_import("torch.optim", ScriptChange(change).attach)
     Program.of(command).run_and_leave()
 

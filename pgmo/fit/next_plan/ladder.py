@@ -40,9 +40,6 @@ def rungs(
             does not give it. Without this option there are no smaller micro-batches, which would
             change the samples per step.
 
-    Raises:
-        OptionError: if an option has no "{}", or the command does not give the batch.
-
     Example:
         >>> for one in rungs(["train.py", "-b", "4"], "-b {}", "-a {}"):
         ...     print(" ".join(one.command), one.change)

@@ -13,11 +13,7 @@ CALLS = 8
 
 
 def call(command: list[str]) -> None:
-    """Call a function repeatedly, as a training loop would.
-
-    Args:
-        command: "MODULE:FUNCTION" or "FILE.py:FUNCTION", then the batch if the function takes one.
-    """
+    """Call a function repeatedly, as a training loop would."""
     step = _find(command[0])
     arguments = [int(one) for one in command[1:]] if inspect.signature(step).parameters else []
     for _ in range(CALLS):

@@ -10,11 +10,7 @@ from typing import Any
 
 
 class ScriptChange:
-    """Change of a script, made when its outermost module is first called.
-
-    Args:
-        text: one of the changes above.
-    """
+    """Change of a script, made when its outermost module is first called."""
 
     def __init__(self, text: str) -> None:
         self._kind, _, self._value = text.partition(":")

@@ -12,11 +12,7 @@ _LEFT, _RIGHT, _TOP, _BOTTOM = 64, 12, 14, 34
 
 
 def curve(answer: Answer) -> str:
-    """Draw a line for each way, the card's memory, and a dot at each largest value.
-
-    Args:
-        answer: if it has no curve, nothing is drawn.
-    """
+    """Draw a line for each way, the card's memory, and a dot at each largest value."""
     if len(answer.curve) < 2:
         return ""
     values = [row[0] for row in answer.curve]

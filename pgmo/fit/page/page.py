@@ -11,15 +11,7 @@ from pgmo.units import format_bytes
 
 
 def page(answer: Answer) -> str:
-    """Return the page as the text of an HTML file.
-
-    Args:
-        answer: result of `pgmo fit`.
-
-    Example:
-        >>> page(pgmo.fit("train.py", card="L4"))[:15]  # doctest: +SKIP
-        '<!doctype html>'
-    """
+    """Return the page as the text of an HTML file."""
     style = Path(__file__).with_name("page.css").read_text("utf-8")
     title = escape(f"{answer.name} on {answer.card.name}")
     kind = "good" if answer.is_fit else "bad"

@@ -72,14 +72,7 @@ def table(
     numbers: Sequence[int] = (),
     marked: Sequence[bool] = (),
 ) -> str:
-    """Return a table that scrolls horizontally if it is too wide.
-
-    Args:
-        headings: of the columns.
-        rows: of cell texts.
-        numbers: columns that are right-aligned.
-        marked: whether each row is highlighted.
-    """
+    """Return a table; `numbers` are right-aligned columns, and `marked` rows are highlighted."""
     head = "".join(f"<th>{escape(one)}</th>" for one in headings)
     body = []
     for at, row in enumerate(rows):

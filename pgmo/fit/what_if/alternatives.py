@@ -78,14 +78,6 @@ def alternatives(
 ) -> tuple[list[Alternative], list[Evidence]]:
     """Return the table of alternatives; the unchanged script is first.
 
-    Args:
-        job: the job in question.
-        card: the card that the job should fit.
-        law: of the unchanged job.
-        value: of the option that varies; None if nothing varies.
-        rehearse: changes to rehearse, one rehearsal each.
-        computed: changes to compute.
-
     Returns:
         The alternatives, and the evidence of their rehearsals.
     """
@@ -113,7 +105,7 @@ def alternatives(
             alike = replace(rows[-1], name="autocast to float16", source="computed", how=_ALIKE)
             rows.append(alike)
     for change in computed:
-        size, how = peak(change.apply(curves, model)), change.says(model)
+        size, how = peak(change.apply(curves, model)), change.explain(model)
         rows.append(_row(change.name, law, card, size, "computed", how, change.time, change.rank))
     if not any(one.fits for one in rows if one.rank):
         rows += _pairs(law, card, model, bases, computed)
@@ -158,7 +150,7 @@ def _other_values(law: Law, card: Card, value: int | None) -> list[Alternative]:
             size = law.at(other).peak
         except ProfileError:
             continue
-        how = f"{law.describes}"
+        how = f"{law.description}"
         rank = 1 if other < value else 9
         rows.append(
             _row(f"{other} instead of {value}", law, card, size, "predicted", how, rank=rank)
@@ -211,7 +203,7 @@ def _pairs(
                 card,
                 peak(change.apply(curves, model)),
                 "computed",
-                f"from the rehearsal of the first change: {how}; {change.says(model)}",
+                f"from the rehearsal of the first change: {how}; {change.explain(model)}",
                 change.time,
                 rank + change.rank,
             )

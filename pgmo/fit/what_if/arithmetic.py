@@ -1,4 +1,4 @@
-"""Changes whose bytes follow from the parameters: another optimizer, adapters, more ranks.
+"""Changes of a job that are computed from its parameters: optimizer, adapters, more ranks.
 
 Each change turns the curves of a load into those of the changed job:
 
@@ -31,8 +31,7 @@ RANK = 8
 _QUANTISED_BLOCK, _NF4_BLOCK, _LEAST_QUANTISED = 256, 64, 4096
 """Constants of bitsandbytes 0.45, in elements.
 
-Elements that share a scale in 8-bit states and in 4-bit weights, and the size of the smallest state
-that is kept in 8 bits.
+The block sizes of 8-bit states and of 4-bit weights, and the smallest state that is kept in 8 bits.
 """
 
 
@@ -100,18 +99,18 @@ def curves_of(load: Load) -> Curves:
 
 
 def with_optimizer(
-    curves: Curves, model: Model, keeps: Callable[[list[int]], int], takes: int
+    curves: Curves, model: Model, state_bytes: Callable[[list[int]], int], temporary_bytes: int
 ) -> Curves:
     """Return the curves with another optimizer.
 
     Args:
-        curves: of the job.
-        model: its parameters.
-        keeps: returns the bytes of state for a parameter's shape.
-        takes: bytes that the optimizer uses temporarily in a step.
+        curves: curves of the job.
+        model: parameters of the job.
+        state_bytes: returns the bytes of state for a parameter's shape.
+        temporary_bytes: bytes that the optimizer uses only during a step.
     """
-    changed = _scaled(curves, STATE, sum(keeps(shape) for shape, _ in model.trained))
-    changed[TEMPORARY] = takes * curves[STEPPING]
+    changed = _scaled(curves, STATE, sum(state_bytes(shape) for shape, _ in model.trained))
+    changed[TEMPORARY] = temporary_bytes * curves[STEPPING]
     return changed
 
 
@@ -121,7 +120,7 @@ def adam_bytes(shape: list[int]) -> int:
 
 
 def adafactor_bytes(shape: list[int]) -> int:
-    """Return the bytes of row and column sums of a matrix, or of one average of another shape.
+    """Return the bytes of a matrix's row and column sums, or of one average for other shapes.
 
     Source: Shazeer and Stern, 2018.
     """
@@ -141,24 +140,18 @@ def adam_8bit_bytes(shape: list[int]) -> int:
     return 2 * (count + 4 * math.ceil(count / _QUANTISED_BLOCK))
 
 
-def adam_takes(model: Model) -> int:
-    """Return the bytes of the roots of all second averages, which PyTorch computes at once."""
+def adam_temporary_bytes(model: Model) -> int:
+    """Return the bytes of the square roots of all second averages: PyTorch computes all at once."""
     return 4 * sum(math.prod(shape) for shape, _ in model.trained)
 
 
-def adafactor_takes(model: Model) -> int:
+def adafactor_temporary_bytes(model: Model) -> int:
     """Return the bytes of one update: Adafactor updates one parameter after the other."""
     return 4 * model.largest
 
 
 def with_adapters(curves: Curves, model: Model, bits: int | None = None) -> Curves:
-    """Return the curves with LoRA: linear layers are frozen, adapters are trained with Adam.
-
-    Args:
-        curves: of the job.
-        model: its parameters.
-        bits: of the frozen linear weights, 8 or 4; None leaves them unchanged.
-    """
+    """Return the curves with LoRA: linear layers are frozen, adapters are trained with Adam."""
     adapters = sum(RANK * (shape[0] + shape[1]) for shape, _ in model.linear if len(shape) == 2)
     frozen = model.bytes
     if bits is not None:
@@ -210,14 +203,7 @@ def peak(curves: Curves) -> int:
 
 
 def _scaled(curves: Curves, category: int, to: int, whole: int | None = None) -> Curves:
-    """Return the curves with a category scaled so that its maximum becomes `to`.
-
-    Args:
-        curves: of the job.
-        category: row to scale.
-        to: bytes instead of `whole`.
-        whole: bytes that become `to`; None for the category's maximum.
-    """
+    """Return the curves with a category scaled by `to / whole`; `whole` defaults to its maximum."""
     changed = curves.copy()
     most = int(curves[category].max(initial=0)) if whole is None else whole
     if most:
@@ -245,19 +231,19 @@ class Computed:
     rank: int = 1
     limits: Callable[[Model], str] = lambda _: ""
 
-    def says(self, model: Model) -> str:
-        """Return the basis of the figure, with the caveat for this model."""
+    def explain(self, model: Model) -> str:
+        """Return `how`, with the caveat for this model."""
         limits = self.limits(model)
         return f"{self.how}; {limits}" if limits else self.how
 
 
 def _optimizer(
-    keeps: Callable[[list[int]], int], takes: Callable[[Model], int]
+    state_bytes: Callable[[list[int]], int], temporary_bytes: Callable[[Model], int]
 ) -> Callable[[Curves, Model], Curves]:
-    return lambda curves, model: with_optimizer(curves, model, keeps, takes(model))
+    return lambda curves, model: with_optimizer(curves, model, state_bytes, temporary_bytes(model))
 
 
-def _nothing(_: Any) -> int:
+def _no_bytes(_: Any) -> int:
     return 0
 
 
@@ -282,16 +268,18 @@ _SHARD_HOW = (
 )
 
 COMPUTED = (
-    Computed("SGD without momentum", _optimizer(_nothing, _nothing), _STATE_HOW, rank=4),
+    Computed("SGD without momentum", _optimizer(_no_bytes, _no_bytes), _STATE_HOW, rank=4),
     Computed(
         "SGD with momentum",
-        _optimizer(lambda shape: 4 * math.prod(shape), _nothing),
+        _optimizer(lambda shape: 4 * math.prod(shape), _no_bytes),
         _STATE_HOW,
         rank=4,
     ),
-    Computed("Adam", _optimizer(adam_bytes, adam_takes), _STATE_HOW, rank=4),
-    Computed("8-bit Adam", _optimizer(adam_8bit_bytes, _nothing), _STATE_HOW, rank=3),
-    Computed("Adafactor", _optimizer(adafactor_bytes, adafactor_takes), _STATE_HOW, rank=4),
+    Computed("Adam", _optimizer(adam_bytes, adam_temporary_bytes), _STATE_HOW, rank=4),
+    Computed("8-bit Adam", _optimizer(adam_8bit_bytes, _no_bytes), _STATE_HOW, rank=3),
+    Computed(
+        "Adafactor", _optimizer(adafactor_bytes, adafactor_temporary_bytes), _STATE_HOW, rank=4
+    ),
     Computed(
         "optimizer state offloaded to the host",
         with_offloaded_states,

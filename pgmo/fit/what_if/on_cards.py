@@ -62,14 +62,6 @@ def on_cards(
 
     Requests of kernels may differ between cards. The rows assume those of the rehearsal's card,
     except for the context.
-
-    Args:
-        law: of the job.
-        value: of the option that varies.
-        cards: cards to examine; None for all known cards.
-        samples: of the whole job; divided by the batch they give the steps.
-        steps: of the whole job, if samples are not given.
-        measured: a timed step at `value`.
     """
     load = law.at(value)
     model = Model.of(law.last.known)

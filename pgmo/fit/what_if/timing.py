@@ -67,11 +67,9 @@ class Forecast:
 
 
 def bound(work: Sequence[Sequence[Any]], card: Card) -> float | None:
-    """Return the least seconds that an iteration takes on a card; None if it has no rates.
+    """Return the least seconds of an iteration on a card; None if the card has no rates.
 
-    Args:
-        work: for each kind of operator its type, flops, bytes and count.
-        card: the card.
+    Each row of `work` has type, flops, bytes and count of one kind of operator.
 
     Example:
         >>> card = Card("x", 1, 1, (8, 0), 1, bandwidth=10.0, flops={"float32": 100.0})

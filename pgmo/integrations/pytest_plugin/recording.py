@@ -17,11 +17,7 @@ _LONGEST = 200
 
 
 class Recordings:
-    """Value of the fixture `pgmo_profile`.
-
-    Args:
-        item: the test.
-    """
+    """Value of the fixture `pgmo_profile`."""
 
     def __init__(self, item: pytest.Item) -> None:
         self._item = item
@@ -51,13 +47,7 @@ class Recordings:
 
 @contextmanager
 def recorded(item: pytest.Item, part: str = "", device: object = None) -> Iterator[OnePass]:
-    """Record a test, and save the profile in the folder of `--pgmo-save`.
-
-    Args:
-        item: the test.
-        part: of the test; "" for the whole test.
-        device: device to record.
-    """
+    """Record a test, and save the profile in the folder of `--pgmo-save`."""
     name = profile_name(item, part)
     with record_once(device, name=name.rpartition("/")[2]) as made:
         yield made

@@ -28,8 +28,8 @@ _ALIGNMENT = 512
 _PAGE = 2**21
 
 Event = dict[str, Any]
-Stay = tuple[int, int, int, int]
-"""Begin, end, place and row of a block."""
+PlacedBlock = tuple[int, int, int, int]
+"""First tick, end, address and row of a block in a segment."""
 
 
 def memory_viz(source: Profile | Plan) -> bytes:
@@ -49,13 +49,7 @@ def memory_viz(source: Profile | Plan) -> bytes:
 
 
 def snapshot_of(source: Profile | Plan) -> dict[str, Any]:
-    """Return a snapshot as containers.
-
-    Example:
-        >>> profile = Profile.from_columns(size=[8], start=[0], end=[1], ticks=1)
-        >>> snapshot_of(profile)["segments"][0]["blocks"][0]["state"]
-        'inactive'
-    """
+    """Return a snapshot as containers."""
     if isinstance(source, Plan):
         plan = source
     else:
@@ -70,7 +64,7 @@ def snapshot_of(source: Profile | Plan) -> dict[str, Any]:
         size = -(-max((end - address for end in ends), default=0) // _PAGE) * _PAGE
         head = {"addr": address, "size": size, "stream": stream, "frames": [], "time_us": 0}
         events.append((0, 0, {"action": "segment_alloc", **head}))
-        events += _lives(rows, plan, source, stream)
+        events += _block_events(rows, plan, source, stream)
         segments.append(_segment(address, size, stream, rows, plan, source))
     events.sort(key=lambda one: one[:2])
     return {
@@ -81,8 +75,8 @@ def snapshot_of(source: Profile | Plan) -> dict[str, Any]:
     }
 
 
-def _arenas(plan: Plan) -> list[tuple[int, list[Stay]]]:
-    """Return streams with the (begin, end, place, row) of their blocks, then those without slot."""
+def _arenas(plan: Plan) -> list[tuple[int, list[PlacedBlock]]]:
+    """Return the blocks of each stream with a slot, and last all blocks without a slot."""
     has_slot = plan.offset != UNPLANNED
     found = []
     for stream in np.unique(plan.stream[has_slot]).tolist():
@@ -92,12 +86,12 @@ def _arenas(plan: Plan) -> list[tuple[int, list[Stay]]]:
         found.append((int(stream), list(zip(*columns, strict=True))))
     others = np.flatnonzero(~has_slot)
     if others.size:
-        found.append((int(plan.stream[others[0]]), _one_by_one(plan, others)))
+        found.append((int(plan.stream[others[0]]), _without_slots(plan, others)))
     return found
 
 
-def _one_by_one(plan: Plan, rows: NDArray[np.int64]) -> list[Stay]:
-    """Return the blocks without a slot, each at its own place; persistent ones always live."""
+def _without_slots(plan: Plan, rows: NDArray[np.int64]) -> list[PlacedBlock]:
+    """Place each block without a slot at its own address; persistent ones are always alive."""
     never = plan.end[rows] == NEVER
     stays = [(0, plan.ticks + 1, row) for row in rows[never].tolist()]
     freed = rows[~never]
@@ -110,22 +104,22 @@ def _one_by_one(plan: Plan, rows: NDArray[np.int64]) -> list[Stay]:
     return placed
 
 
-def _lives(
-    rows: list[Stay], plan: Plan, source: Profile | Plan, stream: int
+def _block_events(
+    rows: list[PlacedBlock], plan: Plan, source: Profile | Plan, stream: int
 ) -> list[tuple[int, int, Event]]:
-    """Return events with tick and order within the tick: frees come before the request."""
+    """Return events with their tick and their order in it: frees precede the request."""
     made = []
     for low, high, at, row in rows:
         size = int(plan.size[row])
         base = {"addr": at, "size": size, "stream": stream, "frames": _frames(source, row)}
         made.append((low, 2, {"action": "alloc", **base, "time_us": low}))
-        if high < plan.ticks or (high == plan.ticks and not _lives_on(plan, row)):
+        if high < plan.ticks or (high == plan.ticks and not _is_alive_at_end(plan, row)):
             for action in ("free_requested", "free_completed"):
                 made.append((high, 1, {"action": action, **base, "time_us": high}))
     return made
 
 
-def _lives_on(plan: Plan, row: int) -> bool:
+def _is_alive_at_end(plan: Plan, row: int) -> bool:
     """Return whether a block is alive at the end of the period."""
     return bool(plan.end[row] == NEVER or plan.end[row] > plan.ticks)
 
@@ -134,7 +128,7 @@ def _segment(
     address: int,
     size: int,
     stream: int,
-    rows: list[Stay],
+    rows: list[PlacedBlock],
     plan: Plan,
     source: Profile | Plan,
 ) -> dict[str, Any]:
@@ -142,7 +136,7 @@ def _segment(
     alive = sorted(
         (at, row)
         for _, high, at, row in rows
-        if high > plan.ticks or (high == plan.ticks and _lives_on(plan, row))
+        if high > plan.ticks or (high == plan.ticks and _is_alive_at_end(plan, row))
     )
     blocks: list[dict[str, Any]] = []
     at = address

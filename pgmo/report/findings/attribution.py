@@ -121,14 +121,7 @@ def alive(profile: Profile, tick: int) -> NDArray[np.int64]:
 def hold(
     profile: Profile, copies: NDArray[np.int64], by: By, top: int | None = None
 ) -> tuple[Holder, ...]:
-    """Sum blocks by one grouping, largest first.
-
-    Args:
-        profile: the profile.
-        copies: number of live copies of each block, shape (n,).
-        by: the grouping.
-        top: number of holders; the others form one row, "(others)". None for all holders.
-    """
+    """Sum blocks by one grouping, largest first."""
     rows = np.flatnonzero(copies)
     names = names_of(profile, by)
     counts = copies[rows]

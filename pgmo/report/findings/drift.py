@@ -33,12 +33,7 @@ class Drift:
 
 
 def find_drift(profile: Profile, history: History | None = None) -> Drift:
-    """Compare the iterations of a profile's trace, and count varying blocks.
-
-    Args:
-        profile: the profile.
-        history: of its trace, if already computed.
-    """
+    """Compare the iterations of a profile's trace, and count varying blocks."""
     differ = [] if profile.trace is None else _differ(history or follow(profile.trace))
     return Drift(
         compared=len(differ),

@@ -36,12 +36,7 @@ class Failure:
 
 
 def find_failures(trace: Trace, history: History | None = None) -> tuple[Failure, ...]:
-    """Return the requests of a trace that ran out of memory, in order.
-
-    Args:
-        trace: the events.
-        history: of the trace, if already computed.
-    """
+    """Return the requests of a trace that ran out of memory, in order."""
     rows = np.flatnonzero(trace.kind == Event.OOM)
     if not rows.size:
         return ()

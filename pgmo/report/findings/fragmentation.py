@@ -51,12 +51,7 @@ class Fragmentation:
 
 
 def find_fragmentation(trace: Trace, history: History | None = None) -> Fragmentation | None:
-    """Measure a trace's fragmentation at the peak of live bytes; None if it has no segments.
-
-    Args:
-        trace: the events.
-        history: of the trace, if already computed.
-    """
+    """Measure a trace's fragmentation at the peak of live bytes; None if it has no segments."""
     reserved = reserved_curve(trace)
     if not reserved.any():
         return None

@@ -20,7 +20,7 @@ from pgmo.report.blocks.origins import UNTAGGED, describe, size_classes
 from pgmo.report.findings.moment import find_moment
 
 _FEWEST = 4
-"""Minimum iterations in a trace that is examined; its first and last one are not counted."""
+"""Minimum number of iterations in an examined trace, with the first and the last one."""
 
 _LIKELY = 0.8
 """Share of iterations that must leave blocks for a likely leak."""
@@ -36,11 +36,11 @@ class Leak:
     Args:
         origin: place of the requests, in one line.
         tag: the origin's tag; None if unknown.
-        blocks: number of blocks that stayed, or of those per iteration if only one is known.
+        blocks: number of blocks that were never freed; per iteration if only one is known.
         size: bytes of these blocks.
         growth: bytes per iteration.
-        first: iteration that requested the first of them, -1 for before the first whole one; 0 if
-            only one iteration is known.
+        first: iteration that requested the first of them; -1 if that was before the first whole
+            iteration, 0 if only one iteration is known.
         confidence: "certain", "likely" or "possible"; never certain if iterations were guessed.
         why: the observation, in words.
     """
@@ -63,7 +63,7 @@ class Leaks:
         found: the leaks.
         judged: whether the data sufficed; if not, an empty `found` has no meaning.
         basis: the examined data, in words.
-        live: bytes known to be in use, to which the leaks are added.
+        live: peak of the live bytes, as far as known.
         guessed: whether iterations were derived only from the period of the requests.
     """
 
@@ -82,14 +82,10 @@ class Leaks:
 def find_leaks(profile: Profile, history: History | None = None) -> Leaks:
     """Find the blocks that accumulate over a profile's iterations.
 
-    In a trace of four or more iterations, an origin leaks if blocks from each third of the trace
-    stay; the first and the last iteration do not count. Without such a trace, the persistent blocks
-    of a steady iteration are reported: each iteration requests them and none frees them. Nothing is
-    certain if the iterations were guessed.
-
-    Args:
-        profile: the profile.
-        history: of its trace, if already computed.
+    In a trace of four or more iterations, an origin leaks if some of its blocks from each third of
+    the trace are never freed; the first and the last iteration do not count. Without such a trace,
+    the persistent blocks of a steady iteration are leaks: each iteration requests them and none
+    frees them.
     """
     moment = find_moment(profile)
     if moment is not None:
@@ -127,7 +123,7 @@ def _why_not_known(profile: Profile, iterations: int) -> str:
 
 
 def _of_trace(history: History) -> Leaks:
-    """Judge each origin by the iterations from which it left blocks behind."""
+    """Find the origins whose blocks from all parts of the trace are never freed."""
     count = history.iterations
     # The next iteration may free the last one's blocks, and two alternating buffers live for two
     # iterations. So in long traces the last two do not count.
@@ -227,7 +223,7 @@ def _first_tag(tags: Sequence[Tag], tag: NDArray[np.int32]) -> Tag | None:
 
 
 def _live(profile: Profile) -> int:
-    """Return the bytes that the program is known to need at its peak."""
+    """Return the peak of the live bytes, as far as known."""
     if profile.trace is not None:
         return int(follow(profile.trace).live().max(initial=0))
     return profile.max_load() + int(profile.size[profile.persistent].sum())

@@ -1,4 +1,4 @@
-"""Private pools of CUDA graphs and `MemPool` objects, and the need if graphs shared pages.
+"""Private pools of CUDA graphs and `MemPool` objects, and their size if graphs shared pages.
 
     pool (1, 0)   [ survivors | temporaries         ]
     pool (2, 0)   [ survivors | temporaries   ]
@@ -21,7 +21,7 @@ _PAGE = 2 * 2**20
 """Size of the pages that graphs can share, in bytes."""
 
 _MOST = 5
-"""Pools that a text lists; a page and JSON have all of them."""
+"""Maximum number of pools in text. HTML pages and JSON list all."""
 
 
 @dataclass(frozen=True)
@@ -32,15 +32,14 @@ class PoolUse:
         pool: the pool's id, as in a snapshot's `segment_pool_id`: "(0, 1)".
         kind: "graphs", "MemPool", or "" if unknown.
         reserved: sum of its segments.
-        alive: in blocks that are alive.
-        survivors: in blocks that are alive or, in a pool of graphs, that no capture freed. A graph
-            writes to these at every replay, so they cannot be shared.
-        temporaries: in other blocks, at most at once. If the requests of the pool were not
-            recorded, everything that is not alive, holes included.
-        carried: temporaries that a later capture than their own frees, such as activations between
-            a forward and a backward graph, at most at once.
-        captures: number of runs of consecutive requests, which are taken for captures; 0 for a
-            `MemPool`.
+        alive: bytes of live blocks.
+        survivors: bytes of live blocks and, in a pool of graphs, of blocks that no capture freed. A
+            graph writes to these at every replay, so they cannot be shared.
+        temporaries: peak bytes of all other blocks. If the requests of the pool were not recorded,
+            all bytes that are not alive, holes included.
+        carried: peak bytes of temporaries that a later capture frees, such as activations between
+            a forward and a backward graph.
+        captures: number of captures: runs of consecutive requests; 0 for a `MemPool`.
         recorded: whether the requests of the pool were recorded.
     """
 
@@ -73,10 +72,10 @@ class PrivatePools:
     Args:
         pools: the pools, largest first.
         reserved: sum of their segments.
-        alive: in blocks that are alive.
-        needed: what they would take if graphs shared pages and replayed one after the other: all
-            survivors and the largest temporaries, in whole pages; or the most that was alive at
-            once, if that is more. An upper bound if a pool was not recorded.
+        alive: bytes of live blocks.
+        needed: bytes if graphs shared pages and replayed one after the other: all survivors and the
+            largest temporaries, in whole pages, or the peak of the live bytes, if that is more. An
+            upper bound if a pool was not recorded.
         interleaved: the same if the carried blocks of all pools are alive at once, as when all
             layers' forward graphs replay before the backward graphs; None if nothing is carried.
     """
@@ -88,7 +87,7 @@ class PrivatePools:
     interleaved: int | None
 
     def sentence(self) -> str:
-        """Return what the pools take and would take, in one sentence."""
+        """Return the reserved bytes, and those with shared pages, in one sentence."""
         plural = "s" if len(self.pools) > 1 else ""
         about = "" if all(one.recorded for one in self.pools) else "about "
         text = (
@@ -109,11 +108,7 @@ class PrivatePools:
 
 
 def find_private_pools(trace: Trace, history: History | None = None) -> PrivatePools | None:
-    """Measure the private pools that exist when a trace ends; None without any.
-
-    Args:
-        trace: the events.
-        history: of the trace, if already computed.
+    """Measure the private pools that exist when a trace ends; return None if there are none.
 
     Example:
         >>> from pgmo.profiler.trace import PrivateSegment
@@ -177,7 +172,7 @@ def _use(
         at_once = _peak(blocks.begin[both], blocks.end[both], size[both]) - survivors
     else:
         at_once = _peak(blocks.begin[freed], blocks.end[freed], size[freed])
-    # Survivors may lie where temporaries were, so both can be more than the segments.
+    # Survivors may lie where temporaries were, so their sum can exceed the segments.
     temporaries = max(0, min(at_once, reserved - survivors)) if recorded else reserved - survivors
     is_captured = is_graphs and recorded
     carried = _peak(blocks.born[freed], blocks.freed[freed], size[freed]) if is_captured else 0
@@ -195,10 +190,7 @@ def _use(
 
 
 def _peak(begin: NDArray[np.int64], end: NDArray[np.int64], size: NDArray[np.int64]) -> int:
-    """Return the most bytes at once of blocks that live from one row or capture to another.
-
-    A block that begins and ends in the same one counts nothing.
-    """
+    """Return the peak of the live bytes; a block that begins where it ends does not count."""
     at, place = np.unique(np.concatenate([begin, end]), return_inverse=True)
     change = np.zeros(len(at), np.int64)
     np.add.at(change, place, np.concatenate([size, -size]))

@@ -34,11 +34,6 @@ def find_residents(profile: Profile, history: History | None = None, top: int = 
     are the trace's blocks that live at the end and were requested before the second iteration and
     the last one. Without a trace they are unknown, because a block that an iteration leaves behind
     is a leak. A profile without a history has none: its peak is all that was allocated.
-
-    Args:
-        profile: the profile.
-        history: of its trace, if already computed.
-        top: number of holders per grouping.
     """
     if profile.circular and profile.trace is not None:
         history = history or follow(profile.trace)

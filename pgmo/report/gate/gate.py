@@ -42,10 +42,6 @@ def compare_states(new: Path, base: Path, tolerance: Tolerance) -> Gate:
         new: a .pgmoprof or .pgmoplan file, or a folder with such files, also nested.
         base: the same for an earlier state.
         tolerance: allowed growth.
-
-    Raises:
-        FileError: if a file cannot be read, if one is a file and the other a folder, or if there is
-            nothing to compare.
     """
     if new.is_dir() != base.is_dir():
         folder, file = (new, base) if new.is_dir() else (base, new)

@@ -28,11 +28,7 @@ class Tolerance:
 
     @classmethod
     def read(cls, text: str) -> "Tolerance":
-        """Parse "1%" or "64 KiB".
-
-        Raises:
-            OptionError: if the text is neither.
-        """
+        """Parse "1%" or "64 KiB"."""
         percent = _PERCENT.fullmatch(text)
         if percent:
             return cls(Fraction(percent[1]) / 100)

@@ -29,12 +29,7 @@ def verdict(gate: Gate) -> str:
 
 
 def text_lines(gate: Gate, top: int = 5) -> Iterator[str]:
-    """Yield the lines of the whole text, for a terminal.
-
-    Args:
-        gate: what was compared.
-        top: number of modules and operators per figure.
-    """
+    """Yield the lines of the whole text, for a terminal."""
     yield verdict(gate)
     for program in gate.programs:
         for figure in program.figures:
@@ -66,12 +61,7 @@ def grown_lines(figure: Figure, top: int = 5) -> Iterator[str]:
 
 
 def markdown_lines(gate: Gate, top: int = 3) -> Iterator[str]:
-    """Yield the lines of a table for a pull request: one row per program, then the grown origins.
-
-    Args:
-        gate: what was compared.
-        top: number of modules and operators per program.
-    """
+    """Yield a table for a pull request: one row per program, then the grown origins."""
     yield "### Memory"
     yield ""
     yield _escaped(verdict(gate))

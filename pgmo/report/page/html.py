@@ -35,9 +35,6 @@ def render(
         title: of the page; default the model's name.
         headline: first sentence of the page, with lines of details below it; default the plan's
             savings and the place of the peak.
-
-    Raises:
-        ProfileError: if the plan belongs to another profile.
     """
     plan = _plan_for(profile, plan)
     explanation = explain(profile, plan, predict=len(profile) > 0)

@@ -32,9 +32,6 @@ def payload(
         placement: places of the blocks by the framework's allocator, if known.
         reserved: bytes that PyTorch would reserve at each tick, shape (ticks,), by setting.
         extra: further JSON entries of the header.
-
-    Returns:
-        Base64, see `pgmo.report.page.packed.pack`.
     """
     streams, stream = np.unique(profile.stream, return_inverse=True)
     flags = (

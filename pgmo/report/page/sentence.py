@@ -22,11 +22,6 @@ _DURING = {
 def sentence(profile: Profile, plan: Plan, explanation: Explanation) -> str:
     """Summarise a profile for readers who do not know pgmo's terms.
 
-    Args:
-        profile: the profile.
-        plan: its plan.
-        explanation: its explanation. Without a prediction for PyTorch the sentence leaves that out.
-
     Returns:
         One sentence, and one about private pools if there are any; "" for a profile without blocks.
     """
@@ -48,12 +43,7 @@ def _of_profile(profile: Profile, plan: Plan, explanation: Explanation) -> str:
 
 
 def place_of(profile: Profile, tick: int) -> str:
-    """Describe the position in the program at a tick, by the block requested then.
-
-    Args:
-        profile: the profile.
-        tick: in [0, ticks).
-    """
+    """Describe the position in the program at a tick, by the block requested then."""
     # Blocks from before the recording also begin at tick 0; the request comes after them.
     requested = np.flatnonzero(profile.start == tick)
     number = int(profile.tag[requested[-1]]) if requested.size else -1

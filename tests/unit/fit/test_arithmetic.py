@@ -98,9 +98,9 @@ def test_what_is_in_no_block_is_whole_on_every_rank() -> None:
 
 def test_adapters_of_few_layers_are_an_upper_bound() -> None:
     lora = next(one for one in COMPUTED if one.name == "LoRA")
-    assert "an upper bound" not in lora.says(MODEL)
+    assert "an upper bound" not in lora.explain(MODEL)
     convolutions = replace(MODEL, shapes=[*MODEL.shapes, [[9000, 9000], 4, True, False]])
-    assert "an upper bound" in lora.says(convolutions)
+    assert "an upper bound" in lora.explain(convolutions)
 
 
 def test_every_change_says_what_it_rests_on() -> None:

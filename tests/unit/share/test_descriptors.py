@@ -118,7 +118,7 @@ def test_a_full_backlog_is_no_missing_broker(address, monkeypatch):
             except BlockingIOError:
                 break
         assert listens(address)
-        with pytest.raises(TimeoutError, match="it is there, but has accepted no connection"):
+        with pytest.raises(TimeoutError, match="it exists, but has accepted no connection"):
             status(address)
         alone = client(address)
         assert alone.take().value == "alone"

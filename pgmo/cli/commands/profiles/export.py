@@ -77,11 +77,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def _format(name: str) -> str:
-    """Reject a format that was removed.
-
-    Raises:
-        argparse.ArgumentTypeError: with the replacement.
-    """
+    """Reject a format that was removed."""
     hint = FORMATS.get(name)
     if hint:
         raise argparse.ArgumentTypeError(f"the format {name} was removed; {hint}")
@@ -134,7 +130,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _target(arguments: argparse.Namespace) -> Path:
-    """Return the output file; a.csv.gz gives a.pgmoprof."""
+    """Return the output path; the default for a.csv.gz is a.pgmoprof."""
     from pgmo.cli.targets import next_to
 
     if arguments.output:
@@ -205,7 +201,7 @@ def _write(source: "Profile | Plan", out: TextIO, arguments: argparse.Namespace)
             f"only the main plan is written; further plans in the file: {len(source.inner)}"
         )
     if arguments.format == "memory-viz":
-        pass  # no text; `_snapshot` makes it
+        pass  # binary: `_snapshot` makes it
     elif arguments.format == "perfetto":
         write_perfetto(source, out)
     else:

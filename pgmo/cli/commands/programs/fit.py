@@ -172,11 +172,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _run_without_script(arguments: argparse.Namespace) -> int:
-    """Make an environment without asking a question.
-
-    Raises:
-        OptionError: if no environment is requested either.
-    """
+    """Create the environment of `--environment`, without a script to rehearse."""
     from pgmo.cli.terminal.output import as_command, print_json, print_wrote
     from pgmo.rehearsal.library import PYTHON
 

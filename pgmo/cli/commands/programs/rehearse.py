@@ -156,11 +156,7 @@ def _path(text: str | None) -> Path | None:
 
 
 def _check_files(arguments: argparse.Namespace) -> None:
-    """Check the output files before a long run.
-
-    Raises:
-        FileError: if a file exists already.
-    """
+    """Check the output files before a long run."""
     if not arguments.save:
         return
     from pgmo.allocator.plans.store import prepare_directory

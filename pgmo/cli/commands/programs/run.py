@@ -204,12 +204,7 @@ def _until_it_fits(arguments: argparse.Namespace) -> int:
 
 
 def _share(arguments: argparse.Namespace) -> None:
-    """Ensure that a broker runs, and that sessions find it.
-
-    Raises:
-        OptionError: if an option is invalid.
-        ShareError: if there is no broker, and none can be started.
-    """
+    """Ensure that a broker runs, and that sessions find it."""
     if not arguments.share:
         if arguments.priority is not None:
             raise OptionError(
@@ -241,11 +236,7 @@ def _bytes(text: str | None) -> int | None:
 
 
 def _check(options: "RunOptions") -> None:
-    """Check the options before the training.
-
-    Raises:
-        OptionError, FileError: if an option is invalid, or the plan cannot be read.
-    """
+    """Check the options before the training."""
     from pgmo.allocator.session.options import Options
 
     if options.memory == "managed" and (options.device == "cpu" or options.limit is not None):

@@ -100,11 +100,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _show_status(address: "Path", *, as_json: bool) -> int:
-    """Print the cards of a broker, and the processes that share each.
-
-    Raises:
-        ShareError: if no broker answers.
-    """
+    """Print the cards of a broker, and the processes that share each."""
     from pgmo.cli.terminal.output import print_json
     from pgmo.errors import ShareError
     from pgmo.share.meeting import status
@@ -208,11 +204,7 @@ def _started(words: list[str], environment: dict[str, str]) -> "subprocess.Popen
 
 
 def _rules(arguments: argparse.Namespace) -> "Rules":
-    """Return the rules for sharing cards.
-
-    Raises:
-        OptionError: if an option's value is invalid.
-    """
+    """Return the rules for sharing cards."""
     from pgmo.share.protocol import MOST_PRIORITY
     from pgmo.share.schedule import Rules
     from pgmo.units import parse_bytes

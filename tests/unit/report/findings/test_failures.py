@@ -29,7 +29,10 @@ def test_a_failure_says_what_was_live_and_reserved_at_that_moment():
 
 @pytest.mark.parametrize(
     ("requested", "remedy"),
-    [(50 * MIB, "have sufficed in one piece: run the script with `pgmo run`"), (70 * MIB, "other hints")],
+    [
+        (50 * MIB, "have sufficed in one piece: run the script with `pgmo run`"),
+        (70 * MIB, "other hints"),
+    ],
 )
 def test_the_advice_depends_on_whether_the_unused_bytes_would_have_been_enough(requested, remedy):
     profile = Profile.from_columns(
