@@ -2,6 +2,8 @@
 
 client   hello, ask, withdraw, give, released, bye, status
 broker   welcome, turn, crowded, pass, status, refused
+
+Functions raise `ShareError` for an invalid message.
 """
 
 import json

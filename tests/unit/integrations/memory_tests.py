@@ -69,6 +69,6 @@ def test_parts(pgmo_profile):
             step()
         PEAKS.append(recorded.peak)
     assert PEAKS[0] == PEAKS[1] > 0
-    with pytest.raises(ValueError, match="recorded 'one' before"):
+    with pytest.raises(ValueError, match="already recorded 'one'"):
         with pgmo_profile("one"):
             pass
