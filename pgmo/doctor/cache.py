@@ -51,7 +51,7 @@ def look_at_cache() -> Cache:
         there = there.parent
     error, free = "", -1
     try:
-        with tempfile.TemporaryFile(dir=there) as file:  # without a name, so no file can be left
+        with tempfile.TemporaryFile(dir=there) as file:  # unnamed, so nothing is left behind
             file.write(bytes(_ADAPTER))
             file.flush()
         free = shutil.disk_usage(there).free

@@ -27,7 +27,7 @@ class Examination:
     """Result of an examination.
 
     Args:
-        versions: of pgmo, Python, the system and the installed packages, by name.
+        versions: versions of pgmo, Python, the system and the installed packages, by name.
         driver: version of NVIDIA's driver; "" if there is none.
         memory: bytes of memory that this process may use.
         available: part of them that is free now.

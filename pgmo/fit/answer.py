@@ -27,10 +27,10 @@ class Answer:
     """Result of a fit question: whether a job fits on a card, and the optional parts.
 
     Attributes:
-        name: of the job, for display.
+        name: display name of the job.
         card: the card.
         option: name of the option that varies.
-        value: of the option, at which `need` holds; None where nothing varies.
+        value: value of the option at which `need` holds; None where nothing varies.
         need: bytes that the job needs of the card; for a search, at the largest value that fits.
         fits: whether the job runs on the card, by way. PyTorch releases cached memory before it
             gives up, so a job may fit although it would reserve more on a larger card.

@@ -26,15 +26,15 @@ class Question:
     """Further parts of a question, apart from whether the job fits.
 
     Attributes:
-        value: of the option that varies; None for the unchanged script, or for the largest that
+        value: value of the option; None for the unchanged script, or to search the largest that
             fits.
-        values: at which laws are learned; () for the defaults of `values_of`.
+        values: values at which laws are learned; () for the defaults of `values_of`.
         effective: batch of one optimizer step, to be split into micro-batches that fit.
-        changes: of the script, for which the largest value is also predicted, without a rehearsal.
+        changes: changes of the script whose largest value is also predicted, but not rehearsed.
         what_if: whether to examine alternatives.
         cards: other cards to examine; None for none, and () for all known cards.
         steps: optimizer steps of the job.
-        samples: of the whole job; divided by the batch they give the steps.
+        samples: samples of the whole job; divided by the batch they give the steps.
         measured: a timed step at `value`.
         prove: whether to rehearse the answer on the card.
         most: maximum number of rehearsals of a search.

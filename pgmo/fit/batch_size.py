@@ -33,7 +33,7 @@ def planned(
         most: upper limit of the batch.
         effective: samples of one optimizer step.
         card: card to plan for; by default the free memory of the current device.
-        values: at which the laws are learned; 2 and 4 by default.
+        values: batches at which the laws are learned; 2 and 4 by default.
 
     Returns:
         Micro-batch and steps. With `effective` their product is that batch; else the steps are 1.

@@ -50,7 +50,7 @@ def fit(
         what_if: whether to examine alternatives, with one rehearsal for each that the script
             allows.
         cards: other cards to examine; True for all known cards.
-        samples: of the whole job, to forecast its duration.
+        samples: number of samples of the whole job, to forecast its duration.
         prove: whether to rehearse the largest batch on the card itself.
         python: interpreter with a CUDA build of torch, if this one has none.
         timeout: seconds for each rehearsal.

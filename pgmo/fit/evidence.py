@@ -95,14 +95,14 @@ class Evidence:
 
     Attributes:
         rehearsal: bytes that the card provided, and how the script ended.
-        value: of the option that varies; None where nothing varies.
+        value: value of the option that varies; None where nothing varies.
         way: allocator that served the requests.
         change: change that was made in the script, or None.
         profile: all requests of the first steps in a row; None if memory ran out in the first step.
-        category: of each block of the profile, an index into `categories.NAMES`, shape (n,).
+        category: index into `categories.NAMES` for each block of the profile, shape (n,).
         known: plain values that the observer recorded; see `pgmo.fit.observer`.
         steady: profile of one iteration, with the call stack of each block; only with pgmo.
-        convolution: of each block, the convolution that can run without it, or -1, shape (n,);
+        convolution: for each block, the convolution that can run without it, or -1, shape (n,);
             empty if there are no such blocks. See `categories.dispensable`.
         begins: ticks of the profile at which the second and the third step begin; None if the
             history is shorter.
@@ -139,9 +139,9 @@ def collect(
     Args:
         job: the job to rehearse.
         card: the simulated card.
-        value: of the option that varies.
+        value: value of the option that varies.
         way: allocator that serves the requests.
-        change: of the script; see `pgmo.fit.observer.changes`.
+        change: change of the script; see `pgmo.fit.observer.changes`.
         work: whether to count the arithmetic of one iteration. Accumulated gradients take more
             memory in that iteration, so a proof leaves it out.
 
@@ -158,8 +158,7 @@ def collect(
             "change": change,
             "call": job.call,
             "work": work,
-            # Not the rehearsal's own profile: a session that saves plans at the end takes less
-            # memory.
+            # Saved by the observer: a session that saves plans itself would take less memory.
             "steady": str(saved),
         }
         (place / "spec.json").write_text(json.dumps(spec))
@@ -176,7 +175,7 @@ def collect(
         _check(job, answer, known)
         history = _read_history(place / "history.pickle", known)
         steady = Profile.load(saved) if saved.exists() else None
-    answer = replace(answer, profile=None, plan=None)  # the files are gone
+    answer = replace(answer, profile=None, plan=None)  # the files were deleted with the folder
     return Evidence(
         rehearsal=answer,
         value=value,

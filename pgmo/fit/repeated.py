@@ -21,7 +21,7 @@ def repeated(
     """Repeat the last step of a history.
 
     Args:
-        profile: of three consecutive steps.
+        profile: three consecutive steps.
         begins: ticks at which the second and the third step begin.
         times: number of further copies of the third step.
 

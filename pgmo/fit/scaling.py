@@ -53,8 +53,8 @@ class ScaledProfile:
     known sizes.
 
     Args:
-        values: of the option, ascending and distinct, at least two.
-        profiles: of the job at each value.
+        values: at least two values of the option, ascending and distinct.
+        profiles: profile of the job at each value.
 
     Raises:
         ProfileError: if too many requests have no counterpart.

@@ -36,7 +36,7 @@ def find_executable_batch_size(
         starting_batch_size: maximum number of samples in a batch.
         reduce_batch_size_fn: returns the next batch after memory ran out; default 0.9 of the last.
             Batches that are not smaller than the failed one are skipped.
-        card: to plan for; default the current device.
+        card: card to plan for; default the current device.
 
     Example:
         >>> @find_executable_batch_size(starting_batch_size=512)  # doctest: +SKIP
@@ -76,7 +76,7 @@ def plan_arguments(
         arguments: those of the Trainer, changed in place.
         effective_batch: samples of one optimizer step on one card; default the current batch times
             the accumulation steps.
-        card: to plan for; default the current device.
+        card: card to plan for; default the current device.
 
     Returns:
         The arguments.
@@ -114,7 +114,7 @@ def _smaller(size: int, reduce: Callable[[], int] | None) -> int:
     while reduce is not None and following >= size:
         before, following = following, reduce()
         if following >= before:
-            break  # it does not count down
+            break  # the user's function does not count down
     return following if following < size else int(size * 0.9)
 
 

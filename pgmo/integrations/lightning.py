@@ -154,7 +154,7 @@ class PgmoBatchSize(_Callback):
         effective_batch: samples of one optimizer step, which sets the accumulation. Without it the
             accumulation is unchanged.
         max_val: upper limit of the batch.
-        card: to plan for; default the current device.
+        card: card to plan for; default the current device.
 
     Attributes:
         optimal_batch_size: the planned batch; None before that. Named as in Lightning's own

@@ -91,7 +91,7 @@ def explain(
 
     Args:
         profile: the profile.
-        plan: of this profile, for comparison.
+        plan: plan of this profile, for comparison.
         top: rows in each list.
         predict: whether to predict the bytes that PyTorch reserves, the slowest part.
     """

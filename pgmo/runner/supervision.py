@@ -29,7 +29,7 @@ class RunOptions:
     """Options of the sessions of a run.
 
     Args:
-        name: of the model, in files.
+        name: name of the model, used in file names.
         plan: a saved plan to start with.
         save: directory for profiles and plans.
         device: the only device to serve; None for the devices of the optimizers' parameters.
@@ -66,7 +66,7 @@ class Supervision:
     Errors inside pgmo become notes, and the program continues without pgmo.
 
     Args:
-        options: of the run.
+        options: options of the run.
         after_iteration: called after each iteration; None for no call.
 
     Attributes:

@@ -37,7 +37,7 @@ class _Thread(threading.local):
     """State of one thread."""
 
     def __init__(self) -> None:
-        self.pattern = StepPattern()  # of the optimizers that this thread stepped first
+        self.pattern = StepPattern()  # steps of the optimizers that this thread stepped first
         self.steps = 0
         self.switching = False  # inside Module.train, which calls itself for each child
         self.of_engine = False  # inside a step of DeepSpeed, which steps other optimizers

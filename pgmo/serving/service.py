@@ -32,7 +32,7 @@ class Service:
 
     Args:
         device: name of the device: "cpu", "cuda:0".
-        options: of the session, by name; see `pgmo.optimize`.
+        options: options of the session, by name; see `pgmo.optimize`.
 
     Attributes:
         session: the latest session; None before the first call.

@@ -38,7 +38,7 @@ _PAUSE = 1.0
 class _Connection:
     socket: socket.socket
     pid: int
-    number: int  # of its member, after hello
+    number: int  # the member's number, after hello
     lines: Lines = field(default_factory=Lines)
     card: str = ""  # empty until hello
 
@@ -47,8 +47,8 @@ class Broker:
     """Broker; it listens after construction, and serves in `run`.
 
     Args:
-        address: of the socket.
-        rules: for sharing cards.
+        address: path of the socket.
+        rules: rules for sharing cards.
         log: file for one line per event; None for no log.
         linger: seconds without clients after which `run` returns; None for never.
         clock: returns seconds.

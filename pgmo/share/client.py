@@ -79,7 +79,7 @@ class Registration:
     Args:
         key: name of the card, the same for all processes of the machine.
         total: bytes of the card.
-        name: of the program, for display.
+        name: display name of the program.
         priority: doubles the share of the card with each step.
     """
 
@@ -93,7 +93,7 @@ class Client:
     """Turns of one process on one card. All methods are thread-safe.
 
     Args:
-        address: of the broker.
+        address: socket of the broker.
         registration: the card and the name of the program.
         holder: owner of the process's memory on the card.
         notify: called with a sentence when a broker cannot be used, or is gone.

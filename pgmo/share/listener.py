@@ -20,7 +20,7 @@ class Listener:
     spin. One descriptor is therefore kept in reserve: it is closed to accept such a connection.
 
     Args:
-        address: of the socket, in a folder that exists.
+        address: path of the socket, in a folder that exists.
     """
 
     def __init__(self, address: Path) -> None:

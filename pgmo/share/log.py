@@ -16,7 +16,7 @@ class Log:
     after.
 
     Args:
-        path: of the file; a new one is readable by this user alone.
+        path: path of the file; a new one is readable by this user alone.
     """
 
     def __init__(self, path: Path | None) -> None:

@@ -24,9 +24,9 @@ class Member:
     """One process on one card. Sizes are in bytes, times in seconds of the broker's clock.
 
     Args:
-        number: of its first connection; never reused.
-        pid: of the process.
-        name: of the program, for display.
+        number: number of its first connection; never reused.
+        pid: process number.
+        name: display name of the program.
         priority: doubles the share of the card with each step.
         held: bytes of the card that it has, as last reported.
         idle: part of them that it would give back on request.

@@ -13,7 +13,7 @@ class ProcessWatch:
     """Watch that calls back when a member's process ends.
 
     Args:
-        selector: of the broker.
+        selector: the broker's selector.
         ended: called with the member's number, once.
     """
 

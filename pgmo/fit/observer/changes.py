@@ -89,7 +89,7 @@ def checkpoint_blocks(model: Any) -> int:
     """Put each block of a model under activation checkpointing.
 
     Args:
-        model: of transformers, diffusers or timm, which have a method for it; or any model with
+        model: a model of transformers, diffusers or timm, which have a method for it; or one with
             lists of similar blocks.
 
     Returns:

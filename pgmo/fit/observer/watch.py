@@ -41,7 +41,7 @@ class Watch:
         self._change = ScriptChange(change) if change else None
         self._first: int | None = None  # the optimizer whose steps count
         self._steps = 0
-        self._calls = 0  # of all optimizers: one mark in the history for each
+        self._calls = 0  # steps of all optimizers; each has a mark in the history
         self._marked: list[dict[str, Any]] = []
         self._ended: list[int] = []  # numbers of the marks at the ends of steps
         self._known: dict[str, Any] = {"change": change}

@@ -31,7 +31,7 @@ class TimedStep:
     """Measured time of an optimizer step on a card.
 
     Attributes:
-        seconds: of one optimizer step.
+        seconds: duration of one optimizer step.
         card: the card on which it was measured.
     """
 
@@ -102,7 +102,7 @@ def forecast(
     """Return the forecast of the time on a card; None if it is unknown.
 
     Args:
-        work: of one optimizer step at the batch of the forecast.
+        work: work of one optimizer step at the batch of the forecast.
         card: the card.
         steps: optimizer steps of the job, or None.
         measured: a timed step on any card.

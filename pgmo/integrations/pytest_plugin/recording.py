@@ -28,7 +28,7 @@ class Recordings:
         """Record the requests inside the block.
 
         Args:
-            name: of the part, if a test records several.
+            name: name of the part, if a test records several.
             device: "cpu", "cuda", "cuda:1"; default as in `pgmo.optimize`.
 
         Raises:

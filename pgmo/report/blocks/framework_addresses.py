@@ -23,7 +23,7 @@ class Placement:
     """Blocks in an address space without gaps.
 
     Args:
-        position: of each block of the profile in bytes, -1 if its address is unknown, shape (n,).
+        position: position of each block in bytes, -1 if its address is unknown, shape (n,).
         segments: position, bytes and address of each segment; shape (s, 3).
         resident: position, bytes and tag (of the trace) of each block that existed before the trace
             and stays, and is no block of the profile; shape (r, 3).

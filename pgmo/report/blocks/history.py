@@ -28,7 +28,7 @@ class History:
             for a block that other streams still use.
         size: bytes requested.
         tag: index into the trace's tags, -1 for none.
-        iteration: of the request: 0 is the first complete one, -1 is everything before it.
+        iteration: iteration of the request; 0 is the first complete one, -1 all before it.
         iterations: number of iterations that began.
     """
 

@@ -20,8 +20,8 @@ class Lanes:
     """Lanes of bars.
 
     Args:
-        lane: of each bar, from 0, shape (p,); bars of one lane do not overlap in time.
-        place: of each lane, the common address of its bars; None if they differ.
+        lane: lane of each bar, from 0, shape (p,); bars of one lane do not overlap in time.
+        place: common address of the bars of each lane; None if they differ.
     """
 
     lane: _Column

@@ -31,7 +31,7 @@ class PoolBlocks:
 
     Args:
         pool: index of the block's pool.
-        address: of the block.
+        address: address of the block.
         size: rounded up as by the allocator.
         begin: row of the request.
         end: row of the free; the number of rows for a block that is alive.

@@ -20,7 +20,7 @@ class Failure:
         live: bytes in blocks at that time.
         reserved: bytes that the allocator had reserved at that time; 0 if the trace has no
             segments.
-        origin: of the request, in one line.
+        origin: origin of the request, in one line.
     """
 
     row: int

@@ -57,7 +57,7 @@ def find_fragmentation(trace: Trace, history: History | None = None) -> Fragment
         return None
     history = history or follow(trace)
     live = history.live()
-    # Of the times at which that much is reserved, the one with the least waste.
+    # If the peak occurs repeatedly, use the time with the least waste.
     fullest = int(np.where(reserved == reserved.max(), live, -1).argmax())
     busiest = int(live.argmax())
     held = _segments(trace, busiest)

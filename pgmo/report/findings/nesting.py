@@ -21,7 +21,7 @@ class Bar:
         name: its own name, without its parents.
         size: bytes, including those of the children.
         blocks: live blocks, including those of the children.
-        children: by name.
+        children: its children, by name.
     """
 
     name: str

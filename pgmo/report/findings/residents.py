@@ -17,8 +17,8 @@ class Residents:
     Args:
         size: bytes.
         blocks: number of blocks.
-        phases: of their requests, adding up to `size`.
-        files: lines of their requests, adding up to `size`.
+        phases: bytes by phase of the request, adding up to `size`.
+        files: bytes by line of the request, adding up to `size`.
     """
 
     size: int

@@ -35,7 +35,7 @@ def stream_use(profile: Profile) -> tuple[StreamUse, ...]:
     for stream in np.unique(profile.stream):
         mine = profile.stream == stream
         shared = mine & profile.shared
-        # A block that is treated as shared counts in no load.
+        # Blocks marked as shared do not count in a load, so mark those of other streams.
         alone = replace(profile, shared=profile.shared | ~mine)
         found.append(
             StreamUse(

@@ -69,8 +69,8 @@ class Growth:
     """One program at two states.
 
     Args:
-        name: of the program.
-        figures: in the order of `FIGURES`.
+        name: name of the program.
+        figures: its figures, in the order of `FIGURES`.
     """
 
     name: str

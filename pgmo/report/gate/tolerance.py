@@ -15,7 +15,7 @@ class Tolerance:
     """Allowed growth as a share or a number of bytes.
 
     Args:
-        share: of the earlier figure.
+        share: allowed growth as a share of the earlier figure.
         size: bytes, added to the share.
 
     Example:

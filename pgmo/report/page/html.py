@@ -32,7 +32,7 @@ def render(
     Args:
         profile: the profile.
         plan: its plan; None for a quick one.
-        title: of the page; default the model's name.
+        title: title of the page; default the model's name.
         headline: first sentence of the page, with lines of details below it; default the plan's
             savings and the place of the peak.
     """

@@ -23,7 +23,7 @@ class Column:
     """A named column of whole numbers, shape (n,).
 
     Args:
-        name: of the column.
+        name: name of the column.
         values: whole numbers from -1 up to 2**53 - 1, JavaScript's largest; -1 stands for "none".
         delta: whether to store differences, which are small if neighbours are similar.
     """
