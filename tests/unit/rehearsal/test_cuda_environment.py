@@ -122,7 +122,7 @@ def test_a_script_is_rehearsed_in_it(
     assert main(["fit", "--environment", "made", *words]) == 0
     assert asked == ["/made/bin/python"]
     assert main(["fit", "--environment", "made", "--python", "python", str(script)]) == 2
-    assert "leave --python out" in capsys.readouterr().err
+    assert "--environment and --python both choose the Python" in capsys.readouterr().err
 
 
 def test_a_named_python_runs_its_own_torch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -79,7 +79,7 @@ def test_data_of_the_iteration_before_without_a_successor_beside_it():
     held = profile((7, 0, 1, FORWARD), (100, 1, 2, FORWARD), (50, 2, 5, FORWARD))
     hint = hints(held)["The last iteration's data at the peak"]
     assert hint.bytes == 50
-    assert "beside its own successor" not in hint.text
+    assert "together with the data that replaces it" not in hint.text
 
 
 def test_two_places_for_what_outlives_an_iteration():

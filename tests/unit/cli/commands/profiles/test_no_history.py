@@ -19,7 +19,7 @@ from tests.unit.profiler.importers.snapshots import (
     train,
 )
 
-FIRST = "Nothing was recorded: there is no history of requests"
+FIRST = "The file has no history of requests"
 HOW = "call torch.cuda.memory._record_memory_history() before the work"
 
 
