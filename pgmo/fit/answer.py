@@ -115,7 +115,7 @@ class Answer:
         if self.is_fit and self.spare < 0:
             return (
                 f"{self.name} fits on {card}: with pgmo it takes {total} on a larger card, and "
-                f"less than the {usable} of this one after PyTorch frees its cache."
+                f"less than the {usable} of this one by freeing cached memory."
             )
         if self.is_fit:
             return (

@@ -62,7 +62,7 @@ def _print_ways(out: "Console", answer: "Answer") -> None:
         left = answer.card.usable - total
         fits = "yes" if answer.fits[way] else "no"
         if answer.fits[way] and left < 0:
-            fits = "yes, after PyTorch frees its cache"
+            fits = "yes, by freeing cached memory"
         table.add_row(NAMES[way], format_bytes(total), format_bytes(left), fits)
     out.print(table)
 

@@ -34,12 +34,12 @@ def sentence(profile: Profile, plan: Plan, explanation: Explanation) -> str:
 def _of_profile(profile: Profile, plan: Plan, explanation: Explanation) -> str:
     if explanation.moment is not None:
         return explanation.moment.sentences()
-    where = f"the peak is {place_of(profile, explanation.peak.tick)}"
+    where = f"The peak is {place_of(profile, explanation.peak.tick)}"
     default = explanation.reserved.get("default")
     if default is None or not default.peak:
-        return f"{where[0].upper()}{where[1:]}, {format_bytes(explanation.peak.size)}."
+        return f"{where}, {format_bytes(explanation.peak.size)}."
     saving = _saving(default.peak, plan.arena + explanation.unplanned, profile.meta.device)
-    return f"{saving}; {where}."
+    return f"{saving}. {where}."
 
 
 def place_of(profile: Profile, tick: int) -> str:
@@ -89,7 +89,8 @@ def _saving(reserved: int, needed: int, device: str) -> str:
     share = (reserved - needed) / reserved
     pytorch = "PyTorch would reserve on a GPU" if device == "cpu" else "PyTorch reserves"
     if abs(share) < _SAME:
-        return f"As much as {pytorch} ({format_bytes(needed)})"
+        return f"pgmo would need as much as {pytorch} ({format_bytes(needed)})"
     less = "less" if share > 0 else "more"
     sizes = f"{format_bytes(needed)} instead of {format_bytes(reserved)}"
-    return f"{abs(share):.0%} {less} than {pytorch} ({sizes})".replace("%", " %", 1)
+    percent = f"{abs(share):.0%}".replace("%", " %")
+    return f"pgmo would need {percent} {less} than {pytorch} ({sizes})"

@@ -55,8 +55,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         action="append",
         default=[],
         choices=("autocast:bfloat16", "autocast:float16", "checkpoint", "recompute:min"),
-        help="also predict the largest value with this change of the script, from two more "
-        "rehearsals; may be repeated",
+        help="also predict the largest value with this change of the script, from one more "
+        "rehearsal per value of --learn; may be repeated",
     )
     parser.add_argument(
         "--samples",

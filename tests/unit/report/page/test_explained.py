@@ -68,8 +68,10 @@ def test_the_first_line_says_what_is_saved_and_where_the_peak_is():
     told = explain(profile, made)
     reserved, needed = told.reserved["default"].peak, made.arena + told.unplanned
     share = (reserved - needed) / reserved
-    assert said(profile).startswith(f"{share:.0%} less than PyTorch".replace("%", " %"))
-    assert said(profile).endswith("the peak is in layer 0's mlp, forward.")
+    assert said(profile).startswith(
+        f"pgmo would need {share:.0%} less than PyTorch".replace("%", " %")
+    )
+    assert said(profile).endswith("The peak is in layer 0's mlp, forward.")
     text = re.search(r'<section class="headline"[^>]*><p>(.*?)</p>', render(profile, made))[1]
     assert text.replace("&#x27;", "'") == said(profile)
 
@@ -82,7 +84,7 @@ def test_a_plan_that_takes_more_says_so():
     profile = Profile.from_columns(
         size=[30 * MIB, 5 * MIB], start=[0, 1], end=[1, -1], ticks=2, circular=False
     )
-    assert re.match(r"\d+ % more than PyTorch reserves", said(profile))
+    assert re.match(r"pgmo would need \d+ % more than PyTorch reserves", said(profile))
 
 
 @pytest.mark.parametrize(

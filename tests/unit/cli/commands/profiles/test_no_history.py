@@ -112,7 +112,7 @@ def test_the_report_says_it_first(source, tmp_path):
     page = profile.with_suffix(".html").read_text()
     headline = page[page.index('class="headline"') :]
     assert headline[headline.index("<p>") + 3 :].startswith(FIRST)
-    assert "As much as PyTorch" not in page
+    assert "as much as PyTorch" not in page
     cards = page[page.index('<dl class="cards"') : page.index("</dl>")]
     assert "Max load" not in cards
     assert f"in {len(alive)} blocks" in page
