@@ -67,9 +67,9 @@ def _when_initialized(notify: Callable[[str], object]) -> None:
 
 
 def _initialize_before_recording(cuda: Any) -> None:
-    """Have a memory history that begins before CUDA is initialized contain what pages serve.
+    """Include requests that pages serve in a history that begins before CUDA is initialized.
 
-    PyTorch passes the beginning only to the allocator that is installed then.
+    PyTorch announces the beginning only to the allocator that is installed at that moment.
     """
     record = getattr(cuda.memory, "_record_memory_history", None)
     if record is None:

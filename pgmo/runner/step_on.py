@@ -22,7 +22,7 @@ from typing import Any
 from pgmo.errors import OptionError
 from pgmo.imports import after_import, rewrite_import
 from pgmo.runner.definitions import decorate, functions_of
-from pgmo.serving.disguise import Around, passed_on
+from pgmo.serving.interception import Interceptor, intercepted
 
 DECORATOR = "__pgmo_step__"
 """Name of the decorator in the namespace of a decorated module."""
@@ -46,7 +46,7 @@ class StepOn:
         OptionError: if the target has no such form.
     """
 
-    def __init__(self, target: str, script: str, around: Around) -> None:
+    def __init__(self, target: str, script: str, around: Interceptor) -> None:
         if not _FORM.fullmatch(target):
             raise OptionError(
                 f"--step-on {target}: write MODULE:FUNCTION or MODULE:CLASS.METHOD, as "
@@ -94,7 +94,7 @@ class StepOn:
                     "that does the work"
                 )
         self.found = True
-        return passed_on(function, self._around)
+        return intercepted(function, self._around)
 
     # --- modules --------------------------------------------------------------------------------
 

@@ -27,7 +27,7 @@ from pgmo.profiler.tagging import dynamo
 from pgmo.runner.compiled_calls import CompiledCalls
 from pgmo.runner.forward_hook import add_forward_hook
 from pgmo.runner.step_pattern import StepPattern
-from pgmo.serving.disguise import passed_on
+from pgmo.serving.interception import intercepted
 
 if TYPE_CHECKING:
     from pgmo.runner.supervision import Supervision
@@ -70,7 +70,7 @@ class Watcher:
         hooked = Optimizer.profile_hook_step
 
         def outside_of_hooks(step: Callable[..., Any]) -> Callable[..., Any]:
-            return passed_on(hooked(step), self._stepping)
+            return intercepted(hooked(step), self._stepping)
 
         # Torch wraps each class's `step` in this to call hooks. A step hook would run inside of
         # it, where hooks cannot be added or removed; a session does that between iterations.
@@ -267,4 +267,4 @@ def _parameters(optimizer: Any) -> list[Any]:
 
 
 def _wrap(owner: Any, name: str, around: Callable[..., Any]) -> None:
-    setattr(owner, name, passed_on(getattr(owner, name), around))
+    setattr(owner, name, intercepted(getattr(owner, name), around))

@@ -13,7 +13,7 @@ from pgmo.allocator.session.threads.boundary import when_free
 from pgmo.errors import OptionError
 from pgmo.locks import new_lock
 from pgmo.removed import instead_of
-from pgmo.serving import disguise
+from pgmo.serving import interception
 from pgmo.serving.devices import Devices
 from pgmo.serving.service import Leave, Service
 from pgmo.user_warnings import warn_user
@@ -140,7 +140,7 @@ def wrap(model: T, methods: str | Iterable[str] = "__call__", **options: Unpack[
             f"{', '.join(WrapFields.__annotations__)}"
         )
     Options(**options)
-    if disguise.worn(model) is not None:
+    if interception.interceptor_of(model) is not None:
         raise OptionError("this object is wrapped already; call pgmo.unwrap() first")
     if inspect.isroutine(model) or isinstance(model, type) or not callable(model):
         raise OptionError(
@@ -149,7 +149,7 @@ def wrap(model: T, methods: str | Iterable[str] = "__call__", **options: Unpack[
         )
     names = [methods] if isinstance(methods, str) else list(methods)
     calls = _Calls(dict(options))
-    disguise.put_on(model, names, calls)
+    interception.intercept_calls(model, names, calls)
     finalizer = weakref.finalize(model, when_free, calls.end)
     finalizer.atexit = False  # the process ends anyway, and the driver may be gone
     return model
@@ -171,8 +171,8 @@ def unwrap(model: T) -> T:
         >>> unwrap("never wrapped")
         'never wrapped'
     """
-    calls = disguise.worn(model)
-    disguise.take_off(model)
+    calls = interception.interceptor_of(model)
+    interception.restore_class(model)
     if isinstance(calls, _Calls):
         calls.end()
     return model
@@ -190,6 +190,6 @@ def session_of(model: object) -> Session | None:
     Example:
         >>> session_of("never wrapped")
     """
-    calls = disguise.worn(model)
+    calls = interception.interceptor_of(model)
     services = list(calls.services.values()) if isinstance(calls, _Calls) else []
     return services[0].session if services else None

@@ -13,7 +13,7 @@ from pgmo.error_frames import clear_backward_frames, clear_frames, clears_frames
 from pgmo.profiler.tagging.operator_mode import OperatorMode  # noqa: E402
 from pgmo.profiler.tagging.tags import Tagger  # noqa: E402
 from pgmo.runner.step_on import StepOn  # noqa: E402
-from pgmo.serving import disguise  # noqa: E402
+from pgmo.serving import interception  # noqa: E402
 from tests.held_frames import (  # noqa: E402
     FailsInBackward,
     alive_after_error,
@@ -79,7 +79,7 @@ def test_with_names_that_calls_has_asked_frames_for():
             with failing():
                 return fails(x * 2)
 
-    model = disguise.put_on(Model(), ["__call__"], lambda method, *args: method(*args))
+    model = interception.intercept_calls(Model(), ["__call__"], lambda method, *args: method(*args))
 
     def run(noted):
         with Tagger(lambda _: None):
@@ -127,7 +127,7 @@ def test_a_wrapped_model():
         def forward(self, x):
             return fails(x)
 
-    model = disguise.put_on(Model(), ["__call__"], lambda method, *args: method(*args))
+    model = interception.intercept_calls(Model(), ["__call__"], lambda method, *args: method(*args))
 
     def run(noted):
         with failing():

@@ -9,7 +9,7 @@ import pytest
 
 import pgmo
 from pgmo.errors import OptionError
-from pgmo.serving import disguise
+from pgmo.serving import interception
 
 torch = pytest.importorskip("torch")
 nn = torch.nn
@@ -228,7 +228,7 @@ def test_unwrapping_while_a_call_runs(model):
     model.first.register_forward_hook(lambda *_: pgmo.unwrap(model) and None)
     expected = copy.deepcopy(model)
     assert torch.equal(ask(model, 1)[0], ask(expected, 1)[0])
-    assert disguise.worn(model) is None
+    assert interception.interceptor_of(model) is None
     with pgmo.optimize(device="cpu") as session:  # the engine serves again
         for _ in range(8):
             with session.iteration():

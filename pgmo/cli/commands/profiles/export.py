@@ -71,7 +71,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="N",
         type=int,
         help="with --to profile: only this iteration; 0 is the first that begins with a mark, "
-        "-1 all before it; without marks, iterations are the runs of requests that "
+        "-1 is everything before it; without marks, iterations are the runs of requests that "
         "repeat, even if they look like a loop over layers",
     )
 

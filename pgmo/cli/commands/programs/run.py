@@ -71,7 +71,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "are spilled to unified memory",
     )
     parser.add_argument(
-        "--limit", metavar="SIZE", help="most of the card's memory that pages may take"
+        "--limit", metavar="SIZE", help="maximum memory of the card that pages may take"
     )
     parser.add_argument(
         "--share",

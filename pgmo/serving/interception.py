@@ -23,14 +23,14 @@ from pgmo.profiler.tagging import dynamo
 
 T = TypeVar("T")
 
-Around = Callable[..., Any]
+Interceptor = Callable[..., Any]
 """Called with the object's own method and the arguments of the call."""
 
 _CLASS, _AROUND = "_pgmo_class", "_pgmo_around"
 _COPIERS = ("__copy__", "__deepcopy__")
 
 
-def put_on(thing: T, methods: Iterable[str], around: Around) -> T:
+def intercept_calls(thing: T, methods: Iterable[str], around: Interceptor) -> T:
     """Route calls of these methods through `around(method, thing, ...)`.
 
     Args:
@@ -47,15 +47,16 @@ def put_on(thing: T, methods: Iterable[str], around: Around) -> T:
     Example:
         >>> class Greeter:
         ...     def __call__(self): return "hello"
-        >>> polite = put_on(Greeter(), ["__call__"], lambda method, *args: method(*args) + ", sir")
+        >>> add_sir = lambda method, *args: method(*args) + ", sir"
+        >>> polite = intercept_calls(Greeter(), ["__call__"], add_sir)
         >>> polite(), type(polite).__name__, isinstance(polite, Greeter)
         ('hello, sir', 'Greeter', True)
-        >>> take_off(polite)()
+        >>> restore_class(polite)()
         'hello'
     """
     own = type(thing)
     members: dict[str, Any] = {
-        name: passed_on(_method(thing, name), around) for name in dict.fromkeys(methods)
+        name: intercepted(_method(thing, name), around) for name in dict.fromkeys(methods)
     }
     members |= {name: _plain(getattr(own, name)) for name in _COPIERS if hasattr(own, name)}
     members |= {
@@ -78,14 +79,14 @@ def put_on(thing: T, methods: Iterable[str], around: Around) -> T:
     return thing
 
 
-def take_off(thing: T) -> T:
+def restore_class(thing: T) -> T:
     """Restore the class of an object."""
-    if worn(thing) is not None:
+    if interceptor_of(thing) is not None:
         object.__setattr__(thing, "__class__", vars(type(thing))[_CLASS])
     return thing
 
 
-def worn(thing: object) -> Around | None:
+def interceptor_of(thing: object) -> Interceptor | None:
     """Return the callback around an object's calls; None if its class is unchanged."""
     found = vars(type(thing)).get(_AROUND)
     return None if found is None else found.__func__
@@ -106,7 +107,7 @@ def _method(thing: object, name: str) -> Any:
     return found
 
 
-def passed_on(function: Callable[..., Any], around: Around) -> Callable[..., Any]:
+def intercepted(function: Callable[..., Any], around: Interceptor) -> Callable[..., Any]:
     """Return a function that calls `around(function, ...)`; in compiled code `function` alone."""
 
     @functools.wraps(function)
@@ -129,14 +130,14 @@ def _is_compiling() -> bool:
 
 
 dynamo.track()
-dynamo.skip(passed_on(print, print))  # every wrapper of `passed_on` has this code object
+dynamo.skip(intercepted(print, print))  # every wrapper of `intercepted` has this code object
 dynamo.skip(_is_compiling)
 
 
 def _plain(copier: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(copier)
     def copy(self: Any, *args: Any) -> Any:
-        return take_off(copier(self, *args))
+        return restore_class(copier(self, *args))
 
     return copy
 
