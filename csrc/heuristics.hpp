@@ -40,7 +40,7 @@ struct Heuristics {
   // --- pages ---
 
   // Maximum memory wasted to save driver calls or time. It limits the excess of a plan over
-  // windows, the waste of packers before a search, the ends of slots after a departure, and the
+  // windows, the waste of packers before a search, the ends of slots after a divergence, and the
   // pages created at once for a plan.
   // Unit: share of the memory concerned. Reason: no program may need more memory with a plan. With
   // one page too few, one page moves in each iteration.

@@ -331,7 +331,7 @@ void Engine::reset_peaks() {
 void Engine::in_child() noexcept {
   mode_when_paused_.reset();
   mode_.store(0, std::memory_order_relaxed);
-  passing_.look();
+  passing_.stop();
   passing_thread_ = 0;
   settling_ = 0;
   threads_.delegate_none();

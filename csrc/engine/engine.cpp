@@ -105,7 +105,7 @@ bool Engine::release(void* pointer) noexcept {
   }
   vacate(address, vacated);
   if (unmeasured != 0 && unmeasured >= heuristics_.small_block) [[unlikely]]
-    look_at(address, unmeasured);
+    measure_touched(address, unmeasured);
   return ours;
 }
 

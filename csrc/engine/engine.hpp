@@ -1,16 +1,17 @@
-// The engine of one framework allocator: bypass, record, replay, and the arenas.
+// Engine of one framework allocator: it records requests, serves them from plans, or delegates
+// them.
 //
 //                    ┌── recorder: events ──────────▶ profile (Python)
 //     requests ──▶ engine
 //                    └── replayer of the current plan ──▶ offset ──▶ arena base + offset
 //
-//     arenas   of slots, one for each stream: see arenas.hpp
-//     ranges   arenas that have pages only where slots need them: see paged.cpp
+//     arenas   memory of the slots, one for each stream: see arenas.hpp
+//     ranges   arenas whose pages are mapped as slots need them: see paged.cpp
 //
 // Recording and serving are independent: a session can record again and keep its arena. One lock
 // guards all state here and is never held while the framework is called. Allocations and frees hold
-// it for nanoseconds, except for the few that make the record grow. The few session calls per
-// iteration may hold it for longer. `events` copies 32 bytes per event, and a change of plan or
+// it for nanoseconds, except for the few that enlarge the recording. The few session calls per
+// iteration may hold it for longer: `events` copies 32 bytes per event, and a change of plan or
 // arena visits every place of the plan. Plans, events and pages are freed after the lock is
 // released.
 
@@ -104,8 +105,8 @@ class Engine final : private pages::RangeOwner {
                   Bytes arena_bytes, Bytes alignment, std::vector<Tick> behind = {});
   void select_plan(PlanId plan);
 
-  // Return the plan that the last iteration ended with. `take_grown` returns the requests that have
-  // outgrown it since the last call.
+  // Return the plan that the last iteration ended with. `take_grown` returns the requests that were
+  // larger than their slots in that plan since the last call.
   PlanId ended_plan();
   void remove_plans();
   std::vector<Grown> take_grown();
@@ -142,16 +143,16 @@ class Engine final : private pages::RangeOwner {
   // process's own private memory. Throws std::bad_alloc.
   Bytes return_idle();
 
-  // Return the size in bytes from which on blocks were hardly touched; 0 if there are none.
-  // Measured only after `lend_idle(true)`, as only memory that the system maps on first touch shows
-  // it.
+  // Return the smallest size, in bytes, of blocks of which less than half was touched; 0 if a larger
+  // block was touched by half or more. It is measured after `lend_idle(true)`, because touches show
+  // only where the system maps memory on first touch.
   Bytes sparse_from() noexcept;
 
-  // Enable returning idle pages during an iteration that departs from its plan: see lending.hpp.
+  // Enable returning idle pages during an iteration that diverges from its plan: see lending.hpp.
   // Only for arenas in the process's own private memory.
   void lend_idle(bool on);
 
-  // Follow the plans at once, even if recent iterations departed from them: the plans were made for
+  // Follow the plans at once, even if recent iterations diverged from them: the plans were made for
   // those iterations.
   void trust_plans();
   void start_serving();
@@ -169,11 +170,11 @@ class Engine final : private pages::RangeOwner {
 
   void end_iteration();
 
-  // Let the following iterations pass unseen on these terms, until one ends that does not meet
-  // them. Throws std::bad_alloc.
+  // End the following iterations without the session, up to the first that does not meet these
+  // terms. Throws std::bad_alloc.
   void let_pass(Passing::Terms terms);
 
-  // Let the steps of this thread, the only one that ends iterations, pass; 0 ends this.
+  // Allow `pass_step` on this thread, which must be the only one that ends iterations; 0: on none.
   void let_steps_pass(ThreadId thread) noexcept;
 
   // End an iteration if the terms allow it; otherwise change nothing, and the session must end it.
@@ -218,7 +219,7 @@ class Engine final : private pages::RangeOwner {
     std::uintptr_t address = 0;
     pages::PlannedRange* range = nullptr;  // set if its pages may be missing
     std::uint64_t generation = 0;
-    bool thrifty = false;
+    bool thrifty = false;  // refuse the slot if its pages are missing: see `is_thrifty`
   };
 
   Placed place(RequestKey key, Offset offset);
@@ -268,7 +269,7 @@ class Engine final : private pages::RangeOwner {
   void lend() noexcept;
   static void trim_malloc() noexcept;
   bool take_lent_in_pause();
-  void look_at(std::uintptr_t address, Bytes bytes) noexcept;
+  void measure_touched(std::uintptr_t address, Bytes bytes) noexcept;
   void count_sparse() noexcept;
   void count_paged_slot(Bytes bytes) noexcept {
     ++paged_slots_;
@@ -313,7 +314,7 @@ class Engine final : private pages::RangeOwner {
   std::atomic<pages::Space*> space_{nullptr};
   std::vector<pages::PlannedRange*> ranges_;   // open ranges; owned by `space_`
   std::vector<pages::PlannedRange*> closing_;  // closed as soon as no range is being settled
-  int departed_ = 0;  // iterations that must follow their plan before a departure is forgiven
+  int departed_ = 0;  // iterations that must follow their plan until a divergence is forgotten
   // True if the last iteration would have followed its plan with all pages present.
   bool followed_ = false;
   std::uint64_t refused_ = 0;         // bytes of slots without pages, in this iteration

@@ -1,14 +1,13 @@
-// Iterations that pass without a look from the session.
+// Iterations that the engine ends by itself, without the session.
 //
-//     session     looks, sets terms │                                  │ looks
-//     iteration   ...               │ as planned  as planned  as ...   │ a miss
-//                                   └─ noted here, taken when needed ──┘
+//     session     sets terms │                                  │ ends the iteration
+//     iteration   ...        │ as planned  as planned  as ...   │ a miss
+//                            └─ counted here, read later ───────┘
 //
-// The session learns nothing from an iteration in which each request came as planned, or that
-// repeats the previous one. The same holds for any iteration while it pauses between two
-// recordings. Looking at one takes Python as long as hundreds of requests. So the session sets how
-// many may pass; at its next look it reads their counters. An iteration of any other kind never
-// passes.
+// An iteration that follows its plan, or repeats the previous one, changes nothing in the session.
+// Neither does any iteration between two recordings. Ending one in Python takes as long as hundreds
+// of requests. So the session sets how many iterations may pass, and on which terms; it reads their
+// counters when it ends the next iteration itself.
 
 #pragma once
 
@@ -38,9 +37,9 @@ class Passing {
  public:
   // The conditions on which an iteration passes.
   struct Terms {
-    std::uint64_t most = 0;  // maximum number; 0: the session looks at the next one
-    bool again = false;      // also if it repeats the previous one, whatever happened there
-    bool anything = false;   // whatever happens
+    std::uint64_t most = 0;  // maximum number; 0: the session ends the next iteration
+    bool again = false;      // also if it repeats the previous one, even with misses
+    bool anything = false;   // unconditionally
   };
 
   // Throws std::bad_alloc.
@@ -48,7 +47,7 @@ class Passing {
     passed_.reserve(kMost);
     terms_ = terms;
   }
-  void look() noexcept { terms_.most = 0; }
+  void stop() noexcept { terms_.most = 0; }
   bool any() const noexcept { return terms_.most > 0; }
   bool anything() const noexcept { return terms_.anything; }
 
@@ -75,9 +74,9 @@ class Passing {
     return true;
   }
 
-  // Note the end of an iteration that the session looks at.
+  // Note the end of an iteration that the session ends.
   void ends(const Statistics& now, std::uint32_t plan) noexcept {
-    look();
+    stop();
     const Counted counted = counted_in(now);
     note(counted, less(counted, counted_), levels_of(now), plan);
   }
@@ -89,7 +88,7 @@ class Passing {
     return at_end_;
   }
 
-  // Maximum number of different entries kept. Beyond it, the session has to look.
+  // Maximum number of entries. When they are used up, the session ends the iteration.
   static constexpr std::size_t kMost = 64;
 
  private:

@@ -54,7 +54,7 @@ void Engine::remove_plans() {
   std::vector<std::unique_ptr<const StreamOrder>> orders;
   const Guard guard(lock_);
   set(PGMO_SERVING, false);
-  passing_.look();
+  passing_.stop();
   if (replayer_ != nullptr) replayer_->retire_living();
   replayer_ = nullptr;
   ++plans_changed_;

@@ -15,12 +15,7 @@ from pgmo import _core
 
 @dataclass(frozen=True)
 class Heuristics:
-    """Heuristics of sessions, plans and pages. Shares are fractions.
-
-    Example:
-        >>> Heuristics(price=0).price
-        0
-    """
+    """Heuristics of sessions, plans and pages. Shares are fractions."""
 
     # --- recording ---
 
@@ -98,14 +93,14 @@ class Heuristics:
     price: float = 1.0
     """Number of pages that windows must have moved before a plan for varying lengths serves.
 
-    Unit: multiple of the pages that are free between two iterations. Reason: a departure from a
+    Unit: multiple of the pages that are free between two iterations. Reason: a divergence from a
     plan moves about as many pages.
     """
 
     worthwhile_share: float = 0.5
     """Minimum share of a program that plans must serve to be kept.
 
-    Unit: share of bytes after departures from the plans; share of requests in the first iteration.
+    Unit: share of bytes after divergences from the plans; share of requests in the first iteration.
     Reason: below it, an arena costs more than it saves. A first iteration at another length, or
     from a checkpoint, has half of the planned requests.
     """
@@ -142,7 +137,7 @@ class Heuristics:
 
     spare_share: float = 0.005
     """Maximum memory wasted to save driver calls or time. It limits the excess of a plan over
-    windows, the waste of packers before a search, the ends of slots after a departure, and the
+    windows, the waste of packers before a search, the ends of slots after a divergence, and the
     pages created at once for a plan.
 
     Unit: share of the memory concerned. Reason: no program may need more memory with a plan. With
@@ -208,9 +203,6 @@ def use(chosen: Heuristics) -> None:
 
     Call this before the first session: engines and the pages of a device keep the heuristics with
     which they were made.
-
-    Example:
-        >>> use(Heuristics())
     """
     global current
     native = _core.Heuristics()

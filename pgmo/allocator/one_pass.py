@@ -21,17 +21,10 @@ from pgmo.profiler.recording import Iteration
 class OnePass:
     """Recording of one run of a block; made by `record_once`.
 
-    Args:
-        device: device whose memory is recorded.
-
     Attributes:
         device: device whose memory is recorded.
         profile: linear profile, in which blocks that are not freed live to the end. None until the
             recording has ended, and if nothing was requested.
-
-    Example:
-        >>> OnePass("cpu").peak
-        0
     """
 
     def __init__(self, device: str) -> None:
@@ -75,19 +68,19 @@ def record_once(device: object = None, *, name: str = "") -> Iterator[OnePass]:
     if open_sessions.find_open(adapter) is not None:
         raise SessionError(
             f"a session of pgmo is open on {adapter.device}, so its memory cannot be recorded "
-            "beside it; close it first, or ask it: session.profile"
+            "again; close the session first, or use session.profile"
         )
     session.shares_card = False
     made, took_over = OnePass(adapter.device), False
 
-    def make_way() -> None:
+    def end_recording() -> None:
         nonlocal took_over
         took_over = True
         _close(session)
 
     _start_alike(adapter.device)
     with session:
-        session.on_user_session = make_way
+        session.on_user_session = end_recording
         try:
             yield made
             if took_over:

@@ -165,23 +165,13 @@ def _tags_from_json(own: Fields) -> tuple[Tag, ...]:
 
 
 def meta_to_json(meta: ProfileMeta) -> dict[str, object]:
-    """Return the JSON form of the metadata; both file formats use it.
-
-    Example:
-        >>> meta_to_json(ProfileMeta(device="cpu"))["device"]
-        'cpu'
-    """
+    """Return the JSON form of the metadata; both file formats use it."""
     texts: dict[str, object] = {name: as_text(getattr(meta, name)) for name in _TEXTS}
     return {**texts, "notes": texts_to_json(meta.notes)}
 
 
 def texts_to_json(texts: Mapping[str, str]) -> dict[str, str]:
-    """Return the JSON form of a mapping between strings.
-
-    Example:
-        >>> texts_to_json({"rank": 1})
-        {'rank': '1'}
-    """
+    """Return the JSON form of a mapping between strings."""
     return {as_text(key): as_text(value) for key, value in texts.items()}
 
 

@@ -96,7 +96,7 @@ class Trace:
         kind: an `Event`.
         address: address of the block or segment; 0 if unknown or without meaning. A free ends the
             block that was last allocated at its address and is still alive.
-        size: bytes: requested for a block, taken from the driver for a segment.
+        size: bytes requested for a block, or reserved from the driver for a segment.
         stream: the stream.
         tag: index into `tags`, -1 for none.
         time: microseconds since the first recorded event; 0 if unknown.
@@ -172,10 +172,6 @@ class Trace:
 
         Raises:
             ProfileError: when the columns contradict each other.
-
-        Example:
-            >>> Trace.from_columns(kind=[0], address=[64], size=[8]).tag.tolist()
-            [-1]
         """
         rows = np.size(np.asarray(kind))
         return cls(
@@ -208,12 +204,7 @@ class Trace:
 
     @cached_property
     def has_history(self) -> bool:
-        """Return whether the trace has any request or free; without them it shows a single moment.
-
-        Example:
-            >>> Trace.from_columns(kind=[0], address=[64], size=[8], before=1).has_history
-            False
-        """
+        """Return whether the trace has requests or frees; if not, it is one snapshot."""
         own = (Event.ALLOC, Event.FREE_REQUESTED, Event.FREE_COMPLETED, Event.OOM)
         return bool(np.isin(self.kind[self.before :], own).any())
 
@@ -225,11 +216,6 @@ def check_ranges(
     address: NDArray[np.int64], size: NDArray[np.int64], time: NDArray[np.int64]
 ) -> None:
     """Reject impossible numbers before anything is computed from them.
-
-    Args:
-        address: addresses, shape (m,).
-        size: bytes, shape (m,).
-        time: microseconds, shape (m,).
 
     Raises:
         ProfileError: when a value is out of range; the message names its row.

@@ -77,7 +77,7 @@ class Watcher:
         Optimizer.profile_hook_step = staticmethod(outside_of_hooks)  # type: ignore[assignment]
         _wrap(Optimizer, "__init__", self._making)
         after_import("deepspeed.runtime.engine", self._attach_to_deepspeed)
-        dynamo.attend(self)
+        dynamo.register(self)
 
     def _attach_to_deepspeed(self) -> None:
         """Watch an engine's own step, which contains a step for each part of the parameters."""
@@ -135,7 +135,7 @@ class Watcher:
     def _end_wait(self) -> None:
         self._waiting = False
         self._hook()
-        self._resume()
+        self._end_evaluation()
 
     def _begin(self, module: Any = None) -> None:
         self._began = True
@@ -147,7 +147,7 @@ class Watcher:
 
     # --- compiled code --------------------------------------------------------------------------
 
-    def withdraw(self) -> None:
+    def suspend(self) -> None:
         """Handle the start of a compiled call; see `dynamo.Observer`."""
         if self._waiting and self._trains(None):
             self._forward_pass()
@@ -155,7 +155,7 @@ class Watcher:
             self._compiled.enter(self._optimizers)
             self._hook()
 
-    def come_back(self) -> None:
+    def resume(self) -> None:
         """Handle the end of a compiled call; see `dynamo.Observer`."""
         with exclusive():
             stepped = self._compiled.leave()
@@ -255,7 +255,7 @@ class Watcher:
             for optimizer in self._optimizers
         )
 
-    def _resume(self) -> None:
+    def _end_evaluation(self) -> None:
         if self._evaluated is not None:
             self._evaluated = None
             self._listener.resume()

@@ -104,7 +104,7 @@ void Engine::lend() noexcept {
 }
 
 // The block is being freed, but its memory is still mapped.
-void Engine::look_at(std::uintptr_t address, Bytes bytes) noexcept {
+void Engine::measure_touched(std::uintptr_t address, Bytes bytes) noexcept {
   const std::uintptr_t page = page_bytes();
   const std::uintptr_t begin = address / page * page;
   const std::size_t pages =

@@ -4,7 +4,7 @@
 //     missed               ▒▒▒▒▒▒     and what has no slot comes on top of it
 //                ────────────|────    needed: highest sum ever alive, slots and others
 //
-// An iteration that departs from its plan would occupy both. Pages are therefore lent as soon as
+// An iteration that diverges from its plan would occupy both. Pages are therefore lent as soon as
 // their sum exceeds the most that the program ever had alive, which it would need without an arena
 // too. A plan for several lengths may itself spread over more than that; it is swept several times
 // per iteration. Resident bytes are not measured but bounded: by the bytes served since pages were
@@ -43,7 +43,7 @@ class Lending {
   bool overfull(Bytes foreign) const noexcept {
     if (!on_) [[likely]]
       return false;
-    // In an iteration that departs from its plan, malloc also keeps missed blocks that were freed.
+    // In an iteration that diverges from its plan, malloc also keeps missed blocks that were freed.
     const Bytes others = sweeps_ > 0 ? most_foreign_ : foreign;
     return known_ && sweeps_ < kMostSweeps &&
            std::min(highest_, touched_) + others > needed_ + spare();

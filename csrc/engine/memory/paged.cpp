@@ -92,7 +92,7 @@ pages::PlannedRange* Engine::range_at(const void* base) const noexcept {
   return found == ranges_.end() ? nullptr : *found;
 }
 
-// A plan that is followed fills its pages. In an iteration that departs from its plan, slots lie
+// A plan that is followed fills its pages. In an iteration that diverges from its plan, slots lie
 // apart, and each leaves the rest of two pages unused. Pages mapped for them are useless the next
 // time, so none are mapped until the plan was followed for some iterations. The same holds after
 // one request was too large: later ones will be, and need those pages.

@@ -6,7 +6,7 @@
 //
 // Arenas are packed stream by stream, and their peaks are at different times: FSDP's largest
 // buckets come when few activations are left. The result is a hint. The next user of a page still
-// waits for the last one, and if a program departs from its plan, pages move differently.
+// waits for the last one, and if a program diverges from its plan, pages move differently.
 
 #pragma once
 

@@ -56,7 +56,7 @@ void Replayer::begin_at(std::uint32_t requests_so_far) {
   const SlotIndex cursor = std::min(requests_so_far, plan_.requests());
   if (cursor > 0) pass(cursor - 1);
   cursor_ = cursor;
-  answered_before_ -= cursor;  // served by the plan before
+  answered_before_ -= cursor;  // the previous plan served these
 }
 
 void Replayer::make_living_late() {
@@ -95,7 +95,7 @@ int Replayer::prefix_score(std::span<const RequestKey> keys) const noexcept {
   return static_cast<int>(score);
 }
 
-// A slot serves its own size. A varying one serves every smaller size, too.
+// A slot serves its own size, and a varying slot every smaller size.
 bool Replayer::fits(SlotIndex request, RequestKey key) const noexcept {
   const RequestKey own = plan_.slot(request).key;
   if (own == key) return true;
@@ -153,8 +153,8 @@ void Replayer::make_late(Place& place, Tick tick) {
   try {
     late_.insert(place.offset, place.bytes);
   } catch (...) {
-    // Ends before this tick were passed. The end of a slot before it would no longer be checked, so
-    // the cursor must skip those requests.
+    // All planned ends before this tick have been checked. The end of a slot that is served for an
+    // earlier request would never be checked, so skip the requests up to this tick.
     now_ = tick;
     cursor_ = std::max(cursor_, static_cast<SlotIndex>(tick) + 1);
     skipped_count_ = 0;
@@ -164,7 +164,7 @@ void Replayer::make_late(Place& place, Tick tick) {
   ++counters_.late;
 }
 
-// Move the cursor behind `request`, and remember the skipped ones in between.
+// Move the cursor past `request`, and remember the skipped requests.
 Replayer::Match Replayer::advance_to(SlotIndex request) {
   pass(request);
   const SlotIndex recent = request - std::min(request - cursor_, heuristics_.look_ahead);

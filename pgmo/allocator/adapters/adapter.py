@@ -51,7 +51,7 @@ class Adapter(ABC):
     device: str
     alignment: int
     engine: _core.Engine
-    seat: int = 0
+    session_index: int = 0
     """Number of the session among those that share the device's pages; 0 if it shares none."""
     pages: bool = False
     """Whether arenas are reserved addresses, to which pages are mapped when slots need them."""
@@ -69,7 +69,7 @@ class Adapter(ABC):
         return ""
 
     @property
-    def steps_aside(self) -> str:
+    def delegation_reason(self) -> str:
         """Reason why the framework's allocator should serve all requests; "" if it should not."""
         return ""
 
@@ -91,11 +91,7 @@ class Adapter(ABC):
 
     @abstractmethod
     def take_arena(self, size: int, stream: int) -> Memory | None:
-        """Allocate a block for an arena.
-
-        Args:
-            size: bytes.
-            stream: stream of the arena.
+        """Allocate a block of `size` bytes for an arena.
 
         Returns:
             The block; None if the stream has not been used yet.
@@ -106,10 +102,7 @@ class Adapter(ABC):
 
     @abstractmethod
     def take_spill(self, size: int) -> Memory:
-        """Allocate a block of unified memory for spilled slots; all streams may use it.
-
-        Args:
-            size: bytes.
+        """Allocate `size` bytes of unified memory for spilled slots of all streams.
 
         Raises:
             AdapterError: if there is not enough memory, or the device cannot use unified memory

@@ -113,10 +113,6 @@ def observe(library: AdapterLibrary) -> None:
 def baseline_of(library: AdapterLibrary, device: int) -> Baseline | None:
     """Return the figures of a device.
 
-    Args:
-        library: library of the adapter.
-        device: index of the device.
-
     Returns:
         The figures; None without a model, because of other settings or another upstream allocator.
     """

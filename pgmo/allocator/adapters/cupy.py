@@ -85,11 +85,7 @@ class Cupy(Adapter):
             allocator.attach(self.index, self._route)
 
     def uninstall(self) -> None:
-        """Uninstall the adapter. Existing arrays stay valid and free their blocks.
-
-        Raises:
-            AdapterError: if the program has installed another allocator on top.
-        """
+        """Uninstall the adapter. Existing arrays stay valid and free their blocks."""
         with _installing:
             allocator = self._allocator
             self._detach()
@@ -97,9 +93,8 @@ class Cupy(Adapter):
                 return
             if self._cuda.get_allocator() is not allocator:
                 raise AdapterError(
-                    "CuPy's allocator was exchanged while the session was open, or is another one "
-                    "on this thread; pgmo leaves it as it is, and passes on whatever still reaches "
-                    "it"
+                    "CuPy's allocator was replaced while the session was open, or this thread has "
+                    "another one; pgmo stays installed below it and delegates all requests"
                 )
             exchange(self._cuda, allocator.upstream)
 
@@ -109,11 +104,7 @@ class Cupy(Adapter):
             self._allocator = None
 
     def take_arena(self, size: int, stream: int) -> Memory | None:
-        """Allocate a block on a stream from the upstream allocator; None for an unused stream.
-
-        Raises:
-            AdapterError: if the upstream allocator has not enough memory.
-        """
+        """Allocate a block on a stream from the upstream allocator; None for an unused stream."""
         handle = self._route.handle(stream)
         if handle is None:
             return None
@@ -130,19 +121,14 @@ class Cupy(Adapter):
         return self._cuda.ExternalStream(handle)
 
     def take_spill(self, size: int) -> Memory:
-        """Allocate a block of unified memory, which stays on the host.
-
-        Raises:
-            AdapterError: if there is not enough, or the device cannot use unified memory beyond its
-                own.
-        """
+        """Allocate a block of unified memory, which stays on the host."""
         cupy_card(self._cuda, self.index).require_managed()
         device = self._cuda.Device(self.index)
         with device:
             try:
                 taken = self._cuda.malloc_managed(size)
             except (MemoryError, self._cuda.runtime.CUDARuntimeError) as error:
-                raise AdapterError(f"no unified memory can be had: {error}") from None
+                raise AdapterError(f"no unified memory is available: {error}") from None
             memory = self._hold(taken, size, device.synchronize)
         Hints(self.index).keep_on_host(memory.base, memory.bytes)
         return memory
@@ -171,11 +157,7 @@ class Cupy(Adapter):
         )
 
     def empty_cache(self, *, pages: bool = False) -> None:
-        """Free the pool's cached blocks before replay allocates its arenas.
-
-        Args:
-            pages: without effect, because CuPy has no pages.
-        """
+        """Free the pool's cached blocks before replay allocates its arenas."""
         upstream = self._allocator.upstream if self._allocator else self._cuda.get_allocator()
         free = getattr(getattr(upstream, "__self__", None), "free_all_blocks", None)
         if free is not None:
@@ -188,12 +170,7 @@ class Cupy(Adapter):
 
 
 def cupy_card(cuda: Any, index: int) -> DeviceMemory:
-    """Return the memory of one of CuPy's devices.
-
-    Args:
-        cuda: the module `cupy.cuda`.
-        index: index of the device.
-    """
+    """Return the memory of one of CuPy's devices."""
     with cuda.Device(index):
         free, total = cuda.runtime.memGetInfo()
     concurrent = cuda.runtime.deviceGetAttribute(CONCURRENT_MANAGED_ACCESS, index)
@@ -206,10 +183,7 @@ _adapters: dict[int, Cupy] = {}
 
 
 def cupy_adapter(index: int | None = None) -> Cupy:
-    """Return this process's adapter of a device.
-
-    Args:
-        index: index of the device; None for the current one.
+    """Return this process's adapter of a device, by default the current one.
 
     Raises:
         AdapterError: if CuPy is missing or finds no such device.

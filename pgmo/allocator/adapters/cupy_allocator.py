@@ -30,12 +30,7 @@ atexit.register(_core.end_blocks)
 
 
 def exchange(cuda: Any, allocator: Callable[[int], Any]) -> None:
-    """Replace CuPy's current allocator: this thread's if it has one, else the global one.
-
-    Args:
-        cuda: the module `cupy.cuda`.
-        allocator: the new allocator.
-    """
+    """Replace CuPy's current allocator: this thread's if it has one, else the global one."""
     memory = cuda.memory
     if memory._get_thread_local_allocator() is None:
         cuda.set_allocator(allocator)
@@ -44,11 +39,7 @@ def exchange(cuda: Any, allocator: Callable[[int], Any]) -> None:
 
 
 def current_or_over_it(cuda: Any) -> _core.CupyAllocator:
-    """Return CuPy's current allocator if it is pgmo's, else a new one of pgmo over it.
-
-    Args:
-        cuda: the module `cupy.cuda`.
-    """
+    """Return CuPy's current allocator if it is pgmo's, else a new one of pgmo over it."""
     current = cuda.get_allocator()
     if isinstance(current, _core.CupyAllocator):
         return current

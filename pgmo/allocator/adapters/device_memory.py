@@ -31,11 +31,7 @@ class DeviceMemory:
     concurrent: bool
 
     def oversubscription(self, managed: int) -> float:
-        """Return the ratio of held to free bytes; above 1, pages move over the bus.
-
-        Args:
-            managed: bytes of unified memory.
-        """
+        """Return the ratio of managed to free bytes; above 1, pages move over the bus."""
         return managed / self.free if self.free else float(managed > 0)
 
     def require_managed(self) -> None:

@@ -23,9 +23,6 @@ class Hints:
 
     The first error of the driver stops all hints. Programs work without them, but more slowly.
 
-    Args:
-        index: index of the device.
-
     Attributes:
         note: why hints have stopped; "" if they have not.
     """
@@ -44,13 +41,7 @@ class Hints:
         self._advise(address, size, _ACCESSED_BY, self._device)
 
     def prefetch(self, address: int, size: int, *, to_device: bool) -> None:
-        """Move the pages of a range, after the work queued on the default stream.
-
-        Args:
-            address: address of the range.
-            size: bytes.
-            to_device: whether to move to the device; else to the host.
-        """
+        """Move pages to the device or the host, after the work queued on the default stream."""
         place = self._device if to_device else _HOST
         self._call("cuMemPrefetchAsync", address, size, place, ctypes.c_void_p(None))
 

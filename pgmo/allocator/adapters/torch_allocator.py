@@ -25,8 +25,8 @@ def torch_allocator() -> Any:
 
     This is torch's own way to replace its allocator, and works only before CUDA is used.
     `pgmo.optimize` does not need it, because it installs the adapter at any time; sessions use an
-    adapter that is installed already. While no session is open, torch's own allocator serves all
-    requests.
+    adapter that is installed already. While no session is open, pages serve all requests if the
+    device supports them, else torch's own allocator does.
 
     Returns:
         An object whose `allocator()` is a `torch._C._cuda_CUDAAllocator`.

@@ -48,29 +48,17 @@ class TorchCpu(Adapter):
         )
 
     def uninstall(self) -> None:
-        """Uninstall the engine. Existing tensors stay valid and free their blocks.
-
-        Raises:
-            AdapterError: if the program has installed another allocator on top.
-        """
+        """Uninstall the engine. Existing tensors stay valid and free their blocks."""
         self._library.call("pgmo_uninstall")
 
     def take_arena(self, size: int, stream: int) -> Memory:
-        """Allocate a block of `size` bytes from the upstream allocator; there is one stream.
-
-        Raises:
-            AdapterError: if the upstream allocator has not enough memory.
-        """
+        """Allocate a block of `size` bytes from the upstream allocator; there is one stream."""
         memory = Memory()
         self._library.call("pgmo_take_arena", ctypes.c_size_t(size), ctypes.byref(memory))
         return memory
 
     def take_spill(self, size: int) -> Memory:
-        """Refuse to spill, because all memory is the host's.
-
-        Raises:
-            AdapterError: always.
-        """
+        """Raise `AdapterError`, because all memory is the host's."""
         raise AdapterError("the CPU's memory is the host's: there is nowhere to spill to")
 
     def empty_cache(self, *, pages: bool = False) -> None:

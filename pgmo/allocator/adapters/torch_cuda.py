@@ -27,11 +27,11 @@ ALIGNMENT = 512
 """Alignment of every block in bytes, as in PyTorch's own CUDA allocator."""
 
 _ERROR_PATIENCE = 50
-"""Milliseconds that a failing request waits for another thread to drop an earlier error, because
-the error's traceback keeps tensors alive.
+"""Maximum milliseconds that a failing request waits for another thread to drop an earlier
+out-of-memory error, whose traceback keeps tensors alive.
 
-Each failing request waits at most once, and only while an error is held. An `except` clause that
-allocates again holds its error for longer, and is delayed by this much.
+A request waits at most once. An `except` clause that allocates while it holds its error is delayed
+by the full time.
 """
 
 _FOREIGN = 0
@@ -39,21 +39,16 @@ _FOREIGN = 0
 
 
 class TorchCuda(Adapter):
-    """Adapter of PyTorch's CUDA allocator for one device. See `torch_cuda`.
-
-    Args:
-        index: index of the device.
-        seat: number of the session among those on the device.
-    """
+    """Adapter of PyTorch's CUDA allocator for one device. See `torch_cuda`."""
 
     name = "torch"
     alignment = ALIGNMENT
 
-    def __init__(self, index: int, seat: int = 0) -> None:
+    def __init__(self, index: int, session_index: int = 0) -> None:
         import torch
 
         self.index = index
-        self.seat = seat
+        self.session_index = session_index
         self.device = f"cuda:{index}"
         self.version = str(torch.__version__)
         self.library = adapter_library()
@@ -69,19 +64,14 @@ class TorchCuda(Adapter):
         )
 
     def choose_pages(self, wanted: bool, limit: int) -> None:
-        """Use pages in the next session if they are wanted and the device supports them.
-
-        Args:
-            wanted: whether to use pages; `PGMO_PAGES=0` overrides it.
-            limit: maximum bytes of pages; 0 for no limit.
-        """
+        """Use pages in the next session if they are wanted and the device supports them."""
         self.pages = wanted and pages_wanted()
         self.pages = self.pages and bool(self.library.ask("pgmo_open_pages", self.index))
         self._limit = limit
 
     @property
-    def steps_aside(self) -> str:
-        """Reason to serve nothing: PyTorch uses the driver's own pool; "" if it does not."""
+    def delegation_reason(self) -> str:
+        """Reason to delegate every request: PyTorch uses the driver's own pool. "" for none."""
         import torch
 
         if torch.cuda.memory.get_allocator_backend() != "cudaMallocAsync":
@@ -104,16 +94,16 @@ class TorchCuda(Adapter):
         self.library.call("pgmo_attend", self.index, 1)
         self._displaced_before = self.library.ask("pgmo_displacements")
         self.library.ask("pgmo_serve_pages", self.index, int(self.pages))
-        if not self._has_company:
+        if not self._has_open_session:
             self.take_turn()
         if self.pages:
             self.engine.use_pages(self.space)
-            if not self._has_company:
+            if not self._has_open_session:
                 self._use_gaps()
-            if self._limit or not self._has_company:
+            if self._limit or not self._has_open_session:
                 self.library.call("pgmo_limit_pages", self.index, ctypes.c_uint64(self._limit))
             on_optimizer_state(expect_lasting)
-        _open.add((self.index, self.seat))
+        _open.add((self.index, self.session_index))
 
     @property
     def note(self) -> str:
@@ -121,13 +111,13 @@ class TorchCuda(Adapter):
         if self.library.ask("pgmo_displacements") == self._displaced_before:
             return ""
         return (
-            "torch._C._activate_gpu_trace was called while the session was open, and for a moment "
-            "pgmo missed the program's events: until the next recording, streams share no page "
-            "because of what was known before"
+            "torch._C._activate_gpu_trace was called while the session was open, so pgmo missed "
+            "some of the program's events: until the next recording, streams do not share pages "
+            "by the recorded order"
         )
 
     @property
-    def _has_company(self) -> bool:
+    def _has_open_session(self) -> bool:
         """Return whether a session is open on the device."""
         return any(index == self.index for index, _ in _open)
 
@@ -140,13 +130,13 @@ class TorchCuda(Adapter):
             ctypes.c_size_t(len(gaps)),
         )
 
-    def another(self) -> "TorchCuda":
+    def for_another_session(self) -> "TorchCuda":
         """Return an adapter with its own engine, for one more session on the device.
 
         Raises:
             AdapterError: if there are too many sessions.
         """
-        taken = {seat for index, seat in _open if index == self.index}
+        taken = {other for index, other in _open if index == self.index}
         return torch_cuda(self.index, min(set(range(len(taken) + 1)) - taken))
 
     def take_turn(self) -> None:
@@ -154,13 +144,9 @@ class TorchCuda(Adapter):
         self.library.ask("pgmo_take_turn", self.index, ctypes.c_void_p(self.engine.handle))
 
     def uninstall(self) -> None:
-        """Uninstall the adapter. Existing tensors stay valid and free their blocks.
-
-        Raises:
-            AdapterError: if the program has installed another allocator on top.
-        """
-        _open.discard((self.index, self.seat))
-        if self._has_company:
+        """Uninstall the adapter. Existing tensors stay valid and free their blocks."""
+        _open.discard((self.index, self.session_index))
+        if self._has_open_session:
             return
         # Wait for blocks that other streams still use, because no later request will collect them.
         self.library.call("pgmo_attend", self.index, 0)
@@ -175,7 +161,7 @@ class TorchCuda(Adapter):
             self.library.ask("pgmo_serve_pages", adapter.index, 0)
 
     def remember_survivors(self) -> None:
-        """Pass the adapter torch's own live blocks, which will be freed through it."""
+        """Register the live blocks of torch's own allocator, which will be freed through pgmo."""
         living = self.engine.living()
         foreign = np.ascontiguousarray(living["address"][living["kind"] == _FOREIGN], np.uint64)
         self.library.ask(
@@ -196,7 +182,7 @@ class TorchCuda(Adapter):
         if self.pages:
             memory = Memory(*self.engine.reserve_arena(self.space, size, stream))
             if not memory.base:
-                raise AdapterError(f"no {size} bytes of addresses can be had")
+                raise AdapterError(f"cannot reserve {size} bytes of addresses")
             return memory
         memory = Memory()
         self.library.call(
@@ -209,12 +195,7 @@ class TorchCuda(Adapter):
         return memory
 
     def take_spill(self, size: int) -> Memory:
-        """Allocate a block of unified memory, which stays on the host.
-
-        Raises:
-            AdapterError: if there is not enough, or the device cannot use unified memory beyond its
-                own.
-        """
+        """Allocate a block of unified memory, which stays on the host."""
         self.card().require_managed()
         memory = Memory()
         self.library.call(
@@ -234,13 +215,9 @@ class TorchCuda(Adapter):
         return DeviceMemory(self.device, free=out[0], total=out[1], concurrent=bool(out[2]))
 
     def empty_cache(self, *, pages: bool = False) -> None:
-        """Return cached memory to the driver before replay allocates its arenas.
-
-        Args:
-            pages: whether to return idle pages as well; else they stay for reuse.
-        """
+        """Return cached memory to the driver before replay allocates its arenas."""
         self.library.ask("pgmo_poll", self.index)
-        if pages or not self.pages:  # idle pages are reused elsewhere
+        if pages or not self.pages:  # the arenas reuse idle pages
             self.library.call("pgmo_empty_cache")
 
     @property
@@ -283,21 +260,21 @@ class TorchCuda(Adapter):
 
 
 _adapters: dict[tuple[int, int], TorchCuda] = {}
-"""Adapters by device and seat. Each open session on a device has one; all share its pages."""
+"""Adapters by device and session index. Those of one device share its pages."""
 
 _SLEPT: set[int] = set()
 """Devices on which pages of live blocks were ever unmapped."""
 
 _open: set[tuple[int, int]] = set()
-"""Device and seat of the adapters with an open session."""
+"""Device and session index of the adapters with an open session."""
 
 
-def torch_cuda(index: int | None = None, seat: int = 0) -> TorchCuda:
+def torch_cuda(index: int | None = None, session_index: int = 0) -> TorchCuda:
     """Return this process's adapter of a device, compiled and loaded on first use.
 
     Args:
         index: index of the device; None for the current one.
-        seat: number of the session among those on the device.
+        session_index: number of the session among those on the device, from 0.
 
     Raises:
         AdapterError: if torch, CUDA, a compiler or headers are missing, or compiling fails.
@@ -309,13 +286,13 @@ def torch_cuda(index: int | None = None, seat: int = 0) -> TorchCuda:
         raise AdapterError(
             f"there is no device cuda:{index}; this machine has {torch.cuda.device_count()}"
         )
-    if (index, seat) not in _adapters:
-        _adapters[index, seat] = TorchCuda(index, seat)
-    return _adapters[index, seat]
+    if (index, session_index) not in _adapters:
+        _adapters[index, session_index] = TorchCuda(index, session_index)
+    return _adapters[index, session_index]
 
 
 def expect_lasting(on: bool) -> None:
-    """Set whether further requests on all devices are expected to live to the end."""
+    """Set whether further blocks on all devices are expected to be persistent."""
     adapter_library().ask("pgmo_expect_lasting", int(on))
 
 

@@ -25,13 +25,10 @@ def pybind_abi(torch_c: Any) -> list[str]:
 
     pybind11 shares types only between modules with equal settings. Newer versions of torch do not
     publish them, because pybind11 then finds them by itself.
-
-    Args:
-        torch_c: `torch._C`.
     """
     names = ("COMPILER_TYPE", "STDLIB", "BUILD_ABI")
-    said = {name: getattr(torch_c, f"_PYBIND11_{name}", None) for name in names}
-    return [f'-DPYBIND11_{name}="{value}"' for name, value in said.items() if value is not None]
+    settings = {name: getattr(torch_c, f"_PYBIND11_{name}", None) for name in names}
+    return [f'-DPYBIND11_{name}="{value}"' for name, value in settings.items() if value is not None]
 
 
 def source_of(name: str, *flags: str, abi: tuple[str, ...] = ()) -> AdapterSource:
@@ -112,9 +109,6 @@ def split_blocks(index: int) -> list[tuple[int, int, int, int]]:
     """Return the free blocks between live tensors in PyTorch's segments of large blocks.
 
     Expandable segments are left out, because they keep no whole page idle.
-
-    Args:
-        index: index of the device.
 
     Returns:
         For each free block: address, bytes, address of the segment, and handle of its stream.

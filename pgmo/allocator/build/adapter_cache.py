@@ -25,11 +25,7 @@ _loads = count(1)
 
 @contextmanager
 def compiling(folder: int, name: str) -> Iterator[None]:
-    """Hold the lock for compiling a library inside the block, against other processes.
-
-    Args:
-        folder: descriptor of the folder.
-        name: file name of the library.
+    """Lock a library in an open folder against compilation by other processes.
 
     Raises:
         OSError: if the folder cannot be written, or its file system has no locks.

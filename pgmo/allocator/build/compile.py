@@ -59,10 +59,6 @@ class AdapterSource:
         headers: the framework's folder of headers; None if there can be no prebuilt adapter.
         abi: strings that determine the binary interface in addition to the headers, such as
             "cuda 13".
-
-    Example:
-        >>> AdapterSource("torch_cpu", "PyTorch 2.13.0 (CPU)", "2.13.0", ("-lc10",)).name
-        'torch_cpu'
     """
 
     name: str
@@ -187,12 +183,7 @@ def _fingerprint(source: AdapterSource, sources: Path, compiler: list[str]) -> s
 
 
 def native_files(source: AdapterSource, sources: Path) -> list[Path]:
-    """Return the files of pgmo from which an adapter is compiled, in a fixed order.
-
-    Args:
-        source: the adapter.
-        sources: the result of `native_sources`.
-    """
+    """Return the files of pgmo from which an adapter is compiled, in a fixed order."""
     headers = sorted((sources / "adapters").rglob("*.hpp"))
     names = ("baseline/pgmo_baseline.h", "engine/pgmo_engine.h", "pages/pgmo_pages.h")
     tables = [sources / name for name in names]
@@ -263,12 +254,7 @@ def _build(what: str, build: Callable[[Path], Path], opened: ExitStack) -> Path:
 
 
 def compile_adapter(source: AdapterSource, folder: Path, *more: str) -> Path:
-    """Compile an adapter and return the path of the result.
-
-    Args:
-        source: the adapter.
-        folder: folder that has the generated files, and gets the result.
-        more: further compiler arguments.
+    """Compile an adapter in the folder of its generated files; return the result's path.
 
     Raises:
         AdapterError: if there is no compiler, or it fails.

@@ -124,9 +124,6 @@ def forwarders(include: Path) -> str:
         using namespace c10::cuda;
         using namespace c10::cuda::CUDACachingAllocator;
 
-    Args:
-        include: PyTorch's include directory (`torch/include`).
-
     Returns:
         One definition per virtual method of the class and its bases that is not written by hand.
 
@@ -163,9 +160,6 @@ def forwarders(include: Path) -> str:
 
 def trace_methods(include: Path) -> str:
     """Return the C++ methods of an interpreter that traces of a device never call.
-
-    Args:
-        include: PyTorch's include directory (`torch/include`).
 
     Returns:
         One definition per method, which throws.

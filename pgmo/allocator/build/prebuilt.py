@@ -39,10 +39,6 @@ class Prebuilt:
         headers: headers of the framework, relative to its folder of headers.
         digest: digest of these headers, see `digest_of`.
         what: framework for messages.
-
-    Example:
-        >>> Prebuilt("a.so", "01", ("c10/core/Allocator.h",), "02", "PyTorch 2.13.0 (CPU)").file
-        'a.so'
     """
 
     file: str
@@ -53,12 +49,7 @@ class Prebuilt:
 
 
 def find_prebuilt(source: "AdapterSource", folder: Path | None = None) -> Path | None:
-    """Return the path of the prebuilt adapter that equals a compiled one; None if there is none.
-
-    Args:
-        source: the adapter.
-        folder: folder of prebuilt adapters; by default that of the package.
-    """
+    """Return the path of the prebuilt adapter that equals a compiled one; None if there is none."""
     if source.headers is None or os.environ.get(SWITCH) == "0":
         return None
     folder = folder or FOLDER
@@ -85,12 +76,7 @@ def made_from(source: "AdapterSource") -> str:
 
 
 def digest_of(folder: Path, headers: Iterable[str]) -> str:
-    """Return a digest of the names and texts of headers; "" if one of them is missing.
-
-    Args:
-        folder: folder of headers.
-        headers: paths relative to the folder.
-    """
+    """Return a digest of the names and texts of headers; "" if one of them is missing."""
     digest = hashlib.sha256()
     try:
         for name in headers:

@@ -44,20 +44,12 @@ class PlanDirectory:
     world: World | None
 
     def own(self, alignment: int) -> tuple[Path, Plan] | None:
-        """Return the path and plan that this rank saved last; None if it cannot be replayed.
-
-        Args:
-            alignment: alignment of the framework's blocks, in bytes.
-        """
+        """Return the path and plan that this rank saved last; None if it cannot be replayed."""
         path = self._single if self.world is None else self._named_by(self._pointer)
         return None if path is None else _load(path, alignment)
 
     def all(self, alignment: int) -> Iterator[tuple[Path, Plan]]:
-        """Yield the paths and plans that can be replayed, ordered by name.
-
-        Args:
-            alignment: alignment of the framework's blocks, in bytes.
-        """
+        """Yield the paths and plans that can be replayed, ordered by name."""
         digits = _DIGITS * "[0-9a-f]"
         paths = self.folder.glob(f"{glob.escape(self._stem)}-{digits}.pgmoplan")
         for path in (*sorted(paths), self._single):

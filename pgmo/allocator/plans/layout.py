@@ -109,12 +109,7 @@ def _slots(plan: Plan, spilled: bool) -> NDArray[np.bool_]:
 
 
 def extents(plan: Plan, *, spilled: bool = False) -> dict[int, tuple[int, int]]:
-    """Return the lowest offset and the end of each stream's slots, in bytes.
-
-    Args:
-        plan: the plan.
-        spilled: whether to return spilled slots instead of those in device memory.
-    """
+    """Return lowest offset and end, in bytes, of each stream's resident or spilled slots."""
     size = -(-plan.size // plan.alignment) * plan.alignment
     extents = {}
     slots = _slots(plan, spilled)

@@ -23,20 +23,16 @@ from pgmo.profiler.profile import NEVER
 def openings(recorded: Plan, steady: list[Plan]) -> list[Plan]:
     """Return plans of the first iteration, one for each similar steady plan.
 
-    Args:
-        recorded: plan of the first iteration as it was recorded.
-        steady: plans of the later iterations.
-
     Returns:
         At least one plan: `recorded` if no steady plan is similar.
     """
-    made = [_with_births(recorded, plan) for plan in steady]
+    made = [_with_added(recorded, plan) for plan in steady]
     return [one for one in made if one is not None] or [recorded]
 
 
-def _with_births(recorded: Plan, steady: Plan) -> Plan | None:
-    born = recorded.end == NEVER
-    others = np.flatnonzero(~born)
+def _with_added(recorded: Plan, steady: Plan) -> Plan | None:
+    persistent = recorded.end == NEVER
+    others = np.flatnonzero(~persistent)
     rows = align(requests_of(steady), requests_of(recorded).part(others))
     paired = rows != UNPAIRED
     few = np.count_nonzero(paired) < heuristics.current.alike_share * min(len(others), len(steady))
@@ -49,25 +45,25 @@ def _with_births(recorded: Plan, steady: Plan) -> Plan | None:
     before = np.minimum.accumulate(before[::-1])[::-1]
     # Other requests that only the first iteration makes are added without a slot. If there are
     # many, the first iteration had a longer sequence, and they are its surplus: leave them out.
-    once = born.copy()
+    once = persistent.copy()
     if np.count_nonzero(~paired) <= (1 - heuristics.current.alike_share) * len(others):
         once[others[~paired]] = True
-    births = np.flatnonzero(once)
-    place = before[births]
+    added = np.flatnonzero(once)
+    place = before[added]
     shift = np.searchsorted(place, np.arange(len(steady) + 1), side="right")
-    ticks = len(steady) + len(births)
+    ticks = len(steady) + len(added)
     old = np.arange(len(steady)) + shift[:-1]
-    new = place + np.arange(len(births))
+    new = place + np.arange(len(added))
 
-    def merged(column: str, of_births: object = None) -> np.ndarray:
+    def merged(column: str, of_added: object = None) -> np.ndarray:
         values = np.empty(ticks, getattr(steady, column).dtype)
         values[old] = getattr(steady, column)
-        values[new] = getattr(recorded, column)[births] if of_births is None else of_births
+        values[new] = getattr(recorded, column)[added] if of_added is None else of_added
         return values
 
     turns, within = np.divmod(steady.end, max(1, steady.ticks))
     moved = turns * ticks + within + np.where(within > 0, shift[within], 0)
-    end = merged("end", np.where(born[births], NEVER, new + 1))
+    end = merged("end", np.where(persistent[added], NEVER, new + 1))
     end[old] = np.where(steady.end == NEVER, NEVER, moved)
     return replace(
         steady,
@@ -76,7 +72,7 @@ def _with_births(recorded: Plan, steady: Plan) -> Plan | None:
         end=end,
         stream=merged("stream"),
         varying=merged("varying", False),
-        shared=merged("shared", recorded.shared[births] | ~born[births]),
+        shared=merged("shared", recorded.shared[added] | ~persistent[added]),
         offset=merged("offset", UNPLANNED),
         alternate=merged("alternate", UNPLANNED),
         shorter=merged("shorter", 0),

@@ -80,7 +80,7 @@ class PlanSet:
         self._adapter = adapter
         self._engine = adapter.engine
         self._layout = Layout([])
-        self._trims = 0  # number of iterations whose end frees idle pages
+        self._trims = 0  # number of further iterations whose end frees idle pages
         self._missing: dict[int, int] = {}  # offsets of streams without an arena yet
         self.all: list[PlannedProfile] = []
 
@@ -88,7 +88,7 @@ class PlanSet:
         return len(self.all)
 
     @property
-    def calm(self) -> bool:
+    def has_no_pending_work(self) -> bool:
         """Return whether `end_iteration` has nothing to do."""
         return not self._trims and not self._missing
 
@@ -112,8 +112,8 @@ class PlanSet:
             self._attach([planned.plan for planned in plans])
         self._serve(plans)
         self.all = plans
-        # Within a budget, the device needs less memory than during the recording. Two iterations,
-        # because earlier gradients are still alive in the first one.
+        # A plan with a budget needs less memory than the recording. Its pages are freed after two
+        # iterations, because earlier gradients are still alive in the first one.
         self._trims = 2 if any(planned.plan.spilled for planned in plans) else 0
 
     def install_openings(self, openings: list[Plan], steady: list[PlannedProfile]) -> None:
@@ -183,8 +183,8 @@ class PlanSet:
         if all(memory is None for stream, memory in taken.items() if stream != _SPILL):
             if (spill := taken.get(_SPILL)) is not None:
                 spill.return_now()
-            raise AdapterError("none of its streams has been used yet")
-        self._hand_over(layout, taken)
+            raise AdapterError("no stream of the plan has been used yet")
+        self._register(layout, taken)
 
     def _take(self, layout: Layout) -> dict[int, Memory | None]:
         taken: dict[int, Memory | None] = {}
@@ -200,7 +200,7 @@ class PlanSet:
             raise
         return taken
 
-    def _hand_over(self, layout: Layout, taken: dict[int, Memory | None]) -> None:
+    def _register(self, layout: Layout, taken: dict[int, Memory | None]) -> None:
         self._layout = layout
         self._missing = {}
         spill = taken.pop(_SPILL, None)
@@ -233,7 +233,7 @@ class PlanSet:
 
 
 def _behind(plan: Plan, streams: NDArray[np.uint64]) -> NDArray[np.int64] | None:
-    """Return the tick from which each stream is ordered after each block; None if unknown."""
+    """Return the tick from which each stream runs after each block's use; None if unknown."""
     if plan.order is None or len(streams) < 2:
         return None
     return behind(
@@ -248,10 +248,6 @@ def _behind(plan: Plan, streams: NDArray[np.uint64]) -> NDArray[np.int64] | None
 
 def check_replayable(plan: Plan, alignment: int) -> None:
     """Check that the engine can replay a plan: it is valid and made from an iteration's requests.
-
-    Args:
-        plan: the plan.
-        alignment: alignment of the framework's blocks, in bytes.
 
     Raises:
         PlanError: if it cannot; the message names the reason.

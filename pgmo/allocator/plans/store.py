@@ -67,12 +67,7 @@ def save(
 
 
 def find_profile(given: object, plan: Plan) -> Profile | None:
-    """Return the plan's profile from the file next to the plan's file; None if there is none.
-
-    Args:
-        given: the `plan` option: a path, or a plan without a file.
-        plan: the plan.
-    """
+    """Return the plan's profile from the file next to the plan's file; None if there is none."""
     if not isinstance(given, str | os.PathLike):
         return None
     try:

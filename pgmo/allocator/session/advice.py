@@ -25,11 +25,7 @@ _GO_FURTHER = (
 
 
 def while_recording(*, pages: bool) -> str:
-    """Return the advice of a session that has no plan yet.
-
-    Args:
-        pages: whether pages serve meanwhile.
-    """
+    """Return the advice of a session that has no plan yet."""
     if pages:
         return (
             "pgmo is still recording, and pages serve the program meanwhile, so a plan would need "
@@ -43,12 +39,7 @@ def while_recording(*, pages: bool) -> str:
 
 
 def without_plan(reason: str, *, pages: bool) -> str:
-    """Return the advice of a session in `BACKOFF`.
-
-    Args:
-        reason: why no plan pays, in plain words.
-        pages: whether pages serve meanwhile.
-    """
+    """Return the advice of a session in `BACKOFF`."""
     serves = "Pages serve" if pages else "The framework's own allocator serves"
     return f"pgmo has no plan for this program: {reason}. {serves} it.\n{_GO_FURTHER}"
 
@@ -56,13 +47,7 @@ def without_plan(reason: str, *, pages: bool) -> str:
 def while_replaying(
     plan: Plan, profile: Profile | None, last: IterationStatistics | None = None
 ) -> str:
-    """Return the advice of a session that replays a plan, with the largest blocks at its peak.
-
-    Args:
-        plan: the plan.
-        profile: the plan's profile, for the names of blocks; None if unknown.
-        last: an iteration with misses, whose reasons are listed; None for none.
-    """
+    """Return the advice of a session that replays a plan, with the largest blocks at its peak."""
     lines = [
         f"The plan needs {format_bytes(plan.arena)}, {plan.gap:.2%}".replace("%", " %")
         + f" above the max load of {format_bytes(plan.max_load)}."

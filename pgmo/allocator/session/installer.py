@@ -27,10 +27,6 @@ Above it, the least recently followed plans are dropped."""
 class Installer:
     """Installer of plans for replay.
 
-    Args:
-        state: state of the session.
-        recorder: recorder to stop when the session gives up.
-
     Attributes:
         plans: plans in the engine.
         opening: plan of the first iteration, to be saved with the others.
@@ -49,10 +45,6 @@ class Installer:
     @uninterrupted()
     def install(self, plans: list[PlannedProfile], number: int) -> bool:
         """Replay these plans, beginning with one of them.
-
-        Args:
-            plans: all plans to replay.
-            number: number of the plan that the last iteration followed.
 
         Returns:
             False if memory is short; then the earlier plans serve, or none.
@@ -78,10 +70,6 @@ class Installer:
 
         The new plan has a slot of the largest size seen for each request. The old plan stays if an
         arena of the new size did not fit before.
-
-        Args:
-            number: number of the plan.
-            grown: requests that were larger than their slots, and their sizes in bytes.
         """
         planned = self.plans.all[number]
         profile = planned.profile or planned.plan.profile()
@@ -103,11 +91,7 @@ class Installer:
     def within_limit(
         self, plans: list[PlannedProfile], number: int
     ) -> tuple[list[PlannedProfile], int]:
-        """Drop the least recently followed plans above `MOST_PLANS`.
-
-        Args:
-            plans: all plans.
-            number: number of a plan that must stay.
+        """Drop the least recently followed plans above `MOST_PLANS`, except plan `number`.
 
         Returns:
             The remaining plans, and the new number of that plan.
@@ -159,7 +143,7 @@ class Installer:
 
     def _fall_back(self, before: list[PlannedProfile], size: int, error: AdapterError) -> None:
         """Continue with the previous plans if a larger arena does not fit; else give up."""
-        reason = f"the arena of {format_bytes(size)} could not be had: {_in_short(error)}"
+        reason = f"the arena of {format_bytes(size)} could not be allocated: {_in_short(error)}"
         if before and PlannedProfile.largest(before) < size:
             try:
                 self.plans.install(before)
@@ -167,7 +151,7 @@ class Installer:
                 pass
             else:
                 self._too_large = size
-                self._state.warn(f"{reason}; the plans so far go on serving")
+                self._state.warn(f"{reason}; the previous plans serve")
                 self._state.phase = Phase.REPLAY
                 return
         self.give_up(reason)

@@ -3,15 +3,16 @@
                  iterations repeat, and a plan for them pays
     RECORD ────────────────────────────────────────────────────────▶ REPLAY
      ▲ │ ▲                                                              │
-     │ │ └───────────── iterations depart from their plans ─────────────┘
+     │ │ └───────────── iterations diverge from their plans ────────────┘
      │ │
      │ └── nothing repeats, no plan pays, or plans serve too little ─▶ BACKOFF
      └──── after a while, longer each time ───────────────────────────────┘
 
     BYPASS: the session serves nothing more.    A saved plan starts in REPLAY.
 
-In RECORD and BACKOFF, pages serve the requests, or the framework's allocator if there are none. In
-RECORD, earlier plans that the program diverged from serve first. Only RECORD and REPLAY cost time.
+In RECORD and BACKOFF, requests are served from pages; without pages, by the framework's allocator.
+In RECORD, earlier plans that the program diverged from serve first. Only RECORD and REPLAY cost
+time.
 
     state       shared state of the parts       plan_finder    from a recording to plans
     recorder    recording, tags                 installation   whether plans pay
@@ -44,16 +45,11 @@ from pgmo.profiler.iterations.linear_profile import linear_profile
 from pgmo.profiler.profile import Profile
 from pgmo.profiler.recording import split
 
-_ANY_NUMBER = 1 << 62
+_NO_LIMIT = 1 << 62
 
 
 class Lifecycle:
-    """State machine of one session. Sizes in bytes throughout.
-
-    Args:
-        adapter: adapter of the framework's allocator.
-        options: options that the program gave.
-    """
+    """State machine of one session. Sizes in bytes throughout."""
 
     def __init__(self, adapter: Adapter, options: Options) -> None:
         self.state = SessionState(adapter, options)
@@ -87,8 +83,8 @@ class Lifecycle:
         self._engine.forget_levels()
         if self._options.save_directory is not None:
             prepare_directory(self._options.save_directory)
-        if self._options.arena_is_optional and self._adapter.steps_aside:
-            self._installer.give_up(self._adapter.steps_aside)
+        if self._options.arena_is_optional and self._adapter.delegation_reason:
+            self._installer.give_up(self._adapter.delegation_reason)
             return
         self._given.load()
         opening = self._given.opening
@@ -111,11 +107,7 @@ class Lifecycle:
         return self._first.profile
 
     def summary(self, *, with_verdict: bool) -> Summary:
-        """Return the session's totals so far.
-
-        Args:
-            with_verdict: whether to add the verdict, which needs an open session.
-        """
+        """Return the session's totals so far; a verdict needs an open session."""
         state = self.state
         notes = tuple(note for note in (*state.notes, self._adapter.note) if note)
         summary = self.collector.summary(
@@ -138,7 +130,7 @@ class Lifecycle:
 
     def recording(self) -> Profile | None:
         """Return the current recording as one linear profile; None if there is none."""
-        meta = self.state.meta({"found": "everything up to one moment"})
+        meta = self.state.meta({"found": "all requests up to the query"})
         return linear_profile(self._engine.events(), self._recorder.tags, meta)
 
     # --- the end of an iteration ----------------------------------------------------------------
@@ -190,7 +182,7 @@ class Lifecycle:
             self._record()
 
     def _catch_up(self) -> None:
-        """Count the iterations that the engine ended without examination."""
+        """Count the iterations that the engine ended by itself."""
         passed, followed = self.collector.take_passed()
         for plan, iteration in followed.items():
             self._installer.followed(plan, iteration)
@@ -204,17 +196,13 @@ class Lifecycle:
     # --- RECORD ---------------------------------------------------------------------------------
 
     def record_anew(self) -> None:
-        """Drop plans and recording, because another session's requests mixed into them."""
+        """Drop plans and recording, because another session's requests were mixed in."""
         if self.state.phase in (Phase.RECORD, Phase.REPLAY) and not self._first.running:
-            self._plans.clear()  # the rule on plans that served too little is not asked
+            self._plans.clear()  # not removed for serving too little, so `_rule` must not count it
             self._record()
 
     def _record(self, length: int = 0) -> None:
-        """Start a new recording. Existing plans continue to serve meanwhile.
-
-        Args:
-            length: maximum number of iterations; 0 for the usual number.
-        """
+        """Record at most `length` iterations (0: the usual number); existing plans still serve."""
         self.state.phase = Phase.RECORD
         if not len(self._plans):
             self._rule.begin()
@@ -296,7 +284,7 @@ class Lifecycle:
             self._record()
 
     def _let_pause_pass(self) -> None:
-        """Let the engine end all iterations of the pause but the last without examination."""
+        """Let the engine end all iterations of the pause except the last by itself."""
         self.collector.passing = Phase.BACKOFF
         self._engine.let_pass(self._backoff.left - 1, again=False, anything=True)
 
@@ -345,11 +333,11 @@ class Lifecycle:
             self._adapter.advise(text)
         if is_known and served >= heuristics.current.worthwhile_share:
             return True
-        if length := self._divergence.departed(self.collector.iterations):
+        if length := self._divergence.count(self.collector.iterations):
             self.state.warn(
-                "iterations do not follow their plan (of the last one's requests "
-                f"{statistics.known_rate:.0%} were expected, and {served:.0%} of its bytes came "
-                "from slots): recording again"
+                "iterations do not follow their plan (in the last one, "
+                f"{statistics.known_rate:.0%} of the requests were planned, and slots served "
+                f"{served:.0%} of the bytes): recording again"
             )
             self.state.replans += 1
             self._record(length)
@@ -364,15 +352,15 @@ class Lifecycle:
             self._installer.widen(plan, grown)
 
     def _let_pass(self, statistics: IterationStatistics, followed: bool) -> None:
-        """Let the engine end iterations that follow their plan without examination.
+        """Let the engine end iterations that follow their plan by itself.
 
-        Iterations equal to the last one pass as well, if it followed its plan at no cost.
+        If the last iteration followed its plan without driver calls, so may equal iterations.
         """
-        if not self._plans.calm:
+        if not self._plans.has_no_pending_work:
             return
         without = statistics.misses["no_arena"] or any(statistics.driver_calls.values())
         self.collector.passing = Phase.REPLAY
-        self._engine.let_pass(_ANY_NUMBER, again=followed and not without, anything=False)
+        self._engine.let_pass(_NO_LIMIT, again=followed and not without, anything=False)
 
     def _is_in(self, phase: Phase) -> bool:
         """Return whether the session is in this phase, which other parts may have changed."""

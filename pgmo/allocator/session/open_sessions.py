@@ -18,7 +18,7 @@ from pgmo.allocator.session.lifecycle import Lifecycle
 from pgmo.allocator.session.options import Options
 from pgmo.allocator.session.threads import process_turns
 from pgmo.allocator.session.threads.boundary import exclusive, uninterrupted, when_free
-from pgmo.allocator.session.threads.card_turns import CardSeat, CardTurns
+from pgmo.allocator.session.threads.device_turns import DeviceTurn, TurnQueue
 from pgmo.allocator.session.threads.process_turns import ProcessTurns
 from pgmo.allocator.session.threads.turns import Turns
 from pgmo.allocator.sleeping.sleeping import Sleeping
@@ -46,14 +46,14 @@ class OpenSession:
     Args:
         lifecycle: state machine that runs at boundaries.
         session: weak reference to the program's session object.
-        seat: its place among the sessions of its device; None if it cannot share the device.
+        device_turn: its turns on the device; None if it cannot share the device.
         process_turns: turns of this process among others; None if the card is not shared.
         process: id of the process that opened it.
     """
 
     lifecycle: Lifecycle
     session: "weakref.ref[Owner]"
-    seat: CardSeat | None = None
+    device_turn: DeviceTurn | None = None
     process_turns: ProcessTurns | None = None
     process: int = field(default_factory=os.getpid)
     sleeping: Sleeping = field(init=False)
@@ -79,9 +79,9 @@ class OpenSession:
         return session.on_user_session if session is not None else None
 
     @property
-    def holds_seat(self) -> bool:
+    def holds_device_turn(self) -> bool:
         """Return whether the calling thread holds this session's turn on the device."""
-        return self.seat is not None and self.seat.held
+        return self.device_turn is not None and self.device_turn.held
 
     def take_turn(self) -> bool:
         """Wait for the turns on a device that several sessions or processes share.
@@ -93,42 +93,42 @@ class OpenSession:
             SessionError: if the calling thread holds the turn of another session.
         """
         taken = True
-        if self.seat is not None and self.seat.shared and not self.seat.held:
-            taken = self.seat.take()
+        if self.device_turn is not None and self.device_turn.shared and not self.device_turn.held:
+            taken = self.device_turn.take()
         if self.process_turns is not None:
             self.process_turns.take(self)
         return taken
 
-    def give_turn(self, *, whole: bool = True, keeps_seat: bool = False) -> None:
+    def give_turn(self, *, whole: bool = True, keeps_device_turn: bool = False) -> None:
         """End the turns that the calling thread holds. Repeated calls have no effect.
 
         Args:
             whole: whether the iteration ended normally.
-            keeps_seat: whether to keep the turn among the sessions of this process.
+            keeps_device_turn: whether to keep the turn on the device.
         """
         if self.process_turns is not None:
             self.process_turns.give(self, whole=whole)
-        if self.seat is not None and not keeps_seat:
-            self.seat.give()
+        if self.device_turn is not None and not keeps_device_turn:
+            self.device_turn.give()
 
 
 Key = tuple[str, str, int]
 
 _open: dict[Key, OpenSession] = {}
-"""Open sessions by framework name, device and seat. Each key has its own engine."""
+"""Open sessions by framework name, device and session index. Each key has its own engine."""
 
-_card_turns: dict[str, CardTurns] = {}
+_turn_queues: dict[str, TurnQueue] = {}
 """Turns of the sessions on each device, by device name."""
 
 
 def _key(adapter: Adapter) -> Key:
-    return adapter.name, adapter.device, adapter.seat
+    return adapter.name, adapter.device, adapter.session_index
 
 
 def find_open(adapter: Adapter) -> OpenSession | None:
     """Return an open session of this adapter's framework and device, or None.
 
-    The session at the adapter's own seat comes first.
+    The session with the adapter's own index comes first.
     """
     there = (one for (*under, _), one in _open.items() if under == [adapter.name, adapter.device])
     return _open.get(_key(adapter)) or next(there, None)
@@ -165,7 +165,7 @@ def begin(session: Owner, adapter: Adapter, options: Options) -> OpenSession:
             other.on_user_session()
         other = find_open(adapter)
         if other is not None:
-            adapter = _beside(other, session, adapter, options)
+            adapter = _adapter_for_another(other, session, adapter, options)
         adapter.choose_pages(options.pages is not False, options.limit_bytes)
         lifecycle = Lifecycle(adapter, options)
         opened = OpenSession(lifecycle, weakref.ref(session))
@@ -174,7 +174,7 @@ def begin(session: Owner, adapter: Adapter, options: Options) -> OpenSession:
             lifecycle.start()
             _open[_key(adapter)] = opened
             if session.shares_card:
-                opened.seat = _seat_of(opened)
+                opened.device_turn = _device_turn_of(opened)
                 opened.process_turns = process_turns.join(
                     opened, adapter, opened.sleeping.give_back, lifecycle.state.warn
                 )
@@ -203,16 +203,18 @@ def _leave_to_parent(adapter: Adapter) -> None:
             steps.callback(opened.lifecycle.stop)
 
 
-def _beside(other: OpenSession, session: Owner, adapter: Adapter, options: Options) -> Adapter:
+def _adapter_for_another(
+    other: OpenSession, session: Owner, adapter: Adapter, options: Options
+) -> Adapter:
     """Return the adapter for one more session on a device.
 
     Raises:
         SessionError: if sessions cannot share the device's pages.
     """
     first, wanted = cuda_adapter(other.adapter), cuda_adapter(adapter)
-    can = other.seat is not None and session.shares_card and options.pages is not False
+    can = other.device_turn is not None and session.shares_card and options.pages is not False
     if can and first is not None and wanted is not None:
-        return first.another()
+        return first.for_another_session()
     raise SessionError(
         f"a session for {adapter.name} on {adapter.device} is open already: sessions cannot be "
         "nested, and there is one per process where there are no pages to share; leave its `with` "
@@ -220,16 +222,16 @@ def _beside(other: OpenSession, session: Owner, adapter: Adapter, options: Optio
     )
 
 
-def _seat_of(opened: OpenSession) -> CardSeat | None:
-    """Return a seat on the device; None if the device has no pages that sessions can share."""
+def _device_turn_of(opened: OpenSession) -> DeviceTurn | None:
+    """Add the session to its device's turns; return None if it has no pages to share."""
     adapter = cuda_adapter(opened.adapter) if opened.adapter.pages else None
     if adapter is None:
         return None
-    turns = _card_turns.setdefault(adapter.device, CardTurns())
+    queue = _turn_queues.setdefault(adapter.device, TurnQueue())
     state = opened.lifecycle.state
-    return CardSeat(
+    return DeviceTurn(
         adapter,
-        turns,
+        queue,
         lambda: opened.turns.running(),
         state.warn,
         state.paused,
@@ -251,18 +253,18 @@ def end(opened: OpenSession) -> str:
 
 
 def _undo(opened: OpenSession) -> str:
-    said: list[str] = []
+    warnings: list[str] = []
     # Callbacks run last to first, and each runs even if another fails: the device may be broken.
     with uninterrupted(), ExitStack() as steps:
-        steps.callback(lambda: said.append(_uninstall(opened.adapter)))
+        steps.callback(lambda: warnings.append(_uninstall(opened.adapter)))
         steps.callback(_open.pop, _key(opened.adapter), None)
-        if opened.seat is not None:
-            steps.callback(opened.seat.leave)
+        if opened.device_turn is not None:
+            steps.callback(opened.device_turn.leave)
         steps.callback(opened.turns.close)
         steps.callback(opened.lifecycle.stop)
         steps.callback(_leave_processes, opened)
-        said.append(opened.sleeping.end())
-    return "; ".join(filter(None, said))
+        warnings.append(opened.sleeping.end())
+    return "; ".join(filter(None, warnings))
 
 
 def _uninstall(adapter: Adapter) -> str:

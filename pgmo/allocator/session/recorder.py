@@ -28,9 +28,6 @@ threads pass the same operator to Python for the first time simultaneously (c10,
 class Recorder:
     """Recording of one session: its length, tags and totals so far.
 
-    Args:
-        state: state of the session.
-
     Attributes:
         iterations: iterations recorded in this phase.
         requested: bytes requested in these iterations.

@@ -30,8 +30,7 @@ R = TypeVar("R")
 def active_session(find: Callable[[], Adapter]) -> "Session | None":
     """Return the open session of a framework's allocator, or None.
 
-    Args:
-        find: returns the adapter; called only while a session is open.
+    The adapter is sought only while a session is open.
     """
     if not open_sessions.any_open():
         return None
@@ -87,7 +86,7 @@ class Session(SessionReport):
         thread, complete = threading.current_thread(), False
         with exclusive():
             takes_turn = is_counted = self._is_open("iteration()")
-        keeps_seat = takes_turn and self._known.holds_seat
+        keeps_device_turn = takes_turn and self._known.holds_device_turn
         try:
             if takes_turn and self._take_turn():
                 with exclusive():
@@ -106,7 +105,7 @@ class Session(SessionReport):
                             self._end_iteration(complete)
         finally:
             if takes_turn:
-                self._known.give_turn(whole=complete, keeps_seat=keeps_seat)
+                self._known.give_turn(whole=complete, keeps_device_turn=keeps_device_turn)
 
     def step(self) -> None:
         """End an iteration; call this once at the end of each, instead of `iteration()`.
@@ -117,15 +116,15 @@ class Session(SessionReport):
             SessionError: if the session is not open, or the calling thread is inside a pause or
                 `iteration()`.
         """
-        seat = self._opened.seat if self._opened is not None else None
-        shared = seat is not None and seat.shared
+        turn = self._opened.device_turn if self._opened is not None else None
+        shared = turn is not None and turn.shared
         if shared or not self._pass_step():
             with exclusive():
                 if not self._is_open("step()"):
                     return
-                counted = seat is None or not shared or seat.held
-                if seat is not None and not counted:
-                    seat.iterated_without()
+                counted = turn is None or not shared or turn.held
+                if turn is not None and not counted:
+                    turn.ran_without_turn()
                 if counted and self._known.turns.ends_iteration():
                     self._end_iteration(complete=True)
         if shared or self._known.process_turns is not None:
@@ -142,19 +141,20 @@ class Session(SessionReport):
             SessionError: if the session is not open.
         """
         token = None
-        seat = self._known.seat if self._opened is not None and self._known.holds_seat else None
+        held = self._opened is not None and self._known.holds_device_turn
+        turn = self._known.device_turn if held else None
         try:
             with exclusive():
                 token = self._known.turns.pause() if self._is_open("pause()") else None
-            if seat is not None:
-                seat.give()  # other sessions may run during the pause
+            if turn is not None:
+                turn.give()  # other sessions may run during the pause
             yield
         finally:
             if token is not None and not self._is_forked:
                 with exclusive():
                     self._known.turns.resume(token)
-                if seat is not None:
-                    seat.take()
+                if turn is not None:
+                    turn.take()
 
     def count_calls(self) -> CallTurns:
         """Treat calls of a function or module as iterations; serve no request between calls.
@@ -220,9 +220,9 @@ class Session(SessionReport):
             self._closed_by = threading.current_thread()
             lifecycle = self._known.lifecycle
             self._last = lifecycle.summary(with_verdict=True)
-            said = open_sessions.end(self._known)
-        if said:
-            warn_user(said)
+            warning = open_sessions.end(self._known)
+        if warning:
+            warn_user(warning)
         if lifecycle.collector.history_end is None:
             warn_user(
                 "a pgmo session ended without a single iteration, so it has done nothing: call "
@@ -337,8 +337,8 @@ class Session(SessionReport):
                     sleeping, collector = self._known.sleeping, self._known.lifecycle.collector
                     ended = collector.iterations
                     if asleep is not None:
-                        sleep, released = sleeping.put_to_sleep(asleep, state, of_stage=True)
-                    sleeping.hand_over()
+                        sleep, released = sleeping.put_to_sleep(asleep, state, ends_with_stage=True)
+                    sleeping.prefer_idle_pages()
             yield released
             if entered and self._is_open("stage()") and collector.iterations == ended:
                 self.step()
@@ -346,7 +346,7 @@ class Session(SessionReport):
             if entered:
                 with exclusive(), uninterrupted():
                     self._known.sleeping.wake(sleep)
-                    self._known.sleeping.hand_over()
+                    self._known.sleeping.prefer_idle_pages()
 
     # --- parts ----------------------------------------------------------------------------------
 
@@ -376,14 +376,14 @@ class Session(SessionReport):
 
     def _take_turn(self) -> bool:
         """Wait for the turn. End an iteration that the arrival of another session has split."""
-        taken, seat = self._known.take_turn(), self._known.seat
-        if taken and seat is not None and (seat.broken or seat.has_mingled):
+        taken, turn = self._known.take_turn(), self._known.device_turn
+        if taken and turn is not None and (turn.is_split or turn.has_foreign_requests):
             with exclusive():
                 if self._open and not self._is_forked:
                     self._end_iteration(complete=False)
-                    if seat.has_mingled:
+                    if turn.has_foreign_requests:
                         self._known.lifecycle.record_anew()
-            seat.broken = seat.has_mingled = False
+            turn.is_split = turn.has_foreign_requests = False
         return taken
 
     def _end_call(self, complete: bool) -> None:

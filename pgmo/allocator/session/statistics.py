@@ -10,7 +10,7 @@ MISS_REASONS: Mapping[str, str] = {
     "too_large": "larger than when it was planned",
     "occupied": "slot still held by its previous block",
     "late": "slot overlaps a block that outlived its plan",
-    "no_arena": "there was no arena for it at the moment",
+    "no_arena": "there was no arena for it",
 }
 """Reasons why a request went to the framework's own allocator, in plain words."""
 
@@ -20,18 +20,13 @@ MISS_ADVICE: Mapping[str, str] = {
     "too_large": "record the largest first; the plan grows after one iteration",
     "occupied": "look for lists of losses and outputs; `loss.item()` instead of `loss`",
     "late": "look for lists of losses and outputs; `loss.item()` instead of `loss`",
-    "no_arena": "nothing to do, unless it goes on",
+    "no_arena": "nothing to do, unless it persists",
 }
 """Advice for each reason. A test compares it with the table in docs/guides/troubleshooting.md."""
 
 
 class Phase(StrEnum):
-    """Activity of a session during an iteration.
-
-    Example:
-        >>> Phase.REPLAY.value
-        'replay'
-    """
+    """Activity of a session during an iteration."""
 
     RECORD = "record"
     BACKOFF = "backoff"

@@ -35,7 +35,7 @@ class StatisticsCollector:
     """Reader of an engine's counters, called once per iteration.
 
     Attributes:
-        passing: phase of the iterations that the engine ends without examination.
+        passing: phase of the iterations that the engine ends by itself.
     """
 
     def __init__(self, engine: _core.Engine) -> None:
@@ -76,7 +76,7 @@ class StatisticsCollector:
             return self._totals["iterations"]
 
     def take_passed(self) -> tuple[int, dict[int, int]]:
-        """Return the iterations since the last call that the engine ended without examination.
+        """Return the iterations since the last call that the engine ended by itself.
 
         Returns:
             The number of iterations, and for each plan the number of the last one that followed it.
@@ -101,15 +101,7 @@ class StatisticsCollector:
             self._closed = True
 
     def count(self, phase: Phase, plan: int) -> IterationStatistics:
-        """Add the iteration that has just ended to the history.
-
-        Args:
-            phase: phase of the session during the iteration.
-            plan: number of the plan that the iteration ended with; -1 for none.
-
-        Returns:
-            The statistics of the iteration.
-        """
+        """Add the iteration that has just ended to the history; return its statistics."""
         with self._lock:
             self._take_passed()
             now, before = self._engine.statistics(), self._before
@@ -123,7 +115,7 @@ class StatisticsCollector:
             return statistics
 
     def _take_passed(self) -> None:
-        """Count the iterations that the engine ended without examination."""
+        """Count the iterations that the engine ended by itself."""
         if self._closed:
             return
         runs, at_end = self._engine.take_passed()
@@ -169,15 +161,7 @@ class StatisticsCollector:
     def summary(
         self, plan: Plan | None, plans: int, replans: int, notes: tuple[str, ...], waits: str = ""
     ) -> Summary:
-        """Return the totals so far.
-
-        Args:
-            plan: the latest plan; None for none.
-            plans: number of plans in the engine.
-            replans: number of plans that replaced others.
-            notes: notes of the session.
-            waits: why no plan serves; "" while one does.
-        """
+        """Return the totals so far."""
         with self._lock:
             self._take_passed()
             return self._summary(plan, plans, replans, notes, waits)

@@ -14,11 +14,7 @@ _ADVICE = ": call session.resume() before, or leave the phase in which it sleeps
 
 
 class SleepGuard:
-    """Guard that refuses steps of sleeping optimizers and calls of sleeping modules, until `end`.
-
-    Args:
-        objects: the sleeping optimizers, modules and tensors.
-    """
+    """Guard that refuses steps of sleeping optimizers and calls of sleeping modules."""
 
     def __init__(self, objects: object) -> None:
         import torch

@@ -12,12 +12,7 @@ it, so blocks of equal size are reused by the next copy."""
 
 
 class HostCopy:
-    """Host copy of the contents of runs of pages.
-
-    Args:
-        adapter: adapter of the device.
-        runs: address and bytes of each run, ordered by address.
-    """
+    """Host copy of the contents of runs of pages."""
 
     def __init__(self, adapter: "TorchCuda", runs: Iterable[tuple[int, int]]) -> None:
         self._adapter = adapter

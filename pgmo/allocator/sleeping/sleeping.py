@@ -7,8 +7,8 @@
     release(state="host")   also frees pages of optimizer state, with a copy on the host
     resume()                restores the state; pages of arenas are mapped as slots need them
 
-Tensors keep their addresses. Meanwhile any process on the card may use the pages. State sleeps only
-on CUDA devices with pages. Elsewhere only arenas are freed, as far as their memory allows.
+Tensors keep their addresses, and until `resume` any process may use the pages. State sleeps only on
+CUDA devices with pages. Elsewhere, only memory of arenas is freed.
 """
 
 from collections.abc import Callable
@@ -26,37 +26,32 @@ from pgmo.errors import OptionError, PgmoError, SessionError
 from pgmo.units import format_bytes
 
 NO_PAGES = (
-    "no state sleeps here: that takes pages of a CUDA device, which this session does not have; "
-    "arenas alone are given back"
+    "no state sleeps here: this session has no pages of a CUDA device, so only the memory of its "
+    "arenas was freed"
 )
 
 
 @dataclass(eq=False)
 class Sleep:
-    """Objects that sleep together.
+    """Objects whose memory was released by one call.
 
     Args:
-        number: number of the sleep on the device.
+        number: number of the call on the device.
         copy: copy of the contents; None if they were dropped.
         guard: guard that refuses use of the objects.
-        size: bytes that sleep.
-        of_stage: whether the end of a stage wakes the objects, instead of `resume`.
+        size: bytes of the released pages.
+        ends_with_stage: whether the end of a stage restores them, instead of `resume`.
     """
 
     number: int
     copy: HostCopy | None
     guard: SleepGuard
     size: int
-    of_stage: bool
+    ends_with_stage: bool
 
 
 class Sleeping:
-    """Part of a session that gives memory back. Use by one thread at a time.
-
-    Args:
-        adapter: adapter of the session.
-        warn: called with a message if nothing can sleep.
-    """
+    """Part of a session that releases memory. Use it on one thread at a time."""
 
     def __init__(self, adapter: Adapter, warn: Callable[[str], object]) -> None:
         self._adapter = adapter
@@ -84,14 +79,14 @@ class Sleeping:
         return Released(card, slept.host, slept.awake, slept.number)
 
     def put_to_sleep(
-        self, objects: object, state: State, *, of_stage: bool = False
+        self, objects: object, state: State, *, ends_with_stage: bool = False
     ) -> tuple[Sleep | None, Released]:
         """Free the pages that only these objects occupy.
 
         Args:
             objects: tensors, modules or optimizers; None for the optimizers that have stepped.
             state: "host" copies the contents to the host, "drop" discards them.
-            of_stage: whether the end of a stage wakes the objects.
+            ends_with_stage: whether the end of a stage wakes the objects.
 
         Returns:
             The sleep for `wake`, None if nothing can sleep; and the freed memory.
@@ -113,7 +108,7 @@ class Sleeping:
         cuda.synchronize()
         number, runs = _core.lie_down(cuda.space, list(meant.items()))
         if not number:
-            raise SessionError("nothing can sleep while a CUDA graph is captured; do so before")
+            raise SessionError("memory cannot be released while a CUDA graph is captured")
         try:
             copy = HostCopy(cuda, runs) if state == "host" else None
             cuda.synchronize()
@@ -123,13 +118,13 @@ class Sleeping:
             raise
         cuda.note_sleep()
         released = _core.fall_asleep(cuda.space, number)
-        sleep = Sleep(number, copy, guard, released, of_stage)
+        sleep = Sleep(number, copy, guard, released, ends_with_stage)
         self._sleeps.append(sleep)
         host = copy.size if copy is not None else 0
         awake = sum(meant.values()) - bytes_within(meant, runs)
         return sleep, Released(released, host, awake, number)
 
-    def hand_over(self) -> None:
+    def prefer_idle_pages(self) -> None:
         """Make new requests reuse idle pages before the process takes more of the card."""
         if self._cuda is not None:
             _core.forget_peak(self._cuda.space)
@@ -150,14 +145,14 @@ class Sleeping:
             awake, runs = _core.wake(cuda.space, sleep.number)
         if not awake:
             raise SessionError(
-                f"{format_bytes(sleep.size)} sleep, and the card has not so much memory free: "
-                "release what others hold there, and call session.resume() again"
+                f"the card has too little free memory to restore {format_bytes(sleep.size)}: free "
+                "memory on it, and call session.resume() again"
             )
         cuda.synchronize()
         if sleep.copy is not None:
             sleep.copy.put_back(runs)
             cuda.synchronize()
-        _core.get_up(cuda.space, sleep.number)  # frees the place of blocks freed meanwhile
+        _core.get_up(cuda.space, sleep.number)  # also frees blocks that died asleep
         sleep.guard.end()
         self._sleeps.remove(sleep)
 
@@ -172,14 +167,14 @@ class Sleeping:
         """
         for sleep in list(reversed(self._sleeps)):
             named = released is None or sleep.number == released.number
-            if named and not sleep.of_stage:
+            if named and not sleep.ends_with_stage:
                 self.wake(sleep)
 
     def end(self) -> str:
         """Wake all state for which there is memory; return a warning for the user, usually ""."""
         why = None
         for sleep in list(reversed(self._sleeps)):
-            sleep.of_stage = False  # `resume` can wake it later
+            sleep.ends_with_stage = False  # `resume` can wake it later
             try:
                 self.wake(sleep)
             except (PgmoError, RuntimeError) as error:  # RuntimeError if the device is broken
@@ -198,4 +193,4 @@ class Sleeping:
             return
         for _ in range(2):  # the first records events, which the second finds completed
             self._adapter.empty_cache(pages=True)
-        self.hand_over()
+        self.prefer_idle_pages()

@@ -13,9 +13,6 @@ def listed(objects: object) -> list[Any]:
     Callers that need the objects twice use the list, because an iterator such as
     `model.children()` yields them only once.
 
-    Args:
-        objects: one object, or sequences, mappings and iterators of them.
-
     Raises:
         OptionError: if there is an object of another type.
     """

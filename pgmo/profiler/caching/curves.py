@@ -53,11 +53,7 @@ class Reserved:
 
 
 class Curves:
-    """Collector of a simulation's figures.
-
-    Args:
-        allocator: the simulated allocator.
-    """
+    """Collector of a simulation's figures."""
 
     def __init__(self, allocator: _core.ModelledAllocator) -> None:
         self._allocator = allocator
@@ -77,13 +73,7 @@ class Curves:
         self._active.append(self._allocator.active)
 
     def result(self, ticks: int, address: list[int], failed: int | None = None) -> Reserved:
-        """Return the figures; after a failure the curves keep their last value.
-
-        Args:
-            ticks: length of the curves.
-            address: address of each block.
-            failed: index of the request that ran out of memory, or None.
-        """
+        """Return the figures; after a failure the curves keep their last value."""
         self._count()
         missing = ticks - len(self._reserved)
         reserved, active = self._peak

@@ -29,12 +29,6 @@ _short.maxstring = _short.maxother = _short.maxlong = 60
 def integer(value: Any, what: str, low: int = 0, high: int = MOST_NUMBER) -> int:
     """Return the value if it is an integer from `low` to `high`.
 
-    Args:
-        value: any object from a file.
-        what: name of the value, for the message.
-        low: smallest accepted value.
-        high: largest accepted value.
-
     Raises:
         ValueError: when the value is no integer or out of range.
 
@@ -72,10 +66,6 @@ def text(value: Any, what: str) -> str:
 
     Python represents file names that are not UTF-8 with lone surrogates, which can be neither
     printed nor saved.
-
-    Args:
-        value: any object from a file.
-        what: name of the value, for the message.
 
     Raises:
         ValueError: when the value is no string.

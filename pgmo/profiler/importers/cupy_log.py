@@ -26,14 +26,7 @@ BEGINNING = '{"hook":'
 
 
 def read_cupy_log(path: Path, device: int | None = None) -> list[Imported]:
-    """Read the lines of a `DebugPrintHook`; they name no stream, so all events are on stream 0.
-
-    Args:
-        path: the file.
-        device: number of the only device to read; None for all.
-
-    Returns:
-        One result per device.
+    """Read the lines of a `DebugPrintHook`, with one result per device, on stream 0.
 
     Raises:
         FileError: when a line is incomplete; the message names it.

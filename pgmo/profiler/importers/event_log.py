@@ -23,15 +23,7 @@ class EventLog:
         return len(self._rows)
 
     def add(self, kind: Event, address: int, size: int, *, stream: int = 0, time: int = 0) -> None:
-        """Add one event.
-
-        Args:
-            kind: kind of the event.
-            address: address of the block or segment.
-            size: bytes.
-            stream: the stream.
-            time: microseconds.
-        """
+        """Add one event."""
         self._rows.append((kind, address, size, stream, time))
 
     def free(self, address: int, size: int, *, stream: int = 0, time: int = 0) -> None:
@@ -48,13 +40,6 @@ class EventLog:
         notes: dict[str, str] | None = None,
     ) -> Imported:
         """Return the trace of these events, with the reconstructed initial state.
-
-        Args:
-            path: the file, for messages.
-            framework: name of the framework.
-            device: name of the device.
-            number: number of the device.
-            notes: further notes for the result.
 
         Raises:
             FileError: when a number is impossible for an allocator.
@@ -87,11 +72,6 @@ class EventLog:
 
 def choose_device(path: Path, found: Sequence[int], device: int | None) -> list[int]:
     """Return the devices to read, in ascending order.
-
-    Args:
-        path: the file, for messages.
-        found: devices in the file.
-        device: the only device to read; None for all.
 
     Raises:
         FileError: when `device` is not in the file.

@@ -59,10 +59,6 @@ def read_file(path: str | os.PathLike[str], device: int | None = None) -> list[I
 def read_trace(path: str | os.PathLike[str], device: int | None = None) -> list[Trace]:
     """Read the traces in a file, one per device.
 
-    Args:
-        path: the file; it may be compressed with gzip.
-        device: number of the only device to read; None for all.
-
     Raises:
         FileError: as `read_file`, and for a table of blocks, which is no trace.
     """

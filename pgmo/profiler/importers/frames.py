@@ -121,10 +121,6 @@ class CallFacts(NamedTuple):
 def shortened(stack: Sequence[T], most: int) -> Sequence[T]:
     """Return at most `most` calls of a stack, with calls in the middle removed.
 
-    Args:
-        stack: calls, innermost first.
-        most: maximum number to keep; at least 16 are kept from the outer end.
-
     Example:
         >>> shortened(range(100), 20)
         [0, 1, 2, 3, 84, 85, 86, 87, 88, 89, 90, 91, 92, 93, 94, 95, 96, 97, 98, 99]
@@ -137,10 +133,6 @@ def tag_of(stack: Sequence[Frame], labels: Labels) -> Tag:
 
     Without C++ frames there is no operator. Requests from autograd's engine thread then have no
     frames at all. An empty stack counts as backward, because few other threads allocate.
-
-    Args:
-        stack: calls, innermost first.
-        labels: short names of all frames' files.
     """
     if not stack:
         return Tag("", "", "backward")

@@ -32,11 +32,7 @@ _DAY = 24 * 60 * 60 * 1_000_000
 
 
 def read_rmm_log(path: Path, device: int | None = None) -> list[Imported]:
-    r"""Read a log; it names no device and counts as device 0.
-
-    Args:
-        path: the file.
-        device: 0 or None; other devices are not in the file.
+    r"""Read a log, which names no device and counts as device 0.
 
     Raises:
         FileError: when a line is incomplete; the message names it.

@@ -1,7 +1,7 @@
 """Profile of the reference iteration, with lifetimes observed over later iterations.
 
-    iterations   A0        A1        B         A2          A the structure, B another one
-    clock        0 .. T    T .. 2T   2T        2T .. 3T    T requests each; B takes no time
+    iterations   A0        A1        B         A2          A: the structure, B: another one
+    clock        0 .. T    T .. 2T   2T        2T .. 3T    T requests each; B takes no ticks
     block              [-----------------)                 freed in B: lives to the start of A2
 
 Time passes only in iterations of the same structure. A block that is freed while another structure
@@ -33,9 +33,9 @@ class Steady:
         kind: "exact", "fit", or "none" when made by `best_effort`.
         reference: index of the iteration whose ordinals are used.
         rows: by iteration index, the ordinal in the reference of each member's requests, or -1.
-            Tagged iterations are no members: the tagger's dispatch mode adds requests and
+            Tagged iterations are left out, because the tagger's dispatch mode adds requests and
             lengthens lifetimes.
-        varying: whether members disagree about the size, shape (requests of the reference,).
+        varying: whether members differ in the size, shape (requests of the reference,).
         followers: number of complete untagged iterations recorded after the reference. With two,
             the frees of wrapping and doubly live blocks have been recorded; with none, these
             blocks look persistent.
@@ -61,8 +61,8 @@ def build_profile(
     """Make a profile of the reference iteration of `steady`.
 
     Sizes are the largest, and lifetimes the longest, over the members with as many requests as the
-    reference. Shorter members are paired by similarity, which can be wrong, so they only decide
-    lifetimes that no full member shows. A block is persistent if no member frees it or if it
+    reference. Shorter members are paired by similarity, which can be wrong, so their lifetimes only
+    count for blocks that no full member frees. A block is persistent if no member frees it or if it
     outlives two periods. A block is shared if any member shares it between streams.
 
     Args:
@@ -120,8 +120,8 @@ def check_belongs(steady: Steady, iterations: list[Iteration]) -> None:
     """
     if not 0 <= steady.reference < len(iterations) or max(steady.rows) >= len(iterations):
         raise ProfileError(
-            f"the steady state names iteration {max(steady.rows)} of {len(iterations)}; "
-            "find it in the same recording"
+            f"the steady state refers to iteration {max(steady.rows)} of a recording with "
+            f"{len(iterations)}; find it in the same recording"
         )
 
 
@@ -207,11 +207,6 @@ def tags_of(
 ) -> NDArray[np.int32]:
     """Return the tags of the reference's requests, copied from the tagged iteration.
 
-    Args:
-        iterations: all recorded iterations.
-        steady: the group with the reference.
-        end: end of each block of the reference, in ticks.
-
     Returns:
         Index of each request's tag or -1, shape (requests of the reference,).
     """
@@ -223,18 +218,18 @@ def tags_of(
     tags_from = next((index for index in reversed(order) if tagged[index]), steady.reference)
     source = iterations[tags_from]
     rows = steady.rows.get(tags_from)
-    is_strange = rows is None
-    born = source.gone == ALIVE
-    if tags_from == 0 and len(source) != len(reference) and born.any() and (end != NEVER).all():
+    is_outside = rows is None
+    survives = source.gone == ALIVE
+    if tags_from == 0 and len(source) != len(reference) and survives.any() and (end != NEVER).all():
         # The first iteration allocates optimizer state next to temporaries of the same sizes. Only
         # the temporaries recur, so only they may be paired.
-        source, rows = source.part(~born), None
+        source, rows = source.part(~survives), None
     rows = align(reference, source) if rows is None else rows
     paired = rows != UNPAIRED
-    if is_strange and not _is_alike(reference, source, rows):
+    if is_outside and not _is_alike(reference, source, rows):
         return tag
     tag[rows[paired]] = source.tag[paired]
-    return lend_tags(tag)
+    return fill_tags(tag)
 
 
 def _is_alike(reference: Iteration, other: Iteration, rows: NDArray[np.int64]) -> bool:
@@ -245,17 +240,11 @@ def _is_alike(reference: Iteration, other: Iteration, rows: NDArray[np.int64]) -
     return bool(enough and 2 * equal.sum() >= len(equal))
 
 
-def lend_tags(tag: NDArray[np.int32]) -> NDArray[np.int32]:
+def fill_tags(tag: NDArray[np.int32]) -> NDArray[np.int32]:
     """Give each untagged request the tag of the next tagged one, or of the last one.
 
     Untagged requests are scalars that an operator wraps into tensors before it allocates its
-    result. Under a dispatch mode they are wrapped elsewhere.
-
-    Args:
-        tag: index of each request's tag or -1, shape (n,).
-
-    Returns:
-        The filled column; unchanged if no request has a tag.
+    result. Under a dispatch mode they are wrapped elsewhere. Without any tag, nothing changes.
     """
     known = np.flatnonzero(tag >= 0)
     if not known.size:

@@ -20,7 +20,7 @@ from pgmo.profiler.iterations.lifetimes import (
     Steady,
     build_profile,
     check_belongs,
-    lend_tags,
+    fill_tags,
     tags_of,
 )
 from pgmo.profiler.iterations.request_pairs import UNPAIRED, align
@@ -84,4 +84,4 @@ def build_opening(
     # The steady reference resembles the tagged iteration more than the first iteration does.
     tag, paired = np.full(len(first), -1, np.int32), place != UNPAIRED
     tag[place[paired]] = tags_of(iterations, steady, profile.end)[paired]
-    return replace(profile, end=end, tag=lend_tags(tag))
+    return replace(profile, end=end, tag=fill_tags(tag))

@@ -42,10 +42,6 @@ LENGTH_RATIO = 16
 def align(reference: Iteration, other: Iteration) -> NDArray[np.int64]:
     """Return for each request of `other` the corresponding request of `reference`.
 
-    Args:
-        reference: the iteration that gives the ordinals; may be longer or shorter.
-        other: the iteration whose requests are paired.
-
     Returns:
         Ordinals in `reference`, strictly increasing where not `UNPAIRED`, shape (len(other),).
         Paired requests are on the same stream.
@@ -85,11 +81,7 @@ def _tokens(reference: Iteration, other: Iteration) -> tuple[NDArray[np.int64], 
 
 
 class _Aligner:
-    """Pair of iterations with requests as numbers of their sizes and streams.
-
-    Args:
-        reference, other: see `align`.
-    """
+    """Pair of iterations with requests as numbers of their sizes and streams."""
 
     def __init__(self, reference: Iteration, other: Iteration) -> None:
         self.a, self.b = _tokens(reference, other)

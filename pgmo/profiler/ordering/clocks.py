@@ -141,11 +141,6 @@ def freed_at(order: Order, end: NDArray[np.int64], ticks: int) -> NDArray[np.int
 
     If the order has no free of the block at tick `end`, all rows before that request count.
 
-    Args:
-        order: order of the iteration.
-        end: first tick at which each block is gone, shape (n,).
-        ticks: requests per iteration.
-
     Returns:
         Numbers of rows, shape (n,).
     """
@@ -173,9 +168,6 @@ def used_until(
     between, that row counts instead of the free: it covers the block's last use as well.
 
     The arguments are those of `behind`.
-
-    Returns:
-        Numbers of rows, shape (n,).
     """
     freed = freed_at(order, end, ticks)
     length = max(1, len(order))

@@ -117,10 +117,6 @@ class Order:
     def fits(self, blocks: int, ticks: int) -> bool:
         """Return whether this can be the order of an iteration with so many blocks and requests.
 
-        Args:
-            blocks: number of blocks.
-            ticks: number of requests.
-
         Example:
             >>> empty = {name: [] for name in COLUMNS}
             >>> Order(**empty).fits(0, 0)

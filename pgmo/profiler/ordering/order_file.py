@@ -20,12 +20,6 @@ def pack_order(order: Order, kind: str, version: int) -> bytes:
 def unpack_order(data: Any, where: Path, kind: str, version: int) -> Order:
     """Read an order back and check its consistency, but not that it fits its profile.
 
-    Args:
-        data: the member's bytes.
-        where: path of the member, for errors.
-        kind: format of the surrounding file.
-        version: version of that format.
-
     Raises:
         FileError: when the member is damaged or inconsistent.
     """

@@ -90,10 +90,6 @@ def order_of(members: Sequence["Iteration"], reference: int) -> Order | None:
 
     Targets from before these iterations, or from an iteration with different rows, are unknown.
 
-    Args:
-        members: iterations of one structure, in order.
-        reference: index of the iteration in `members`.
-
     Returns:
         The order; None if the iteration has no rows or fewer than two streams.
     """

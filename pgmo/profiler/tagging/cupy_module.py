@@ -27,16 +27,8 @@ def imported_cupy() -> Any:
 def cupy_device(cupy: Any, index: int | None = None) -> int:
     """Return the number of a device after checking that CuPy finds it.
 
-    Args:
-        cupy: the module.
-        index: number of the device; None for the current one.
-
     Raises:
         AdapterError: when the device does not exist.
-
-    Example:
-        >>> cupy_device(cupy)  # doctest: +SKIP
-        0
     """
     runtime = cupy.cuda.runtime
     try:

@@ -1,8 +1,8 @@
-"""Callbacks at the beginning and end of compiled code, so that observers can withdraw.
+"""Callbacks at the beginning and end of compiled code, so that observers can pause.
 
     eager code            observed
-      compiled(x)  --->   withdraw()     guards are checked, frames traced, compiled code runs
-                   <---   come_back()
+      compiled(x)  --->   suspend()     guards are checked, frames traced, compiled code runs
+                   <---   resume()
     eager code            observed
 
 TorchDynamo inspects more than the code that it compiles: it guards on hooks and traces them, and
@@ -34,10 +34,10 @@ _COMPILED = "compile_wrapper"
 class Observer(Protocol):
     """Observer of a program. Its callbacks run on the thread concerned and must not raise."""
 
-    def withdraw(self) -> None:
+    def suspend(self) -> None:
         """Stop observing this thread: it enters compiled code."""
 
-    def come_back(self) -> None:
+    def resume(self) -> None:
         """Resume observing this thread: it has left compiled code."""
 
     def compiling(self) -> None:
@@ -45,10 +45,10 @@ class Observer(Protocol):
 
 
 class _Thread(threading.local):
-    """Outermost call of compiled code on a thread, and the observers withdrawn for it."""
+    """Outermost call of compiled code on a thread, and the observers suspended for it."""
 
     outermost = 0  # The id of a compiled function's frame, or of a context manager; 0 for none.
-    withdrawn: tuple["Observer", ...] = ()
+    suspended: tuple["Observer", ...] = ()
 
 
 _thread = _Thread()
@@ -58,7 +58,7 @@ _hidden = True
 
 
 def hidden() -> bool:
-    """Return whether observers can withdraw in time; False if Dynamo lacks the expected functions.
+    """Return whether observers can be suspended in time; False if Dynamo lacks functions for it.
 
     If False, nothing that Dynamo could see may be installed.
     """
@@ -73,11 +73,8 @@ def track() -> None:
         after_import(_EVAL_FRAME, _attach)
 
 
-def attend(observer: Observer) -> Callable[[], None]:
-    """Register an observer.
-
-    Args:
-        observer: the observer; it is kept alive while registered.
+def register(observer: Observer) -> Callable[[], None]:
+    """Register an observer and keep it alive until it is unregistered.
 
     Returns:
         A function that unregisters it, on any thread.
@@ -94,9 +91,6 @@ def skip(function: Any) -> None:
 
     While a thread is in compiled code, Dynamo evaluates the frames of all called functions. The
     function's callees are evaluated as if its caller had called them.
-
-    Args:
-        function: a function with a `__code__`, which others may share.
     """
 
     def skip_it() -> None:
@@ -150,10 +144,6 @@ def _setting(original: Callable[[Any], Any], begins: bool) -> Callable[[Any], An
         _maybe_set_eval_frame(callback)    the program's code, under Dynamo
         set_eval_frame(None)
         _maybe_set_eval_frame(prior)       it ends
-
-    Args:
-        original: sets the callback and returns the previous one.
-        begins: whether `original` is the function that begins this sequence.
     """
 
     def set_eval_frame(callback: Any) -> Any:
@@ -182,34 +172,34 @@ def _enter(caller: FrameType) -> None:
     _thread.outermost = _identity(caller)
     if _observers:
         _await_compilation()
-        _thread.withdrawn = tuple(_observers)
-        for observer in _thread.withdrawn:
-            call_observer(observer.withdraw)
+        _thread.suspended = tuple(_observers)
+        for observer in _thread.suspended:
+            call_observer(observer.suspend)
 
 
 def _leave() -> None:
     _thread.outermost = 0
     # Include observers unregistered meanwhile. New observers started inside compiled code.
-    back = dict.fromkeys((*_thread.withdrawn, *_observers))
-    _thread.withdrawn = ()
+    back = dict.fromkeys((*_thread.suspended, *_observers))
+    _thread.suspended = ()
     for observer in back:
-        call_observer(observer.come_back)
+        call_observer(observer.resume)
 
 
 @contextmanager
 def watched() -> Iterator[None]:
     """Let observers watch code that compiled code calls and that Dynamo does not compile."""
     outermost = _thread.outermost
-    if not _thread.withdrawn:
+    if not _thread.suspended:
         yield
         return
     _leave()
     try:
         yield
     finally:
-        _thread.outermost, _thread.withdrawn = outermost, tuple(_observers)
-        for observer in _thread.withdrawn:
-            call_observer(observer.withdraw)
+        _thread.outermost, _thread.suspended = outermost, tuple(_observers)
+        for observer in _thread.suspended:
+            call_observer(observer.suspend)
 
 
 def call_observer(call: Callable[[], None]) -> None:

@@ -69,9 +69,6 @@ _marked: list[tuple[FunctionType, CodeType, CodeType]] = []  # With plain and ma
 def listen(listener: KernelListener) -> Callable[[], None]:
     """Register a listener for all code that has been compiled so far.
 
-    Args:
-        listener: called for each kernel.
-
     Returns:
         A function that unregisters it, on any thread.
 

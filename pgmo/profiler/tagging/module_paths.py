@@ -26,12 +26,7 @@ class ModulePaths:
         self._innermost: dict[tuple[int, ...], str] = {}  # Keyed by the ids of nested modules.
 
     def enter(self, module: Any, caller: str | None) -> str:
-        """Return the path of a called module.
-
-        Args:
-            module: the module that is called.
-            caller: path of the calling module, or None.
-        """
+        """Return the path of a called module."""
         known = self._paths.get(id(module), [])
         if caller is None:
             # A submodule called directly (by a checkpoint in the backward pass) keeps its path.
@@ -41,14 +36,7 @@ class ModulePaths:
         return (below or known or [f"{caller}.{type(module).__name__}"])[0]
 
     def innermost(self, modules: Sequence[Any]) -> str:
-        """Return the path of the last of these modules, each called by the one before it.
-
-        Args:
-            modules: nested modules, outermost first.
-
-        Returns:
-            The path; "" for no modules.
-        """
+        """Return the path of the innermost of these nested modules; "" if there are none."""
         calls = tuple(map(id, modules))
         known = self._innermost.get(calls)
         if known is not None:

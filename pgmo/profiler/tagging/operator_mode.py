@@ -27,7 +27,7 @@ _left: list[tuple[threading.Thread, Any]] = []
 _left_lock = new_lock()
 
 
-class _LastWords:
+class _ThreadExitCleanup:
     """Finalizer that removes our modes from an ending thread while it may still run Python.
 
     torch would release them when the system's thread ends. By then Python regards the thread as
@@ -60,22 +60,22 @@ class OperatorMode(AbstractContextManager["OperatorMode"]):
         self._around = around
         self._mode: Any = None
         self._owner = threading.current_thread()
-        self._lifted: set[int] = set()  # Ids of threads.
+        self._suspended: set[int] = set()  # Ids of threads.
 
     def __enter__(self) -> "OperatorMode":
         _take_out_left()
         self._owner = threading.current_thread()
-        self._lifted.clear()
+        self._suspended.clear()
         _let_higher_order_operators_pass()
         backward_errors.attach()
         self._mode = _mode_class()(self._around)
         _put_in(self._mode)
-        if not hasattr(_here, "last"):
-            _here.last = _LastWords()
+        if not hasattr(_here, "cleanup"):
+            _here.cleanup = _ThreadExitCleanup()
         return self
 
-    def lift(self) -> bool:
-        """Remove the mode from the calling thread's stack until `put_back`.
+    def suspend(self) -> bool:
+        """Remove the mode from the calling thread's stack until `restore`.
 
         Operators of other threads still reach `around`. During a backward pass, the mode is also on
         the stacks of the pass's threads.
@@ -85,12 +85,12 @@ class OperatorMode(AbstractContextManager["OperatorMode"]):
         """
         if self._mode is None or not _take_out(self._mode):
             return False
-        self._lifted.add(threading.get_ident())
+        self._suspended.add(threading.get_ident())
         return True
 
-    def put_back(self) -> bool:
-        """Undo `lift` on the same thread; return False if the mode has been left meanwhile."""
-        self._lifted.discard(threading.get_ident())
+    def restore(self) -> bool:
+        """Undo `suspend` on the same thread; return False if the mode has been left meanwhile."""
+        self._suspended.discard(threading.get_ident())
         if self._mode is None:
             return False
         _put_in(self._mode)
@@ -101,7 +101,7 @@ class OperatorMode(AbstractContextManager["OperatorMode"]):
         if mode is None:
             return
         mode.around = None
-        if self._owner.ident not in self._lifted:
+        if self._owner.ident not in self._suspended:
             with _left_lock:
                 _left.append((self._owner, mode))
         _take_out_left()

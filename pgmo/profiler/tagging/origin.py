@@ -10,11 +10,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 
-class _Said(threading.local):
+class _Declared(threading.local):
     origin: tuple[str, str] | None = None
 
 
-_said = _Said()
+_declared = _Declared()
 _listeners: list[object] = []
 
 
@@ -35,7 +35,7 @@ def listen() -> Iterator[None]:
 
 
 @contextmanager
-def said_of(module: str, phase: str) -> Iterator[None]:
+def declare(module: str, phase: str) -> Iterator[None]:
     """Declare the origin of the operators that this thread runs inside the context.
 
     Args:
@@ -44,19 +44,19 @@ def said_of(module: str, phase: str) -> Iterator[None]:
         phase: phase, as in `Tag`.
 
     Example:
-        >>> with said_of("mlp.0", "recompute"):
-        ...     said()
+        >>> with declare("mlp.0", "recompute"):
+        ...     declared()
         ('mlp.0', 'recompute')
-        >>> said()
+        >>> declared()
     """
-    before = _said.origin
-    _said.origin = (module, phase)
+    before = _declared.origin
+    _declared.origin = (module, phase)
     try:
         yield
     finally:
-        _said.origin = before
+        _declared.origin = before
 
 
-def said() -> tuple[str, str] | None:
+def declared() -> tuple[str, str] | None:
     """Return the declared module and phase of this thread, or None if none was declared."""
-    return _said.origin
+    return _declared.origin

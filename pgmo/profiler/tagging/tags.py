@@ -1,7 +1,7 @@
 """Tagging of blocks with module, operator, phase and line, through a thread-local number.
 
 Blocks are requested deep inside of operators, where no Python may run. So a number is set around
-each operator for the allocator to read, and this module keeps the number's meaning:
+each operator for the allocator to read, and this module maps the numbers to tags:
 
     model(x) -> GPT.forward -> GPT.mlp.forward -> aten.addmm: set_tag(17) [requests ...] set_tag(-1)
                        17 = Tag("GPT.mlp", "aten.addmm", "forward", "model.py:54 in forward")
@@ -46,13 +46,13 @@ class _Thread(threading.local):
         self.running: list[tuple[str, str, str]] = []
 
 
-class _Left(threading.local):
+class _CompiledCall(threading.local):
     """Module and line of the compiled code that runs on a thread, and the tag number meanwhile.
 
     It outlives the tagger, because the number must be reset at the end of the compiled call.
     """
 
-    to: tuple[str, str] | None = None
+    place: tuple[str, str] | None = None
     number: int = -1
 
 
@@ -89,7 +89,7 @@ class Tagger(AbstractContextManager["Tagger"]):
         # Maps a graph node's sequence number to the module and the line that made it.
         self._of_node: dict[int, tuple[str, str]] = {}
         self._thread = _Thread()
-        self._left = _Left()
+        self._compiled_call = _CompiledCall()
         self._owner = threading.get_ident()
         self._lock = new_lock()
         self._active = ExitStack()
@@ -107,14 +107,14 @@ class Tagger(AbstractContextManager["Tagger"]):
         with ExitStack() as undo:
             undo.enter_context(origin.listen())
             self._mode = undo.enter_context(OperatorMode(self._around))
-            undo.callback(dynamo.attend(self))
+            undo.callback(dynamo.register(self))
             if dynamo.has_compiled():
                 from pgmo.profiler.tagging import inductor  # Also loads a Python parser.
 
                 undo.callback(inductor.listen(self))
             dynamo.skip(OperatorMode.__exit__)
             if dynamo.inside():
-                self.withdraw()
+                self.suspend()
             self._active = undo.pop_all()
         return self
 
@@ -125,22 +125,23 @@ class Tagger(AbstractContextManager["Tagger"]):
 
     # --- compiled code --------------------------------------------------------------------------
 
-    def withdraw(self) -> None:
+    def suspend(self) -> None:
         """Stop observing the thread while it runs compiled code; see `dynamo.Observer`."""
-        if not self._mode.lift():
+        if not self._mode.suspend():
             return  # This thread is not observed.
         module, phase, line = self._where()
-        self._left.number = self._number(Tag(module, COMPILED, _not_other(phase), line))
-        self._set_tag(self._left.number)
-        self._left.to = module, line
+        self._compiled_call.number = self._number(Tag(module, COMPILED, _compiled_phase(phase), line))
+        self._set_tag(self._compiled_call.number)
+        self._compiled_call.place = module, line
 
-    def come_back(self) -> None:
+    def resume(self) -> None:
         """Resume observing the thread; see `dynamo.Observer`."""
-        place, self._left.to, self._left.number = self._left.to, None, -1
+        place = self._compiled_call.place
+        self._compiled_call.place, self._compiled_call.number = None, -1
         if place is None:
             return
         self._set_tag(-1)
-        if self._mode.put_back():
+        if self._mode.restore():
             # Nodes made by the compiled code belong to its module, not to the next one.
             self._note_nodes(place)
 
@@ -154,7 +155,7 @@ class Tagger(AbstractContextManager["Tagger"]):
     def kernels_begin(self) -> None:
         """Note the module and phase of the kernels; see `inductor.KernelListener`."""
         module, phase, line = self._where()
-        self._thread.running.append((module, _not_other(phase), line))
+        self._thread.running.append((module, _compiled_phase(phase), line))
 
     def kernel(self, origin: "KernelOrigin") -> None:
         """Tag the next requests with the kernel; see `inductor.KernelListener`."""
@@ -167,7 +168,7 @@ class Tagger(AbstractContextManager["Tagger"]):
         """Restore the thread's previous tag; see `inductor.KernelListener`."""
         if self._thread.running:
             self._thread.running.pop()
-        self._set_tag(self._left.number)
+        self._set_tag(self._compiled_call.number)
 
     def _forget(self) -> None:
         # Keep only the tags: their reader must not keep the program's modules alive.
@@ -263,7 +264,7 @@ def _name_of(operator: Any) -> str:
     return "" if in_place and name != ADD_IN_PLACE else name
 
 
-def _not_other(phase: str) -> str:
+def _compiled_phase(phase: str) -> str:
     """Return the phase of compiled code: the forward pass if it is not known."""
     return FORWARD if phase is OTHER else phase
 

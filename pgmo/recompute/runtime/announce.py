@@ -33,5 +33,5 @@ class _Announcing(Interpreter):
         place = n.meta.get(ORIGIN)
         if place is None:
             return super().run_node(n)
-        with origin.said_of(*place):
+        with origin.declare(*place):
             return super().run_node(n)

@@ -1,7 +1,7 @@
 """Pauses between recordings, and the count of iterations that diverged from their plan.
 
 iteration   a a a b a a a b | a a a b a a a b a a      a: planned, b: not
-departures        1       2   └── recorded: b twice, and the frees of blocks that outlive it
+divergences       1       2   └── recorded: b twice, and the frees of blocks that outlive it
 """
 
 from pgmo.allocator import heuristics
@@ -9,10 +9,6 @@ from pgmo.allocator import heuristics
 
 class Backoff:
     """Exponential backoff, counted in iterations: pauses of 1, 2, 4, ... times the shortest.
-
-    Args:
-        shortest: iterations of the first pause.
-        longest: maximum iterations of a pause.
 
     Attributes:
         left: iterations until the pause is over.
@@ -49,36 +45,33 @@ class DivergenceCounter:
     """Counter of replayed iterations that diverge from their plan.
 
     Args:
-        patience: departures until the program is recorded again. It doubles each time; otherwise a
+        patience: divergences until the program is recorded again. It doubles each time; otherwise a
             program with more structures than plans would be recorded all the time.
 
     Example:
         >>> divergence = DivergenceCounter(patience=2)
-        >>> [divergence.departed(iteration) for iteration in (4, 8, 12, 16, 20)]
+        >>> [divergence.count(iteration) for iteration in (4, 8, 12, 16, 20)]
         [0, 11, 0, 0, 0]
     """
 
     def __init__(self, patience: int) -> None:
         self._patience = patience
-        self._departures = 0
+        self._divergences = 0
         self._last = 0
 
-    def departed(self, iteration: int) -> int:
+    def count(self, iteration: int) -> int:
         """Count an iteration that diverged from its plan.
 
-        Args:
-            iteration: number of the iteration.
-
         Returns:
-            The number of iterations to record now, enough for the departure to occur twice; 0 to
+            The number of iterations to record now, enough for the divergence to occur twice; 0 to
             record none.
         """
         interval = iteration - self._last if self._last else 1
         self._last = iteration
-        self._departures += 1
-        if self._departures < self._patience:
+        self._divergences += 1
+        if self._divergences < self._patience:
             return 0
-        self._departures = 0
+        self._divergences = 0
         self._patience *= 2
         wanted = 2 * interval + heuristics.current.confirmations + 1
         return min(wanted, heuristics.current.longest_recording)

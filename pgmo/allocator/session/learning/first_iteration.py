@@ -23,10 +23,6 @@ from pgmo.profiler.tag import Tag
 class FirstIteration:
     """Handler of the first iteration, which allocates optimizer state that no other plan has.
 
-    Args:
-        state: state of the session.
-        installer: installer that has the plans.
-
     Attributes:
         profile: recorded profile of the first iteration; None if it is not needed.
         running: whether a saved plan serves the first iteration now.
@@ -41,10 +37,6 @@ class FirstIteration:
 
     def begin(self, opening: Plan, steady: list[PlannedProfile]) -> bool:
         """Begin to serve the first iteration, from plans for each structure that it may have.
-
-        Args:
-            opening: plan of the first iteration as it was recorded.
-            steady: plans of the later iterations.
 
         Returns:
             False if the plans cannot be installed; then no arena is held.
@@ -81,14 +73,7 @@ class FirstIteration:
         tags: Sequence[Tag],
         meta: ProfileMeta,
     ) -> None:
-        """Build the profile of the first iteration, and its plan if that is saved.
-
-        Args:
-            iterations: iterations of the session's first recording.
-            steady: the structure of the later iterations.
-            tags: tags of the recording.
-            meta: metadata of the profile.
-        """
+        """Build the profile of the first iteration, and its plan if that is saved."""
         options, installer = self._state.options, self._installer
         wanted = options.save_directory is not None or options.record_only
         if not wanted or installer.opening is not None:

@@ -24,10 +24,6 @@ class GivenPlans:
     beginning. If a directory has no plan of this rank, a recorded iteration chooses among the
     others.
 
-    Args:
-        state: state of the session.
-        alignment: alignment of the device's allocator in bytes.
-
     Attributes:
         pending: whether there are plans that neither serve nor were refused.
     """

@@ -9,7 +9,7 @@ add to them.
 
 If all iterations are equal, a plan maps no page. It may need more pages than windows once windows
 have moved as many pages as are free between two iterations. They do so if streams lag behind each
-other. If lengths vary or structures alternate, each departure from a plan moves pages out of the
+other. If lengths vary or structures alternate, each divergence from a plan moves pages out of the
 arena, and the next iteration moves them back; windows may move fewer. Such a plan pays only after
 windows have moved that many pages during one recording (the ski-rental rule). Until then, nothing
 is compared or planned. Each removal of a plan that served too little doubles the required moves.
@@ -30,9 +30,6 @@ PAGE = 2 << 20
 class InstallationRule:
     """Comparison of plans with the windows that have served so far.
 
-    Args:
-        state: state of the session.
-
     Attributes:
         moved: pages that windows have mapped at another address since recording began.
         iterations: iterations over which `moved` was counted.
@@ -51,11 +48,7 @@ class InstallationRule:
         self.moved = self.iterations = 0
 
     def served_by_windows(self, moved: int) -> None:
-        """Add an iteration that no plan served.
-
-        Args:
-            moved: pages mapped at another address during the iteration.
-        """
+        """Add an iteration that no plan served, in which windows moved so many pages."""
         self.moved += moved
         self.iterations += 1
 
@@ -65,19 +58,19 @@ class InstallationRule:
         self.begin()
 
     def unpaid(self) -> str:
-        """Return why a plan does not pay yet, in plain words; "" if it may.
+        """Return why a plan does not pay yet, or "" if it may.
 
         A plan for a program that repeats pays at once if none was removed: see `objection`.
         """
         if self.is_wanted or not self._state.adapter.pages or self._is_paid:
             return ""
         return (
-            f"without a plan only {self.moved:,} pages were mapped anew in "
+            f"without a plan only {self.moved:,} pages were remapped in "
             f"{self.iterations} iterations"
         )
 
     def objection(self, plans: list[PlannedProfile], *, repeats: bool) -> str:
-        """Return why these plans do not pay, in plain words; "" if they do.
+        """Return why these plans do not pay, or "" if they do.
 
         Args:
             plans: at least one plan.
@@ -89,12 +82,9 @@ class InstallationRule:
             return unpaid
         missing = self._missing_pages(plans)
         # A session that takes turns with another one places its arena in the other's idle pages.
-        has_room = missing <= self._spare_pages() or self._state.adapter.seat != 0
+        has_room = missing <= self._spare_pages() or self._state.adapter.session_index != 0
         if not has_room and not (repeats and self._is_paid):
-            return (
-                f"beside what lives, its arena would take {missing:,} pages more than the program "
-                "has without it"
-            )
+            return f"with its arena, the program would take {missing:,} pages more than without"
         return ""
 
     @property

@@ -52,15 +52,7 @@ class PlanDecision:
 
 
 class PlanFinder:
-    """Search for plans in a recording.
-
-    Args:
-        state: state of the session, which gets the latest profile and plan.
-        recorder: recorder of the recording.
-        installer: installer that has the current plans.
-        first: handler of the first iteration, which is planned with the first structure.
-        rule: rule that decides whether plans pay.
-    """
+    """Search for plans in a recording."""
 
     def __init__(
         self,

@@ -104,10 +104,7 @@ def when_free(work: Callable[[], object]) -> None:
     """Run a callback under the lock without waiting; if it is held, its owner runs the callback.
 
     For finalizers: the garbage collector calls them on any thread at any point, so waiting for a
-    lock could deadlock.
-
-    Args:
-        work: the callback; its exceptions are printed.
+    lock could deadlock. Exceptions of the callback are printed.
     """
     gate = _gate
     gate.waiting.append(work)

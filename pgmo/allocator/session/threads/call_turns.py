@@ -114,19 +114,11 @@ class CallTurns(Turns):
     # --- interface of `Turns` -------------------------------------------------------------------
 
     def begin_iteration(self) -> None:
-        """Refuse to mark an iteration, because each call is one.
-
-        Raises:
-            SessionError: always.
-        """
+        """Raise `SessionError`, because each call is an iteration."""
         raise SessionError("this session's iterations are calls, which end by themselves")
 
     def ends_iteration(self) -> bool:
-        """Refuse to end an iteration, because each call ends its own.
-
-        Raises:
-            SessionError: always.
-        """
+        """Raise `SessionError`, because each call ends its own iteration."""
         self.begin_iteration()
         return False
 

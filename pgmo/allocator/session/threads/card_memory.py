@@ -23,10 +23,6 @@ def card_memory(
     CuPy and unified memory cannot: their arenas are blocks that are freed only when the session
     ends.
 
-    Args:
-        adapter: adapter of the session.
-        give_back: frees idle memory of the session's arenas.
-
     Returns:
         The holder, the device's name on this machine, and its bytes; or None.
     """
@@ -43,11 +39,7 @@ def card_memory(
 
 
 class CudaMemory:
-    """Memory of a CUDA device, whose pages are freed one by one.
-
-    Args:
-        adapter: adapter of any session on the device.
-    """
+    """Memory of a CUDA device, whose pages are freed one by one."""
 
     def __init__(self, adapter: "TorchCuda") -> None:
         self._adapter = adapter
@@ -86,12 +78,7 @@ class CudaMemory:
 
 
 class HostMemory:
-    """Memory of the CPU: arenas, which return to the system between turns.
-
-    Args:
-        adapter: adapter of the session.
-        give_back: frees the arenas.
-    """
+    """Memory of the CPU: arenas, which return to the system between turns."""
 
     def __init__(self, adapter: Adapter, give_back: Callable[[], object]) -> None:
         self._engine = adapter.engine

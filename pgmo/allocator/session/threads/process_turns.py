@@ -24,8 +24,8 @@ from pgmo.share.protocol import MOST_PRIORITY
 from pgmo.world import world
 
 PASSED_OVER = (
-    "another process has had the turn on this card for too long; iterations go on without one, in "
-    "what it leaves, until it gives it back: `pgmo share --status` shows which one"
+    "another process has held the turn on this card for too long; until it ends, iterations run "
+    "without a turn, in the remaining memory: `pgmo share --status` shows the process"
 )
 
 SEVERAL_RANKS = (
@@ -35,12 +35,7 @@ SEVERAL_RANKS = (
 
 
 class ProcessTurns:
-    """Turns of this process on one device. Thread-safe.
-
-    Args:
-        client: client of the broker.
-        notify: called with a message when a wait for the turn has timed out.
-    """
+    """Turns of this process on one device. Thread-safe."""
 
     def __init__(self, client: Client, notify: Callable[[str], object]) -> None:
         self._client, self._notify = client, notify
@@ -70,12 +65,7 @@ class ProcessTurns:
                 self._inside.add((session, None if opening else threading.current_thread()))
 
     def give(self, session: object, *, whole: bool = True) -> None:
-        """Give a session's turn back. Repeated calls have no effect.
-
-        Args:
-            session: the session.
-            whole: whether its iteration ended normally.
-        """
+        """Give a session's turn back. Repeated calls have no effect."""
         if os.getpid() != self._process:
             return
         with self._guard:
@@ -110,12 +100,6 @@ def join(
     """Return the turns of a session's device; None if it is not shared with other processes.
 
     Without a broker in `PGMO_SHARE`, this does nothing.
-
-    Args:
-        session: key of the session, until `leave`.
-        adapter: adapter of the session.
-        give_back: frees idle memory of the session's arenas.
-        warn: called with notes for the session's summary.
     """
     path = os.environ.get(VARIABLE, "")
     if not path:
@@ -138,13 +122,7 @@ def join(
 
 
 def leave(session: object, device: str, turns: ProcessTurns) -> None:
-    """Remove a closed session from the turns of its device. Repeated calls have no effect.
-
-    Args:
-        session: key of the session.
-        device: name of the device.
-        turns: the result of `join`.
-    """
+    """Remove a closed session from the turns of its device. Repeated calls have no effect."""
     turns.leave(session)
     known, users = _turns.get(device, (None, set()))
     users.discard(session)

@@ -44,7 +44,7 @@ class Turns:
         self._warn = warn
         self._owner: threading.Thread | None = None
         self._inside: set[threading.Thread] = set()  # inside `iteration()`
-        self._beside: set[threading.Thread] = set()
+        self._bypassing: set[threading.Thread] = set()
         self._calls: Counter[threading.Thread] = Counter()  # since the owner's last boundary
         self._pauses: dict[object, threading.Thread] = {}
         self._delegated: set[threading.Thread] = set()
@@ -62,18 +62,18 @@ class Turns:
         Raises:
             SessionError: if the thread is inside another iteration or a pause.
         """
-        self._look_at_steps()
+        self._count_passed_steps()
         me = self._caller("begin")
         if me in self._inside:
             raise SessionError(
                 "session.iteration() was entered inside another iteration; end the first one before"
             )
         self._calls[me] += 1
-        beside = self._owner in self._inside
+        owner_is_inside = self._owner in self._inside
         self._inside.add(me)
-        if beside:
-            self._stand_beside(me)
-        elif me not in self._beside or self._owner is None or self._has_waited(me):
+        if owner_is_inside:
+            self._bypass(me)
+        elif me not in self._bypassing or self._owner is None or self._has_waited(me):
             self._follow(me)
             self._whole = True  # all of its requests will be seen
 
@@ -94,7 +94,7 @@ class Turns:
                 self._passing = me
                 self._engine.let_steps_pass(me.native_id or 0)
             return True
-        self._look_at_steps()
+        self._count_passed_steps()
         me = self._caller("end")
         if me in self._inside:
             raise SessionError(
@@ -105,7 +105,7 @@ class Turns:
         if self._owner is None or self._owner is me:
             self._follow(me)
         elif self._owner in self._inside:
-            self._stand_beside(me)
+            self._bypass(me)
             return False
         else:
             return self._takes_over(self._owner, me)
@@ -145,7 +145,7 @@ class Turns:
     @property
     def _is_alone(self) -> bool:
         """Return whether no other thread has ended an iteration recently, and none is delegated."""
-        others = self._calls or self._inside or self._beside
+        others = self._calls or self._inside or self._bypassing
         return not (others or self._pauses or self._delegated)
 
     def whole(self) -> bool:
@@ -156,7 +156,7 @@ class Turns:
     def _takes_over(self, owner: threading.Thread, me: threading.Thread) -> bool:
         active = {thread: rest for thread, *rest in self._engine.threads()}
         theirs, mine = active.get(owner.native_id or 0), active.get(me.native_id or 0)
-        if me in self._beside:
+        if me in self._bypassing:
             if theirs is not None or not self._has_waited(me):
                 return False
             self._follow(me)
@@ -167,7 +167,7 @@ class Turns:
                 return False  # it iterates on another device
             self._follow(me)
         elif theirs[1] > mine[0] or theirs[2] > heuristics.current.tail_share * mine[2]:
-            self._stand_beside(me)
+            self._bypass(me)
             return False
         else:
             self._follow(me)
@@ -179,8 +179,8 @@ class Turns:
     def _follow(self, me: threading.Thread) -> None:
         self._owner = me
         self._calls.clear()
-        if me in self._beside:
-            self._beside.discard(me)
+        if me in self._bypassing:
+            self._bypassing.discard(me)
             self._update(me)
             self._whole = False  # it was delegated up to now
         if others := {token for token in self._of_all if self._pauses[token] is not me}:
@@ -188,10 +188,10 @@ class Turns:
             self._serve_again(others)
             self._whole = False
 
-    def _stand_beside(self, me: threading.Thread) -> None:
-        if me in self._beside:
+    def _bypass(self, me: threading.Thread) -> None:
+        if me in self._bypassing:
             return
-        self._beside.add(me)
+        self._bypassing.add(me)
         self._update(me)
         if not self._train_together:
             self._train_together = True
@@ -216,10 +216,10 @@ class Turns:
             return
         for ended in [one for one in (*self._delegated, *self._inside) if not one.is_alive()]:
             self._inside.discard(ended)
-            self._beside.discard(ended)
+            self._bypassing.discard(ended)
             self._update(ended)
 
-    def _look_at_steps(self) -> None:
+    def _count_passed_steps(self) -> None:
         if self._passing is not None:
             self._passing = None
             self._engine.let_steps_pass(0)
@@ -232,7 +232,7 @@ class Turns:
         The pause stops the whole engine, because an evaluation may use several threads. Once
         another thread continues its iterations, only the calling thread is paused.
         """
-        self._look_at_steps()
+        self._count_passed_steps()
         self._forget_ended()
         me, token = threading.current_thread(), object()
         self._pauses[token] = me
@@ -258,7 +258,9 @@ class Turns:
                 self._paused.end(self)
 
     def _update(self, thread: threading.Thread) -> None:
-        wanted = thread.is_alive() and (thread in self._beside or thread in self._pauses.values())
+        wanted = thread.is_alive() and (
+            thread in self._bypassing or thread in self._pauses.values()
+        )
         if wanted == (thread in self._delegated) or thread.native_id is None:
             return
         self._engine.delegate_thread(thread.native_id, wanted)
@@ -268,8 +270,8 @@ class Turns:
 
     def close(self) -> None:
         """Undo all delegations and pauses in the engine."""
-        self._look_at_steps()
-        self._beside.clear()
+        self._count_passed_steps()
+        self._bypassing.clear()
         self._pauses.clear()
         self._inside.clear()
         self._owner = None

@@ -19,13 +19,7 @@ fewer, the verdict explains this instead of calling the program unplannable."""
 
 
 def judge(summary: Summary, baseline: Baseline | None = None, delegates: str = "") -> Verdict:
-    """Return the current verdict on a session.
-
-    Args:
-        summary: the session's counters.
-        baseline: the device's figures since the model began; None without a model.
-        delegates: why the session serves no request; "" if it may.
-    """
+    """Return the current verdict on a session."""
     reason = delegates or _why_no_slots(summary)
     if baseline is not None:
         return judge_device(baseline, reason=reason, since=summary.since)
@@ -34,13 +28,7 @@ def judge(summary: Summary, baseline: Baseline | None = None, delegates: str = "
 
 
 def judge_device(baseline: Baseline, *, reason: str = "", since: int = 0) -> Verdict:
-    """Return the verdict on a device, for the whole process since the model began.
-
-    Args:
-        baseline: the device's figures.
-        reason: why no slot has served; "" if one has.
-        since: the first iteration that slots served, counted from 1; 0 for none.
-    """
+    """Return the verdict on a device, for the whole process since the model began."""
     wrong = contradictions(baseline)
     taken, live, plain = baseline.peak_taken, baseline.peak_live, baseline.peak_reserved
     basis = (

@@ -63,10 +63,6 @@ def percent(share: float) -> str:
 def compared(taken: int, plain: int) -> str:
     """Return a comparison of two peaks, in words.
 
-    Args:
-        taken: peak bytes of pgmo.
-        plain: peak bytes of plain PyTorch.
-
     Example:
         >>> compared(76 << 27, 99 << 27)
         '9.50 GiB instead of 12.4 GiB (23 % less)'

@@ -14,12 +14,7 @@ _MOST_TEXT = 200
 
 
 def annotations_of(found: Any, odd: OddValues) -> list[dict[str, Any]]:
-    """Return the annotations that have a valid name and time.
-
-    Args:
-        found: the snapshot's `external_annotations`.
-        odd: counter of the invalid ones.
-    """
+    """Return the annotations that have a valid name and time."""
     if not isinstance(found, list | tuple):
         return []
     good = [one for one in found if _is_annotation(one)]

@@ -29,12 +29,7 @@ _MASK: Final = 2**64 - 1
 
 
 class EventColumns:
-    """All events of a file, one row each, including unreadable ones.
-
-    Args:
-        stacks: assigns numbers to the events' stacks.
-        odd: counter of invalid values.
-    """
+    """All events of a file, one row each, including unreadable ones."""
 
     def __init__(self, stacks: Stacks, odd: OddValues) -> None:
         self._stacks = stacks
@@ -71,11 +66,7 @@ class EventColumns:
                 column.append(value)
 
     def readable(self, rows: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Return the rows with a known kind and a valid size and address.
-
-        Args:
-            rows: rows of one device, ascending, shape (m,).
-        """
+        """Return the rows with a known kind and a valid size and address."""
         rows = rows[self.kind(rows) >= 0]
         address, size, _ = self.numbers(rows)
         good = (size >= 0) & (size <= MOST_SIZE) & (address >= 0) & (address <= MOST_ADDRESS)

@@ -22,13 +22,7 @@ class OddValues:
         self._reasons: dict[str, str] = {}
 
     def add(self, what: str, reason: str, count: int = 1) -> None:
-        """Count an invalid value.
-
-        Args:
-            what: kind of the item that has the value, such as "frame".
-            reason: why the value is invalid, in words.
-            count: number of such values.
-        """
+        """Count an invalid value."""
         self._counts[what] += count
         self._reasons.setdefault(what, reason)
 

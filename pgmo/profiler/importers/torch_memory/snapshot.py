@@ -125,12 +125,7 @@ class _Reader:
         return found
 
     def devices(self, value: Mapping[str, Any], device: int | None) -> list[Imported]:
-        """Return the results for the wanted devices of the snapshot.
-
-        Args:
-            value: the snapshot.
-            device: as in `read_torch_snapshot`.
-        """
+        """Return the results for the wanted devices of the snapshot."""
         segments = value["segments"]
         host = value.get("host_segments") or []
         self._check_blocks(segments=segments, host_segments=host)

@@ -104,10 +104,6 @@ def drop_unknown_origins(rows: Rows, before: int) -> Rows:
 
     If stacks were recorded, an empty one identifies the thread of the backward pass. It means
     nothing for blocks older than the recording, or if events have no stacks.
-
-    Args:
-        rows: all rows of the trace.
-        before: number of rows that rebuild the initial state.
     """
     seen = np.arange(len(rows)) >= before
     recorded = bool((seen & _is_made(rows) & (rows.origin >= 0)).any())

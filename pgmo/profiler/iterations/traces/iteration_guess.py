@@ -53,17 +53,7 @@ def objection(
     steady: Steady,
     profile: Profile,
 ) -> str:
-    """Return why a period of the requests is no iteration, or "" if nothing contradicts it.
-
-    Args:
-        trace: the trace.
-        blocks: blocks of the trace.
-        requests: rows of the trace's requests, shape (n,).
-        period: period of the requests.
-        pieces: the requests cut at the period's boundaries.
-        steady: the group of equal pieces.
-        profile: profile of the presumed iteration.
-    """
+    """Return why a period of the requests is no iteration, or "" if nothing contradicts it."""
     is_training = is_training_loop(trace, requests, period)
     covered = _covered(period, pieces, pieces[steady.reference])
     if covered < LEAST_SHARE * len(requests) and not is_training:

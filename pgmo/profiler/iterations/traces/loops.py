@@ -38,13 +38,7 @@ _BEGINS = re.compile(r" in (?:<module>|_run_code|_run_module_as_main|_bootstrap)
 
 
 def is_within_module(trace: Trace, requests: NDArray[np.int64], period: Period) -> bool:
-    """Return whether the period is a loop within a module's call; False if stacks do not show it.
-
-    Args:
-        trace: the trace, its tags with stacks.
-        requests: rows of the trace's requests, shape (n,).
-        period: period of the requests.
-    """
+    """Return whether the period is a loop within a module's call, as far as stacks show it."""
     tags = trace.tag[requests]
     # A request before the first layer may by chance have the size of one between layers, so prefer
     # the stretch that also repeats in its origins.
@@ -142,11 +136,6 @@ def is_within_backward(trace: Trace, requests: NDArray[np.int64], period: Period
 
     The engine has its own thread, whose only Python calls are those of hooks and recomputation.
     Their stacks do not begin with the program's outermost call.
-
-    Args:
-        trace: the trace, its tags with stacks.
-        requests: rows of the trace's requests, shape (n,).
-        period: period of the requests.
     """
     tags = trace.tag[requests]
     if not any(trace.tags[tag].stack for tag in set(tags.tolist()) if tag >= 0):

@@ -11,9 +11,6 @@ from pgmo.profiler.recording import Iteration
 def same_pieces(pieces: list[Iteration]) -> Steady | None:
     """Return the largest group of pieces with the same requests, and partial pieces of it.
 
-    Args:
-        pieces: all requests of the trace in order; the first and last piece may be incomplete.
-
     Returns:
         The group with its last member as the reference; None if no two pieces are equal.
     """
@@ -28,12 +25,7 @@ def same_pieces(pieces: list[Iteration]) -> Steady | None:
 
 
 def steady_of(pieces: list[Iteration], reference: Iteration) -> Steady:
-    """Return the group of one piece: all equal pieces, or else the piece and the next one.
-
-    Args:
-        pieces: all requests of the trace in order.
-        reference: the chosen piece.
-    """
+    """Return the group of one piece: all equal pieces, or else the piece and the next one."""
     members = [piece.index for piece in pieces if piece.same_requests(reference)]
     if len(members) > 1:
         return _steady(pieces, members, reference)

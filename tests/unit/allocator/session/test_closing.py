@@ -243,7 +243,9 @@ def test_what_cannot_wake_keeps_nobody_from_closing(adapter, error):
     session = open_session(adapter).__enter__()
     run(Loop(adapter, LAYERS), session, 6)
     sleeping = session._known.sleeping
-    small, large, late = [SimpleNamespace(number=number, of_stage=False) for number in (1, 2, 3)]
+    small, large, late = [
+        SimpleNamespace(number=number, ends_with_stage=False) for number in (1, 2, 3)
+    ]
     sleeping._sleeps = [small, large, late]
 
     def wake(sleep):
@@ -279,8 +281,8 @@ def test_a_broken_card_keeps_nobody_from_closing(adapter, monkeypatch):
     assert works(adapter)
 
 
-def test_a_session_that_could_not_begin_leaves_no_seat_behind(adapter, monkeypatch):
-    class Seat:
+def test_a_session_that_could_not_begin_leaves_the_queue(adapter, monkeypatch):
+    class Turn:
         left = False
 
         def leave(self):
@@ -289,12 +291,12 @@ def test_a_session_that_could_not_begin_leaves_no_seat_behind(adapter, monkeypat
     def broken(*_arguments):
         raise RuntimeError("CUDA error")
 
-    seat = Seat()
-    monkeypatch.setattr(open_sessions, "_seat_of", lambda _opened: seat)
+    turn = Turn()
+    monkeypatch.setattr(open_sessions, "_device_turn_of", lambda _opened: turn)
     monkeypatch.setattr(open_sessions.process_turns, "join", broken)
     with pytest.raises(RuntimeError, match="CUDA error"):
         open_session(adapter).__enter__()
-    assert seat.left
+    assert turn.left
     assert not adapter.installed
     monkeypatch.undo()
     assert works(adapter)

@@ -172,8 +172,8 @@ def test_in_a_forked_child_they_do_nothing(adapter):
 def test_what_sleeps_for_a_stage_wakes_where_it_was_interrupted(adapter):
     asleep = []
 
-    def put_to_sleep(objects, _state, *, of_stage):
-        assert of_stage
+    def put_to_sleep(objects, _state, *, ends_with_stage):
+        assert ends_with_stage
         asleep.append(objects)
         os.kill(os.getpid(), signal.SIGINT)
         return objects, Released(host=1, number=1)

@@ -132,7 +132,7 @@ def test_an_arena_that_cannot_be_had_gives_back_those_of_other_streams(adapter, 
 
     monkeypatch.setattr(adapter, "take_arena", refuse)
     with open_session(adapter) as session:
-        with pytest.warns(UserWarning, match="could not be had: no memory"):
+        with pytest.warns(UserWarning, match="could not be allocated: no memory"):
             train(TwoStreams(adapter), session, 6)
         assert session.phase is Phase.BYPASS
         assert adapter.returned == [base for base, _ in adapter.arenas[0]]
@@ -152,7 +152,7 @@ def test_an_opening_none_of_whose_streams_was_used_yet(adapter, tmp_path):
         train(adapter, session, 8)
         assert session.history[-1].hit_rate == 1
     fresh = SimulatedAdapter()
-    with pytest.warns(UserWarning, match="none of its streams has been used yet"):
+    with pytest.warns(UserWarning, match="no stream of the plan has been used yet"):
         with open_session(fresh, plan=tmp_path / "side.pgmoplan") as session:
             train(fresh, session, 4)
     assert [one.hit_rate for one in session.history] == [0, 1, 1, 1]

@@ -60,7 +60,7 @@ def test_no_memory_for_a_larger_arena_leaves_the_old_plans_serving(adapter, monk
         card = Card(adapter, limit=session.plan.arena)
         monkeypatch.setattr(adapter, "take_arena", card.take_arena)
         loop.scale = 5
-        with pytest.warns(UserWarning, match="no memory; the plans so far go on serving"):
+        with pytest.warns(UserWarning, match="no memory; the previous plans serve"):
             run(loop, session, 1)
         for loop.scale in (3, 4, 5, 4, 5, 3, 4):
             run(loop, session, 1)

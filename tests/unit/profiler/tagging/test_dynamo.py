@@ -22,11 +22,11 @@ class Told:
     def __init__(self):
         self.all = []
 
-    def withdraw(self):
+    def suspend(self):
         assert dynamo.inside()
         self.all.append("compiled")
 
-    def come_back(self):
+    def resume(self):
         assert not dynamo.inside()
         self.all.append("back")
 
@@ -37,7 +37,7 @@ class Told:
 @pytest.fixture
 def told():
     observer = Told()
-    leave = dynamo.attend(observer)
+    leave = dynamo.register(observer)
     yield observer.all
     leave()
     assert not dynamo.inside()
@@ -237,13 +237,13 @@ def test_begun_in_compiled_code_it_watches_from_its_end_on(told):
 
 def test_an_observer_that_fails_is_none_of_the_programs_business():
     class Failing(Told):
-        def withdraw(self):
-            raise KeyError("withdraw")
+        def suspend(self):
+            raise KeyError("suspend")
 
-        def come_back(self):
+        def resume(self):
             raise KeyError("back")
 
-    leave = dynamo.attend(Failing())
+    leave = dynamo.register(Failing())
     try:
         with pytest.warns(UserWarning, match="pgmo: watching compiled code failed: KeyError"):
             assert eager(lambda x: x + 1)(torch.ones(1)) == 2

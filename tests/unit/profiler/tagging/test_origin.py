@@ -6,22 +6,22 @@ from pgmo.profiler.tagging import origin
 
 
 def test_what_was_said_holds_inside_and_for_this_thread():
-    heard = []
-    with origin.said_of("a", "forward"):
-        with origin.said_of("b", "recompute"):
-            assert origin.said() == ("b", "recompute")
-        assert origin.said() == ("a", "forward")
-        other = threading.Thread(target=lambda: heard.append(origin.said()))
+    received = []
+    with origin.declare("a", "forward"):
+        with origin.declare("b", "recompute"):
+            assert origin.declared() == ("b", "recompute")
+        assert origin.declared() == ("a", "forward")
+        other = threading.Thread(target=lambda: received.append(origin.declared()))
         other.start()
         other.join()
-    assert heard == [None]
-    assert origin.said() is None
+    assert received == [None]
+    assert origin.declared() is None
 
 
-def test_an_error_takes_back_what_was_said():
-    with pytest.raises(KeyError), origin.said_of("a", "forward"):
+def test_an_error_ends_the_declaration():
+    with pytest.raises(KeyError), origin.declare("a", "forward"):
         raise KeyError
-    assert origin.said() is None
+    assert origin.declared() is None
 
 
 def test_listeners_may_overlap():

@@ -88,6 +88,6 @@ def test_an_error_in_a_recorded_step_is_the_same_error():
     with pytest.raises(KeyError) as raised, Tagger(Log()), NoSigmoid():
         made(X)
     assert raised.value.args == ("no sigmoid",)
-    assert origin.said() is None
+    assert origin.declared() is None
     assert not origin.listening()
     assert any(tag.phase == "recompute" for tag in tags_of_a_step(made))

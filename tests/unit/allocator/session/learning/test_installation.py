@@ -20,11 +20,11 @@ def planned(*sizes, start=None, end=None, ticks=None):
     return PlannedProfile(make_plan(profile), profile)
 
 
-def rule(occupied=0, held=0, *, pages=True, seat=0, budget=None, save=None):
+def rule(occupied=0, held=0, *, pages=True, session_index=0, budget=None, save=None):
     engine = SimpleNamespace(
         statistics=lambda: {"pages_occupied": occupied * PAGE, "peak_pages_held": held * PAGE}
     )
-    adapter = SimpleNamespace(engine=engine, pages=pages, seat=seat)
+    adapter = SimpleNamespace(engine=engine, pages=pages, session_index=session_index)
     options = SimpleNamespace(budget=budget, save_directory=save)
     return InstallationRule(SimpleNamespace(adapter=adapter, options=options))
 
@@ -36,7 +36,7 @@ def test_a_plan_that_needs_no_more_than_windows_held_pays():
 
 def test_pages_beyond_what_windows_held_are_an_objection():
     text = rule(occupied=90, held=98).objection([planned(10 * PAGE)], repeats=True)
-    assert text.startswith("beside what lives, its arena would take 2 pages more")
+    assert text.startswith("with its arena, the program would take 2 pages more")
 
 
 def test_five_in_a_thousand_may_be_added():
@@ -96,7 +96,10 @@ def test_after_a_plan_that_was_removed_windows_have_to_move_twice_as_many_pages(
 
 
 def test_sessions_that_take_turns_share_their_arenas():
-    assert rule(occupied=90, held=90, seat=1).objection([planned(10 * PAGE)], repeats=True) == ""
+    assert (
+        rule(occupied=90, held=90, session_index=1).objection([planned(10 * PAGE)], repeats=True)
+        == ""
+    )
 
 
 def test_pauses_without_recording_double_up_to_a_limit():

@@ -5,17 +5,17 @@ import threading
 import pytest
 
 from pgmo import _core
-from pgmo.allocator.session.threads.card_turns import PASSED_OVER, CardSeat, CardTurns
+from pgmo.allocator.session.threads.device_turns import PASSED_OVER, DeviceTurn, TurnQueue
 from pgmo.allocator.session.threads.pauses import Pauses
 from pgmo.errors import SessionError
 
 
-class Seat(CardSeat):
+class RecordedTurn(DeviceTurn):
     """Notes when its turns begin and end."""
 
-    def __init__(self, turns, inside=None):
+    def __init__(self, queue, inside=None):
         self.told, self.said = [], []
-        super().__init__(None, turns, lambda: inside, self.said.append, Pauses(_core.Engine()))
+        super().__init__(None, queue, lambda: inside, self.said.append, Pauses(_core.Engine()))
 
     def begin(self, *, after_others):
         self.told.append("after others" if after_others else "again")
@@ -24,8 +24,8 @@ class Seat(CardSeat):
         self.told.append("end")
 
 
-def joined(turns, count=2):
-    return [Seat(turns) for _ in range(count)]
+def joined(queue, count=2):
+    return [RecordedTurn(queue) for _ in range(count)]
 
 
 def on_a_thread(work):
@@ -35,73 +35,73 @@ def on_a_thread(work):
 
 
 def test_one_at_a_time_and_in_the_order_of_asking():
-    turns, order = CardTurns(), []
-    seats = joined(turns, 4)
-    assert seats[0].take()
+    queue, order = TurnQueue(), []
+    members = joined(queue, 4)
+    assert members[0].take()
     asked = threading.Semaphore(0)
 
     def work(number):
         asked.release()
-        assert seats[number].take()
+        assert members[number].take()
         order.append(number)
-        seats[number].give()
+        members[number].give()
 
     threads = []
     for number in (1, 2, 3):
         threads.append(on_a_thread(lambda number=number: work(number)))
         asked.acquire()
-        while len(turns.waiting) < number:
+        while len(queue.waiting) < number:
             pass
     assert order == []
-    seats[0].give()
+    members[0].give()
     for thread in threads:
         thread.join()
     assert order == [1, 2, 3]
 
 
-def test_a_seat_is_told_whether_others_came_between():
-    turns = CardTurns()
-    first, second = joined(turns)
-    for seat in (first, first, second, first):
-        seat.take()
-        seat.give()
+def test_a_turn_knows_whether_others_came_between():
+    queue = TurnQueue()
+    first, second = joined(queue)
+    for turn in (first, first, second, first):
+        turn.take()
+        turn.give()
     others, again = ["after others", "end"], ["again", "end"]
     assert first.told == ["end", *others, *again, *others]
     assert second.told == ["end", *others]
 
 
 def test_nobody_waits_beyond_the_deadline():
-    turns = CardTurns(deadline=0.05)
-    first, second = joined(turns)
+    queue = TurnQueue(deadline=0.05)
+    first, second = joined(queue)
     assert first.take()
     found = []
     on_a_thread(lambda: found.append(second.take())).join()
     assert found == [False]
-    assert second.said == [PASSED_OVER.format(turns.deadline)]
+    assert second.said == [PASSED_OVER.format(queue.deadline)]
     assert first.held
     first.give()
     assert second.take()
 
 
 def test_a_thread_that_has_ended_keeps_no_turn():
-    turns = CardTurns()
-    first, second = joined(turns)
+    queue = TurnQueue()
+    first, second = joined(queue)
     on_a_thread(lambda: first.take()).join()
     assert second.take()
     assert first.told[-1] == "end"
 
 
 def test_one_thread_cannot_have_two_turns():
-    turns = CardTurns()
-    first, second = joined(turns)
+    queue = TurnQueue()
+    first, second = joined(queue)
     first.take()
     with pytest.raises(SessionError, match=r"put session.iteration\(\) around each"):
         second.take()
 
 
 def test_an_iteration_that_goes_on_is_a_turn_when_another_session_opens():
-    turns = CardTurns(deadline=0.05)
-    first, second = Seat(turns, threading.current_thread()), Seat(turns)
+    queue = TurnQueue(deadline=0.05)
+    first, second = RecordedTurn(queue, threading.current_thread()), RecordedTurn(queue)
     assert first.held
     assert "end" not in first.told
     found = []
@@ -110,9 +110,9 @@ def test_an_iteration_that_goes_on_is_a_turn_when_another_session_opens():
 
 
 def test_who_leaves_gives_the_turn_back():
-    turns = CardTurns()
-    first, second = joined(turns)
+    queue = TurnQueue()
+    first, second = joined(queue)
     first.take()
     first.leave()
     assert second.take()
-    assert turns.seats == [second]
+    assert queue.members == [second]

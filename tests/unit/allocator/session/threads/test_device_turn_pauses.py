@@ -1,7 +1,7 @@
-"""Seats of sessions whose loops also pause."""
+"""Turns of sessions whose loops also pause."""
 
 from pgmo import _core
-from pgmo.allocator.session.threads.card_turns import CardSeat, CardTurns
+from pgmo.allocator.session.threads.device_turns import DeviceTurn, TurnQueue
 from pgmo.allocator.session.threads.pauses import Pauses
 from pgmo.allocator.session.threads.turns import Turns
 
@@ -17,17 +17,17 @@ class Adapter:
 
 def test_a_pause_that_ends_while_another_session_has_the_turn_has_nobody_served():
     adapter, said = Adapter(), []
-    paused, card = Pauses(adapter.engine), CardTurns(deadline=0.0)
+    paused, queue = Pauses(adapter.engine), TurnQueue(deadline=0.0)
     turns = Turns(adapter.engine, said.append, paused)
-    seat = CardSeat(adapter, card, turns.running, said.append, paused)
+    turn = DeviceTurn(adapter, queue, turns.running, said.append, paused)
     other = Adapter()
-    CardSeat(other, card, lambda: None, said.append, Pauses(other.engine))
+    DeviceTurn(other, queue, lambda: None, said.append, Pauses(other.engine))
     assert not adapter.serves()
     token = turns.pause()
     turns.resume(token)
     assert not adapter.serves()
     token = turns.pause()
-    seat.leave()
+    turn.leave()
     assert not adapter.serves()
     turns.resume(token)
     assert adapter.serves()
