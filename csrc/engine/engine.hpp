@@ -143,8 +143,8 @@ class Engine final : private pages::RangeOwner {
   // process's own private memory. Throws std::bad_alloc.
   Bytes return_idle();
 
-  // Return the smallest size, in bytes, of blocks of which less than half was touched; 0 if a larger
-  // block was touched by half or more. It is measured after `lend_idle(true)`, because touches show
+  // Return the smallest size, in bytes, of blocks of which less than half was touched; 0 if a
+  // larger block was touched more. It is measured after `lend_idle(true)`, because touches show
   // only where the system maps memory on first touch.
   Bytes sparse_from() noexcept;
 

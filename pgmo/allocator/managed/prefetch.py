@@ -57,7 +57,7 @@ def moves(plan: Plan, room: int, *, page: int = PAGE) -> Moves:
     for offset in (plan.offset, plan.alternate):
         for row in np.flatnonzero(offset != UNPLANNED).tolist():
             within = slice(offset[row] // page, -(-(offset[row] + plan.size[row]) // page))
-            # Ticks from the last request to the start of the iteration; 0 if it is the first request.
+            # Ticks from the request to the next start of the iteration; 0 for its first request.
             since = -int(plan.start[row]) % period
             life = int(plan.end[row] - plan.start[row])
             lives = 0 < since < life

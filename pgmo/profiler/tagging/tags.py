@@ -130,7 +130,9 @@ class Tagger(AbstractContextManager["Tagger"]):
         if not self._mode.suspend():
             return  # This thread is not observed.
         module, phase, line = self._where()
-        self._compiled_call.number = self._number(Tag(module, COMPILED, _compiled_phase(phase), line))
+        self._compiled_call.number = self._number(
+            Tag(module, COMPILED, _compiled_phase(phase), line)
+        )
         self._set_tag(self._compiled_call.number)
         self._compiled_call.place = module, line
 
@@ -218,9 +220,9 @@ class Tagger(AbstractContextManager["Tagger"]):
         made = self._note_nodes((module, line))
         if made and phase is OTHER:
             phase = FORWARD  # A loss without a module belongs to the forward pass.
-        said = origin.said()
-        if said is not None:  # A captured step enters no modules, so it declares them.
-            module, phase = ".".join(filter(None, (module, said[0]))), said[1]
+        declared = origin.declared()
+        if declared is not None:  # A captured step enters no modules, so it declares them.
+            module, phase = ".".join(filter(None, (module, declared[0]))), declared[1]
         return module, phase, line
 
     def _note_nodes(self, place: tuple[str, str]) -> int:
