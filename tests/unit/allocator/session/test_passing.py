@@ -99,7 +99,7 @@ def known(session):
     lifecycle = session._known.lifecycle
     lifecycle._catch_up()
     divergence = lifecycle._divergence
-    return divergence._departures, divergence._last, dict(lifecycle._installer._followed)
+    return divergence._divergences, divergence._last, dict(lifecycle._installer._followed)
 
 
 def random_program(seed, adapter, session):
