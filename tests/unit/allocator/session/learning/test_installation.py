@@ -72,9 +72,9 @@ def test_gradients_are_in_the_arena_once():
 
 def test_windows_have_to_have_moved_as_many_pages_as_are_free_between_iterations():
     one = rule(occupied=91, held=100)
-    assert "only 0 pages were mapped anew in 0 iterations" in one.unpaid()
+    assert "only 0 pages were remapped in 0 iterations" in one.unpaid()
     one.served_by_windows(4)
-    assert "only 4 pages were mapped anew in 1 iterations" in one.unpaid()
+    assert "only 4 pages were remapped in 1 iterations" in one.unpaid()
     one.served_by_windows(5)
     assert one.unpaid() == ""
 
