@@ -16,6 +16,7 @@ __all__: list[str] = [
     "Step",
     "UNCUTTABLE",
     "baseline_api",
+    "count_shared_pages",
     "end_blocks",
     "engine_api",
     "fall_asleep",
@@ -273,6 +274,14 @@ class Replay:
     ) -> None: ...
 
 def baseline_api() -> int: ...
+def count_shared_pages(
+    arena: numpy.typing.NDArray[numpy.int64],
+    first: numpy.typing.NDArray[numpy.int64],
+    last: numpy.typing.NDArray[numpy.int64],
+    begin: numpy.typing.NDArray[numpy.int64],
+    end: numpy.typing.NDArray[numpy.int64],
+    ticks: int,
+) -> int: ...
 def end_blocks(on: bool = True) -> None: ...
 def engine_api() -> int: ...
 def fall_asleep(space: int, sleep: int) -> int: ...

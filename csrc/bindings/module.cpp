@@ -14,4 +14,5 @@ PYBIND11_MODULE(_core, module) {
   pgmo::bind_cupy_allocator(module);
   pgmo::bind_pages(module);
   pgmo::bind_recompute(module);
+  pgmo::bind_sharing(module);
 }

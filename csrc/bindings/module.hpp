@@ -15,5 +15,6 @@ void bind_engine(pybind11::module_& module);
 void bind_heuristics(pybind11::module_& module);
 void bind_pages(pybind11::module_& module);
 void bind_recompute(pybind11::module_& module);
+void bind_sharing(pybind11::module_& module);
 
 }  // namespace pgmo

@@ -37,11 +37,14 @@ class PlannedProfile:
         profile: the profile; None for a loaded plan.
         family: family number of each request, shape (requests,); sizes in a family change together.
             None for a plan for one size.
+        follows_events: whether streams share pages only where the program's events order them.
+            Otherwise they share them in the order of the requests, and may wait for each other.
     """
 
     plan: Plan
     profile: Profile | None
     family: NDArray[np.uint32] | None = None
+    follows_events: bool = True
 
     def __post_init__(self) -> None:
         """Give the profile the plan's lifetimes, which differ if another rank made the plan."""
@@ -228,7 +231,7 @@ class PlanSet:
             streams=[int(stream) for stream in streams],
             arena_bytes=self._layout.size,
             alignment=plan.alignment,
-            behind=_behind(plan, streams),
+            behind=_behind(plan, streams) if planned.follows_events else None,
         )
 
 

@@ -79,7 +79,7 @@ class Installer:
         profile = profile.widened(size)
         plan = replace(make_plan(profile, self._state.planning), shorter=planned.plan.shorter)
         plans = list(self.plans.all)
-        plans[number] = PlannedProfile(plan, profile, family=planned.family)
+        plans[number] = replace(planned, plan=plan, profile=profile)
         if PlannedProfile.largest(plans) < self._too_large and self.install(plans, number):
             self.save()
 

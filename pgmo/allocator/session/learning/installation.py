@@ -7,6 +7,10 @@ Blocks alive at the end of an iteration were placed among blocks that are free b
 pages have holes. A window fills these holes in the next iteration. An arena cannot, so its pages
 add to them.
 
+Streams that share pages along the program's own events never wait for each other, so their arenas
+can need more pages than windows, whose streams do wait. If only such a plan needs too many pages,
+its streams share pages in the order of the requests.
+
 If all iterations are equal, a plan maps no page. It may need more pages than windows once windows
 have moved as many pages as are free between two iterations. They do so if streams lag behind each
 other. If lengths vary or structures alternate, each divergence from a plan moves pages out of the
@@ -15,10 +19,13 @@ windows have moved that many pages during one recording (the ski-rental rule). U
 is compared or planned. Each removal of a plan that served too little doubles the required moves.
 """
 
+from dataclasses import replace
+
 import numpy as np
 
 from pgmo.allocator import heuristics
 from pgmo.allocator.plans.plan_set import PlannedProfile
+from pgmo.allocator.plans.shared_pages import shared_pages
 from pgmo.allocator.session.state import SessionState
 from pgmo.packing.plan import UNPLANNED, Plan
 from pgmo.profiler.profile import NEVER
@@ -60,7 +67,7 @@ class InstallationRule:
     def unpaid(self) -> str:
         """Return why a plan does not pay yet, or "" if it may.
 
-        A plan for a program that repeats pays at once if none was removed: see `objection`.
+        A plan for a program that repeats pays at once if none was removed: see `choose`.
         """
         if self.is_wanted or not self._state.adapter.pages or self._is_paid:
             return ""
@@ -69,23 +76,33 @@ class InstallationRule:
             f"{self.iterations} iterations"
         )
 
-    def objection(self, plans: list[PlannedProfile], *, repeats: bool) -> str:
-        """Return why these plans do not pay, or "" if they do.
+    def choose(
+        self, plans: list[PlannedProfile], *, repeats: bool
+    ) -> tuple[list[PlannedProfile], str]:
+        """Choose how streams share pages, if the plans pay.
 
         Args:
             plans: at least one plan.
             repeats: whether each iteration makes the same requests as the last one.
+
+        Returns:
+            The plans to install, and ""; or none, and why they do not pay, in plain words.
         """
-        if self.is_wanted or not self._state.adapter.pages:
-            return ""
+        adapter = self._state.adapter
+        if self.is_wanted or not adapter.pages:
+            return plans, ""
         if self.removed and (unpaid := self.unpaid()):
-            return unpaid
-        missing = self._missing_pages(plans)
+            return [], unpaid
+        missing, spare = self._missing_pages(plans), self._spare_pages()
         # A session that takes turns with another one places its arena in the other's idle pages.
-        has_room = missing <= self._spare_pages() or self._state.adapter.session_index != 0
-        if not has_room and not (repeats and self._is_paid):
-            return f"with its arena, the program would take {missing:,} pages more than without"
-        return ""
+        if missing <= spare or adapter.session_index != 0:
+            return plans, ""
+        by_requests = [replace(one, follows_events=False) for one in plans]
+        if self._missing_pages(by_requests) <= spare:
+            return by_requests, ""
+        if repeats and self._is_paid:
+            return plans, ""
+        return [], f"with its arena, the program would take {missing:,} pages more than without"
 
     @property
     def _is_paid(self) -> bool:
@@ -103,8 +120,9 @@ class InstallationRule:
     def _missing_pages(self, plans: list[PlannedProfile]) -> int:
         """Return the pages that the largest plan needs beyond those that windows held."""
         now = self._engine.statistics()
-        plan = max((one.plan for one in plans), key=lambda plan: plan.arena)
-        with_plan = now["pages_occupied"] + (_pages_of(plan) - _freed_pages(plan)) * PAGE
+        largest = max(plans, key=lambda one: one.plan.arena)
+        pages = _pages_of(largest) - _freed_pages(largest.plan)
+        with_plan = now["pages_occupied"] + pages * PAGE
         return int(-(-(with_plan - now["peak_pages_held"]) // PAGE))
 
     def _spare_pages(self) -> int:
@@ -113,21 +131,21 @@ class InstallationRule:
         return -(-int(heuristics.current.spare_share * held) // PAGE)
 
 
-def _pages_of(plan: Plan) -> int:
-    """Return the number of pages of a plan's arenas.
-
-    Several streams may share pages, in the order of the program's events: see `ordered_load`.
-    """
+def _pages_of(planned: PlannedProfile) -> int:
+    """Return the number of pages of a plan's arenas, which streams may share."""
+    plan = planned.plan
     several = len(np.unique(plan.stream[plan.offset != UNPLANNED])) > 1
+    if several and (plan.ordered_load is None or not planned.follows_events):
+        return shared_pages(plan, PAGE)
     needed = (plan.ordered_load or plan.max_load) if several else plan.arena
     return -(-needed // PAGE)
 
 
 def _freed_pages(plan: Plan) -> int:
-    """Return the whole pages outside the arena that a plan frees by moving blocks into slots.
+    """Return the pages outside the arena that a plan frees by moving blocks into slots.
 
-    These are blocks that live into the next iteration, such as gradients. Smaller blocks free no
-    page, because they share pages with blocks that stay.
+    These are blocks that live into the next iteration, such as gradients. They are the last ones to
+    be freed of those that were allocated together, so they share pages with each other.
     """
     wraps = (plan.offset != UNPLANNED) & (plan.end != NEVER) & (plan.end > plan.ticks)
-    return int((plan.size[wraps] // PAGE).sum())
+    return int(plan.size[wraps].sum() // PAGE)

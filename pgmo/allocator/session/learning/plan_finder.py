@@ -168,9 +168,10 @@ class PlanFinder:
             )
         plans, shown = self._installer.within_limit(plans, shown)
         self._state.profile, self._state.plan = plans[shown].profile, plans[shown].plan
-        if objection := self._rule.objection(plans, repeats=repeats):
+        chosen, objection = self._rule.choose(plans, repeats=repeats)
+        if objection:
             return PlanDecision(reason=objection, keeps=True)
-        return PlanDecision(plans, shown, warning=warning)
+        return PlanDecision(chosen, shown, warning=warning)
 
     @property
     def _keeps_gaps(self) -> bool:

@@ -30,44 +30,75 @@ def rule(occupied=0, held=0, *, pages=True, session_index=0, budget=None, save=N
 
 
 def test_a_plan_that_needs_no_more_than_windows_held_pays():
-    assert rule(occupied=90, held=100).objection([planned(10 * PAGE)], repeats=True) == ""
-    assert rule(occupied=90, held=99).objection([planned(10 * PAGE)], repeats=True) == ""
+    assert rule(occupied=90, held=100).choose([planned(10 * PAGE)], repeats=True)[1] == ""
+    assert rule(occupied=90, held=99).choose([planned(10 * PAGE)], repeats=True)[1] == ""
 
 
 def test_pages_beyond_what_windows_held_are_an_objection():
-    text = rule(occupied=90, held=98).objection([planned(10 * PAGE)], repeats=True)
+    text = rule(occupied=90, held=98).choose([planned(10 * PAGE)], repeats=True)[1]
     assert text.startswith("with its arena, the program would take 2 pages more")
 
 
 def test_five_in_a_thousand_may_be_added():
-    assert rule(occupied=995, held=1000).objection([planned(10 * PAGE)], repeats=True) == ""
-    assert rule(occupied=997, held=1000).objection([planned(10 * PAGE)], repeats=True)
+    assert rule(occupied=995, held=1000).choose([planned(10 * PAGE)], repeats=True)[1] == ""
+    assert rule(occupied=997, held=1000).choose([planned(10 * PAGE)], repeats=True)[1]
 
 
-def test_streams_take_the_pages_that_their_order_makes_them_take():
-    """Requests follow each other, but only a wait keeps a stream from running before its turn."""
-    blocks = {"size": [40 * PAGE, 20 * PAGE], "start": [0, 1], "end": [1, 2]}
-    waits = Order(tick=[1, 1], kind=[4, 5], stream=[0, 7], target=[-1, 0], back=[0, 0])
-    for order, pages in ((None, 40), (waits, 60)):
-        profile = Profile.from_columns(**blocks, stream=[0, 7], ticks=2, order=order)
-        plans = [PlannedProfile(make_plan(profile), profile)]
-        assert rule(held=pages).objection(plans, repeats=True) == ""
-        assert rule(held=pages - 2).objection(plans, repeats=True)
+STREAMS = {"size": [40 * PAGE, 20 * PAGE], "start": [0, 1], "end": [1, 2], "stream": [0, 7]}
+"""Two streams, one after the other in the order of requests: 40 pages at once."""
+
+
+def plan_of_streams(order=None, **columns):
+    profile = Profile.from_columns(**STREAMS | columns, ticks=2, order=order)
+    return [PlannedProfile(make_plan(profile), profile)]
+
+
+def wait_of_the_second_stream():
+    """The second stream waits for the first one, which does not wait in turn: 60 pages at once."""
+    return Order(tick=[1, 1], kind=[4, 5], stream=[0, 7], target=[-1, 0], back=[0, 0])
+
+
+def test_streams_share_pages_along_events_if_there_are_enough():
+    plans = plan_of_streams(wait_of_the_second_stream())
+    assert rule(held=60).choose(plans, repeats=True) == (plans, "")
+
+
+def test_streams_share_pages_by_requests_if_events_would_take_more_than_windows():
+    plans = plan_of_streams(wait_of_the_second_stream())
+    for held in (58, 40):
+        (chosen,), objection = rule(held=held).choose(plans, repeats=True)
+        assert not objection
+        assert not chosen.follows_events
+        assert chosen.plan is plans[0].plan
+    assert rule(held=38).choose(plans, repeats=True)[0] == []
+
+
+def test_streams_without_known_events_share_pages_by_requests():
+    plans = plan_of_streams()
+    assert rule(held=40).choose(plans, repeats=True) == (plans, "")
+    assert rule(held=38).choose(plans, repeats=True)[0] == []
+
+
+def test_blocks_that_live_at_once_share_no_page():
+    """The second block, of 20 pages, lives into the next iteration."""
+    plans = plan_of_streams(end=[2, 3])
+    assert rule(occupied=20, held=60).choose(plans, repeats=True) == (plans, "")
+    assert rule(occupied=20, held=58).choose(plans, repeats=True)[0] == []
 
 
 def test_windows_that_move_pages_all_the_time_justify_some_more():
     """As where streams lag behind each other. Lengths that vary justify nothing."""
     one = rule(occupied=90, held=90)
     one.served_by_windows(10)
-    assert one.objection([planned(10 * PAGE)], repeats=True) == ""
-    assert "pages more" in one.objection([planned(10 * PAGE)], repeats=False)
+    assert one.choose([planned(10 * PAGE)], repeats=True)[1] == ""
+    assert "pages more" in one.choose([planned(10 * PAGE)], repeats=False)[1]
 
 
 def test_gradients_are_in_the_arena_once():
     """They occupy pages already at the end of an iteration, and the next one frees them."""
     gradient = planned(2 * PAGE, 10 * PAGE, start=[0, 1], end=[2, 3])
-    assert rule(occupied=100, held=100).objection([gradient], repeats=True)
-    assert rule(occupied=98, held=100).objection([gradient], repeats=True) == ""
+    assert rule(occupied=100, held=100).choose([gradient], repeats=True)[1]
+    assert rule(occupied=98, held=100).choose([gradient], repeats=True)[1] == ""
 
 
 def test_windows_have_to_have_moved_as_many_pages_as_are_free_between_iterations():
@@ -83,21 +114,21 @@ def test_windows_have_to_have_moved_as_many_pages_as_are_free_between_iterations
 def test_a_plan_that_is_wanted_in_any_case_pays(wanted):
     one = rule(occupied=99, held=99, **wanted)
     assert one.unpaid() == ""
-    assert one.objection([planned(10 * PAGE)], repeats=False) == ""
+    assert one.choose([planned(10 * PAGE)], repeats=False)[1] == ""
 
 
 def test_after_a_plan_that_was_removed_windows_have_to_move_twice_as_many_pages():
     one, plans = rule(occupied=90, held=100), [planned(10 * PAGE)]
     one.remove()
     one.served_by_windows(19)
-    assert "only 19 pages" in one.objection(plans, repeats=True)
+    assert "only 19 pages" in one.choose(plans, repeats=True)[1]
     one.served_by_windows(1)
-    assert one.objection(plans, repeats=True) == ""
+    assert one.choose(plans, repeats=True)[1] == ""
 
 
 def test_sessions_that_take_turns_share_their_arenas():
     assert (
-        rule(occupied=90, held=90, session_index=1).objection([planned(10 * PAGE)], repeats=True)
+        rule(occupied=90, held=90, session_index=1).choose([planned(10 * PAGE)], repeats=True)[1]
         == ""
     )
 
