@@ -107,7 +107,8 @@ typedef struct pgmo_pages_api {
    * waits that the program does not imply depends on it. */
   void (*ordered)(pgmo_space*, int what, uint32_t stream, uint64_t event);
 
-  /* Keep the pages of all live blocks in place forever, for a captured graph. */
+  /* Keep the pages of all live blocks in place for a captured graph, until `give_back` finds no
+   * block there. */
   void (*pin_living)(pgmo_space*);
 
   /* Keep the pages of a live block in place while it lives, for other processes, and call `visit`
@@ -121,7 +122,8 @@ typedef struct pgmo_pages_api {
   /* Grant access to all mapped pages again, for example after a device has become a peer. */
   void (*grant_again)(pgmo_space*);
 
-  /* Release idle pages, up to this many bytes. Return the bytes released. */
+  /* Release idle pages, up to this many bytes, pinned ones without a block among them. Return the
+   * bytes released. */
   uint64_t (*give_back)(pgmo_space*, uint64_t bytes);
 
   /* Declare whether following requests are for blocks that stay, such as optimizer state. */

@@ -64,8 +64,9 @@ class Space final : private Uncounted {
   // state. Among short-lived blocks each would keep a page for itself.
   void expect_lasting(bool on) noexcept { lasting_ = on; }
 
-  // Keep the pages of live blocks in this range in place forever, because others know these
-  // addresses, such as a communication library or a graph. Return false if they are not mapped.
+  // Keep the pages of live blocks in this range in place, because a graph knows these addresses.
+  // They stay when the blocks are freed, until `give_back`: torch's allocator keeps the segments of
+  // freed blocks mapped, too, until its cache is emptied. Return false if they are not mapped.
   bool pin(Extent range) noexcept;
 
   // Do the same for all live blocks, in windows and planned ranges.
@@ -187,7 +188,8 @@ class Space final : private Uncounted {
 
   // --- the device -------------------------------------------------------------------------------
 
-  // Release idle pages for the growth of another allocator. Return the bytes released.
+  // Release idle pages for the growth of another allocator, and those that were pinned when no
+  // block lives there. Return the bytes released.
   Bytes give_back(Bytes bytes) noexcept;
 
   // Grant access to all mapped pages again, for example after a device has become a peer.
@@ -247,6 +249,8 @@ class Space final : private Uncounted {
   Places places_under(Extent range);
   std::optional<Places> known_places(Extent range) noexcept;
   Reservation* reservation_at(Address address) noexcept;
+
+  void unpin_vacated() noexcept;
 
   // sleep.cpp
   std::optional<Places> places_of_block(Extent block) noexcept;

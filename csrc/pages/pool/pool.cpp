@@ -119,6 +119,13 @@ bool Pool::pin(Places places) noexcept {
   return true;
 }
 
+bool Pool::unpin(PagePlace& place) noexcept {
+  if (!place.pinned || place.blocks != 1 || place.step != Step::kNone) return false;
+  place.pinned = false;
+  drop(place);
+  return true;
+}
+
 void Pool::hold(Places places) noexcept {
   for (std::size_t at = 0; at < places.size(); ++at) places[at].blocks = kHold + places[at].pinned;
 }

@@ -82,8 +82,12 @@ class Pool {
     }
   }
 
-  // Keep the pages of a live block in place forever. Return false if a thread is working on them.
+  // Keep the pages of a live block in place until `unpin`. Return false if a thread is working on
+  // them.
   bool pin(Places places) noexcept;
+
+  // Unpin a place on which no block lives any more. Return false if it was not pinned, or one does.
+  bool unpin(PagePlace& place) noexcept;
 
   // Prepare a place for sleep if only these blocks live there; `fall_asleep` then releases its
   // page. Return false if others live there too, or another process has the page. Throws

@@ -24,6 +24,7 @@ from pgmo.locks import new_lock
 from pgmo.profiler.tag import Tag
 from pgmo.profiler.tagging import dynamo, origin
 from pgmo.profiler.tagging.calls import Calls
+from pgmo.profiler.tagging.captures import suspend_during_captures
 from pgmo.profiler.tagging.module_paths import ModulePaths
 from pgmo.profiler.tagging.operator_mode import OperatorMode
 
@@ -108,6 +109,7 @@ class Tagger(AbstractContextManager["Tagger"]):
             undo.enter_context(origin.listen())
             self._mode = undo.enter_context(OperatorMode(self._around))
             undo.callback(dynamo.register(self))
+            undo.callback(suspend_during_captures(self._mode))
             if dynamo.has_compiled():
                 from pgmo.profiler.tagging import inductor  # Also loads a Python parser.
 

@@ -195,20 +195,25 @@ TEST(during_a_capture_what_is_there_is_served) {
   f.device.is_capturing = false;
 }
 
-TEST(pinned_pages_stay) {
+TEST(pinned_pages_stay_until_they_are_given_back) {
   PagesFixture f(4);
   Space space(f.device, f.properties, f.heuristics);
   const Address a = space.allocate(f.pages(2), 0);
+  const Address b = space.allocate(f.pages(1), 0);
   const auto page = f.device.page_at(a);
+  const auto other = f.device.page_at(b);
   CHECK(space.pin({a, f.pages(1)}));
   CHECK(space.pin({a, f.pages(1)}));
+  CHECK(space.pin({b, f.pages(1)}));
   CHECK(!space.pin({a + (Address{1} << 45), 1}));
   space.deallocate(a, 0);
-  CHECK_EQ(space.allocate(f.pages(4), 1), 0u);
-  CHECK(space.allocate(f.pages(3), 1) != 0);
+  CHECK_EQ(space.allocate(f.pages(3), 1), 0u);
+  CHECK(space.allocate(f.pages(2), 1) != 0);
   f.device.synchronize();
-  CHECK_EQ(space.give_back(f.pages(4)), 0);
   CHECK_EQ(f.device.page_at(a), page);
+  CHECK_EQ(space.give_back(f.pages(4)), f.pages(1));
+  CHECK_EQ(f.device.page_at(b), other);  // a block lives there
+  CHECK(space.allocate(f.pages(1), 1) != 0);
 }
 
 int main(int argc, char** argv) {

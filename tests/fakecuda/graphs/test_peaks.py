@@ -1,0 +1,71 @@
+"""Programs of many graphs need no more of the card under `pgmo run` than without it."""
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+from tests.fakecuda.pages.block_program import run
+
+PROGRAM = "tests/fakecuda/graphs/graphed_programs.py"
+LAYERS = ("layers", "--number", "6", "--width", "384", "--length", "128")
+
+
+def peak(*arguments: str, prefix: tuple[str, ...] = (), **environment: str) -> int:
+    """Return the card's peak of a program in MiB."""
+    done = subprocess.run(
+        [sys.executable, *prefix, PROGRAM, *arguments],
+        env={**os.environ, "OMP_NUM_THREADS": "1", **environment},
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stderr
+    return int(done.stdout.splitlines()[-1])
+
+
+@pytest.fixture(scope="module")
+def default_peak():
+    return peak(*LAYERS)
+
+
+def test_graphs_of_layers_need_no_more_under_pgmo_run(default_peak):
+    prefix = ("-m", "pgmo", "run", "-q", "--no-tags")
+    assert peak(*LAYERS, prefix=prefix, PGMO_GRAPHS="0") <= default_peak
+
+
+def test_graphs_of_layers_need_less_if_they_share_pages(default_peak):
+    prefix = ("-m", "pgmo", "run", "-q")
+    assert peak(*LAYERS, prefix=prefix, PGMO_GRAPHS="1") <= 0.95 * default_peak
+
+
+CAPTURED = """
+from contextlib import nullcontext
+from pgmo.profiler.tagging.tags import Tagger
+def captured(tagger):
+    given = torch.ones(4 << 20, device="cuda", requires_grad=True)
+    with tagger:
+        result = given * 2 + given * 3
+        for _ in range(2):
+            (gradient,) = torch.autograd.grad(result.sum(), given, retain_graph=True)
+        graph, loss = torch.cuda.CUDAGraph(), result.sum()
+        del gradient
+        before = len(getattr(tagger, "tags", ()))
+        with torch.cuda.graph(graph):
+            (gradient,) = torch.autograd.grad(loss, given, retain_graph=True)
+        during = len(getattr(tagger, "tags", ())) - before
+        given.detach().flip(0)
+        after = len(getattr(tagger, "tags", ())) - before - during
+    segments = torch.cuda.memory_snapshot()
+    pools = sum(one["total_size"] for one in segments if one["segment_pool_id"] != (0, 0))
+    return pools, during, after
+plain = captured(nullcontext())
+torch.cuda.empty_cache()
+tell(plain, captured(Tagger(lambda number: None)))
+"""
+
+
+def test_a_capture_is_not_tagged_and_requests_as_much_as_without_tags():
+    (plain, *_), (pools, during, after) = run(CAPTURED)
+    assert pools == plain > 0
+    assert during == 0 < after
