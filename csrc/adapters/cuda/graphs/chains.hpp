@@ -242,7 +242,7 @@ class Chains {
     return true;
   }
 
-  // Give these places pages of their own, with the same contents, if they share theirs.
+  // Give these places pages of their own, with their contents, if they share theirs.
   bool separate(const std::vector<GraphPlace*>& places) {
     bool settled = false;
     for (GraphPlace* place : places) {

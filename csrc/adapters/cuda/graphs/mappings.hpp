@@ -32,6 +32,9 @@ struct GraphPlace {
   bool left = false;       // the program freed a block here between two captures
   bool undecided = false;  // alive or left, since the last decision
   bool open = false;       // has contents that a later graph of the chain reads
+
+  // Return whether something is read here that the next replay does not write before.
+  bool has_contents() const noexcept { return open || undecided; }
 };
 
 struct GraphPage {
@@ -96,18 +99,12 @@ class Mappings {
     if (!segment.places.empty()) spare_[segment.places.size()].push_back(segment.base);
   }
 
-  // Give a place a new page with the same contents. All work of the device must be completed.
-  // Return false, and change nothing, if the device is full or refuses.
+  // Give a place a new page, with the contents of the old one if there are some. All work of the
+  // device must be completed. Return false, and change nothing, if the device is full or refuses.
   bool move(GraphPlace& place) {
-    if (scratch_ == 0) scratch_ = driver_.reserve(page_);
-    GraphPage* const page = scratch_ != 0 ? create() : nullptr;
+    GraphPage* const page = create();
     if (page == nullptr) return false;
-    bool done = driver_.map(scratch_, page->handle);
-    if (done) {
-      done = driver_.grant(scratch_, page_) && driver_.copy(scratch_, place.address, page_);
-      driver_.unmap(scratch_, page_);
-    }
-    if (!done) {
+    if (place.has_contents() && !copy_to(*page, place)) {
       drop_unused(*page);
       return false;
     }
@@ -163,6 +160,16 @@ class Mappings {
     Handle handle = 0;
     if (!driver_.create(handle)) return nullptr;
     return &pages_.emplace_back(GraphPage{handle, {}});
+  }
+
+  // Copy a place's contents to a page that is mapped nowhere.
+  bool copy_to(const GraphPage& page, const GraphPlace& place) {
+    if (scratch_ == 0) scratch_ = driver_.reserve(page_);
+    if (scratch_ == 0 || !driver_.map(scratch_, page.handle)) return false;
+    const bool done =
+        driver_.grant(scratch_, page_) && driver_.copy(scratch_, place.address, page_);
+    driver_.unmap(scratch_, page_);
+    return done;
   }
 
   bool map_again(GraphPlace& place, const GraphPage& page) {
