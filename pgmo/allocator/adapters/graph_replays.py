@@ -90,7 +90,11 @@ def _wrap_end(library: AdapterLibrary, original: Callable[..., Any]) -> Callable
 
 
 def _wrap_replay(library: AdapterLibrary, original: Callable[..., Any]) -> Callable[..., Any]:
-    message, size = ctypes.create_string_buffer(_MESSAGE_BYTES), ctypes.c_size_t(_MESSAGE_BYTES)
+    message = ctypes.create_string_buffer(_MESSAGE_BYTES)
+    text, size = ctypes.addressof(message), _MESSAGE_BYTES
+    number_of = (ctypes.c_int, ctypes.c_uint64)
+    before = library.entry("pgmo_before_replay", *number_of, ctypes.c_void_p, ctypes.c_size_t)
+    after = library.entry("pgmo_after_replay", *number_of)
 
     @wraps(original)
     def replay(self: Any) -> Any:
@@ -99,13 +103,12 @@ def _wrap_replay(library: AdapterLibrary, original: Callable[..., Any]) -> Calla
             return original(self)
         device, number = known
         with _launching:
-            graph = ctypes.c_uint64(number)
-            if library.ask("pgmo_before_replay", device, graph, message, size):
+            if before(device, number, text, size):
                 raise _out_of_memory(message.value.decode(errors="replace"))
             try:
                 return original(self)
             finally:
-                library.ask("pgmo_after_replay", device, graph)
+                after(device, number)
 
     return replay
 

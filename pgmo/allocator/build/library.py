@@ -1,6 +1,7 @@
 """Loading of compiled adapters, and calls of their C functions."""
 
 import ctypes
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
@@ -65,6 +66,19 @@ class AdapterLibrary:
     def ask(self, function: str, *arguments: object) -> int:
         """Call a function that cannot fail and return its integer result."""
         return int(self._library[function](*arguments))
+
+    def entry(self, function: str, *types: type) -> Callable[..., int]:
+        """Return a function that cannot fail, for frequent calls.
+
+        `ask` looks the function up in each call, which takes longer than most calls.
+
+        Args:
+            function: its name.
+            types: ctypes of its arguments.
+        """
+        entry = self._library[function]
+        entry.argtypes = types
+        return entry
 
     def pointer(self, function: str, *arguments: object) -> int:
         """Call a function that cannot fail and return the address that it returns; 0 for null."""
