@@ -73,7 +73,7 @@ def test_the_installed_allocator_is_found_and_stays(cupy):
 
 def test_an_allocator_on_top_stays_and_ours_passes_on(cupy):
     loop = Loop(Program(cupy), LAYERS)
-    with pytest.warns(UserWarning, match="exchanged while the session was open"):
+    with pytest.warns(UserWarning, match="replaced while the session was open"):
         with pgmo.optimize(framework="cupy") as session:
             run(loop, session, 6)
             inner = cupy.cuda.get_allocator()
