@@ -88,6 +88,14 @@ inline bool may_share(const GraphPage& page, const Chain& chain) {
   });
 }
 
+// Return whether a temporary that leaves its page may move to this one: it has nothing but
+// temporaries of other chains, so it is never open.
+inline bool suits_temporary(const GraphPage& page, const GraphPlace& temporary) {
+  return may_share(page, *temporary.chain) &&
+         std::none_of(page.places.begin(), page.places.end(),
+                      [](const GraphPlace* place) { return place->kept || place->chain->apart; });
+}
+
 inline void set_open(GraphPlace& place, bool open) noexcept {
   if (place.open == open) return;
   place.open = open;

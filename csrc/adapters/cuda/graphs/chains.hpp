@@ -118,6 +118,7 @@ class Chains {
       if (place.alive && !lives && !place.left) capture.closes.push_back(&place);
       place.alive = lives;
       place.undecided = !place.own && (lives || place.left);
+      place.kept = place.kept || lives || place.left;
       chain.undecided = chain.undecided || place.undecided;
     });
     // Another chain may have been replayed or captured meanwhile.
@@ -242,13 +243,19 @@ class Chains {
     return true;
   }
 
-  // Give these places pages of their own, with their contents, if they share theirs.
-  bool separate(const std::vector<GraphPlace*>& places) {
+  // Give these places pages of their own, with their contents, if they share theirs. Temporaries
+  // may get pages of other temporaries instead.
+  enum class Temporaries { kAlone, kShare };
+  bool separate(const std::vector<GraphPlace*>& places,
+                Temporaries temporaries = Temporaries::kAlone) {
     bool settled = false;
     for (GraphPlace* place : places) {
       if (!place->page->shared()) continue;
       settled = settled || driver_.settle(false);
-      const bool moved = settled && mappings_.move(*place);
+      const bool shares = temporaries == Temporaries::kShare && !place->kept;
+      const bool moved = settled && mappings_.move(*place, [&](const GraphPage& page) {
+        return shares && suits_temporary(page, *place);
+      });
       count();
       if (!moved) return false;
       ++moves_;
@@ -316,7 +323,7 @@ class Chains {
       });
       if (open && concerned(place)) conflicts.push_back(&place);
     });
-    return separate(conflicts);
+    return separate(conflicts, Temporaries::kShare);
   }
 
   bool wait_for_partners(Chain& chain, Stream stream) {

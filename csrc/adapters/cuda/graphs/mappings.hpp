@@ -32,6 +32,7 @@ struct GraphPlace {
   bool left = false;       // the program freed a block here between two captures
   bool undecided = false;  // alive or left, since the last decision
   bool open = false;       // has contents that a later graph of the chain reads
+  bool kept = false;       // was alive or left at the end of any capture
 
   // Return whether something is read here that the next replay does not write before.
   bool has_contents() const noexcept { return open || undecided; }
@@ -99,10 +100,13 @@ class Mappings {
     if (!segment.places.empty()) spare_[segment.places.size()].push_back(segment.base);
   }
 
-  // Give a place a new page, with the contents of the old one if there are some. All work of the
-  // device must be completed. Return false, and change nothing, if the device is full or refuses.
-  bool move(GraphPlace& place) {
-    GraphPage* const page = create();
+  // Give a place another page: the oldest for which `may_share` returns true, or a new one, with
+  // the contents of the old one if there are some. All work of the device must be completed. Return
+  // false, and change nothing, if the device is full or refuses.
+  template <typename MayShare>
+  bool move(GraphPlace& place, MayShare&& may_share) {
+    const auto found = std::find_if(pages_.begin(), pages_.end(), may_share);
+    GraphPage* const page = found != pages_.end() ? &*found : create();
     if (page == nullptr) return false;
     if (place.has_contents() && !copy_to(*page, place)) {
       drop_unused(*page);
