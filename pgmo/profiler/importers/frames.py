@@ -31,8 +31,8 @@ _LIBRARY = re.compile(
     r"lib/python3\.\d+)/|^<frozen "
 )
 _OPERATOR = re.compile(r"at::_ops::(\w+)::(?:call|redispatch)\b")
-# Operators that only make an uninitialised tensor for another operator to fill.
-_FACTORY = re.compile(r"aten\.(?:(?:new_)?empty|resize_)")
+# Operators that only make a tensor for another operator to fill.
+_FACTORY = re.compile(r"aten\.(?:(?:new_)?(?:empty|zeros)|resize_)")
 _OVERLOAD = re.compile(
     r"(?:_(?:[A-Z]\w*|out|memory_format|dim|int|self|correction|start(?:_step)?|reduce|value|"
     r"grad_input|using_ints|names|names_out|default|dtype|no_stats|vec))+$"

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pgmo.profiler.profile import Profile
+from pgmo.report.advice.all_blocks import AllBlocks, Mask
 from pgmo.report.blocks.origins import UNNAMED
 from pgmo.report.findings.attribution import OTHERS, alive, hold
 from pgmo.units import format_bytes
@@ -24,12 +25,14 @@ class Hint:
     Args:
         title: a few words.
         text: the observation with its figures, and the advice.
-        bytes: that it concerns, an upper bound on the saving.
+        bytes: that the fix of a cause saves; without a cause, an upper bound on the saving.
+        is_cause: whether the fix is known, and its saving was computed.
     """
 
     title: str
     text: str
     bytes: int
+    is_cause: bool = False
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,6 +46,11 @@ class Facts:
     def arena(self) -> int | None:
         """Bytes of the plan's arena; None without a plan."""
         return None if self.explanation.plan is None else self.explanation.plan.arena
+
+    @cached_property
+    def blocks(self) -> AllBlocks:
+        """Blocks of the whole recording, or of the iteration if nothing else is known."""
+        return AllBlocks.of(self.profile)
 
     @cached_property
     def copies(self) -> NDArray[np.int64]:
@@ -103,3 +111,35 @@ class Facts:
                 if holder.name not in (*UNNAMED, OTHERS):
                     return f" (most of it: {holder.name}, {format_bytes(holder.size)})"
         return ""
+
+
+_LEAST_SAVING = 0.05
+"""Share of the peak that a fix has to save to be worth a hint."""
+
+
+def cause(
+    facts: Facts, title: str, blocks: Mask, what: str, fix: str, *, left: float = 0.0
+) -> Hint | None:
+    """Return the hint of a cause, with the saving of its fix; None if it saves little.
+
+    Args:
+        facts: input of the rule.
+        title: a few words.
+        blocks: which of `facts.blocks` the fix avoids, shape (n,).
+        what: what these are, with the verb.
+        fix: what to change, without the full stop.
+        left: share of their bytes that stays.
+    """
+    everything = facts.blocks
+    saving = everything.saving(blocks, left)
+    if not saving or saving < _LEAST_SAVING * everything.peak:
+        return None
+    at_peak = blocks & everything.at_peak
+    held = int(everything.size[at_peak].sum())
+    return Hint(
+        title,
+        f"{format_bytes(held)} of the peak of {format_bytes(everything.peak)} {what}"
+        f"{everything.place(at_peak)}. {fix}: the peak falls by {format_bytes(saving)}.",
+        saving,
+        is_cause=True,
+    )

@@ -10,9 +10,6 @@ from pgmo.units import format_bytes
 _WORKSPACE_LIFE = 3
 """Maximum lifetime, in requests, of a convolution's block that counts as a workspace."""
 
-_LOSS = ("log_softmax", "cross_entropy", "nll_loss", "softmax_backward")
-"""Parts of the names of operators whose results are as large as the logits."""
-
 
 def activations(facts: Facts) -> Hint | None:
     """Return a hint if blocks saved for the backward pass are at least 2/5 of the peak."""
@@ -31,22 +28,6 @@ def activations(facts: Facts) -> Hint | None:
     )
 
 
-def logits(facts: Facts) -> Hint | None:
-    """Return a hint if the loss's results over classes or words are at least 1/5 of the peak."""
-    held = facts.copies * facts.matches(lambda op: any(one in op for one in _LOSS), "op")
-    size = facts.size(held)
-    if not facts.matters(size, 0.2):
-        return None
-    return Hint(
-        "The loss's own tensors make the peak",
-        f"{format_bytes(size)} ({facts.share(size):.0%}) of the peak are log-probabilities and "
-        f"their gradients{facts.largest(held)}. Compute the loss over chunks of the batch or of "
-        "the sequence, each with its own part of the last layer, or use a fused linear "
-        "cross-entropy.",
-        size,
-    )
-
-
 def optimizer_state(facts: Facts) -> Hint | None:
     """Return a hint if optimizer state is at least 3/10 of all known memory."""
     size = sum(one.size for one in facts.explanation.residents.phases if one.name == "optimizer")
@@ -58,21 +39,6 @@ def optimizer_state(facts: Facts) -> Hint | None:
         f"{format_bytes(size)} of {format_bytes(total)} in use at the peak are optimizer state. "
         "An optimizer with less of it helps: SGD with momentum has half of Adam's, 8-bit Adam a "
         "quarter; with several devices, shard it (ZeroRedundancyOptimizer, FSDP).",
-        size,
-    )
-
-
-def optimizer_temporaries(facts: Facts) -> Hint | None:
-    """Return a hint if temporaries of the optimizer's step are at least 1/5 of the peak."""
-    held = (facts.copies - facts.before) * facts.born("optimizer")
-    size = facts.size(held)
-    if not facts.matters(size, 0.2):
-        return None
-    return Hint(
-        "The optimizer's temporaries make the peak",
-        f"{format_bytes(size)} ({facts.share(size):.0%}) of the peak are requested within "
-        "optimizer.step(). Pass fused=True, which needs none, or foreach=False, which needs those "
-        "of one parameter at a time.",
         size,
     )
 

@@ -13,12 +13,14 @@ def leaking(facts: Facts) -> Hint | None:
     if not found:
         return None
     growth = sum(leak.growth for leak in found)
+    size = sum(leak.size for leak in found)
     return Hint(
         "Memory leaks",
         f"{format_bytes(growth)} stay behind in each iteration, most of it from "
         f"{found[0].origin}. Look for a list, a cache or a closure that keeps these tensors, and "
-        "keep a detached copy on the CPU or nothing instead.",
-        round(growth),
+        f"keep a detached copy on the CPU or nothing instead. That is {format_bytes(size)} so far.",
+        size,
+        is_cause=True,
     )
 
 

@@ -1,0 +1,148 @@
+"""The first advice on a snapshot is the cause of its peak, and the fix saves what was said.
+
+Needs no GPU: the real CUDA build of PyTorch runs on the stub CUDA runtime of pgmo/rehearsal.
+
+    python bench/causes.py --python .venv-fakecuda/bin/python
+    python bench/causes.py --python .venv-fakecuda/bin/python --program one_hot
+    python bench/causes.py --table
+
+The programs of `faulty/` are written after public reports. Each runs twice, in processes of its
+own: as reported, with PyTorch's memory history, and mended. The advice on the snapshot is compared
+with the known cause, and the saving that it states with the difference of the two peaks of
+allocated bytes. Healthy programs run once, and must get no cause.
+"""
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any
+
+from _machine import result_path, write_result
+from _stub_jobs import LARGE_CARD, stub_parser
+from workloads.job import process_settings
+from workloads.launch import ROOT, Stub
+
+from pgmo.cli.source import import_profiles
+from pgmo.report.summary import explain
+
+TOLERANCE = 0.1
+"""Share of the saving by which what was said may differ from it."""
+
+QUICK = ("one_hot", "plain_training")
+
+
+def measure(stub: Stub, name: str, cause: str, report: str) -> dict[str, Any]:
+    """Run a program, and its mended form if it has a cause; sizes in bytes."""
+    row: dict[str, Any] = {"program": name, "cause": cause, "report": report}
+    with tempfile.TemporaryDirectory() as folder:
+        row["peak"] = _run(stub, name, folder)
+        (profile,) = import_profiles(Path(folder, f"{name}.pickle"))
+        hints = explain(profile, predict=False).hints
+        if cause:
+            row["mended_peak"] = _run(stub, name, folder, "mended")
+    row["hints"] = [[one.title, one.bytes, one.is_cause] for one in hints]
+    first = hints[0] if hints else None
+    if not cause:
+        row["right"] = not any(one.is_cause for one in hints)
+        return row
+    saved = row["peak"] - row["mended_peak"]
+    row["right"] = first is not None and first.title == cause
+    if row["right"] and first is not None and first.is_cause:
+        row["said"], row["off"] = first.bytes, first.bytes / saved - 1
+        row["text"] = first.text
+    return row
+
+
+def _run(stub: Stub, name: str, folder: str, *mended: str) -> int:
+    """Return the peak of allocated bytes."""
+    done = subprocess.run(
+        [str(stub.out / "run"), os.path.abspath(stub.python), "-m", "faulty.run"]
+        + [name, folder, *mended],
+        cwd=ROOT,
+        env={
+            **os.environ,
+            **process_settings("default", LARGE_CARD),
+            "PYTHONPATH": os.pathsep.join([str(ROOT / "bench"), str(ROOT)]),
+        },
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    return int(json.loads(done.stdout.splitlines()[-1]))
+
+
+def programs(stub: Stub) -> dict[str, tuple[str, str]]:
+    """Return cause and report of each program, as the stub's Python lists them."""
+    code = (
+        "import json, faulty; print(json.dumps({name: (one.cause, one.report) "
+        "for name, one in faulty.load().items()}))"
+    )
+    paths = os.pathsep.join([str(ROOT / "bench"), str(ROOT)])
+    done = subprocess.run(
+        [os.path.abspath(stub.python), "-c", code],
+        env={**os.environ, "PYTHONPATH": paths},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    found: dict[str, tuple[str, str]] = json.loads(done.stdout)
+    return found
+
+
+def table(rows: list[dict[str, Any]]) -> str:
+    """Return the table in Markdown."""
+    lines = ["| program | after | first advice | peak, MiB | mended | said to save | off |"]
+    lines.append("|---|---|---|---|---|---|---|")
+    for row in rows:
+        first = row["hints"][0][0] if row["hints"] else "none"
+        cells = [row["program"], row["report"], first if row["cause"] else "healthy"]
+        cells[2] += "" if row["right"] else " (wrong)"
+        cells.append(f"{row['peak'] >> 20:,}")
+        cells.append(f"{row['mended_peak'] >> 20:,}" if "mended_peak" in row else "")
+        cells.append(f"{row['said'] >> 20:,}" if "said" in row else "")
+        cells.append(f"{row['off']:+.0%}".replace("%", " %") if "off" in row else "")
+        lines.append(f"| {' | '.join(cells)} |")
+    faulty = [row for row in rows if row["cause"]]
+    right = sum(row["right"] for row in faulty)
+    near = sum(abs(row.get("off", 1)) <= TOLERANCE for row in faulty)
+    false = sum(not row["right"] for row in rows if not row["cause"])
+    lines.append(
+        f"\nThe right cause comes first in {right} of {len(faulty)}, its saving is within "
+        f"{TOLERANCE:.0%} in {near}, and {false} of {len(rows) - len(faulty)} healthy programs get "
+        "a cause."
+    )
+    return "\n".join(lines).replace("10% in", "10 % in")
+
+
+def parse() -> argparse.Namespace:
+    parser = stub_parser(__doc__ or "")
+    parser.add_argument("--program", action="append", help="only this one; repeatable")
+    return parser.parse_args()
+
+
+def main() -> None:
+    """Measures the programs and writes the result."""
+    arguments = parse()
+    if arguments.table:
+        found = json.loads(result_path("causes", arguments.output).read_text("utf-8"))
+        print(table(found["rows"]))
+        return
+    stub = Stub.build(arguments.python, arguments.stub.resolve())
+    wanted = arguments.program or (QUICK if arguments.quick else None)
+    rows = []
+    for name, (cause, report) in programs(stub).items():
+        if wanted and name not in wanted:
+            continue
+        rows.append(measure(stub, name, cause, report))
+        first = rows[-1]["hints"][:1]
+        print(f"{name:28} {rows[-1]['right']!s:6} {first}", file=sys.stderr, flush=True)
+    write_result("causes", {"rows": rows}, arguments.output, quick=arguments.quick)
+    print(table(rows))
+
+
+if __name__ == "__main__":
+    main()

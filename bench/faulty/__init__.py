@@ -1,0 +1,45 @@
+"""Programs with a known cause of their peak, written after public reports, and healthy ones.
+
+Each has a mended form. `bench/causes.py` runs both on the stub runtime.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+Run = Callable[[bool], object]
+
+
+@dataclass(frozen=True)
+class Program:
+    """One program.
+
+    Args:
+        run: trains; given True, in the mended form. What it returns stays until the snapshot.
+        cause: title of the advice that is expected first; "" for a healthy program.
+        report: the public report that it was written after, or what it stands for.
+    """
+
+    run: Run
+    cause: str
+    report: str
+
+
+PROGRAMS: dict[str, Program] = {}
+"""By name, in the order of their definition; filled by the modules of this package."""
+
+
+def program(cause: str, report: str) -> Callable[[Run], Run]:
+    """Return a decorator that adds a program by the name of its function."""
+
+    def add(run: Run) -> Run:
+        PROGRAMS[run.__name__] = Program(run, cause, report)
+        return run
+
+    return add
+
+
+def load() -> dict[str, Program]:
+    """Return all programs; needs torch."""
+    from faulty import attention, evaluations, healthy, kept, losses, optimizers  # noqa: F401
+
+    return PROGRAMS

@@ -1,0 +1,25 @@
+"""Attention that keeps its scores."""
+
+import torch
+from torch import Tensor
+
+from faulty import program
+from faulty.models import Model, batches, fused, mean_of_hidden
+
+
+def _eager(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
+    scores = query @ key.transpose(-1, -2) / query.shape[-1] ** 0.5
+    length = scores.shape[-1]
+    future = torch.ones(length, length, dtype=torch.bool, device=scores.device).triu(1)
+    return scores.masked_fill(future, float("-inf")).softmax(-1) @ value
+
+
+@program("Attention keeps its scores", "vllm-project/speculators#881")
+def eager_attention(mended: bool) -> None:
+    """Scores of each pair of words, several times."""
+    model = Model(attend=fused if mended else _eager).cuda()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    for ids in batches(6, batch=4, length=1024):
+        mean_of_hidden(model, ids).backward()
+        optimizer.step()
+        optimizer.zero_grad()

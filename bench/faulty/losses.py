@@ -1,0 +1,67 @@
+"""Losses over a large vocabulary."""
+
+import torch
+from torch import Tensor
+from torch.nn import functional
+from torch.utils.checkpoint import checkpoint
+
+from faulty import program
+from faulty.models import Model, batches
+
+_WORDS = 32000
+_CHUNKS = 16
+
+
+def _train(model: Model, loss: object) -> None:
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    for ids in batches(6):
+        loss(model, ids).backward()  # type: ignore[operator]
+        optimizer.step()
+        optimizer.zero_grad()
+
+
+def _in_chunks(model: Model, ids: Tensor) -> Tensor:
+    """Logits and losses of one chunk at a time, computed again in the backward pass."""
+
+    def of_chunk(hidden: Tensor, words: Tensor) -> Tensor:
+        return functional.cross_entropy(model.head(hidden).float(), words, reduction="sum")
+
+    hidden, words = model.hidden(ids).flatten(0, 1), ids.flatten()
+    parts = zip(hidden.chunk(_CHUNKS), words.chunk(_CHUNKS), strict=True)
+    losses = [checkpoint(of_chunk, *part, use_reentrant=True) for part in parts]
+    return torch.stack(losses).sum() / len(words)
+
+
+@program("The loss's own tensors make the peak", "NVIDIA-NeMo/Automodel#3907")
+def full_logits(mended: bool) -> None:
+    """All logits at once, and their log-probabilities and gradients."""
+
+    def whole(model: Model, ids: Tensor) -> Tensor:
+        return functional.cross_entropy(model(ids).flatten(0, 1), ids.flatten())
+
+    _train(Model(words=_WORDS).cuda(), _in_chunks if mended else whole)
+
+
+@program("The loss's own tensors make the peak", "QwenLM/Qwen3#570")
+def logits_in_float(mended: bool) -> None:
+    """Logits in bfloat16 that are copied to float for the loss."""
+
+    def copied(model: Model, ids: Tensor) -> Tensor:
+        return functional.cross_entropy(model(ids).float().flatten(0, 1), ids.flatten())
+
+    _train(Model(words=_WORDS).cuda().bfloat16(), _in_chunks if mended else copied)
+
+
+@program("A matrix of zeros and ones", "pytorch/pytorch#13882")
+def one_hot(mended: bool) -> None:
+    """The loss picks a class by a product with a matrix of zeros and ones."""
+
+    def product(model: Model, ids: Tensor) -> Tensor:
+        scores = model(ids).flatten(0, 1)
+        return -(scores * functional.one_hot(ids.flatten(), _WORDS)).sum(-1).mean()
+
+    def gathered(model: Model, ids: Tensor) -> Tensor:
+        scores = model(ids).flatten(0, 1)
+        return -scores.gather(-1, ids.flatten()[:, None]).mean()
+
+    _train(Model(words=_WORDS).cuda(), gathered if mended else product)

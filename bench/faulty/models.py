@@ -1,0 +1,77 @@
+"""A small language model and a training loop, from which the programs are made."""
+
+from collections.abc import Callable, Iterator
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+WORDS, WIDTH, LENGTH, BATCH, HEADS = 8000, 256, 256, 8, 8
+
+Attend = Callable[[Tensor, Tensor, Tensor], Tensor]
+
+
+def fused(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
+    """Attention of PyTorch, in one kernel."""
+    return functional.scaled_dot_product_attention(query, key, value, is_causal=True)
+
+
+class Block(nn.Module):
+    """A block of a transformer."""
+
+    def __init__(self, attend: Attend = fused) -> None:
+        super().__init__()
+        self.attend = attend
+        self.joint = nn.Linear(WIDTH, 3 * WIDTH)
+        self.out = nn.Linear(WIDTH, WIDTH)
+        self.mlp = nn.Sequential(
+            nn.Linear(WIDTH, 4 * WIDTH), nn.GELU(), nn.Linear(4 * WIDTH, WIDTH)
+        )
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Return the hidden states after the block, shape (batch, length, width)."""
+        batch, length, _ = x.shape
+        parts = self.joint(x).view(batch, length, 3, HEADS, WIDTH // HEADS)
+        query, key, value = parts.permute(2, 0, 3, 1, 4)
+        mixed = self.attend(query, key, value).transpose(1, 2).reshape(batch, length, WIDTH)
+        x = x + self.out(mixed)
+        hidden: Tensor = self.mlp(x)
+        return x + hidden
+
+
+class Model(nn.Module):
+    """A language model without its loss."""
+
+    def __init__(self, layers: int = 4, attend: Attend = fused, words: int = WORDS) -> None:
+        super().__init__()
+        self.embedding = nn.Embedding(words, WIDTH)
+        self.blocks = nn.ModuleList([Block(attend) for _ in range(layers)])
+        self.head = nn.Linear(WIDTH, words, bias=False)
+
+    def hidden(self, ids: Tensor) -> Tensor:
+        """Return the last hidden states, shape (batch, length, width)."""
+        x: Tensor = self.embedding(ids)
+        for block in self.blocks:
+            x = block(x)
+        return x
+
+    def forward(self, ids: Tensor) -> Tensor:
+        """Return logits, shape (batch, length, words)."""
+        logits: Tensor = self.head(self.hidden(ids))
+        return logits
+
+
+def batches(count: int, batch: int = BATCH, length: int = LENGTH) -> Iterator[Tensor]:
+    """Yield batches of word numbers, shape (batch, length)."""
+    for _ in range(count):
+        yield torch.randint(WORDS, (batch, length), device="cuda")
+
+
+def mean_of_hidden(model: Model, ids: Tensor) -> Tensor:
+    """Return a loss that needs no logits."""
+    return model.hidden(ids).square().mean()
+
+
+def cross_entropy(model: Model, ids: Tensor) -> Tensor:
+    """Return the loss of the next word."""
+    return functional.cross_entropy(model(ids).flatten(0, 1), ids.flatten())

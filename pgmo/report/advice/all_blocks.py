@@ -1,0 +1,131 @@
+r"""All blocks of a program at once: its highest moment, and what it would be without some of them.
+
+live   |      /\     peak                   |
+bytes  |  /\ /  \                           |  /\  __    peak without the blocks of a cause:
+       | /  \    \                          | /  \/  \   its saving
+       +-------------------------------     +--------------------
+"""
+
+import re
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pgmo.profiler.iterations.from_trace import profile_of
+from pgmo.profiler.profile import NEVER, Profile
+from pgmo.profiler.tag import Tag
+
+Mask = NDArray[np.bool_]
+
+
+@dataclass(frozen=True, eq=False)
+class AllBlocks:
+    """Blocks of a whole recording, or of one iteration where nothing else is known.
+
+    Args:
+        size: bytes, shape (n,).
+        start: request that makes the block, shape (n,).
+        end: number of requests made before it is freed, shape (n,).
+        tag: index into `tags`, -1 for none, shape (n,).
+        tags: origins.
+    """
+
+    size: NDArray[np.int64]
+    start: NDArray[np.int64]
+    end: NDArray[np.int64]
+    tag: NDArray[np.int32]
+    tags: tuple[Tag, ...]
+
+    @classmethod
+    def of(cls, profile: Profile) -> "AllBlocks":
+        """Return the blocks of the profile's trace, or of its iteration if it has none."""
+        if profile.trace is not None and profile.circular:
+            profile = profile_of(profile.trace, whole=True)
+        end = np.where(profile.end == NEVER, profile.ticks, profile.end)
+        return cls(
+            profile.size, profile.start, np.minimum(end, profile.ticks), profile.tag, profile.tags
+        )
+
+    @cached_property
+    def ticks(self) -> int:
+        """Number of requests."""
+        return int(self.end.max(initial=0))
+
+    @cached_property
+    def live(self) -> NDArray[np.int64]:
+        """Live bytes at each request, shape (ticks,)."""
+        return self._live(self.size)
+
+    @property
+    def peak(self) -> int:
+        """Most bytes that are alive at once."""
+        return int(self.live.max(initial=0))
+
+    @cached_property
+    def at_peak(self) -> Mask:
+        """Whether each block is alive at the peak, shape (n,)."""
+        tick = int(np.argmax(self.live)) if self.ticks else 0
+        return (self.start <= tick) & (tick < self.end)
+
+    @cached_property
+    def backward_before(self) -> NDArray[np.int64]:
+        """Number of requests of backward passes before each request, shape (ticks + 1,)."""
+        backward = np.zeros(self.ticks + 1, np.int64)
+        np.add.at(backward, self.start[self.by_phase("backward")] + 1, 1)
+        counts: NDArray[np.int64] = np.cumsum(backward)
+        return counts
+
+    @cached_property
+    def unused_by_backward(self) -> Mask:
+        """Whether each block of a forward pass is freed before any backward pass, shape (n,)."""
+        before = self.backward_before
+        none_since = before[self.start] == before[self.end]
+        freed = (self.end < self.ticks) | (before[self.start] == before[-1])
+        return none_since & freed & self.by_phase("forward")
+
+    def saving(self, blocks: Mask, left: float = 0.0) -> int:
+        """Return by how many bytes the peak falls if only a part of these blocks is left.
+
+        Args:
+            blocks: the blocks, shape (n,).
+            left: share of their bytes that stays.
+        """
+        size = np.where(blocks, (self.size * left).astype(np.int64), self.size)
+        return self.peak - int(self._live(size).max(initial=0))
+
+    def by_operator(self, pattern: str) -> Mask:
+        """Return whether each block's operator matches a regular expression, shape (n,)."""
+        search = re.compile(pattern).search
+        return self._by_tag([bool(search(tag.op)) for tag in self.tags])
+
+    def by_phase(self, phase: str) -> Mask:
+        """Return whether each block is requested in a phase, shape (n,)."""
+        return self._by_tag([tag.phase == phase for tag in self.tags])
+
+    def by_line(self, pattern: str) -> Mask:
+        """Return whether a line of each block's stack matches a regular expression, shape (n,)."""
+        search = re.compile(pattern).search
+        return self._by_tag([any(map(search, tag.stack)) for tag in self.tags])
+
+    def place(self, blocks: Mask) -> str:
+        """Return where most bytes of these blocks are requested, as " (at LINE)"; "" if unknown."""
+        known = blocks & (self.tag >= 0)
+        sizes: dict[str, int] = {}
+        for tag, size in zip(self.tag[known].tolist(), self.size[known].tolist(), strict=True):
+            name = self.tags[tag].file or self.tags[tag].module
+            sizes[name] = sizes.get(name, 0) + size
+        sizes.pop("", None)
+        return f" (at {max(sizes, key=lambda name: sizes[name])})" if sizes else ""
+
+    def _by_tag(self, matches: list[bool]) -> Mask:
+        found: Mask = np.array([*matches, False])[self.tag]  # a tag of -1 is the last entry
+        return found
+
+    def _live(self, size: NDArray[np.int64]) -> NDArray[np.int64]:
+        change = np.zeros(self.ticks + 1, np.int64)
+        np.add.at(change, self.start, size)
+        np.add.at(change, self.end, -size)
+        live: NDArray[np.int64] = np.cumsum(change)[:-1]
+        return live

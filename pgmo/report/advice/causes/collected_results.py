@@ -1,0 +1,39 @@
+"""Results that pile up on the device. Report: facebookresearch/SlowFast#411."""
+
+import numpy as np
+
+from pgmo.report.advice.facts import Facts, Hint, cause
+
+_FEWEST = 6
+"""Blocks of one origin that have to be alive at once."""
+
+_APART = 2
+"""Requests that have to lie between two of them."""
+
+
+_ONE_ORIGIN = 0.8
+"""Minimum share of one origin in what lives without a backward pass: a graph has many origins."""
+
+
+def collected_results(facts: Facts) -> Hint | None:
+    """Return a hint if equal blocks of one line pile up without a backward pass, at the peak."""
+    blocks = facts.blocks
+    held = blocks.unused_by_backward & blocks.at_peak & (blocks.tag >= 0)
+    if not held.any():
+        return None
+    by_origin = np.bincount(blocks.tag[held], blocks.size[held])
+    origin = int(np.argmax(by_origin))
+    own = held & (blocks.tag == origin)
+    count = int(np.count_nonzero(own))
+    if count < _FEWEST or by_origin[origin] < _ONE_ORIGIN * by_origin.sum():
+        return None
+    if np.diff(np.sort(blocks.start[own])).min() <= _APART:
+        return None
+    return cause(
+        facts,
+        "Results are collected on the device",
+        blocks.unused_by_backward & (blocks.tag == origin),
+        "are results of one line, kept until all of them are there",
+        "Move each to the host (`.cpu()`), or compute the metric as they come",
+        left=1 / count,
+    )

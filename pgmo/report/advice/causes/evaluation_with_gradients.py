@@ -1,0 +1,33 @@
+"""An evaluation that builds a graph. Report: hszhao/semseg#60."""
+
+import numpy as np
+
+from pgmo.report.advice.facts import Facts, Hint, cause
+
+_FEWEST = 8
+"""Blocks of a forward pass that have to be alive at once, without a backward pass later."""
+
+_ONE_ORIGIN = 0.8
+"""Share of their bytes of one origin from which on they are results, not a graph."""
+
+
+def evaluation_with_gradients(facts: Facts) -> Hint | None:
+    """Return a hint if a forward pass makes the peak, and no backward pass uses its blocks."""
+    blocks = facts.blocks
+    graph = blocks.unused_by_backward
+    held = graph & blocks.at_peak & (blocks.tag >= 0)
+    if np.count_nonzero(held) < _FEWEST or not blocks.by_phase("backward").any():
+        return None
+    by_origin = np.bincount(blocks.tag[held], blocks.size[held])
+    if by_origin.max() > _ONE_ORIGIN * by_origin.sum():
+        return None
+    # Under no_grad, what a layer reads and writes is alive.
+    largest_two = np.sort(blocks.size[held])[-2:]
+    return cause(
+        facts,
+        "An evaluation keeps what only a backward pass needs",
+        graph,
+        "come from a forward pass without a backward pass",
+        "Run it under torch.inference_mode() or torch.no_grad()",
+        left=float(largest_two.sum() / by_origin.sum()),
+    )

@@ -1,0 +1,32 @@
+"""Logits of all tokens at once, with their log-probabilities and gradients.
+
+Reports: NVIDIA-NeMo/Automodel#3907, QwenLM/Qwen3#570 (a copy in float on top).
+"""
+
+import numpy as np
+
+from pgmo.report.advice.facts import Facts, Hint, cause
+
+_LOSS = r"log_softmax|cross_entropy|nll_loss"
+_LOGITS = r"\.(mm|addmm|bmm|linear|_to_copy|copy|clone|cat|mul|div)$"
+_CHUNKS = 16
+"""Number of chunks that the advice reckons with."""
+
+
+def full_logits(facts: Facts) -> Hint | None:
+    """Return a hint if the loss over words or classes makes the peak."""
+    blocks = facts.blocks
+    of_loss = blocks.by_operator(_LOSS) & (blocks.size >= blocks.peak // 50)
+    if not (of_loss & blocks.at_peak).any():
+        return None
+    largest = int(blocks.size[of_loss & blocks.at_peak].max())
+    alike = np.isin(blocks.size, (largest, largest // 2)) & blocks.by_operator(_LOGITS)
+    return cause(
+        facts,
+        "The loss's own tensors make the peak",
+        of_loss | alike,
+        "are logits, log-probabilities and their gradients, of all tokens at once",
+        "Compute the loss over chunks of the tokens, each with its own part of the last layer, or "
+        "use a fused linear cross-entropy (Liger, cut-cross-entropy)",
+        left=1 / _CHUNKS,
+    )
