@@ -59,9 +59,9 @@ def measure(stub: Stub, name: str, cause: str, report: str) -> dict[str, Any]:
 
 def _run(stub: Stub, name: str, folder: str, *mended: str) -> int:
     """Return the peak of allocated bytes."""
+    python = os.path.abspath(stub.python)
     done = subprocess.run(
-        [str(stub.out / "run"), os.path.abspath(stub.python), "-m", "faulty.run"]
-        + [name, folder, *mended],
+        [str(stub.out / "run"), python, "-m", "faulty.run", name, folder, *mended],
         cwd=ROOT,
         env={
             **os.environ,

@@ -75,9 +75,9 @@ def best_weights_on_the_device(mended: bool) -> object:
 @program("Gradients of the last iteration at the peak", "zero_grad after the forward pass")
 def late_zero_grad(mended: bool) -> None:
     """Gradients of the iteration before live through the forward pass."""
-    model = Model(layers=12).cuda()
+    model = Model(layers=16, words=32000).cuda()
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-    for ids in batches(8, batch=8):
+    for ids in batches(8, batch=2):
         if mended:
             optimizer.zero_grad()
         loss = mean_of_hidden(model, ids)
@@ -85,17 +85,3 @@ def late_zero_grad(mended: bool) -> None:
             optimizer.zero_grad()
         loss.backward()
         optimizer.step()
-
-
-@program("The last iteration's data at the peak", "outputs that live until the next ones exist")
-def last_outputs(mended: bool) -> None:
-    """Logits of the iteration before live through the forward pass."""
-    model = Model(words=32000).cuda()
-    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-    for ids in batches(8, batch=4):
-        logits = model(ids)
-        torch.nn.functional.cross_entropy(logits.flatten(0, 1), ids.flatten()).backward()
-        optimizer.step()
-        optimizer.zero_grad()
-        if mended:
-            del logits

@@ -11,7 +11,7 @@ def foreach_adam(mended: bool) -> None:
     """Adam for all parameters at once, with temporaries as large as the parameters."""
     model = Model(layers=12).cuda()
     optimizer = torch.optim.AdamW(model.parameters(), foreach=not mended)
-    for ids in batches(6, batch=1):
+    for ids in batches(6, batch=1, length=32):
         mean_of_hidden(model, ids).backward()
         optimizer.step()
         optimizer.zero_grad()

@@ -11,6 +11,7 @@ from pgmo.report.advice.causes.attention_scores import attention_scores
 from pgmo.report.advice.causes.collected_results import collected_results
 from pgmo.report.advice.causes.evaluation_with_gradients import evaluation_with_gradients
 from pgmo.report.advice.causes.full_logits import full_logits
+from pgmo.report.advice.causes.late_zero_grad import late_zero_grad
 from pgmo.report.advice.causes.model_copies import model_copies
 from pgmo.report.advice.causes.one_hot import one_hot
 from pgmo.report.advice.causes.optimizer_temporaries import optimizer_temporaries
@@ -23,6 +24,7 @@ RULES: tuple[Callable[[Facts], Hint | None], ...] = (
     full_logits,
     one_hot,
     attention_scores,
+    late_zero_grad,
     evaluation_with_gradients,
     collected_results,
     model_copies,
@@ -54,4 +56,5 @@ def advise(facts: Facts) -> tuple[Hint, ...]:
     """Return the hints that apply, causes first, then by bytes."""
     rules = RULES if facts.explanation.moment is None else OF_A_MOMENT
     hints = [hint for rule in rules if (hint := rule(facts)) is not None]
-    return tuple(sorted(hints, key=lambda hint: (not hint.is_cause, -hint.bytes)))
+    hints.sort(key=lambda hint: (not hint.is_cause, -hint.bytes))
+    return tuple({hint.title: hint for hint in reversed(hints)}.values())[::-1]

@@ -29,6 +29,7 @@ class AllBlocks:
         start: request that makes the block, shape (n,).
         end: number of requests made before it is freed, shape (n,).
         tag: index into `tags`, -1 for none, shape (n,).
+        stays: whether nothing frees it, shape (n,).
         tags: origins.
     """
 
@@ -36,6 +37,7 @@ class AllBlocks:
     start: NDArray[np.int64]
     end: NDArray[np.int64]
     tag: NDArray[np.int32]
+    stays: Mask
     tags: tuple[Tag, ...]
 
     @classmethod
@@ -43,10 +45,11 @@ class AllBlocks:
         """Return the blocks of the profile's trace, or of its iteration if it has none."""
         if profile.trace is not None and profile.circular:
             profile = profile_of(profile.trace, whole=True)
-        end = np.where(profile.end == NEVER, profile.ticks, profile.end)
-        return cls(
-            profile.size, profile.start, np.minimum(end, profile.ticks), profile.tag, profile.tags
-        )
+        stays = profile.end == NEVER
+        if profile.trace is not None:
+            stays |= profile.end >= profile.ticks
+        end = np.where(stays, profile.ticks, np.minimum(profile.end, profile.ticks))
+        return cls(profile.size, profile.start, end, profile.tag, stays, profile.tags)
 
     @cached_property
     def ticks(self) -> int:
@@ -82,7 +85,7 @@ class AllBlocks:
         """Whether each block of a forward pass is freed before any backward pass, shape (n,)."""
         before = self.backward_before
         none_since = before[self.start] == before[self.end]
-        freed = (self.end < self.ticks) | (before[self.start] == before[-1])
+        freed = ~self.stays | (before[self.start] == before[-1])
         return none_since & freed & self.by_phase("forward")
 
     def saving(self, blocks: Mask, left: float = 0.0) -> int:
@@ -94,6 +97,14 @@ class AllBlocks:
         """
         size = np.where(blocks, (self.size * left).astype(np.int64), self.size)
         return self.peak - int(self._live(size).max(initial=0))
+
+    def saving_until(self, end: NDArray[np.int64]) -> int:
+        """Return by how many bytes the peak falls if blocks are freed at other times.
+
+        Args:
+            end: number of requests made before each block is freed, shape (n,).
+        """
+        return self.peak - int(self._live(self.size, end).max(initial=0))
 
     def by_operator(self, pattern: str) -> Mask:
         """Return whether each block's operator matches a regular expression, shape (n,)."""
@@ -123,9 +134,11 @@ class AllBlocks:
         found: Mask = np.array([*matches, False])[self.tag]  # a tag of -1 is the last entry
         return found
 
-    def _live(self, size: NDArray[np.int64]) -> NDArray[np.int64]:
+    def _live(
+        self, size: NDArray[np.int64], end: NDArray[np.int64] | None = None
+    ) -> NDArray[np.int64]:
         change = np.zeros(self.ticks + 1, np.int64)
         np.add.at(change, self.start, size)
-        np.add.at(change, self.end, -size)
+        np.add.at(change, self.end if end is None else end, -size)
         live: NDArray[np.int64] = np.cumsum(change)[:-1]
         return live

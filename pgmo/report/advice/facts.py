@@ -113,12 +113,19 @@ class Facts:
         return ""
 
 
-_LEAST_SAVING = 0.05
+_LEAST_SAVING = 0.1
 """Share of the peak that a fix has to save to be worth a hint."""
 
 
 def cause(
-    facts: Facts, title: str, blocks: Mask, what: str, fix: str, *, left: float = 0.0
+    facts: Facts,
+    title: str,
+    blocks: Mask,
+    what: str,
+    fix: str,
+    *,
+    left: float = 0.0,
+    end: NDArray[np.int64] | None = None,
 ) -> Hint | None:
     """Return the hint of a cause, with the saving of its fix; None if it saves little.
 
@@ -129,9 +136,10 @@ def cause(
         what: what these are, with the verb.
         fix: what to change, without the full stop.
         left: share of their bytes that stays.
+        end: when the fix frees each block, shape (n,); None if it avoids them.
     """
     everything = facts.blocks
-    saving = everything.saving(blocks, left)
+    saving = everything.saving(blocks, left) if end is None else everything.saving_until(end)
     if not saving or saving < _LEAST_SAVING * everything.peak:
         return None
     at_peak = blocks & everything.at_peak

@@ -2,7 +2,6 @@
 
 from dataclasses import replace
 
-import numpy as np
 import pytest
 
 import pgmo
@@ -96,9 +95,9 @@ def test_two_places_for_what_outlives_an_iteration():
 def test_the_tensors_of_the_loss():
     title = "The loss's own tensors make the peak"
     hint = hints(profile((30, 0, 2, LOSS), (70, 1, 2, CONV), (1, 1, 2, OTHER)))[title]
-    assert hint.bytes == 30
+    assert hint.bytes == 29  # a sixteenth is left
     assert "over chunks" in hint.text
-    assert title not in hints(profile((10, 0, 2, LOSS), (70, 1, 2, CONV), (1, 1, 2, OTHER)))
+    assert title not in hints(profile((5, 0, 2, LOSS), (70, 1, 2, CONV), (1, 1, 2, OTHER)))
 
 
 def test_temporaries_of_the_optimizer():
@@ -106,7 +105,7 @@ def test_temporaries_of_the_optimizer():
     hint = hints(profile((30, 0, 2, OPTIMIZER), (70, 1, 2, BACKWARD)))[title]
     assert hint.bytes == 30
     assert "fused=True" in hint.text
-    assert title not in hints(profile((10, 0, 2, OPTIMIZER), (70, 1, 2, BACKWARD)))
+    assert title not in hints(profile((5, 0, 2, OPTIMIZER), (70, 1, 2, BACKWARD)))
     # What an earlier step left alive is no temporary of this one.
     assert title not in hints(profile((70, 0, 1, BACKWARD), (30, 1, 3, OPTIMIZER)))
 
@@ -227,10 +226,11 @@ def test_optimizer_state_that_dominates(state, applies):
         assert "8.00 KiB of 13.0 KiB" in found.text
 
 
-def test_hints_come_largest_first_and_never_exceed_the_peak_by_their_share():
+def test_causes_come_first_and_no_hint_exceeds_the_peak():
     rows = [(40, 0, 3, FORWARD), (30, 1, 3, LOSS), (30, 2, 4, BACKWARD), (1, 3, 4, BACKWARD)]
     found = explain(profile(*rows), predict=False).hints
-    sizes = [hint.bytes for hint in found]
-    assert len(sizes) == 2
-    assert sizes == sorted(sizes, reverse=True)
-    assert np.max(sizes) <= profile(*rows).max_load()
+    assert [(hint.title, hint.is_cause) for hint in found] == [
+        ("The loss's own tensors make the peak", True),
+        ("Activations make the peak", False),
+    ]
+    assert max(hint.bytes for hint in found) <= profile(*rows).max_load()

@@ -6,11 +6,10 @@ from pgmo.report.advice.facts import Facts, Hint, cause
 def optimizer_temporaries(facts: Facts) -> Hint | None:
     """Return a hint if the peak is within an optimizer's step, because of its temporaries."""
     blocks = facts.blocks
-    gone = (blocks.end - blocks.start < blocks.ticks // 2) & (blocks.end < blocks.ticks)
     return cause(
         facts,
         "The optimizer's temporaries make the peak",
-        blocks.by_phase("optimizer") & gone,
+        blocks.by_phase("optimizer") & ~blocks.stays,
         "are requested within optimizer.step() and freed there",
         "Pass fused=True, which needs none, or foreach=False, which needs those of one parameter "
         "at a time",

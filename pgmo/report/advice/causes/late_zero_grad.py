@@ -1,0 +1,32 @@
+"""Gradients of the last iteration that live through the forward pass, and are zeroed after it."""
+
+import numpy as np
+
+from pgmo.report.advice.facts import Facts, Hint, cause
+
+
+def late_zero_grad(facts: Facts) -> Hint | None:
+    """Return a hint if gradients live through a forward pass and no backward pass adds to them."""
+    blocks = facts.blocks
+    forward = np.unique(blocks.start[blocks.by_phase("forward")])
+    backward = np.unique(blocks.start[blocks.by_phase("backward")])
+    next_forward = _next(forward, blocks.start, blocks.ticks)
+    next_backward = _next(backward, next_forward, blocks.ticks)
+    gradients = blocks.by_phase("backward")
+    # Gradients that are accumulated live on in the next backward pass.
+    late = gradients & (next_forward < blocks.end) & (blocks.end <= next_backward)
+    late &= ~blocks.stays
+    return cause(
+        facts,
+        "Gradients of the last iteration at the peak",
+        late,
+        "are gradients of the iteration before",
+        "Call optimizer.zero_grad(set_to_none=True) right after optimizer.step(), not after the "
+        "next forward pass",
+        end=np.where(late, next_forward, blocks.end),
+    )
+
+
+def _next(ticks: np.ndarray, after: np.ndarray, last: int) -> np.ndarray:
+    """Return the first of the sorted ticks at or after each, or `last`."""
+    return np.append(ticks, last)[np.searchsorted(ticks, after)]
