@@ -127,6 +127,15 @@ def test_verdicts_are_held_against_real_runs(tmp_path):
     assert "| nanogpt |" in run(script, "--table", "-o", results)
 
 
+def test_causes_come_first_and_healthy_programs_get_none(tmp_path):
+    results = tmp_path / "results.json"
+    faulty, healthy = sorted(quick("causes.py", results)["rows"], key=lambda row: not row["cause"])
+    assert faulty["right"]
+    assert healthy["right"]
+    assert abs(faulty["off"]) < 0.1
+    assert "| one_hot |" in run("causes.py", "--table", "-o", results)
+
+
 @pytest.mark.slow
 def test_short_runs_under_every_allocator(tmp_path):
     results, only = tmp_path / "results.json", ("--loop", "growing_images")

@@ -57,4 +57,7 @@ def advise(facts: Facts) -> tuple[Hint, ...]:
     rules = RULES if facts.explanation.moment is None else OF_A_MOMENT
     hints = [hint for rule in rules if (hint := rule(facts)) is not None]
     hints.sort(key=lambda hint: (not hint.is_cause, -hint.bytes))
-    return tuple({hint.title: hint for hint in reversed(hints)}.values())[::-1]
+    first: dict[str, Hint] = {}
+    for hint in hints:  # a cause may have the title of a general rule
+        first.setdefault(hint.title, hint)
+    return tuple(first.values())

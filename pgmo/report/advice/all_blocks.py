@@ -13,9 +13,10 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from pgmo.profiler.iterations.from_trace import profile_of
+from pgmo.profiler.iterations.traces.block_ends import NOT_FREED, pair_blocks
 from pgmo.profiler.profile import NEVER, Profile
 from pgmo.profiler.tag import Tag
+from pgmo.profiler.trace import Trace
 
 Mask = NDArray[np.bool_]
 
@@ -43,13 +44,24 @@ class AllBlocks:
     @classmethod
     def of(cls, profile: Profile) -> "AllBlocks":
         """Return the blocks of the profile's trace, or of its iteration if it has none."""
-        if profile.trace is not None and profile.circular:
-            profile = profile_of(profile.trace, whole=True)
-        stays = profile.end == NEVER
         if profile.trace is not None:
-            stays |= profile.end >= profile.ticks
+            return cls._of_trace(profile.trace)
+        stays = profile.end == NEVER
         end = np.where(stays, profile.ticks, np.minimum(profile.end, profile.ticks))
         return cls(profile.size, profile.start, end, profile.tag, stays, profile.tags)
+
+    @classmethod
+    def _of_trace(cls, trace: Trace) -> "AllBlocks":
+        blocks = pair_blocks(trace)
+        is_request = np.zeros(len(trace), np.bool_)
+        is_request[blocks.row[blocks.row >= trace.before]] = True
+        requests = np.append(0, np.cumsum(is_request))  # before each row
+        # A block that other streams use is free only when they have finished.
+        freed = np.where(blocks.shared, blocks.gone, blocks.let_go)
+        stays = freed == NOT_FREED
+        end = np.where(stays, max(1, requests[-1]), requests[np.where(stays, 0, freed)])
+        row = blocks.row
+        return cls(trace.size[row], requests[row], end, trace.tag[row], stays, trace.tags)
 
     @cached_property
     def ticks(self) -> int:
@@ -68,25 +80,22 @@ class AllBlocks:
 
     @cached_property
     def at_peak(self) -> Mask:
-        """Whether each block is alive at the peak, shape (n,)."""
+        """Mask of the blocks that are alive at the peak, shape (n,)."""
         tick = int(np.argmax(self.live)) if self.ticks else 0
         return (self.start <= tick) & (tick < self.end)
 
-    @cached_property
-    def backward_before(self) -> NDArray[np.int64]:
-        """Number of requests of backward passes before each request, shape (ticks + 1,)."""
-        backward = np.zeros(self.ticks + 1, np.int64)
-        np.add.at(backward, self.start[self.by_phase("backward")] + 1, 1)
-        counts: NDArray[np.int64] = np.cumsum(backward)
-        return counts
+    def without(self, phase: str) -> Mask:
+        """Return the blocks that are freed before any request of a phase, shape (n,)."""
+        before = self._before(phase)
+        found: Mask = before[self.start] == before[self.end]
+        return found
 
     @cached_property
     def unused_by_backward(self) -> Mask:
-        """Whether each block of a forward pass is freed before any backward pass, shape (n,)."""
-        before = self.backward_before
-        none_since = before[self.start] == before[self.end]
-        freed = ~self.stays | (before[self.start] == before[-1])
-        return none_since & freed & self.by_phase("forward")
+        """Mask of forward blocks that are freed before any backward pass, shape (n,)."""
+        before = self._before("backward")
+        freed: Mask = ~self.stays | (before[self.start] == before[-1])
+        return self.without("backward") & freed & self.by_phase("forward")
 
     def saving(self, blocks: Mask, left: float = 0.0) -> int:
         """Return by how many bytes the peak falls if only a part of these blocks is left.
@@ -129,6 +138,13 @@ class AllBlocks:
             sizes[name] = sizes.get(name, 0) + size
         sizes.pop("", None)
         return f" (at {max(sizes, key=lambda name: sizes[name])})" if sizes else ""
+
+    def _before(self, phase: str) -> NDArray[np.int64]:
+        """Return the number of requests of a phase before each request, shape (ticks + 1,)."""
+        requests = np.zeros(self.ticks + 1, np.int64)
+        np.add.at(requests, self.start[self.by_phase(phase)] + 1, 1)
+        counts: NDArray[np.int64] = np.cumsum(requests)
+        return counts
 
     def _by_tag(self, matches: list[bool]) -> Mask:
         found: Mask = np.array([*matches, False])[self.tag]  # a tag of -1 is the last entry

@@ -151,6 +151,7 @@ def test_gradients_that_live_through_a_forward_pass():
 
 
 def test_temporaries_of_a_step_but_not_its_state():
-    state, temporary = ("step", 50, 0, NEVER), ("step", 30, 1, 2)
-    assert optimizer_temporaries(facts(state, temporary)).bytes == 30
+    state = ("step", 50, 0, NEVER)
+    temporaries = [("step", 40, at, 9) for at in range(1, 9)]
+    assert optimizer_temporaries(facts(state, *temporaries)).bytes == 240  # two are left
     assert optimizer_temporaries(facts(state, ("other", 30, 1, 2))) is None

@@ -2,15 +2,24 @@
 
 from pgmo.report.advice.facts import Facts, Hint, cause
 
+_OF_ONE = 2
+"""Temporaries of one parameter that are alive at once."""
+
 
 def optimizer_temporaries(facts: Facts) -> Hint | None:
     """Return a hint if the peak is within an optimizer's step, because of its temporaries."""
     blocks = facts.blocks
+    state = blocks.stays | ~blocks.without("forward")
+    temporaries = blocks.by_phase("optimizer") & ~state
+    sizes = blocks.size[temporaries & blocks.at_peak]
+    # One parameter at a time has a few temporaries, at most as large as the largest of all.
+    left = min(1.0, _OF_ONE * sizes.max(initial=0) / max(1, sizes.sum()))
     return cause(
         facts,
         "The optimizer's temporaries make the peak",
-        blocks.by_phase("optimizer") & ~blocks.stays,
+        temporaries,
         "are requested within optimizer.step() and freed there",
         "Pass fused=True, which needs none, or foreach=False, which needs those of one parameter "
         "at a time",
+        left=left,
     )
