@@ -37,7 +37,10 @@ def explanation_lines(explanation: "Explanation") -> list[str]:
     lines += [] if explanation.pools is None else explanation.pools.lines()
     lines += _state(explanation)
     lines += leak_lines(explanation.leaks)
-    lines += [f"hint        {hint.title}: {hint.text}" for hint in explanation.hints]
+    lines += [
+        f"{'cause' if hint.is_cause else 'hint':12}{hint.title}: {hint.text}"
+        for hint in explanation.hints
+    ]
     return lines
 
 

@@ -150,6 +150,7 @@ def _explain(profile: "Profile") -> list[str]:
     from pgmo.report.summary import explain
 
     what = "The iteration that repeats" if profile.circular else "Up to the failing request"
-    known = explain(profile, top=_LINES, predict=False).lines()
+    explanation = explain(profile, top=_LINES, predict=False)
+    causes = [f"{hint.title}: {hint.text}" for hint in explanation.hints[:1] if hint.is_cause]
     names = [] if profile.tags else [HOW_TO_NAME]
-    return [f"{what}, as recorded:", *known, *names]
+    return [*causes, f"{what}, as recorded:", *explanation.lines(), *names]

@@ -144,7 +144,10 @@ def pool_lines(fields: Mapping[str, Any]) -> list[str]:
 
 def hint_lines(fields: Mapping[str, Any]) -> list[str]:
     """Format the advice in the fields of `describe_profile`."""
-    return [f"hint        {hint['title']}: {hint['text']}" for hint in fields["hints"]]
+    return [
+        f"{'cause' if hint['is_cause'] else 'hint':12}{hint['title']}: {hint['text']}"
+        for hint in fields["hints"]
+    ]
 
 
 def describe_plan(plan: "Plan") -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""First sentence of a report: the plan's savings, and the place of the peak."""
+"""First sentences of a report: the cause of the peak, the plan's savings, the place of the peak."""
 
 import numpy as np
 
@@ -23,12 +23,14 @@ def sentence(profile: Profile, plan: Plan, explanation: Explanation) -> str:
     """Summarise a profile for readers who do not know pgmo's terms.
 
     Returns:
-        One sentence, and one about private pools if there are any; "" for a profile without blocks.
+        One sentence, after the cause of the peak and before one about private pools, if these are
+        known; "" for a profile without blocks.
     """
     if not len(profile):
         return ""
+    causes = [f"{hint.title}: {hint.text} " for hint in explanation.hints[:1] if hint.is_cause]
     pools = "" if explanation.pools is None else f" {explanation.pools.sentence()}."
-    return _of_profile(profile, plan, explanation) + pools
+    return "".join(causes) + _of_profile(profile, plan, explanation) + pools
 
 
 def _of_profile(profile: Profile, plan: Plan, explanation: Explanation) -> str:

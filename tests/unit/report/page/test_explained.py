@@ -245,3 +245,13 @@ def test_arrows_choose_between_the_places(report):
     report.page.focus("input[name=mode][value=planned]")
     report.page.keyboard.press("ArrowRight")
     assert report.page.is_checked("input[name=mode][value=placed]")
+
+
+def test_the_sentence_begins_with_the_cause_of_the_peak():
+    columns = {"tags": (Tag("Net.a", "aten.one_hot", "forward"), Tag("Net.b", "", "forward"))}
+    text = said(fragmented(**columns))
+    assert text.startswith(
+        "A matrix of zeros and ones: 5.00 MiB of the peak of 35.0 MiB are one-hot"
+    )
+    assert text.endswith(" The peak is in a, forward.")
+    assert not said(fragmented()).startswith("A matrix")
