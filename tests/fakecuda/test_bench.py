@@ -127,6 +127,7 @@ def test_verdicts_are_held_against_real_runs(tmp_path):
     assert "| nanogpt |" in run(script, "--table", "-o", results)
 
 
+@pytest.mark.slow
 def test_causes_come_first_and_healthy_programs_get_none(tmp_path):
     results = tmp_path / "results.json"
     faulty, healthy = sorted(quick("causes.py", results)["rows"], key=lambda row: not row["cause"])
