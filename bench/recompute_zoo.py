@@ -42,6 +42,9 @@ BUDGETS = (0.5, 0.2, 0.0)
 
 QUICK = ("GPT-2", "ViT")
 
+WARM_UP = 4
+"""Steps of each way before the times."""
+
 
 def measure(name: str, repetitions: int) -> dict[str, Any]:
     """The row of one model."""
@@ -95,6 +98,10 @@ def _add_times(
     """Times all ways in turns, against the plain model, in seconds of the processor."""
     if not repetitions:
         return
+    # Dynamo forgot all captures when another way was made, and first steps plan again.
+    for _ in range(WARM_UP):
+        for _, step in ways:
+            step()
     samples: list[list[float]] = [[] for _ in range(len(ways) + 1)]
     for _ in range(repetitions):
         for seconds, step in zip(samples, [plain, *(step for _, step in ways)], strict=True):

@@ -54,3 +54,14 @@ def test_masks_shapes_and_settings_that_change(name):
     assert plan.measured_peak <= 1.02 * plan.peak
     plain.config.use_cache = other.config.use_cache = False
     assert same(step(model, batches[0], 0), step(plain, batches[0], 0))
+
+
+def test_hidden_states_are_collected_within_one_graph():
+    config = transformers.LlamaConfig(**SIZES, num_key_value_heads=2)
+    plain = transformers.LlamaForCausalLM(config).train()
+    words = torch.randint(128, (2, 16))
+    batch = {"input_ids": words, "labels": words, "output_hidden_states": True}
+    model, _ = pgmo.recompute(copy.deepcopy(plain), batch, budget="min", whole=True)
+    for seed in range(2):
+        assert same(step(model, batch, seed), step(plain, batch, seed))
+    assert len(model(**batch).hidden_states) == SIZES["num_hidden_layers"] + 1

@@ -7,6 +7,7 @@ out masks, and attention takes another kernel. That path is correct, but has oth
 import functools
 import itertools
 import logging
+import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
@@ -54,6 +55,14 @@ _QUESTIONS = (
     "torch.xpu.is_current_stream_capturing",
 )
 """Functions by which a library asks whether it is being compiled or captured."""
+
+
+_COLLECTORS = "transformers.utils.output_capturing"
+"""Module with the variable in which transformers collects hidden states.
+
+It is a context variable, which Dynamo cannot set. If transformers learns that it is being compiled,
+it is a global variable. Both give the same results.
+"""
 
 
 class _Scope(threading.local):
@@ -116,6 +125,9 @@ def _answer_questions(stack: ExitStack) -> None:
     stack.callback(register_bytecode_hook(_note_code).remove)
     for layer, forward in (*_left_out(), *_captured_alone()):
         stack.enter_context(patch.object(layer, "forward", forward))
+    collector = getattr(sys.modules.get(_COLLECTORS), "CompileableContextVar", None)
+    if collector is not None:
+        stack.enter_context(patch.object(collector, "set", _set_global))
 
 
 @functools.cache
@@ -169,6 +181,11 @@ def _configure(stack: ExitStack) -> None:
 
 
 _answering, _configured = _Shared(_answer_questions), _Shared(_configure)
+
+
+def _set_global(variable: Any, value: object) -> None:
+    """Set transformers' variable as it does while it is being compiled."""
+    variable.global_var, variable.compiling = value, True
 
 
 def _no_latency(*_arguments: object) -> float:
