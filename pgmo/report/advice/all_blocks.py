@@ -65,8 +65,8 @@ class AllBlocks:
 
     @cached_property
     def ticks(self) -> int:
-        """Number of requests."""
-        return int(self.end.max(initial=0))
+        """Number of requests, 1 if there are only blocks from before the first."""
+        return int(max(self.end.max(initial=0), self.start.max(initial=-1) + 1))
 
     @cached_property
     def live(self) -> NDArray[np.int64]:

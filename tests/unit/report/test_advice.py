@@ -15,7 +15,7 @@ MIB = 2**20
 TAGS = (
     Tag("Net.body", "aten.relu", "forward"),
     Tag("Net.body", "aten.mm", "backward"),
-    Tag("Adam", "aten.sqrt", "optimizer"),
+    Tag("Adam", "aten._foreach_sqrt", "optimizer"),
     Tag("", "aten.randn", "other", "train.py:3 in loop"),
     Tag("", "aten._log_softmax", "forward"),
     Tag("Net.conv", "aten.convolution", "forward"),

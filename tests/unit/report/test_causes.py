@@ -7,6 +7,8 @@ import pytest
 
 from pgmo.profiler.profile import NEVER, Profile
 from pgmo.profiler.tag import Tag
+from pgmo.profiler.trace import Event, Trace
+from pgmo.report.advice import RULES
 from pgmo.report.advice.all_blocks import AllBlocks
 from pgmo.report.advice.causes.attention_scores import attention_scores
 from pgmo.report.advice.causes.collected_results import collected_results
@@ -27,7 +29,17 @@ TAGS = {
     "layer 2": Tag("", "aten.gelu", "forward", "model.py:2 in forward"),
     "backward": Tag("", "aten.mm", "backward"),
     "step": Tag("", "aten._foreach_sqrt", "optimizer"),
+    "own step": Tag("", "aten.sign", "optimizer", "lion.py:9 in step", ("lion.py:9 in step",)),
+    "adam": Tag("", "", "optimizer", "", ("adam.py:9 in _multi_tensor_adam", "a.py:1 in f")),
     "copy": Tag("", "aten.clone", "other", "a.py:1 in f", ("copy.py:146 in deepcopy",)),
+    "copy of parameter": Tag(
+        "", "aten.clone", "other", "", ("parameter.py:9 in __deepcopy__", "copy.py:6 in deepcopy")
+    ),
+    "pixels": Tag("", "aten.nll_loss2d_backward", "backward"),
+    "sequences": Tag("", "aten._ctc_loss", "forward"),
+    "router": Tag("", "aten.addmm", "forward", "moe.py:2 in forward"),
+    "embedding": Tag("", "aten.embedding", "forward", "model.py:3 in forward"),
+    "keys": Tag("", "aten.cat", "forward", "cache.py:2 in update"),
     "other": Tag("", "aten.randn", "other", "train.py:3 in loop"),
 }
 NAMES = list(TAGS)
@@ -71,6 +83,14 @@ def test_logits_of_all_tokens():
     assert full_logits(facts(("logits", 50, 0, 2), ("other", 100, 1, 2))) is None
 
 
+def test_logits_of_pixels_and_of_sequences():
+    rows = ("logits", 50, 0, 3), ("log", 100, 1, 3)
+    text = full_logits(facts(*rows, ("pixels", 100, 2, 3))).text
+    assert "of all pixels at once" in text
+    assert "token" not in text
+    assert full_logits(facts(*rows, ("sequences", 8, 2, 3))) is None
+
+
 def test_logits_of_which_little_would_be_saved():
     assert full_logits(facts(("log", 5, 0, 2), ("other", 100, 1, 2))) is None
 
@@ -94,6 +114,20 @@ def test_scores_of_several_layers(layers):
         assert hint.bytes == 64 * (layers + 1)
 
 
+@pytest.mark.parametrize("product", ["router", "scores"])
+def test_softmax_of_experts_is_no_attention(product):
+    rows = [("scores", 64, 0, 1)]
+    for at in range(1, 9, 2):
+        rows += [(product, 64, at, at + 2), ("softmax", 64, at + 1, 9)]
+    assert (attention_scores(facts(*rows)) is None) == (product == "router")
+
+
+def test_a_softmax_long_after_a_product_is_no_attention():
+    rows = [("scores", 64, 0, 1), *(("other", 8, at, at + 1) for at in range(1, 11))]
+    rows += [("softmax", 64, at, 15) for at in range(11, 15)]
+    assert attention_scores(facts(*rows)) is None
+
+
 def forward_only(count, *, frees):
     """An iteration of training, and a forward pass of so many layers without a backward pass."""
     rows = [("layer 1", 40, 0, 2), ("backward", 40, 1, 3), ("other", 1, 2, 3)]
@@ -108,6 +142,14 @@ def test_an_evaluation_that_builds_a_graph():
     assert hint.bytes == 500 - 100  # what a layer reads and writes stays
     assert evaluation_with_gradients(forward_only(10, frees=True)) is None
     assert collected_results(forward_only(10, frees=False)) is None
+
+
+def test_blocks_that_a_forward_pass_without_a_graph_keeps():
+    rows = [("layer 1", 40, 0, 2), ("backward", 40, 1, 3), ("other", 1, 2, 3)]
+    for at in range(3, 63, 6):  # of each layer's six blocks, a cache keeps two
+        rows += [(f"layer {1 + one % 2}", 50, at + one, at + one + 1) for one in range(4)]
+        rows += [("keys", 50, at + 4, 63), ("layer 2", 50, at + 5, 63)]
+    assert evaluation_with_gradients(facts(*rows)) is None
 
 
 def test_a_forward_pass_of_a_program_that_never_trains_is_not_blamed():
@@ -127,9 +169,35 @@ def test_results_that_pile_up():
     assert collected_results(facts(*[("logits", 50, at, 10) for at in range(10)])) is None
 
 
+@pytest.mark.parametrize("passes", [1, 2])
+def test_keys_of_each_layer_are_no_results(passes):
+    rows = []
+    for _ in range(passes):
+        rows += [("embedding", 1, len(rows), len(rows) + 1)]
+        for _ in range(8):
+            at = len(rows)
+            rows += [("keys", 50, at, NEVER)]
+            rows += [("layer 1", 1, at + one, at + one + 1) for one in (1, 2, 3)]
+    assert collected_results(facts(*rows)) is None
+    # Without the embedding, each block may be of a pass of its own.
+    rows = [
+        (name, size, at - 1, 32 if end == NEVER else end - 1) for name, size, at, end in rows[1:33]
+    ]
+    assert collected_results(facts(*rows)).is_cause
+
+
 def test_deep_copies():
-    hint = model_copies(facts(("other", 60, 0, 3), ("copy", 30, 1, 3), ("copy", 10, 2, 3)))
-    assert hint.bytes == 40
+    rows = ("other", 60, 0, 3), ("copy", 30, 1, NEVER), ("copy of parameter", 10, 2, 3)
+    assert model_copies(facts(*rows)).bytes == 40
+
+
+@pytest.mark.parametrize("passes", [1, 2])
+def test_deep_copies_of_a_batch_live_through_one_backward_pass(passes):
+    rows = [("layer 1", 8, 0, 1), ("copy", 40, 1, 2 + 2 * passes)]
+    for at in range(2, 2 + 2 * passes, 2):
+        rows += [("layer 1", 8, at, at + 1), ("backward", 8, at + 1, at + 2)]
+    rows += [("layer 1", 8, len(rows), len(rows) + 1)]
+    assert (model_copies(facts(*rows)) is None) == (passes == 1)
 
 
 def iterations(*, late, accumulated=False):
@@ -155,3 +223,28 @@ def test_temporaries_of_a_step_but_not_its_state():
     temporaries = [("step", 40, at, 9) for at in range(1, 9)]
     assert optimizer_temporaries(facts(state, *temporaries)).bytes == 240  # two are left
     assert optimizer_temporaries(facts(state, ("other", 30, 1, 2))) is None
+
+
+@pytest.mark.parametrize("name", ["adam", "own step"])
+def test_only_optimizers_of_torch_have_the_arguments(name):
+    hint = optimizer_temporaries(facts(*((name, 40, at, 8) for at in range(8))))
+    assert (hint is None) == (name == "own step")
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_recording_without_requests(name):
+    at = NAMES.index(name)
+    rows = [(Event.ALLOC, 64), (Event.FREE_REQUESTED, 64), (Event.FREE_COMPLETED, 64)]
+    kind, address = zip(*rows, strict=True)
+    trace = Trace.from_columns(
+        kind=kind,
+        address=address,
+        size=[64] * 3,
+        tag=[at, -1, -1],
+        before=1,
+        tags=tuple(TAGS.values()),
+    )
+    blocks = AllBlocks.of(SimpleNamespace(trace=trace))
+    assert (blocks.peak, blocks.live.tolist()) == (0, [0])
+    for rule in RULES[1:9]:
+        assert rule(SimpleNamespace(blocks=blocks)) is None

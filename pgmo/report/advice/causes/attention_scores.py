@@ -2,12 +2,19 @@
 
 import numpy as np
 
+from pgmo.report.advice.all_blocks import AllBlocks, Mask
 from pgmo.report.advice.facts import Facts, Hint, cause
 
 _SOFTMAX = r"\._?softmax"
 _OF_SCORES = (
     r"\.(bmm|baddbmm|matmul|mul|div|add|sub|masked_fill|where|clone|_to_copy|native_dropout)"
 )
+_PRODUCT_OF_POSITIONS = r"\.(bmm|baddbmm|matmul|einsum)$"
+_PRODUCT = r"\.(bmm|baddbmm|matmul|einsum|mm|addmm|linear|convolution)$"
+_FARTHEST = 8
+"""Maximum number of requests from the product of queries and keys to its softmax: scale, mask and
+type make a few."""
+
 _FEWEST_LAYERS = 2
 
 
@@ -16,6 +23,7 @@ def attention_scores(facts: Facts) -> Hint | None:
     blocks = facts.blocks
     softmax = blocks.by_operator(_SOFTMAX) & ~blocks.by_operator("log_softmax")
     kept = softmax & blocks.at_peak & (blocks.size >= blocks.peak // 100)
+    kept &= _follows_product(blocks, kept)
     if not kept.any():
         return None
     sizes, counts = np.unique(blocks.size[kept], return_counts=True)
@@ -31,3 +39,23 @@ def attention_scores(facts: Facts) -> Hint | None:
         "Use torch.nn.functional.scaled_dot_product_attention "
         '(attn_implementation="sdpa" in transformers), which does not keep them',
     )
+
+
+def _follows_product(blocks: AllBlocks, softmax: Mask) -> Mask:
+    """Return which softmaxes are taken of a product of positions, shape (n,).
+
+    The last product of the same size decides. Scores of classes or of a router's experts come from
+    a layer's weights.
+    """
+    found = np.zeros(len(softmax), np.bool_)
+    of_positions = blocks.by_operator(_PRODUCT_OF_POSITIONS)
+    products = blocks.by_operator(_PRODUCT)
+    for size in np.unique(blocks.size[softmax]).tolist():
+        rows = np.flatnonzero(products & np.isin(blocks.size, (size, size // 2)))
+        rows = rows[np.argsort(blocks.start[rows], kind="stable")]
+        own = np.flatnonzero(softmax & (blocks.size == size))
+        last = np.searchsorted(blocks.start[rows], blocks.start[own]) - 1
+        own, row = own[last >= 0], rows[last[last >= 0]]
+        near = blocks.start[own] - blocks.start[row] <= _FARTHEST
+        found[own] = near & of_positions[row]
+    return found

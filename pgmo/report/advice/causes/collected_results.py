@@ -2,6 +2,7 @@
 
 import numpy as np
 
+from pgmo.report.advice.all_blocks import AllBlocks, Mask
 from pgmo.report.advice.facts import Facts, Hint, cause
 
 _FEWEST = 6
@@ -9,7 +10,6 @@ _FEWEST = 6
 
 _APART = 2
 """Requests that have to lie between two of them."""
-
 
 _ONE_ORIGIN = 0.8
 """Minimum share of one origin in what lives without a backward pass: a graph has many origins."""
@@ -29,6 +29,8 @@ def collected_results(facts: Facts) -> Hint | None:
         return None
     if np.diff(np.sort(blocks.start[own])).min() <= _APART:
         return None
+    if _are_of_layers(blocks, own):
+        return None
     return cause(
         facts,
         "Results are collected on the device",
@@ -37,3 +39,20 @@ def collected_results(facts: Facts) -> Hint | None:
         "Move each to the host (`.cpu()`), or compute the metric as they come",
         left=1 / count,
     )
+
+
+def _are_of_layers(blocks: AllBlocks, own: Mask) -> bool:
+    """Return whether a pass through the model makes several of these blocks, one in each layer.
+
+    Keys and values that a model caches are such blocks. Then parts of the pass that are no layer,
+    such as the embedding, run less often than the blocks are requested, or only before them.
+    """
+    start = np.sort(blocks.start[own])
+    forward = blocks.by_phase("forward") & (blocks.tag >= 0)
+    between = forward & (start[0] <= blocks.start) & (blocks.start <= start[-1])
+    times = np.bincount(blocks.tag[between], minlength=len(blocks.tags))
+    if ((times > 0) & (times <= len(start) // 2)).any():
+        return True
+    one_pass = int(np.median(np.diff(start)))
+    before = forward & (start[0] - one_pass < blocks.start) & (blocks.start < start[0])
+    return not times[blocks.tag[before]].all()

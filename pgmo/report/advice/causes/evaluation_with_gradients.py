@@ -7,6 +7,10 @@ from pgmo.report.advice.facts import Facts, Hint, cause
 _FEWEST = 8
 """Blocks of a forward pass that have to be alive at once, without a backward pass later."""
 
+_KEPT = 0.4
+"""Minimum share of a forward pass that stays if it builds a graph. Caches of keys and values, and
+outputs of layers that a later layer reads, are less."""
+
 _ONE_ORIGIN = 0.8
 """Share of their bytes of one origin from which on they are results, not a graph."""
 
@@ -20,6 +24,10 @@ def evaluation_with_gradients(facts: Facts) -> Hint | None:
         return None
     by_origin = np.bincount(blocks.tag[held], blocks.size[held])
     if by_origin.max() > _ONE_ORIGIN * by_origin.sum():
+        return None
+    since, until = blocks.start[held].min(), blocks.start[blocks.at_peak].max()
+    made = blocks.by_phase("forward") & (since <= blocks.start) & (blocks.start <= until)
+    if blocks.size[held].sum() < _KEPT * blocks.size[made].sum():
         return None
     # Under no_grad, what a layer reads and writes is alive.
     largest_two = np.sort(blocks.size[held])[-2:]

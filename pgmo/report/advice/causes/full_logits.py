@@ -12,6 +12,13 @@ _LOGITS = r"\.(mm|addmm|bmm|linear|_to_copy|copy|clone|cat|mul|div)$"
 _CHUNKS = 16
 """Number of chunks that the advice reckons with."""
 
+_UNIT = ("tokens", "pixels")
+_FIX = (
+    "Compute the loss over chunks of the tokens, each with its own part of the last layer, or "
+    "use a fused linear cross-entropy (Liger, cut-cross-entropy)",
+    "Compute the loss over parts of the images, each with its own part of the last layer",
+)
+
 
 def full_logits(facts: Facts) -> Hint | None:
     """Return a hint if the loss over words or classes makes the peak."""
@@ -21,12 +28,14 @@ def full_logits(facts: Facts) -> Hint | None:
         return None
     largest = int(blocks.size[of_loss & blocks.at_peak].max())
     alike = np.isin(blocks.size, (largest, largest // 2)) & blocks.by_operator(_LOGITS)
+    if blocks.by_operator(r"ctc_loss").any():
+        return None  # Its log-probabilities are those of a whole sequence.
+    of_images = bool((blocks.by_operator("nll_loss2d") & of_loss).any())
     return cause(
         facts,
         "The loss's own tensors make the peak",
         of_loss | alike,
-        "are logits, log-probabilities and their gradients, of all tokens at once",
-        "Compute the loss over chunks of the tokens, each with its own part of the last layer, or "
-        "use a fused linear cross-entropy (Liger, cut-cross-entropy)",
+        f"are logits, log-probabilities and their gradients, of all {_UNIT[of_images]} at once",
+        _FIX[of_images],
         left=1 / _CHUNKS,
     )

@@ -1,8 +1,14 @@
 """A copy of the weights that stays on the device. Report: facebookresearch/pytext#204."""
 
+import numpy as np
+
+from pgmo.report.advice.all_blocks import AllBlocks, Mask
 from pgmo.report.advice.facts import Facts, Hint, cause
 
 _DEEPCOPY = r"copy\.py:\d+ in deepcopy$"
+_OF_PARAMETER = r"parameter\.py:\d+ in __deepcopy__$"
+_FEWEST_PASSES = 2
+"""Backward passes through which a copy has to live: copies of a batch live through one."""
 
 
 def model_copies(facts: Facts) -> Hint | None:
@@ -11,7 +17,17 @@ def model_copies(facts: Facts) -> Hint | None:
     return cause(
         facts,
         "A copy of the model on the device",
-        blocks.by_line(_DEEPCOPY) & blocks.at_peak,
+        blocks.by_line(_DEEPCOPY) & blocks.at_peak & _are_of_models(blocks),
         "are deep copies, such as the best weights so far, an average or a reference model",
         "Keep them on the host (`.cpu()`), or in a file, and bring them back when they are needed",
     )
+
+
+def _are_of_models(blocks: AllBlocks) -> Mask:
+    """Return which deep copies are of parameters, or live as long as those, shape (n,)."""
+    backward = np.unique(blocks.start[blocks.by_phase("backward")])
+    other = np.unique(blocks.start[blocks.by_phase("forward")])
+    begins = backward[np.diff(np.searchsorted(other, backward), prepend=-1) > 0]
+    passes = np.searchsorted(begins, blocks.end) - np.searchsorted(begins, blocks.start)
+    long: Mask = passes >= _FEWEST_PASSES
+    return long | blocks.stays | blocks.by_line(_OF_PARAMETER)

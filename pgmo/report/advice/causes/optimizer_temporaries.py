@@ -1,5 +1,6 @@
 """Temporaries of an optimizer that steps all parameters at once. Report: pytorch/pytorch#97712."""
 
+from pgmo.report.advice.all_blocks import AllBlocks, Mask
 from pgmo.report.advice.facts import Facts, Hint, cause
 
 _OF_ONE = 2
@@ -10,7 +11,7 @@ def optimizer_temporaries(facts: Facts) -> Hint | None:
     """Return a hint if the peak is within an optimizer's step, because of its temporaries."""
     blocks = facts.blocks
     state = blocks.stays | ~blocks.without("forward")
-    temporaries = blocks.by_phase("optimizer") & ~state
+    temporaries = blocks.by_phase("optimizer") & _of_all_parameters(blocks) & ~state
     sizes = blocks.size[temporaries & blocks.at_peak]
     # One parameter at a time has a few temporaries, at most as large as the largest of all.
     left = min(1.0, _OF_ONE * sizes.max(initial=0) / max(1, sizes.sum()))
@@ -19,7 +20,16 @@ def optimizer_temporaries(facts: Facts) -> Hint | None:
         "The optimizer's temporaries make the peak",
         temporaries,
         "are requested within optimizer.step() and freed there",
-        "Pass fused=True, which needs none, or foreach=False, which needs those of one parameter "
-        "at a time",
+        "Pass fused=True (Adam, AdamW, SGD, Adagrad), which needs none, or foreach=False, "
+        "which needs those of one parameter at a time",
         left=left,
     )
+
+
+def _of_all_parameters(blocks: AllBlocks) -> Mask:
+    """Return which blocks torch's optimizers request for all parameters at once, shape (n,).
+
+    Other optimizers have neither of the two arguments.
+    """
+    in_torch = blocks.by_line(r"/?\w+\.py:\d+ in _multi_tensor_")
+    return in_torch | (blocks.by_operator(r"\._foreach_") & ~blocks.by_line(""))
