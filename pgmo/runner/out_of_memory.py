@@ -1,4 +1,4 @@
-"""Files that are saved when a program runs out of memory: a snapshot, and an explanation.
+"""Files that are saved when a program runs out of memory: snapshot, profiles and explanation.
 
     pgmo-oom-RANK.pickle      PyTorch's own history, if it was recorded
     pgmo-oom-RANK.pgmoprof    the blocks that pgmo has recorded
@@ -8,6 +8,7 @@ RANK is the rank in a distributed program, else the process number.
 """
 
 import os
+import shlex
 import sys
 from collections.abc import Iterable
 from contextlib import suppress
@@ -22,8 +23,9 @@ if TYPE_CHECKING:
     from pgmo.allocator.session.session import Session
     from pgmo.profiler.profile import Profile
 
-_MESSAGES = ("out of memory", "can't allocate memory")
-"""Texts in errors without their own type: of c10's CPU allocator and of cuBLAS."""
+_MESSAGES = ("out of memory", "can't allocate memory", "_STATUS_ALLOC_FAILED")
+"""Texts in out-of-memory errors without a type of their own: of the CUDA runtime, of PyTorch's CPU
+allocator, and of libraries such as cuBLAS and cuDNN."""
 
 _NOTHING = """\
 Nothing was recorded yet: pgmo begins with the first forward pass in training mode. To see earlier
@@ -61,7 +63,7 @@ def is_out_of_memory(error: BaseException | None) -> bool:
 def save_out_of_memory(
     error: BaseException, sessions: "Iterable[Session]", folder: str | os.PathLike[str] = "."
 ) -> tuple[Path, ...]:
-    """Save the available information; call while sessions are open and the error is handled.
+    """Save the available information. Call it in the `except` clause, before sessions are closed.
 
     Files that cannot be saved are skipped, so as not to hide the error itself.
 
@@ -93,7 +95,7 @@ def save_out_of_memory(
     text.append(f"To see more: {command}" if command else _NOTHING)
     explanation = stem.with_suffix(".txt")
     try:
-        explanation.write_text("\n".join(text) + "\n")
+        explanation.write_text("\n".join(text) + "\n", encoding="utf-8")
         written.append(explanation)
     except OSError as problem:
         say(f"pgmo: {explanation} could not be written: {problem}")
@@ -108,17 +110,14 @@ def print_saved_files(files: Iterable[Path]) -> None:
     say("pgmo: memory ran out; these files show what held it")
     for path in files:
         say(f"Wrote {path}")
-    say(f"Next: {look_at(files) or f'less {files[-1]}'}")
+    say(f"Next: {look_at(files) or f'less {shlex.quote(str(files[-1]))}'}")
 
 
 def look_at(files: Iterable[Path]) -> str | None:
     """Return the command that shows the saved files; None if no file can be shown."""
-    by_suffix = {path.suffix: path for path in files}
-    if ".pgmoprof" in by_suffix:
-        return f"pgmo report {by_suffix['.pgmoprof']}"
-    if ".pickle" in by_suffix:
-        return f"pgmo report {by_suffix['.pickle']}"
-    return None
+    by_suffix = {path.suffix: shlex.quote(str(path)) for path in files}
+    shown = by_suffix.get(".pgmoprof") or by_suffix.get(".pickle")
+    return f"pgmo report {shown}" if shown else None
 
 
 def _rank() -> int:
@@ -127,7 +126,7 @@ def _rank() -> int:
 
 
 def _known(session: "Session") -> "Profile | None":
-    """Return the recording up to the failing request, or else the replayed iteration."""
+    """Return the planned iteration if there is a plan, else the recording up to the failure."""
     return session.profile if session.plan is not None else session.recording or session.profile
 
 

@@ -28,6 +28,11 @@ def test_errors_for_want_of_memory():
     assert is_out_of_memory(
         RuntimeError("[enforce fail] DefaultCPUAllocator: can't allocate memory")
     )
+    assert is_out_of_memory(
+        RuntimeError("CUDA error: CUBLAS_STATUS_ALLOC_FAILED when calling `cublasCreate(handle)`")
+    )
+    assert is_out_of_memory(RuntimeError("cuDNN error: CUDNN_STATUS_ALLOC_FAILED"))
+    assert not is_out_of_memory(RuntimeError("cuDNN error: CUDNN_STATUS_EXECUTION_FAILED"))
 
 
 def test_torch_has_a_type_of_its_own():
@@ -70,6 +75,7 @@ def test_the_command_is_for_the_most_telling_file():
     assert look_at(files) == "pgmo report a.pgmoprof"
     assert look_at([files[0], files[2]]) == "pgmo report a.pickle"
     assert look_at([files[2]]) is None
+    assert look_at([Path("my runs/a.pgmoprof")]) == "pgmo report 'my runs/a.pgmoprof'"
 
 
 @contextmanager
