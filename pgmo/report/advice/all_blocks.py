@@ -1,4 +1,4 @@
-r"""All blocks of a program at once: its highest moment, and what it would be without some of them.
+r"""All blocks of a program: their peak, and how far it falls without some of them.
 
 live   |      /\     peak                   |
 bytes  |  /\ /  \                           |  /\  __    peak without the blocks of a cause:
@@ -27,7 +27,7 @@ class AllBlocks:
 
     Args:
         size: bytes, shape (n,).
-        start: request that makes the block, shape (n,).
+        start: request that allocates the block, shape (n,).
         end: number of requests made before it is freed, shape (n,).
         tag: index into `tags`, -1 for none, shape (n,).
         stays: whether nothing frees it, shape (n,).
@@ -65,7 +65,7 @@ class AllBlocks:
 
     @cached_property
     def ticks(self) -> int:
-        """Number of requests, 1 if there are only blocks from before the first."""
+        """Number of requests, at least 1 if there are blocks."""
         return int(max(self.end.max(initial=0), self.start.max(initial=-1) + 1))
 
     @cached_property
@@ -85,23 +85,21 @@ class AllBlocks:
         return (self.start <= tick) & (tick < self.end)
 
     def without(self, phase: str) -> Mask:
-        """Return the blocks that are freed before any request of a phase, shape (n,)."""
+        """Return the mask of blocks in whose lifetime a phase makes no request, shape (n,)."""
         before = self._before(phase)
         found: Mask = before[self.start] == before[self.end]
         return found
 
     @cached_property
     def unused_by_backward(self) -> Mask:
-        """Mask of forward blocks that are freed before any backward pass, shape (n,)."""
-        before = self._before("backward")
-        freed: Mask = ~self.stays | (before[self.start] == before[-1])
-        return self.without("backward") & freed & self.by_phase("forward")
+        """Mask of forward blocks in whose lifetime no backward pass runs, shape (n,)."""
+        return self.without("backward") & self.by_phase("forward")
 
     def saving(self, blocks: Mask, left: float = 0.0) -> int:
-        """Return by how many bytes the peak falls if only a part of these blocks is left.
+        """Return by how many bytes the peak falls if these blocks shrink or vanish.
 
         Args:
-            blocks: the blocks, shape (n,).
+            blocks: mask of the blocks, shape (n,).
             left: share of their bytes that stays.
         """
         size = np.where(blocks, (self.size * left).astype(np.int64), self.size)
