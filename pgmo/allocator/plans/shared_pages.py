@@ -1,4 +1,4 @@
-"""Pages of a plan of several streams that share them in the order of its requests."""
+"""Number of pages that a plan needs if its streams share them in the order of its requests."""
 
 import numpy as np
 

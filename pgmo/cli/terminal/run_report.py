@@ -40,7 +40,7 @@ def finish(
         quiet: whether to report only written files and an out-of-memory error.
     """
     if os.getpid() != _PROCESS:
-        ending.show()  # a forked child of the script that has returned to here
+        ending.show()  # a child that the script forked; the parent reports
         return ending.code
     options = supervision.options
     failed = ending.error if is_out_of_memory(ending.error) else None
@@ -70,7 +70,7 @@ def finish(
 
 
 def _perhaps_closed() -> "suppress":
-    """Return a block that ignores errors of a closed or replaced stdout or stderr."""
+    """Return a context manager that ignores errors of a closed or replaced stdout or stderr."""
     return suppress(OSError, ValueError, AttributeError)
 
 

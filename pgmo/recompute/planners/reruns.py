@@ -1,16 +1,17 @@
-"""The larger space: what was computed again may be dropped and computed once more, anywhere.
+"""Search over reruns: an operation may run again several times, anywhere in the step.
 
-    choice of forgotten operations   each again once at most, then kept to its last use
-    reruns                           (moment, operation), as often as it pays, in both passes
+    choice of forgotten operations   each runs again once at most, and its values stay until their
+                                     last use
+    reruns                           (moment, operation), any number of times, in both passes
 
-Any set of reruns is a step that can be run, as what is read is what was written last. A search goes
-on from what was found in the smaller space, so it is never worse. Of small steps a beam search
-(csrc/recompute/beam.hpp) proposes reruns as well, out of whose reach no set of them is.
-`bench/recompute_exact.py` compares what is found with proven optima.
+Every set of reruns can be executed, because a read returns the latest write. The search starts from
+the best choice of the smaller space, so its result is never worse. For small steps, a beam search
+(csrc/recompute/beam.hpp) also proposes reruns. With an unlimited beam it would be exact.
+`bench/recompute_exact.py` compares the results with proven optima.
 
 Source:
     Jain et al., "Checkmate: Breaking the Memory Wall with Optimal Tensor Rematerialization",
-    MLSys 2020, for the space; its program is what the search is compared with.
+    MLSys 2020: the space of reruns, and the integer program that proves the optima.
 """
 
 import math
@@ -25,10 +26,11 @@ from pgmo.recompute.planners.offload.transfers import Transfers
 from pgmo.recompute.planners.schedule import Reruns, check_reruns, simulate
 
 _NARROWEST = 16
-"""Sets of needed values that a beam has at least: a narrower one finds next to nothing."""
+"""Minimum width of a beam, in sets of needed values. A narrower one finds next to nothing."""
 
 _WIDEST = 1 << 17
-"""And at most: some hundred bytes each, whatever work a caller allows."""
+"""Maximum width of a beam, in sets of some hundred bytes each. It limits the memory of a search
+whatever work a caller allows."""
 
 
 class RerunSearch:
@@ -58,10 +60,12 @@ class RerunSearch:
     def evaluate(
         self, reruns: Reruns, offloaded: frozenset[int] = frozenset()
     ) -> tuple[int, float]:
-        """Return the peak in bytes and the overhead as a share; unread operators do not run.
+        """Return the peak in bytes, and the overhead as a share of the forward pass.
+
+        Reruns whose values are not read do not run.
 
         Raises:
-            GraphError: an operation may not run again, or not there.
+            GraphError: an operation may not run again, or not at that moment.
         """
         check_reruns(self.graph, reruns, offloaded, self.transfers)
         peak, cost = self._replay.evaluate(list(reruns), _column(offloaded))
@@ -72,13 +76,12 @@ class RerunSearch:
 
         Args:
             budget: bytes that the peak shall not exceed.
-            work: sets of needed values that are looked at, at most; the beam is as wide as that
-                allows.
-            time_limit: seconds after which it ends with nothing.
+            work: maximum number of sets of needed values to examine. It determines the width.
+            time_limit: seconds after which the search gives up.
 
         Returns:
-            The cheapest choice found; None if there is none, or the step is too large for it or
-            in several parts.
+            The cheapest choice found. None if none was found in time, if `work` is too little for
+            a step of this size, or if the step has several parts.
         """
         forward, count = self.graph.forward, len(self.graph.operations)
         looks = sum(min(moment, forward) for moment in range(count))

@@ -1,10 +1,10 @@
-"""Writes a schedule into a joint graph, and splits it there.
+"""Conversion of a joint graph and a schedule into a forward and a backward graph.
 
     forward nodes  |  gradients  operation 5   operation 1 again   operation 6  ...
 
-An operation that runs again is another set of nodes, placed where the schedule has it, in either
-pass, and whatever comes after it reads the newest. What is left to AOTAutograd is to cut between
-the passes: what the second part reads of the first is saved.
+A rerun is a second copy of an operation's nodes, placed where the schedule has it, in either pass.
+Later operations read the newest copy. AOTAutograd's functions then cut the graph between the
+passes. Values of the forward pass that the backward graph reads are saved.
 """
 
 from collections import defaultdict
@@ -27,7 +27,7 @@ def split(
     """Write a schedule into a joint graph; return the forward and the backward graph.
 
     Returns:
-        Two modules as AOTAutograd wants them from a partition function.
+        Two modules, as AOTAutograd expects them from a partition function.
     """
     writer, joint = _written(captured, schedule, host)
     forward, backward = split_joint(joint, list(writer.saved), captured.outputs)
@@ -54,11 +54,10 @@ def _written(
 
 
 def _prune(graph: fx.Graph, of_backward: bool) -> None:
-    """Remove what belongs to the other half, and what nothing here reads.
+    """Remove the nodes of the other pass that no node of this graph reads.
 
-    Newer versions of PyTorch leave random operators in, as if they had effects: fused attention
-    would be run again for nothing, in the forward half also what it reads, and a dropout would
-    draw again.
+    Newer versions of PyTorch keep random operators in both graphs, as if they had side effects.
+    Fused attention and its inputs would run twice for nothing, and a dropout would draw again.
     """
     for node in reversed(graph.nodes):
         ours = bool(is_backward(node)) != of_backward
@@ -70,9 +69,9 @@ class _Writer:
     def __init__(self, captured: Captured, schedule: Schedule, host: Host | None) -> None:
         self.captured = captured
         self.graph = fx.Graph()
-        self.first: dict[fx.Node, fx.Node] = {}  # of the forward pass, and what is given
-        self.latest: dict[fx.Node, fx.Node] = {}  # of the backward pass, and what ran again
-        self.made_again: dict[int, bool] = {}  # values; whether the newest is the backward pass's
+        self.first: dict[fx.Node, fx.Node] = {}  # copies of forward nodes and of inputs
+        self.latest: dict[fx.Node, fx.Node] = {}  # newest copies of backward nodes and of reruns
+        self.made_again: dict[int, bool] = {}  # value: whether its newest run is in the backward
         self.saved: dict[fx.Node, None] = {}  # a set in the order of addition
         self.backward = False
         self.views: dict[int, list[fx.Node]] = defaultdict(list)  # of each value
@@ -103,14 +102,14 @@ class _Writer:
         self._finish()
 
     def _forward(self, again: dict[int, list[int]]) -> None:
-        """Write the forward pass; items are taken from a tuple at once, so that it can die."""
+        """Write the forward pass. A tuple's items follow it at once, so that it is freed early."""
         begins = {
             nodes[0]: index
             for index, nodes in enumerate(self.captured.nodes[: self.captured.graph.forward])
             if nodes
         }
         for node in self.captured.joint.graph.nodes:
-            if node in begins:  # copied already, if it is an item: so has the mask of a dropout
+            if node in begins:  # the node itself may be an item, and so have a copy already
                 self._send(begins[node])
                 for index in again.pop(begins[node], ()):
                     self._once_more(index)
@@ -123,7 +122,7 @@ class _Writer:
         self._send(self.captured.graph.forward)
 
     def _send(self, moment: int) -> None:
-        """Write the nodes before an operation that begin to send a value and free the sent ones."""
+        """Write the nodes, before an operation, that begin transfers to the host or end them."""
         for made in self.offloaded.send(moment, self.first) if self.offloaded else ():
             self._sign(made, made, "forward")
 
@@ -138,7 +137,7 @@ class _Writer:
         self._renew(value)
 
     def _renew(self, value: int) -> None:
-        """Read the newest result of a value from now on, and views of it."""
+        """Make later reads of a value, and of its views, use its newest result."""
         self.made_again[value] = self.backward
         self.latest.pop(self.captured.root_of[value], None)
         for view in self.views[value]:
@@ -171,7 +170,7 @@ class _Writer:
                 }
                 made[node] = self.graph.node_copy(node, arguments.__getitem__)
                 self._place(made[node], node, again)
-                if other:  # it is given what it has made the first time
+                if other:  # it reads results of its first run, which need storages of their own
                     made[node].meta["val"] = renewed(made[node].meta["val"])
         self.latest.update(made)
         for value in self.captured.graph.operations[index].writes if again else ():
@@ -206,18 +205,18 @@ class _Writer:
             if self.backward and not self.made_again[value]:
                 self._save(node)
         if node not in self.latest:
-            # A view of what is there already: it costs nothing and is made where it is needed.
+            # The node is a view of an existing value. It costs nothing, so it is made here.
             self.latest[node] = self.graph.node_copy(node, self._read)
             self._tag(self.latest[node])
         return self.latest[node]
 
     def _save(self, node: fx.Node) -> None:
-        """Save the value that a node is a view of, for the backward pass."""
+        """Save a node for the backward pass, or the value that it is a view of."""
         value = self.captured.value_of.get(node)
         if value is not None and self.captured.graph.values[value].producer >= 0:
             node = self.captured.root_of[value]
         elif node in self.captured.views:
-            # Several inputs may share a storage: it is the one that is looked at that is needed.
+            # Several inputs may share a storage, so save the one that this node views.
             for one in node.all_input_nodes:
                 self._save(one)
             return

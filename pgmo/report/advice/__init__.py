@@ -58,6 +58,6 @@ def advise(facts: Facts) -> tuple[Hint, ...]:
     hints = [hint for rule in rules if (hint := rule(facts)) is not None]
     hints.sort(key=lambda hint: (not hint.is_cause, -hint.bytes))
     first: dict[str, Hint] = {}
-    for hint in hints:  # a cause may have the title of a general rule
+    for hint in hints:  # a cause and a general rule may have the same title
         first.setdefault(hint.title, hint)
     return tuple(first.values())

@@ -25,7 +25,7 @@ class Hint:
     Args:
         title: a few words.
         text: the observation with its figures, and the advice.
-        bytes: that the fix of a cause saves; without a cause, an upper bound on the saving.
+        bytes: saving of the fix, if the hint is a cause; else an upper bound on the saving.
         is_cause: whether the fix is known, and its saving was computed.
     """
 
@@ -59,7 +59,7 @@ class Facts:
 
     @property
     def before(self) -> NDArray[np.int64]:
-        """Number of these copies from earlier iterations than the peak's, shape (n,)."""
+        """Number of live copies at the peak that earlier iterations allocated, shape (n,)."""
         return np.asarray(self.copies - (self.copies > 0) * self._own, np.int64)
 
     @property
@@ -114,7 +114,7 @@ class Facts:
 
 
 _LEAST_SAVING = 0.1
-"""Share of the peak that a fix has to save to be worth a hint."""
+"""Minimum share of the peak that a fix must save; below it, there is no hint."""
 
 
 def cause(
@@ -133,7 +133,7 @@ def cause(
         facts: input of the rule.
         title: a few words.
         blocks: which of `facts.blocks` the fix avoids, shape (n,).
-        what: what these are, with the verb.
+        what: description of these blocks, beginning with a verb: "are one-hot matrices".
         fix: what to change, without the full stop.
         left: share of their bytes that stays.
         end: when the fix frees each block, shape (n,); None if it avoids them.

@@ -16,9 +16,9 @@ def leaking(facts: Facts) -> Hint | None:
     size = sum(leak.size for leak in found)
     return Hint(
         "Memory leaks",
-        f"{format_bytes(growth)} stay behind in each iteration, most of it from "
-        f"{found[0].origin}. Look for a list, a cache or a closure that keeps these tensors, and "
-        f"keep a detached copy on the CPU or nothing instead. That is {format_bytes(size)} so far.",
+        f"{format_bytes(growth)} stay behind in each iteration ({format_bytes(size)} so far), most "
+        f"of it from {found[0].origin}. Look for a list, a cache or a closure that keeps these "
+        "tensors. Drop them, or keep a detached copy on the CPU.",
         size,
         is_cause=True,
     )
@@ -76,7 +76,7 @@ def varying_sizes(facts: Facts) -> Hint | None:
         seen.append(f"{drift.changed} of {drift.compared} iterations differ from the one before")
     return Hint(
         "Iterations differ",
-        f"{'; '.join(seen)}. Pad or bucket batches to few lengths: each length then has a plan, "
-        "and the framework's cache finds blocks of the right size.",
+        f"{'; '.join(seen)}. Pad or bucket batches to few lengths: more "
+        "iterations then repeat, and the framework's cache finds blocks of the right size.",
         drift.varying_size,
     )

@@ -11,12 +11,13 @@ Streams that share pages along the program's own events never wait for each othe
 can need more pages than windows, whose streams do wait. If only such a plan needs too many pages,
 its streams share pages in the order of the requests.
 
-If all iterations are equal, a plan maps no page. It may need more pages than windows once windows
-have moved as many pages as are free between two iterations. They do so if streams lag behind each
-other. If lengths vary or structures alternate, each divergence from a plan moves pages out of the
-arena, and the next iteration moves them back; windows may move fewer. Such a plan pays only after
-windows have moved that many pages during one recording (the ski-rental rule). Until then, nothing
-is compared or planned. Each removal of a plan that served too little doubles the required moves.
+If all iterations are equal, a plan maps no page in replay. Windows do, if streams lag behind each
+other. Once windows have moved as many pages as are free between two iterations, the plan pays even
+if it needs more pages. If lengths vary or structures alternate, each divergence from a plan moves
+pages out of the arena, and the next iteration moves them back; windows may move fewer. Such a plan
+pays only after windows have moved that many pages during one recording (the ski-rental rule). Until
+then, nothing is compared or planned. Each removal of a plan that served too little doubles the
+required moves.
 """
 
 from dataclasses import replace
@@ -55,7 +56,7 @@ class InstallationRule:
         self.moved = self.iterations = 0
 
     def served_by_windows(self, moved: int) -> None:
-        """Add an iteration that no plan served, in which windows moved so many pages."""
+        """Count an iteration without a plan, and the pages that windows moved in it."""
         self.moved += moved
         self.iterations += 1
 
@@ -67,7 +68,7 @@ class InstallationRule:
     def unpaid(self) -> str:
         """Return why a plan does not pay yet, or "" if it may.
 
-        A plan for a program that repeats pays at once if none was removed: see `choose`.
+        If iterations repeat and no plan was removed, `choose` compares pages only.
         """
         if self.is_wanted or not self._state.adapter.pages or self._is_paid:
             return ""
@@ -144,8 +145,8 @@ def _pages_of(planned: PlannedProfile) -> int:
 def _freed_pages(plan: Plan) -> int:
     """Return the pages outside the arena that a plan frees by moving blocks into slots.
 
-    These are blocks that live into the next iteration, such as gradients. They are the last ones to
-    be freed of those that were allocated together, so they share pages with each other.
+    These are blocks that live into the next iteration, such as gradients. Blocks that were
+    allocated together with them are freed earlier, so only they keep their pages occupied.
     """
     wraps = (plan.offset != UNPLANNED) & (plan.end != NEVER) & (plan.end > plan.ticks)
     return int(plan.size[wraps].sum() // PAGE)

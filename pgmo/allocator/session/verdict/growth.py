@@ -15,23 +15,24 @@ from pgmo.profiler.profile import Profile
 from pgmo.units import format_bytes
 
 FEWEST_SPANS = 8
-"""Spans that must rise one after the other: fewer rise by chance, or while the program warms up."""
+"""Minimum number of spans to compare. Fewer may rise by chance, or while the program warms up."""
 
 MANY_RISES = 11
-"""Rises from which on a quarter may be falls, as where Python's collector frees some cycles."""
+"""Number of steps between spans from which on a quarter of them may be falls. Python's garbage
+collector frees some cycles now and then."""
 
 SKIPPED = 2
 """Spans at the beginning that do not count: optimizer state and caches are allocated there."""
 
 LEAST_GROWTH = 8 << 20
-"""Bytes of growth, in all, below which nothing is said."""
+"""Minimum total growth that is reported, in bytes."""
 
 STEADY = 0.5
 """Minimum ratio of the growth of the slower half of the spans to that of the faster half."""
 
 SHAPES = 1.5
-"""Maximum ratio of the growth of the peak to that of the least. Batches that get longer raise the
-peak several times as much as what remains of them at the end of an iteration."""
+"""Maximum ratio of the growth of the peak to that of the least live bytes. Batches that get longer
+raise the peak several times as much as the blocks that remain of them after an iteration."""
 
 
 @dataclass(frozen=True)
@@ -63,8 +64,8 @@ def find_growth(width: int, levels: Sequence[tuple[int, int]]) -> Growth | None:
 
     Args:
         width: iterations per span.
-        levels: for each span the least live bytes at the end of an iteration, and the peak of live
-            bytes by then.
+        levels: for each span, the least live bytes at the end of one of its iterations, and the
+            peak of live bytes up to the end of the span.
 
     Example:
         >>> growing = [(size << 24, size + 9 << 24) for size in range(12)]
@@ -80,7 +81,7 @@ def find_growth(width: int, levels: Sequence[tuple[int, int]]) -> Growth | None:
     grown = least[-1] - least[0]
     if grown < LEAST_GROWTH or not _is_steady(rises):
         return None
-    # Only the later spans: a plan that is installed may raise the peak once.
+    # A newly installed plan may raise the peak once, so only the later spans are compared.
     middle = len(rises) // 2
     higher = counted[-1][1] - counted[middle][1]
     if higher > SHAPES * grown * (len(rises) - middle) / len(rises):

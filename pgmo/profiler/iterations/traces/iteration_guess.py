@@ -7,8 +7,9 @@ r"""Test whether a period of a trace is the iteration, or a loop within one.
 
 Without marks and stacks, these are the only signs. A wrong iteration is worse than none: its load
 may be a thousandth of the peak, and blocks kept for the backward pass look like a leak. The user
-can name the iteration instead. If stacks show a loop in the user's own code, only the peak counts:
-iterations of a program that leaks leave much, and their first ones may differ.
+can name the iteration instead. If stacks show a training loop in the user's own code, only the
+first of these signs counts: the program may leak, and its first iterations may differ from the
+others.
 """
 
 import numpy as np
@@ -66,8 +67,7 @@ def objection(
     left, load = _left(blocks, trace, pieces, profile), profile.max_load()
     if _MOST_LEFT * left > load and not is_training:
         return (
-            f"each leaves or takes {format_bytes(left)} and works with {format_bytes(load)}, as "
-            "layers do"
+            f"each adds or frees {format_bytes(left)} and uses {format_bytes(load)}, as layers do"
         )
     if is_within_module(trace, requests, period):
         return "all of them come from within a single call of a module"

@@ -6,8 +6,9 @@
     a layer, over and over         the embedding, once
 
 Requests of 24 equal layers repeat like those of 24 iterations. But the layers' requests all come
-from one line within a module's call. Then one of two signs shows: other lines of the same call
-also allocate, or each turn of the loop is one pass through one function, called by that line:
+from one line within a module's call. The period is a loop over layers if one of two signs confirms
+it: other lines of that call allocate, too, or that line calls one function, which each turn of the
+loop passes through once:
 
     container.py:250 in forward    calls in one pass: block.py:31, block.py:32
     container.py:250 in forward    in several: linear.py:134, activation.py:133, linear.py:134
@@ -25,7 +26,7 @@ from pgmo.profiler.trace import Trace
 
 _CALLS = (" in _call_impl", " in _wrapped_call_impl")
 _FORWARD = re.compile(r" in _?forward(?:_\w+)?$")
-"""Line in a module's method that is called by name, such as `forward_features`."""
+"""Line in `forward`, or in a method such as `forward_features`, which models call directly."""
 
 _PASSES_ON = re.compile(
     r"(?:^|/)(?:distributed|data_parallel|eval_frame|external_utils|_contextlib|autocast_mode|hooks"
@@ -40,8 +41,8 @@ _BEGINS = re.compile(r" in (?:<module>|_run_code|_run_module_as_main|_bootstrap)
 def is_within_module(trace: Trace, requests: NDArray[np.int64], period: Period) -> bool:
     """Return whether the period is a loop within a module's call, as far as stacks show it."""
     tags = trace.tag[requests]
-    # A request before the first layer may by chance have the size of one between layers, so prefer
-    # the stretch that also repeats in its origins.
+    # By size alone, a request before the first layer may seem to be part of the loop. So prefer the
+    # stretch in which origins repeat, too.
     strict = find_period(names_of(trace, requests) * (len(trace.tags) + 1) + tags)
     if strict is not None and strict.length == period.length:
         period = strict

@@ -19,7 +19,7 @@ _FEWEST_LAYERS = 2
 
 
 def attention_scores(facts: Facts) -> Hint | None:
-    """Return a hint if softmax is taken of several large blocks, each a layer's scores."""
+    """Return a hint if several layers keep the result of a softmax, of equal size, at the peak."""
     blocks = facts.blocks
     softmax = blocks.by_operator(_SOFTMAX) & ~blocks.by_operator("log_softmax")
     kept = softmax & blocks.at_peak & (blocks.size >= blocks.peak // 100)
@@ -31,6 +31,7 @@ def attention_scores(facts: Facts) -> Hint | None:
     if counts.max() < _FEWEST_LAYERS:
         return None
     scores = softmax | blocks.by_operator(_OF_SCORES)
+    # Copies may have half as many bytes an element, and masks a quarter.
     return cause(
         facts,
         "Attention keeps its scores",

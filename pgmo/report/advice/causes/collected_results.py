@@ -6,13 +6,14 @@ from pgmo.report.advice.all_blocks import AllBlocks, Mask
 from pgmo.report.advice.facts import Facts, Hint, cause
 
 _FEWEST = 6
-"""Blocks of one origin that have to be alive at once."""
+"""Minimum number of live blocks of one origin."""
 
 _APART = 2
-"""Requests that have to lie between two of them."""
+"""Minimum number of requests between two of these blocks."""
 
 _ONE_ORIGIN = 0.8
-"""Minimum share of one origin in what lives without a backward pass: a graph has many origins."""
+"""Minimum share of one origin in the bytes that no backward pass uses. The blocks of an autograd
+graph have many origins."""
 
 
 def collected_results(facts: Facts) -> Hint | None:

@@ -5,14 +5,14 @@ import numpy as np
 from pgmo.report.advice.facts import Facts, Hint, cause
 
 _FEWEST = 8
-"""Blocks of a forward pass that have to be alive at once, without a backward pass later."""
+"""Minimum number of live forward blocks in whose lifetime no backward pass runs."""
 
 _KEPT = 0.4
 """Minimum share of a forward pass that stays if it builds a graph. Caches of keys and values, and
 outputs of layers that a later layer reads, are less."""
 
 _ONE_ORIGIN = 0.8
-"""Share of their bytes of one origin from which on they are results, not a graph."""
+"""Maximum share of one origin in their bytes. Above it, they are collected results, not a graph."""
 
 
 def evaluation_with_gradients(facts: Facts) -> Hint | None:
@@ -29,7 +29,7 @@ def evaluation_with_gradients(facts: Facts) -> Hint | None:
     made = blocks.by_phase("forward") & (since <= blocks.start) & (blocks.start <= until)
     if blocks.size[held].sum() < _KEPT * blocks.size[made].sum():
         return None
-    # Under no_grad, what a layer reads and writes is alive.
+    # Under no_grad, a layer's input and output are still alive at the same time.
     largest_two = np.sort(blocks.size[held])[-2:]
     return cause(
         facts,

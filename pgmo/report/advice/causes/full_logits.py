@@ -10,7 +10,7 @@ from pgmo.report.advice.facts import Facts, Hint, cause
 _LOSS = r"log_softmax|cross_entropy|nll_loss"
 _LOGITS = r"\.(mm|addmm|bmm|linear|_to_copy|copy|clone|cat|mul|div)$"
 _CHUNKS = 16
-"""Number of chunks that the advice reckons with."""
+"""Number of chunks that the saving assumes."""
 
 _UNIT = ("tokens", "pixels")
 _FIX = (

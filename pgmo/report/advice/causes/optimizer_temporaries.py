@@ -13,7 +13,7 @@ def optimizer_temporaries(facts: Facts) -> Hint | None:
     state = blocks.stays | ~blocks.without("forward")
     temporaries = blocks.by_phase("optimizer") & _of_all_parameters(blocks) & ~state
     sizes = blocks.size[temporaries & blocks.at_peak]
-    # One parameter at a time has a few temporaries, at most as large as the largest of all.
+    # Stepping one parameter at a time needs a few temporaries of that parameter's size.
     left = min(1.0, _OF_ONE * sizes.max(initial=0) / max(1, sizes.sum()))
     return cause(
         facts,

@@ -140,7 +140,7 @@ def test_a_loop_that_was_not_taken_for_iterations_is_named_with_the_option_that_
     leaks = find_leaks(profile_of(own.trace))
     assert not leaks.judged
     assert "no iterations were recognised: " in leaks.basis
-    assert "each leaves or takes 87.0 MiB" in leaks.basis
+    assert "each adds or frees 87.0 MiB" in leaks.basis
     assert "--iteration 0` makes a profile in which all of them are compared" in leaks.basis
     found = find_leaks(profile_of(own.trace, iteration=0))
     assert (found.judged, found.growth) == (True, 87 * MIB)
