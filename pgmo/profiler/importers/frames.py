@@ -11,6 +11,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple, TypeVar
 
+from pgmo.archive.fields import as_text
 from pgmo.profiler.tag import Tag
 
 T = TypeVar("T")
@@ -73,7 +74,7 @@ class Labels:
         short = _parts(frame.file, 1)
         if short in self._ambiguous or short == "__init__.py":
             short = _parts(frame.file, 2)
-        return f"{short[-_MOST_PATH:]}:{frame.line} in {frame.name[:_MOST_NAME]}"
+        return as_text(f"{short[-_MOST_PATH:]}:{frame.line} in {frame.name[:_MOST_NAME]}")
 
     def facts(self, frame: Frame) -> "CallFacts":
         """Return the facts of a frame; they are cached, as stacks share most frames."""

@@ -9,7 +9,8 @@ from pgmo.profiler.importers.frames import Frame, Labels
 if TYPE_CHECKING:
     from types import CodeType, FrameType
 
-_PGMO = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))) + os.sep
+_PGMO = os.path.dirname(os.path.dirname(os.path.dirname(__file__))) + os.sep
+"""Folder of the package as in the file names of its code, which keep a ".." in `sys.path`."""
 
 _STEP = "Optimizer.profile_hook_step.<locals>.wrapper"
 """Qualified name of the function in which torch wraps the step of each optimizer class."""

@@ -116,3 +116,8 @@ def test_what_a_tag_may_take_is_known():
     long = "x" * 1000
     stack = [Frame(long, f"/{long}/{number}{long}.py", number) for number in range(200)]
     assert sum(map(len, tag_of(stack, Labels(stack)).stack)) < 64 * 110
+
+
+def test_a_file_name_that_is_no_utf_8_can_be_printed():
+    frame = Frame("run", "/home/someone/\udcff.py", 3)
+    assert Labels([frame]).line(frame).encode() == rb"\udcff.py:3 in run"

@@ -1,6 +1,10 @@
 import gc
+import os
+import subprocess
+import sys
 import threading
 import weakref
+from pathlib import Path
 
 import pytest
 
@@ -11,6 +15,8 @@ from torch import nn  # noqa: E402
 from pgmo.profiler.profile import Tag  # noqa: E402
 from pgmo.profiler.tagging.tags import Tagger  # noqa: E402
 from tests.unit.profiler.networks import NETWORKS, Log, Net  # noqa: E402
+
+ROOT = Path(__file__).parents[4]
 
 
 def _train(name, steps, tagged):
@@ -252,3 +258,23 @@ def test_without_a_private_function_it_says_less(monkeypatch, missing):
     tags = log.without_lines(tagger)
     assert Tag("Net.head", "aten.addmm", "forward") in tags
     assert any(tag.op == "aten.gelu_backward" for tag in tags)
+
+
+def test_blocks_have_the_users_line_if_the_package_is_found_through_a_relative_path(tmp_path):
+    program = tmp_path / "train.py"
+    program.write_text(
+        f"""\
+import sys
+sys.path.insert(0, {os.path.relpath(ROOT, tmp_path)!r})
+import torch
+from pgmo.profiler.tagging.tags import Tagger
+with Tagger(lambda number: None) as tagger:
+    torch.ones(2) + 1
+print(tagger.tags[0].file)
+"""
+    )
+    own = {key: value for key, value in os.environ.items() if key != "PYTHONPATH"}
+    run = subprocess.run(
+        [sys.executable, program], cwd=tmp_path, env=own, capture_output=True, text=True, check=True
+    )
+    assert run.stdout == "train.py:6 in <module>\n"
