@@ -139,8 +139,8 @@ def tag_of(stack: Sequence[Frame], labels: Labels) -> Tag:
         return Tag("", "", "backward")
     calls = [labels.facts(frame) for frame in stack]
     operators = [own.operator for own in calls if own.operator]
-    # Prefer an operator that does more than make an empty tensor.
-    op = next((name for name in operators if not _FACTORY.match(name)), (operators or [""])[0])
+    # Prefer an operator that does more than make a tensor to fill, else the outermost.
+    op = next((name for name in operators if not _FACTORY.match(name)), (operators or [""])[-1])
     phases = [own.phase for own in calls if own.phase]
     decided = next((phase for phase in phases if phase != "forward"), "")
     lines = [own.line for own in calls if own.line]
