@@ -73,6 +73,19 @@ def find_growth(width: int, levels: Sequence[tuple[int, int]]) -> Growth | None:
         'live memory grows by 16.0 MiB in each iteration (144 MiB in the last 9)'
         >>> find_growth(1, [(1 << 30, 2 << 30)] * 12)
     """
+    latest = [least for least, _ in levels[-3:]]
+    if all(after <= before for before, after in itertools.pairwise(latest)):
+        return None  # It has stopped.
+    return _growth(width, levels) or _growth(2 * width, _joined(levels))
+
+
+def _joined(levels: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
+    """Join spans in pairs. What leaks only now and then does not raise each of the short ones."""
+    pairs = zip(levels[::2], levels[1::2], strict=False)
+    return [(min(one[0], two[0]), max(one[1], two[1])) for one, two in pairs]
+
+
+def _growth(width: int, levels: Sequence[tuple[int, int]]) -> Growth | None:
     counted = levels[max(1, -(-SKIPPED // width)) :]
     if len(counted) < FEWEST_SPANS:
         return None
@@ -92,7 +105,7 @@ def find_growth(width: int, levels: Sequence[tuple[int, int]]) -> Growth | None:
 def _is_steady(rises: Sequence[int]) -> bool:
     """Return whether live memory rises from span to span, at about the same rate until the end."""
     most_falls = (len(rises) + 1) // 4 if len(rises) >= MANY_RISES else 0
-    if sum(rise <= 0 for rise in rises) > most_falls or max(rises[-2:]) <= 0:
+    if sum(rise <= 0 for rise in rises) > most_falls:
         return False
     if 2 * sum(rises) < sum(max(rise, 0) for rise in rises):
         return False

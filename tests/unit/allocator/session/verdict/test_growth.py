@@ -32,6 +32,18 @@ def test_a_wider_span_counts_its_iterations():
     assert found == Growth(2 * MIB, 64 * MIB, 32)
 
 
+def test_a_leak_of_each_200th_iteration_is_seen_in_pairs_of_spans():
+    found = find_growth(128, levels([500 * MIB + 50 * MIB * (128 * i // 200) for i in range(32)]))
+    assert found is not None
+    assert found.rate * 200 == pytest.approx(50 * MIB, rel=0.1)
+
+
+def test_growth_that_has_stopped_is_not_kept_by_pairs_of_spans():
+    sizes = [MIB * 10 * i for i in range(30)]
+    assert find_growth(1, levels([*sizes, sizes[-1]])) is not None
+    assert find_growth(1, levels([*sizes, sizes[-1], sizes[-1]])) is None
+
+
 def test_cycles_that_the_collector_frees_now_and_then_still_grow():
     live, sizes = 200 * MIB, []
     for i in range(30):
