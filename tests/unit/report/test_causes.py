@@ -144,6 +144,24 @@ def test_an_evaluation_that_builds_a_graph():
     assert collected_results(forward_only(10, frees=False)) is None
 
 
+@pytest.mark.parametrize("trained", ["layer 1", "logits"])
+def test_a_recording_that_ends_within_a_forward_pass_is_no_evaluation(trained):
+    def last(end):
+        rows = [(trained, 40, 0, 2), ("backward", 40, 1, 3), ("other", 1, 2, 3)]
+        return facts(*rows, *((f"layer {1 + at % 2}", 50, at, end) for at in range(3, 13)))
+
+    assert evaluation_with_gradients(last(NEVER)) is None  # its backward pass may be to come
+    assert evaluation_with_gradients(last(13)).is_cause
+
+
+@pytest.mark.parametrize("passes", [1, 2])
+def test_a_step_that_is_skipped_is_no_evaluation(passes):
+    rows = [("layer 1", 40, 0, 3), ("layer 2", 40, 1, 3), ("backward", 40, 2, 3)]
+    for begin in range(3, 3 + 10 * passes, 10):
+        rows += [(f"layer {1 + at % 2}", 50, begin + at, begin + 10) for at in range(10)]
+    assert (evaluation_with_gradients(facts(*rows)) is None) == (passes == 1)
+
+
 def test_blocks_that_a_forward_pass_without_a_graph_keeps():
     rows = [("layer 1", 40, 0, 2), ("backward", 40, 1, 3), ("other", 1, 2, 3)]
     for at in range(3, 63, 6):  # of each layer's six blocks, a cache keeps two

@@ -2,6 +2,7 @@
 
 import numpy as np
 
+from pgmo.report.advice.all_blocks import AllBlocks, Mask
 from pgmo.report.advice.facts import Facts, Hint, cause
 
 _FEWEST = 8
@@ -14,13 +15,19 @@ outputs of layers that a later layer reads, are less."""
 _ONE_ORIGIN = 0.8
 """Maximum share of one origin in their bytes. Above it, they are collected results, not a graph."""
 
+_PASSES_OF_TRAINED = 1.5
+_PASSES_OF_OTHERS = 0.5
+"""Minimum number of forward passes whose blocks are freed without a backward pass: of code that
+has been trained, and of code that has not. A training step may be skipped, and a recording may end
+within its forward pass, where memory ran out."""
+
 
 def evaluation_with_gradients(facts: Facts) -> Hint | None:
     """Return a hint if a forward pass makes the peak, and no backward pass uses its blocks."""
     blocks = facts.blocks
     graph = blocks.unused_by_backward
     held = graph & blocks.at_peak & (blocks.tag >= 0)
-    if np.count_nonzero(held) < _FEWEST or not blocks.by_phase("backward").any():
+    if np.count_nonzero(held) < _FEWEST or not _ends_without_backward(blocks, held):
         return None
     by_origin = np.bincount(blocks.tag[held], blocks.size[held])
     if by_origin.max() > _ONE_ORIGIN * by_origin.sum():
@@ -39,3 +46,15 @@ def evaluation_with_gradients(facts: Facts) -> Hint | None:
         "Run it under torch.inference_mode() or torch.no_grad()",
         left=float(largest_two.sum() / by_origin.sum()),
     )
+
+
+def _ends_without_backward(blocks: AllBlocks, held: Mask) -> bool:
+    """Return whether forward passes such as the one that holds these blocks need no gradients."""
+    trained = blocks.by_phase("forward") & ~blocks.without("backward") & (blocks.tag >= 0)
+    if not trained.any():
+        return False
+    is_trained = held & np.isin(blocks.tag, blocks.tag[trained])
+    freed = blocks.unused_by_backward & ~blocks.stays & np.isin(blocks.tag, blocks.tag[held])
+    most = 2 * np.count_nonzero(is_trained) > np.count_nonzero(held)
+    passes = np.count_nonzero(freed) / np.count_nonzero(held)
+    return bool(passes >= (_PASSES_OF_TRAINED if most else _PASSES_OF_OTHERS))
