@@ -138,7 +138,7 @@ py::tuple search(recompute::Step& step, const Indices& candidates,
   }
   if (raised) throw py::error_already_set();
   std::vector<std::tuple<std::int64_t, Bytes, double>> trace;
-  for (const recompute::Improvement& found : result.trace) {
+  for (const recompute::BetterChoice& found : result.trace) {
     trace.emplace_back(found.evaluations, found.outcome.peak, found.outcome.cost);
   }
   const Column<std::uint8_t> choice(static_cast<py::ssize_t>(result.choice.size()),
@@ -171,7 +171,7 @@ py::tuple search_reruns(recompute::Replay& replay, const Column<std::uint8_t>& m
   }
   if (raised) throw py::error_already_set();
   std::vector<std::tuple<std::int64_t, Bytes, double>> trace;
-  for (const recompute::Improvement& found : result.trace) {
+  for (const recompute::BetterChoice& found : result.trace) {
     trace.emplace_back(found.evaluations, found.outcome.peak, found.outcome.cost);
   }
   const Places places = written(result.reruns);

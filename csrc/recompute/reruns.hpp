@@ -98,7 +98,7 @@ struct RerunSearchResult {
   Offloaded offloaded;
   Evaluation outcome;
   std::int64_t evaluations;
-  std::vector<Improvement> trace;  // one entry per improvement
+  std::vector<BetterChoice> trace;  // one entry per improvement
 };
 
 // Like `search`, but over reruns: return the best result, never worse than `start`. Results that

@@ -27,7 +27,7 @@ namespace pgmo::recompute {
 // Budget value for a search for the least peak.
 constexpr Bytes kLeast = -1;
 
-struct Improvement {
+struct BetterChoice {
   std::int64_t evaluations;  // up to this improvement
   Evaluation outcome;
 };
@@ -36,7 +36,7 @@ struct SearchResult {
   Choice choice;
   Evaluation outcome;
   std::int64_t evaluations;
-  std::vector<Improvement> trace;  // one entry per improvement
+  std::vector<BetterChoice> trace;  // one entry per improvement
 };
 
 // Return whether `one` is better. A peak within the budget is better than one above. Within it,

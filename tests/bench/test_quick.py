@@ -8,6 +8,7 @@ from tests.bench.scripts import BENCH, CPU, all_scripts, quick_result
 from tests.integration import running
 
 STUB = (
+    "causes",
     "fakecuda_card",
     "fakecuda_memory",
     "fakecuda_ranks",

@@ -68,6 +68,6 @@ def test_the_peak_of_a_recording_adds_up_however_it_is_counted(tmp_path):
     for holders in told.holders.values():
         assert sum(holder.size for holder in holders) == profile.max_load()
     assert (alive(profile, told.peak.tick) * profile.size).sum() == profile.max_load()
-    # Adam's temporaries, as large as the largest parameter, make this small network's peak.
-    assert "The optimizer's temporaries make the peak" in [hint.title for hint in told.hints]
+    # On the CPU, Adam steps one parameter at a time, so its temporaries are no cause.
+    assert "The optimizer's temporaries make the peak" not in [hint.title for hint in told.hints]
     assert told.plan.arena == plan.arena

@@ -37,7 +37,7 @@ from pgmo.allocator.session.recorder import Recorder
 from pgmo.allocator.session.state import SessionState
 from pgmo.allocator.session.statistics import IterationStatistics, Phase
 from pgmo.allocator.session.statistics_collector import StatisticsCollector
-from pgmo.allocator.session.verdict.growth import Growth, find_growth
+from pgmo.allocator.session.verdict.growth import LiveGrowth, find_growth
 from pgmo.allocator.session.verdict.judge import judge
 from pgmo.allocator.session.verdict.summary import Summary
 from pgmo.errors import PgmoError
@@ -123,7 +123,7 @@ class Lifecycle:
         return replace(summary, verdict=judge(summary, self._adapter.baseline(), why))
 
     @property
-    def growth(self) -> Growth | None:
+    def growth(self) -> LiveGrowth | None:
         """Growth of live memory from iteration to iteration until now; None without any."""
         found = find_growth(*self._engine.live_levels())
         return None if found is None else replace(found, origin=self.state.staying)

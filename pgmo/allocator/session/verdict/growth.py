@@ -36,7 +36,7 @@ raise the peak several times as much as the blocks that remain of them after an 
 
 
 @dataclass(frozen=True)
-class Growth:
+class LiveGrowth:
     """Growth of live memory.
 
     Args:
@@ -59,7 +59,7 @@ class Growth:
         )
 
 
-def find_growth(width: int, levels: Sequence[tuple[int, int]]) -> Growth | None:
+def find_growth(width: int, levels: Sequence[tuple[int, int]]) -> LiveGrowth | None:
     """Return how live memory has grown until now; None if it has not, or if it is too early to say.
 
     Args:
@@ -85,7 +85,7 @@ def _joined(levels: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
     return [(min(one[0], two[0]), max(one[1], two[1])) for one, two in pairs]
 
 
-def _growth(width: int, levels: Sequence[tuple[int, int]]) -> Growth | None:
+def _growth(width: int, levels: Sequence[tuple[int, int]]) -> LiveGrowth | None:
     counted = levels[max(1, -(-SKIPPED // width)) :]
     if len(counted) < FEWEST_SPANS:
         return None
@@ -99,7 +99,7 @@ def _growth(width: int, levels: Sequence[tuple[int, int]]) -> Growth | None:
     higher = counted[-1][1] - counted[middle][1]
     if higher > SHAPES * grown * (len(rises) - middle) / len(rises):
         return None
-    return Growth(grown / (len(rises) * width), grown, len(rises) * width)
+    return LiveGrowth(grown / (len(rises) * width), grown, len(rises) * width)
 
 
 def _is_steady(rises: Sequence[int]) -> bool:

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from html import escape
 
 from pgmo.allocator.session.statistics import MISS_ADVICE, MISS_REASONS
-from pgmo.allocator.session.verdict.growth import Growth
+from pgmo.allocator.session.verdict.growth import LiveGrowth
 from pgmo.allocator.session.verdict.verdict import Verdict, percent
 from pgmo.units import format_bytes
 
@@ -90,7 +90,7 @@ class Summary:
     ordered_load: int | None = None
     hand_overs: float = 0
     waits_added: float = 0
-    growth: Growth | None = None
+    growth: LiveGrowth | None = None
     verdict: Verdict | None = None
 
     @property

@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from pgmo.allocator.session.statistics import IterationStatistics, Phase
-from pgmo.allocator.session.verdict.growth import Growth
+from pgmo.allocator.session.verdict.growth import LiveGrowth
 from pgmo.allocator.session.verdict.summary import Summary
 from pgmo.cli.terminal.run_line import RunLine, describe
 
@@ -83,7 +83,7 @@ def test_it_says_iteration_hits_arena_and_peak():
 
 def test_it_says_that_live_memory_grows():
     session = FakeSession()
-    session._summary = replace(session._summary, growth=Growth(3 << 20, 30 << 20, 10))
+    session._summary = replace(session._summary, growth=LiveGrowth(3 << 20, 30 << 20, 10))
     (line,) = describe(FakeSupervision(session))
     assert line.endswith(" · grows 3.00 MiB an iteration")
 

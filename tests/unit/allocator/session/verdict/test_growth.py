@@ -5,7 +5,7 @@ import random
 import pytest
 
 from pgmo import _core
-from pgmo.allocator.session.verdict.growth import Growth, find_growth, origin_of_staying
+from pgmo.allocator.session.verdict.growth import LiveGrowth, find_growth, origin_of_staying
 from pgmo.profiler.profile import NEVER, Profile
 from pgmo.profiler.tag import Tag
 
@@ -24,12 +24,12 @@ def levels(live, above=100 * MIB):
 def test_a_leak_is_seen_from_the_tenth_iteration_on():
     sizes = [0, *(500 * MIB + 3 * MIB * i for i in range(9))]
     assert find_growth(1, levels(sizes[:9])) is None
-    assert find_growth(1, levels(sizes)) == Growth(3 * MIB, 21 * MIB, 7)
+    assert find_growth(1, levels(sizes)) == LiveGrowth(3 * MIB, 21 * MIB, 7)
 
 
 def test_a_wider_span_counts_its_iterations():
     found = find_growth(4, levels([100 * MIB + 8 * MIB * i for i in range(10)]))
-    assert found == Growth(2 * MIB, 64 * MIB, 32)
+    assert found == LiveGrowth(2 * MIB, 64 * MIB, 32)
 
 
 def test_a_leak_of_each_200th_iteration_is_seen_in_pairs_of_spans():
