@@ -127,6 +127,11 @@ class AllBlocks:
         search = re.compile(pattern).search
         return self._by_tag([any(map(search, tag.stack)) for tag in self.tags])
 
+    def by_stack(self, pattern: str) -> Mask:
+        """Return whether each block's stack, a line per call, matches an expression, shape (n,)."""
+        search = re.compile(pattern).search
+        return self._by_tag([bool(search("\n".join(tag.stack))) for tag in self.tags])
+
     def place(self, blocks: Mask) -> str:
         """Return where most bytes of these blocks are requested, as " (at LINE)"; "" if unknown."""
         known = blocks & (self.tag >= 0)

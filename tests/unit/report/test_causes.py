@@ -35,6 +35,21 @@ TAGS = {
     "copy of parameter": Tag(
         "", "aten.clone", "other", "", ("parameter.py:9 in __deepcopy__", "copy.py:6 in deepcopy")
     ),
+    "copied layer": Tag(
+        "",
+        "aten.clone",
+        "other",
+        "net.py:7 in __init__",
+        (
+            "parameter.py:9 in __deepcopy__",
+            "copy.py:153 in deepcopy",
+            "copy.py:271 in _reconstruct",
+            "copy.py:172 in deepcopy",
+            "transformer.py:1209 in <listcomp>",
+            "transformer.py:1209 in _get_clones",
+            "net.py:7 in __init__",
+        ),
+    ),
     "pixels": Tag("", "aten.nll_loss2d_backward", "backward"),
     "sequences": Tag("", "aten._ctc_loss", "forward"),
     "router": Tag("", "aten.addmm", "forward", "moe.py:2 in forward"),
@@ -207,6 +222,10 @@ def test_keys_of_each_layer_are_no_results(passes):
 def test_deep_copies():
     rows = ("other", 60, 0, 3), ("copy", 30, 1, NEVER), ("copy of parameter", 10, 2, 3)
     assert model_copies(facts(*rows)).bytes == 40
+
+
+def test_layers_that_are_made_as_copies_of_one_are_no_copies_of_the_model():
+    assert model_copies(facts(("other", 60, 0, 3), ("copied layer", 30, 1, NEVER))) is None
 
 
 @pytest.mark.parametrize("passes", [1, 2])

@@ -7,6 +7,13 @@ from pgmo.report.advice.facts import Facts, Hint, cause
 
 _DEEPCOPY = r"copy\.py:\d+ in deepcopy$"
 _OF_PARAMETER = r"parameter\.py:\d+ in __deepcopy__$"
+_LAYERS = (
+    r"copy\.py:\d+ in _reconstruct\n(?:.*\n)*"
+    r".*copy\.py:\d+ in deepcopy\n(?!.*copy\.py:).* in (?:<listcomp>|_?(?:get_)?clones?)(?:\n|$)"
+)
+"""Stack of a list of copied modules. Models such as torch.nn.TransformerEncoder copy a layer to
+make the others."""
+
 _FEWEST_PASSES = 2
 """Backward passes through which a copy has to live: copies of a batch live through one."""
 
@@ -14,10 +21,11 @@ _FEWEST_PASSES = 2
 def model_copies(facts: Facts) -> Hint | None:
     """Return a hint if deep copies that are alive at the peak make part of it."""
     blocks = facts.blocks
+    copies = blocks.by_line(_DEEPCOPY) & ~blocks.by_stack(_LAYERS)
     return cause(
         facts,
         "A copy of the model on the device",
-        blocks.by_line(_DEEPCOPY) & blocks.at_peak & _are_of_models(blocks),
+        copies & blocks.at_peak & _are_of_models(blocks),
         "are deep copies, such as the best weights so far, an average or a reference model",
         "Keep them on the host (`.cpu()`), or in a file, and bring them back when they are needed",
     )
