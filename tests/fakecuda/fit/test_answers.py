@@ -132,7 +132,7 @@ def test_a_head_that_shares_an_embeddings_weight_is_no_linear_layer(tmp_path: Pa
     ("code", "match"),
     [
         ("import torch\ntorch.zeros(3).cuda()", "without a step of a torch optimizer"),
-        ("raise KeyError('data')", "not for want of memory: KeyError"),
+        ("raise KeyError('data')", "not because memory ran out: KeyError"),
         (
             "import torch\ntorch.cuda._lazy_call(lambda: {}['late'])\ntorch.zeros(3).cuda()",
             r"lazily.*\(from KeyError: 'late'\)",

@@ -65,7 +65,7 @@ def test_a_run_that_has_no_smaller_batch_recomputes(tmp_path: Path) -> None:
     assert plain.returncode != 0
     done = pgmo(tmp_path, "run", "--fit", "-q", script, *batch, FAKECUDA_BYTES=small)
     assert done.returncode == 0, done.stderr
-    assert "computed again" in done.stderr
+    assert "restarting with recomputed activations" in done.stderr
     assert "trained at 12 1" in done.stdout
 
 

@@ -146,7 +146,7 @@ def test_what_cannot_be_asked(run, tmp_path):
     card = pgmo.cards.find("16GiB")
     with pytest.raises(FileError, match="there is no file"):
         rehearse([str(tmp_path / "none.py")], card=card)
-    with pytest.raises(OptionError, match="of way 'pgmo'"):
+    with pytest.raises(OptionError, match="require way='pgmo'"):
         run("", way="expandable", save=tmp_path)
     with pytest.raises(OptionError, match="has no ranks"):
         run("", world=2, ranks=(2,))
