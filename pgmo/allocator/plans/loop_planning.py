@@ -50,7 +50,7 @@ def _is_worth_a_search(made: Plan, options: PlanningOptions) -> bool:
 
     Only then, because each stream's arena wastes part of a page, and so does the order of streams.
     """
-    if len(np.unique(made.stream)) < 2:
+    if not np.any(made.stream != made.stream[:1]):
         return False
     arenas = sum(high - low for low, high in extents(made).values())
     return arenas > (1 + heuristics.current.spare_share) * _loads(made)

@@ -1,7 +1,6 @@
 """Recording of iterations, and tagging of one of them."""
 
 import threading
-from collections import deque
 from contextlib import ExitStack
 from functools import partial
 
@@ -44,8 +43,7 @@ class Recorder:
         self._first_is_needed = self._may_tag = False
         self._usual_length = self._length = heuristics.current.usual_recording
         self._served = 0  # bytes from slots
-        # Requests and their bytes in the latest iterations.
-        self._latest: deque[tuple[int, int]] = deque(maxlen=heuristics.current.confirmations + 1)
+        self._totals: list[tuple[int, int]] = []  # requests and their bytes, by iteration
         self.iterations = self.requested = 0
 
     def start(self, iteration: int, *, has_plans: bool, length: int = 0, tags: bool = True) -> None:
@@ -61,7 +59,7 @@ class Recorder:
         self._end_tags()
         self._length = length or self._usual_length
         self.iterations = self.requested = self._served = 0
-        self._latest.clear()
+        self._totals.clear()
         self._began = iteration
         self._may_tag = tags and not has_plans and iteration >= self._tags_from
         options = self._state.options
@@ -79,7 +77,7 @@ class Recorder:
         self.iterations += 1
         self._served += statistics.bytes_hit
         self.requested += statistics.bytes_requested
-        self._latest.append((statistics.requests, statistics.bytes_requested))
+        self._totals.append((statistics.requests, statistics.bytes_requested))
         if self._tagged:
             self._tags_from = self._began + heuristics.current.longest_backoff
         self._tagging.close()
@@ -101,7 +99,13 @@ class Recorder:
     @property
     def is_steady(self) -> bool:
         """Return whether the latest iterations have equal numbers of requests and of bytes."""
-        return len(self._latest) == self._latest.maxlen and len(set(self._latest)) == 1
+        latest = self._totals[-heuristics.current.confirmations - 1 :]
+        return len(latest) > heuristics.current.confirmations and len(set(latest)) == 1
+
+    @property
+    def may_repeat(self) -> bool:
+        """Return whether two iterations have equal numbers of requests and of bytes."""
+        return len(set(self._totals)) < len(self._totals)
 
     @property
     def is_served(self) -> bool:

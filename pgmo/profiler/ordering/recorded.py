@@ -95,7 +95,7 @@ def order_of(members: Sequence["Iteration"], reference: int) -> Order | None:
     """
     one = members[reference]
     mine = one.rows
-    if mine is None or len(np.unique(one.stream)) < 2:
+    if mine is None or not np.any(one.stream != one.stream[:1]):
         return None
     target = np.full(len(mine), UNKNOWN)
     back = np.zeros(len(mine), np.int64)

@@ -135,7 +135,8 @@ class InstallationRule:
 def _pages_of(planned: PlannedProfile) -> int:
     """Return the number of pages of a plan's arenas, which streams may share."""
     plan = planned.plan
-    several = len(np.unique(plan.stream[plan.offset != UNPLANNED])) > 1
+    stream = plan.stream[plan.offset != UNPLANNED]
+    several = bool(np.any(stream != stream[:1]))
     if several and (plan.ordered_load is None or not planned.follows_events):
         return shared_pages(plan, PAGE)
     needed = (plan.ordered_load or plan.max_load) if several else plan.arena

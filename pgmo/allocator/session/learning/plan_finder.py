@@ -97,8 +97,10 @@ class PlanFinder:
         Returns:
             Plans to replay, or a reason for none; None if the recording has to continue.
         """
-        iterations, known = split(self._engine.events()), self._installer.plans.all
-        unpaid = self._rule.unpaid()
+        known, unpaid = self._installer.plans.all, self._rule.unpaid()
+        if unpaid and not (known or self._saves_more or self._recorder.may_repeat):
+            return PlanDecision(reason=unpaid) if last else None  # without a look at the events
+        iterations = split(self._engine.events())
         found = [] if self._saves_more else find_repeated(iterations)
         if not found and (self._saves_more or not unpaid):
             found = find_all(iterations)  # at several lengths, or in turn
