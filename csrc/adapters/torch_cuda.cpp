@@ -1,7 +1,8 @@
 // The adapter for PyTorch CUDA tensors: wraps the allocator that c10 uses now.
 //
 //     at::empty ──▶ c10::cuda::CUDACachingAllocator::get() ──▶ TorchCudaAdapter
-//                        an allocation pool is active? ──yes──▶ upstream, unseen
+//                        an allocation pool is active? ──yes──▶ upstream, unseen; the pool of a
+//                                                               user: pages
 //                        engine of the device: a slot? ──yes──▶ the slot
 //                        else                          ───────▶ upstream, reported to the engine
 //
@@ -402,6 +403,12 @@ int pgmo_keep_graph_apart(int device, uint64_t graph, char* message, size_t capa
   return guarded(message, capacity, [&] {
     adapter::keep_apart(adapter::device_at(device), adapter::upstreams[0], graph);
   });
+}
+
+// Leave further requests of a pool to torch's allocator, because it is about to be registered with
+// NCCL.
+void pgmo_leave_pool(int device, uint64_t first, uint64_t second) {
+  adapter::leave_pool(device, {first, second});
 }
 
 // Return bytes of graphs' pages and segments, moves of places and waits of replays.

@@ -4,6 +4,9 @@
 //                    else pages for that place, for one next to blocked addresses, or for addresses
 //                    never mapped before; if no gap fits, more addresses are reserved
 //     deallocate     the pages idle behind the uses so far; an event once enough bytes were freed
+//
+// Windows of a pool are never removed: a later pool gets them, because addresses are reserved for
+// good.
 
 #include <algorithm>
 #include <array>
@@ -17,21 +20,23 @@
 
 namespace pgmo::pages {
 
-Address Space::allocate(Bytes bytes, Stream stream) noexcept {
+Address Space::allocate(Bytes bytes, Stream stream, PoolNumber pool) noexcept {
   if (bytes < 0 || bytes > kMostBytes || stream >= kMostStreams || device_.lost()) return 0;
   const Bytes size = rounded(std::max<Bytes>(bytes, 1), properties_.granularity);
   try {
-    const Address address = allocate_here(size, stream);
-    return address != 0 ? address : allocate_anywhere(size, stream);
+    const Address address = allocate_here(size, stream, pool);
+    return address != 0 ? address : allocate_anywhere(size, stream, pool);
   } catch (const std::bad_alloc&) {
     return 0;
   }
 }
 
 // Allocate at the best fit, if all its pages are mapped.
-Address Space::allocate_here(Bytes bytes, Stream stream) {
+Address Space::allocate_here(Bytes bytes, Stream stream, PoolNumber pool) {
   const std::lock_guard guard(pool_.state());
-  Addresses* addresses = addresses_of(stream, bytes).get();
+  WindowSet* const set = windows_of(pool);
+  if (set == nullptr) return 0;
+  Addresses* addresses = addresses_in(*set, stream, bytes).get();
   if (addresses == nullptr) return 0;
   Extent block{addresses->window.find(bytes), bytes};
   if (block.address == 0) return 0;
@@ -65,14 +70,14 @@ std::optional<Places> Space::place_without_maps(const Addresses& addresses, Exte
   return std::nullopt;
 }
 
-Address Space::allocate_anywhere(Bytes bytes, Stream stream) {
+Address Space::allocate_anywhere(Bytes bytes, Stream stream, PoolNumber pool) {
   const std::lock_guard working(pool_.work());
   if (device_.capturing()) return 0;
   pool_.clocks().catch_up();
   Addresses* addresses = nullptr;
   {
     const std::lock_guard guard(pool_.state());
-    auto& here = addresses_of(stream, bytes);
+    auto& here = addresses_in(open_pool(pool), stream, bytes);
     if (here == nullptr) {
       here = std::make_unique<Addresses>();
       here->stream = stream;
@@ -105,7 +110,7 @@ Address Space::allocate_anywhere(Bytes bytes, Stream stream) {
       return 0;
     }
     if (block.address == 0) {
-      if (!grow(*addresses, bytes)) return 0;
+      if (!grow(*addresses, bytes, pool)) return 0;
       continue;
     }
     std::sort(blocked.begin(), blocked.end(),
@@ -113,9 +118,76 @@ Address Space::allocate_anywhere(Bytes bytes, Stream stream) {
   }
 }
 
-std::unique_ptr<Space::Addresses>& Space::addresses_of(Stream stream, Bytes bytes) noexcept {
+std::unique_ptr<Space::Addresses>& Space::addresses_in(WindowSet& set, Stream stream,
+                                                       Bytes bytes) const noexcept {
   const Kind kind = lasting_ ? kLasting : bytes < heuristics_.small_block ? kSmall : kLarge;
-  return windows_[stream][kind];
+  return set.windows[stream][kind];
+}
+
+bool Space::WindowSet::empty() const noexcept {
+  return std::all_of(windows.begin(), windows.end(), [](const auto& kinds) {
+    return std::all_of(kinds.begin(), kinds.end(),
+                       [](const auto& one) { return one == nullptr || one->blocks == 0; });
+  });
+}
+
+// Return null if no block has been requested from the pool yet.
+Space::WindowSet* Space::windows_of(PoolNumber pool) noexcept {
+  if (pool == 0) [[likely]]
+    return &windows_;
+  const auto found = pools_.find(pool);
+  return found == pools_.end() ? nullptr : found->second.get();
+}
+
+// Return the windows of a pool: its own, those of a closed pool without live blocks, or new ones.
+Space::WindowSet& Space::open_pool(PoolNumber pool) {
+  if (WindowSet* const known = windows_of(pool)) return *known;
+  auto& set = pools_[pool];
+  const auto spare =
+      std::find_if(closed_.begin(), closed_.end(), [](const auto& one) { return one->empty(); });
+  if (spare == closed_.end()) {
+    try {
+      set = std::make_unique<WindowSet>();
+    } catch (const std::bad_alloc&) {
+      pools_.erase(pool);
+      throw;
+    }
+  } else {
+    set = std::move(*spare);
+    closed_.erase(spare);
+    for (auto& [base, reservation] : reservations_) {
+      if (reservation.pool == set->pool) reservation.pool = pool;
+    }
+  }
+  set->pool = pool;
+  return *set;
+}
+
+void Space::close_pool(PoolNumber pool) noexcept {
+  const std::lock_guard working(pool_.work());
+  const std::lock_guard guard(pool_.state());
+  const auto found = pools_.find(pool);
+  if (found == pools_.end()) return;
+  try {
+    closed_.reserve(closed_.size() + 1);
+  } catch (const std::bad_alloc&) {
+    return;  // no later pool gets its windows
+  }
+  closed_.push_back(std::move(found->second));
+  pools_.erase(found);
+}
+
+Bytes Space::idle_in(PoolNumber pool) noexcept {
+  const std::lock_guard guard(pool_.state());
+  Bytes idle = 0;
+  for (const auto& [base, reservation] : reservations_) {
+    if (reservation.pool != pool) continue;
+    for (const PagePlace& place : reservation.places) {
+      const bool here = place.page != nullptr && place.page->home == &place;
+      if (here && place.page->state == Page::State::kIdle) idle += properties_.page;
+    }
+  }
+  return idle;
 }
 
 // Try best fit, then best fit next to blocked addresses, then addresses that were never mapped.
@@ -133,8 +205,7 @@ Address Space::choose(const Addresses& addresses, Bytes bytes, int tries,
 // Take the addresses for the block. Return false if the host is out of memory.
 bool Space::take(Addresses& addresses, Extent block, Stream stream) noexcept {
   try {
-    blocks_.emplace(block.address,
-                    Block{block.bytes, &addresses.window, Marks::bit(stream), stream});
+    blocks_.emplace(block.address, Block{block.bytes, &addresses, Marks::bit(stream), stream});
   } catch (const std::bad_alloc&) {
     return false;
   }
@@ -144,6 +215,7 @@ bool Space::take(Addresses& addresses, Extent block, Stream stream) noexcept {
     blocks_.erase(block.address);
     return false;
   }
+  ++addresses.blocks;
   return true;
 }
 
@@ -165,7 +237,9 @@ void Space::died(Extent block) noexcept {
 void Space::drop(Address address) noexcept {
   const auto block = blocks_.find(address);
   PGMO_ASSERT(block != blocks_.end());
-  block->second.window->give({address, block->second.bytes});
+  Addresses& addresses = *block->second.addresses;
+  addresses.window.give({address, block->second.bytes});
+  --addresses.blocks;
   blocks_.erase(block);
 }
 

@@ -109,10 +109,16 @@ constexpr pgmo_pages_api kApi = {
     .version = PGMO_PAGES_API_VERSION,
     .size = sizeof(pgmo_pages_api),
     .open = open,
-    .allocate = [](pgmo_space* space, std::size_t bytes, std::uint32_t stream) -> void* {
+    .allocate = [](pgmo_space* space, std::size_t bytes, std::uint32_t stream,
+                   std::uint64_t pool) -> void* {
       if (bytes > static_cast<std::size_t>(std::numeric_limits<Bytes>::max())) return nullptr;
-      return reinterpret_cast<void*>(space_of(space)->allocate(static_cast<Bytes>(bytes), stream));
+      return reinterpret_cast<void*>(
+          space_of(space)->allocate(static_cast<Bytes>(bytes), stream, pool));
     },
+    .idle_in = [](pgmo_space* space, std::uint64_t pool) -> std::uint64_t {
+      return static_cast<std::uint64_t>(space_of(space)->idle_in(pool));
+    },
+    .close_pool = [](pgmo_space* space, std::uint64_t pool) { space_of(space)->close_pool(pool); },
     .deallocate = [](pgmo_space* space, void* block) -> int {
       return space_of(space)->deallocate(address_of(block));
     },
@@ -133,10 +139,11 @@ constexpr pgmo_pages_api kApi = {
           });
         },
     .for_each_run =
-        [](pgmo_space* space, void (*visit)(void*, std::uintptr_t, std::uint64_t, std::uint32_t),
+        [](pgmo_space* space,
+           void (*visit)(void*, std::uintptr_t, std::uint64_t, std::uint32_t, std::uint64_t),
            void* context) {
-          space_of(space)->for_each_run([&](Extent run, Stream stream) {
-            visit(context, run.address, static_cast<std::uint64_t>(run.bytes), stream);
+          space_of(space)->for_each_run([&](Extent run, Stream stream, PoolNumber pool) {
+            visit(context, run.address, static_cast<std::uint64_t>(run.bytes), stream, pool);
           });
         },
     .ordered =

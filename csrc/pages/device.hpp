@@ -19,10 +19,11 @@
 namespace pgmo::pages {
 
 using Address = std::uintptr_t;
-using Handle = std::uint64_t;  // handle of a page
-using Event = std::uint64_t;   // 0: none
-using Sleep = std::uint32_t;   // number of a sleep, see `Space::lie_down`; 0: none
-using Stream = std::uint32_t;  // a number below kMostStreams, see cuda/streams.hpp
+using Handle = std::uint64_t;      // handle of a page
+using Event = std::uint64_t;       // 0: none
+using Sleep = std::uint32_t;       // number of a sleep, see `Space::lie_down`; 0: none
+using Stream = std::uint32_t;      // a number below kMostStreams, see cuda/streams.hpp
+using PoolNumber = std::uint64_t;  // number of a torch.cuda.MemPool; 0: none
 
 constexpr Stream kMostStreams = 64;
 static_assert(kMostStreams <= 64, "sets of streams are words with one bit each");

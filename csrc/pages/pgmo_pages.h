@@ -21,7 +21,7 @@
 extern "C" {
 #endif
 
-#define PGMO_PAGES_API_VERSION 5
+#define PGMO_PAGES_API_VERSION 6
 
 /* Upper bound of stream numbers. */
 #define PGMO_MOST_STREAMS 64
@@ -77,8 +77,15 @@ typedef struct pgmo_pages_api {
    * memory. Without `aliases`, no page is mapped at two addresses. */
   pgmo_space* (*open)(const pgmo_pages_device*, uint64_t page_bytes, int aliases);
 
-  /* Allocate a block. NULL: no page is available. */
-  void* (*allocate)(pgmo_space*, size_t bytes, uint32_t stream);
+  /* Allocate a block. `pool`: number of the pool in whose windows it lies; 0: none. NULL: no page
+   * is available. */
+  void* (*allocate)(pgmo_space*, size_t bytes, uint32_t stream, uint64_t pool);
+
+  /* Return the bytes of a pool's pages on which no block lies. */
+  uint64_t (*idle_in)(pgmo_space*, uint64_t pool);
+
+  /* Let another pool have the addresses of this one, once its last block is freed. */
+  void (*close_pool)(pgmo_space*, uint64_t pool);
 
   /* Free a block. Zero: it is not a block of these pages. */
   int (*deallocate)(pgmo_space*, void* block);
@@ -100,7 +107,7 @@ typedef struct pgmo_pages_api {
   /* Call `visit` for each run of consecutive pages, which is a segment in torch's snapshots. */
   void (*for_each_run)(pgmo_space*,
                        void (*visit)(void* context, uintptr_t address, uint64_t bytes,
-                                     uint32_t stream),
+                                     uint32_t stream, uint64_t pool),
                        void* context);
 
   /* Report how the program orders its streams; `what` is as in pgmo_engine.h. Only the count of

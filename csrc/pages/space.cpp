@@ -18,14 +18,14 @@ Space::Space(DeviceDriver& device, const DeviceProperties& properties, const Heu
 // --- addresses ----------------------------------------------------------------------------------
 
 // Requires `work`. A page is left out behind each reservation, so that no block lies across two.
-bool Space::grow(Addresses& addresses, Bytes bytes) {
+bool Space::grow(Addresses& addresses, Bytes bytes, PoolNumber pool) {
   const Bytes size =
       std::max(properties_.span, rounded(bytes, properties_.page) + properties_.page);
   const Address base = device_.reserve(size);
   if (base == 0) return false;
   const std::lock_guard guard(pool_.state());
   const auto [added, is_new] =
-      reservations_.emplace(base, Reservation{base, size, {}, addresses.stream});
+      reservations_.emplace(base, Reservation{base, size, {}, addresses.stream, pool});
   addresses.window.add({base, size - properties_.page});
   addresses.newest = &added->second;
   return is_new;

@@ -4,6 +4,7 @@
 //     window, stream 0, large    ▓▓▓▓▓▓▓▓░░░░...
 //     window, stream 0, lasting  ▓▓▓▓▓▓░░░░░░...      blocks that stay
 //     window, stream 1, large    ▓▓▓▓░░░░░░░░...
+//     window of a pool           ▓▓▓░░▓▓░░░░░...      torch.cuda.MemPool: as above, for each pool
 //     planned range A            ▓▓░░▓▓▓▓            offsets that a plan has chosen
 //                                ││  ││
 //     pages                      ##  ##
@@ -47,8 +48,8 @@ class Space final : private Uncounted {
 
   // Allocate a block. Return 0 if the card is full, or if this thread is capturing and a page is
   // missing. Without aliases, running work may keep pages from being taken: synchronize and try
-  // again.
-  Address allocate(Bytes bytes, Stream stream) noexcept;
+  // again. `pool`: the pool in whose windows the block lies; 0: none.
+  Address allocate(Bytes bytes, Stream stream, PoolNumber pool = 0) noexcept;
 
   // Free a block on `stream`, which may differ from the block's. Return false if it is unknown.
   bool deallocate(Address address, Stream stream) noexcept;
@@ -63,6 +64,12 @@ class Space final : private Uncounted {
   // Place following requests in windows of their own, for blocks that stay, such as optimizer
   // state. Among short-lived blocks each would keep a page for itself.
   void expect_lasting(bool on) noexcept { lasting_ = on; }
+
+  // Return the bytes of pages in the windows of a pool on which no block lies.
+  Bytes idle_in(PoolNumber pool) noexcept;
+
+  // Let another pool have the windows of this one, once its last block is freed.
+  void close_pool(PoolNumber pool) noexcept;
 
   // Keep the pages of live blocks in this range in place, because a graph knows these addresses.
   // They stay when the blocks are freed, until `give_back`: torch's allocator keeps the segments of
@@ -97,19 +104,19 @@ class Space final : private Uncounted {
     for (const auto& [address, block] : blocks_) visit(Extent{address, block.bytes}, block.stream);
   }
 
-  // Call `visit` with each run of consecutive pages at their homes, and its stream. The lock is
-  // held.
+  // Call `visit` with each run of consecutive pages at their homes, its stream and its pool. The
+  // lock is held.
   template <typename Visit>
   void for_each_run(Visit&& visit) {
     const std::lock_guard guard(pool_.state());
     for (const auto& [base, reservation] : reservations_) {
       if (reservation.stream)
         runs_in(reservation, {base, reservation.bytes},
-                [&](Extent run) { visit(run, *reservation.stream); });
+                [&](Extent run) { visit(run, *reservation.stream, reservation.pool); });
     }
     for (const auto& [address, range] : ranges_) {
       runs_in(*reservation_at(address), range->where(),
-              [&](Extent run) { visit(run, range->stream()); });
+              [&](Extent run) { visit(run, range->stream(), PoolNumber{0}); });
     }
   }
 
@@ -204,9 +211,11 @@ class Space final : private Uncounted {
   Meter& meter() noexcept { return pool_.meter(); }
 
  private:
+  struct Addresses;
+
   struct Block {
     Bytes bytes;
-    PageWindow* window;
+    Addresses* addresses;
     std::uint64_t users;  // streams, one bit each
     Stream stream;
   };
@@ -218,6 +227,15 @@ class Space final : private Uncounted {
     PageWindow window;
     Reservation* newest = nullptr;
     std::optional<Stream> stream = std::nullopt;  // if it is a window
+    std::size_t blocks = 0;                       // live ones
+  };
+
+  // All windows of one pool, or those of requests without a pool.
+  struct WindowSet {
+    bool empty() const noexcept;
+
+    PoolNumber pool = 0;
+    std::array<std::array<std::unique_ptr<Addresses>, kKinds>, kMostStreams> windows;
   };
 
   static constexpr int kMostTries = 4;
@@ -228,7 +246,7 @@ class Space final : private Uncounted {
   std::size_t few_of(std::size_t pages) const noexcept {
     return static_cast<std::size_t>(heuristics_.spare_share * static_cast<double>(pages));
   }
-  bool grow(Addresses& addresses, Bytes bytes);
+  bool grow(Addresses& addresses, Bytes bytes, PoolNumber pool = 0);
   template <typename Visit>
   void runs_in(const Reservation& reservation, Extent range, Visit&& visit) const {
     const auto page = static_cast<Address>(properties_.page);
@@ -258,11 +276,14 @@ class Space final : private Uncounted {
   void add_page(std::vector<Extent>& runs, Address address) const;
 
   // blocks.cpp
-  Address allocate_here(Bytes bytes, Stream stream);
+  Address allocate_here(Bytes bytes, Stream stream, PoolNumber pool);
   std::optional<Places> place_without_maps(const Addresses& addresses, Extent& block,
                                            Stream stream);
-  Address allocate_anywhere(Bytes bytes, Stream stream);
-  std::unique_ptr<Addresses>& addresses_of(Stream stream, Bytes bytes) noexcept;
+  Address allocate_anywhere(Bytes bytes, Stream stream, PoolNumber pool);
+  WindowSet* windows_of(PoolNumber pool) noexcept;
+  WindowSet& open_pool(PoolNumber pool);
+  std::unique_ptr<Addresses>& addresses_in(WindowSet& set, Stream stream,
+                                           Bytes bytes) const noexcept;
   Address choose(const Addresses& addresses, Bytes bytes, int tries,
                  const std::vector<Extent>& blocked) const noexcept;
   bool take(Addresses& addresses, Extent block, Stream stream) noexcept;
@@ -296,7 +317,9 @@ class Space final : private Uncounted {
 
   // Guarded by the pool's `state`; ranges and reservations change under `work`, too.
   std::map<Address, Reservation> reservations_;
-  std::array<std::array<std::unique_ptr<Addresses>, kKinds>, kMostStreams> windows_;
+  WindowSet windows_;
+  std::map<PoolNumber, std::unique_ptr<WindowSet>> pools_;
+  std::vector<std::unique_ptr<WindowSet>> closed_;  // of pools that are gone; blocks may live there
   Addresses planned_;
   std::map<Address, std::unique_ptr<PlannedRange>> ranges_;
   struct SharingPlan {

@@ -31,6 +31,7 @@
 #include "adapters/cuda/history/trace.hpp"
 #include "adapters/cuda/out_of_memory.hpp"
 #include "adapters/cuda/pages/sharing.hpp"
+#include "adapters/cuda/pages/user_pools.hpp"
 #include "adapters/torch_common.hpp"
 #include "engine/pgmo_engine.h"
 
@@ -56,9 +57,13 @@ class TorchCudaAdapter : public CUDAAllocator {
     const auto ask = [&] { return upstream_->allocate(bytes); };
     Device* device = known_device(current);
     if (device == nullptr || bytes == 0) return ask();
-    if (!device->active() && !device->paged()) return ask_upstream(*device, upstream_, ask);
     const cudaStream_t stream = c10::cuda::getCurrentCUDAStream(current).stream();
-    const auto number = stream_number(*device, stream);
+    if (const auto pool = device->pools.claim(stream)) [[unlikely]] {
+      if (void* block = pool_block(*device, *pool, bytes, stream)) return own(block, current);
+      return ask_within(*device, upstream_, *pool, ask);
+    }
+    if (!device->active() && !device->paged()) return ask_upstream(*device, upstream_, ask);
+    const auto number = device->streams.number_of(stream);
     if (!number) return ask_upstream(*device, upstream_, ask);
     const void* gap = nullptr;
     if (void* block = own_block(*device, bytes, *number, gap)) return own(block, current);
@@ -86,15 +91,20 @@ class TorchCudaAdapter : public CUDAAllocator {
     const auto ask = [&] { return upstream_->raw_alloc_with_stream(bytes, stream); };
     Device* device = known_device(current);
     if (device == nullptr || bytes == 0) return ask();
-    if (!device->active() && !device->paged()) return ask_upstream(*device, upstream_, ask);
-    const auto number = stream_number(*device, stream);
-    if (!number) return ask_upstream(*device, upstream_, ask);
-    const void* gap = nullptr;
-    if (void* block = own_block(*device, bytes, *number, gap)) {
+    const auto without_deleter = [&](void* block) {
       const std::lock_guard guard(device->mutex);
       device->raw_slots.insert(block);
       return block;
+    };
+    if (const auto pool = device->pools.claim(stream)) [[unlikely]] {
+      if (void* block = pool_block(*device, *pool, bytes, stream)) return without_deleter(block);
+      return ask_within(*device, upstream_, *pool, ask);
     }
+    if (!device->active() && !device->paged()) return ask_upstream(*device, upstream_, ask);
+    const auto number = device->streams.number_of(stream);
+    if (!number) return ask_upstream(*device, upstream_, ask);
+    const void* gap = nullptr;
+    if (void* block = own_block(*device, bytes, *number, gap)) return without_deleter(block);
     if (!device->active()) return ask_upstream(*device, upstream_, ask);
     void* block = ask_upstream(*device, upstream_, ask);
     if (gap != nullptr) device->splits.served(gap, block);
@@ -201,7 +211,12 @@ class TorchCudaAdapter : public CUDAAllocator {
 #ifdef PGMO_HAS_emptyCache_pool
   void emptyCache(c10::cuda::MempoolId_t pool) override {
     upstream_->emptyCache(pool);
-    if (pool != c10::cuda::MempoolId_t{0, 0}) return;
+    if (pool != c10::cuda::MempoolId_t{0, 0}) {
+      for (Device& device : devices()) {
+        if (device.pools.serves(pool)) empty_pool(device, pool);
+      }
+      return;
+    }
     for (Device& device : devices()) device.baseline.empty_cache();
     give_pages_back();
   }
@@ -261,23 +276,35 @@ class TorchCudaAdapter : public CUDAAllocator {
 
   void beginAllocateToPool(c10::DeviceIndex device, c10::cuda::MempoolId_t pool,
                            std::function<bool(cudaStream_t)> filter) override {
+    Device* const one = device_or_null(device);
+    auto kind = ActivePools::Kind::kCapture;
+    if (one != nullptr) {
+      kind = one->pools.kind_of(pool, filter, c10::cuda::getCurrentCUDAStream(device).stream());
+      TORCH_CHECK(!one->pools.serves(pool) || !one->pools.is_active(pool), kAlreadyActive);
+    }
+    if (kind == ActivePools::Kind::kServed) {
+      add_user(upstream_, device, pool);
+      return one->pools.begin(pool, std::move(filter), kind);
+    }
     const bool created = begin_graph(device, pool);
     upstream_->beginAllocateToPool(device, pool, filter);
     if (created) upstream_->releasePool(device, pool);  // the capture counts as its user now
-    if (device >= kMostDevices) return;
-    devices()[device].pools.begin(pool, std::move(filter));
-    // No pages are created while a pool is active.
-    (void)share_fraction(devices()[device], upstream_);
+    if (one == nullptr) return;
+    one->pools.begin(pool, std::move(filter), kind);
+    // No pages are created during a capture.
+    (void)share_fraction(*one, upstream_);
   }
 
   void endAllocateToPool(c10::DeviceIndex device, c10::cuda::MempoolId_t pool) override {
-    upstream_->endAllocateToPool(device, pool);
-    if (device >= kMostDevices) return;
-    Device& one = devices()[device];
+    Device* const one = device_or_null(device);
+    if (one == nullptr) return upstream_->endAllocateToPool(device, pool);
     // The graph contains the addresses that it uses outside its pool, so their pages must stay in
     // place.
-    if (one.pools.captured(pool) && one.pages() != nullptr) pages_api->pin_living(one.pages());
-    one.pools.end(pool);
+    const bool pins = one->pools.captured(pool) && one->pages() != nullptr;
+    const auto kind = one->pools.end(pool);
+    if (pins) pages_api->pin_living(one->pages());
+    if (kind == ActivePools::Kind::kServed) return;
+    upstream_->endAllocateToPool(device, pool);
     end_graph(upstream_, device, pool);
   }
 
@@ -305,8 +332,6 @@ class TorchCudaAdapter : public CUDAAllocator {
     return device.connected() || device.paged() ? &device : nullptr;
   }
 
-  static void begin_pages(Device& device);
-
   // Heed the begin of a capture into a pool. Return true if it created the pool, with segments of
   // pgmo; the pool then has one user more.
   bool begin_graph(c10::DeviceIndex index, c10::cuda::MempoolId_t pool);
@@ -332,16 +357,33 @@ class TorchCudaAdapter : public CUDAAllocator {
       gap = device.splits.expected(bytes, stream);
       if (gap != nullptr) return nullptr;
     }
-    void* block = block_for(device, bytes, stream);
+    void* block = paged_block(device, bytes, stream);
+    if (block != nullptr && active) (void)api->adopt(device.engine, block, bytes, stream, 0);
+    return block;
+  }
+
+  // Return a block of a window; nullptr: ask the allocator beneath.
+  void* paged_block(Device& device, size_t bytes, uint32_t stream, uint64_t pool = 0) const {
+    void* block = block_for(device, bytes, stream, pool);
     const bool limited = device.limit.load(std::memory_order_relaxed) != ~uint64_t{0};
     if (block == nullptr && limited && !device.pools.any() && await_held_errors()) {
-      block = block_for(device, bytes, stream);
+      block = block_for(device, bytes, stream, pool);
     }
     if (block == nullptr) {
       if (limited) throw_beyond_limit(device, bytes);
       (void)share_fraction(device, upstream_);
     }
-    if (block != nullptr && active) (void)api->adopt(device.engine, block, bytes, stream, 0);
+    return block;
+  }
+
+  // Return a block of a window of an active pool; nullptr: ask the allocator beneath.
+  void* pool_block(Device& device, const ActivePools::Claim& claim, size_t bytes,
+                   cudaStream_t stream) const {
+    if (claim.kind != ActivePools::Kind::kServed || is_capturing(stream)) return nullptr;
+    const auto number = device.streams.number_of(stream);
+    if (!number) return nullptr;
+    void* block = paged_block(device, bytes, *number, claim.pool.second);
+    if (device.peak_unconfirmed()) confirm_peak(device, upstream_);
     return block;
   }
 
@@ -356,12 +398,6 @@ class TorchCudaAdapter : public CUDAAllocator {
       synchronize(device);
       (void)pages_api->give_back(device.pages(), ~uint64_t{0});
     }
-  }
-
-  // Return nullopt if the request must be forwarded unseen.
-  static std::optional<uint32_t> stream_number(Device& device, cudaStream_t stream) {
-    if (device.pools.claim(stream)) return std::nullopt;
-    return device.streams.number_of(stream);
   }
 
   static void* slot_for(Device& device, size_t bytes, uint32_t stream) {
@@ -391,10 +427,6 @@ class TorchCudaAdapter : public CUDAAllocator {
   c10::DeleterFnPtr upstream_deleter_;
   int index_;
 };
-
-void TorchCudaAdapter::begin_pages(Device& device) {
-  if (open_pages(device, upstreams[0])) device.serves_pages.store(true, std::memory_order_release);
-}
 
 }  // namespace
 }  // namespace c10::cuda::CUDACachingAllocator::pgmo

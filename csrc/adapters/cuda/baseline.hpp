@@ -4,8 +4,8 @@
 //     blocks of the allocator beneath ──▶ the same        by its trace, whatever deleter they have
 //     its segments, pages             ──▶ took            what was really taken from the card
 //
-// Private pools (CUDA graphs, MemPool) are equal on both sides: the memory that the allocator
-// beneath holds for them.
+// Private pools of the allocator beneath (CUDA graphs, some of MemPool) are equal on both sides. To
+// the model, a pool that pgmo serves is one more stream: its blocks share no segment with others.
 //
 // Only device.hpp includes this file.
 
@@ -52,12 +52,14 @@ class BaselineFeed {
   void begin(int device, const ActivePools& pools, CUDAAllocator* upstream);
 
   // Note a block that pgmo has served; `freed` notes its free.
-  void allocated(void* block, size_t bytes, cudaStream_t stream) {
+  void allocated(void* block, size_t bytes, cudaStream_t stream, uint64_t pool) {
     pgmo_baseline* const model = model_.load(std::memory_order_acquire);
     if (model == nullptr) return;
     if (deferred_.any_waiting()) [[unlikely]]
       settle(model);
-    baseline_api->allocated(model, key(block), static_cast<int64_t>(bytes), id(stream), 0);
+    constexpr int kHandleBits = 48;  // of the address that a stream's handle is
+    baseline_api->allocated(model, key(block), static_cast<int64_t>(bytes),
+                            id(stream) ^ (pool << kHandleBits), 0);
   }
   void freed(void* block) {
     pgmo_baseline* const model = model_.load(std::memory_order_acquire);

@@ -195,8 +195,9 @@ void report(const Device& device, void* block, int64_t bytes, int64_t gone = 0) 
                                    c10::Device(c10::DeviceType::CUDA, device.index));
 }
 
-void report_allocation(Device& device, void* block, size_t bytes, uint32_t stream) {
-  device.baseline.allocated(block, bytes, device.streams.handle(stream));
+void report_allocation(Device& device, void* block, size_t bytes, uint32_t stream,
+                       uint64_t pool = 0) {
+  device.baseline.allocated(block, bytes, device.streams.handle(stream), pool);
   if (history().enabled()) [[unlikely]]
     history().begins(device.index, block, bytes, device.streams.handle(stream));
   if (c10::memoryProfilingEnabled()) [[unlikely]]

@@ -24,6 +24,8 @@ namespace {
 // its addresses must not change.
 bool relieve(Device& device) {
   if (device.pools.any()) return false;
+  // Torch's allocator keeps its cache while a pool is active, so an arena would stay there.
+  if (device.pages() == nullptr && device.pools.any_active()) return false;
   settle(device);
   bool yielded = false;
   device.any_engine([&](pgmo_engine* engine) {

@@ -1,7 +1,13 @@
 // Active allocation pools of one device: graph captures and torch.cuda.MemPool.
 //
-// Blocks of a pool must come from that pool, because a captured graph replays with their addresses.
-// Requests that a pool's filter claims go to the allocator beneath, unseen by pgmo.
+//     capture                                   the allocator beneath, unseen: a captured graph
+//                                               replays with the addresses of its blocks
+//     MemPool with an allocator of its own      the allocator beneath, unseen
+//     MemPool without one                       a window of the pool: see cuda/pages/user_pools.hpp
+//
+// A pool's filter claims requests by thread or by stream. Torch begins a capture's pool before the
+// capture itself. So a filter that claims the current stream at once is no capture's, and pgmo may
+// call the driver and wait for the device while that pool is active.
 
 #pragma once
 
@@ -10,78 +16,145 @@
 
 #include <algorithm>
 #include <atomic>
+#include <cstdint>
 #include <functional>
+#include <iterator>
 #include <list>
 #include <mutex>
+#include <optional>
+#include <set>
 #include <utility>
+
+#include "adapters/cuda/deferred.hpp"
 
 namespace {
 
 class ActivePools {
  public:
+  using Id = c10::cuda::MempoolId_t;
   using Filter = std::function<bool(cudaStream_t)>;
 
-  void begin(c10::cuda::MempoolId_t id, Filter filter) {
-    const std::lock_guard guard(mutex_);
-    pools_.emplace_back(id, std::move(filter));
-    count_.store(static_cast<int>(pools_.size()), std::memory_order_release);
+  enum class Kind {
+    kCapture,  // of a graph, or possibly one
+    kBeneath,  // the allocator beneath serves its requests
+    kServed    // its requests are served from pages; the allocator beneath does not know that it is
+               // active
+  };
+
+  struct Claim {
+    Id pool;
+    Kind kind;
+  };
+
+  // Return the kind of a pool that is about to become active.
+  Kind kind_of(Id id, const Filter& filter, cudaStream_t stream) const {
+    if (!filter || is_capturing(stream) || !filter(stream)) return Kind::kCapture;
+    return serves(id) ? Kind::kServed : Kind::kBeneath;
   }
 
-  void end(c10::cuda::MempoolId_t id) {
+  void begin(Id id, Filter filter, Kind kind) {
+    const std::lock_guard guard(mutex_);
+    pools_.emplace_back(id, std::move(filter), kind);
+    count();
+  }
+
+  // Return the kind of the pool; nullopt if it is not active.
+  std::optional<Kind> end(Id id) {
     const std::lock_guard guard(mutex_);
     const auto found = find(id);
-    if (found != pools_.end()) pools_.erase(found);
-    count_.store(static_cast<int>(pools_.size()), std::memory_order_release);
+    if (found == pools_.end()) return std::nullopt;
+    const Kind kind = found->kind;
+    pools_.erase(found);
+    count();
+    return kind;
   }
 
   std::mutex& mutex() { return mutex_; }  // for forks
-  bool any() const { return count_.load(std::memory_order_acquire) != 0; }
+
+  // Return whether a graph may be being captured.
+  bool any() const { return captures_.load(std::memory_order_acquire) != 0; }
+
+  bool any_active() const { return count_.load(std::memory_order_acquire) != 0; }
+
+  bool is_active(Id id) const {
+    const std::lock_guard guard(mutex_);
+    return find(id) != pools_.end();
+  }
 
   // Return whether this active pool got a request while its stream was being captured.
-  bool captured(c10::cuda::MempoolId_t id) const {
+  bool captured(Id id) const {
     const std::lock_guard guard(mutex_);
     const auto found = find(id);
     return found != pools_.end() && found->captured.load(std::memory_order_relaxed);
   }
 
-  // Return whether a request of this thread on this stream belongs to an active pool.
-  bool claim(cudaStream_t stream) const {
-    if (!any()) [[likely]]
-      return false;
+  // Return the active pool to which a request of this thread on this stream belongs, the last one
+  // begun if there are several.
+  std::optional<Claim> claim(cudaStream_t stream) const {
+    if (!any_active()) [[likely]]
+      return std::nullopt;
     const std::lock_guard guard(mutex_);
-    for (const Active& one : pools_) {
-      if (!one.filter(stream)) continue;
-      if (!one.captured.load(std::memory_order_relaxed) && is_captured(stream)) {
-        one.captured.store(true, std::memory_order_relaxed);
+    for (auto one = pools_.rbegin(); one != pools_.rend(); ++one) {
+      if (!one->filter(stream)) continue;
+      if (!one->captured.load(std::memory_order_relaxed) && is_capturing(stream)) {
+        one->captured.store(true, std::memory_order_relaxed);
       }
-      return true;
+      return Claim{one->id, one->kind};
     }
-    return false;
+    return std::nullopt;
+  }
+
+  // --- pools whose requests are served from pages
+  // -------------------------------------------------
+
+  void serve(Id id) {
+    const std::lock_guard guard(mutex_);
+    served_.insert(id);
+  }
+
+  // Return whether the pool was served.
+  bool stop_serving(Id id) {
+    const std::lock_guard guard(mutex_);
+    return served_.erase(id) != 0;
+  }
+
+  bool serves(Id id) const {
+    const std::lock_guard guard(mutex_);
+    return served_.contains(id);
   }
 
  private:
   struct Active {
-    Active(c10::cuda::MempoolId_t number, Filter claims) : id(number), filter(std::move(claims)) {}
+    Active(Id number, Filter claims, Kind its_kind)
+        : id(number), filter(std::move(claims)), kind(its_kind) {}
 
-    c10::cuda::MempoolId_t id;
+    Id id;
     Filter filter;
+    Kind kind;
     mutable std::atomic<bool> captured{false};
   };
 
-  static bool is_captured(cudaStream_t stream) {
-    cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
-    if (cudaStreamIsCapturing(stream, &status) != cudaSuccess) (void)cudaGetLastError();
-    return status != cudaStreamCaptureStatusNone;
+  using Iterator = std::list<Active>::const_iterator;
+
+  void count() {
+    const auto captures = std::count_if(
+        pools_.begin(), pools_.end(), [](const Active& one) { return one.kind == Kind::kCapture; });
+    captures_.store(static_cast<int>(captures), std::memory_order_release);
+    count_.store(static_cast<int>(pools_.size()), std::memory_order_release);
   }
 
-  std::list<Active>::const_iterator find(c10::cuda::MempoolId_t id) const {
-    return std::find_if(pools_.begin(), pools_.end(),
-                        [&](const Active& one) { return one.id == id; });
+  // Return the last one begun.
+  Iterator find(Id id) const {
+    const auto found = std::find_if(pools_.rbegin(), pools_.rend(),
+                                    [&](const Active& one) { return one.id == id; });
+    return found == pools_.rend() ? pools_.end() : std::prev(found.base());
   }
 
   // Not a shared mutex: a forked child could not release its shared lock, as its thread id differs.
   mutable std::mutex mutex_;
   std::list<Active> pools_;
+  std::set<Id> served_;
+  std::atomic<int> captures_{0};
   std::atomic<int> count_{0};
 };
 

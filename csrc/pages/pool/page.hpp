@@ -89,6 +89,7 @@ struct Reservation {
   Bytes bytes;
   std::deque<PagePlace> places;
   std::optional<Stream> stream = std::nullopt;  // if it is part of a window
+  PoolNumber pool = 0;                          // whose window it is; 0: of no pool
 };
 
 // The places under a range of addresses. Refers to the reservation, which must outlive it.

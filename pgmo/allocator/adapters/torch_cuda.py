@@ -14,6 +14,7 @@ from pgmo.allocator.adapters.device_memory import DeviceMemory
 from pgmo.allocator.adapters.graph_replays import report_graphs
 from pgmo.allocator.adapters.managed_hints import Hints
 from pgmo.allocator.adapters.optimizer_state import on_optimizer_state
+from pgmo.allocator.adapters.pool_registration import report_registrations
 from pgmo.allocator.adapters.torch_cuda_source import (
     adapter_source,
     split_blocks,
@@ -308,6 +309,7 @@ def adapter_library() -> AdapterLibrary:
     observe(library)
     library.ask("pgmo_watch_errors", ctypes.byref(held), ctypes.c_uint32(_ERROR_PATIENCE))
     report_graphs(library)
+    report_registrations(library)
     return library
 
 

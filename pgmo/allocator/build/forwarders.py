@@ -72,6 +72,8 @@ _SEEN_ON_THE_WAY = {
     "snapshot": "with_pages({all})",
     "recordHistory": "note_history({arguments}), {call}",
     "releasePool": "{call}, note_release(upstream_, {arguments})",
+    "createOrIncrefPool": "{call}, note_pool(upstream_, {arguments})",
+    "setNoSplit": "{call}, leave_pool({arguments})",
 }
 
 # Methods that may be forwarded with addresses; only the address parameters are listed.

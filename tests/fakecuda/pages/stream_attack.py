@@ -8,7 +8,8 @@
 Each program is an iteration that repeats under a session, so that it is recorded and replayed. A
 block is filled on its own stream, read on others behind an event, and told of that by
 `record_stream` or waited for before it is freed. Streams lag at random, up to whole iterations.
-Half of the programs do not follow their plans.
+Half of the programs do not follow their plans. With `--pools`, half of the requests are made in
+`torch.cuda.MemPool`s, which the program replaces now and then.
 
 Two oracles, neither of which believes what pgmo says. Each block has a pattern, which has to be
 there when it is freed: no two live at the same place. And the stub knows the bytes that pending
@@ -21,6 +22,7 @@ import ctypes
 import json
 import random
 from collections import Counter
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -58,6 +60,8 @@ class Row:
     nbytes: int
     lifetime: int
     reads: list[Read]
+    pool: int | None = None
+    """Index of the pool in which it is requested."""
 
 
 @dataclass(eq=False)
@@ -84,8 +88,9 @@ class View:
 class Ground:
     """What all programs use: streams, and the patterns with room to look at them."""
 
-    def __init__(self, broken: str | None) -> None:
+    def __init__(self, broken: str | None, pools: int) -> None:
         self.broken = broken
+        self.pools = [torch.cuda.MemPool() for _ in range(pools)]
         self.streams = [torch.cuda.default_stream()]
         self.streams += [torch.cuda.Stream() for _ in range(STREAMS - 1)]
         stripes = np.arange(PATTERNS)[:, None] * PATTERNS + np.arange(MOST // STRIPE)
@@ -95,6 +100,10 @@ class Ground:
         self.differ = ctypes.CDLL(None).memcmp  # torch.equal takes fifty times as long
         self.differ.argtypes = [ctypes.c_void_p, ctypes.c_void_p, ctypes.c_size_t]
         self.counts: Counter[str] = Counter()
+
+    def within(self, pool: int | None) -> AbstractContextManager[None]:
+        """Return a context in which requests are those of the pool."""
+        return nullcontext() if pool is None else torch.cuda.use_mem_pool(self.pools[pool])
 
     def wait(self, stream: int, event: torch.cuda.Event) -> None:
         """The program's own wait."""
@@ -129,7 +138,9 @@ class Program:
             Read(draw.randrange(lifetime), draw.choice(others), draw.random() < 0.5)
             for _ in range(draw.choice([0, 0, 1, 2]))
         ]
-        return Row(stream, nbytes, lifetime, reads)
+        pools = len(self.ground.pools)
+        pool = draw.randrange(pools) if pools and draw.random() < 0.5 else None
+        return Row(stream, nbytes, lifetime, reads, pool)
 
     def departs(self, share: float = 1) -> bool:
         return self.wildness > 0 and self.random.random() < self.wildness * share
@@ -166,12 +177,15 @@ class Program:
         if draw.random() < 0.2 * self.joined:
             one, other = draw.sample(range(STREAMS), 2)
             ground.wait(one, ground.streams[other].record_event())
+        if ground.pools and draw.random() < 0.01:
+            ground.pools[draw.randrange(len(ground.pools))] = torch.cuda.MemPool()
+            ground.counts["pools"] += 1
 
     def request(self, row: Row) -> None:
         ground = self.ground
         pattern, self.filled = self.filled % PATTERNS, self.filled + 1
         stream = ground.streams[row.stream]
-        with torch.cuda.stream(stream):
+        with torch.cuda.stream(stream), ground.within(row.pool):
             tensor = torch.empty(row.nbytes, dtype=torch.uint8, device="cuda")
             tensor.copy_(ground.patterns[pattern, : row.nbytes], non_blocking=True)
         reads: dict[int, list[Read]] = {}
@@ -214,18 +228,19 @@ class Program:
         ground.counts["events"] += 1
 
 
-def attack(seed: int, events: int, broken: str | None = None) -> dict[str, Any]:
+def attack(seed: int, events: int, broken: str | None = None, pools: int = 0) -> dict[str, Any]:
     """Runs programs until there were so many events, or an oracle has noticed something.
 
     Args:
         seed: of all chance.
         events: requests, copies, events, waits and frees of the programs.
         broken: one of `BROKEN`.
+        pools: number of pools in which half of the requests are made.
 
     Returns:
         Counts, among them `wrong` patterns and `overtaken` copies.
     """
-    ground = Ground(broken)
+    ground = Ground(broken, pools)
     counts = ground.counts
     control.violations(reset=True)
     # Plans serve, whatever memory they take beside what is left of earlier programs.
@@ -252,9 +267,10 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--events", type=int, default=1_000_000)
     parser.add_argument("--broken", choices=BROKEN)
+    parser.add_argument("--pools", type=int, default=0)
     arguments = parser.parse_args()
     torch.cuda.memory.change_current_allocator(pgmo.torch_allocator())
-    found = attack(arguments.seed, arguments.events, arguments.broken)
+    found = attack(arguments.seed, arguments.events, arguments.broken, arguments.pools)
     print(json.dumps(found))
     noticed = bool(found["wrong"] or found["overtaken"])
     raise SystemExit(noticed != bool(arguments.broken))

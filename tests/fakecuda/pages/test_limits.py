@@ -55,11 +55,40 @@ except torch.OutOfMemoryError:
 tell(said[1], (said[0], said[2]), used(), torch.cuda.get_per_process_memory_fraction())
 """,
         FAKECUDA_BYTES=str(1024 * MIB),
+        PGMO_POOLS="0",
     )
     assert said.startswith("CUDA out of memory. Tried to allocate 110.00 MiB")
     assert served == [True, "refused"]
     assert held <= 256 * MIB
     assert fraction == 0.25
+
+
+@newer
+def test_a_fraction_is_one_for_pages_and_pools_that_pages_serve():
+    said, refused, held = run(
+        """
+torch.cuda.set_per_process_memory_fraction(0.25)
+pool, spare = torch.cuda.MemPool(), torch.cuda.MemPool(use_on_oom=True)
+with torch.cuda.use_mem_pool(pool):
+    first = block(100)
+with torch.cuda.use_mem_pool(spare):
+    second = block(100)
+del second
+third = block(100)  # the pages of the second
+said = []
+for where in (pool, spare):
+    try:
+        with torch.cuda.use_mem_pool(where):
+            block(60)
+    except torch.OutOfMemoryError as error:
+        said.append(str(error))
+tell(said[0], len(said), used())
+""",
+        FAKECUDA_BYTES=str(1024 * MIB),
+    )
+    assert said.startswith("CUDA out of memory. Tried to allocate 60.00 MiB")
+    assert refused == 2
+    assert held <= 256 * MIB
 
 
 def test_a_fraction_outlasts_a_session():

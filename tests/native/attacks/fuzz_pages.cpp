@@ -10,6 +10,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <iterator>
 #include <map>
 #include <memory>
 #include <utility>
@@ -34,6 +35,7 @@ namespace {
 using pages::Address;
 using pages::Extent;
 using pages::PageStatistics;
+using pages::PoolNumber;
 using pages::Space;
 using pages::Stream;
 
@@ -120,15 +122,49 @@ class Episode {
   void request() {
     const Bytes bytes = any_size(random_, properties_.page);
     const Stream stream = streams_.any();
-    const Address address = space_.allocate(bytes, stream);
+    const PoolNumber pool = any_pool();
+    const Address address = space_.allocate(bytes, stream, pool);
     if (address == 0) {
       ++seen_.refused;
       return;
     }
+    check_pool({address, space_.bytes_of(address)}, pool);
+    seen_.pool_blocks += pool != 0;
     require(address % static_cast<Address>(properties_.granularity) == 0, "a block is not aligned");
     require(space_.bytes_of(address) >= bytes, "a block is too small");
     ++seen_.blocks;
     born({{address, space_.bytes_of(address)}, stream, next_pattern_++}, nullptr);
+  }
+
+  // Each fourth block lies in a pool. Every 128 blocks the oldest pool is closed, and a new one
+  // begins.
+  PoolNumber any_pool() {
+    constexpr std::uint64_t kLifetime = 128, kPools = 3;
+    const std::uint64_t newest = kPools + next_pattern_ / kLifetime;
+    if (newest != newest_pool_) space_.close_pool(newest - kPools);
+    newest_pool_ = newest;
+    return next_pattern_ % 4 == 0 ? newest - next_pattern_ / 4 % kPools : 0;
+  }
+
+  // Blocks of different pools lie on different pages.
+  void check_pool(Extent block, PoolNumber pool) {
+    const auto last_page = [&](Extent of) {
+      return (of.address + static_cast<Address>(of.bytes) - 1) /
+             static_cast<Address>(properties_.page);
+    };
+    const auto after = pools_.lower_bound(block.address);
+    if (after != pools_.end() &&
+        last_page(block) >= after->first / static_cast<Address>(properties_.page)) {
+      require(after->second.pool == pool, "blocks of two pools share a page");
+    }
+    if (after != pools_.begin()) {
+      const auto& [address, before] = *std::prev(after);
+      if (last_page({address, before.bytes}) >=
+          block.address / static_cast<Address>(properties_.page)) {
+        require(before.pool == pool, "blocks of two pools share a page");
+      }
+    }
+    pools_[block.address] = {block.bytes, pool};
   }
 
   void take_slot() {
@@ -174,6 +210,7 @@ class Episode {
       plan->free(held.where, held.users, random_.chance(0.05));
     } else {
       require(space_.deallocate(held.where.address, held.stream), "a block is not known");
+      pools_.erase(held.where.address);
     }
   }
 
@@ -289,6 +326,12 @@ class Episode {
   std::vector<std::shared_ptr<PretendedPlan>> plans_;
   std::vector<std::pair<Held, PretendedPlan*>> living_;
   std::uint64_t next_pattern_ = 0x1234567;
+  struct InPool {
+    Bytes bytes;
+    PoolNumber pool;
+  };
+  std::map<Address, InPool> pools_;  // live blocks of windows
+  PoolNumber newest_pool_ = 0;
   std::map<Address, pages::Handle> pinned_;  // those under the first byte of a block
   bool any_pinned_ = false;
 };

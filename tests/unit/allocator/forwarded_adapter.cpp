@@ -15,6 +15,10 @@ void note_history(const Arguments&...) {}
 
 template <typename... Arguments>
 void note_release(const Arguments&...) {}
+template <typename... Arguments>
+void note_pool(const Arguments&...) {}
+template <typename... Arguments>
+void leave_pool(const Arguments&...) {}
 
 template <typename... Arguments>
 SnapshotInfo with_pages(SnapshotInfo beneath, const Arguments&...) {

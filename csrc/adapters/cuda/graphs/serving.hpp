@@ -197,7 +197,8 @@ std::optional<int> users_of(Allocator* upstream, c10::DeviceIndex device,
 }
 
 // Note that a user of the pool has released it.
-void note_release(CUDAAllocator* upstream, c10::DeviceIndex device, c10::cuda::MempoolId_t pool) {
+void note_graph_release(CUDAAllocator* upstream, c10::DeviceIndex device,
+                        c10::cuda::MempoolId_t pool) {
   graphs::Chains* const chains = chains_of(device);
   if (chains == nullptr || !chains->knows(pool)) return;
   if (users_of(upstream, device, pool).value_or(0) == 0) chains->release(pool);

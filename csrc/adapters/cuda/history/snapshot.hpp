@@ -21,6 +21,7 @@ struct Run {
   uintptr_t address;
   uint64_t bytes;
   uint32_t stream;
+  uint64_t pool = 0;  // number of the user's pool; 0: none
 };
 
 // Return the live blocks of all streams, sorted by address.
@@ -50,8 +51,8 @@ std::vector<Run> runs_of_pages(const Device& device) {
   std::vector<Run> all;
   pages_api->for_each_run(
       device.pages(),
-      [](void* context, uintptr_t address, uint64_t bytes, uint32_t stream) {
-        static_cast<std::vector<Run>*>(context)->push_back({address, bytes, stream});
+      [](void* context, uintptr_t address, uint64_t bytes, uint32_t stream, uint64_t pool) {
+        static_cast<std::vector<Run>*>(context)->push_back({address, bytes, stream, pool});
       },
       &all);
   return all;
@@ -84,6 +85,7 @@ SegmentInfo segment_of(Device& device, const Run& run, const std::vector<Run>& l
   segment.total_size = run.bytes;
   segment.stream = device.streams.handle(run.stream);
   segment.is_expandable = true;
+  segment.owner_private_pool_id = {0, run.pool};
   uintptr_t at = run.address;
   const uintptr_t end = run.address + run.bytes;
   auto next =
@@ -102,28 +104,30 @@ SegmentInfo segment_of(Device& device, const Run& run, const std::vector<Run>& l
   return segment;
 }
 
-// Snapshots of a single pool contain only the allocator beneath.
+// A snapshot of a single pool has only its segments, and no history of pgmo's blocks.
 template <typename... More>
 SnapshotInfo with_pages(SnapshotInfo info, const More&... more) {
-  bool all = true;
+  c10::cuda::MempoolId_t pool{0, 0};
   bool traces = true;
   const auto take = [&](const auto& one) {
     if constexpr (std::is_same_v<std::decay_t<decltype(one)>, bool>) {
       traces = one;
     } else {
-      all = one.first == 0 && one.second == 0;
+      pool = one;
     }
   };
   (take(more), ...);
-  if (!all) return info;
+  const bool all = pool == c10::cuda::MempoolId_t{0, 0};
   for (Device& device : devices()) {
     if (device.pages() == nullptr && !device.connected()) continue;
-    if (device.pages() != nullptr) {
+    if (device.pages() != nullptr && (all || device.pools.serves(pool))) {
       const std::vector<Run> living = living_blocks(device);
       for (const Run& run : runs_of_pages(device)) {
+        if (!all && run.pool != pool.second) continue;
         info.segments.push_back(segment_of(device, run, living));
       }
     }
+    if (!all) continue;
     const auto index = static_cast<size_t>(device.index);
     if (traces && history().enabled() && index < info.device_traces.size()) {
       history().add_to(device.index, info.device_traces[index]);

@@ -232,18 +232,24 @@ bool stays() {
   return pages_everywhere.load() || std::any_of(devices().begin(), devices().end(), counts);
 }
 
-// Return nullptr if the allocator beneath should be asked.
-void* block_for(Device& device, size_t bytes, uint32_t stream) {
+// Open pages at the first request, if they serve without a session.
+void begin_pages(Device& device) {
+  if (open_pages(device, upstreams[0])) device.serves_pages.store(true, std::memory_order_release);
+}
+
+// Return nullptr if the allocator beneath should be asked. `pool`: number of the user's pool; 0:
+// none.
+void* block_for(Device& device, size_t bytes, uint32_t stream, uint64_t pool) {
   pgmo_space* const space = device.pages();
   if (device.trim_due.load(std::memory_order_relaxed)) [[unlikely]]
     trim_cache_beneath(device, upstreams[0]);
-  void* block = pages_api->allocate(space, bytes, stream);
+  void* block = pages_api->allocate(space, bytes, stream, pool);
   if (block == nullptr && !device.pools.any()) {
     settle(device);
     if (gathers_stacks(upstreams[0])) (void)drop_cache_beneath(device, upstreams[0]);
-    block = pages_api->allocate(space, bytes, stream);
+    block = pages_api->allocate(space, bytes, stream, pool);
   }
-  if (block != nullptr) report_allocation(device, block, bytes, stream);
+  if (block != nullptr) report_allocation(device, block, bytes, stream, pool);
   return block;
 }
 

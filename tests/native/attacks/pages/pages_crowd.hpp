@@ -59,7 +59,7 @@ class Crowd {
           held.stream = 0;
           if (!plan_.take(random, bytes, held.where)) continue;
         } else {
-          held.where.address = space_.allocate(bytes, stream);
+          held.where.address = space_.allocate(bytes, stream, any_pool(event));
           if (held.where.address == 0) continue;
         }
         oracle_.lives(held.where);
@@ -74,6 +74,13 @@ class Crowd {
       device_.run(3, [&] { return static_cast<pages::Stream>(random.between(0, 1)); });
     }
     for (const auto& one : living) free(one);
+  }
+
+  // Each fourth block lies in a pool; threads close pools in which others allocate.
+  pages::PoolNumber any_pool(std::uint64_t event) {
+    constexpr std::uint64_t kLifetime = 64;
+    if (event % kLifetime == 0) space_.close_pool(event / kLifetime);
+    return event % 4 == 0 ? 1 + event / kLifetime : 0;
   }
 
   void free(const std::pair<Held, bool>& one) {

@@ -14,6 +14,7 @@ namespace pgmo::test {
 struct Seen {
   pages::PageStatistics sum;
   std::uint64_t blocks = 0;
+  std::uint64_t pool_blocks = 0;
   std::uint64_t slots = 0;
   std::uint64_t uncounted_slots = 0;
   std::uint64_t refused = 0;
@@ -36,6 +37,7 @@ struct Seen {
 
   void require_all() const {
     require(blocks > 0 && slots > 0 && uncounted_slots > 0, "nothing was served");
+    require(pool_blocks > 0, "no pool was served");
     require(refused > 0 && given_back > 0 && pins > 0, "nothing was refused");
     require(sum.lends > 0 && sum.waits > 0 && most_mappings > 1, "nothing was lent");
     require(sum.surrenders > 0, "no plan was surrendered");

@@ -1,0 +1,254 @@
+"""A `torch.cuda.MemPool` that pgmo serves from pages keeps what PyTorch promises of pools."""
+
+import pytest
+
+from tests.fakecuda.pages.block_program import run
+from tests.fakecuda.private_pools.pool_programs import PROGRAMS
+
+POOL = """
+from torch.cuda import MemPool, use_mem_pool
+def mib(pool):
+    segments = pool.snapshot()
+    assert all(one["segment_pool_id"] == pool.id for one in segments)
+    return sum(one["total_size"] for one in segments) // MIB
+"""
+
+
+def run_pools(code: str, **environment: str) -> list:
+    """Return what a program of pools reports at its end."""
+    return run(POOL + code, **environment)
+
+
+def test_idle_pages_of_a_live_pool_serve_others_and_the_reverse():
+    code = """
+pool = MemPool()
+with use_mem_pool(pool):
+    weight, kept = block(64), block(2)
+del weight
+outside = block(64)
+before = peak()
+del outside
+with use_mem_pool(pool):
+    weight = block(64)
+tell(before // MIB, peak() // MIB)
+"""
+    assert run_pools(code) == [66, 66]
+
+
+def test_a_pool_gets_idle_pages_before_it_fails():
+    # pytorch#159674: by default the second request is an out-of-memory error.
+    code = """
+cached = block(192)
+del cached
+pool = MemPool()
+with use_mem_pool(pool):
+    weight = block(160)
+tell(weight.numel() // MIB)
+"""
+    assert run_pools(code, FAKECUDA_BYTES=str(256 << 20)) == [160]
+
+
+def test_a_pool_of_another_allocator_gets_the_cards_memory_before_it_fails(tmp_path):
+    code = """
+from torch.cuda.memory import CUDAPluggableAllocator
+import ctypes
+stub = os.environ["PGMO_FAKECUDA"]
+source = {source!r}
+open(source, "w").write('''
+extern "C" int cudaMalloc(void**, unsigned long);
+extern "C" int cudaFree(void*);
+extern "C" void* take(long bytes, int, void*) {{
+  void* block = nullptr;
+  return cudaMalloc(&block, static_cast<unsigned long>(bytes)) == 0 ? block : nullptr;
+}}
+extern "C" void give(void* block, long, int, void*) {{ (void)cudaFree(block); }}
+''')
+import subprocess
+subprocess.run(["g++", "-shared", "-fPIC", "-o", source + ".so", source], check=True)
+own = CUDAPluggableAllocator(source + ".so", "take", "give")
+cached = block(192)
+del cached
+pool = MemPool(own.allocator())
+with use_mem_pool(pool):
+    weight = block(160)
+tell(mib(pool), [one["is_expandable"] for one in pool.snapshot()])
+"""
+    source = str(tmp_path / "own.cpp")
+    assert run_pools(code.format(source=source), FAKECUDA_BYTES=str(256 << 20)) == [160, [False]]
+
+
+def test_snapshots_and_statistics_have_the_pool():
+    code = """
+pool, other = MemPool(), MemPool()
+with use_mem_pool(pool):
+    a = block(8)
+    with use_mem_pool(other):
+        b = block(4)
+    c = block(2)
+d = block(16)
+everything = [one["segment_pool_id"] for one in torch.cuda.memory_snapshot()]
+tell(mib(pool), mib(other), torch.cuda.memory_allocated() // MIB,
+     torch.cuda.memory_reserved() // MIB, pool.id in everything, (0, 0) in everything)
+"""
+    assert run_pools(code) == [10, 4, 30, 30, True, True]
+
+
+def test_the_pools_memory_goes_with_its_last_user():
+    code = """
+pool = MemPool()
+with use_mem_pool(pool):
+    a = block(8)
+    counted = pool.use_count()
+del a
+idle = used() // MIB
+b = block(4)
+after = pool.use_count()
+del pool
+tell(counted, after, idle, used() // MIB)
+"""
+    assert run_pools(code) == [2, 1, 8, 4]
+
+
+def test_blocks_outlive_their_pool():
+    code = """
+pool = MemPool()
+with use_mem_pool(pool):
+    a = torch.full((2 * MIB,), 7, dtype=torch.uint8).cuda()
+del pool
+pool = MemPool()
+with use_mem_pool(pool):
+    b = torch.full((2 * MIB,), 9, dtype=torch.uint8).cuda()
+tell(a.cpu().unique().tolist(), b.cpu().unique().tolist(), mib(pool))
+"""
+    assert run_pools(code, FAKECUDA_COPY_LIMIT=str(4 << 20)) == [[7], [9], 2]
+
+
+def test_one_pool_cannot_be_active_twice():
+    code = """
+pool = MemPool()
+with use_mem_pool(pool):
+    try:
+        with use_mem_pool(pool):
+            pass
+    except RuntimeError as error:
+        text = str(error)
+    a = block(2)
+tell("already recording to mempool_id" in text, mib(pool))
+"""
+    assert run_pools(code) == [True, 2]
+
+
+def test_only_the_thread_that_uses_a_pool_allocates_there():
+    code = """
+import threading
+pool, kept = MemPool(), []
+with use_mem_pool(pool):
+    kept.append(block(2))
+    thread = threading.Thread(target=lambda: kept.append(block(8)))
+    thread.start()
+    thread.join()
+    kept.append(block(4))
+tell(mib(pool))
+"""
+    assert run_pools(code) == [6]
+
+
+def test_captures_into_a_pool_and_within_one_are_pytorchs():
+    code = """
+pool = MemPool()
+with use_mem_pool(pool):
+    given = torch.zeros(2 * MIB, dtype=torch.uint8, device="cuda")
+into, within = torch.cuda.CUDAGraph(), torch.cuda.CUDAGraph()
+with torch.cuda.graph(into, pool=pool.id):
+    result = given.clone()
+with torch.cuda.graph(within), use_mem_pool(pool):
+    other = given.clone()
+pages = [one["is_expandable"] for one in pool.snapshot()]
+given.copy_(torch.full((2 * MIB,), 5, dtype=torch.uint8))
+into.replay()
+within.replay()
+tell(result.cpu().unique().tolist(), other.cpu().unique().tolist(), sorted(set(pages)))
+"""
+    environment = {"FAKECUDA_COPY_LIMIT": str(4 << 20)}
+    assert run_pools(code, **environment) == [[5], [5], [False, True]]
+
+
+LEFT_ALONE = """
+pool = {create}
+{before}
+with use_mem_pool(pool):
+    a = block(32)
+tell([one["is_expandable"] for one in pool.snapshot()])
+"""
+
+
+@pytest.mark.parametrize(
+    ("create", "before", "environment"),
+    [
+        ("MemPool(no_split=True)", "", {}),
+        ("MemPool()", "", {"PGMO_POOLS": "0"}),
+        (
+            "MemPool()",
+            """
+from torch._C._distributed_c10d import ProcessGroupNCCL
+try:
+    ProcessGroupNCCL.register_mem_pool(None, pool)
+except TypeError:
+    pass
+""",
+            {},
+        ),
+    ],
+)
+def test_pools_that_pytorch_serves(create, before, environment):
+    code = LEFT_ALONE.format(create=create, before=before)
+    assert run_pools(code, **environment) == [[False]]
+
+
+def test_a_pool_for_the_last_resort_is_served():
+    code = LEFT_ALONE.format(create="MemPool(use_on_oom=True)", before="")
+    assert run_pools(code) == [[True]]
+
+
+def test_an_error_in_a_pool_counts_its_pages():
+    code = """
+pool = MemPool()
+with use_mem_pool(pool):
+    a = block(128)
+    try:
+        block(256)
+    except torch.OutOfMemoryError as error:
+        text = str(error)
+    b = block(64)
+tell("128.00 MiB is allocated by PyTorch" in text, mib(pool))
+"""
+    assert run_pools(code, FAKECUDA_BYTES=str(256 << 20)) == [True, 192]
+
+
+def test_sessions_neither_record_nor_plan_what_lies_in_pools():
+    code = """
+pool = MemPool()
+with pgmo.optimize(device="cuda", tags=False) as session:
+    for _ in range(12):
+        with use_mem_pool(pool):
+            a = block(8)
+        b = block(4)
+        del a, b
+        session.step()
+    now = session.statistics
+tell(now["hits"] > 0, session.plan.arena // MIB)
+"""
+    assert run_pools(code) == [True, 4]
+
+
+@pytest.mark.parametrize("program", PROGRAMS)
+def test_programs_need_no_more_than_by_default(program):
+    code = f"""
+from tests.fakecuda.private_pools.pool_programs import PROGRAMS
+number, function = PROGRAMS[{program!r}]
+function(6)
+tell(peak() // MIB)
+"""
+    (served,) = run_pools(code)
+    (by_default,) = run_pools(code, PGMO_POOLS="0")
+    assert served <= (0.9 if program != "layerwise" else 1.0) * by_default
