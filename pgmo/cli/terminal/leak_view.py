@@ -3,12 +3,27 @@
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from pgmo.errors import OptionError
+
 if TYPE_CHECKING:
+    from pgmo.profiler.profile import Profile
     from pgmo.report.findings.leaks import Leaks
 
 
-def show_leaks(path: Path, *, as_json: bool) -> bool:
-    """Print the leaks of a recording, as text or JSON, and return whether there are any."""
+def show_leaks(path: Path, *, as_json: bool, every: int | None = None) -> bool:
+    """Print the leaks of a recording, as text or JSON.
+
+    Args:
+        path: a recording.
+        as_json: whether to print JSON.
+        every: number of marks, or requests, that make an iteration; None for those of the file.
+
+    Returns:
+        Whether there are leaks.
+
+    Raises:
+        OptionError: if there is no trace in which iterations could be counted.
+    """
     from pgmo.cli.source import read_profile
     from pgmo.cli.terminal.output import as_command, console, print_json, print_text, print_wrote
     from pgmo.report.findings.leaks import find_leaks
@@ -17,6 +32,8 @@ def show_leaks(path: Path, *, as_json: bool) -> bool:
     from pgmo.report.words import leak_lines
 
     profile = read_profile(path)
+    if every is not None:
+        profile = _with_iterations(path, profile, every)
     moment = find_moment(profile)
     leaks = find_leaks(profile)
     if as_json:
@@ -27,6 +44,18 @@ def show_leaks(path: Path, *, as_json: bool) -> bool:
     if leaks.found:
         print_wrote([], as_command("pgmo stats", path, "--by", _best_grouping(leaks)))
     return bool(leaks.found)
+
+
+def _with_iterations(path: Path, profile: "Profile", every: int) -> "Profile":
+    from dataclasses import replace
+
+    from pgmo.profiler.iterations.from_trace import marked_every
+
+    if profile.trace is None or not profile.trace.has_history:
+        raise OptionError(
+            f"--every needs a recording of several iterations, and {path} has no history"
+        )
+    return replace(profile, trace=marked_every(profile.trace, every))
 
 
 def _best_grouping(leaks: "Leaks") -> str:

@@ -32,6 +32,9 @@ from pgmo.profiler.trace import Event, MarkedBy, Trace
 _ALMOST = 0.1
 """Share of an iteration's requests that may be missing for it to count as recorded."""
 
+_FEWEST_BY_HAND = 2
+"""Minimum number of iterations that a caller may make."""
+
 _MOST_OF_ONE = 0.5
 """Minimum share of an iteration that the first or last piece needs to count as recorded."""
 
@@ -103,6 +106,33 @@ def profile_of(
     if steady is not None:
         return _circle(trace, blocks, pieces, steady, meta, "by the marks in the trace")
     return _line(trace, blocks, meta, "none that repeats; all {} requests, as they came" + why)
+
+
+def marked_every(trace: Trace, count: int) -> Trace:
+    """Return a trace with marks of the caller's choice.
+
+    Args:
+        trace: the trace.
+        count: number of marks that make an iteration; number of requests if there are no marks.
+            Iterations of requests end with the trace, and what remains precedes the first.
+
+    Raises:
+        OptionError: when that makes less than two iterations, or `count` is below 1.
+    """
+    if count < 1:
+        raise OptionError(f"an iteration has at least 1 mark or request, not {count}")
+    blocks = pair_blocks(trace)
+    marks = trace.before + np.flatnonzero(trace.kind[trace.before :] == Event.MARK)
+    requests = blocks.row[blocks.row >= trace.before]
+    begins = marks[::count] if len(marks) else requests[len(requests) % count :: count]
+    if len(begins) < _FEWEST_BY_HAND:
+        unit = "marks" if len(marks) else "requests"
+        raise OptionError(
+            f"the recording has {len(marks) or len(requests):,} {unit}: iterations of {count:,} "
+            f"are fewer than {_FEWEST_BY_HAND}"
+        )
+    marked, _ = _marked(trace, begins)
+    return replace(marked, marked_by=MarkedBy.STEPS)
 
 
 def _by_period(

@@ -107,9 +107,8 @@ def _why_not_known(profile: Profile, iterations: int) -> str:
     _, _, refused = found.rpartition("as they came; ")
     if " are no iterations: " in refused:
         return (
-            f"no iterations were recognised: {refused}. If they are iterations, `pgmo export "
-            "FILE --to profile --iteration 0` makes a profile in which all of them are "
-            "compared"
+            f"no iterations were recognised: {refused}. If they are iterations, pass their "
+            "number of requests: `pgmo stats --leaks --every N FILE`"
         )
     if iterations:
         counted = "1 iteration" if iterations == 1 else f"{iterations} iterations"

@@ -82,7 +82,7 @@ WRONG = {
     ),
     "stats": (
         [PROFILE],
-        {"--top": COUNTS, "--by": ("", "color")},
+        {"--top": COUNTS, "--by": ("", "color"), "--every": COUNTS},
     ),
     "compare": ([PROFILE], {"--top": COUNTS}),
     "report": ([PROFILE, "-f"], {"--output": (PROFILE, "q.pgmoplan")}),

@@ -8,8 +8,9 @@ stream or size class. --at-peak keeps only blocks that are alive at the peak; th
 the max load.
 
 --leaks lists blocks that accumulate, and their origins. It works best on a recording of several
-iterations; of one steady iteration it lists the blocks that are never freed. With --check, the exit
-code is 3 if there are leaks.
+iterations; of one steady iteration it lists the blocks that are never freed. If iterations are not
+recognised, --every N says how long they are: N optimizer steps if the recording has those, else N
+requests. With --check, the exit code is 3 if there are leaks.
 """
 
 import argparse
@@ -33,6 +34,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--leaks", action="store_true", help="list the blocks that accumulate")
     parser.add_argument(
+        "--every",
+        type=int,
+        metavar="N",
+        help="with --leaks: an iteration is N steps, or N requests if the file has no steps",
+    )
+    parser.add_argument(
         "--check", action="store_true", help="with --leaks: exit with 3 when there are any"
     )
     parser.add_argument(
@@ -43,10 +50,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Run `pgmo stats`."""
     check_number("--top", arguments.top, 1)
+    if arguments.every is not None:
+        check_number("--every", arguments.every, 1)
     if arguments.leaks:
         return _leaks(arguments)
-    if arguments.check:
-        raise OptionError("--check is used only with --leaks; add --leaks, or leave --check out")
+    if arguments.check or arguments.every is not None:
+        name = "--check" if arguments.check else "--every"
+        raise OptionError(f"{name} is used only with --leaks; add --leaks, or leave {name} out")
     path = Path(arguments.file)
     if arguments.blocks or arguments.by or arguments.at_peak:
         if path.suffix == ".pgmoplan":
@@ -72,7 +82,7 @@ def _leaks(arguments: argparse.Namespace) -> int:
         raise OptionError(
             "--leaks lists the blocks that accumulate; leave --blocks, --by and --at-peak out"
         )
-    leaks = show_leaks(Path(arguments.file), as_json=arguments.json)
+    leaks = show_leaks(Path(arguments.file), as_json=arguments.json, every=arguments.every)
     return CHECK_FAILED if arguments.check and leaks else 0
 
 

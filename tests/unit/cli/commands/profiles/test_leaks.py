@@ -48,7 +48,25 @@ def test_json_has_growth_and_what_is_in_use(saved, capsys):
     assert fields["live"] > 12 * 2048
 
 
-@pytest.mark.parametrize("options", [["--check"], ["--leaks", "--blocks"]])
+@pytest.mark.parametrize(("every", "growth"), [(1, "4 B"), (2, "8 B"), (3, "12 B")])
+def test_several_steps_as_one_iteration(saved, capsys, every, growth):
+    path = saved("leaky.pgmoprof", iterations=24, keep_losses_every=1)
+    assert main(["stats", "--leaks", path, "--every", str(every)]) == 0
+    printed = capsys.readouterr().out
+    assert f"{growth} more in each iteration ({24 // every} iterations of the trace" in printed
+
+
+def test_too_few_iterations_and_a_file_without_a_history_are_refused(saved, tmp_path, capsys):
+    path = saved("leaky.pgmoprof", iterations=6)
+    assert main(["stats", "--leaks", path, "--every", "6"]) == 2
+    assert "6 marks: iterations of 6 are fewer than 2" in capsys.readouterr().err
+    assert main(["stats", "--leaks", path, "--every", "0"]) == 2
+    Profile.from_columns(size=[8], start=[0], end=[1], ticks=1).save(tmp_path / "a.pgmoprof")
+    assert main(["stats", "--leaks", str(tmp_path / "a.pgmoprof"), "--every", "3"]) == 2
+    assert "has no history" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("options", [["--check"], ["--leaks", "--blocks"], ["--every", "3"]])
 def test_options_that_would_do_nothing_are_refused(saved, capsys, options):
     assert main(["stats", saved("a.pgmoprof", iterations=5), *options]) == 2
     assert "--leaks" in capsys.readouterr().err
