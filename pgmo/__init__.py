@@ -12,6 +12,7 @@
 - `close` closes a session without a reference to it.
 - `torch_allocator`, `cupy_allocator` and `cupy_torch_allocator` are for programs that exchange a
   framework's allocator themselves; `memory_stats` returns the figures of a device's session.
+- `metrics` returns the figures for a logger, and `log_metrics` writes them to a file.
 
 Every error is a `PgmoError` (`pgmo.errors`). Names are imported on first use (PEP 562):
 `import pgmo` and `pgmo --help` load neither numpy nor the native module.
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
     from pgmo.allocator.adapters.torch_allocator import torch_allocator
     from pgmo.allocator.managed.context import managed
     from pgmo.allocator.memory_stats import memory_stats
+    from pgmo.allocator.metrics import log_metrics, metrics
     from pgmo.allocator.optimize import optimize
     from pgmo.allocator.session.open_sessions import close
     from pgmo.allocator.session.session import Session
@@ -50,8 +52,10 @@ __all__ = [
     "cupy_allocator",
     "cupy_torch_allocator",
     "fit",
+    "log_metrics",
     "managed",
     "memory_stats",
+    "metrics",
     "optimize",
     "plan",
     "recompute",
@@ -70,8 +74,10 @@ _HOMES = {
     "cupy_allocator": "pgmo.allocator.adapters.cupy",
     "cupy_torch_allocator": "pgmo.allocator.adapters.cupy_through_torch",
     "fit": "pgmo.fit.package",
+    "log_metrics": "pgmo.allocator.metrics",
     "managed": "pgmo.allocator.managed.context",
     "memory_stats": "pgmo.allocator.memory_stats",
+    "metrics": "pgmo.allocator.metrics",
     "optimize": "pgmo.allocator.optimize",
     "plan": "pgmo.packing.planner",
     "recompute": "pgmo.recompute.package",

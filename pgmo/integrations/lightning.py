@@ -53,6 +53,7 @@ class PgmoCallback(_Callback):
     optimizers in one `training_step`. Validation is excluded. Checkpoints store the path of the
     saved plan, and a resumed training starts with it. If training runs out of memory, the available
     information is saved. Each process has its own session, and all share one directory of plans.
+    The trainer's loggers get the figures of `pgmo.metrics` every `log_every_n_steps` steps.
     With unsupported strategies the callback only warns.
 
     Args:
@@ -99,8 +100,18 @@ class PgmoCallback(_Callback):
         if trainer.global_step != self._steps:
             self._steps = trainer.global_step
             self._hook.end_iteration()
+            self._log(trainer)
         if _validation_is_due(trainer, batch_idx):
             self._hook.pause()  # the validation loader fetches its first batch before any hook
+
+    def _log(self, trainer: Any) -> None:
+        """Log the session's figures, as often as the trainer logs."""
+        every = trainer.log_every_n_steps
+        if not trainer.loggers or not every or trainer.global_step % every:
+            return
+        found = self._hook.metrics()
+        for logger in trainer.loggers if found else ():
+            logger.log_metrics(found, step=trainer.global_step)
 
     def on_train_batch_start(
         self, trainer: Any, pl_module: Any, batch: Any, batch_idx: int

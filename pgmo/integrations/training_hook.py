@@ -8,6 +8,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
+from pgmo.allocator.metrics import session_metrics
 from pgmo.allocator.optimize import optimize
 from pgmo.allocator.session.options import Options
 from pgmo.errors import OptionError, PgmoError
@@ -125,6 +126,12 @@ class TrainingHook:
         if self.running and self.session is not None:
             self.resume()
             self.session.step()
+
+    def metrics(self) -> dict[str, float]:
+        """Return the session's figures for a logger; {} without an open session."""
+        if not self.running or self.session is None:
+            return {}
+        return session_metrics(self.session)
 
     def pause(self) -> None:
         """Pause for an evaluation."""

@@ -1,5 +1,6 @@
 """Callback for the Trainer of transformers."""
 
+import functools
 from typing import TYPE_CHECKING, Any
 
 from pgmo.allocator.session.session import Session
@@ -7,13 +8,18 @@ from pgmo.errors import AdapterError
 from pgmo.integrations.training_hook import TrainingHook
 
 if TYPE_CHECKING:
+    CallbackHandler: Any
 
     class _Callback:
         """Stand-in for transformers' class, for type checkers."""
 
 else:
     try:
-        from transformers.trainer_callback import ExportableState, TrainerCallback
+        from transformers.trainer_callback import (
+            CallbackHandler,
+            ExportableState,
+            TrainerCallback,
+        )
     except ImportError as error:
         raise AdapterError(
             "transformers is not installed: pip install transformers accelerate"
@@ -30,6 +36,7 @@ class PgmoTrainerCallback(_Callback):
     excluded. Checkpoints store the path of the saved plan in `trainer_state.json`. If the program
     runs out of memory, the available information is saved. Each process has its own session, and
     all share one directory of plans. With several devices in one process the callback only warns.
+    Whatever the trainer reports to gets the figures of `pgmo.metrics` with its own.
 
     Args:
         plan: a saved plan to start with, or its path.
@@ -76,6 +83,10 @@ class PgmoTrainerCallback(_Callback):
             self._hook.refuse(f"{reason} is not supported")
         self._hook.begin(args.device)
 
+    def metrics(self) -> dict[str, float]:
+        """Return the session's figures for the trainer's logs; {} without an open session."""
+        return self._hook.metrics()
+
     def on_step_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
         """Resume if an evaluation ended without a call."""
         self._hook.resume()
@@ -111,3 +122,28 @@ def _unsupported(args: Any) -> str:
     if args.device.type not in ("cpu", "cuda"):
         return f"a device of type {args.device.type}"
     return ""
+
+
+def _add_metrics_to_logs() -> None:
+    """Add the sessions' figures to what trainers log.
+
+    Callbacks of the user run after those that report to TensorBoard and others, and have no
+    reference to the trainer. So figures are added before the first callback runs.
+    """
+    log = CallbackHandler.on_log
+
+    @functools.wraps(log)
+    def with_metrics(
+        handler: Any, args: Any, state: Any, control: Any, logs: dict[str, float], **kwargs: Any
+    ) -> Any:
+        if not any(name.startswith("eval_") for name in logs):
+            for callback in handler.callbacks:
+                if isinstance(callback, PgmoTrainerCallback):
+                    logs.update(callback.metrics())
+        return log(handler, args, state, control, logs, **kwargs)
+
+    CallbackHandler.on_log = with_metrics
+
+
+if not TYPE_CHECKING:
+    _add_metrics_to_logs()

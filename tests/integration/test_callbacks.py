@@ -1,9 +1,12 @@
 """The callbacks inside the real packages, on the CPU."""
 
+import csv
+import importlib
 import json
 import sys
 import warnings
 from functools import partial
+from pathlib import Path
 
 import pytest
 
@@ -107,6 +110,19 @@ def test_lightning_training_is_bit_identical_and_served(lightning, tmp_path, acc
     assert session.phase == "closed"
     assert session.summary().iterations == 14
     assert later_hit_rate(session) >= 0.99
+
+
+def test_lightning_loggers_get_the_figures(lightning, tmp_path):
+    loggers = importlib.import_module(f"{lightning.__name__}.loggers")
+    logger = loggers.CSVLogger(tmp_path, name="log")
+    train_lightning(
+        lightning, tmp_path, lightning.pgmo_callback(), logger=logger, log_every_n_steps=7
+    )
+    with open(Path(logger.log_dir, "metrics.csv"), newline="") as file:
+        rows = [row for row in csv.DictReader(file) if row["pgmo/peak_live"]]
+    assert [row["step"] for row in rows] == ["7", "14"]
+    assert float(rows[1]["pgmo/from_plan"]) > 0.99
+    assert 0 < float(rows[1]["pgmo/peak_live"]) <= float(rows[1]["pgmo/reserved"])
 
 
 def test_lightning_two_optimizers_in_one_step_are_one_iteration(lightning, tmp_path):
@@ -228,7 +244,7 @@ def train_transformers(transformers, folder, callback=None, *, resume=None, **op
         arguments,
         train_dataset=data,
         eval_dataset=data[:10],
-        callbacks=[callback] if callback else [],
+        callbacks=callback if isinstance(callback, list) else [callback] if callback else [],
     )
     trainer.train(resume_from_checkpoint=resume)
     losses = [one["loss"] for one in trainer.state.log_history if "loss" in one]
@@ -248,6 +264,32 @@ def test_transformers_training_is_bit_identical_and_served(transformers, tmp_pat
     assert callback.session.phase == "closed"
     assert callback.session.summary().iterations == 14
     assert later_hit_rate(callback.session, last=3) >= 0.99
+
+
+def test_transformers_reporters_get_the_figures_with_the_loss(transformers, tmp_path):
+    from pgmo.integrations.transformers import PgmoTrainerCallback
+
+    class Reporter(transformers.TrainerCallback):
+        """As those for TensorBoard and others, it comes before the callbacks of the user."""
+
+        def __init__(self):
+            self.logs = []
+
+        def on_log(self, args, state, control, logs=None, **kwargs):
+            self.logs.append(dict(logs))
+
+    reporter = Reporter()
+    train_transformers(transformers, tmp_path, [reporter, PgmoTrainerCallback()])
+    trained = [one for one in reporter.logs if "loss" in one]
+    assert len(trained) == 14
+    assert all(one["pgmo/peak_live"] > 0 for one in trained)
+    assert trained[-1]["pgmo/from_plan"] > 0.99
+    evaluated = [one for one in reporter.logs if "eval_loss" in one]
+    assert evaluated
+    assert not any("pgmo/peak_live" in one for one in evaluated)
+    before = len(reporter.logs)
+    train_transformers(transformers, tmp_path, [reporter])
+    assert not any("pgmo/peak_live" in one for one in reporter.logs[before:])
 
 
 def test_transformers_checkpoints_name_the_plan(transformers, tmp_path):

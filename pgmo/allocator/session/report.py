@@ -132,6 +132,11 @@ class SessionReport:
         return self._lifecycle.state.plan if self._lifecycle else None
 
     @property
+    def peak_live(self) -> int:
+        """Peak of the live bytes that the session has seen at iterations until now."""
+        return self._lifecycle.peak_live if self._lifecycle else 0
+
+    @property
     def saved(self) -> tuple[Path, ...]:
         """Files that `save=` has written."""
         return self._lifecycle.state.saved if self._lifecycle else ()

@@ -1,0 +1,176 @@
+"""Figures of a session for dashboards: six numbers, for loops by hand, text files and loggers."""
+
+import json
+import math
+import sys
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from pgmo.allocator.adapters.find import adapter_of
+from pgmo.allocator.session.options import Options
+from pgmo.allocator.session.session import active_session
+from pgmo.errors import FileError, OptionError
+from pgmo.files.replacement import replace_file
+from pgmo.world import world
+
+if TYPE_CHECKING:
+    from os import PathLike
+
+    from pgmo.allocator.session.session import Session
+
+_PROMETHEUS = {
+    "peak_live": ("pgmo_peak_live_bytes", "gauge", "Peak of the live bytes so far."),
+    "reserved": ("pgmo_reserved_bytes", "gauge", "Bytes that the process holds on the device."),
+    "stuck": ("pgmo_stuck_bytes", "gauge", "Reserved bytes beyond the peak of the live bytes."),
+    "retries": (
+        "pgmo_retries_total",
+        "counter",
+        "Requests that were served only after the cache was emptied.",
+    ),
+    "from_plan": (
+        "pgmo_from_plan_ratio",
+        "gauge",
+        "Share of the last iteration's requested bytes that slots served.",
+    ),
+    "growth": (
+        "pgmo_growth_bytes_per_iteration",
+        "gauge",
+        "Steady growth of the live bytes in each iteration.",
+    ),
+}
+"""Name, type and help of each figure in a text file for Prometheus."""
+
+
+def metrics(device: object = None, framework: str = "torch") -> dict[str, float]:
+    """Return the figures of the session on a device, for a logger.
+
+    Args:
+        device: as for `pgmo.optimize`.
+        framework: as for `pgmo.optimize`.
+
+    Returns:
+        Numbers by name; empty if no session is open on the device. Sizes are in bytes.
+        `pgmo/peak_live` is the peak of the live bytes so far, `pgmo/reserved` what the process
+        holds on the device now, and `pgmo/stuck` the part of it beyond the peak, which
+        fragmentation costs. `pgmo/retries` counts requests that were served only after the cache
+        was emptied. `pgmo/from_plan` is the share of the last iteration's bytes that slots served,
+        and `pgmo/growth` the steady growth of the live bytes in each iteration, 0 without any.
+
+    Raises:
+        OptionError: if `device` names no device.
+        AdapterError: if the device does not exist.
+
+    Example:
+        >>> metrics("cpu")
+        {}
+    """
+    chosen = Options(device=device, framework=framework)
+    session = active_session(adapter_of(chosen.device, chosen.framework))
+    return {} if session is None else session_metrics(session)
+
+
+def session_metrics(session: "Session") -> dict[str, float]:
+    """Return the figures of an open session, as `metrics` does."""
+    peak_live, reserved, retries = _of_engine(session)
+    if session.device.startswith("cuda") and "torch" in sys.modules:
+        peak_live, reserved, retries = _of_torch(session.device)
+    last = session.history_end
+    growth = session.counted().growth
+    return {
+        "pgmo/peak_live": peak_live,
+        "pgmo/reserved": reserved,
+        "pgmo/stuck": max(0, reserved - peak_live),
+        "pgmo/retries": retries,
+        "pgmo/from_plan": last.bytes_hit / last.bytes_requested
+        if last is not None and last.bytes_requested
+        else 0.0,
+        "pgmo/growth": 0.0 if growth is None else growth.rate,
+    }
+
+
+def log_metrics(
+    path: "str | PathLike[str]",
+    step: int,
+    *,
+    every: int = 1,
+    device: object = None,
+    framework: str = "torch",
+) -> None:
+    """Write the figures of the session on a device to a file, in every so many steps.
+
+    Args:
+        path: a file ending in `.jsonl`, to which a line is added each time, or in `.prom`, which is
+            replaced each time. The textfile collector of Prometheus' node exporter reads the
+            latter. In a distributed program, `-RANK` is added to the name.
+        step: number of the step.
+        every: number of steps between two writes.
+        device: as for `pgmo.optimize`.
+        framework: as for `pgmo.optimize`.
+
+    Raises:
+        OptionError: for another ending, `every` below 1, or an invalid device.
+        AdapterError: if the device does not exist.
+        FileError: if the file cannot be written.
+
+    Example:
+        >>> log_metrics("pgmo.jsonl", 1, every=10)
+    """
+    file = Path(path)
+    if file.suffix not in (".jsonl", ".prom"):
+        raise OptionError(f"{file} must end in .jsonl or .prom, which name the format")
+    if every < 1:
+        raise OptionError(f"every must be at least 1, not {every}")
+    if step % every:
+        return
+    found = metrics(device, framework)
+    if not found:
+        return
+    own = world()
+    if own is not None:
+        file = file.with_name(f"{file.stem}-{own.rank}{file.suffix}")
+    try:
+        if file.suffix == ".prom":
+            replace_file(file, prometheus_text(found, own.rank if own else None).encode())
+        else:
+            line = {"step": step, "time": time.time(), **found}
+            with file.open("a", encoding="utf-8") as log:
+                log.write(json.dumps(line) + "\n")
+    except OSError as error:
+        raise FileError(f"{file} could not be written: {error}") from error
+
+
+def prometheus_text(found: dict[str, float], rank: int | None = None) -> str:
+    """Return figures in the text format of Prometheus.
+
+    Example:
+        >>> print(prometheus_text({"pgmo/growth": 0.0}), end="")
+        # HELP pgmo_growth_bytes_per_iteration Steady growth of the live bytes in each iteration.
+        # TYPE pgmo_growth_bytes_per_iteration gauge
+        pgmo_growth_bytes_per_iteration 0
+    """
+    lines = []
+    label = "" if rank is None else f'{{rank="{rank}"}}'
+    for key, value in found.items():
+        name, kind, text = _PROMETHEUS[key.removeprefix("pgmo/")]
+        shown = int(value) if math.floor(value) == value else value
+        lines += [f"# HELP {name} {text}", f"# TYPE {name} {kind}", f"{name}{label} {shown}"]
+    return "\n".join(lines) + "\n"
+
+
+def _of_torch(device: str) -> tuple[int, int, int]:
+    """Return peak of live bytes, reserved bytes and retries, as torch counts them."""
+    torch: Any = sys.modules["torch"]
+    counts = torch.cuda.memory_stats(device)
+    return (
+        int(counts.get("allocated_bytes.all.peak", 0)),
+        int(counts.get("reserved_bytes.all.current", 0)),
+        int(counts.get("num_alloc_retries", 0)),
+    )
+
+
+def _of_engine(session: "Session") -> tuple[int, int, int]:
+    """Return peak of live bytes, reserved bytes and retries, as the engine counts them."""
+    counters, peak = session.statistics, session.peak_live
+    held = counters["arena_bytes"] + counters["live_fallback_bytes"]
+    return peak, max(held, peak), 0
