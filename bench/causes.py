@@ -9,7 +9,8 @@ Needs no GPU: the real CUDA build of PyTorch runs on the stub CUDA runtime of pg
 The programs of `faulty/` are written after public reports. Each runs twice, in processes of its
 own: as reported, with PyTorch's memory history, and mended. The advice on the snapshot is compared
 with the known cause, and the saving that it states with the difference of the two peaks of
-allocated bytes. Healthy programs run once, and must get no cause.
+allocated bytes, or of reserved ones where a setting of the allocator is the cause. Healthy
+programs run once, and must get no cause.
 """
 
 import argparse

@@ -17,22 +17,24 @@ class Program:
         run: trains; given True, in the mended form. What it returns stays until the snapshot.
         cause: title of the advice that is expected first; "" for a healthy program.
         report: the public report that it was written after, or what it stands for.
+        reserved: whether the fix lowers the peak of reserved bytes, not of allocated ones.
     """
 
     run: Run
     cause: str
     report: str
+    reserved: bool = False
 
 
 PROGRAMS: dict[str, Program] = {}
 """By name, in the order of their definition; filled by the modules of this package."""
 
 
-def program(cause: str, report: str) -> Callable[[Run], Run]:
+def program(cause: str, report: str, *, reserved: bool = False) -> Callable[[Run], Run]:
     """Return a decorator that adds a program by the name of its function."""
 
     def add(run: Run) -> Run:
-        PROGRAMS[run.__name__] = Program(run, cause, report)
+        PROGRAMS[run.__name__] = Program(run, cause, report, reserved)
         return run
 
     return add
@@ -40,6 +42,17 @@ def program(cause: str, report: str) -> Callable[[Run], Run]:
 
 def load() -> dict[str, Program]:
     """Return all programs; needs torch."""
-    from faulty import attention, evaluations, healthy, kept, losses, optimizers  # noqa: F401
+    from faulty import (  # noqa: F401
+        attention,
+        evaluations,
+        healthy,
+        kept,
+        losses,
+        optimizers,
+        second_models,
+        settings,
+        several_ranks,
+        types_and_shapes,
+    )
 
     return PROGRAMS

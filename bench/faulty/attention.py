@@ -23,3 +23,21 @@ def eager_attention(mended: bool) -> None:
         mean_of_hidden(model, ids).backward()
         optimizer.step()
         optimizer.zero_grad()
+
+
+@program("A tensor repeated in memory", "ByteDance-Seed/Depth-Anything-3#268")
+def repeated_mask(mended: bool) -> None:
+    """A mask that is repeated for each head, though all heads have the same."""
+    length = 1024
+    mask = torch.zeros(4, 1, length, length, device="cuda")
+
+    def masked(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
+        shown = mask if mended else mask.repeat(1, query.shape[1], 1, 1)
+        return torch.nn.functional.scaled_dot_product_attention(query, key, value, shown)
+
+    model = Model(attend=masked).cuda()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    for ids in batches(6, batch=4, length=length):
+        mean_of_hidden(model, ids).backward()
+        optimizer.step()
+        optimizer.zero_grad()

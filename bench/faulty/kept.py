@@ -85,3 +85,72 @@ def late_zero_grad(mended: bool) -> None:
             optimizer.zero_grad()
         loss.backward()
         optimizer.step()
+
+
+@program("Gradients of the last iteration at the peak", "MIC-DKFZ/nnUNet#1630")
+def zeroed_gradients(mended: bool) -> None:
+    """Gradients that are set to zero live on through the forward pass."""
+    model = Model(layers=16, words=32000).cuda()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
+    for ids in batches(8, batch=2):
+        optimizer.zero_grad(set_to_none=mended)
+        mean_of_hidden(model, ids).backward()
+        optimizer.step()
+
+
+@program("Memory leaks", "isds-neu/PeRCNN#3")
+def state_not_detached(mended: bool) -> object:
+    """A recurrent state that carries the graph of all steps before."""
+    cell, head = nn.GRUCell(512, 512).cuda(), nn.Linear(512, 512).cuda()
+    optimizer = torch.optim.SGD([*cell.parameters(), *head.parameters()], lr=0.1)
+    state = torch.zeros(512, 512, device="cuda")
+    for _ in range(24):
+        state = cell(torch.ones(512, 512, device="cuda"), state.detach() if mended else state)
+        head(state).square().mean().backward(retain_graph=not mended)
+        optimizer.zero_grad()
+    return state
+
+
+@program(
+    "A graph outlives its backward pass",
+    "GBLin5566/toward-controlled-generation-of-text-pytorch#9",
+)
+def retained_graph(mended: bool) -> None:
+    """A graph that is kept for a second backward pass which never comes."""
+    model = Model(layers=8).cuda()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    for ids in batches(8, batch=8):
+        loss = mean_of_hidden(model, ids)
+        loss.backward(retain_graph=not mended)
+        optimizer.step()
+        optimizer.zero_grad()
+
+
+@program("The last iteration's data at the peak", "meta-pytorch/tnt#6")
+def last_outputs(mended: bool) -> None:
+    """Logits of a batch that live until those of the next one are computed."""
+    model = Model(words=16000).cuda()
+    with torch.no_grad():
+        for ids in batches(12, batch=8):
+            scores = model(ids)
+            int(scores.argmax(-1).sum())
+            if mended:
+                del scores
+
+
+@program("Memory leaks", "utkuozbulak/pytorch-cnn-visualizations#53")
+def hooks_keep_outputs(mended: bool) -> object:
+    """Hooks that keep an output of each iteration on the device."""
+    model = Model(layers=8).cuda()
+    kept: list[Tensor] = []
+
+    def keep(_module: nn.Module, _inputs: object, output: Tensor) -> None:
+        kept.append(output.detach().cpu() if mended else output.detach())
+
+    model.blocks[3].register_forward_hook(keep)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    for ids in batches(24, batch=8):
+        mean_of_hidden(model, ids).backward()
+        optimizer.step()
+        optimizer.zero_grad()
+    return kept

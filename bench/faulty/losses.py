@@ -65,3 +65,36 @@ def one_hot(mended: bool) -> None:
         return -scores.gather(-1, ids.flatten()[:, None]).mean()
 
     _train(Model(words=_WORDS).cuda(), gathered if mended else product)
+
+
+@program("The loss's own tensors make the peak", "huggingface/trl#4013")
+def entropy_of_logits(mended: bool) -> None:
+    """The entropy of each word's distribution, of all words at once."""
+
+    def of(scores: Tensor) -> Tensor:
+        logs = scores.log_softmax(-1)
+        return -(logs.exp() * logs).sum(-1)
+
+    def whole(model: Model, ids: Tensor) -> Tensor:
+        return of(model(ids).flatten(0, 1)).mean()
+
+    def in_chunks(model: Model, ids: Tensor) -> Tensor:
+        hidden = model.hidden(ids).flatten(0, 1)
+        parts = [
+            checkpoint(lambda part: of(model.head(part)).sum(), part, use_reentrant=True)
+            for part in hidden.chunk(_CHUNKS)
+        ]
+        return torch.stack(parts).sum() / len(hidden)
+
+    _train(Model(words=_WORDS).cuda(), in_chunks if mended else whole)
+
+
+@program("The loss's own tensors make the peak", "QwenLM/Qwen2.5-Math#20")
+def shifted_logits(mended: bool) -> None:
+    """Logits that are shifted by one word, and copied for it."""
+
+    def shifted(model: Model, ids: Tensor) -> Tensor:
+        scores = model(ids)[:, :-1].contiguous()
+        return functional.cross_entropy(scores.flatten(0, 1), ids[:, 1:].flatten())
+
+    _train(Model(words=_WORDS).cuda(), _in_chunks if mended else shifted)

@@ -13,15 +13,16 @@ from faulty import load
 
 
 def main(name: str, folder: str, *mended: str) -> None:
-    """Train, and print the peak of allocated bytes."""
+    """Train, and print the peak of allocated or reserved bytes."""
     torch.manual_seed(0)
-    run = load()[name].run
+    program = load()[name]
     torch.cuda.memory._record_memory_history(max_entries=1_000_000)
-    kept = run(bool(mended))
+    kept = program.run(bool(mended))
     if not mended:
         torch.cuda.memory._dump_snapshot(str(Path(folder, f"{name}.pickle")))
     del kept
-    print(json.dumps(torch.cuda.max_memory_allocated()))
+    reserved, allocated = torch.cuda.max_memory_reserved(), torch.cuda.max_memory_allocated()
+    print(json.dumps(reserved if program.reserved else allocated))
 
 
 if __name__ == "__main__":

@@ -7,14 +7,26 @@ other       what holds memory, and what helps in general
 from collections.abc import Callable
 
 from pgmo.report.advice import left_over, peak, placement, trouble
+from pgmo.report.advice.causes.allocator_settings import allocator_settings
 from pgmo.report.advice.causes.attention_scores import attention_scores
+from pgmo.report.advice.causes.broadcast_differences import broadcast_differences
 from pgmo.report.advice.causes.collected_results import collected_results
 from pgmo.report.advice.causes.evaluation_with_gradients import evaluation_with_gradients
 from pgmo.report.advice.causes.full_logits import full_logits
+from pgmo.report.advice.causes.gradient_buckets import gradient_buckets
+from pgmo.report.advice.causes.growing_graphs import growing_graphs
+from pgmo.report.advice.causes.grown_by_cat import grown_by_cat
 from pgmo.report.advice.causes.late_zero_grad import late_zero_grad
+from pgmo.report.advice.causes.loaded_checkpoint import loaded_checkpoint
 from pgmo.report.advice.causes.model_copies import model_copies
 from pgmo.report.advice.causes.one_hot import one_hot
+from pgmo.report.advice.causes.one_unit import one_unit
 from pgmo.report.advice.causes.optimizer_temporaries import optimizer_temporaries
+from pgmo.report.advice.causes.repeated_tensors import repeated_tensors
+from pgmo.report.advice.causes.retained_graph import retained_graph
+from pgmo.report.advice.causes.second_weights import cloned_weights, model_without_gradients
+from pgmo.report.advice.causes.wide_copies import wide_copies
+from pgmo.report.advice.causes.zeroed_gradients import zeroed_gradients
 from pgmo.report.advice.facts import Facts, Hint
 
 __all__ = ["RULES", "Facts", "Hint", "advise"]
@@ -28,7 +40,20 @@ RULES: tuple[Callable[[Facts], Hint | None], ...] = (
     evaluation_with_gradients,
     collected_results,
     model_copies,
+    cloned_weights,
+    model_without_gradients,
+    loaded_checkpoint,
     optimizer_temporaries,
+    repeated_tensors,
+    grown_by_cat,
+    zeroed_gradients,
+    retained_graph,
+    gradient_buckets,
+    one_unit,
+    broadcast_differences,
+    wide_copies,
+    allocator_settings,
+    growing_graphs,
     trouble.leaking,
     trouble.numbers_kept,
     placement.fragmented,

@@ -7,7 +7,7 @@ bytes  |  /\ /  \                           |  /\  __    peak without the blocks
 """
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 
 import numpy as np
@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from pgmo.profiler.iterations.traces.block_ends import NOT_FREED, pair_blocks
 from pgmo.profiler.profile import NEVER, Profile
 from pgmo.profiler.tag import Tag
-from pgmo.profiler.trace import Trace
+from pgmo.profiler.trace import Event, Trace
 
 Mask = NDArray[np.bool_]
 
@@ -32,6 +32,7 @@ class AllBlocks:
         tag: index into `tags`, -1 for none, shape (n,).
         stays: whether nothing frees it, shape (n,).
         tags: origins.
+        marks: number of requests made before each mark of the trace, shape (k,).
     """
 
     size: NDArray[np.int64]
@@ -40,6 +41,7 @@ class AllBlocks:
     tag: NDArray[np.int32]
     stays: Mask
     tags: tuple[Tag, ...]
+    marks: NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, np.int64))
 
     @classmethod
     def of(cls, profile: Profile) -> "AllBlocks":
@@ -61,7 +63,8 @@ class AllBlocks:
         stays = freed == NOT_FREED
         end = np.where(stays, max(1, requests[-1]), requests[np.where(stays, 0, freed)])
         row = blocks.row
-        return cls(trace.size[row], requests[row], end, trace.tag[row], stays, trace.tags)
+        marks = requests[np.flatnonzero(trace.kind == Event.MARK)]
+        return cls(trace.size[row], requests[row], end, trace.tag[row], stays, trace.tags, marks)
 
     @cached_property
     def ticks(self) -> int:
@@ -112,6 +115,37 @@ class AllBlocks:
             end: number of requests made before each block is freed, shape (n,).
         """
         return self.peak - int(self._live(self.size, end).max(initial=0))
+
+    def saving_within(
+        self, size: NDArray[np.int64], start: NDArray[np.int64], end: NDArray[np.int64]
+    ) -> int:
+        """Return by how many bytes the peak falls if some bytes are missing for some time.
+
+        Args:
+            size: missing bytes, shape (k,).
+            start: request from which on they are missing, shape (k,).
+            end: number of requests made before they are there again, shape (k,).
+        """
+        change = np.zeros(self.ticks + 1, np.int64)
+        np.add.at(change, start, size)
+        np.add.at(change, end, -size)
+        return self.peak - int((self.live - np.cumsum(change)[:-1]).max(initial=0))
+
+    @cached_property
+    def passes(self) -> NDArray[np.int64]:
+        """First request of each backward pass, shape (k,)."""
+        backward = np.unique(self.start[self.by_phase("backward")])
+        forward = np.unique(self.start[self.by_phase("forward")])
+        begins: NDArray[np.int64] = backward[
+            np.diff(np.searchsorted(forward, backward), prepend=-1) > 0
+        ]
+        return begins
+
+    @cached_property
+    def passes_survived(self) -> NDArray[np.int64]:
+        """Number of backward passes that begin in each block's lifetime, shape (n,)."""
+        begun = np.searchsorted(self.passes, self.end) - np.searchsorted(self.passes, self.start)
+        return np.asarray(begun, np.int64)
 
     def by_operator(self, pattern: str) -> Mask:
         """Return whether each block's operator matches a regular expression, shape (n,)."""

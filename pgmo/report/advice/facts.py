@@ -17,6 +17,9 @@ from pgmo.units import format_bytes
 if TYPE_CHECKING:
     from pgmo.report.summary import Explanation
 
+LEAST_SAVING = 0.1
+"""Minimum share of the peak that a fix must save; below it, there is no hint."""
+
 
 @dataclass(frozen=True)
 class Hint:
@@ -113,10 +116,6 @@ class Facts:
         return ""
 
 
-_LEAST_SAVING = 0.1
-"""Minimum share of the peak that a fix must save; below it, there is no hint."""
-
-
 def cause(
     facts: Facts,
     title: str,
@@ -140,7 +139,7 @@ def cause(
     """
     everything = facts.blocks
     saving = everything.saving(blocks, left) if end is None else everything.saving_until(end)
-    if not saving or saving < _LEAST_SAVING * everything.peak:
+    if not saving or saving < LEAST_SAVING * everything.peak:
         return None
     at_peak = blocks & everything.at_peak
     held = int(everything.size[at_peak].sum())

@@ -10,14 +10,27 @@ from pgmo.profiler.tag import Tag
 from pgmo.profiler.trace import Event, Trace
 from pgmo.report.advice import RULES
 from pgmo.report.advice.all_blocks import AllBlocks
+from pgmo.report.advice.causes.allocator_settings import allocator_settings
 from pgmo.report.advice.causes.attention_scores import attention_scores
+from pgmo.report.advice.causes.broadcast_differences import broadcast_differences
 from pgmo.report.advice.causes.collected_results import collected_results
 from pgmo.report.advice.causes.evaluation_with_gradients import evaluation_with_gradients
 from pgmo.report.advice.causes.full_logits import full_logits
+from pgmo.report.advice.causes.gradient_buckets import gradient_buckets
+from pgmo.report.advice.causes.growing_graphs import growing_graphs
+from pgmo.report.advice.causes.grown_by_cat import grown_by_cat
 from pgmo.report.advice.causes.late_zero_grad import late_zero_grad
+from pgmo.report.advice.causes.loaded_checkpoint import loaded_checkpoint
 from pgmo.report.advice.causes.model_copies import model_copies
 from pgmo.report.advice.causes.one_hot import one_hot
+from pgmo.report.advice.causes.one_unit import one_unit
 from pgmo.report.advice.causes.optimizer_temporaries import optimizer_temporaries
+from pgmo.report.advice.causes.repeated_tensors import repeated_tensors
+from pgmo.report.advice.causes.retained_graph import retained_graph
+from pgmo.report.advice.causes.second_weights import cloned_weights, model_without_gradients
+from pgmo.report.advice.causes.wide_copies import wide_copies
+from pgmo.report.advice.causes.zeroed_gradients import zeroed_gradients
+from pgmo.report.advice.trouble import leaking
 
 TAGS = {
     "logits": Tag("", "aten.mm", "forward", "model.py:9 in forward"),
@@ -56,6 +69,23 @@ TAGS = {
     "embedding": Tag("", "aten.embedding", "forward", "model.py:3 in forward"),
     "keys": Tag("", "aten.cat", "forward", "cache.py:2 in update"),
     "other": Tag("", "aten.randn", "other", "train.py:3 in loop"),
+    "repeated": Tag("", "aten.repeat", "forward", "mask.py:3 in forward"),
+    "joined": Tag("", "aten.cat", "other", "collect.py:3 in loop"),
+    "clone": Tag("", "aten.clone", "other", "average.py:3 in begin", ("average.py:3 in begin",)),
+    "weight": Tag("", "aten._to_copy", "other", "train.py:1 in main"),
+    "loaded": Tag(
+        "", "", "other", "train.py:2 in main", ("serialization.py:9 in restore_location",)
+    ),
+    "state": Tag("", "aten.zeros_like", "optimizer"),
+    "bucket": Tag("", "aten.empty", "forward", "", ("distributed.py:9 in _pre_forward",)),
+    "gathered": Tag("", "", "forward", "", ("_fsdp_param.py:9 in alloc_all_gather_outputs",)),
+    "difference": Tag("", "aten.sub", "other", "pairs.py:1 in distances"),
+    "square": Tag("", "aten.pow", "other", "pairs.py:1 in distances"),
+    "sum": Tag("", "aten.sum", "other", "pairs.py:1 in distances"),
+    "wide": Tag(
+        "", "aten._to_copy", "forward", "norm.py:2 in forward", ("norm.py:2 in forward", "a.py:1")
+    ),
+    "cast": Tag("", "aten._to_copy", "forward", "net.py:2 in forward", ("functional.py:9 in f",)),
 }
 NAMES = list(TAGS)
 
@@ -283,5 +313,226 @@ def test_a_recording_without_requests(name):
     )
     blocks = AllBlocks.of(SimpleNamespace(trace=trace))
     assert (blocks.peak, blocks.live.tolist()) == (0, [0])
-    for rule in RULES[1:9]:
-        assert rule(SimpleNamespace(blocks=blocks)) is None
+    nothing = SimpleNamespace(leaks=SimpleNamespace(found=()), fragmentation=None)
+    own = SimpleNamespace(meta=SimpleNamespace(notes={"marks": "Optimizer.step#"}), trace=None)
+    for rule in RULES[1 : RULES.index(leaking)]:
+        assert rule(SimpleNamespace(blocks=blocks, explanation=nothing, profile=own)) is None
+
+
+def test_tensors_that_are_repeated():
+    assert repeated_tensors(facts(("repeated", 80, 0, 2), ("other", 20, 1, 2))).bytes == 80
+
+
+@pytest.mark.parametrize("late", [0, 3])
+def test_a_tensor_that_grows_by_concatenation(late):
+    rows, names = [], 0
+    for step in range(6):
+        rows.append(("joined", 10 * (step + 1), names, names + 5 + late))
+        rows += [("layer 1", 1, names + one, names + one + 1) for one in range(1, 4)]
+        names += 4
+    end = len(rows)
+    hint = grown_by_cat(facts(*((name, size, at, min(to, end)) for name, size, at, to in rows)))
+    assert (hint is None) == (late > 0)  # what lives on may still be needed
+    if hint is not None:
+        assert hint.bytes == 110 - 61  # the last form, and a block of the pass
+
+
+def passes(count, first=()):
+    """Rows of so many forward and backward passes, after others."""
+    rows = list(first)
+    for _ in range(count):
+        at = len(rows)
+        rows += [("layer 1", 8, at, at + 2), ("backward", 8, at + 1, at + 2)]
+    return rows
+
+
+def model(name, end=NEVER):
+    """Rows of eight weights, of different sizes."""
+    return [(name, 40 + at, end) for at in range(8)]
+
+
+def placed(*rows):
+    return [(name, size, at, end) for at, (name, size, end) in enumerate(rows)]
+
+
+@pytest.mark.parametrize("sizes", [0, 1])
+def test_clones_of_weights(sizes):
+    clones = [("clone", size + sizes, end) for _, size, end in model("clone")]
+    hint = cloned_weights(facts(*passes(3, placed(*model("weight"), *clones))))
+    assert (hint is None) == bool(sizes)  # clones of something else
+    if hint is not None:
+        assert hint.bytes == sum(size for _, size, _ in clones)
+
+
+@pytest.mark.parametrize("trained", [1, 2])
+def test_a_second_model_without_gradients(trained):
+    rows = placed(*model("weight"), *model("weight"))
+    for _ in range(3):
+        at, count = len(rows), 8 * trained
+        rows.append(("layer 1", 8, at, at + 1))
+        rows += [("backward", 40 + one % 8, at + 1 + one, at + 2 + count) for one in range(count)]
+        rows.append(("other", 1, at + 1 + count, at + 2 + count))
+    hint = model_without_gradients(facts(*rows))
+    assert (hint is None) == (trained == 2)
+    if hint is not None:
+        assert hint.bytes == sum(range(40, 48))
+
+
+def test_equal_layers_of_which_half_are_frozen_are_no_second_model():
+    layers = [(name, 40 + at % 4, end) for at, (name, _, end) in enumerate(model("weight") * 2)]
+    assert model_without_gradients(facts(*passes(3, placed(*layers)))) is None
+
+
+@pytest.mark.parametrize("state", [False, True])
+def test_a_loaded_checkpoint_that_the_optimizer_may_use(state):
+    own = [("state", size, end) for _, size, end in model("state")] * state
+    rows = placed(*model("weight"), *model("loaded"), *own)
+    hint = loaded_checkpoint(facts(*passes(3, rows)))
+    assert (hint is None) == (not state)
+    if hint is not None:
+        assert hint.bytes == sum(range(40, 48))
+
+
+def test_a_loaded_checkpoint_of_model_and_optimizer():
+    rows = placed(*model("weight"), *model("loaded") * 3)
+    assert loaded_checkpoint(facts(*passes(3, rows))).bytes == sum(range(40, 48))
+
+
+def optimizer_steps(freed):
+    """Facts on four steps, with gradients that each step frees, or none."""
+    rows = [("weight", 60, 0, 13)]
+    for step in range(4):
+        at = len(rows)
+        rows += [("layer 1", 100, at, at + 2), ("backward", 60, at + 1, at + 2 if freed else 13)]
+        rows += [("other", 1, at + 2, at + 3)]
+        if not freed and step:
+            rows[-2] = ("backward", 60, at + 1, at + 2)
+    found = facts(*rows)
+    blocks = found.blocks
+    marks = np.array([3, 6, 9, 12])
+    own = AllBlocks(
+        blocks.size, blocks.start, blocks.end, blocks.tag, blocks.stays, blocks.tags, marks
+    )
+    notes = {"marks": "the end of Optimizer.step#SGD.step"}
+    return SimpleNamespace(
+        blocks=own, profile=SimpleNamespace(meta=SimpleNamespace(notes=notes), trace=None)
+    )
+
+
+def test_gradients_that_are_set_to_zero():
+    assert zeroed_gradients(optimizer_steps(freed=False)).bytes == 60
+    assert zeroed_gradients(optimizer_steps(freed=True)) is None
+    unknown = optimizer_steps(freed=False)
+    unknown.profile.meta.notes.clear()
+    assert zeroed_gradients(unknown) is None  # they may be accumulated
+
+
+@pytest.mark.parametrize("at_once", [True, False])
+def test_a_graph_that_outlives_its_backward_pass(at_once):
+    names = ["layer 1", "layer 2", "softmax", "scores"] * 2
+    rows = []
+    for _ in range(4):
+        at = len(rows)
+        for number, name in enumerate(names):
+            rows.append((name, 50, at + number, at + 19 + (0 if at_once else number)))
+        rows += [("backward", 1, at + 8 + one, at + 9 + one) for one in range(3)]
+    end = len(rows)
+    hint = retained_graph(facts(*((name, size, at, min(to, end)) for name, size, at, to in rows)))
+    assert (hint is None) == (not at_once)
+    if hint is not None:
+        assert 350 <= hint.bytes <= 450
+
+
+@pytest.mark.parametrize("stay", [True, False])
+def test_forward_passes_that_stay(stay):
+    rows = []
+    for _ in range(8):
+        at = len(rows)
+        rows += [
+            ("layer 1", 50, at, NEVER if stay else at + 3),
+            ("layer 2", 50, at + 1, NEVER if stay else at + 3),
+            ("backward", 1, at + 2, at + 3),
+        ]
+    found = facts(*rows)
+    found.explanation = SimpleNamespace(leaks=SimpleNamespace(found=()))
+    hint = growing_graphs(found)
+    assert (hint is None) == (not stay)
+    if hint is not None:
+        assert hint.bytes == 700
+        found.explanation.leaks.found = (1,)
+        assert growing_graphs(found) is None  # which is said already
+
+
+@pytest.mark.parametrize("views", [True, False])
+def test_gradients_next_to_their_buckets(views):
+    rows = [("bucket", 80, 0, NEVER)]
+    for _ in range(3):
+        at = len(rows)
+        rows.append(("layer 1", 8, at, at + 2))
+        ends = [at + 2 + one if views else at + 10 for one in range(8)]
+        rows += [("backward", 10, at + 1 + one, end) for one, end in enumerate(ends)]
+        rows.append(("other", 1, at + 9, at + 10))
+    hint = gradient_buckets(facts(*rows))
+    assert (hint is None) == views
+    if hint is not None:
+        assert hint.bytes == 161 - 100  # two gradients live at the same time
+
+
+@pytest.mark.parametrize("unit", [8, 2])
+def test_layers_that_are_gathered_at_once(unit):
+    rows = []
+    for _ in range(0, 8, unit):
+        at = len(rows)
+        rows += [("gathered", 50, at + one, at + unit + 1) for one in range(unit)]
+        rows.append(("layer 1", 8, at + unit, at + unit + 1))
+    hint = one_unit(facts(*rows))
+    assert (hint is None) == (unit == 2)
+    if hint is not None:
+        assert hint.bytes == 8 * (50 - 50 // 4)  # two of eight at once
+
+
+@pytest.mark.parametrize("operand", [8, 40])
+def test_a_broadcast_that_is_summed_at_once(operand):
+    rows = ("layer 1", operand, 0, 4), ("difference", 80, 1, 4), ("square", 80, 2, 4)
+    hint = broadcast_differences(facts(*rows, ("sum", 8, 3, 4)))
+    assert (hint is None) == (operand == 40)
+    if hint is not None:
+        assert hint.bytes == 160
+    assert broadcast_differences(facts(*rows, ("other", 8, 3, 4))) is None
+
+
+@pytest.mark.parametrize("name", ["wide", "cast"])
+def test_copies_in_a_wider_type(name):
+    rows = []
+    for layer in range(3):
+        rows += [("layer 1", 20, 2 * layer, 6), (name, 40, 2 * layer + 1, 8)]
+    hint = wide_copies(facts(*rows, ("backward", 8, 6, 8), ("backward", 8, 7, 8)))
+    assert (hint is None) == (name == "cast")  # autocast makes those
+    if hint is not None:
+        assert hint.bytes == 180 - 60
+
+
+@pytest.mark.parametrize("limit", ["-1", str(8 << 20)])
+def test_a_setting_that_costs_memory(limit):
+    size = 32 << 20
+    rows = [(Event.ALLOC, size), (Event.FREE_REQUESTED, size), (Event.FREE_COMPLETED, size)]
+    trace = Trace.from_columns(
+        kind=[Event.SEGMENT_ALLOC, *(kind for kind, _ in rows)] * 2,
+        address=[1 << 30] * 4 + [2 << 30] * 4,
+        size=[size] * 8,
+        settings={"max_split_size": limit},
+    )
+    profile = SimpleNamespace(trace=trace)
+    explanation = SimpleNamespace(fragmentation=SimpleNamespace(peak_reserved=2 * size))
+    hint = allocator_settings(
+        SimpleNamespace(
+            blocks=AllBlocks.of(profile),
+            profile=profile,
+            explanation=explanation,
+            is_expandable=False,
+        )
+    )
+    assert (hint is None) == (limit == "-1")
+    if hint is not None:
+        assert hint.bytes == size
+        assert "max_split_size_mb" in hint.text

@@ -3,12 +3,13 @@
 Reports: NVIDIA-NeMo/Automodel#3907, QwenLM/Qwen3#570 (a copy in float on top).
 """
 
-import numpy as np
-
+from pgmo.report.advice.all_blocks import AllBlocks, Mask
 from pgmo.report.advice.facts import Facts, Hint, cause
 
 _LOSS = r"log_softmax|cross_entropy|nll_loss"
-_LOGITS = r"\.(mm|addmm|bmm|linear|_to_copy|copy|clone|cat|mul|div)$"
+_ALIKE = 1 / 32
+"""Maximum share by which logits exceed those of the loss: of shifted ones, the last word is cut."""
+
 _CHUNKS = 16
 """Number of chunks that the saving assumes."""
 
@@ -27,7 +28,7 @@ def full_logits(facts: Facts) -> Hint | None:
     if not (of_loss & blocks.at_peak).any():
         return None
     largest = int(blocks.size[of_loss & blocks.at_peak].max())
-    alike = np.isin(blocks.size, (largest, largest // 2)) & blocks.by_operator(_LOGITS)
+    alike = _of_about(blocks, largest) | _of_about(blocks, largest // 2)
     if blocks.by_operator(r"ctc_loss").any():
         return None  # Its log-probabilities are those of a whole sequence.
     of_images = bool((blocks.by_operator("nll_loss2d") & of_loss).any())
@@ -39,3 +40,10 @@ def full_logits(facts: Facts) -> Hint | None:
         _FIX[of_images],
         left=1 / _CHUNKS,
     )
+
+
+def _of_about(blocks: AllBlocks, size: int) -> Mask:
+    """Return which blocks of a pass are as large as the loss's own, or slightly larger."""
+    of_pass = ~(blocks.stays | blocks.by_phase("optimizer") | (blocks.passes_survived > 1))
+    found: Mask = of_pass & (size <= blocks.size) & (blocks.size <= size * (1 + _ALIKE))
+    return found

@@ -1,7 +1,5 @@
 """A copy of the weights that stays on the device. Report: facebookresearch/pytext#204."""
 
-import numpy as np
-
 from pgmo.report.advice.all_blocks import AllBlocks, Mask
 from pgmo.report.advice.facts import Facts, Hint, cause
 
@@ -33,9 +31,5 @@ def model_copies(facts: Facts) -> Hint | None:
 
 def _are_of_models(blocks: AllBlocks) -> Mask:
     """Return which deep copies are of parameters, or live as long as those, shape (n,)."""
-    backward = np.unique(blocks.start[blocks.by_phase("backward")])
-    other = np.unique(blocks.start[blocks.by_phase("forward")])
-    begins = backward[np.diff(np.searchsorted(other, backward), prepend=-1) > 0]
-    passes = np.searchsorted(begins, blocks.end) - np.searchsorted(begins, blocks.start)
-    long: Mask = passes >= _FEWEST_PASSES
+    long: Mask = blocks.passes_survived >= _FEWEST_PASSES
     return long | blocks.stays | blocks.by_line(_OF_PARAMETER)

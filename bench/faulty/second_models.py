@@ -1,0 +1,108 @@
+"""Weights and optimizer state that are on the device twice."""
+
+import io
+
+import torch
+from torch import Tensor, nn
+
+from faulty import program
+from faulty.models import Model, batches, mean_of_hidden
+
+
+@program("A copy of the model on the device", "bghira/SimpleTuner#517")
+def average_on_the_device(mended: bool) -> object:
+    """An average of the weights that is kept next to them."""
+    model = Model(layers=8).cuda()
+    average = [
+        (one.detach().cpu() if mended else one.detach().clone()) for one in model.parameters()
+    ]
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    for ids in batches(8, batch=2):
+        mean_of_hidden(model, ids).backward()
+        optimizer.step()
+        optimizer.zero_grad()
+        for one, weight in zip(average, model.parameters(), strict=True):
+            one.lerp_(weight.detach().to(one.device), 0.01)
+    return average
+
+
+@program("A copy of the model on the device", "NVIDIA-NeMo/RL#2484")
+def reference_model(mended: bool) -> object:
+    """A reference model, from which only its outputs on the data are needed."""
+    model, reference = Model(layers=16).cuda(), Model(layers=16).cuda()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    data = list(batches(8, batch=2))
+    with torch.no_grad():
+        wanted = [float(mean_of_hidden(reference, ids)) for ids in data]
+    if mended:
+        reference.cpu()
+    for ids, target in zip(data, wanted, strict=True):
+        if not mended:
+            with torch.no_grad():
+                target = float(mean_of_hidden(reference, ids))
+        (mean_of_hidden(model, ids) - target).square().backward()
+        optimizer.step()
+        optimizer.zero_grad()
+    return reference
+
+
+def _saved(**state: object) -> io.BytesIO:
+    file = io.BytesIO()
+    torch.save(state, file)
+    file.seek(0)
+    return file
+
+
+@program("A checkpoint stays on the device", "karpathy/nanoGPT#236")
+def checkpoint_stays(mended: bool) -> object:
+    """A checkpoint that is loaded to the device, and stays there when it is no longer needed."""
+    model = Model(layers=16).cuda()
+    optimizer = torch.optim.AdamW(model.parameters(), fused=True)
+    model(next(batches(1, batch=1))).square().mean().backward()
+    optimizer.step()
+    file = _saved(model=model.state_dict(), optimizer=optimizer.state_dict())
+    del model, optimizer
+
+    model = Model(layers=16).cuda()
+    optimizer = torch.optim.AdamW(model.parameters(), fused=True)
+    checkpoint = torch.load(file, map_location="cuda")
+    model.load_state_dict(checkpoint["model"])
+    optimizer.load_state_dict(checkpoint["optimizer"])
+    if mended:
+        checkpoint = None
+    for ids in batches(8, batch=2):
+        mean_of_hidden(model, ids).backward()
+        optimizer.step()
+        optimizer.zero_grad()
+    return checkpoint
+
+
+class _Offloaded:
+    """Momentum that lives on the host."""
+
+    def __init__(self, model: nn.Module, state: dict[str, Tensor]) -> None:
+        self.pairs = [(one, state[name].cpu()) for name, one in model.named_parameters()]
+
+    @torch.no_grad()
+    def step(self) -> None:
+        """Take a step, one parameter at a time."""
+        for one, momentum in self.pairs:
+            update = momentum.to(one.device).mul_(0.9).add_(one.grad)
+            one.add_(update, alpha=-0.1)
+            momentum.copy_(update)
+            one.grad = None
+
+
+@program("A checkpoint stays on the device", "PrimeIntellect-ai/prime-rl#2154")
+def optimizer_state_twice(mended: bool) -> object:
+    """Optimizer state that moves to the host, while the checkpoint still has it on the device."""
+    model = Model(layers=16).cuda()
+    file = _saved(momentum={name: one.detach() for name, one in model.named_parameters()})
+    checkpoint = torch.load(file, map_location="cuda")
+    optimizer = _Offloaded(model, checkpoint["momentum"])
+    if mended:
+        checkpoint.clear()
+    for ids in batches(8, batch=2):
+        model(ids).square().mean().backward()
+        optimizer.step()
+    return checkpoint

@@ -1,0 +1,58 @@
+"""Programs of several ranks. A fake process group stands for the others."""
+
+import torch
+from torch import Tensor, distributed
+from torch.distributed.fsdp import fully_shard
+from torch.nn.parallel import DistributedDataParallel
+from torch.testing._internal.distributed.fake_pg import FakeStore
+
+from faulty import program
+from faulty.models import Model, batches
+
+
+def begin(world: int) -> None:
+    """Join a process group of so many ranks."""
+    distributed.init_process_group("fake", rank=0, world_size=world, store=FakeStore())
+
+
+def replicated(model: Model, *, views: bool) -> DistributedDataParallel:
+    """Return the model under DDP, with gradients as views of the buckets or not."""
+    parallel = DistributedDataParallel(model.cuda(), gradient_as_bucket_view=views)
+    parallel.register_comm_hook(None, _sum_of_bucket)
+    return parallel
+
+
+def _sum_of_bucket(_: None, bucket: distributed.GradBucket) -> torch.futures.Future[Tensor]:
+    """What DDP does without a hook; the future of a fake process group has no tensor."""
+    distributed.all_reduce(bucket.buffer(), async_op=True)
+    done: torch.futures.Future[Tensor] = torch.futures.Future()
+    done.set_result(bucket.buffer())
+    return done
+
+
+@program("Gradients are held twice", "pytorch/pytorch#41954")
+def gradients_and_buckets(mended: bool) -> None:
+    """DDP whose buckets hold all gradients a second time."""
+    begin(2)
+    model = replicated(Model(layers=32), views=mended)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    for ids in batches(8, batch=1, length=64):
+        model(ids).square().mean().backward()
+        optimizer.step()
+        optimizer.zero_grad()
+
+
+@program("All parameters are gathered at once", "pytorch/tutorials#1861")
+def one_unit(mended: bool) -> None:
+    """FSDP of the whole model as one unit."""
+    begin(8)
+    model = Model(layers=32).cuda()
+    if mended:
+        for block in model.blocks:
+            fully_shard(block)
+    fully_shard(model)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    for ids in batches(8, batch=1, length=64):
+        model(ids).square().mean().backward()
+        optimizer.step()
+        optimizer.zero_grad()

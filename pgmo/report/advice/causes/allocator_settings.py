@@ -1,0 +1,56 @@
+"""Settings of PyTorch's allocator that cost memory. Report: pytorch/pytorch#113481."""
+
+from pgmo.profiler.iterations.traces.block_ends import pair_blocks
+from pgmo.profiler.profile import Profile
+from pgmo.profiler.trace import Trace
+from pgmo.report.advice.facts import LEAST_SAVING, Facts, Hint
+from pgmo.units import format_bytes
+
+_HARMLESS = {
+    "max_split_size": "-1",
+    "garbage_collection_threshold": "0.0",
+}
+"""Settings that may cost memory, and their values without effect."""
+
+
+def allocator_settings(facts: Facts) -> Hint | None:
+    """Return a hint if PyTorch's defaults would reserve less for the same requests.
+
+    The defaults are simulated on all requests of the recording.
+    """
+    trace, seen = facts.profile.trace, facts.explanation.fragmentation
+    if trace is None or seen is None or trace.before:
+        return None
+    set_to = {name: trace.settings.get(name, value) for name, value in _HARMLESS.items()}
+    changed = [name for name, value in set_to.items() if value != _HARMLESS[name]]
+    if not changed or facts.is_expandable:
+        return None
+    saving = seen.peak_reserved - _reserved_by_default(facts, trace)
+    if saving < LEAST_SAVING * seen.peak_reserved:
+        return None
+    named = " and ".join(name.replace("split_size", "split_size_mb") for name in changed)
+    return Hint(
+        "A setting of the allocator costs memory",
+        f"PyTorch reserves {format_bytes(seen.peak_reserved)} with {named} in "
+        "PYTORCH_CUDA_ALLOC_CONF. Without it, the reserved memory would be "
+        f"{format_bytes(saving)} less for the same requests. Leave it out, or set "
+        "expandable_segments:True instead.",
+        saving,
+        is_cause=True,
+    )
+
+
+def _reserved_by_default(facts: Facts, trace: Trace) -> int:
+    from pgmo.profiler.caching.model import simulate_profile
+
+    blocks = facts.blocks
+    everything = Profile.from_columns(
+        size=blocks.size,
+        start=blocks.start,
+        end=blocks.end,
+        ticks=blocks.ticks,
+        stream=trace.stream[pair_blocks(trace).row],
+        circular=False,
+        steady=False,
+    )
+    return int(simulate_profile(everything).peak_reserved)

@@ -1,0 +1,131 @@
+"""Weights that are on the device twice, without a deep copy.
+
+Reports: bghira/SimpleTuner#517 (an average by `clone`), NVIDIA-NeMo/RL#2484 (a reference model).
+"""
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pgmo.report.advice.all_blocks import AllBlocks, Mask
+from pgmo.report.advice.causes.loaded_checkpoint import LOADED
+from pgmo.report.advice.facts import Facts, Hint, cause
+
+_TITLE = "A copy of the model on the device"
+
+_FEWEST_PASSES = 2
+"""Backward passes through which weights have to live."""
+
+_FEWEST = 8
+"""Minimum number of weights of a model."""
+
+_DIFFERENT = 3
+"""Minimum number of their different sizes."""
+
+_MOST = 4096
+"""Maximum number of weights that are searched for two models."""
+
+_COVERED = 0.95
+"""Minimum share of all weights' bytes that two models of equal sizes make up."""
+
+
+def cloned_weights(facts: Facts) -> Hint | None:
+    """Return a hint if clones of the weights live as long as the weights."""
+    blocks = facts.blocks
+    weights = _long_lived(blocks)
+    clones = weights & blocks.by_operator(r"\.clone$")
+    clones &= ~blocks.by_line(r"(?:copy\.py:\d+ in deepcopy|parameter\.py:\d+ in __deepcopy__)$")
+    if np.count_nonzero(clones) < _FEWEST or len(np.unique(blocks.size[clones])) < _DIFFERENT:
+        return None
+    if not _is_contained(blocks.size[clones], blocks.size[weights & ~clones]):
+        return None
+    return cause(
+        facts,
+        _TITLE,
+        clones,
+        "are clones of the weights, such as an average or the weights at the start",
+        "Keep them on the host (`.cpu()`), and bring them back when they are needed",
+    )
+
+
+def model_without_gradients(facts: Facts) -> Hint | None:
+    """Return a hint if a second model of the same sizes gets no gradients."""
+    blocks = facts.blocks
+    weights = np.flatnonzero(_long_lived(blocks) & ~blocks.by_operator(r"\.clone$"))
+    weights = weights[np.argsort(blocks.start[weights], kind="stable")][:_MOST]
+    twice = _sequence_twice(blocks.size[weights])
+    if twice is None:
+        return None
+    second = weights[twice[1] : 2 * twice[1] - twice[0]]
+    sizes = blocks.size[second]
+    if len(np.unique(sizes)) < _DIFFERENT or _repeats(sizes):
+        return None
+    gradients = _gradients(blocks) & np.isin(blocks.size, sizes)
+    if not gradients.any() or not _is_contained(blocks.size[gradients], sizes):
+        return None  # Both get gradients.
+    without = np.zeros(len(blocks.size), np.bool_)
+    without[second] = True
+    return cause(
+        facts,
+        _TITLE,
+        without,
+        "are the weights of a second model of the same sizes that gets no gradients, such as a "
+        "reference model or a teacher",
+        "Move it to the host while it is not in use, or compute its outputs before the training",
+    )
+
+
+def _sequence_twice(sizes: NDArray[np.int64]) -> tuple[int, int] | None:
+    """Return where a sequence of sizes begins that comes twice, and where its second time begins.
+
+    The two make up almost all bytes.
+    """
+    for length in range(len(sizes) // 2, _FEWEST - 1, -1):
+        unequal = np.append(0, np.cumsum(sizes[:-length] != sizes[length:]))
+        begins = np.flatnonzero(unequal[length:] == unequal[:-length])
+        for begin in begins.tolist():
+            if sizes[begin : begin + 2 * length].sum() >= _COVERED * sizes.sum():
+                return begin, begin + length
+    return None
+
+
+def _long_lived(blocks: AllBlocks) -> Mask:
+    """Return which blocks are neither of a pass nor of an optimizer, and outlive passes.
+
+    Loaded tensors may be an optimizer's state.
+    """
+    long: Mask = blocks.by_phase("other") & ~blocks.by_line(LOADED)
+    long &= blocks.stays | (blocks.passes_survived >= _FEWEST_PASSES)
+    long &= blocks.start < blocks.passes.min(initial=blocks.ticks)
+    return long if len(blocks.passes) else np.zeros_like(long)
+
+
+def _gradients(blocks: AllBlocks) -> Mask:
+    """Return which blocks are gradients of weights of the second backward pass, shape (n,).
+
+    They outlive the pass that makes them.
+    """
+    if len(blocks.passes) < _FEWEST_PASSES:
+        return np.zeros(len(blocks.size), np.bool_)
+    begin = blocks.passes[1]
+    backward = blocks.by_phase("backward")
+    other = np.unique(blocks.start[~backward & (blocks.start > begin)])
+    end = other[0] if len(other) else blocks.ticks
+    own_pass: Mask = backward & (begin <= blocks.start) & (blocks.start < end)
+    return own_pass & (blocks.end >= end)
+
+
+def _is_contained(part: NDArray[np.int64], whole: NDArray[np.int64]) -> bool:
+    """Return whether each size occurs at least as often in the whole as in the part."""
+    sizes, counts = np.unique(part, return_counts=True)
+    return all(
+        np.count_nonzero(whole == size) >= count
+        for size, count in zip(sizes.tolist(), counts.tolist(), strict=True)
+    )
+
+
+def _repeats(sizes: NDArray[np.int64]) -> bool:
+    """Return whether sizes are a shorter sequence several times, as those of equal layers."""
+    return any(
+        len(sizes) % period == 0 and np.array_equal(sizes[period:], sizes[:-period])
+        for period in range(1, len(sizes) // 2 + 1)
+    )
