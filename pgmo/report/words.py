@@ -60,6 +60,9 @@ def reserved_lines(explanation: "Explanation") -> list[str]:
             f"reserved    {format_bytes(seen.peak_reserved)} at most as recorded, {seen.waste:.1%} "
             f"of it in no block; at the peak {seen.holes} holes, the largest {hole}"
         )
+        parts = ", ".join(seen.unused.parts())
+        if parts:
+            lines.append(f"            not requested at that peak: {parts}")
         if explanation.circular and explanation.residents.size:
             rest = format_bytes(explanation.residents.size)
             lines.append(

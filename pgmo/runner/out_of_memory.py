@@ -91,6 +91,7 @@ def save_out_of_memory(
         except PgmoError as problem:
             text += [f"The profile of {session.device} could not be saved: {problem}", ""]
         text += [str(session.summary()), ""]
+    text += _reserved_memory()
     command = look_at(written)
     text.append(f"To see more: {command}" if command else _NOTHING)
     explanation = stem.with_suffix(".txt")
@@ -142,6 +143,31 @@ def _save_history(path: Path) -> list[Path]:
     except Exception:  # private functions, on a device in an error state
         return []
     return [path]
+
+
+def _reserved_memory() -> list[str]:
+    """Say where the reserved memory of the current CUDA device is that no block has requested."""
+    from pgmo.report.findings.unused_memory import unused_in_snapshot
+    from pgmo.units import format_bytes
+
+    torch: Any = sys.modules.get("torch")
+    if torch is None or not torch.cuda.is_initialized():
+        return []
+    try:
+        device = int(torch.cuda.current_device())
+        free, total = torch.cuda.mem_get_info(device)
+        reserved = int(torch.cuda.memory_reserved(device))
+        unused = unused_in_snapshot(torch.cuda.memory_snapshot(), device)
+    except Exception:  # The device may be in an error state.
+        return []
+    outside = max(0, total - free - reserved)
+    parts = ", ".join(unused.parts()) or "none in pieces of 1 MiB or more"
+    return [
+        f"cuda:{device}, after the error: of {format_bytes(reserved)} reserved by PyTorch, "
+        f"{format_bytes(unused.total)} are in no block: {parts}. {format_bytes(outside)} of the "
+        "card are used outside of PyTorch: by libraries, by the context, and by other processes.",
+        "",
+    ]
 
 
 def _explain(profile: "Profile") -> list[str]:

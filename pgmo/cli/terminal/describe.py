@@ -30,6 +30,7 @@ def describe_profile(profile: "Profile", top: int = 10) -> dict[str, Any]:
     persistent = profile.persistent
     moment = explanation.moment
     shared = profile.shared & ~persistent  # unplanned only because they are shared
+    unused = explanation.fragmentation and explanation.fragmentation.unused
     return {
         "kind": "profile",
         "moment": plain(moment),
@@ -52,6 +53,7 @@ def describe_profile(profile: "Profile", top: int = 10) -> dict[str, Any]:
         "meta": asdict(profile.meta),
         "peak": plain(explanation.peak),
         "trace": _trace(profile),
+        "unused": None if explanation.fragmentation is None else plain(unused),
         "pools": plain(explanation.pools),
         "hints": plain(explanation.hints),
     }
@@ -104,8 +106,16 @@ def profile_lines(fields: Mapping[str, Any]) -> list[str]:
         f"max load    {format_bytes(fields['max_load'])} of "
         f"{format_bytes(fields['bytes_requested'])} requested in all",
         *peaks,
+        *_unused_lines(fields),
         *_note_lines(notes),
     ]
+
+
+def _unused_lines(fields: Mapping[str, Any]) -> list[str]:
+    from pgmo.report.findings.unused_memory import UnusedMemory
+
+    parts = UnusedMemory(**fields["unused"]).parts() if fields["unused"] else []
+    return [f"unused      at the reserved peak: {', '.join(parts)}"] if parts else []
 
 
 def _note_lines(notes: Mapping[str, str]) -> list[str]:

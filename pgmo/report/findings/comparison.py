@@ -7,7 +7,9 @@ from pgmo.packing.plan import UNPLANNED, Plan
 from pgmo.profiler.profile import Profile
 from pgmo.report.blocks.origins import UNNAMED, By, describe, size_classes
 from pgmo.report.findings.attribution import alive, hold, peak_tick
+from pgmo.report.findings.fragmentation import find_fragmentation
 from pgmo.report.findings.moment import Moment, find_moment
+from pgmo.report.findings.unused_memory import UnusedMemory
 
 GROUPS: tuple[By, ...] = ("phase", "module", "op", "file")
 """Groupings by which the peaks of two profiles are compared."""
@@ -71,6 +73,7 @@ class Comparison:
         resized: origins of both sides with another number of blocks or other sizes.
 
         moments: findings for each side without a history; its peak is all that was allocated then.
+        unused: reserved bytes that no block had requested, of each side; None where unknown.
     """
 
     before: Side
@@ -81,6 +84,7 @@ class Comparison:
     gone: tuple[Change, ...]
     resized: tuple[Resized, ...]
     moments: tuple[Moment | None, Moment | None] = (None, None)
+    unused: tuple[UnusedMemory | None, UnusedMemory | None] = (None, None)
 
 
 def compare(before: Profile | Plan, after: Profile | Plan) -> Comparison:
@@ -106,11 +110,17 @@ def compare(before: Profile | Plan, after: Profile | Plan) -> Comparison:
         gone=_changes({name: sum(sizes) for name, sizes in old.items() if name not in new}, {}),
         resized=tuple(sorted(resized, key=_by_growth)),
         moments=moments,
+        unused=(_unused(before), _unused(after)),
     )
 
 
 def _moment(what: Profile | Plan) -> Moment | None:
     return None if isinstance(what, Plan) else find_moment(what)
+
+
+def _unused(profile: Profile) -> UnusedMemory | None:
+    seen = None if profile.trace is None else find_fragmentation(profile.trace)
+    return None if seen is None else seen.unused
 
 
 def side_of(what: Profile | Plan) -> Side:

@@ -3,13 +3,14 @@
 segment  [ block A |  hole  | block B |      hole      ]     reserved = blocks + holes
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
 
 from pgmo.profiler.trace import Event, Trace
 from pgmo.report.blocks.history import ALIVE, History, follow
+from pgmo.report.findings.unused_memory import UnusedMemory, unused_in_trace
 
 _TAKES = (Event.SEGMENT_ALLOC, Event.SEGMENT_MAP)
 _GIVES = (Event.SEGMENT_FREE, Event.SEGMENT_UNMAP)
@@ -28,6 +29,7 @@ class Fragmentation:
         holes: number of ranges in them without a block.
         largest_hole: size of the largest of these ranges.
         hole_bytes: sum of these ranges.
+        unused: the bytes at the peak of the reserved bytes that no block had requested, in parts.
 
     Example:
         >>> trace = Trace.from_columns(kind=[3, 0], address=[512, 512], size=[2048, 512])
@@ -43,6 +45,7 @@ class Fragmentation:
     holes: int
     largest_hole: int
     hole_bytes: int
+    unused: UnusedMemory = field(default_factory=UnusedMemory)
 
     @property
     def waste(self) -> float:
@@ -71,6 +74,7 @@ def find_fragmentation(trace: Trace, history: History | None = None) -> Fragment
         holes=len(holes),
         largest_hole=max(holes, default=0),
         hole_bytes=sum(holes),
+        unused=unused_in_trace(trace, history, fullest),
     )
 
 

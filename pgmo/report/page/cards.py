@@ -48,6 +48,7 @@ def cards(profile: Profile, plan: Plan, explanation: Explanation) -> list[Figure
         title = "A plan saves" if saved >= 0 else "A plan takes more"
         note = f"{abs(saved) / default.peak:.1%} of what PyTorch would reserve"
         made.append(FigureCard(title, format_bytes(abs(saved)), note, good=saved > 0))
+    made += _unused(explanation)
     if explanation.leaks.found:
         growth = f"{format_bytes(explanation.leaks.growth)} per iteration"
         origin, guessed = f"from {explanation.leaks.found[0].origin}", explanation.leaks.guessed
@@ -110,6 +111,15 @@ def _reserved(explanation: Explanation, *, on_cpu: bool) -> list[FigureCard]:
         failed = one.failed is not None
         made.append(FigureCard(titles.get(name, name), format_bytes(one.peak), note, bad=failed))
     return made
+
+
+def _unused(explanation: Explanation) -> list[FigureCard]:
+    """Return the reserved bytes that no block had requested, as recorded."""
+    seen = explanation.fragmentation
+    parts = [] if seen is None else seen.unused.parts()
+    if seen is None or not parts:
+        return []
+    return [FigureCard("Reserved, in no block", format_bytes(seen.unused.total), parts[0])]
 
 
 def _arena(plan: Plan) -> FigureCard:

@@ -1,5 +1,7 @@
+import sys
 from contextlib import contextmanager
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -132,3 +134,37 @@ def test_where_nothing_can_be_written_the_error_still_comes(tmp_path, capsys):
             run(Loop(framework, LAYERS), session, 1)
             raise MemoryError("no more")
     assert "could not be written" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("works", [True, False])
+def test_the_text_says_where_reserved_memory_is(tmp_path, monkeypatch, works):
+    mib = 1 << 20
+    block = {"size": 3 * mib, "requested_size": 3 * mib, "state": "active_allocated"}
+    hole = {"size": 5 * mib, "requested_size": 0, "state": "inactive"}
+    segment = {
+        "device": 0,
+        "address": 0,
+        "total_size": 11 * mib,
+        "stream": 0,
+        "blocks": [block, hole, block],
+    }
+
+    def snapshot():
+        if not works:
+            raise RuntimeError("the device is in an error state")
+        return [segment]
+
+    cuda = SimpleNamespace(
+        is_initialized=lambda: True,
+        current_device=lambda: 0,
+        mem_get_info=lambda _: (20 * mib, 64 * mib),
+        memory_reserved=lambda _: 11 * mib,
+        memory_snapshot=snapshot,
+    )
+    monkeypatch.setitem(sys.modules, "torch", SimpleNamespace(cuda=cuda))
+    (path,) = save_out_of_memory(MemoryError("full"), [], tmp_path)
+    text = path.read_text()
+    assert ("cuda:0, after the error: of 11.0 MiB reserved" in text) == works
+    if works:
+        assert "5.00 MiB are in no block: 5.00 MiB between living blocks." in text
+        assert "33.0 MiB of the card are used outside of PyTorch" in text

@@ -6,7 +6,7 @@ that it reserves by default and with expandable segments, the arena of a plan, a
 """
 
 import argparse
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -110,6 +110,9 @@ def _print(out: "Console", files: list[str], comparison: "Comparison", top: int)
             continue
         cells = ["" if side is None else shown(side) for side in sides]
         table.add_row(name.replace("_", " "), *cells, _change(*sides, shown))
+    for part, before, after in _unused_parts(comparison):
+        sizes = format_bytes(before), format_bytes(after)
+        table.add_row(f"unused {part}", *sizes, _change(before, after, format_bytes))
     for name, moment in zip(files, comparison.moments, strict=True):
         if moment is not None:
             print_text(out, "\n".join([f"{name}: {moment.nothing_recorded}.", moment.how]))
@@ -126,6 +129,19 @@ def _print(out: "Console", files: list[str], comparison: "Comparison", top: int)
             f"{one.origin}: {one.before_blocks} blocks of {format_bytes(one.before_size)} in all, "
             f"now {one.after_blocks} of {format_bytes(one.after_size)}",
         )
+
+
+def _unused_parts(comparison: "Comparison") -> Iterator[tuple[str, int, int]]:
+    """Yield the parts of the unused memory of both sides that are known and not negligible."""
+    from pgmo.report.findings.unused_memory import LEAST_SHOWN, WORDS
+
+    before, after = comparison.unused
+    if before is None or after is None:
+        return
+    for name, text in WORDS.items():
+        sizes = getattr(before, name), getattr(after, name)
+        if max(sizes) >= LEAST_SHOWN:
+            yield text, *sizes
 
 
 _SIZES = ("requested", "max_load", "arena", "persistent")

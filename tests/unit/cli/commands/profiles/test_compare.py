@@ -4,8 +4,10 @@ import pytest
 
 import pgmo
 from pgmo.cli.main import main
+from pgmo.profiler.iterations.from_trace import profile_of
 from pgmo.profiler.profile import Profile
 from pgmo.profiler.tag import Tag
+from tests.unit.report.loops import Loop
 
 MIB = 2**20
 TAGS = (Tag("Net.a", "aten.mm", "forward"), Tag("Net.b", "aten.mm", "backward"))
@@ -78,3 +80,26 @@ def test_what_cannot_be_compared_is_said(paths, tmp_path, capsys):
     pgmo.plan(Profile.load(paths[0])).save(target)
     assert main(["compare", target]) == 1
     assert "a plan alone has nothing to be compared with" in capsys.readouterr().err
+
+
+def test_parts_of_the_unused_memory_of_two_recordings(tmp_path, capsys):
+    def recording(name, hole):
+        loop = Loop()
+        loop.segment(512, 64 << 20)
+        loop.alloc(MIB)
+        first = loop.alloc(hole << 20)
+        loop.alloc(MIB)
+        loop.free(first)
+        loop.alloc(40 << 20)
+        profile_of(loop.trace()).save(tmp_path / name)
+        return str(tmp_path / name)
+
+    names = recording("a.pgmoprof", 4), recording("b.pgmoprof", 8)
+    assert main(["compare", *names, "--json"]) == 0
+    before, after = json.loads(capsys.readouterr().out)["unused"]
+    assert (before["between"], after["between"]) == (4 * MIB, 8 * MIB)
+    assert (before["ends"], after["ends"]) == (18 * MIB, 14 * MIB)
+    assert main(["compare", *names]) == 0
+    shown = capsys.readouterr().out
+    assert "+4.00 MiB (+100.0%)" in shown
+    assert "private pools" not in shown

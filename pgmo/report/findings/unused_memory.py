@@ -1,0 +1,225 @@
+"""Reserved bytes that no block has requested, by what keeps them from use.
+
+segment of stream 0   [ block | between blocks | block | at the end ]
+segment of stream 0   [ free                                        ]
+segment of stream 7   [ block | of another stream                   ]
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, fields
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from pgmo.profiler.trace import Event, Trace
+from pgmo.report.blocks.history import ALIVE, History
+from pgmo.units import format_bytes
+
+_ROUNDING = 512
+"""Unit, in bytes, to which the CUDA caching allocator rounds blocks up."""
+
+LEAST_SHOWN = 1 << 20
+"""Bytes below which a part is left out of texts."""
+
+
+@dataclass(frozen=True)
+class UnusedMemory:
+    """Reserved bytes that no block has requested, in parts; sizes in bytes.
+
+    Args:
+        between: holes between living blocks of one segment.
+        ends: the beginning and the end of segments that hold a block. They never merge with a
+            neighbouring segment, unless segments are expandable.
+        segments: segments without a block, which empty_cache() gives back.
+        streams: free parts of segments of other streams than the one that requests memory.
+        pools: free parts of private pools, of CUDA graphs or a `MemPool`.
+        waiting: freed blocks that another stream may still use.
+        rounding: bytes by which blocks are larger than requested.
+    """
+
+    between: int = 0
+    ends: int = 0
+    segments: int = 0
+    streams: int = 0
+    pools: int = 0
+    waiting: int = 0
+    rounding: int = 0
+
+    @property
+    def total(self) -> int:
+        """Sum of the parts."""
+        return sum(getattr(self, part.name) for part in fields(self))
+
+    def parts(self) -> list[str]:
+        """Return the parts of at least 1 MiB in words, largest first."""
+        sizes = {part.name: int(getattr(self, part.name)) for part in fields(self)}
+        shown = sorted((size, name) for name, size in sizes.items() if size >= LEAST_SHOWN)
+        return [f"{format_bytes(size)} {WORDS[name]}" for size, name in reversed(shown)]
+
+
+WORDS: Mapping[str, str] = {
+    "between": "between living blocks",
+    "ends": "at the ends of segments, which never merge",
+    "segments": "in segments without a block",
+    "streams": "of other streams",
+    "pools": "in private pools",
+    "waiting": "waiting for another stream",
+    "rounding": "in rounded-up blocks",
+}
+"""Each part in words."""
+
+
+class Reserved(NamedTuple):
+    """Reserved range of addresses.
+
+    Args:
+        start: first address.
+        end: address behind it.
+        stream: the stream that may use it.
+        is_private: whether it belongs to a private pool.
+    """
+
+    start: int
+    end: int
+    stream: int
+    is_private: bool
+
+
+class Taken(NamedTuple):
+    """Range of addresses that a block takes.
+
+    Args:
+        start: first address.
+        end: address behind it, rounded up.
+        requested: bytes that the program requested; 0 once it has freed the block.
+    """
+
+    start: int
+    end: int
+    requested: int
+
+
+def split_unused(
+    segments: Iterable[Reserved], blocks: Sequence[Taken], stream: int
+) -> UnusedMemory:
+    """Divide up the reserved bytes that no block has requested.
+
+    Args:
+        segments: the segments.
+        blocks: the blocks in them.
+        stream: the stream that requests memory.
+
+    Example:
+        >>> blocks = [Taken(0, 512, 500), Taken(1024, 1536, 0)]
+        >>> split_unused([Reserved(0, 4096, 7, False)], blocks, 7)
+        ... # doctest: +NORMALIZE_WHITESPACE
+        UnusedMemory(between=512, ends=2560, segments=0, streams=0, pools=0, waiting=512,
+            rounding=12)
+    """
+    ordered = sorted(blocks)
+    starts = np.array([one.start for one in ordered], np.int64)
+    sums = dict.fromkeys((part.name for part in fields(UnusedMemory)), 0)
+    for segment in segments:
+        low, high = np.searchsorted(starts, [segment.start, segment.end])
+        inside = ordered[low:high]
+        free = segment.start
+        for at, block in enumerate(inside):
+            sums[_kind(segment, stream, is_end=at == 0)] += max(0, block.start - free)
+            free = max(free, min(block.end, segment.end))
+            if block.requested:
+                sums["rounding"] += max(0, block.end - block.start - block.requested)
+            else:
+                sums["waiting"] += block.end - block.start
+        sums[_kind(segment, stream, is_end=True, is_empty=not inside)] += segment.end - free
+    return UnusedMemory(**sums)
+
+
+def unused_in_trace(trace: Trace, history: History, row: int) -> UnusedMemory:
+    """Divide up the reserved bytes after a row of a trace that no block has requested."""
+    taken = (history.born <= row) & ((history.released == ALIVE) | (history.released > row))
+    is_freed = (history.gone != ALIVE) & (history.gone <= row)
+    start = trace.address[history.born[taken]]
+    requested = np.where(is_freed, 0, history.size)[taken]
+    rounded = -(-history.size[taken] // _ROUNDING) * _ROUNDING
+    blocks = [
+        Taken(one, one + own, asked)
+        for one, own, asked in zip(
+            start.tolist(), rounded.tolist(), requested.tolist(), strict=True
+        )
+    ]
+    requests = np.flatnonzero(trace.kind[: row + 1] == Event.ALLOC)
+    stream = int(trace.stream[requests[-1]]) if len(requests) else 0
+    return split_unused(_segments(trace, row), blocks, stream)
+
+
+def unused_in_snapshot(segments: Iterable[Mapping[str, Any]], device: int) -> UnusedMemory:
+    """Divide up the reserved bytes of a device that no block has requested.
+
+    Args:
+        segments: those of `torch.cuda.memory_snapshot()`.
+        device: number of the device.
+    """
+    reserved, taken = [], []
+    live: dict[int, int] = {}
+    for segment in segments:
+        if segment["device"] != device:
+            continue
+        start, stream = int(segment["address"]), int(segment["stream"])
+        pool = tuple(segment.get("segment_pool_id", (0, 0)))
+        reserved.append(Reserved(start, start + int(segment["total_size"]), stream, pool != (0, 0)))
+        at = start
+        for block in segment["blocks"]:
+            size, state = int(block["size"]), block["state"]
+            at = int(block.get("address", at))
+            if state == "active_allocated":
+                requested = int(block.get("requested_size", size))
+                taken.append(Taken(at, at + size, requested))
+                live[stream] = live.get(stream, 0) + requested
+            elif state != "inactive":
+                taken.append(Taken(at, at + size, 0))
+            at += size
+    main = max(live, key=lambda one: live[one]) if live else 0
+    return split_unused(reserved, taken, main)
+
+
+def _kind(segment: Reserved, stream: int, *, is_end: bool, is_empty: bool = False) -> str:
+    """Return the part to which a free range of a segment belongs."""
+    if segment.is_private:
+        return "pools"
+    if segment.stream != stream:
+        return "streams"
+    if is_empty:
+        return "segments"
+    return "ends" if is_end else "between"
+
+
+def _segments(trace: Trace, row: int) -> list[Reserved]:
+    """Return the reserved ranges after a row; mapped ranges of a stream are joined."""
+    whole: dict[int, tuple[int, int]] = {}  # start -> end and stream
+    mapped: dict[int, dict[int, int]] = {}  # stream -> address -> change in coverage
+    kinds = (Event.SEGMENT_ALLOC, Event.SEGMENT_FREE, Event.SEGMENT_MAP, Event.SEGMENT_UNMAP)
+    for one in np.flatnonzero(np.isin(trace.kind[: row + 1], kinds)).tolist():
+        kind, start = trace.kind[one], int(trace.address[one])
+        end, stream = start + int(trace.size[one]), int(trace.stream[one])
+        if kind == Event.SEGMENT_ALLOC:
+            whole[start] = (end, stream)
+        elif kind == Event.SEGMENT_FREE:
+            whole.pop(start, None)
+        else:
+            edges = mapped.setdefault(stream, {})
+            sign = 1 if kind == Event.SEGMENT_MAP else -1
+            edges[start] = edges.get(start, 0) + sign
+            edges[end] = edges.get(end, 0) - sign
+    found = [(start, end, stream) for start, (end, stream) in whole.items()]
+    for stream, edges in mapped.items():
+        cover, begin = 0, 0
+        for address in sorted(edges):
+            before, cover = cover, cover + edges[address]
+            if before <= 0 < cover:
+                begin = address
+            elif cover <= 0 < before:
+                found.append((begin, address, stream))
+    private = [(one.address, one.address + one.size) for one in trace.private]
+    return [
+        Reserved(*one, any(low <= one[0] < high for low, high in private)) for one in sorted(found)
+    ]
