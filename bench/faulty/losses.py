@@ -89,7 +89,7 @@ def entropy_of_logits(mended: bool) -> None:
     _train(Model(words=_WORDS).cuda(), in_chunks if mended else whole)
 
 
-@program("The loss's own tensors make the peak", "QwenLM/Qwen2.5-Math#20")
+@program("The loss's own tensors make the peak", "huggingface/transformers#35646")
 def shifted_logits(mended: bool) -> None:
     """Logits that are shifted by one word, and copied for it."""
 
