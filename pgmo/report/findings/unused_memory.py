@@ -69,7 +69,7 @@ WORDS: Mapping[str, str] = {
 """Each part in words."""
 
 
-class Reserved(NamedTuple):
+class ReservedRange(NamedTuple):
     """Reserved range of addresses.
 
     Args:
@@ -85,7 +85,7 @@ class Reserved(NamedTuple):
     is_private: bool
 
 
-class Taken(NamedTuple):
+class TakenRange(NamedTuple):
     """Range of addresses that a block takes.
 
     Args:
@@ -100,7 +100,7 @@ class Taken(NamedTuple):
 
 
 def split_unused(
-    segments: Iterable[Reserved], blocks: Sequence[Taken], stream: int
+    segments: Iterable[ReservedRange], blocks: Sequence[TakenRange], stream: int
 ) -> UnusedMemory:
     """Divide up the reserved bytes that no block has requested.
 
@@ -110,8 +110,8 @@ def split_unused(
         stream: the stream that requests memory.
 
     Example:
-        >>> blocks = [Taken(0, 512, 500), Taken(1024, 1536, 0)]
-        >>> split_unused([Reserved(0, 4096, 7, False)], blocks, 7)
+        >>> blocks = [TakenRange(0, 512, 500), TakenRange(1024, 1536, 0)]
+        >>> split_unused([ReservedRange(0, 4096, 7, False)], blocks, 7)
         ... # doctest: +NORMALIZE_WHITESPACE
         UnusedMemory(between=512, ends=2560, segments=0, streams=0, pools=0, waiting=512,
             rounding=12)
@@ -142,7 +142,7 @@ def unused_in_trace(trace: Trace, history: History, row: int) -> UnusedMemory:
     requested = np.where(is_freed, 0, history.size)[taken]
     rounded = -(-history.size[taken] // _ROUNDING) * _ROUNDING
     blocks = [
-        Taken(one, one + own, asked)
+        TakenRange(one, one + own, asked)
         for one, own, asked in zip(
             start.tolist(), rounded.tolist(), requested.tolist(), strict=True
         )
@@ -166,23 +166,25 @@ def unused_in_snapshot(segments: Iterable[Mapping[str, Any]], device: int) -> Un
             continue
         start, stream = int(segment["address"]), int(segment["stream"])
         pool = tuple(segment.get("segment_pool_id", (0, 0)))
-        reserved.append(Reserved(start, start + int(segment["total_size"]), stream, pool != (0, 0)))
+        reserved.append(
+            ReservedRange(start, start + int(segment["total_size"]), stream, pool != (0, 0))
+        )
         at = start
         for block in segment["blocks"]:
             size, state = int(block["size"]), block["state"]
             at = int(block.get("address", at))
             if state == "active_allocated":
                 requested = int(block.get("requested_size", size))
-                taken.append(Taken(at, at + size, requested))
+                taken.append(TakenRange(at, at + size, requested))
                 live[stream] = live.get(stream, 0) + requested
             elif state != "inactive":
-                taken.append(Taken(at, at + size, 0))
+                taken.append(TakenRange(at, at + size, 0))
             at += size
     main = max(live, key=lambda one: live[one]) if live else 0
     return split_unused(reserved, taken, main)
 
 
-def _kind(segment: Reserved, stream: int, *, is_end: bool, is_empty: bool = False) -> str:
+def _kind(segment: ReservedRange, stream: int, *, is_end: bool, is_empty: bool = False) -> str:
     """Return the part to which a free range of a segment belongs."""
     if segment.is_private:
         return "pools"
@@ -193,7 +195,7 @@ def _kind(segment: Reserved, stream: int, *, is_end: bool, is_empty: bool = Fals
     return "ends" if is_end else "between"
 
 
-def _segments(trace: Trace, row: int) -> list[Reserved]:
+def _segments(trace: Trace, row: int) -> list[ReservedRange]:
     """Return the reserved ranges after a row; mapped ranges of a stream are joined."""
     whole: dict[int, tuple[int, int]] = {}  # start -> end and stream
     mapped: dict[int, dict[int, int]] = {}  # stream -> address -> change in coverage
@@ -221,5 +223,6 @@ def _segments(trace: Trace, row: int) -> list[Reserved]:
                 found.append((begin, address, stream))
     private = [(one.address, one.address + one.size) for one in trace.private]
     return [
-        Reserved(*one, any(low <= one[0] < high for low, high in private)) for one in sorted(found)
+        ReservedRange(*one, any(low <= one[0] < high for low, high in private))
+        for one in sorted(found)
     ]

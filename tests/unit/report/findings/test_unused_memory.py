@@ -5,8 +5,8 @@ import pytest
 from pgmo.profiler.trace import Event, PrivateSegment, Trace
 from pgmo.report.findings.fragmentation import find_fragmentation
 from pgmo.report.findings.unused_memory import (
-    Reserved,
-    Taken,
+    ReservedRange,
+    TakenRange,
     UnusedMemory,
     split_unused,
     unused_in_snapshot,
@@ -17,12 +17,17 @@ MIB = 1 << 20
 
 def test_parts_of_segments():
     segments = [
-        Reserved(0, 100, 0, False),  # a hole between two blocks, and the ends
-        Reserved(200, 260, 0, False),  # empty
-        Reserved(300, 380, 7, False),  # of another stream
-        Reserved(400, 450, 0, True),  # of a private pool
+        ReservedRange(0, 100, 0, False),  # a hole between two blocks, and the ends
+        ReservedRange(200, 260, 0, False),  # empty
+        ReservedRange(300, 380, 7, False),  # of another stream
+        ReservedRange(400, 450, 0, True),  # of a private pool
     ]
-    blocks = [Taken(10, 30, 18), Taken(70, 90, 20), Taken(310, 320, 10), Taken(90, 95, 0)]
+    blocks = [
+        TakenRange(10, 30, 18),
+        TakenRange(70, 90, 20),
+        TakenRange(310, 320, 10),
+        TakenRange(90, 95, 0),
+    ]
     found = split_unused(segments, blocks, 0)
     assert found == UnusedMemory(
         between=40, ends=15, segments=60, streams=70, pools=50, waiting=5, rounding=2
