@@ -39,12 +39,10 @@ demo: $(READY)  ## train a ResNet without and with pgmo, on the CPU, and compare
 	$(RUN)/python examples/resnet.py
 
 test: lint  ## run the tests that need neither a GPU nor its PyTorch, but for the slow ones
-	$(RUN)/python -m pytest $(PARALLEL) --doctest-modules pgmo
-	$(RUN)/python -m pytest $(PARALLEL) --nbmake tests notebooks -m "not slow"
+	$(RUN)/python -m pytest $(PARALLEL) --doctest-modules --nbmake pgmo tests notebooks -m "not slow"
 
 test-all: lint  ## and what takes long: all mutants, full attacks, sanitizers, the stub, a million changed files
-	$(RUN)/python -m pytest $(PARALLEL) --doctest-modules pgmo
-	$(RUN)/python -m pytest $(PARALLEL) --nbmake tests notebooks
+	$(RUN)/python -m pytest $(PARALLEL) --doctest-modules --nbmake pgmo tests notebooks
 	$(MAKE) sanitize fuzz share-kills
 	$(MAKE) test-fakecuda FAKECUDA_ARGUMENTS="-m ''"
 

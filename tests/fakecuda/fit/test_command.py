@@ -61,8 +61,6 @@ def test_a_run_that_has_no_smaller_batch_recomputes(tmp_path: Path) -> None:
     script = train(tmp_path)
     batch = ("--batch-size", "12")
     small = str(232 << 20)
-    plain = pgmo(tmp_path, "run", "-q", script, *batch, FAKECUDA_BYTES=small)
-    assert plain.returncode != 0
     done = pgmo(tmp_path, "run", "--fit", "-q", script, *batch, FAKECUDA_BYTES=small)
     assert done.returncode == 0, done.stderr
     assert "restarting with recomputed activations" in done.stderr

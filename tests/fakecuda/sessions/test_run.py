@@ -2,13 +2,12 @@
 
 import json
 import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
 import pgmo
+from tests import forked
 
 SCRIPT = """
 import sys, torch
@@ -69,21 +68,14 @@ print(session.device, session.history[-1].phase)
 
 def run(folder, *arguments, script=SCRIPT):
     (folder / "train.py").write_text(script)
-    root = str(Path(pgmo.__file__).parents[1])
-    done = subprocess.run(
-        [sys.executable, "-m", "pgmo", "run", "--json", "run.json", "train.py", *arguments],
-        cwd=folder,
-        env={**os.environ, "PYTHONPATH": root},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    return done, json.loads((folder / "run.json").read_text())
+    command = ("-m", "pgmo", "run", "--json", "run.json", "train.py", *arguments)
+    ended = forked.run_command(folder, *command, environment=os.environ)
+    return ended, json.loads((folder / "run.json").read_text())
 
 
 def test_the_device_is_the_one_that_is_trained_on(tmp_path):
-    done, fields = run(tmp_path, "-1")
-    assert done.returncode == 0
+    ended, fields = run(tmp_path, "-1")
+    assert ended.exit_code == 0
     assert fields["notes"] == []
     (session,) = fields["sessions"]
     assert session["device"] == "cuda:0"
@@ -94,9 +86,9 @@ def test_the_device_is_the_one_that_is_trained_on(tmp_path):
 
 @pytest.mark.parametrize("failing", [2, 10])
 def test_out_of_memory_keeps_what_is_known(tmp_path, failing):
-    done, fields = run(tmp_path, str(failing))
-    assert done.returncode == 1
-    assert "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate" in done.stderr
+    ended, fields = run(tmp_path, str(failing))
+    assert ended.exit_code == 1
+    assert "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate" in ended.errors
     kept = [Path(one).suffix for one in fields["out_of_memory"]]
     assert kept == [".pgmoprof", ".txt"]
     profile = pgmo.Profile.load(tmp_path / fields["out_of_memory"][0])
@@ -105,22 +97,22 @@ def test_out_of_memory_keeps_what_is_known(tmp_path, failing):
 
 
 def test_out_of_memory_saves_pytorchs_history_where_there_is_one(tmp_path):
-    done, fields = run(tmp_path, "2", "history")
-    assert done.returncode == 1
+    ended, fields = run(tmp_path, "2", "history")
+    assert ended.exit_code == 1
     assert [Path(one).suffix for one in fields["out_of_memory"]] == [".pickle", ".pgmoprof", ".txt"]
     assert (tmp_path / fields["out_of_memory"][0]).stat().st_size > 0
 
 
 def test_a_history_that_begins_before_cuda_has_what_pages_serve(tmp_path):
-    done, _ = run(tmp_path, script=HISTORY)
-    assert (done.returncode, done.stdout) == (0, "[3]\n")
+    ended, _ = run(tmp_path, script=HISTORY)
+    assert (ended.exit_code, ended.output) == (0, "[3]\n")
 
 
 @pytest.mark.parametrize(("own", "other"), [("cpu", "cuda:0"), ("cuda:0", "cpu")])
 def test_a_session_of_the_scripts_leaves_the_other_device_served(tmp_path, own, other):
-    done, fields = run(tmp_path, own, other, script=TWO_DEVICES)
-    assert done.returncode == 0
-    assert done.stdout == f"{own} replay\n"
+    ended, fields = run(tmp_path, own, other, script=TWO_DEVICES)
+    assert ended.exit_code == 0
+    assert ended.output == f"{own} replay\n"
     assert fields["notes"] == []
     (session,) = fields["sessions"]
     assert session["device"] == other

@@ -2,10 +2,10 @@
 
 import json
 import os
-import subprocess
-import sys
 
 import pytest
+
+from tests import forked
 
 MIB = 1 << 20
 
@@ -124,19 +124,17 @@ def run(tmp_path, scenario, mode, *, ours=False, card=8192, configuration=""):
     script, report = tmp_path / "train.py", tmp_path / "report.json"
     script.write_text(SCRIPT)
     pgmo = ["-m", "pgmo", "run", "--json", str(report)] if ours else []
-    done = subprocess.run(
-        [sys.executable, *pgmo, str(script), scenario, mode],
-        env={
-            **os.environ,
-            "FAKECUDA_BYTES": str(card * MIB),
-            "FAKECUDA_DEVICES": "1",
-            "PYTORCH_ALLOC_CONF": configuration,
-        },
-        capture_output=True,
-        text=True,
+    environment = {
+        **os.environ,
+        "FAKECUDA_BYTES": str(card * MIB),
+        "FAKECUDA_DEVICES": "1",
+        "PYTORCH_ALLOC_CONF": configuration,
+    }
+    ended = forked.run_command(
+        tmp_path, *pgmo, str(script), scenario, mode, environment=environment
     )
-    assert done.returncode == 0, done.stderr
-    (line,) = [one for one in done.stdout.splitlines() if one.startswith("FIGURES")]
+    assert ended.exit_code == 0, ended.errors
+    (line,) = [one for one in ended.output.splitlines() if one.startswith("FIGURES")]
     figures = json.loads(line.removeprefix("FIGURES"))
     if ours:
         figures["verdict"] = json.loads(report.read_text())["verdicts"]["cuda:0"]
