@@ -76,7 +76,8 @@ def _run_command(folder: Path, command: tuple[str, ...], environment: dict[str, 
     is_module = command[0] == "-m"
     target, *arguments = command[is_module:]
     sys.argv = [target, *arguments]
-    sys.path.insert(0, str(folder if is_module else Path(target).parent))
+    further = filter(None, environment.get("PYTHONPATH", "").split(os.pathsep))
+    sys.path[:0] = [str(folder if is_module else Path(target).parent), *further]
     if is_module:
         runpy.run_module(target, run_name="__main__", alter_sys=True)
     else:

@@ -113,10 +113,10 @@ def _run(command: str) -> tuple[int, str]:
 def _run_in_process(command: str) -> forked.Ended:
     """Run a script in a process of its own, which has torch already.
 
-    One that a launcher or pytest starts begins without it.
+    One that pytest or a launcher starts begins without it.
     """
     name, _, rest = command.partition(" ")
-    if name in ("pgmo", "python") and not _OF_A_SHELL.search(rest) and "-m pytest" not in rest:
+    if name in _LAUNCHERS and not _OF_A_SHELL.search(rest) and "-m pytest" not in rest:
         words = (*_LAUNCHERS[name], *shlex.split(rest))
         return forked.run_command(Path.cwd(), *words, environment=os.environ)
     ours = command

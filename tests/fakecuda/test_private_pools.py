@@ -1,12 +1,12 @@
 """Private pools in genuine snapshots: graphs, graphed callables, trees of graphs, a `MemPool`."""
 
-import subprocess
-import sys
+import os
 
 import pytest
 
 from pgmo.profiler.importers.formats import read_file
 from pgmo.report.findings.pools import find_private_pools
+from tests import forked
 
 MIB = 2**20
 BEGIN = """
@@ -79,10 +79,11 @@ def measured(tmp_path):
     """Runs a program and returns its private pools; `record` is whether it is recorded."""
 
     def measure(program: str, record: bool = True):
-        path = tmp_path / "a.pickle"
-        code = BEGIN + program + (END.replace("start()\n", "") if record else END)
-        command = [sys.executable, "-c", code, "record" if record else "late", str(path)]
-        subprocess.run(command, check=True, capture_output=True)
+        path, script = tmp_path / "a.pickle", tmp_path / "program.py"
+        script.write_text(BEGIN + program + (END.replace("start()\n", "") if record else END))
+        command = ("program.py", "record" if record else "late", str(path))
+        ended = forked.run_command(tmp_path, *command, environment=os.environ)
+        assert ended.exit_code == 0, ended.errors
         (own,) = read_file(path)
         return find_private_pools(own.trace)
 

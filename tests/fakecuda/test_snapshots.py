@@ -1,9 +1,5 @@
 """Profiles of genuine snapshots: a transformer, whose layers repeat as iterations do."""
 
-import json
-import subprocess
-import sys
-
 import pytest
 import torch
 
@@ -12,7 +8,9 @@ from pgmo.profiler.iterations.from_trace import profile_of
 from pgmo.profiler.iterations.traces.block_ends import live_peak, pair_blocks
 from pgmo.profiler.trace import Event
 from pgmo.report.findings.leaks import find_leaks
+from tests import forked
 from tests.fakecuda import record_snapshots
+from tests.fakecuda.programs import ROOT, run_command
 
 ITERATIONS = {"five_steps": 4, "five_inferences": 5}
 """Of these cases so many iterations are the same; of the others there is only one."""
@@ -25,9 +23,7 @@ def recorded(tmp_path_factory):
     def record(case: str):
         path = folder / f"{case}.pickle"
         if case not in peaks:
-            command = [sys.executable, record_snapshots.__file__, case, str(path)]
-            done = subprocess.run(command, check=True, capture_output=True, text=True)
-            peaks[case] = json.loads(done.stdout)["peak"]
+            peaks[case] = run_command(ROOT, record_snapshots.__file__, case, str(path))["peak"]
         (own,) = read_file(path)
         return own.trace, peaks[case]
 
@@ -78,10 +74,10 @@ kept = torch.zeros(1000, device="cuda")
 pinned = [torch.zeros(size, pin_memory=True) for size in (1000, 4000)]
 torch.cuda.memory._dump_snapshot({str(tmp_path / "a.pickle")!r})
 """
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
-    if "record_pinned_host_memory" in done.stderr:
+    ended = forked.run(program)
+    if "record_pinned_host_memory" in ended.errors:
         pytest.skip(f"PyTorch {torch.__version__} records no memory of the host")
-    assert done.returncode == 0, done.stderr
+    assert ended.exit_code == 0, ended.errors
     (own,) = read_file(tmp_path / "a.pickle")
     assert (own.device, own.trace.requests) == ("cuda:0", 1)
     (host,) = read_file(tmp_path / "a.pickle", device=-1)

@@ -1,8 +1,6 @@
 """What is said of a script with pgmo is what `pgmo run` then takes of the card, to the byte."""
 
 import os
-import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -11,6 +9,7 @@ import pytest
 import pgmo
 from pgmo.cards import Card
 from pgmo.rehearsal.environment import of_card
+from tests import forked
 from tests.fakecuda.fit.scripts import attend, card, convolve, train
 
 _TELL = """
@@ -24,15 +23,10 @@ def peak_of_run(script: str, where: Card, *arguments: str) -> int:
     """Bytes of the card that `pgmo run` takes of it, as the stub runtime counts them."""
     path = Path(script)
     path.write_text(_TELL + path.read_text())
-    done = subprocess.run(
-        [sys.executable, "-m", "pgmo", "run", script, *arguments],
-        env=os.environ | of_card(where, 1),
-        capture_output=True,
-        text=True,
-        timeout=300,
-    )
-    assert done.returncode == 0, done.stderr
-    return int(done.stdout.rpartition("peak ")[2])
+    command = ("-m", "pgmo", "run", script, *arguments)
+    ended = forked.run_command(path.parent, *command, environment=os.environ | of_card(where, 1))
+    assert ended.exit_code == 0, ended.errors
+    return int(ended.output.rpartition("peak ")[2])
 
 
 @pytest.mark.parametrize(

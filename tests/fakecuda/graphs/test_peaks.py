@@ -1,12 +1,9 @@
 """Programs of many graphs need no more of the card under `pgmo run` than without it."""
 
-import os
-import subprocess
-import sys
-
 import pytest
 
 from tests.fakecuda.pages.block_program import run
+from tests.fakecuda.programs import ROOT, run_command
 
 PROGRAM = "tests/fakecuda/graphs/graphed_programs.py"
 LAYERS = ("layers", "--number", "6", "--width", "384", "--length", "128")
@@ -14,14 +11,7 @@ LAYERS = ("layers", "--number", "6", "--width", "384", "--length", "128")
 
 def peak(*arguments: str, prefix: tuple[str, ...] = (), **environment: str) -> int:
     """Return the card's peak of a program in MiB."""
-    done = subprocess.run(
-        [sys.executable, *prefix, PROGRAM, *arguments],
-        env={**os.environ, "OMP_NUM_THREADS": "1", **environment},
-        capture_output=True,
-        text=True,
-    )
-    assert done.returncode == 0, done.stderr
-    return int(done.stdout.splitlines()[-1])
+    return run_command(ROOT, *prefix, PROGRAM, *arguments, **environment)
 
 
 @pytest.fixture(scope="module")

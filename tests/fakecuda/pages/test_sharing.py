@@ -1,14 +1,8 @@
 """Tensors in pages go to other processes, as those of PyTorch's own allocator do."""
 
-import json
-import os
-import subprocess
-import sys
-from pathlib import Path
-
 import pytest
 
-import pgmo
+from tests.fakecuda.programs import ROOT, run_command
 
 COMMON = """
 import json, resource
@@ -166,14 +160,7 @@ def run(path, program, *, pgmo_there=False):
         + program
         + "\nif __name__ == '__main__':\n    main()\n"
     )
-    done = subprocess.run(
-        [sys.executable, str(path)],
-        env={**os.environ, "PYTHONPATH": str(Path(pgmo.__file__).parents[1])},
-        capture_output=True,
-        text=True,
-    )
-    assert done.returncode == 0, done.stderr
-    return json.loads(done.stdout.splitlines()[-1])
+    return run_command(path.parent, str(path), PYTHONPATH=str(ROOT))
 
 
 @pytest.mark.parametrize("pgmo_there", [False, True])

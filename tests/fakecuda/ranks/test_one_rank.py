@@ -1,14 +1,10 @@
 """One rank of any world, without the others and without a GPU: planned before they are rented."""
 
-import json
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
-from tests.fakecuda.programs import ROOT
+from tests.fakecuda.programs import ROOT, run_command
 from tests.integration.ranks.engines import ENGINES
 
 SHARDED = [name for name in ENGINES if name != "pipeline"]
@@ -16,16 +12,8 @@ SHARDED = [name for name in ENGINES if name != "pipeline"]
 
 def train(folder: Path, world: int, *engines: str, rank: int = 0):
     """What the engines' sessions did on one rank of a world."""
-    command = [sys.executable, "-m", "tests.fakecuda.ranks.one_rank"]
-    done = subprocess.run(
-        [*command, str(world), str(rank), str(folder), *engines],
-        cwd=ROOT,
-        env={**os.environ, "ENGINES_WIDTH": "512", "ENGINES_ROWS": "128", "PYTHONPATH": str(ROOT)},
-        capture_output=True,
-        text=True,
-    )
-    assert done.returncode == 0, done.stderr
-    return json.loads(done.stdout.splitlines()[-1])
+    words = ("-m", "tests.fakecuda.ranks.one_rank", str(world), str(rank), str(folder), *engines)
+    return run_command(ROOT, *words, ENGINES_WIDTH="512", ENGINES_ROWS="128")
 
 
 @pytest.fixture(scope="module")

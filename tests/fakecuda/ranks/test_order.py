@@ -1,26 +1,13 @@
 """FSDP2's own events order its streams; its plan hands pages over along them, and adds no wait."""
 
-import json
-import os
-import subprocess
-import sys
-
 import pytest
 
-from tests.fakecuda.programs import ROOT
+from tests.fakecuda.programs import ROOT, run_command
 
 
 @pytest.fixture(scope="module")
 def told():
-    done = subprocess.run(
-        [sys.executable, "-m", "tests.fakecuda.ranks.ordered_rank"],
-        cwd=ROOT,
-        env={**os.environ, "PYTHONPATH": str(ROOT)},
-        capture_output=True,
-        text=True,
-    )
-    assert done.returncode == 0, done.stderr
-    return json.loads(done.stdout.splitlines()[-1])
+    return run_command(ROOT, "-m", "tests.fakecuda.ranks.ordered_rank")
 
 
 def test_events_and_waits_are_recorded(told):

@@ -1,9 +1,9 @@
 """Growth of live memory where pages serve: what the summary of a program that leaks begins with."""
 
 import json
-import subprocess
-import sys
+import os
 
+from tests import forked
 from tests.fakecuda.programs import run_program
 
 LOOP = """
@@ -69,9 +69,10 @@ def test_pgmo_run_says_it_first(tmp_path):
         "    optimizer.step()\n"
         "    optimizer.zero_grad()\n"
     )
-    command = [sys.executable, "-m", "pgmo", "run", "--json", str(tmp_path / "a.json"), str(script)]
-    done = subprocess.run(command, capture_output=True, text=True, check=True)
-    first, second = [line for line in done.stderr.splitlines() if line.startswith("pgmo: ")][-2:]
+    command = ("-m", "pgmo", "run", "--json", "a.json", str(script))
+    ended = forked.run_command(tmp_path, *command, environment=os.environ)
+    assert ended.exit_code == 0, ended.errors
+    first, second = [line for line in ended.errors.splitlines() if line.startswith("pgmo: ")][-2:]
     assert first.startswith("pgmo: live memory grows by 2.00 MiB in each iteration (")
     assert "requested by leaks.py:6 in <module>, Linear, aten.addmm (forward)" in first
     assert "plain PyTorch" in second or "instead of" in second

@@ -1,17 +1,16 @@
 """Trainings in processes of their own that share a card: an iteration is a turn."""
 
-import json
 import os
-import subprocess
-import sys
 import threading
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
 from pgmo.share.broker import Broker
 from pgmo.share.meeting import status
 from pgmo.share.schedule import Rules
-from tests.fakecuda.programs import ROOT
+from tests import forked
+from tests.fakecuda.programs import ROOT, run_command, run_program
 from tests.unit.share.oracle import check
 
 MIB = 1 << 20
@@ -77,28 +76,22 @@ def serve(tmp_path):
         assert check(tmp_path / "log", slack=60.0).wrong == []
 
 
-def start(code, *words, folder, **environment):
+def settings(folder, **environment):
+    """Of a process on the card that is shared."""
     shared = {"FAKECUDA_SHARED": str(folder / "card"), "PYTHONPATH": PATHS, "PGMO_CHECK": "1"}
-    return subprocess.Popen(
-        [sys.executable, "-c", code, str(folder), *words],
-        env={**os.environ, **shared, **environment},
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
-
-
-def results(processes):
-    found = []
-    for process in processes:
-        output, errors = process.communicate(timeout=120)
-        assert process.returncode == 0, errors
-        found.append(json.loads(output.splitlines()[-1]))
-    return found
+    return shared | environment
 
 
 def pair(how, folder, **environment):
-    return results([start(TRAINING, str(at), how, folder=folder, **environment) for at in (0, 1)])
+    """What two trainings at the same time print."""
+    (folder / "train.py").write_text(TRAINING)
+
+    def train(at):
+        words = ("train.py", str(folder), str(at), how)
+        return run_command(folder, *words, **settings(folder, **environment))
+
+    with ThreadPoolExecutor(2) as pool:
+        return list(pool.map(train, (0, 1)))
 
 
 @pytest.mark.parametrize("how", ["marked", pytest.param("stepped", marks=pytest.mark.slow)])
@@ -161,7 +154,7 @@ print(json.dumps([said, len(session.history)]))
 
 def test_errors_pauses_and_sleep_leave_the_turns_as_they_should_be(serve, tmp_path):
     address = serve(total=1, deadline=100.0, patience=100.0)
-    (told,) = results([start(GRAPH, folder=tmp_path, PGMO_SHARE=str(address))])
+    told = run_program(GRAPH, **settings(tmp_path, PGMO_SHARE=str(address)))
     assert told[0] == ["amid a turn"]
     assert status(address)["cards"] == []
     assert check(tmp_path / "log").turns >= 8
@@ -170,7 +163,6 @@ def test_errors_pauses_and_sleep_leave_the_turns_as_they_should_be(serve, tmp_pa
 def test_ranks_of_one_job_take_no_turns(serve, tmp_path):
     address = serve(total=1)
     ranks = {"RANK": "0", "WORLD_SIZE": "2"}
-    process = start(GRAPH, folder=tmp_path, PGMO_SHARE=str(address), **ranks)
-    _, errors = process.communicate(timeout=120)
-    assert "ranks of one job take no turns" in errors
+    ended = forked.run(GRAPH, **settings(tmp_path, PGMO_SHARE=str(address), **ranks))
+    assert "ranks of one job take no turns" in ended.errors
     assert check(tmp_path / "log").turns == 0

@@ -1,12 +1,7 @@
 """Models behind a threaded server, on the CUDA build of PyTorch: what the card needs."""
 
-import json
-import os
-import subprocess
-import sys
-from pathlib import Path
-
 import pgmo
+from tests.fakecuda.programs import run_command
 
 SERVER = """
 import http.client, json, os, random, sys, threading, time
@@ -76,14 +71,7 @@ print(json.dumps(found))
 
 def serve(folder, *arguments, allocator=""):
     (folder / "server.py").write_text(SERVER)
-    environment = {**os.environ, "PYTHONPATH": str(Path(pgmo.__file__).parents[1])}
-    environment |= {"PYTORCH_CUDA_ALLOC_CONF": allocator, "PYTORCH_ALLOC_CONF": allocator}
-    command = [sys.executable, "-W", "ignore", "server.py", *map(str, arguments)]
-    done = subprocess.run(
-        command, cwd=folder, env=environment, capture_output=True, text=True, check=False
-    )
-    assert done.returncode == 0, done.stderr
-    return json.loads(done.stdout)
+    return run_command(folder, "server.py", *map(str, arguments), PYTORCH_ALLOC_CONF=allocator)
 
 
 def test_a_thousand_requests_need_no_more_than_expandable_segments(tmp_path):
