@@ -22,6 +22,9 @@ ELSEWHERE = ("guides/recipes", "guides/will_it_fit")
 OF_PACKAGES = ("guides/cupy", "guides/several_jobs")
 """Pages whose code needs packages or devices that not every environment has."""
 
+SLOW = ("guides/several_processes",)
+"""Pages whose commands start many processes; tests/integration/ranks runs the same script."""
+
 FILES = {"guides/snapshots": "examples/snapshot.pickle"}
 """Files of the repository that a page asks its readers to copy."""
 
@@ -50,7 +53,14 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     torch.set_default_device(None)
 
 
-@pytest.mark.parametrize("name", [one for one in names() if one not in ELSEWHERE])
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param(one, marks=[pytest.mark.slow] if one in SLOW else [])
+        for one in names()
+        if one not in ELSEWHERE
+    ],
+)
 def test_page(name: str, folder: Path) -> None:
     page = ROOT / "docs" / f"{name}.md"
     if name in FILES:
