@@ -6,7 +6,6 @@ import pytest
 
 from tests.documentation.prose import check
 
-
 BROKEN = {
     "word.md": ("The driver is told of it.\n", "'told'"),
     "phrase.md": ("The session gives\nway to another.\n", "'gives way'"),

@@ -43,7 +43,7 @@ def test_the_largest_batch_fits_and_one_more_does_not(script: str) -> None:
     assert found.rehearsals <= MOST
     for one in found.found:
         assert one.value > 4
-        assert one.proved  # by a rehearsal on this card, which did not run out of memory
+        assert one.proved or run(script, one.value, where, one.way).fits
         assert not run(script, one.value + 1, where, one.way).fits
 
 
