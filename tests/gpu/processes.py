@@ -8,6 +8,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from tests import forked
+from tests.gpu.device import STUB
+
 ROOT = Path(__file__).parents[2]
 
 
@@ -18,12 +21,19 @@ def run_module(
     before: Sequence[str] = (),
     timeout: float = 120,
 ) -> subprocess.CompletedProcess[str]:
-    """Runs `python -m tests.gpu.MODULE`, below a tool's command if there is one."""
-    command = [*before, sys.executable, "-m", f"tests.gpu.{module}", *arguments]
+    """Run `python -m tests.gpu.MODULE`, below a tool's command if there is one.
+
+    On the stub the process has torch already, and there is no timeout.
+    """
+    command = ["-m", f"tests.gpu.{module}", *arguments]
     path = os.pathsep.join([str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])])
+    variables = {**os.environ, "PYTHONPATH": path, **(environment or {})}
+    if STUB:
+        ended = forked.run_command(ROOT, *command, environment=variables)
+        return subprocess.CompletedProcess(command, ended.exit_code, ended.output, ended.errors)
     return subprocess.run(
-        command,
-        env={**os.environ, "PYTHONPATH": path, **(environment or {})},
+        [*before, sys.executable, *command],
+        env=variables,
         cwd=ROOT,
         capture_output=True,
         text=True,

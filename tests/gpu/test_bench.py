@@ -35,6 +35,7 @@ def test_every_benchmark_is_run():
     assert [name for name in names if f'"{name}"' not in tests] == []
 
 
+@pytest.mark.slow  # test_largest_batches starts workers of the same programs in the same way
 def test_memory(tmp_path):
     found = quick("memory", tmp_path)
     (entry,) = found["entries"]
