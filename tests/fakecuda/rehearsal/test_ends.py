@@ -2,8 +2,6 @@
 
 import json
 import os
-import subprocess
-import sys
 
 import pytest
 
@@ -12,6 +10,7 @@ from pgmo.cli.main import main
 from pgmo.errors import FileError, OptionError, RehearsalError
 from pgmo.rehearsal import rehearse
 from pgmo.rehearsal.environment import of_card
+from tests import forked
 from tests.fakecuda.programs import ROOT
 
 TRAIN = """
@@ -38,15 +37,11 @@ def test_a_plan_serves_the_first_request_of_the_real_run(run, tmp_path):
     assert answer.plan is not None
     assert answer.iterations == 8
     counted = tmp_path / "run.json"
-    under = ["-m", "pgmo", "run", "--plan", str(answer.plan), "--json", str(counted)]
+    under = ("-m", "pgmo", "run", "--plan", str(answer.plan), "--json", str(counted))
     environment = {**os.environ, **of_card(pgmo.cards.find("RTX 4090"), 1), "PYTHONPATH": str(ROOT)}
-    done = subprocess.run(
-        [sys.executable, *under, str(tmp_path / "train.py")],
-        env=environment,
-        capture_output=True,
-        text=True,
-    )
-    assert done.returncode == 0, done.stderr
+    script = str(tmp_path / "train.py")
+    ended = forked.run_command(tmp_path, *under, script, environment=environment)
+    assert ended.exit_code == 0, ended.errors
     (session,) = json.loads(counted.read_text())["sessions"]
     for one in session["iterations"]:
         assert one["phase"] == "replay"
