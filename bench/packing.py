@@ -31,12 +31,12 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from _contestants import CONTESTANTS, Run, run
-from _dissected import dissected
-from _growth import measure_growth
-from _large_networks import record_large_networks
 from _machine import add_common_options, result_path, write_result
-from _traces import FAMILIES
+from packers.contestants import CONTESTANTS, Run, run
+from packers.dissected import dissected
+from packers.growth import measure_growth
+from packers.large_networks import record_large_networks
+from packers.traces import FAMILIES
 
 from pgmo.packing.csv_file import read_csv
 from pgmo.packing.lower_bound import max_load

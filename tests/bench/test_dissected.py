@@ -1,6 +1,6 @@
 import pytest
 
-from bench._dissected import dissected
+from bench.packers.dissected import dissected
 
 ARENA = 1 << 20
 

@@ -5,9 +5,9 @@ from typing import Any
 
 import numpy as np
 from _machine import Seconds, repeat
-from _traces import FAMILIES
 from numpy.typing import NDArray
 
+from packers.traces import FAMILIES
 from pgmo.packing.lower_bound import max_load
 from pgmo.packing.planner import plan
 from pgmo.packing.problem import Problem

@@ -32,11 +32,13 @@ class Tape:
         self.end: list[int] = []
 
     def new(self, size: int) -> int:
+        """Request a block and return its number."""
         self.size.append(max(1, int(size)))
         self.end.append(-1)
         return len(self.size) - 1
 
     def free(self, *blocks: int) -> None:
+        """Free blocks by their numbers."""
         for block in blocks:
             self.end[block] = len(self.size)
 

@@ -1,0 +1,1 @@
+"""What `packing.py` measures: contestants, and the problems that they are given."""
