@@ -25,7 +25,10 @@ OF_PACKAGES = ("guides/cupy", "guides/several_jobs")
 SLOW = ("guides/several_processes",)
 """Pages whose commands start many processes; tests/integration/ranks runs the same script."""
 
-FILES = {"guides/snapshots": "examples/snapshot.pickle"}
+FILES = {
+    "guides/out_of_memory": "examples/attention.py",
+    "guides/snapshots": "examples/snapshot.pickle",
+}
 """Files of the repository that a page asks its readers to copy."""
 
 BLOCK = re.compile(r"^```(python|console)$", re.MULTILINE)
