@@ -1,14 +1,15 @@
 """Runs PyTorch's own allocator tests on the stub, plainly and under pgmo, and compares.
 
-    build/fakecuda/run PYTHON tests/fakecuda/torch_suite.py test_cuda.py
-    build/fakecuda/run PYTHON tests/fakecuda/torch_suite.py test_cuda.py --mode session -k record
+    build/fakecuda/run PYTHON -m tests.fakecuda.torch_suite test_cuda.py
+    build/fakecuda/run PYTHON -m tests.fakecuda.torch_suite test_cuda.py --mode session -k record
 
 The file is PyTorch's `test/test_cuda.py` of the version that is installed. It is not in its wheel,
 nor in this repository; its imports want `expecttest` and `psutil`. Each test has a process of its
 own, forked from one that has imported everything, so that a crash is one test's.
 
     plain      PyTorch's own allocator. What fails here wants a GPU, and is not asked again
-    plugin     torch.cuda.memory.change_current_allocator(pgmo.torch_allocator())
+    plugin     pages serve without a session, as by pgmo.torch_allocator(). They begin in the test's
+               process: pgmo serves nothing in a child of a process that used it
     session    pgmo.optimize() around the test
     step       the same, and the test is an iteration
 
@@ -41,9 +42,14 @@ TIME_LIMIT = 120
 
 _SEGMENTS = "the history has no segments that come and go: there are pages"
 
+_RUNS = "a pool's segments are runs of pages, whose idle pages serve others"
+
 EXPECTED = {
     "test_memory_plots_free_segment_stack": _SEGMENTS,
     "test_memory_snapshot": _SEGMENTS,
+    "test_nested_mempool": _RUNS,
+    "test_mempool_no_split": _RUNS,
+    "test_mempool_emptycache_multithread": _RUNS,
     "test_allocator_settings": "roundup_power2_divisions is for the blocks of PyTorch's allocator",
 }
 """What fails under pgmo alone, and why."""
@@ -125,10 +131,6 @@ def run_mode(
     """Sends the outcome of each test of the file."""
     import torch
 
-    if mode == "plugin":
-        import pgmo
-
-        torch.cuda.memory.change_current_allocator(pgmo.torch_allocator())
     prepare(torch)
     spec = importlib.util.spec_from_file_location(file.stem, file)
     assert spec is not None
@@ -197,6 +199,10 @@ def run_test(test: unittest.TestCase, mode: str, send: Callable[[Outcome], None]
     ctypes.CDLL(os.environ["PGMO_FAKECUDA"]).cudaGetLastError()  # what a refused call has left
     try:
         with ExitStack() as stack:
+            if mode == "plugin":
+                from pgmo.allocator.adapters.torch_cuda import serve_without_session
+
+                serve_without_session()
             if mode in ("session", "step"):
                 import pgmo
 

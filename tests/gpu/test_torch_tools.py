@@ -62,7 +62,7 @@ def test_memory_fraction_and_the_typed_error(session):
     assert session.history[-1].hits == 2
 
 
-def test_memory_pools_are_left_alone(session):
+def test_memory_pools_are_not_planned(session):
     hits = session.statistics["hits"]
     pool = torch.cuda.MemPool()
     with torch.cuda.use_mem_pool(pool):

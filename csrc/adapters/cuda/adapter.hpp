@@ -392,9 +392,10 @@ class TorchCudaAdapter : public CUDAAllocator {
            (device.pages() != nullptr && pages_api->owns(device.pages(), block));
   }
 
+  // As in torch's own allocator, nothing happens while a pool is active.
   static void give_pages_back() {
     for (Device& device : devices()) {
-      if (device.pages() == nullptr || device.pools.any()) continue;
+      if (device.pages() == nullptr || device.pools.any_active()) continue;
       synchronize(device);
       (void)pages_api->give_back(device.pages(), ~uint64_t{0});
     }

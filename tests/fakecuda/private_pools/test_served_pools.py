@@ -252,3 +252,17 @@ tell(peak() // MIB)
     (served,) = run_pools(code)
     (by_default,) = run_pools(code, PGMO_POOLS="0")
     assert served <= (0.9 if program != "layerwise" else 1.0) * by_default
+
+
+def test_the_cache_is_not_emptied_while_a_pool_is_active():
+    code = """
+pool = MemPool()
+with use_mem_pool(pool):
+    a = block(8)
+    del a
+    torch.cuda.empty_cache()
+    within = used() // MIB
+torch.cuda.empty_cache()
+tell(within, used() // MIB)
+"""
+    assert run_pools(code) == [8, 0]
