@@ -14,6 +14,7 @@
 // A storage keeps a pointer to its allocator, and a deleter that points into this library. So
 // adapters are never destroyed, and the library is never unloaded.
 
+#include <algorithm>
 #include <memory>
 #include <string>
 
@@ -411,9 +412,9 @@ void pgmo_leave_pool(int device, uint64_t first, uint64_t second) {
   adapter::leave_pool(device, {first, second});
 }
 
-// Return bytes of graphs' pages and segments, moves of places and waits of replays.
-void pgmo_graph_figures(int device, uint64_t out[4]) {
-  out[0] = out[1] = out[2] = out[3] = 0;
+// Return bytes of graphs' pages and segments, moves of places, waits of replays and pages lent.
+void pgmo_graph_figures(int device, uint64_t out[5]) {
+  std::fill_n(out, 5, 0);
   adapter::graphs::Chains* const chains = adapter::chains_of(device);
   if (chains == nullptr) return;
   const adapter::graphs::SharingFigures now = chains->figures();
@@ -421,6 +422,7 @@ void pgmo_graph_figures(int device, uint64_t out[4]) {
   out[1] = now.mapped;
   out[2] = now.moves;
   out[3] = now.waits;
+  out[4] = now.lent;
 }
 
 void pgmo_set_advice(int device, const char* text) {

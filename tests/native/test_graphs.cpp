@@ -20,6 +20,14 @@ struct Fixture {
     CHECK(chains.end(id, {{result, kPage}}));
   }
 
+  // The device refuses to wait now and then, because another thread is capturing.
+  std::size_t lend() {
+    for (int tries = 0; tries < 20; ++tries) {
+      if (const std::size_t bytes = chains.lend(); bytes != 0) return bytes / kPage;
+    }
+    return 0;
+  }
+
   std::size_t held() { return chains.figures().held / kPage; }
 
   Random random{1};
@@ -50,6 +58,40 @@ TEST(a_result_takes_the_page_of_a_temporary) {
   CHECK(all.chains.before_replay(2, 0));
   CHECK_EQ(all.chains.figures().moves, 1u);
   CHECK_EQ(all.held(), 6u);
+}
+
+TEST(pages_of_temporaries_are_lent_between_replays) {
+  Fixture all;
+  all.capture(1);
+  CHECK_EQ(all.lend(), 4u);  // all but that of the result, which is not decided yet
+  CHECK_EQ(all.held(), 1u);
+  CHECK(all.chains.before_replay(1, 0));
+  CHECK_EQ(all.held(), 5u);
+  CHECK_EQ(all.lend(), 0u);  // it is about to be launched
+  all.chains.after_replay(1, 0);
+  CHECK_EQ(all.lend(), 4u);
+}
+
+TEST(lent_pages_are_no_ones_until_their_pool_needs_them) {
+  Fixture all;
+  all.capture(1);
+  CHECK_EQ(all.lend(), 4u);
+  all.capture(2);
+  CHECK_EQ(all.held(), 6u);
+  CHECK(all.chains.keep_apart(graphs::GraphId{1}));
+  CHECK_EQ(all.held(), 10u);
+}
+
+TEST(a_segment_whose_pages_are_lent_can_be_removed) {
+  Fixture all;
+  const graphs::PoolId id{0, 1};
+  all.chains.begin(id, 1, {});
+  const graphs::Address base = all.chains.allocate(id, 4 * kPage);
+  CHECK(all.chains.end(id, {}));
+  CHECK_EQ(all.lend(), 4u);
+  all.chains.release(id);
+  CHECK(all.chains.deallocate(base));
+  CHECK_EQ(all.held(), 0u);
 }
 
 TEST(a_graph_that_is_kept_apart_has_its_own_pages) {

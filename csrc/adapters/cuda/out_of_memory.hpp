@@ -35,7 +35,8 @@ bool relieve(Device& device) {
   if (device.pages() == nullptr) return yielded;
   synchronize(device);  // pages go back only when no running work uses them
   const bool released = pages_api->give_back(device.pages(), ~uint64_t{0}) != 0;
-  return share_fraction(device, upstreams[0]) || released || yielded;
+  const bool lent = lend_pages_of_graphs(device) != 0;
+  return share_fraction(device, upstreams[0]) || released || yielded || lent;
 }
 
 // --- the error message --------------------------------------------------------------------------

@@ -11,6 +11,7 @@ stub does at each replay.
 
 Two oracles: outputs and gradients must have the pattern of their input, and no copy may overtake a
 pending one of another stream. `--broken waits` takes pgmo's waits away, which must be noticed.
+With `--lend`, requests fail now and then, before which idle pages of graphs go back to the card.
 """
 
 import argparse
@@ -81,13 +82,25 @@ class Chain:
         return bool((self.seen != self.value).any())
 
 
-def attack(seed: int, replays: int, broken: str | None = None) -> dict[str, Any]:
+def fail() -> None:
+    """Request more than the card has."""
+    try:
+        torch.empty(1 << 42, dtype=torch.uint8, device="cuda")
+    except torch.OutOfMemoryError:
+        return
+    raise AssertionError("the card has 4 TiB")
+
+
+def attack(
+    seed: int, replays: int, broken: str | None = None, lend: bool = False
+) -> dict[str, Any]:
     """Replay graphs until there were so many replays, or an oracle has noticed something.
 
     Args:
         seed: of all chance.
         replays: number of replays.
         broken: "waits", or None.
+        lend: whether requests fail now and then.
 
     Returns:
         Counts, among them `wrong` values and `overtaken` copies.
@@ -105,6 +118,10 @@ def attack(seed: int, replays: int, broken: str | None = None) -> dict[str, Any]
         if draw.random() < 0.005:
             chains.pop(draw.randrange(len(chains)))
             continue
+        if lend and draw.random() < 0.05:
+            for stream in streams:
+                control.release(stream)
+            fail()
         if draw.random() < 0.2:
             control.hold(draw.choice(streams))
         if draw.random() < 0.3:
@@ -126,9 +143,10 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--replays", type=int, default=100_000)
     parser.add_argument("--broken", choices=("waits",))
+    parser.add_argument("--lend", action="store_true")
     arguments = parser.parse_args()
     torch.cuda.memory.change_current_allocator(pgmo.torch_allocator())
-    found = attack(arguments.seed, arguments.replays, arguments.broken)
+    found = attack(arguments.seed, arguments.replays, arguments.broken, arguments.lend)
     print(json.dumps(found))
     noticed = bool(found["wrong"] or found["overtaken"])
     raise SystemExit(noticed != bool(arguments.broken))

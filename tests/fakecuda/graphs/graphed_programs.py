@@ -4,13 +4,16 @@
 
 `layers` has a graph of the forward and of the backward pass of each layer of a decoder. `sizes`
 trains a convolutional network with both graphs for each image size. `inference` has a graph for
-each batch size of a decoder. The last line of the output has the card's peak in MiB.
+each batch size of a decoder. `beside` trains a network between the replays of such graphs. The last
+line of the output has the card's peak in MiB.
 """
 
 import argparse
 import ctypes
 import os
 import random
+from collections.abc import Callable
+from typing import Any
 
 import torch
 from torch import nn
@@ -91,11 +94,22 @@ def train_sizes(number: int, eager: bool) -> None:
         optimizer.zero_grad(set_to_none=False)
 
 
-@torch.no_grad()
-def infer(number: int, eager: bool) -> None:
+def infer(number: int, eager: bool, between: Callable[[], None] | None = None) -> None:
+    """Replay graphs at random. `between` is called 10 times in between."""
+    with torch.no_grad():
+        graphs = capture_sizes(number, eager)
+        draw = random.Random(0)
+    for step in range(200):
+        with torch.no_grad():
+            draw.choice(graphs)[1]()
+        if between is not None and step % 20 == 19:
+            between()
+
+
+def capture_sizes(number: int, eager: bool) -> list[tuple[Any, ...]]:
+    """Return the input of each batch size, what computes its result, and the result."""
     model = nn.Sequential(*(Block(768, 12) for _ in range(6))).cuda()
-    draw = random.Random(0)
-    graphs = []
+    graphs: list[tuple[Any, ...]] = []
     for batch in sorted(BATCHES[:number], reverse=True):
         given, graph = torch.zeros(batch, 128, 768, device="cuda"), torch.cuda.CUDAGraph()
         if eager:
@@ -105,13 +119,25 @@ def infer(number: int, eager: bool) -> None:
         with torch.cuda.graph(graph):
             result = model(given)
         graphs.append((given, graph.replay, result))
-    for _ in range(200):
-        draw.choice(graphs)[1]()
+    return graphs
+
+
+def train_beside(number: int, eager: bool) -> None:
+    network = nn.Sequential(*(Block(768, 12) for _ in range(4))).cuda()
+    optimizer = torch.optim.SGD(network.parameters(), lr=1e-3)
+
+    def train() -> None:
+        given = torch.zeros(24, 256, 768, device="cuda")
+        network(given).square().mean().backward()
+        optimizer.step()
+        optimizer.zero_grad(set_to_none=True)
+
+    infer(number, eager, between=train)
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("program", choices=("layers", "sizes", "inference"))
+    parser.add_argument("program", choices=("layers", "sizes", "inference", "beside"))
     parser.add_argument("--number", type=int, help="of layers or sizes")
     parser.add_argument("--width", type=int, default=768, help="of layers")
     parser.add_argument("--length", type=int, default=256, help="of layers' sequences")
@@ -121,6 +147,8 @@ def main() -> None:
         train_layers(options.number or 24, options.eager, options.width, options.length)
     elif options.program == "sizes":
         train_sizes(options.number or 11, options.eager)
+    elif options.program == "beside":
+        train_beside(options.number or len(BATCHES), options.eager)
     else:
         infer(options.number or len(BATCHES), options.eager)
     stub = ctypes.CDLL(os.environ["PGMO_FAKECUDA"])

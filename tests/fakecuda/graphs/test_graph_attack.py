@@ -8,12 +8,14 @@ from tests.fakecuda.pages.block_program import run
 
 ATTACK = """
 from tests.fakecuda.graphs.graph_attack import attack
-tell(attack({seed}, {replays}, {broken!r}))
+tell(attack({seed}, {replays}, {broken!r}, {lend}))
 """
 
 
-def attacked(seed: int, replays: int, broken: str | None = None) -> dict[str, Any]:
-    code = ATTACK.format(seed=seed, replays=replays, broken=broken)
+def attacked(
+    seed: int, replays: int, broken: str | None = None, lend: bool = False
+) -> dict[str, Any]:
+    code = ATTACK.format(seed=seed, replays=replays, broken=broken, lend=lend)
     (found,) = run(code, PGMO_GRAPHS="1")
     return found
 
@@ -28,6 +30,12 @@ def check(found: dict[str, Any]) -> None:
 
 def test_values_stay_and_pending_replays_are_not_overtaken():
     check(attacked(seed=1, replays=1_000))
+
+
+def test_neither_happens_where_pages_are_lent():
+    found = attacked(seed=1, replays=1_000, lend=True)
+    check(found)
+    assert found["lent"] > 0
 
 
 @pytest.mark.slow

@@ -22,9 +22,11 @@ namespace {
 
 struct Seen {
   std::uint64_t events = 0, episodes = 0, shared = 0, moves = 0, waits = 0, full = 0, apart = 0;
+  std::uint64_t lent = 0;
 
   void require_all() const {
     require(shared > 0 && moves > 0 && waits > 0, "no pools shared pages");
+    require(lent > 0, "no page was lent");
     require(full > 0 && apart > 0, "no device was full, or every launch was seen");
   }
 
@@ -32,9 +34,9 @@ struct Seen {
     const auto number = [](std::uint64_t one) { return static_cast<unsigned long long>(one); };
     std::printf(
         "seed %llu: %llu events in %llu episodes, no violation; %llu with shared pages, %llu "
-        "moves, %llu waits, %llu devices were full, %llu pools launched unseen\n",
+        "moves, %llu waits, %llu pages lent, %llu devices were full, %llu pools launched unseen\n",
         number(seed), number(events), number(episodes), number(shared), number(moves),
-        number(waits), number(full), number(apart));
+        number(waits), number(lent), number(full), number(apart));
   }
 };
 
@@ -54,6 +56,7 @@ class Episode {
     const graphs::SharingFigures figures = chains_.figures();
     seen_.moves += figures.moves;
     seen_.waits += figures.waits;
+    seen_.lent += figures.lent;
     seen_.events += whereabouts.event;
     ++seen_.episodes;
   }
@@ -81,7 +84,10 @@ class Episode {
     }
     const bool again = pool.graphs() < 4 && random_.chance(pool.replays() == 0 ? 0.3 : 0.02);
     if (pool.graphs() == 0 || again) {
-      pool.begin_capture(++graphs_);
+      return pool.begin_capture(++graphs_);
+    }
+    if (random_.chance(0.02)) {
+      (void)chains_.lend();
       return true;
     }
     if (random_.chance(0.3)) {

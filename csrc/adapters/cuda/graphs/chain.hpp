@@ -52,6 +52,7 @@ struct SharingFigures {
   std::size_t mapped;  // bytes of segments
   std::size_t moves;   // places that got a page of their own
   std::size_t waits;   // for replays on other streams
+  std::size_t lent;    // pages given back to the device between replays
 };
 
 template <typename Visit>
@@ -94,6 +95,13 @@ inline bool suits_temporary(const GraphPage& page, const GraphPlace& temporary) 
   return may_share(page, *temporary.chain) &&
          std::none_of(page.places.begin(), page.places.end(),
                       [](const GraphPlace* place) { return place->kept || place->chain->apart; });
+}
+
+// Return whether nothing has to stay on the page until the next replay.
+inline bool is_idle(const GraphPage& page) {
+  return std::none_of(page.places.begin(), page.places.end(), [](const GraphPlace* place) {
+    return place->has_contents() || place->alive || place->own;
+  });
 }
 
 inline void set_open(GraphPlace& place, bool open) noexcept {

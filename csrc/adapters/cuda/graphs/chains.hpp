@@ -13,7 +13,9 @@
 // page first. 3. A replay waits for the last replays, on other streams, of chains with which it
 // shares pages. 4. What a capture leaves alive is decided at the next replay of any graph: until
 // then a later capture may free it. The program may write there meanwhile, so the end of a capture
-// waits for the device, and the decision copies contents.
+// waits for the device, and the decision copies contents. 5. Pages are lent only if no replay is
+// about to be launched and all work is completed; a chain has its pages back before it is replayed,
+// captured or moved.
 
 #pragma once
 
@@ -55,7 +57,29 @@ class Chains {
     return chains_.contains(pool);
   }
 
-  // Begin a capture of a graph. `alive`: the live blocks of the pool.
+  // Give pages on which nothing has to stay between two replays back to the device. Return their
+  // bytes.
+  std::size_t lend() {
+    const std::lock_guard guard(mutex_);
+    const bool capturing = std::any_of(chains_.begin(), chains_.end(),
+                                       [](const auto& one) { return one.second.capturing; });
+    if (launching_ != 0 || capturing || mappings_.lost() || !mappings_.any(is_idle)) return 0;
+    if (!driver_.settle(true)) return 0;
+    const std::size_t lent = mappings_.lend(is_idle);
+    lent_ += lent;
+    count();
+    return lent * mappings_.page();
+  }
+
+  // Get the pages of a pool back, before a capture. Return false if the device is full.
+  bool restore(const PoolId& pool) {
+    const std::lock_guard guard(mutex_);
+    const auto found = chains_.find(pool);
+    return found == chains_.end() || restore(found->second);
+  }
+
+  // Begin a capture of a graph. The pool's pages must not be lent. `alive`: the live blocks of the
+  // pool.
   void begin(const PoolId& pool, GraphId graph, const std::vector<LiveBlock>& alive) {
     const std::lock_guard guard(mutex_);
     collect();
@@ -143,10 +167,13 @@ class Chains {
   bool before_replay(GraphId graph, Stream stream) {
     const std::lock_guard guard(mutex_);
     const auto found = graphs_.find(graph);
-    if (found == graphs_.end()) return true;
+    if (found == graphs_.end()) {
+      ++launching_;
+      return true;
+    }
     Chain& chain = *found->second;
-    if (!decide_all() || !leave_open_pages(chain, [](const GraphPlace&) { return true; }) ||
-        mappings_.lost())
+    if (!restore(chain) || !decide_all() ||
+        !leave_open_pages(chain, [](const GraphPlace&) { return true; }) || mappings_.lost())
       return false;
     if (!wait_for_partners(chain, stream)) return false;
     for (const GraphCapture& capture : chain.captures) {
@@ -154,11 +181,13 @@ class Chains {
       for (GraphPlace* place : capture.closes) set_open(*place, false);
       for (GraphPlace* place : capture.alive) set_open(*place, !place->own);
     }
+    ++launching_;
     return true;
   }
 
   void after_replay(GraphId graph, Stream stream) {
     const std::lock_guard guard(mutex_);
+    if (launching_ != 0) --launching_;
     const auto found = graphs_.find(graph);
     if (found == graphs_.end() || partners(*found->second).empty()) return;
     const Event event = driver_.record(stream);
@@ -192,7 +221,9 @@ class Chains {
     const std::lock_guard guard(mutex_);
     for (const auto& [pool, chain] : chains_) {
       for (const auto& [base, segment] : chain.segments) {
-        (void)driver_.grant(base, segment->places.size() * mappings_.page());
+        for (const GraphPlace& place : segment->places) {
+          if (!place.page->lent) (void)driver_.grant(place.address, mappings_.page());
+        }
       }
     }
   }
@@ -200,7 +231,7 @@ class Chains {
   SharingFigures figures() {
     const std::lock_guard guard(mutex_);
     return {mappings_.held() * mappings_.page(), mappings_.mapped() * mappings_.page(), moves_,
-            waits_};
+            waits_, lent_};
   }
 
  private:
@@ -263,7 +294,16 @@ class Chains {
     return true;
   }
 
+  bool restore(Chain& chain) {
+    if (!mappings_.any_lent()) return true;
+    bool all = true;
+    for_each_place(chain, [&](const GraphPlace& place) { all = all && mappings_.restore(place); });
+    count();
+    return all;
+  }
+
   bool keep_apart(Chain& chain) {
+    if (!restore(chain)) return false;
     chain.apart = true;
     std::vector<GraphPlace*> all;
     for_each_place(chain, [&](GraphPlace& place) { all.push_back(&place); });
@@ -291,7 +331,7 @@ class Chains {
     for_each_place(chain, [&](GraphPlace& place) {
       if (place.undecided && (place.alive || place.left)) {
         survivors.push_back(&place);
-      } else if (!place.own && !place.open && !place.page->shared()) {
+      } else if (!place.own && !place.open && !place.page->lent && !place.page->shared()) {
         unshared.push_back(&place);
       }
     });
@@ -387,6 +427,8 @@ class Chains {
   std::atomic<std::int64_t> saved_{0};
   std::size_t moves_ = 0;
   std::size_t waits_ = 0;
+  std::size_t lent_ = 0;
+  std::size_t launching_ = 0;  // replays between `before_replay` and `after_replay`
 };
 
 }  // namespace pgmo::graphs

@@ -41,6 +41,7 @@ struct GraphPlace {
 struct GraphPage {
   Handle handle;
   std::vector<GraphPlace*> places;  // where it is mapped
+  bool lent = false;                // the device has it back; its places have no page meanwhile
 
   bool shared() const noexcept { return places.size() > 1; }
 };
@@ -56,7 +57,7 @@ class Mappings {
   Mappings(Driver& driver, std::size_t page) : driver_(driver), page_(page) {}
 
   std::size_t page() const noexcept { return page_; }
-  std::size_t held() const noexcept { return pages_.size(); }
+  std::size_t held() const noexcept { return pages_.size() - lent_; }
   std::size_t mapped() const noexcept { return mapped_; }
 
   // Return whether a segment begins, or once began, at the address.
@@ -77,7 +78,7 @@ class Mappings {
     auto next = pages_.begin();
     for (std::size_t at = 0; at < count; ++at) {
       GraphPlace& place = segment->places.emplace_back(GraphPlace{base + at * page_, &chain});
-      while (next != pages_.end() && !may_share(*next)) ++next;
+      while (next != pages_.end() && (next->lent || !may_share(*next))) ++next;
       GraphPage* page = next != pages_.end() ? &*next++ : create();
       if (page == nullptr || !driver_.map(place.address, page->handle)) {
         if (page != nullptr) drop_unused(*page);
@@ -95,7 +96,13 @@ class Mappings {
   // Unmap a segment, and release the pages that are mapped nowhere else. All work that uses the
   // segment must be completed.
   void remove(Segment& segment) {
-    if (!segment.places.empty()) driver_.unmap(segment.base, segment.places.size() * page_);
+    if (lent_ == 0 && !segment.places.empty()) {
+      driver_.unmap(segment.base, segment.places.size() * page_);
+    } else {
+      for (const GraphPlace& place : segment.places) {
+        if (!place.page->lent) driver_.unmap(place.address, page_);
+      }
+    }
     for (GraphPlace& place : segment.places) unlink(place);
     if (!segment.places.empty()) spare_[segment.places.size()].push_back(segment.base);
   }
@@ -105,7 +112,9 @@ class Mappings {
   // false, and change nothing, if the device is full or refuses.
   template <typename MayShare>
   bool move(GraphPlace& place, MayShare&& may_share) {
-    const auto found = std::find_if(pages_.begin(), pages_.end(), may_share);
+    const auto found = std::find_if(pages_.begin(), pages_.end(), [&](const GraphPage& page) {
+      return !page.lent && may_share(page);
+    });
     GraphPage* const page = found != pages_.end() ? &*found : create();
     if (page == nullptr) return false;
     if (place.has_contents() && !copy_to(*page, place)) {
@@ -144,6 +153,48 @@ class Mappings {
     return false;
   }
 
+  // Return whether `idle` is true for a page that is not lent.
+  template <typename Idle>
+  bool any(Idle&& idle) const {
+    return std::any_of(pages_.begin(), pages_.end(),
+                       [&](const GraphPage& page) { return !page.lent && idle(page); });
+  }
+
+  // Give pages without contents back to the device, and keep their places. All work of the device
+  // must be completed. Return their number.
+  template <typename Idle>
+  std::size_t lend(Idle&& idle) {
+    std::size_t count = 0;
+    for (GraphPage& page : pages_) {
+      if (page.lent || !idle(page)) continue;
+      for (const GraphPlace* place : page.places) driver_.unmap(place->address, page_);
+      driver_.release(page.handle);
+      page.lent = true;
+      ++count;
+    }
+    lent_ += count;
+    return count;
+  }
+
+  // Create the lent page of a place again, and map it at all its places. Return false if the device
+  // is full or refuses.
+  bool restore(const GraphPlace& place) {
+    GraphPage& page = *place.page;
+    if (!page.lent) return true;
+    if (!driver_.create(page.handle)) return false;
+    page.lent = false;
+    --lent_;
+    for (const GraphPlace* one : page.places) {
+      if (!map_again(*one, page)) {
+        lost_ = true;
+        return false;
+      }
+    }
+    return true;
+  }
+
+  bool any_lent() const noexcept { return lent_ != 0; }
+
   // Return whether the driver has refused to restore a mapping. No graph may be replayed then.
   bool lost() const noexcept { return lost_; }
 
@@ -176,7 +227,7 @@ class Mappings {
     return done;
   }
 
-  bool map_again(GraphPlace& place, const GraphPage& page) {
+  bool map_again(const GraphPlace& place, const GraphPage& page) {
     if (!driver_.map(place.address, page.handle)) return false;
     if (driver_.grant(place.address, page_)) return true;
     driver_.unmap(place.address, page_);
@@ -201,7 +252,11 @@ class Mappings {
 
   void drop_unused(GraphPage& page) {
     if (!page.places.empty()) return;
-    driver_.release(page.handle);
+    if (page.lent) {
+      --lent_;
+    } else {
+      driver_.release(page.handle);
+    }
     pages_.remove_if([&](const GraphPage& one) { return &one == &page; });
   }
 
@@ -212,6 +267,7 @@ class Mappings {
   std::set<Address> bases_;                            // of all segments ever made
   std::size_t mapped_ = 0;
   std::size_t version_ = 0;
+  std::size_t lent_ = 0;  // number of pages
   Address scratch_ = 0;
   bool lost_ = false;
 };

@@ -64,6 +64,11 @@ bool TorchCudaAdapter::begin_graph(c10::DeviceIndex index, c10::cuda::MempoolId_
   }
   if (graph == 0) return false;
   if (known) {
+    const bool whole =
+        with_room(devices()[index], upstream_, [&] { return chains->restore(pool); });
+    TORCH_CHECK_WITH(
+        OutOfMemoryError, whole,
+        "CUDA out of memory. A pool of graphs needs the pages that were lent to others");
     chains->begin(pool, graph, living_in(upstream_, pool));
     return false;
   }

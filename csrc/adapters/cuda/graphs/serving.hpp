@@ -153,6 +153,11 @@ graphs::Chains* open_graphs(Device& device, CUDAAllocator* upstream) {
   return chains_of(device.index);
 }
 
+uint64_t lend_pages_of_graphs(const Device& device) {
+  graphs::Chains* const chains = chains_of(device.index);
+  return chains == nullptr ? 0 : chains->lend();
+}
+
 bool is_of_graphs(const TraceEntry& entry) {
   graphs::Chains* const chains = chains_of(entry.device_);
   return chains != nullptr && chains->owns(static_cast<graphs::Address>(entry.addr_));
@@ -241,9 +246,10 @@ void before_replay(Device& device, CUDAAllocator* upstream, uint64_t graph) {
     return chains->before_replay(graph, reinterpret_cast<graphs::Stream>(stream));
   });
   if (device.saved() != saved) confirm_peak(device, upstream);
-  TORCH_CHECK_WITH(OutOfMemoryError, ready,
-                   "CUDA out of memory. A graph needs pages of its own before this replay, because "
-                   "another one has contents on those that it shares");
+  TORCH_CHECK_WITH(
+      OutOfMemoryError, ready,
+      "CUDA out of memory. A graph needs pages before this replay: those that were lent "
+      "meanwhile, or more, because another graph has contents on those that it shares");
 }
 
 void after_replay(const Device& device, uint64_t graph) {

@@ -174,6 +174,9 @@ bool share_fraction(Device& device, CUDAAllocator* upstream) {
   return rest > before;
 }
 
+// Give idle pages of graphs back to the card. Return their bytes. In graphs/serving.hpp.
+uint64_t lend_pages_of_graphs(const Device& device);
+
 // --- blocks of pages ----------------------------------------------------------------------------
 
 // Callbacks of the pages, which call them under their lock. If emptying the cache gathers stacks,
@@ -248,6 +251,10 @@ void* block_for(Device& device, size_t bytes, uint32_t stream, uint64_t pool) {
     settle(device);
     if (gathers_stacks(upstreams[0])) (void)drop_cache_beneath(device, upstreams[0]);
     block = pages_api->allocate(space, bytes, stream, pool);
+    const bool limited = device.limit.load(std::memory_order_relaxed) != ~uint64_t{0};
+    if (block == nullptr && !limited && lend_pages_of_graphs(device) != 0) {
+      block = pages_api->allocate(space, bytes, stream, pool);
+    }
   }
   if (block != nullptr) report_allocation(device, block, bytes, stream, pool);
   return block;

@@ -31,11 +31,14 @@ class GraphPool {
   std::size_t graphs() const { return graphs_.size(); }
   std::uint64_t replays() const { return replays_; }
 
-  void begin_capture(graphs::GraphId graph) {
+  // Return false if the device is full.
+  bool begin_capture(graphs::GraphId graph) {
+    if (!chains_.restore(id_)) return false;
     capturing_ = true;
     graphs_.push_back({graph, {}, {}});
     made_.clear();
     chains_.begin(id_, graph, living());
+    return true;
   }
 
   // Request, use and free blocks. Return false if the device is full.
@@ -92,6 +95,8 @@ class GraphPool {
     change_stream();
     const Graph& graph = graphs_[next_];
     if (!unseen_ && !chains_.before_replay(graph.id, stream_)) return false;
+    // Another thread, whose request failed.
+    if (random_.chance(0.05)) (void)chains_.lend();
     for (const auto& [writes, block] : graph.uses) touch(writes, block);
     for (const auto& block : graph.freed) forget(block);
     if (!unseen_) chains_.after_replay(graph.id, stream_);
