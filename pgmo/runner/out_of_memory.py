@@ -35,6 +35,9 @@ history is then saved here, too."""
 _DEEPEST = 16
 """Maximum number of causes of an error to check."""
 
+_CAUSE = "Cause: "
+"""Beginning of the line of the explanation that has the cause and its fix."""
+
 _LINES = 8
 """Maximum number of memory holders to name."""
 
@@ -104,14 +107,26 @@ def save_out_of_memory(
 
 
 def print_saved_files(files: Iterable[Path]) -> None:
-    """Print the saved files and the command that shows them on stderr."""
+    """Print the cause if it is known, the saved files, and the command that shows them."""
     files = list(files)
     if not files:
         return
     say("pgmo: memory ran out; these files show what held it")
+    for cause in map(_saved_cause, files[-1:]):
+        if cause:
+            say(cause)
     for path in files:
         say(f"Wrote {path}")
     say(f"Next: {look_at(files) or f'less {shlex.quote(str(files[-1]))}'}")
+
+
+def _saved_cause(explanation: Path) -> str:
+    """Return the line of a saved explanation that has the cause; "" without one."""
+    try:
+        lines = explanation.read_text("utf-8").splitlines()
+    except (OSError, UnicodeError):
+        return ""
+    return next((line for line in lines if line.startswith(_CAUSE)), "")
 
 
 def look_at(files: Iterable[Path]) -> str | None:
@@ -176,6 +191,8 @@ def _explain(profile: "Profile") -> list[str]:
 
     what = "The iteration that repeats" if profile.circular else "Up to the failing request"
     explanation = explain(profile, top=_LINES, predict=False)
-    causes = [f"{hint.title}: {hint.text}" for hint in explanation.hints[:1] if hint.is_cause]
+    causes = [
+        f"{_CAUSE}{hint.title}: {hint.text}" for hint in explanation.hints[:1] if hint.is_cause
+    ]
     names = [] if profile.tags else [HOW_TO_NAME]
     return [*causes, f"{what}, as recorded:", *explanation.lines(), *names]

@@ -512,15 +512,22 @@ def test_copies_in_a_wider_type(name):
         assert hint.bytes == 180 - 60
 
 
-@pytest.mark.parametrize("limit", ["-1", str(8 << 20)])
-def test_a_setting_that_costs_memory(limit):
+@pytest.mark.parametrize(
+    ("limit", "rounding", "named"),
+    [
+        ("-1", "[1:0,2:1]", ""),
+        (str(8 << 20), "[1:0,2:0]", "max_split_size_mb"),
+        ("-1", "[1:0,2:16]", "roundup_power2_divisions"),
+    ],
+)
+def test_a_setting_that_costs_memory(limit, rounding, named):
     size = 32 << 20
     rows = [(Event.ALLOC, size), (Event.FREE_REQUESTED, size), (Event.FREE_COMPLETED, size)]
     trace = Trace.from_columns(
         kind=[Event.SEGMENT_ALLOC, *(kind for kind, _ in rows)] * 2,
         address=[1 << 30] * 4 + [2 << 30] * 4,
         size=[size] * 8,
-        settings={"max_split_size": limit},
+        settings={"max_split_size": limit, "roundup_power2_divisions": rounding},
     )
     profile = SimpleNamespace(trace=trace)
     explanation = SimpleNamespace(fragmentation=SimpleNamespace(peak_reserved=2 * size))
@@ -532,7 +539,7 @@ def test_a_setting_that_costs_memory(limit):
             is_expandable=False,
         )
     )
-    assert (hint is None) == (limit == "-1")
+    assert (hint is None) == (not named)
     if hint is not None:
         assert hint.bytes == size
-        assert "max_split_size_mb" in hint.text
+        assert f" with {named} in " in hint.text

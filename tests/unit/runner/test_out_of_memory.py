@@ -168,3 +168,14 @@ def test_the_text_says_where_reserved_memory_is(tmp_path, monkeypatch, works):
     if works:
         assert "5.00 MiB are in no block: 5.00 MiB between living blocks." in text
         assert "33.0 MiB of the card are used outside of PyTorch" in text
+
+
+@pytest.mark.parametrize("cause", ["", "Cause: Memory leaks: 3 MiB stay behind.\n"])
+def test_the_cause_is_printed_before_the_files(tmp_path, capsys, cause):
+    explanation = tmp_path / "pgmo-oom-0.txt"
+    explanation.write_text(f"MemoryError: full\n\n{cause}Up to the failing request:\n")
+    print_saved_files([explanation])
+    first, *others = capsys.readouterr().err.splitlines()
+    assert first == "pgmo: memory ran out; these files show what held it"
+    assert others[:-2] == cause.splitlines()
+    assert others[-2:] == [f"Wrote {explanation}", f"Next: less {explanation}"]

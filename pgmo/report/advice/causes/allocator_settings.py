@@ -1,5 +1,7 @@
 """Settings of PyTorch's allocator that cost memory. Report: pytorch/pytorch#113481."""
 
+import re
+
 from pgmo.profiler.iterations.traces.block_ends import pair_blocks
 from pgmo.profiler.profile import Profile
 from pgmo.profiler.trace import Trace
@@ -12,6 +14,9 @@ _HARMLESS = {
 }
 """Settings that may cost memory, and their values without effect."""
 
+_ROUNDS = re.compile(r":(?:[2-9]|\d\d)")
+"""Number of divisions of an interval that rounds requests up; 0 and 1 do not."""
+
 
 def allocator_settings(facts: Facts) -> Hint | None:
     """Return a hint if PyTorch's defaults would reserve less for the same requests.
@@ -23,6 +28,8 @@ def allocator_settings(facts: Facts) -> Hint | None:
         return None
     set_to = {name: trace.settings.get(name, value) for name, value in _HARMLESS.items()}
     changed = [name for name, value in set_to.items() if value != _HARMLESS[name]]
+    if _ROUNDS.search(trace.settings.get("roundup_power2_divisions", "")):
+        changed.append("roundup_power2_divisions")
     if not changed or facts.is_expandable:
         return None
     saving = seen.peak_reserved - _reserved_by_default(facts, trace)

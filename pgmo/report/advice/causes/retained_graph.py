@@ -3,10 +3,12 @@
 Report: GBLin5566/toward-controlled-generation-of-text-pytorch#9.
 """
 
+from collections.abc import Iterator
+
 import numpy as np
 from numpy.typing import NDArray
 
-from pgmo.report.advice.all_blocks import AllBlocks, Mask
+from pgmo.report.advice.all_blocks import AllBlocks
 from pgmo.report.advice.facts import Facts, Hint, cause
 
 _FEWEST = 8
@@ -27,24 +29,25 @@ def retained_graph(facts: Facts) -> Hint | None:
     """
     blocks = facts.blocks
     kept = blocks.by_phase("forward") & ~blocks.stays & (blocks.passes_survived == 1)
-    freed, count = np.unique(blocks.end[kept], return_counts=True)
+    starts = np.sort(blocks.start[kept])
+    order = _Passes(blocks)
     graphs = np.zeros(len(kept), np.bool_)
     end = blocks.end.copy()
-    forward = blocks.start[blocks.by_phase("forward")]
     found = 0
-    for at in freed[count >= _FEWEST].tolist():
-        graph = kept & (blocks.end == at)
-        spans = _spans(blocks, graph)
+    for graph in _freed_together(blocks, np.flatnonzero(kept)):
+        own, at = blocks.start[graph], int(blocks.end[graph[0]])
+        spans = order.after(int(own.max()))
         if spans is None or len(np.unique(blocks.tag[graph])) < _ORIGINS:
             continue
-        is_last = not (forward > spans[0]).any()
-        if spans[1] >= at and not is_last:
+        begin, over, is_last = spans
+        if over >= at and not is_last:
             continue
         # Otherwise most blocks of the pass are freed at other times, as without retain_graph.
-        if np.count_nonzero(graph) < np.count_nonzero(_same_pass(blocks, kept, graph)) // 2:
+        same_pass = np.searchsorted(starts, own.max(), "right") - np.searchsorted(starts, own.min())
+        if len(graph) < same_pass // 2:
             continue
-        graphs |= graph
-        end[graph] = _freed_in_backward(blocks.start[graph], *spans)
+        graphs[graph] = True
+        end[graph] = _freed_in_backward(own, begin, over)
         found += not is_last
     if found < _PASSES:
         return None
@@ -59,18 +62,34 @@ def retained_graph(facts: Facts) -> Hint | None:
     )
 
 
-def _spans(blocks: AllBlocks, graph: Mask) -> tuple[int, int] | None:
-    """Return the first request of a graph's backward pass, and of the next forward pass.
+def _freed_together(blocks: AllBlocks, rows: NDArray[np.int64]) -> Iterator[NDArray[np.int64]]:
+    """Yield the rows of enough blocks that are freed at one time, in the order of their frees."""
+    rows = rows[np.argsort(blocks.end[rows], kind="stable")]
+    edges = np.flatnonzero(np.diff(blocks.end[rows])) + 1
+    yield from (group for group in np.split(rows, edges) if len(group) >= _FEWEST)
 
-    If no forward pass follows, the second is the last request of the backward pass.
-    """
-    passes = blocks.passes[blocks.passes > blocks.start[graph].max()]
-    if not len(passes):
-        return None
-    after = blocks.start > passes[0]
-    forward = blocks.start[blocks.by_phase("forward") & after]
-    backward = blocks.start[blocks.by_phase("backward") & after]
-    return int(passes[0]), int(forward.min() if len(forward) else backward.max(initial=passes[0]))
+
+class _Passes:
+    """Backward passes of a recording, and the forward passes that follow them."""
+
+    def __init__(self, blocks: AllBlocks) -> None:
+        self._begins = blocks.passes
+        self._forward = np.sort(blocks.start[blocks.by_phase("forward")])
+        self._last = int(blocks.start[blocks.by_phase("backward")].max(initial=0))
+
+    def after(self, request: int) -> tuple[int, int, bool] | None:
+        """Return where the next backward pass begins and ends, and whether it is the last one.
+
+        It ends with the first forward request after it; if none follows, with its last request.
+        """
+        number = int(np.searchsorted(self._begins, request, "right"))
+        if number == len(self._begins):
+            return None
+        begin = int(self._begins[number])
+        following = int(np.searchsorted(self._forward, begin, "right"))
+        if following == len(self._forward):
+            return begin, max(begin, self._last), True
+        return begin, int(self._forward[following]), False
 
 
 def _freed_in_backward(start: NDArray[np.int64], begin: int, end: int) -> NDArray[np.int64]:
@@ -78,10 +97,3 @@ def _freed_in_backward(start: NDArray[np.int64], begin: int, end: int) -> NDArra
     first, last = start.min(), start.max()
     late = (start - first) / max(1, last - first)
     return np.asarray(begin + (1 - late) * (end - begin), np.int64)
-
-
-def _same_pass(blocks: AllBlocks, kept: Mask, graph: Mask) -> Mask:
-    """Return which blocks are requested between the first and the last of a graph, shape (n,)."""
-    first, last = blocks.start[graph].min(), blocks.start[graph].max()
-    found: Mask = kept & (first <= blocks.start) & (blocks.start <= last)
-    return found

@@ -22,9 +22,10 @@ def wide_copies(facts: Facts) -> Hint | None:
     wide = np.zeros(len(copies), np.bool_)
     for tag in np.unique(blocks.tag[copies & blocks.at_peak]).tolist():
         rows = np.flatnonzero(copies & (blocks.tag == tag))
-        if np.count_nonzero(copies[rows] & blocks.at_peak[rows]) < _FEWEST:
+        at_peak = rows[blocks.at_peak[rows]]
+        if len(at_peak) < _FEWEST:
             continue
-        if all(_has_narrow_source(blocks, row) for row in rows.tolist()):
+        if all(_has_narrow_source(blocks, row) for row in at_peak.tolist()):
             wide[rows] = True
             wide |= backward & np.isin(blocks.size, blocks.size[rows])
     return cause(
