@@ -1,13 +1,29 @@
-"""The notebooks and the scripts beside them say the same. `make test` also executes them."""
+"""The notebooks and the scripts beside them are the same, and run."""
 
+import os
 from pathlib import Path
 
 import pytest
+
+from tests import forked
 
 jupytext = pytest.importorskip("jupytext")
 
 FOLDER = Path(__file__).resolve().parents[2] / "notebooks"
 NAMES = sorted(path.stem for path in FOLDER.glob("*.py"))
+
+
+IN_JUPYTER = ("04_", "05_")
+"""Beginnings of names: these `make test` executes in Jupyter, and `make test-all` all of them."""
+
+
+@pytest.mark.parametrize("name", [one for one in NAMES if not one.startswith(IN_JUPYTER)])
+def test_scripts_run(name: str, tmp_path: Path) -> None:
+    pytest.importorskip("torch")
+    settings = {"MPLBACKEND": "agg", "PYTHONPATH": str(FOLDER.parent)}
+    script = str(FOLDER / f"{name}.py")
+    ended = forked.run_command(tmp_path, script, environment=os.environ | settings)
+    assert ended.exit_code == 0, ended.errors
 
 
 def test_every_notebook_has_its_script() -> None:
