@@ -4,8 +4,9 @@
 
 `layers` has a graph of the forward and of the backward pass of each layer of a decoder. `sizes`
 trains a convolutional network with both graphs for each image size. `inference` has a graph for
-each batch size of a decoder. `beside` trains a network between the replays of such graphs. The last
-line of the output has the card's peak in MiB.
+each batch size of a decoder. `beside` trains a network between the replays of such graphs. `trees`
+trains a compiled decoder at several lengths, with graph trees. The last line of the output has the
+card's peak in MiB.
 """
 
 import argparse
@@ -135,9 +136,21 @@ def train_beside(number: int, eager: bool) -> None:
     infer(number, eager, between=train)
 
 
+def train_trees(number: int, eager: bool) -> None:
+    network = nn.Sequential(*(Block(768, 12) for _ in range(6))).cuda()
+    optimizer = torch.optim.SGD(network.parameters(), lr=1e-3)
+    compiled = network if eager else torch.compile(network, backend="cudagraphs", dynamic=False)
+    for step in range(6 * number):
+        torch.compiler.cudagraph_mark_step_begin()
+        given = torch.zeros(8, 256 - 64 * (step % number), 768, device="cuda")
+        compiled(given).square().mean().backward()
+        optimizer.step()
+        optimizer.zero_grad(set_to_none=True)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("program", choices=("layers", "sizes", "inference", "beside"))
+    parser.add_argument("program", choices=("layers", "sizes", "inference", "beside", "trees"))
     parser.add_argument("--number", type=int, help="of layers or sizes")
     parser.add_argument("--width", type=int, default=768, help="of layers")
     parser.add_argument("--length", type=int, default=256, help="of layers' sequences")
@@ -147,6 +160,8 @@ def main() -> None:
         train_layers(options.number or 24, options.eager, options.width, options.length)
     elif options.program == "sizes":
         train_sizes(options.number or 11, options.eager)
+    elif options.program == "trees":
+        train_trees(options.number or 2, options.eager)
     elif options.program == "beside":
         train_beside(options.number or len(BATCHES), options.eager)
     else:
