@@ -119,7 +119,9 @@ def _unused(explanation: Explanation) -> list[FigureCard]:
     parts = [] if seen is None else seen.unused.parts()
     if seen is None or not parts:
         return []
-    return [FigureCard("Reserved, in no block", format_bytes(seen.unused.total), parts[0])]
+    return [
+        FigureCard("Reserved, in no block", format_bytes(seen.unused.total), "; ".join(parts[:3]))
+    ]
 
 
 def _arena(plan: Plan) -> FigureCard:
