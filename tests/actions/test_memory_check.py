@@ -71,6 +71,20 @@ def this_pgmo(monkeypatch):
     monkeypatch.setenv("PYTHONPATH", str(ROOT))
 
 
+def test_more_memory_fails_with_a_table(repository, tmp_path, programs):
+    for name, size in WIDTHS.items():
+        profile = Profile.from_columns(size=[size], start=[0], end=[1], ticks=1)
+        profile.save(tmp_path / f"{name}.pgmoprof")
+    commit = "$(git log -1 --format=%s)"
+    record = f'cp {tmp_path}/{commit}.pgmoprof "$PGMO_PROFILES/net.pgmoprof"'
+    ran = run(repository, tmp_path, programs, base="base", record=record)
+    assert ran.exit_code == 3, ran.log
+    assert "1 of 1 programs needs more memory than before" in ran.summary
+    assert "256 B → 320 B" in ran.summary
+    assert Path(ran.outputs["table"]).read_text() == ran.summary
+
+
+@pytest.mark.slow  # two processes of pytest, each with torch
 def test_a_wider_layer_fails_with_a_table(repository, tmp_path, programs):
     ran = run(repository, tmp_path, programs, base="base")
     assert ran.exit_code == 3, ran.log

@@ -9,9 +9,9 @@ FAKECUDA_OUT    ?= build/fakecuda
 FAKECUDA_VENV   ?= .venv-fakecuda
 FAKECUDA_PYTHON ?= $(FAKECUDA_VENV)/bin/python
 FAKECUDA_TORCH  ?= 2.11.0
-# Each worker holds the CUDA build of torch, and most tests wait for a process of their own. Which
-# test has which worker does not matter, but some take minutes.
-FAKECUDA_PARALLEL ?= --numprocesses logical --maxprocesses 4 --dist worksteal
+# Each worker holds the CUDA build of torch, and most tests wait for a process of their own. The tests
+# of one file share what they rehearse. In the order of their names, the longest files do not come last.
+FAKECUDA_PARALLEL ?= --numprocesses logical --maxprocesses 4 --dist loadfile --no-loadscope-reorder
 
 # PyPI's wheels of torch for Linux are CUDA builds. The environment keeps itself out of git, and uses
 # the native module that another one has built in the checkout, of the same Python.
@@ -35,7 +35,7 @@ test-fakecuda: fakecuda  ## run real training loops on the CUDA build of PyTorch
 	  $(FAKECUDA_OUT)/run $(FAKECUDA_PYTHON) -m pytest $(FAKECUDA_PARALLEL) \
 	  tests/fakecuda -m "not slow" $(FAKECUDA_ARGUMENTS)
 	PYTHONPATH=. OMP_WAIT_POLICY=PASSIVE \
-	  $(FAKECUDA_OUT)/run $(FAKECUDA_PYTHON) -m pytest $(FAKECUDA_PARALLEL) --dist loadfile \
+	  $(FAKECUDA_OUT)/run $(FAKECUDA_PYTHON) -m pytest $(FAKECUDA_PARALLEL) \
 	  tests/gpu -m "not slow" $(FAKECUDA_ARGUMENTS)
 
 .PHONY: bench-fakecuda
