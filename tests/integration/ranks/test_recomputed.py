@@ -7,7 +7,15 @@ pytest.importorskip("torch")
 from tests.integration.ranks.launch import launch, printed
 
 
-@pytest.mark.parametrize("kind", ["plain", "static", "breaks", "sharded"])
-def test_two_ranks(tmp_path, kind):
-    ended = launch(tmp_path, "tests.integration.ranks.recomputed", kind)
-    assert printed(ended) == [True, True]
+KINDS = ("plain", "static", "breaks", "sharded")
+
+
+@pytest.fixture(scope="module")
+def two(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("two")
+    return printed(launch(folder, "tests.integration.ranks.recomputed", *KINDS))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_two_ranks(two, kind):
+    assert [rank[kind] for rank in two] == [True, True]
