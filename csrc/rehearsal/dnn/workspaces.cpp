@@ -6,8 +6,8 @@
 // summed per sample, in float32. Kernels without tensor cores compute implicit products, which need
 // almost no workspace. One of them is always offered too, and used if the other does not fit.
 //
-// Compared with cuDNN 9.19 on an H200 (bench/gpu/workspaces.py). Additional workspace for split
-// sums of other gradients is not modelled.
+// Compared with cuDNN 9.19 on an H200. Additional workspace for split sums of other gradients is
+// not modelled.
 
 #include <algorithm>
 #include <cstdlib>
