@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from bench._traces import FAMILIES
+from bench.packers.traces import FAMILIES
 from pgmo.errors import OptionError
 from pgmo.packing.lower_bound import max_load
 from pgmo.packing.problem import Problem

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from bench._dissected import dissected
+from bench.packers.dissected import dissected
 from pgmo.packing.lower_bound import max_load
 from pgmo.packing.planner import plan
 from pgmo.packing.problem import Problem

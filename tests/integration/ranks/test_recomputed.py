@@ -6,7 +6,6 @@ pytest.importorskip("torch")
 
 from tests.integration.ranks.launch import launch, printed
 
-
 KINDS = ("plain", "static", "breaks", "sharded")
 
 

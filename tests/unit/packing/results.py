@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from bench._dissected import dissected
+from bench.packers.dissected import dissected
 from pgmo.packing.lower_bound import max_load
 from pgmo.packing.problem import Problem
 

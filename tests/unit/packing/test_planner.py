@@ -4,7 +4,7 @@ import time
 import numpy as np
 import pytest
 
-from bench._traces import FAMILIES
+from bench.packers.traces import FAMILIES
 from pgmo.errors import OptionError, PgmoError, ProblemError
 from pgmo.packing.plan import UNPLANNED
 from pgmo.packing.planner import SOLVERS, plan, plan_profile

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bench._traces import FAMILIES
+from bench.packers.traces import FAMILIES
 from pgmo import _core
 from pgmo.errors import PlanError
 from pgmo.packing.plan import UNPLANNED, Plan

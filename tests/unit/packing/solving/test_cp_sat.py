@@ -5,7 +5,7 @@ import threading
 import numpy as np
 import pytest
 
-from bench._dissected import dissected
+from bench.packers.dissected import dissected
 from pgmo.errors import OptionError
 from pgmo.packing.lower_bound import max_load
 from pgmo.packing.planner import plan
