@@ -1,6 +1,7 @@
 """Programs that do nothing wrong."""
 
 import io
+from contextlib import nullcontext
 
 import torch
 from torch import nn
@@ -145,6 +146,21 @@ def views_of_buckets(mended: bool) -> None:
         model(ids).square().mean().backward()
         optimizer.step()
         optimizer.zero_grad()
+
+
+@program("", "DDP with accumulated gradients")
+def accumulated_in_ddp(mended: bool) -> None:
+    """Gradients that are accumulated under `no_sync` are no views of the buckets in any case."""
+    begin(2)
+    model = replicated(Model(layers=32), views=False)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    for number, ids in enumerate(batches(12, batch=1, length=32)):
+        is_last = number % 3 == 2
+        with nullcontext() if is_last else model.no_sync():
+            model(ids).square().mean().backward()
+        if is_last:
+            optimizer.step()
+            optimizer.zero_grad()
 
 
 @program("", "FSDP of each block")

@@ -98,12 +98,12 @@ class AllBlocks:
         """Mask of forward blocks in whose lifetime no backward pass runs, shape (n,)."""
         return self.without("backward") & self.by_phase("forward")
 
-    def saving(self, blocks: Mask, left: float = 0.0) -> int:
+    def saving(self, blocks: Mask, left: float | NDArray[np.float64] = 0.0) -> int:
         """Return by how many bytes the peak falls if these blocks shrink or vanish.
 
         Args:
             blocks: mask of the blocks, shape (n,).
-            left: share of their bytes that stays.
+            left: share of their bytes that stays, of all or of each, shape (n,).
         """
         size = np.where(blocks, (self.size * left).astype(np.int64), self.size)
         return self.peak - int(self._live(size).max(initial=0))
@@ -143,9 +143,9 @@ class AllBlocks:
 
     @cached_property
     def passes_survived(self) -> NDArray[np.int64]:
-        """Number of backward passes that begin in each block's lifetime, shape (n,)."""
-        begun = np.searchsorted(self.passes, self.end) - np.searchsorted(self.passes, self.start)
-        return np.asarray(begun, np.int64)
+        """Number of backward passes that begin after each block, while it is alive, shape (n,)."""
+        before = np.searchsorted(self.passes, self.start, "right")
+        return np.asarray(np.searchsorted(self.passes, self.end) - before, np.int64)
 
     def by_operator(self, pattern: str) -> Mask:
         """Return whether each block's operator matches a regular expression, shape (n,)."""

@@ -123,7 +123,7 @@ def cause(
     what: str,
     fix: str,
     *,
-    left: float = 0.0,
+    left: float | NDArray[np.float64] = 0.0,
     end: NDArray[np.int64] | None = None,
 ) -> Hint | None:
     """Return the hint of a cause, with the saving of its fix; None if it saves little.
@@ -134,7 +134,7 @@ def cause(
         blocks: which of `facts.blocks` the fix avoids, shape (n,).
         what: description of these blocks, beginning with a verb: "are one-hot matrices".
         fix: what to change, without the full stop.
-        left: share of their bytes that stays.
+        left: share of their bytes that stays, of all or of each, shape (n,).
         end: when the fix frees each block, shape (n,); None if it avoids them.
     """
     everything = facts.blocks

@@ -478,6 +478,18 @@ def test_gradients_next_to_their_buckets(views):
         assert hint.bytes == 161 - 100  # two gradients live at the same time
 
 
+def test_gradients_that_accumulate_are_no_second_copy():
+    rows = [("bucket", 80, 0, NEVER)]
+    for _ in range(3):
+        at = len(rows)
+        rows.append(("layer 1", 8, at, at + 2))
+        rows += [("backward", 10, at + 1 + one, at + 20) for one in range(8)]
+        rows.append(("other", 1, at + 9, at + 10))
+    end = len(rows)
+    found = facts(*((name, size, at, min(to, end)) for name, size, at, to in rows))
+    assert gradient_buckets(found) is None
+
+
 @pytest.mark.parametrize("unit", [8, 2])
 def test_layers_that_are_gathered_at_once(unit):
     rows = []
@@ -506,10 +518,11 @@ def test_copies_in_a_wider_type(name):
     rows = []
     for layer in range(3):
         rows += [("layer 1", 20, 2 * layer, 6), (name, 40, 2 * layer + 1, 8)]
-    hint = wide_copies(facts(*rows, ("backward", 8, 6, 8), ("backward", 8, 7, 8)))
+    rows += [(name, 10, 6, 8), ("backward", 8, 7, 9), ("backward", 8, 8, 9)]  # and one back
+    hint = wide_copies(facts(*rows))
     assert (hint is None) == (name == "cast")  # autocast makes those
     if hint is not None:
-        assert hint.bytes == 180 - 60
+        assert hint.bytes == 60  # the sources stay, which are half as large
 
 
 @pytest.mark.parametrize(

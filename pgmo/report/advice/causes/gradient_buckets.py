@@ -23,6 +23,8 @@ def gradient_buckets(facts: Facts) -> Hint | None:
     others = np.unique(blocks.start[~backward])
     after = np.append(others, blocks.ticks)[np.searchsorted(others, blocks.start)]
     gradients = backward & (blocks.end >= after) & ~blocks.stays
+    if (gradients & (blocks.passes_survived > 0)).any():
+        return None  # Gradients that are accumulated are no views of the buckets (`no_sync`).
     held = int(blocks.size[gradients & blocks.at_peak].sum())
     if held < _SHARE * int(blocks.size[buckets & blocks.at_peak].sum()):
         return None

@@ -1,9 +1,15 @@
 """Copies in a wider type that stay for the backward pass. Report: open-lm-engine/lm-engine#228."""
 
+import re
+
 import numpy as np
 
+from pgmo.profiler.tag import Tag
 from pgmo.report.advice.all_blocks import AllBlocks, Mask
 from pgmo.report.advice.facts import Facts, Hint, cause
+
+_SOURCE = 0.5
+"""Share of a copy that stays: one operation keeps the source, which is half as large."""
 
 _FEWEST = 2
 """Minimum number of layers with such a copy."""
@@ -20,14 +26,19 @@ def wide_copies(facts: Facts) -> Hint | None:
     copies &= blocks.passes_survived > 0
     backward = blocks.by_phase("backward")
     wide = np.zeros(len(copies), np.bool_)
-    for tag in np.unique(blocks.tag[copies & blocks.at_peak]).tolist():
-        rows = np.flatnonzero(copies & (blocks.tag == tag))
-        at_peak = rows[blocks.at_peak[rows]]
+    left = np.zeros(len(copies))
+    # One line may make copies in both directions, of different sizes.
+    shown = np.flatnonzero(copies & blocks.at_peak)
+    origins = np.unique(np.stack([blocks.tag[shown], blocks.size[shown]]), axis=1)
+    for tag, size in origins.T.tolist():
+        at_peak = shown[(blocks.tag[shown] == tag) & (blocks.size[shown] == size)]
         if len(at_peak) < _FEWEST:
             continue
         if all(_has_narrow_source(blocks, row) for row in at_peak.tolist()):
-            wide[rows] = True
-            wide |= backward & np.isin(blocks.size, blocks.size[rows])
+            found = copies & (blocks.tag == tag) & (blocks.size == size)
+            left[found] = _SOURCE
+            wide |= found | (backward & (blocks.size == size))
+            wide |= _copied_back(blocks, copies, blocks.tags[tag], size // 2)
     return cause(
         facts,
         "Copies in a wider type are kept",
@@ -35,7 +46,25 @@ def wide_copies(facts: Facts) -> Hint | None:
         "are copies in a type twice as wide that stay for the backward pass",
         "Use one operation that computes in float inside (torch.nn.functional.rms_norm, "
         "layer_norm), or recompute the copies (torch.utils.checkpoint)",
+        left=left,
     )
+
+
+def _copied_back(blocks: AllBlocks, copies: Mask, tag: Tag, size: int) -> Mask:
+    """Return which copies the same function makes back, and computes with, shape (n,).
+
+    One that is the function's result is needed in any case.
+    """
+    function = _function(tag)
+    own = np.array([*(_function(one) == function for one in blocks.tags), False])[blocks.tag]
+    results = own & (blocks.size == size) & (blocks.passes_survived > 0)
+    back: Mask = copies & results
+    return back & np.isin(blocks.start + 1, blocks.start[results & ~back])
+
+
+def _function(tag: Tag) -> str:
+    """Return file and function of the innermost line, without its number."""
+    return re.sub(r":\d+ in ", " ", tag.stack[0]) if tag.stack else ""
 
 
 def _has_narrow_source(blocks: AllBlocks, row: int) -> bool:
