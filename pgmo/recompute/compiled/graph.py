@@ -104,7 +104,7 @@ class CompiledGraph:
         self._observer: GraphObserver | None = (
             None  # the engine runs backward passes in other threads
         )
-        self._planned: dict[Flags, PlannedStep] = {}
+        self._planned: dict[Flags, StepCompiler] = {}
         self.plans: list[PlanRunners] = []
         self._unplanned: int | None = None
         self._blocks = RepeatedSegments(module)
@@ -218,8 +218,18 @@ class CompiledGraph:
         assert isinstance(flags, tuple)
         if settings.anew or flags not in self._planned:
             assert self._joint is not None
-            self._planned[flags] = StepCompiler(settings).plan(self._joint, self._outputs)
-        return self._planned[flags]
+            self._planned[flags] = StepCompiler(settings)
+            self._planned[flags].plan(self._joint, self._outputs)
+        planned = self._planned[flags].planned
+        assert planned is not None
+        return planned
+
+    def add_choice(self, choice: Choice, settings: Settings) -> int:
+        """Add a plan for a choice on the finest operations of what `planned` returned."""
+        flags = settings.differentiated
+        assert isinstance(flags, tuple)
+        step = self._planned[flags].chosen(choice, settings)
+        return self._add(step, step.split())
 
     def add(self, settings: Settings) -> int:
         """Plan the graph; return the number of the plan.
@@ -230,7 +240,10 @@ class CompiledGraph:
         """
         assert self._joint is not None
         step = StepCompiler(settings)
-        forward, backward = step.partition(self._joint, None, num_fwd_outputs=self._outputs)
+        return self._add(step, step.partition(self._joint, None, num_fwd_outputs=self._outputs))
+
+    def _add(self, step: StepCompiler, halves: tuple[fx.GraphModule, fx.GraphModule]) -> int:
+        forward, backward = halves
         runners = step.compile_forward(forward, ()), step.compile_backward(backward, ())
         self.plans.append(PlanRunners(step, *runners))
         return len(self.plans) - 1

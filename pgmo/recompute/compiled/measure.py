@@ -10,7 +10,6 @@ step's backward pass has come.
 """
 
 import functools
-import gc
 import weakref
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, contextmanager
@@ -157,7 +156,6 @@ def _metered(device: torch.device) -> Iterator[Meter | None]:
             try:
                 measuring = meter(device)
                 if measuring is not None:
-                    gc.collect()
                     stack.enter_context(without_collector())
                     stack.enter_context(measuring)
                     stack.enter_context(of_program())

@@ -24,6 +24,7 @@ from pgmo.recompute.capture.memory_use import workspaces
 from pgmo.recompute.capture.memory_use.facts import forget_facts, share_facts
 from pgmo.recompute.capture.memory_use.meter import Meter, Section, meter
 from pgmo.recompute.capture.quiet import without_collector
+from pgmo.recompute.planners.evaluator import Choice
 from pgmo.recompute.runtime.announce import announced
 from pgmo.recompute.runtime.decide import (
     PlannedStep,
@@ -66,14 +67,38 @@ class StepCompiler:
     host: Host = field(default_factory=Host)
     is_alone: bool = True
     _narrow: fx.GraphModule | None = None
+    _whole: Captured | None = None
 
     def partition(
         self, joint: fx.GraphModule, _inputs: object, *, num_fwd_outputs: int, **_more: object
     ) -> tuple[fx.GraphModule, fx.GraphModule]:
         """Plan a joint graph and split it; AOTAutograd's partition function."""
-        planned, whole = self._plan(joint, num_fwd_outputs)
-        self.planned, captured, schedule = planned, planned.captured, planned.schedule
-        forget_facts(*joint.graph.nodes, *captured.joint.graph.nodes)
+        self.plan(joint, num_fwd_outputs)
+        forget_facts(*joint.graph.nodes)
+        return self.split()
+
+    def plan(self, joint: fx.GraphModule, outputs: int) -> None:
+        """Plan a joint graph without splitting it."""
+        self.planned, self._whole = self._plan(joint, outputs)
+
+    def chosen(self, choice: Choice, settings: Settings) -> "StepCompiler":
+        """Return what runs another choice on the finest operations of the same plan."""
+        assert self.planned is not None
+        finest = self.planned.finest()
+        planned = replace(
+            self.planned,
+            captured=finest,
+            schedule=choice.on(finest.graph),
+            planner=choice.planner,
+            budget="min",
+        )
+        return StepCompiler(settings, self.expected, planned, is_alone=False, _whole=self._whole)
+
+    def split(self) -> tuple[fx.GraphModule, fx.GraphModule]:
+        """Return the forward and the backward graph of the plan."""
+        assert self.planned is not None
+        captured, schedule, whole = self.planned.captured, self.planned.schedule, self._whole
+        forget_facts(*captured.joint.graph.nodes)
         if whole is None:
             return split(captured, schedule, self.host)
         self._narrow = backward(captured, schedule, self.host)
@@ -82,12 +107,6 @@ class StepCompiler:
         if captured.names(schedule.offloaded) != whole.names(of_whole.offloaded):
             self._narrow = None  # it would fetch values that the forward pass does not send
         return split(whole, of_whole, self.host)
-
-    def plan(self, joint: fx.GraphModule, outputs: int) -> PlannedStep:
-        """Plan a joint graph without splitting it."""
-        planned, _ = self._plan(joint, outputs)
-        forget_facts(*joint.graph.nodes, *planned.captured.joint.graph.nodes)
-        return planned
 
     def _plan(self, joint: fx.GraphModule, outputs: int) -> tuple[PlannedStep, Captured | None]:
         """Return the plan for the expected tangents, and the whole graph if it has others."""

@@ -10,7 +10,6 @@ from pgmo.recompute.capture.plain_step import checkpointed
 from pgmo.recompute.compiled.dry_run.discovery import Discovery
 from pgmo.recompute.compiled.graph import CompiledGraph
 from pgmo.recompute.compiled.plan.joined import JoinedGraph, join_graphs
-from pgmo.recompute.compiled.plan.share import FixedPlanner, structure
 from pgmo.recompute.planners.evaluator import Evaluator
 from pgmo.recompute.planners.graph import Graph
 from pgmo.recompute.planners.schedule import Schedule, simulate
@@ -77,11 +76,8 @@ def _plan_together(found: Discovery, settings: Settings) -> StepPlan:
     )
     numbers = {}
     for number, call in enumerate(found.calls):
-        planner = FixedPlanner(structure(finest[number].graph), whole.of_call(number, choice))
-        chosen = call.graph.add(
-            replace(wanted[number], budget="min", planner=planner, shapes=Shapes())
-        )
-        call.graph.plans[chosen].step.is_alone = False
+        share = whole.of_call(number, choice).on(finest[number].graph)
+        chosen = call.graph.add_choice(share, wanted[number])
         numbers[call.graph, call.ordinal] = chosen
     return StepPlan(planned, numbers)
 
