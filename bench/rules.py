@@ -1,7 +1,7 @@
 """What each rule of matching, learning and planning is worth: without it, beside everything on.
 
 Needs no GPU: the real CUDA build of PyTorch runs on the stub CUDA runtime of pgmo/rehearsal, and
-the loops are those of `never_worse.py`.
+the loops are those of `never_worse.py`, and GPT-2 medium at any length.
 
     python bench/rules.py --python .venv-fakecuda/bin/python
     python bench/rules.py --python .venv-fakecuda/bin/python --loops t5 --rules look_ahead price
@@ -14,9 +14,9 @@ Figures are the peak of the card over that of expandable segments, and the drive
 iteration in the last third of them. Each row has them beside those of the same loop and seed with
 everything on.
 
-On most loops plans wait (`price`), so that no rule of matching has anything to do: `--without`
-takes rules from both sides, to see the others at work. The result is written loop by loop, and what
-it has of others stays.
+On most loops plans wait (`price`), so that no rule of matching has anything to do: `--iterations`
+or `--without`, which takes rules from both sides, show the others at work. The result is written
+loop by loop, and what it has of others stays.
 """
 
 import argparse
@@ -29,7 +29,7 @@ from typing import Any
 
 from _machine import result_path, write_result
 from _stub_jobs import Row, row_of, stub_parser
-from loops import NAMES
+from loops import NAMES, OWN
 from switches import RULES
 from switches.job import RuleJob
 from switches.table import tables
@@ -112,7 +112,7 @@ def numbers_off(rules: Iterable[str]) -> Mapping[str, float]:
 
 def parse() -> argparse.Namespace:
     parser = stub_parser(__doc__)
-    parser.add_argument("--loops", nargs="+", choices=NAMES)
+    parser.add_argument("--loops", nargs="+", choices=[*NAMES, *OWN])
     parser.add_argument("--rules", nargs="+", choices=list(RULES))
     parser.add_argument("--without", nargs="+", choices=list(RULES), default=[])
     parser.add_argument("--contenders", nargs="+", choices=OURS, default=["pgmo", "pgmo_run"])
@@ -130,7 +130,7 @@ def main() -> None:
         return
     quick = arguments.quick
     stub = Stub.build(arguments.python, arguments.stub.resolve())
-    usual_loops = [name for name in NAMES if name not in LEFT_OUT]
+    usual_loops = [*OWN, *(name for name in NAMES if name not in LEFT_OUT)]
     loops = arguments.loops or (QUICK_LOOPS if quick else usual_loops)
     rules = arguments.rules or (QUICK_RULES if quick else list(RULES))
     iterations = min(arguments.iterations, 6) if quick else arguments.iterations

@@ -45,6 +45,9 @@ FAMILIES = {
 
 NAMES = tuple(FAMILIES)
 
+OWN = {"gpt_any_length": "gpt"}
+"""The same for loops that only `rules.py` measures, on networks of `workloads`."""
+
 TITLES = {
     "llama_fixed": "Llama, 512 tokens",
     "llama_padded": "Llama, padded to the longest of each batch",
@@ -104,4 +107,4 @@ def create(name: str, setting: Setting) -> "Loop":
 
 def family(name: str) -> "object":
     """The module of a loop, imported."""
-    return importlib.import_module(f"loops.{FAMILIES[name]}")
+    return importlib.import_module(f"loops.{(FAMILIES | OWN)[name]}")
