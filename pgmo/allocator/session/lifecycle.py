@@ -173,9 +173,8 @@ class Lifecycle:
             return
         self._plans.end_iteration()
         self._installer.followed(plan, self.collector.iterations)
-        if not len(self._plans) and not statistics.driver_calls.get("creates"):
-            # Pages moved while memory still grows do not predict later iterations.
-            self._rule.served_by_windows(statistics.pages_moved)
+        if not len(self._plans):
+            self._rule.served_by_windows(statistics.recurring_moves)
         if self._first.running:
             self._after_first(statistics)
         elif phase is Phase.REPLAY:
@@ -189,7 +188,7 @@ class Lifecycle:
 
     def _catch_up(self) -> None:
         """Count the iterations that the engine ended by itself."""
-        passed, followed = self.collector.take_passed()
+        passed, moved, followed = self.collector.take_passed()
         for plan, iteration in followed.items():
             self._installer.followed(plan, iteration)
         if not passed:
@@ -198,6 +197,7 @@ class Lifecycle:
             self._growth.forget()
         else:
             self._backoff.count(passed)
+            self._rule.served_by_windows(moved, passed)
 
     # --- RECORD ---------------------------------------------------------------------------------
 
@@ -210,8 +210,6 @@ class Lifecycle:
     def _record(self, length: int = 0) -> None:
         """Record at most `length` iterations (0: the usual number); existing plans still serve."""
         self.state.phase = Phase.RECORD
-        if not len(self._plans):
-            self._rule.begin()
         self._recorder.start(
             self.collector.iterations,
             has_plans=len(self._plans) > 0,

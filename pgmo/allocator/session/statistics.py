@@ -92,6 +92,11 @@ class IterationStatistics:
         return max(0, self.driver_calls["maps"] - self.driver_calls["creates"])
 
     @property
+    def recurring_moves(self) -> int:
+        """Pages moved, or 0 while memory still grows: then they do not predict later moves."""
+        return 0 if self.driver_calls.get("creates") else self.pages_moved
+
+    @property
     def hit_rate(self) -> float:
         """Share of requests served from slots; 1 without requests."""
         return self.hits / self.requests if self.requests else 1.0

@@ -41,8 +41,9 @@ class StatisticsCollector:
     def __init__(self, engine: _core.Engine) -> None:
         self._engine = engine
         self._begin = self._before = engine.statistics()
-        self._passed = 0  # iterations not yet returned by `take_passed`
-        self._followed: dict[int, int] = {}  # by plan, the last of them that followed it
+        # Of the iterations not yet returned by `take_passed`.
+        self._passed = self._moved = 0
+        self._followed: dict[int, int] = {}
         self.passing = Phase.REPLAY
         # Other threads read as well, and a signal handler may interrupt a count: hence reentrant.
         self._lock = new_reentrant_lock()
@@ -75,17 +76,18 @@ class StatisticsCollector:
             self._take_passed()
             return self._totals["iterations"]
 
-    def take_passed(self) -> tuple[int, dict[int, int]]:
+    def take_passed(self) -> tuple[int, int, dict[int, int]]:
         """Return the iterations since the last call that the engine ended by itself.
 
         Returns:
-            The number of iterations, and for each plan the number of the last one that followed it.
+            The number of iterations, the pages that moved in them, and for each plan the number of
+            the last one that followed it.
         """
         with self._lock:
             self._take_passed()
-            passed, followed = self._passed, self._followed
-            self._passed, self._followed = 0, {}
-            return passed, followed
+            passed, moved, followed = self._passed, self._moved, self._followed
+            self._passed, self._moved, self._followed = 0, 0, {}
+            return passed, moved, followed
 
     def leave_out_driver_calls(self) -> None:
         """Ignore driver calls since the last iteration, which belong to another session's turn."""
@@ -124,6 +126,7 @@ class StatisticsCollector:
             statistics = _statistics(self.passing, plan, change)
             self._add(statistics, iterations, at_end)
             self._passed += iterations
+            self._moved += iterations * statistics.recurring_moves
             self._followed[plan] = self._totals["iterations"]
 
     def _add(self, statistics: IterationStatistics, times: int, now: dict[str, int]) -> None:

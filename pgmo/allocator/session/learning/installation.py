@@ -15,11 +15,12 @@ If all iterations are equal, a plan maps no page in replay. Windows do, if strea
 other. Once windows have moved as many pages as are free between two iterations, the plan pays even
 if it needs more pages. If lengths vary or structures alternate, each divergence from a plan moves
 pages out of the arena, and the next iteration moves them back; windows may move fewer. Such a plan
-pays only after windows have moved that many pages during one recording (the ski-rental rule). Until
-then, nothing is compared or planned. Each removal of a plan that served too little doubles the
-required moves.
+pays only after windows have moved four times that many pages (`price`), which is the ski-rental
+rule. Until then, nothing is compared or planned. Each removal of a plan that served too little
+doubles the required moves.
 """
 
+import math
 from dataclasses import replace
 
 import numpy as np
@@ -39,7 +40,7 @@ class InstallationRule:
     """Comparison of plans with the windows that have served so far.
 
     Attributes:
-        moved: pages that windows have mapped at another address since recording began.
+        moved: pages that windows have mapped at another address since no plan serves.
         iterations: iterations over which `moved` was counted.
         removed: number of times that plans were removed because they served too little.
     """
@@ -51,26 +52,22 @@ class InstallationRule:
         self.iterations = 0
         self.removed = 0
 
-    def begin(self) -> None:
-        """Restart the count of moved pages, because earlier moves may not recur."""
-        self.moved = self.iterations = 0
-
-    def served_by_windows(self, moved: int) -> None:
-        """Count an iteration without a plan, and the pages that windows moved in it."""
+    def served_by_windows(self, moved: int, iterations: int = 1) -> None:
+        """Count iterations without a plan, and the pages that windows moved in them."""
         self.moved += moved
-        self.iterations += 1
+        self.iterations += iterations
 
     def remove(self) -> None:
         """Note that plans were removed, which doubles the moves required for the next ones."""
         self.removed += 1
-        self.begin()
+        self.moved = self.iterations = 0
 
     def unpaid(self) -> str:
         """Return why a plan does not pay yet, or "" if it may.
 
         If iterations repeat and no plan was removed, `choose` compares pages only.
         """
-        if self.is_wanted or not self._state.adapter.pages or self._is_paid:
+        if self.is_wanted or not self._state.adapter.pages or self._is_paid():
             return ""
         return (
             f"without a plan only {self.moved:,} pages were remapped in "
@@ -101,16 +98,15 @@ class InstallationRule:
         by_requests = [replace(one, follows_events=False) for one in plans]
         if self._missing_pages(by_requests) <= spare:
             return by_requests, ""
-        if repeats and self._is_paid:
+        if repeats and self._is_paid(most=1):
             return plans, ""
         return [], f"with its arena, the program would take {missing:,} pages more than without"
 
-    @property
-    def _is_paid(self) -> bool:
-        """Return whether windows have moved as many pages as are free between two iterations."""
+    def _is_paid(self, most: float = math.inf) -> bool:
+        """Return whether windows have moved so many pages that a plan pays (`price`, or `most`)."""
         now = self._engine.statistics()
         free = max(PAGE, now["peak_pages_held"] - now["pages_occupied"])
-        return self.moved * PAGE >= heuristics.current.price * (free << self.removed)
+        return self.moved * PAGE >= min(heuristics.current.price, most) * (free << self.removed)
 
     @property
     def is_wanted(self) -> bool:

@@ -101,12 +101,14 @@ def test_gradients_are_in_the_arena_once():
     assert rule(occupied=98, held=100).choose([gradient], repeats=True)[1] == ""
 
 
-def test_windows_have_to_have_moved_as_many_pages_as_are_free_between_iterations():
+def test_windows_have_to_have_moved_four_times_the_pages_that_are_free_between_iterations():
     one = rule(occupied=91, held=100)
     assert "only 0 pages were remapped in 0 iterations" in one.unpaid()
     one.served_by_windows(4)
     assert "only 4 pages were remapped in 1 iterations" in one.unpaid()
-    one.served_by_windows(5)
+    one.served_by_windows(31, iterations=10)
+    assert "only 35 pages were remapped in 11 iterations" in one.unpaid()
+    one.served_by_windows(1)
     assert one.unpaid() == ""
 
 
@@ -120,8 +122,8 @@ def test_a_plan_that_is_wanted_in_any_case_pays(wanted):
 def test_after_a_plan_that_was_removed_windows_have_to_move_twice_as_many_pages():
     one, plans = rule(occupied=90, held=100), [planned(10 * PAGE)]
     one.remove()
-    one.served_by_windows(19)
-    assert "only 19 pages" in one.choose(plans, repeats=True)[1]
+    one.served_by_windows(79)
+    assert "only 79 pages" in one.choose(plans, repeats=True)[1]
     one.served_by_windows(1)
     assert one.choose(plans, repeats=True)[1] == ""
 
