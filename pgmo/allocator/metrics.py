@@ -1,4 +1,4 @@
-"""Figures of a session for dashboards: six numbers, for loops by hand, text files and loggers."""
+"""Six figures of a session for dashboards, loggers and log files."""
 
 import json
 import math
@@ -21,12 +21,16 @@ if TYPE_CHECKING:
 
 _PROMETHEUS = {
     "peak_live": ("pgmo_peak_live_bytes", "gauge", "Peak of the live bytes so far."),
-    "reserved": ("pgmo_reserved_bytes", "gauge", "Bytes that the process holds on the device."),
+    "reserved": (
+        "pgmo_reserved_bytes",
+        "gauge",
+        "Bytes that PyTorch and pgmo hold reserved on the device.",
+    ),
     "stuck": ("pgmo_stuck_bytes", "gauge", "Reserved bytes beyond the peak of the live bytes."),
     "retries": (
         "pgmo_retries_total",
         "counter",
-        "Requests that were served only after the cache was emptied.",
+        "Requests that were tried again after PyTorch emptied its cache.",
     ),
     "from_plan": (
         "pgmo_from_plan_ratio",
@@ -36,10 +40,10 @@ _PROMETHEUS = {
     "growth": (
         "pgmo_growth_bytes_per_iteration",
         "gauge",
-        "Steady growth of the live bytes in each iteration.",
+        "Bytes by which the live bytes grow per iteration.",
     ),
 }
-"""Name, type and help of each figure in a text file for Prometheus."""
+"""Prometheus name, type and help text of each figure."""
 
 
 def metrics(device: object = None, framework: str = "torch") -> dict[str, float]:
@@ -50,12 +54,14 @@ def metrics(device: object = None, framework: str = "torch") -> dict[str, float]
         framework: as for `pgmo.optimize`.
 
     Returns:
-        Numbers by name; empty if no session is open on the device. Sizes are in bytes.
-        `pgmo/peak_live` is the peak of the live bytes so far, `pgmo/reserved` what the process
-        holds on the device now, and `pgmo/stuck` the part of it beyond the peak, which
-        fragmentation costs. `pgmo/retries` counts requests that were served only after the cache
-        was emptied. `pgmo/from_plan` is the share of the last iteration's bytes that slots served,
-        and `pgmo/growth` the steady growth of the live bytes in each iteration, 0 without any.
+        Figures by name; empty if no session is open on the device. Sizes are in bytes.
+
+        - `pgmo/peak_live`: peak of the live bytes so far
+        - `pgmo/reserved`: bytes that PyTorch and pgmo hold reserved on the device now
+        - `pgmo/stuck`: reserved bytes beyond the peak of the live bytes
+        - `pgmo/retries`: requests that were tried again after PyTorch emptied its cache
+        - `pgmo/from_plan`: share of the last iteration's bytes that slots served
+        - `pgmo/growth`: bytes by which the live bytes grow per iteration; 0 if they do not
 
     Raises:
         OptionError: if `device` names no device.
@@ -97,19 +103,21 @@ def log_metrics(
     device: object = None,
     framework: str = "torch",
 ) -> None:
-    """Write the figures of the session on a device to a file, in every so many steps.
+    """Write the figures of the session on a device to a file, once every `every` steps.
+
+    Without an open session, nothing is written.
 
     Args:
-        path: a file ending in `.jsonl`, to which a line is added each time, or in `.prom`, which is
-            replaced each time. The textfile collector of Prometheus' node exporter reads the
-            latter. In a distributed program, `-RANK` is added to the name.
-        step: number of the step.
+        path: name of the file. A `.jsonl` file gets another line each time. A `.prom` file is
+            replaced each time, for the textfile collector of Prometheus' node exporter. In a
+            distributed program, `-RANK` is added to the name.
+        step: number of the current step.
         every: number of steps between two writes.
         device: as for `pgmo.optimize`.
         framework: as for `pgmo.optimize`.
 
     Raises:
-        OptionError: for another ending, `every` below 1, or an invalid device.
+        OptionError: if the name has another ending, `every` is below 1, or `device` is invalid.
         AdapterError: if the device does not exist.
         FileError: if the file cannot be written.
 
@@ -118,7 +126,7 @@ def log_metrics(
     """
     file = Path(path)
     if file.suffix not in (".jsonl", ".prom"):
-        raise OptionError(f"{file} must end in .jsonl or .prom, which name the format")
+        raise OptionError(f"{file} must end in .jsonl or .prom: the ending selects the format")
     if every < 1:
         raise OptionError(f"every must be at least 1, not {every}")
     if step % every:
@@ -141,11 +149,11 @@ def log_metrics(
 
 
 def prometheus_text(found: dict[str, float], rank: int | None = None) -> str:
-    """Return figures in the text format of Prometheus.
+    """Return figures in Prometheus' text format.
 
     Example:
         >>> print(prometheus_text({"pgmo/growth": 0.0}), end="")
-        # HELP pgmo_growth_bytes_per_iteration Steady growth of the live bytes in each iteration.
+        # HELP pgmo_growth_bytes_per_iteration Bytes by which the live bytes grow per iteration.
         # TYPE pgmo_growth_bytes_per_iteration gauge
         pgmo_growth_bytes_per_iteration 0
     """

@@ -179,7 +179,7 @@ def _reserved_memory() -> list[str]:
     parts = ", ".join(unused.parts()) or "none in pieces of 1 MiB or more"
     return [
         f"cuda:{device}, after the error: of {format_bytes(reserved)} reserved by PyTorch, "
-        f"{format_bytes(unused.total)} are in no block: {parts}. {format_bytes(outside)} of the "
+        f"{format_bytes(unused.total)} are unused: {parts}. {format_bytes(outside)} of the "
         "card are used outside of PyTorch: by libraries, by the context, and by other processes.",
         "",
     ]

@@ -1,4 +1,4 @@
-"""Reserved bytes that no block has requested, by what keeps them from use.
+"""Reserved bytes that no program data occupies, by the reason why they are unused.
 
 segment of stream 0   [ block | between blocks | block | at the end ]
 segment of stream 0   [ free                                        ]
@@ -19,20 +19,20 @@ _ROUNDING = 512
 """Unit, in bytes, to which the CUDA caching allocator rounds blocks up."""
 
 LEAST_SHOWN = 1 << 20
-"""Bytes below which a part is left out of texts."""
+"""Minimum bytes of a part that a report shows."""
 
 
 @dataclass(frozen=True)
 class UnusedMemory:
-    """Reserved bytes that no block has requested, in parts; sizes in bytes.
+    """Unused reserved bytes by reason.
 
     Args:
-        between: holes between living blocks of one segment.
-        ends: the beginning and the end of segments that hold a block. They never merge with a
-            neighbouring segment, unless segments are expandable.
-        segments: segments without a block, which empty_cache() gives back.
-        streams: free parts of segments of other streams than the one that requests memory.
-        pools: free parts of private pools, of CUDA graphs or a `MemPool`.
+        between: holes between two live blocks of one segment.
+        ends: free parts at the beginning and the end of segments that hold a block. A free part
+            cannot merge with a neighbouring segment.
+        segments: segments without a block. empty_cache() frees them.
+        streams: free parts of segments that belong to another stream.
+        pools: free parts of private pools, those of CUDA graphs and of each `MemPool`.
         waiting: freed blocks that another stream may still use.
         rounding: bytes by which blocks are larger than requested.
     """
@@ -51,22 +51,22 @@ class UnusedMemory:
         return sum(getattr(self, part.name) for part in fields(self))
 
     def parts(self) -> list[str]:
-        """Return the parts of at least 1 MiB in words, largest first."""
+        """Return a phrase for each part of at least 1 MiB, largest first."""
         sizes = {part.name: int(getattr(self, part.name)) for part in fields(self)}
         shown = sorted((size, name) for name, size in sizes.items() if size >= LEAST_SHOWN)
         return [f"{format_bytes(size)} {WORDS[name]}" for size, name in reversed(shown)]
 
 
 WORDS: Mapping[str, str] = {
-    "between": "between living blocks",
-    "ends": "at the ends of segments, which never merge",
+    "between": "between live blocks",
+    "ends": "at the ends of segments",
     "segments": "in segments without a block",
-    "streams": "of other streams",
+    "streams": "in segments of other streams",
     "pools": "in private pools",
-    "waiting": "waiting for another stream",
-    "rounding": "in rounded-up blocks",
+    "waiting": "in freed blocks that another stream may use",
+    "rounding": "in the rounding of block sizes",
 }
-"""Each part in words."""
+"""Phrase for each part, which follows its size."""
 
 
 class ReservedRange(NamedTuple):
@@ -74,8 +74,8 @@ class ReservedRange(NamedTuple):
 
     Args:
         start: first address.
-        end: address behind it.
-        stream: the stream that may use it.
+        end: address after the last one.
+        stream: only stream that may allocate here.
         is_private: whether it belongs to a private pool.
     """
 
@@ -86,11 +86,11 @@ class ReservedRange(NamedTuple):
 
 
 class TakenRange(NamedTuple):
-    """Range of addresses that a block takes.
+    """Address range of a block, live or waiting to be reused.
 
     Args:
         start: first address.
-        end: address behind it, rounded up.
+        end: address after the last one, with the size rounded up.
         requested: bytes that the program requested; 0 once it has freed the block.
     """
 
@@ -102,12 +102,12 @@ class TakenRange(NamedTuple):
 def split_unused(
     segments: Iterable[ReservedRange], blocks: Sequence[TakenRange], stream: int
 ) -> UnusedMemory:
-    """Divide up the reserved bytes that no block has requested.
+    """Return the unused reserved bytes by reason.
 
     Args:
-        segments: the segments.
+        segments: reserved ranges.
         blocks: the blocks in them.
-        stream: the stream that requests memory.
+        stream: stream whose requests the free memory should serve.
 
     Example:
         >>> blocks = [TakenRange(0, 512, 500), TakenRange(1024, 1536, 0)]
@@ -135,7 +135,10 @@ def split_unused(
 
 
 def unused_in_trace(trace: Trace, history: History, row: int) -> UnusedMemory:
-    """Divide up the reserved bytes after a row of a trace that no block has requested."""
+    """Return the unused reserved bytes after a row of a trace, by reason.
+
+    Free memory counts for the stream of the last request.
+    """
     taken = (history.born <= row) & ((history.released == ALIVE) | (history.released > row))
     is_freed = (history.gone != ALIVE) & (history.gone <= row)
     start = trace.address[history.born[taken]]
@@ -153,10 +156,12 @@ def unused_in_trace(trace: Trace, history: History, row: int) -> UnusedMemory:
 
 
 def unused_in_snapshot(segments: Iterable[Mapping[str, Any]], device: int) -> UnusedMemory:
-    """Divide up the reserved bytes of a device that no block has requested.
+    """Return the unused reserved bytes of a device, by reason.
+
+    Free memory counts for the stream with the most live bytes.
 
     Args:
-        segments: those of `torch.cuda.memory_snapshot()`.
+        segments: from `torch.cuda.memory_snapshot()`.
         device: number of the device.
     """
     reserved, taken = [], []
@@ -185,7 +190,7 @@ def unused_in_snapshot(segments: Iterable[Mapping[str, Any]], device: int) -> Un
 
 
 def _kind(segment: ReservedRange, stream: int, *, is_end: bool, is_empty: bool = False) -> str:
-    """Return the part to which a free range of a segment belongs."""
+    """Return the field of `UnusedMemory` that counts a free range of a segment."""
     if segment.is_private:
         return "pools"
     if segment.stream != stream:
@@ -196,7 +201,7 @@ def _kind(segment: ReservedRange, stream: int, *, is_end: bool, is_empty: bool =
 
 
 def _segments(trace: Trace, row: int) -> list[ReservedRange]:
-    """Return the reserved ranges after a row; mapped ranges of a stream are joined."""
+    """Return the reserved ranges after a row. Adjacent mapped ranges of a stream are joined."""
     whole: dict[int, tuple[int, int]] = {}  # start -> end and stream
     mapped: dict[int, dict[int, int]] = {}  # stream -> address -> change in coverage
     kinds = (Event.SEGMENT_ALLOC, Event.SEGMENT_FREE, Event.SEGMENT_MAP, Event.SEGMENT_UNMAP)

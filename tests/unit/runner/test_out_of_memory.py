@@ -166,7 +166,7 @@ def test_the_text_says_where_reserved_memory_is(tmp_path, monkeypatch, works):
     text = path.read_text()
     assert ("cuda:0, after the error: of 11.0 MiB reserved" in text) == works
     if works:
-        assert "5.00 MiB are in no block: 5.00 MiB between living blocks." in text
+        assert "5.00 MiB are unused: 5.00 MiB between live blocks." in text
         assert "33.0 MiB of the card are used outside of PyTorch" in text
 
 

@@ -12,16 +12,16 @@ _HARMLESS = {
     "max_split_size": "-1",
     "garbage_collection_threshold": "0.0",
 }
-"""Settings that may cost memory, and their values without effect."""
+"""Settings that may cost memory, and the value at which each has no effect."""
 
 _ROUNDS = re.compile(r":(?:[2-9]|\d\d)")
-"""Number of divisions of an interval that rounds requests up; 0 and 1 do not."""
+"""Interval with two divisions or more: PyTorch rounds its requests up. With 0 or 1, it does not."""
 
 
 def allocator_settings(facts: Facts) -> Hint | None:
-    """Return a hint if PyTorch's defaults would reserve less for the same requests.
+    """Return a hint if PyTorch would reserve less with its default settings.
 
-    The defaults are simulated on all requests of the recording.
+    All requests of the recording run through a model of the allocator at its defaults.
     """
     trace, seen = facts.profile.trace, facts.explanation.fragmentation
     if trace is None or seen is None or trace.before:
@@ -39,15 +39,15 @@ def allocator_settings(facts: Facts) -> Hint | None:
     return Hint(
         "A setting of the allocator costs memory",
         f"PyTorch reserves {format_bytes(seen.peak_reserved)} with {named} in "
-        "PYTORCH_CUDA_ALLOC_CONF. Without it, the reserved memory would be "
-        f"{format_bytes(saving)} less for the same requests. Leave it out, or set "
-        "expandable_segments:True instead.",
+        f"PYTORCH_CUDA_ALLOC_CONF, and would reserve {format_bytes(saving)} less with its "
+        "defaults. Use the defaults, or set expandable_segments:True.",
         saving,
         is_cause=True,
     )
 
 
 def _reserved_by_default(facts: Facts, trace: Trace) -> int:
+    """Return the peak of reserved bytes at PyTorch's defaults, by simulation."""
     from pgmo.profiler.caching.model import simulate_profile
 
     blocks = facts.blocks

@@ -1,4 +1,4 @@
-"""A broadcast whose result is summed at once. Report: Maghoumi/pytorch-softdtw-cuda#23."""
+"""A broadcast whose result is reduced right away. Report: Maghoumi/pytorch-softdtw-cuda#23."""
 
 import numpy as np
 
@@ -9,15 +9,14 @@ _ELEMENTWISE_ONE = r"\.(?:pow|square|abs|exp|neg|sqrt|mul|_to_copy)$"
 _REDUCTION = r"\.(?:sum|mean|norm|linalg_vector_norm|amax|amin|max|min|any|all|argmin|argmax)$"
 
 _TIMES = 8
-"""Minimum ratio of the result's size to that of any tensor of the pass before it, and to that of
-what is left of it."""
+"""Minimum ratio of the result's size to any block alive before it, and to the reduced result."""
 
 _FARTHEST = 4
-"""Maximum number of requests from the broadcast to its sum."""
+"""Maximum number of requests from the broadcast to its reduction."""
 
 
 def broadcast_differences(facts: Facts) -> Hint | None:
-    """Return a hint if a result is far larger than its operands, and is summed at once."""
+    """Return a hint if a result is far larger than its operands, and is reduced right away."""
     blocks = facts.blocks
     large = blocks.at_peak & (blocks.size >= blocks.peak // 10) & ~blocks.by_phase("backward")
     large &= blocks.by_operator(_ELEMENTWISE)
@@ -42,7 +41,7 @@ def broadcast_differences(facts: Facts) -> Hint | None:
         facts,
         "A broadcast that is summed at once",
         found,
-        "are the result of a broadcast, which is larger than all its operands and summed at once",
-        "Use an operation that never holds it: torch.cdist for distances, einsum or a matrix "
+        "hold a broadcast result, which is far larger than its operands and reduced right away",
+        "Use an operation that never allocates it: torch.cdist for distances, einsum or a matrix "
         "product for sums of products",
     )

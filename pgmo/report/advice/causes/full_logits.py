@@ -1,6 +1,6 @@
 """Logits of all tokens at once, with their log-probabilities and gradients.
 
-Reports: NVIDIA-NeMo/Automodel#3907, QwenLM/Qwen3#570 (a copy in float on top).
+Reports: NVIDIA-NeMo/Automodel#3907, QwenLM/Qwen3#570 (with a copy in float32).
 """
 
 from pgmo.report.advice.all_blocks import AllBlocks, Mask
@@ -8,10 +8,10 @@ from pgmo.report.advice.facts import Facts, Hint, cause
 
 _LOSS = r"log_softmax|cross_entropy|nll_loss"
 _ALIKE = 1 / 32
-"""Maximum share by which logits exceed those of the loss: of shifted ones, the last word is cut."""
+"""Maximum share by which logits exceed the loss's tensors: shifted logits lack the last token."""
 
 _CHUNKS = 16
-"""Number of chunks that the saving assumes."""
+"""Number of chunks into which the fix splits the tokens; the saving assumes it."""
 
 _UNIT = ("tokens", "pixels")
 _FIX = (
@@ -30,7 +30,7 @@ def full_logits(facts: Facts) -> Hint | None:
     largest = int(blocks.size[of_loss & blocks.at_peak].max())
     alike = _of_about(blocks, largest) | _of_about(blocks, largest // 2)
     if blocks.by_operator(r"ctc_loss").any():
-        return None  # Its log-probabilities are those of a whole sequence.
+        return None  # CTC needs the log-probabilities of the whole sequence.
     of_images = bool((blocks.by_operator("nll_loss2d") & of_loss).any())
     return cause(
         facts,

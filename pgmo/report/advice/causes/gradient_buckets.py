@@ -6,14 +6,14 @@ from pgmo.report.advice.facts import Facts, Hint, cause
 
 _BUCKETS = r"distributed\.py:\d+ in (?:_ddp_init_helper|_pre_forward|_rebuild_buckets)$"
 _LIFE = 2
-"""Requests for which a gradient lives if it is copied into its bucket at once."""
+"""Lifetime of a gradient with the fix, in requests: it is freed after the copy into its bucket."""
 
 _SHARE = 0.8
-"""Minimum share of the buckets' bytes that gradients next to them take."""
+"""Minimum ratio of the gradients' bytes at the peak to the buckets' bytes."""
 
 
 def gradient_buckets(facts: Facts) -> Hint | None:
-    """Return a hint if gradients live next to the buckets of DDP."""
+    """Return a hint if DDP's gradients take memory of their own, outside of its buckets."""
     blocks = facts.blocks
     buckets = blocks.by_line(_BUCKETS) & (blocks.passes_survived > 0)
     buckets &= blocks.by_operator(r"^$|\.empty$")
@@ -24,7 +24,7 @@ def gradient_buckets(facts: Facts) -> Hint | None:
     after = np.append(others, blocks.ticks)[np.searchsorted(others, blocks.start)]
     gradients = backward & (blocks.end >= after) & ~blocks.stays
     if (gradients & (blocks.passes_survived > 0)).any():
-        return None  # Gradients that are accumulated are no views of the buckets (`no_sync`).
+        return None  # Accumulated gradients (`no_sync`) are never views of the buckets.
     held = int(blocks.size[gradients & blocks.at_peak].sum())
     if held < _SHARE * int(blocks.size[buckets & blocks.at_peak].sum()):
         return None
@@ -32,7 +32,7 @@ def gradient_buckets(facts: Facts) -> Hint | None:
         facts,
         "Gradients are held twice",
         gradients,
-        "are gradients that DDP's buckets hold, too",
+        "are gradients that DDP's buckets hold as well",
         "Pass gradient_as_bucket_view=True to DistributedDataParallel",
         end=np.where(gradients, np.minimum(blocks.end, blocks.start + _LIFE), blocks.end),
     )

@@ -1,17 +1,17 @@
-"""Forward passes that stay alive, one after the other. Report: isds-neu/PeRCNN#3."""
+"""Graphs of more and more iterations that stay alive. Report: isds-neu/PeRCNN#3."""
 
 import numpy as np
 
 from pgmo.report.advice.facts import Facts, Hint, cause
 
 _FEWEST_PASSES = 6
-"""Minimum number of backward passes."""
+"""Minimum number of backward passes in the recording."""
 
 _SHARE = 2 / 3
-"""Minimum share of the passes of which something stays."""
+"""Minimum share of the passes in which an origin allocates a block that is never freed."""
 
 _ORIGINS = 2
-"""Minimum number of origins of the blocks that stay."""
+"""Minimum number of such origins; one alone is a list of results, not a graph."""
 
 
 def growing_graphs(facts: Facts) -> Hint | None:
@@ -31,7 +31,7 @@ def growing_graphs(facts: Facts) -> Hint | None:
         facts,
         "Memory leaks",
         growing & (number < count - 1),
-        f"are of forward passes before the last of {count}, and nothing frees them",
-        "Detach a state that the next iteration begins with (`state = state.detach()`), and keep "
-        "no outputs with their graphs",
+        f"were allocated by forward passes before the last of {count}, and never freed",
+        "Detach the state that the next iteration continues from (`state = state.detach()`), and "
+        "detach the outputs that you keep",
     )

@@ -5,14 +5,14 @@ import numpy as np
 from pgmo.report.advice.facts import Facts, Hint, cause
 
 _FEWEST = 4
-"""Minimum number of steps in which it grows."""
+"""Minimum number of times that the tensor grows."""
 
 _LATE = 2
-"""Maximum number of requests after which the old tensor is freed."""
+"""Maximum number of requests between the new tensor's allocation and the old one's free."""
 
 
 def grown_by_cat(facts: Facts) -> Hint | None:
-    """Return a hint if the old and the new form of a growing tensor make the peak together."""
+    """Return a hint if the peak holds a growing tensor both before and after a `cat`."""
     blocks = facts.blocks
     joined = blocks.by_operator(r"\.cat$") & (blocks.tag >= 0)
     end = blocks.end.copy()
@@ -31,7 +31,7 @@ def grown_by_cat(facts: Facts) -> Hint | None:
         facts,
         "A tensor grows by concatenation",
         grown,
-        "are the old form of a tensor that `cat` makes longer, next to the new one",
+        "are old copies of a tensor that `cat` extends, alive together with the new one",
         "Allocate it once and write into it, or collect the parts in a list (on the host, with "
         "`.cpu()`, if they are results)",
         end=end,

@@ -6,20 +6,19 @@ from pgmo.report.advice.all_blocks import AllBlocks, Mask
 from pgmo.report.advice.facts import Facts, Hint, cause
 
 LOADED = r"serialization\.py:\d+ in (?:restore_location|persistent_load|load_tensor)$"
-"""Line in the stack of tensors that torch.load makes."""
+"""Line in the stack of every tensor that torch.load allocates."""
 
 _FEWEST = 8
 """Minimum number of weights in a checkpoint."""
 
 _STATES = 2
-"""Most tensors of an optimizer's state per weight: Adam has two."""
+"""Maximum number of state tensors of an optimizer per weight; Adam has two."""
 
 
 def loaded_checkpoint(facts: Facts) -> Hint | None:
-    """Return a hint if a checkpoint holds weights that the model has, too.
+    """Return a hint if a checkpoint stays in memory after the model has copied its weights.
 
-    Loaded tensors may be the optimizer's state from then on. So the sizes have to occur once more
-    often than model and optimizer can use them.
+    An optimizer may take loaded tensors as its state. These do not count.
     """
     blocks = facts.blocks
     loaded = blocks.by_line(LOADED) & (blocks.stays | (blocks.passes_survived > 1))
@@ -33,14 +32,17 @@ def loaded_checkpoint(facts: Facts) -> Hint | None:
         facts,
         "A checkpoint stays on the device",
         unused,
-        "were loaded from a file, and the model has the same weights",
-        'Load it to the host (map_location="cpu"), or delete it (`del checkpoint`) after '
-        "load_state_dict",
+        "were loaded from a file, and the model has its own copy",
+        'Load the file to the host (map_location="cpu"), or delete the checkpoint '
+        "(`del checkpoint`) after load_state_dict",
     )
 
 
 def _unused(blocks: AllBlocks, loaded: Mask, weights: Mask) -> Mask:
-    """Return which loaded blocks neither model nor optimizer can use, shape (n,)."""
+    """Return which loaded blocks neither model nor optimizer can use, shape (n,).
+
+    Of each size, an optimizer without state of its own may use `_STATES` blocks per weight.
+    """
     own_state = blocks.by_phase("optimizer") & (blocks.stays | (blocks.passes_survived > 1))
     unused = np.zeros(len(loaded), np.bool_)
     for size in np.unique(blocks.size[loaded]).tolist():

@@ -13,11 +13,11 @@ _LAYERS = (
 make the others."""
 
 _FEWEST_PASSES = 2
-"""Backward passes through which a copy has to live: copies of a batch live through one."""
+"""Minimum number of backward passes in a copy's lifetime. Copies of a batch live through one."""
 
 
 def model_copies(facts: Facts) -> Hint | None:
-    """Return a hint if deep copies that are alive at the peak make part of it."""
+    """Return a hint if deep copies of a model are alive at the peak."""
     blocks = facts.blocks
     copies = blocks.by_line(_DEEPCOPY) & ~blocks.by_stack(_LAYERS)
     return cause(
@@ -30,6 +30,6 @@ def model_copies(facts: Facts) -> Hint | None:
 
 
 def _are_of_models(blocks: AllBlocks) -> Mask:
-    """Return which deep copies are of parameters, or live as long as those, shape (n,)."""
+    """Return which blocks are copies of parameters, or live as long as parameters, shape (n,)."""
     long: Mask = blocks.passes_survived >= _FEWEST_PASSES
     return long | blocks.stays | blocks.by_line(_OF_PARAMETER)

@@ -1,4 +1,4 @@
-"""FSDP of a whole model as one unit. Report: pytorch/tutorials#1861."""
+"""A whole model that FSDP shards as one unit. Report: pytorch/tutorials#1861."""
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,10 +10,10 @@ _PARAMETERS = r"_fsdp_param\.py:\d+ in (?:alloc|init)_all_gather_outputs$"
 _BUFFER = r"_fsdp_collectives\.py:\d+ in (?:foreach_all_gather|foreach_reduce)$"
 
 _FEWEST_LAYERS = 4
-"""Minimum number of blocks of one size that makes layers of a unit."""
+"""Minimum number of gathered blocks of one size; fewer are not the layers of a model."""
 
 _AT_ONCE = 2
-"""Layers that FSDP gathers at once: the one that runs and the next one."""
+"""Number of layers that FSDP gathers at once with the fix: the one that runs and the next."""
 
 
 def one_unit(facts: Facts) -> Hint | None:
@@ -33,15 +33,15 @@ def one_unit(facts: Facts) -> Hint | None:
         facts,
         "All parameters are gathered at once",
         gathered | blocks.by_line(_BUFFER) | _gradients(blocks, sizes),
-        "are parameters that FSDP has gathered from all ranks, and buffers for them",
-        "Call fully_shard on each layer before the whole model (auto_wrap_policy in the older "
-        "FullyShardedDataParallel)",
+        "are parameters that FSDP gathers from all ranks, their gradients and buffers",
+        "Call fully_shard on each layer, and then on the whole model (pass an auto_wrap_policy to "
+        "the older FullyShardedDataParallel)",
         left=left,
     )
 
 
 def _is_one_unit(blocks: AllBlocks, at_peak: Mask) -> bool:
-    """Return whether nothing but these parameters is requested from the first to the last."""
+    """Return whether the parameters at the peak are gathered without another request in between."""
     first, last = blocks.start[at_peak].min(), blocks.start[at_peak].max()
     between = (first <= blocks.start) & (blocks.start <= last)
     return bool(np.count_nonzero(between) == np.count_nonzero(at_peak))

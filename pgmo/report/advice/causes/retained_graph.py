@@ -12,20 +12,20 @@ from pgmo.report.advice.all_blocks import AllBlocks
 from pgmo.report.advice.facts import Facts, Hint, cause
 
 _FEWEST = 8
-"""Minimum number of blocks of a graph that are freed at once."""
+"""Minimum number of a graph's blocks that are freed between the same two requests."""
 
 _ORIGINS = 4
-"""Minimum number of their origins."""
+"""Minimum number of different origins of these blocks."""
 
 _PASSES = 2
-"""Minimum number of such graphs."""
+"""Minimum number of retained graphs in a recording; below it, there is no hint."""
 
 
 def retained_graph(facts: Facts) -> Hint | None:
-    """Return a hint if graphs live through a backward pass and the next forward pass.
+    """Return a hint if graphs outlive their backward pass and are alive in the next forward pass.
 
-    All their blocks are freed at once, when a variable is assigned again. Several batches in
-    flight, as in a pipeline, free theirs one after the other, in a backward pass.
+    A retained graph is freed as a whole, when its loss is assigned again. With several batches in
+    flight, as in a pipeline, a backward pass frees each graph block by block.
     """
     blocks = facts.blocks
     kept = blocks.by_phase("forward") & ~blocks.stays & (blocks.passes_survived == 1)
@@ -42,7 +42,7 @@ def retained_graph(facts: Facts) -> Hint | None:
         begin, over, is_last = spans
         if over >= at and not is_last:
             continue
-        # Otherwise most blocks of the pass are freed at other times, as without retain_graph.
+        # A backward pass without retain_graph frees most blocks at different times.
         same_pass = np.searchsorted(starts, own.max(), "right") - np.searchsorted(starts, own.min())
         if len(graph) < same_pass // 2:
             continue
@@ -55,7 +55,7 @@ def retained_graph(facts: Facts) -> Hint | None:
         facts,
         "A graph outlives its backward pass",
         graphs,
-        "are of a graph whose backward pass is over",
+        "belong to a graph whose backward pass is over",
         "Call backward() without retain_graph=True or create_graph=True, or delete the loss "
         "(`del loss`) before the next forward pass",
         end=end,
@@ -63,7 +63,7 @@ def retained_graph(facts: Facts) -> Hint | None:
 
 
 def _freed_together(blocks: AllBlocks, rows: NDArray[np.int64]) -> Iterator[NDArray[np.int64]]:
-    """Yield the rows of enough blocks that are freed at one time, in the order of their frees."""
+    """Yield groups of at least `_FEWEST` rows whose blocks are freed together, in order of time."""
     rows = rows[np.argsort(blocks.end[rows], kind="stable")]
     edges = np.flatnonzero(np.diff(blocks.end[rows])) + 1
     yield from (group for group in np.split(rows, edges) if len(group) >= _FEWEST)
@@ -80,7 +80,8 @@ class _Passes:
     def after(self, request: int) -> tuple[int, int, bool] | None:
         """Return where the next backward pass begins and ends, and whether it is the last one.
 
-        It ends with the first forward request after it; if none follows, with its last request.
+        A pass ends at the next forward request. The last pass ends at the last backward request.
+        None: no backward pass follows.
         """
         number = int(np.searchsorted(self._begins, request, "right"))
         if number == len(self._begins):
@@ -93,7 +94,7 @@ class _Passes:
 
 
 def _freed_in_backward(start: NDArray[np.int64], begin: int, end: int) -> NDArray[np.int64]:
-    """Return when a backward pass frees blocks: those first that were requested last."""
+    """Return when a backward pass would free each block: in reverse order of the requests."""
     first, last = start.min(), start.max()
     late = (start - first) / max(1, last - first)
     return np.asarray(begin + (1 - late) * (end - begin), np.int64)

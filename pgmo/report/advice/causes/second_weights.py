@@ -1,4 +1,4 @@
-"""Weights that are on the device twice, without a deep copy.
+"""Weights that are on the device twice, by `clone` or as a second model.
 
 Reports: bghira/SimpleTuner#517 (an average by `clone`), NVIDIA-NeMo/RL#2484 (a reference model).
 """
@@ -13,19 +13,19 @@ from pgmo.report.advice.facts import Facts, Hint, cause
 _TITLE = "A copy of the model on the device"
 
 _FEWEST_PASSES = 2
-"""Backward passes through which weights have to live."""
+"""Minimum number of backward passes in the lifetime of a weight."""
 
 _FEWEST = 8
 """Minimum number of weights of a model."""
 
 _DIFFERENT = 3
-"""Minimum number of their different sizes."""
+"""Minimum number of different sizes among these weights."""
 
 _MOST = 4096
-"""Maximum number of weights that are searched for two models."""
+"""Maximum number of weights that are searched for a second model; limits the time."""
 
 _COVERED = 0.95
-"""Minimum share of all weights' bytes that two models of equal sizes make up."""
+"""Minimum share of all weights' bytes that the two models have together."""
 
 
 def cloned_weights(facts: Facts) -> Hint | None:
@@ -42,7 +42,7 @@ def cloned_weights(facts: Facts) -> Hint | None:
         facts,
         _TITLE,
         clones,
-        "are clones of the weights, such as an average or the weights at the start",
+        "are clones of the weights, such as a moving average or the initial weights",
         "Keep them on the host (`.cpu()`), and bring them back when they are needed",
     )
 
@@ -61,7 +61,7 @@ def model_without_gradients(facts: Facts) -> Hint | None:
         return None
     gradients = _gradients(blocks) & np.isin(blocks.size, sizes)
     if not gradients.any() or not _is_contained(blocks.size[gradients], sizes):
-        return None  # Both get gradients.
+        return None  # Both models get gradients.
     without = np.zeros(len(blocks.size), np.bool_)
     without[second] = True
     return cause(
@@ -70,14 +70,14 @@ def model_without_gradients(facts: Facts) -> Hint | None:
         without,
         "are the weights of a second model of the same sizes that gets no gradients, such as a "
         "reference model or a teacher",
-        "Move it to the host while it is not in use, or compute its outputs before the training",
+        "Move that model to the host between uses, or compute its outputs before training",
     )
 
 
 def _sequence_twice(sizes: NDArray[np.int64]) -> tuple[int, int] | None:
-    """Return where a sequence of sizes begins that comes twice, and where its second time begins.
+    """Return where the longest repeated sequence of sizes begins, and where it is repeated.
 
-    The two make up almost all bytes.
+    The repetition follows directly, and both together have almost all bytes. None: there is none.
     """
     for length in range(len(sizes) // 2, _FEWEST - 1, -1):
         unequal = np.append(0, np.cumsum(sizes[:-length] != sizes[length:]))
@@ -89,9 +89,10 @@ def _sequence_twice(sizes: NDArray[np.int64]) -> tuple[int, int] | None:
 
 
 def _long_lived(blocks: AllBlocks) -> Mask:
-    """Return which blocks are neither of a pass nor of an optimizer, and outlive passes.
+    """Return which blocks may be weights, shape (n,).
 
-    Loaded tensors may be an optimizer's state.
+    They are requested before the first backward pass, outside of forward passes and optimizers, and
+    outlive passes. Loaded tensors are excluded: they may be an optimizer's state.
     """
     long: Mask = blocks.by_phase("other") & ~blocks.by_line(LOADED)
     long &= blocks.stays | (blocks.passes_survived >= _FEWEST_PASSES)
@@ -100,9 +101,9 @@ def _long_lived(blocks: AllBlocks) -> Mask:
 
 
 def _gradients(blocks: AllBlocks) -> Mask:
-    """Return which blocks are gradients of weights of the second backward pass, shape (n,).
+    """Return which blocks are gradients that the second backward pass allocates, shape (n,).
 
-    They outlive the pass that makes them.
+    They outlive that pass.
     """
     if len(blocks.passes) < _FEWEST_PASSES:
         return np.zeros(len(blocks.size), np.bool_)
@@ -124,7 +125,7 @@ def _is_contained(part: NDArray[np.int64], whole: NDArray[np.int64]) -> bool:
 
 
 def _repeats(sizes: NDArray[np.int64]) -> bool:
-    """Return whether sizes are a shorter sequence several times, as those of equal layers."""
+    """Return whether a shorter sequence of sizes is repeated throughout, as by equal layers."""
     return any(
         len(sizes) % period == 0 and np.array_equal(sizes[period:], sizes[:-period])
         for period in range(1, len(sizes) // 2 + 1)

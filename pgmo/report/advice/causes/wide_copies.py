@@ -9,16 +9,16 @@ from pgmo.report.advice.all_blocks import AllBlocks, Mask
 from pgmo.report.advice.facts import Facts, Hint, cause
 
 _SOURCE = 0.5
-"""Share of a copy that stays: one operation keeps the source, which is half as large."""
+"""Share of a copy's bytes that the fix keeps: a fused operation saves its narrow input."""
 
 _FEWEST = 2
-"""Minimum number of layers with such a copy."""
+"""Minimum number of copies by one line at the peak, one per layer."""
 
 
 def wide_copies(facts: Facts) -> Hint | None:
-    """Return a hint if copies in twice as wide a type, made by the user's code, make the peak.
+    """Return a hint if the user's code copies tensors to a type twice as wide, at the peak.
 
-    Copies that autocast makes come from a line of the library.
+    Autocast makes such copies, too, but a line of the library requests them.
     """
     blocks = facts.blocks
     own = _by_user(blocks)
@@ -51,9 +51,10 @@ def wide_copies(facts: Facts) -> Hint | None:
 
 
 def _copied_back(blocks: AllBlocks, copies: Mask, tag: Tag, size: int) -> Mask:
-    """Return which copies the same function makes back, and computes with, shape (n,).
+    """Return which copies back to the narrow type the same function computes with, shape (n,).
 
-    One that is the function's result is needed in any case.
+    The function's next request has the same size. A copy that the function returns has no such
+    request, and stays with the fix, too.
     """
     function = _function(tag)
     own = np.array([*(_function(one) == function for one in blocks.tags), False])[blocks.tag]
@@ -63,19 +64,19 @@ def _copied_back(blocks: AllBlocks, copies: Mask, tag: Tag, size: int) -> Mask:
 
 
 def _function(tag: Tag) -> str:
-    """Return file and function of the innermost line, without its number."""
+    """Return file and function of the innermost stack line, without the line number."""
     return re.sub(r":\d+ in ", " ", tag.stack[0]) if tag.stack else ""
 
 
 def _has_narrow_source(blocks: AllBlocks, row: int) -> bool:
-    """Return whether a block of half the size is alive when a block is requested."""
+    """Return whether a block of half the size is alive when this block is requested."""
     start = blocks.start[row]
     alive = (blocks.start < start) & (start < blocks.end)
     return bool((blocks.size[alive] == blocks.size[row] // 2).any())
 
 
 def _by_user(blocks: AllBlocks) -> Mask:
-    """Return which blocks a line of the user's own code requests directly, shape (n,)."""
+    """Return which blocks are requested by a line of the user's code itself, shape (n,)."""
     own = [bool(tag.stack) and tag.stack[0] == tag.file for tag in blocks.tags]
     found: Mask = np.array([*own, False])[blocks.tag]
     return found

@@ -1,4 +1,4 @@
-"""Gradients that are set to zero, not to None. Report: MIC-DKFZ/nnUNet#1630."""
+"""Gradients that zero_grad fills with zeros instead of freeing. Report: MIC-DKFZ/nnUNet#1630."""
 
 import numpy as np
 
@@ -12,11 +12,11 @@ _FEWEST_STEPS = 3
 def zeroed_gradients(facts: Facts) -> Hint | None:
     """Return a hint if gradients outlive optimizer steps.
 
-    With None, each would be allocated again in the next backward pass, as in the first one.
+    With set_to_none=True, the next backward pass would allocate each again, as the first one did.
     """
     blocks = facts.blocks
     if "Optimizer.step#" not in facts.profile.meta.notes.get("marks", ""):
-        return None  # Gradients are accumulated over an unknown number of iterations.
+        return None  # Without marks, gradients may be accumulated over any number of iterations.
     first = np.searchsorted(blocks.marks, blocks.start, "right")
     steps = np.searchsorted(blocks.marks, blocks.end, "right") - first
     weights = blocks.by_phase("other") & (blocks.passes_survived >= _FEWEST_STEPS)
@@ -30,7 +30,7 @@ def zeroed_gradients(facts: Facts) -> Hint | None:
     for at, mark in enumerate(blocks.marks.tolist()):
         alive = (first[kept] <= at) & (blocks.end[kept] > mark)
         following = blocks.passes[np.searchsorted(blocks.passes, mark) :][:1]
-        # What is added to the gradient takes its place in the request that makes it.
+        # A backward pass adds a temporary to the gradient. With None, it becomes the gradient.
         again = following[0] + offset[alive] + 1 if len(following) else blocks.ticks
         until = np.minimum(again, blocks.end[kept][alive])
         size.append(blocks.size[kept][alive])
@@ -42,9 +42,9 @@ def zeroed_gradients(facts: Facts) -> Hint | None:
     held = format_bytes(int(blocks.size[kept].sum()))
     return Hint(
         "Gradients of the last iteration at the peak",
-        f"{held} of gradients outlive {_FEWEST_STEPS} optimizer steps or more: they are set to "
-        "zero, not freed. Call zero_grad(set_to_none=True) right after optimizer.step(): the peak "
-        f"falls by {format_bytes(saving)}.",
+        f"{held} of gradients outlive {_FEWEST_STEPS} optimizer steps or more: they are filled "
+        "with zeros, not freed. Call zero_grad(set_to_none=True) right after optimizer.step(): the "
+        f"peak falls by {format_bytes(saving)}.",
         saving,
         is_cause=True,
     )

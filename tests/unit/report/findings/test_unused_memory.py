@@ -1,4 +1,4 @@
-"""Reserved bytes that no block has requested: each part, and their sum."""
+"""Unused reserved bytes: each part, and their sum."""
 
 import pytest
 
@@ -17,7 +17,7 @@ MIB = 1 << 20
 
 def test_parts_of_segments():
     segments = [
-        ReservedRange(0, 100, 0, False),  # a hole between two blocks, and the ends
+        ReservedRange(0, 100, 0, False),  # a hole between two blocks, and both ends
         ReservedRange(200, 260, 0, False),  # empty
         ReservedRange(300, 380, 7, False),  # of another stream
         ReservedRange(400, 450, 0, True),  # of a private pool
@@ -37,7 +37,10 @@ def test_parts_of_segments():
 
 def test_words_leave_small_parts_out():
     parts = UnusedMemory(between=3 * MIB, ends=MIB - 1, waiting=5 * MIB).parts()
-    assert parts == ["5.00 MiB waiting for another stream", "3.00 MiB between living blocks"]
+    assert parts == [
+        "5.00 MiB in freed blocks that another stream may use",
+        "3.00 MiB between live blocks",
+    ]
 
 
 @pytest.mark.parametrize("expandable", [False, True])
@@ -67,7 +70,7 @@ def test_a_trace_at_its_reserved_peak(expandable):
     )
     found = find_fragmentation(trace)
     assert found.unused.total == found.peak_reserved - found.live_then
-    # Mapped ranges are one segment, so the second one's bytes are at its end.
+    # Adjacent mapped ranges are one segment, so the second one is its end.
     assert found.unused == UnusedMemory(
         between=3 * MIB,
         ends=3 * MIB if expandable else MIB,
