@@ -1,4 +1,4 @@
-"""The first advice on a snapshot is the cause of its peak, and the fix saves what was said.
+"""Measure whether the first advice on a snapshot names the cause of the peak and its saving.
 
 Needs no GPU: the real CUDA build of PyTorch runs on the stub CUDA runtime of pgmo/rehearsal.
 
@@ -6,11 +6,11 @@ Needs no GPU: the real CUDA build of PyTorch runs on the stub CUDA runtime of pg
     python bench/causes.py --python .venv-fakecuda/bin/python --program one_hot
     python bench/causes.py --table
 
-The programs of `faulty/` are written after public reports. Each runs twice, in processes of its
-own: as reported, with PyTorch's memory history, and mended. The advice on the snapshot is compared
-with the known cause, and the saving that it states with the difference of the two peaks of
-allocated bytes, or of reserved ones where a setting of the allocator is the cause. Healthy
-programs run once, and must get no cause.
+The programs of `faulty/` are modelled on public reports. Each runs in two processes: as reported,
+with PyTorch's memory history, and fixed. The advice on the snapshot must be the known cause. Its
+stated saving is compared with the difference of the two peaks of allocated bytes. If a setting of
+the allocator is the cause, peaks of reserved bytes are compared. Healthy programs run once, and
+must get no cause.
 """
 
 import argparse
@@ -31,20 +31,20 @@ from pgmo.cli.source import import_profiles
 from pgmo.report.summary import explain
 
 TOLERANCE = 0.1
-"""Share of the saving by which what was said may differ from it."""
+"""Maximum relative error of a stated saving."""
 
 QUICK = ("one_hot", "plain_training")
 
 
 def measure(stub: Stub, name: str, cause: str, report: str) -> dict[str, Any]:
-    """Run a program, and its mended form if it has a cause; sizes in bytes."""
+    """Run a program, and its fixed form if it has a cause. Return their figures, sizes in bytes."""
     row: dict[str, Any] = {"program": name, "cause": cause, "report": report}
     with tempfile.TemporaryDirectory() as folder:
         row["peak"] = _run(stub, name, folder)
         (profile,) = import_profiles(Path(folder, f"{name}.pickle"))
         hints = explain(profile, predict=False).hints
         if cause:
-            row["mended_peak"] = _run(stub, name, folder, "mended")
+            row["mended_peak"] = _run(stub, name, folder, "fixed")
     row["hints"] = [[one.title, one.bytes, one.is_cause] for one in hints]
     first = hints[0] if hints else None
     if not cause:
@@ -58,11 +58,11 @@ def measure(stub: Stub, name: str, cause: str, report: str) -> dict[str, Any]:
     return row
 
 
-def _run(stub: Stub, name: str, folder: str, *mended: str) -> int:
-    """Return the peak of allocated bytes."""
+def _run(stub: Stub, name: str, folder: str, *fixed: str) -> int:
+    """Run a program in a process of its own. Return its peak of allocated or reserved bytes."""
     python = os.path.abspath(stub.python)
     done = subprocess.run(
-        [str(stub.out / "run"), python, "-m", "faulty.run", name, folder, *mended],
+        [str(stub.out / "run"), python, "-m", "faulty.run", name, folder, *fixed],
         cwd=ROOT,
         env={
             **os.environ,
@@ -77,7 +77,7 @@ def _run(stub: Stub, name: str, folder: str, *mended: str) -> int:
 
 
 def programs(stub: Stub) -> dict[str, tuple[str, str]]:
-    """Return cause and report of each program, as the stub's Python lists them."""
+    """Return cause and report of each program, listed by the Python that has torch."""
     code = (
         "import json, faulty; print(json.dumps({name: (one.cause, one.report) "
         "for name, one in faulty.load().items()}))"
@@ -95,8 +95,10 @@ def programs(stub: Stub) -> dict[str, tuple[str, str]]:
 
 
 def table(rows: list[dict[str, Any]]) -> str:
-    """Return the table in Markdown."""
-    lines = ["| program | after | first advice | peak, MiB | mended | said to save | off |"]
+    """Return the rows as a Markdown table."""
+    lines = [
+        "| program | report | first advice | peak, MiB | peak if fixed | stated saving | error |"
+    ]
     lines.append("|---|---|---|---|---|---|---|")
     for row in rows:
         first = row["hints"][0][0] if row["hints"] else "none"
@@ -126,7 +128,7 @@ def parse() -> argparse.Namespace:
 
 
 def main() -> None:
-    """Measures the programs and writes the result."""
+    """Measure the programs, and write the result."""
     arguments = parse()
     if arguments.table:
         found = json.loads(result_path("causes", arguments.output).read_text("utf-8"))

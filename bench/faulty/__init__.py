@@ -1,6 +1,6 @@
-"""Programs with a known cause of their peak, written after public reports, and healthy ones.
+"""Programs with a known cause of their peak, modelled on public reports, and healthy programs.
 
-Each has a mended form. `bench/causes.py` runs both on the stub runtime.
+Each program with a cause also has a fixed form. `bench/causes.py` runs both on the stub runtime.
 """
 
 from collections.abc import Callable
@@ -11,13 +11,14 @@ Run = Callable[[bool], object]
 
 @dataclass(frozen=True)
 class Program:
-    """One program.
+    """Training program, with or without a known cause of its peak.
 
     Args:
-        run: trains; given True, in the mended form. What it returns stays until the snapshot.
-        cause: title of the advice that is expected first; "" for a healthy program.
-        report: the public report that it was written after, or what it stands for.
-        reserved: whether the fix lowers the peak of reserved bytes, not of allocated ones.
+        run: function that trains. Its argument selects the fixed form. Its result stays alive
+            until the snapshot.
+        cause: title of the advice that must come first; "" for a healthy program.
+        report: public report on which the program is modelled, or a description.
+        reserved: whether the fix lowers the peak of reserved bytes instead of allocated bytes.
     """
 
     run: Run
@@ -27,11 +28,11 @@ class Program:
 
 
 PROGRAMS: dict[str, Program] = {}
-"""By name, in the order of their definition; filled by the modules of this package."""
+"""Programs by name, in order of definition. Each module of this package adds its own."""
 
 
 def program(cause: str, report: str, *, reserved: bool = False) -> Callable[[Run], Run]:
-    """Return a decorator that adds a program by the name of its function."""
+    """Return a decorator that adds a function to `PROGRAMS` under its name."""
 
     def add(run: Run) -> Run:
         PROGRAMS[run.__name__] = Program(run, cause, report, reserved)
@@ -41,7 +42,7 @@ def program(cause: str, report: str, *, reserved: bool = False) -> Callable[[Run
 
 
 def load() -> dict[str, Program]:
-    """Return all programs; needs torch."""
+    """Import all modules of this package, and return the programs. Needs torch."""
     from faulty import (  # noqa: F401
         attention,
         evaluations,

@@ -1,4 +1,4 @@
-"""Attention that keeps its scores."""
+"""Attention that keeps large scores or masks."""
 
 import torch
 from torch import Tensor
@@ -15,9 +15,9 @@ def _eager(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
 
 
 @program("Attention keeps its scores", "vllm-project/speculators#881")
-def eager_attention(mended: bool) -> None:
-    """Scores of each pair of words, several times."""
-    model = Model(attend=fused if mended else _eager).cuda()
+def eager_attention(fixed: bool) -> None:
+    """Keep the scores of all pairs of tokens, in several versions per layer."""
+    model = Model(attend=fused if fixed else _eager).cuda()
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
     for ids in batches(6, batch=4, length=1024):
         mean_of_hidden(model, ids).backward()
@@ -26,13 +26,13 @@ def eager_attention(mended: bool) -> None:
 
 
 @program("A tensor repeated in memory", "ByteDance-Seed/Depth-Anything-3#268")
-def repeated_mask(mended: bool) -> None:
-    """A mask that is repeated for each head, though all heads have the same."""
+def repeated_mask(fixed: bool) -> None:
+    """Repeat one mask for each head, although all heads use the same mask."""
     length = 1024
     mask = torch.zeros(4, 1, length, length, device="cuda")
 
     def masked(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
-        shown = mask if mended else mask.repeat(1, query.shape[1], 1, 1)
+        shown = mask if fixed else mask.repeat(1, query.shape[1], 1, 1)
         return torch.nn.functional.scaled_dot_product_attention(query, key, value, shown)
 
     model = Model(attend=masked).cuda()

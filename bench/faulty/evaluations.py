@@ -1,4 +1,4 @@
-"""Evaluations that need more than the training."""
+"""Evaluations that need more memory than the training."""
 
 from contextlib import nullcontext
 
@@ -17,22 +17,22 @@ def _train(model: Model, optimizer: torch.optim.Optimizer) -> None:
 
 
 @program("An evaluation keeps what only a backward pass needs", "hszhao/semseg#60")
-def evaluation_with_gradients(mended: bool) -> None:
-    """An evaluation that is not under `no_grad`."""
+def evaluation_with_gradients(fixed: bool) -> None:
+    """Evaluate without `no_grad`."""
     model = Model(layers=8).cuda()
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
     for _ in range(2):
         _train(model, optimizer)
         model.eval()
         for ids in batches(4, batch=16):
-            with torch.no_grad() if mended else nullcontext():
+            with torch.no_grad() if fixed else nullcontext():
                 float(model.hidden(ids).square().mean())
         model.train()
 
 
 @program("Results are collected on the device", "facebookresearch/SlowFast#411")
-def collected_results(mended: bool) -> None:
-    """Results of an evaluation that are kept on the device until its end."""
+def collected_results(fixed: bool) -> None:
+    """Keep the results of an evaluation on the device until its end."""
     model = Model().cuda()
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
     for _ in range(2):
@@ -41,7 +41,7 @@ def collected_results(mended: bool) -> None:
         with torch.no_grad():
             for ids in batches(16, batch=2):
                 results = model(ids)
-                found.append(results.cpu() if mended else results)
+                found.append(results.cpu() if fixed else results)
         del found, results
 
 
@@ -49,23 +49,23 @@ def collected_results(mended: bool) -> None:
     "An evaluation keeps what only a backward pass needs",
     "boschresearch/Continuous-Recurrent-Units#4",
 )
-def summed_losses(mended: bool) -> None:
-    """Losses of an evaluation that are summed as tensors, with their graphs."""
+def summed_losses(fixed: bool) -> None:
+    """Sum the losses of an evaluation as tensors, which keeps their graphs."""
     model = Model(layers=8).cuda()
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
     for _ in range(2):
         _train(model, optimizer)
         total: Tensor | float = 0.0
         for ids in batches(8, batch=2):
-            with torch.no_grad() if mended else nullcontext():
+            with torch.no_grad() if fixed else nullcontext():
                 total = total + model.hidden(ids).square().mean()
         float(total)
         del total
 
 
 @program("A tensor grows by concatenation", "lotus-data/lotus#16")
-def concatenated_results(mended: bool) -> None:
-    """Results that are appended to a tensor with `cat`."""
+def concatenated_results(fixed: bool) -> None:
+    """Append each result to a tensor by `cat`."""
     model = Model().cuda()
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
     count, batch = 16, 4
@@ -74,10 +74,10 @@ def concatenated_results(mended: bool) -> None:
         with torch.no_grad():
             parts = [model(ids) for ids in batches(1, batch=batch)]
             found = parts[0]
-            if mended:
+            if fixed:
                 found = torch.empty(count * batch, *found.shape[1:], device="cuda")
             for number, ids in enumerate(batches(count - 1, batch=batch)):
-                if mended:
+                if fixed:
                     found[(number + 1) * batch : (number + 2) * batch] = model(ids)
                 else:
                     found = torch.cat([found, model(ids)])

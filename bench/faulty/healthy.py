@@ -1,4 +1,4 @@
-"""Programs that do nothing wrong."""
+"""Healthy programs, for which the advice must name no cause."""
 
 import io
 from contextlib import nullcontext
@@ -22,14 +22,14 @@ def _train(model: Model, count: int, batch: int = 4) -> None:
 
 
 @program("", "a plain training loop")
-def plain_training(mended: bool) -> None:
-    """Fixed shapes."""
+def plain_training(fixed: bool) -> None:
+    """Train with fixed shapes."""
     _train(Model(layers=6).cuda(), 12)
 
 
 @program("", "an evaluation under no_grad")
-def with_evaluation(mended: bool) -> None:
-    """Evaluations between epochs."""
+def with_evaluation(fixed: bool) -> None:
+    """Evaluate under no_grad between epochs."""
     model = Model().cuda()
     for _ in range(2):
         _train(model, 6)
@@ -39,8 +39,8 @@ def with_evaluation(mended: bool) -> None:
 
 
 @program("", "a cache that fills up")
-def cache_that_fills(mended: bool) -> None:
-    """Batches that stay on the device, four of them."""
+def cache_that_fills(fixed: bool) -> None:
+    """Keep the first four batches on the device."""
     model = Model().cuda()
     kept: list[torch.Tensor] = []
     optimizer = torch.optim.AdamW(model.parameters(), fused=True)
@@ -53,8 +53,8 @@ def cache_that_fills(mended: bool) -> None:
 
 
 @program("", "accumulation of gradients")
-def accumulation(mended: bool) -> None:
-    """Four micro-batches a step."""
+def accumulation(fixed: bool) -> None:
+    """Accumulate the gradients of four micro-batches."""
     model = Model().cuda()
     optimizer = torch.optim.AdamW(model.parameters(), fused=True)
     for number, ids in enumerate(batches(24, batch=2)):
@@ -65,8 +65,8 @@ def accumulation(mended: bool) -> None:
 
 
 @program("", "mixed precision")
-def autocast(mended: bool) -> None:
-    """Weights in float, operations in bfloat16."""
+def autocast(fixed: bool) -> None:
+    """Train float32 weights with operations in bfloat16."""
     model = Model(layers=6).cuda()
     optimizer = torch.optim.AdamW(model.parameters(), fused=True)
     for ids in batches(12):
@@ -79,8 +79,8 @@ def autocast(mended: bool) -> None:
 
 
 @program("", "recomputation")
-def recomputation(mended: bool) -> None:
-    """Each block runs again in the backward pass."""
+def recomputation(fixed: bool) -> None:
+    """Recompute each block in the backward pass."""
     model = Model(layers=6).cuda()
     optimizer = torch.optim.AdamW(model.parameters(), fused=True)
     for ids in batches(12):
@@ -93,8 +93,8 @@ def recomputation(mended: bool) -> None:
 
 
 @program("", "two towers of one class, both trained")
-def two_towers(mended: bool) -> None:
-    """Two models of equal sizes, neither a copy of the other."""
+def two_towers(fixed: bool) -> None:
+    """Train two models of equal sizes, neither of which is a copy."""
     first, second = Model(layers=4).cuda(), Model(layers=4).cuda()
     optimizer = torch.optim.AdamW([*first.parameters(), *second.parameters()], fused=True)
     for ids in batches(12, batch=2):
@@ -104,8 +104,8 @@ def two_towers(mended: bool) -> None:
 
 
 @program("", "a network of convolutions")
-def convolutions(mended: bool) -> None:
-    """Convolutions, norms and a pooling, with an evaluation."""
+def convolutions(fixed: bool) -> None:
+    """Train a convolutional network, and evaluate it."""
     layers = [
         nn.Sequential(nn.Conv2d(64, 64, 3, padding=1), nn.BatchNorm2d(64), nn.ReLU())
         for _ in range(6)
@@ -122,8 +122,8 @@ def convolutions(mended: bool) -> None:
 
 
 @program("", "words one by one, with a cache of keys and values")
-def generation(mended: bool) -> None:
-    """A cache of fixed size, into which each word's keys and values are written."""
+def generation(fixed: bool) -> None:
+    """Write the keys and values of each token into a cache of fixed size."""
     model = Model(layers=6).cuda()
     cache = [torch.zeros(2, 16, 512, 256, device="cuda") for _ in model.blocks]
     with torch.no_grad():
@@ -137,8 +137,8 @@ def generation(mended: bool) -> None:
 
 
 @program("", "DDP with gradients as views of the buckets")
-def views_of_buckets(mended: bool) -> None:
-    """Gradients exist once, in the buckets."""
+def views_of_buckets(fixed: bool) -> None:
+    """Train under DDP with gradients as views of the buckets."""
     begin(2)
     model = replicated(Model(layers=6), views=True)
     optimizer = torch.optim.AdamW(model.parameters(), fused=True)
@@ -149,8 +149,8 @@ def views_of_buckets(mended: bool) -> None:
 
 
 @program("", "DDP with accumulated gradients")
-def accumulated_in_ddp(mended: bool) -> None:
-    """Gradients that are accumulated under `no_sync` are no views of the buckets in any case."""
+def accumulated_in_ddp(fixed: bool) -> None:
+    """Accumulate under `no_sync`, where gradients are never views of the buckets."""
     begin(2)
     model = replicated(Model(layers=32), views=False)
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
@@ -164,8 +164,8 @@ def accumulated_in_ddp(mended: bool) -> None:
 
 
 @program("", "FSDP of each block")
-def sharded_blocks(mended: bool) -> None:
-    """Parameters of one block at a time are gathered."""
+def sharded_blocks(fixed: bool) -> None:
+    """Shard each block, so that FSDP gathers one block at a time."""
     begin(8)
     model = Model(layers=12).cuda()
     for block in model.blocks:
@@ -179,8 +179,8 @@ def sharded_blocks(mended: bool) -> None:
 
 
 @program("", "a resumed training")
-def resumed(mended: bool) -> object:
-    """The checkpoint is loaded to the host; momentum and weights are on the device once."""
+def resumed(fixed: bool) -> object:
+    """Load a checkpoint to the host, and copy its weights to the model."""
     file = io.BytesIO()
     torch.save(Model(layers=8).cuda().state_dict(), file)
     file.seek(0)
@@ -191,8 +191,8 @@ def resumed(mended: bool) -> object:
 
 
 @program("", "a resumed training whose momentum is loaded to the device")
-def resumed_momentum(mended: bool) -> object:
-    """The loaded tensors are the optimizer's state from then on."""
+def resumed_momentum(fixed: bool) -> object:
+    """Load momentum to the device, where it becomes the optimizer's state."""
     model = Model(layers=8).cuda()
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
     model(next(batches(1, batch=1))).square().mean().backward()
@@ -213,8 +213,8 @@ def resumed_momentum(mended: bool) -> object:
 
 
 @program("", "a model that is loaded as it was saved")
-def loaded_model(mended: bool) -> object:
-    """The loaded weights are the model's own."""
+def loaded_model(fixed: bool) -> object:
+    """Load weights that become the model's parameters without a copy."""
     file = io.BytesIO()
     torch.save(Model(layers=8).cuda().state_dict(), file)
     file.seek(0)
@@ -225,8 +225,8 @@ def loaded_model(mended: bool) -> object:
 
 
 @program("", "a generator and a discriminator")
-def adversaries(mended: bool) -> None:
-    """Two networks that are trained in turn."""
+def adversaries(fixed: bool) -> None:
+    """Train a generator and a discriminator in turn."""
     maker = nn.Sequential(nn.Linear(64, 1024), nn.ReLU(), nn.Linear(1024, 4096)).cuda()
     judge = nn.Sequential(nn.Linear(4096, 1024), nn.ReLU(), nn.Linear(1024, 1)).cuda()
     both = [torch.optim.AdamW(one.parameters(), fused=True) for one in (maker, judge)]
@@ -240,8 +240,8 @@ def adversaries(mended: bool) -> None:
 
 
 @program("", "batches of many lengths")
-def many_lengths(mended: bool) -> None:
-    """Each batch has a length of its own."""
+def many_lengths(fixed: bool) -> None:
+    """Train with batches of eight different lengths."""
     model = Model().cuda()
     optimizer = torch.optim.AdamW(model.parameters(), fused=True)
     for number in range(16):
@@ -252,8 +252,8 @@ def many_lengths(mended: bool) -> None:
 
 
 @program("", "a recurrent network")
-def recurrent(mended: bool) -> None:
-    """Truncated backpropagation through time, with a detached state."""
+def recurrent(fixed: bool) -> None:
+    """Backpropagate through eight steps at a time, and detach the state between."""
     cell = nn.GRUCell(512, 512).cuda()
     optimizer = torch.optim.AdamW(cell.parameters(), fused=True)
     state = torch.zeros(256, 512, device="cuda")

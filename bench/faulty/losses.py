@@ -21,7 +21,7 @@ def _train(model: Model, loss: object) -> None:
 
 
 def _in_chunks(model: Model, ids: Tensor) -> Tensor:
-    """Logits and losses of one chunk at a time, computed again in the backward pass."""
+    """Return the loss, computed in chunks that the backward pass computes again."""
 
     def of_chunk(hidden: Tensor, words: Tensor) -> Tensor:
         return functional.cross_entropy(model.head(hidden).float(), words, reduction="sum")
@@ -33,28 +33,28 @@ def _in_chunks(model: Model, ids: Tensor) -> Tensor:
 
 
 @program("The loss's own tensors make the peak", "NVIDIA-NeMo/Automodel#3907")
-def full_logits(mended: bool) -> None:
-    """All logits at once, and their log-probabilities and gradients."""
+def full_logits(fixed: bool) -> None:
+    """Compute all logits at once, with their log-probabilities and gradients."""
 
     def whole(model: Model, ids: Tensor) -> Tensor:
         return functional.cross_entropy(model(ids).flatten(0, 1), ids.flatten())
 
-    _train(Model(words=_WORDS).cuda(), _in_chunks if mended else whole)
+    _train(Model(words=_WORDS).cuda(), _in_chunks if fixed else whole)
 
 
 @program("The loss's own tensors make the peak", "QwenLM/Qwen3#570")
-def logits_in_float(mended: bool) -> None:
-    """Logits in bfloat16 that are copied to float for the loss."""
+def logits_in_float(fixed: bool) -> None:
+    """Copy bfloat16 logits to float32 for the loss."""
 
     def copied(model: Model, ids: Tensor) -> Tensor:
         return functional.cross_entropy(model(ids).float().flatten(0, 1), ids.flatten())
 
-    _train(Model(words=_WORDS).cuda().bfloat16(), _in_chunks if mended else copied)
+    _train(Model(words=_WORDS).cuda().bfloat16(), _in_chunks if fixed else copied)
 
 
 @program("A matrix of zeros and ones", "pytorch/pytorch#13882")
-def one_hot(mended: bool) -> None:
-    """The loss picks a class by a product with a matrix of zeros and ones."""
+def one_hot(fixed: bool) -> None:
+    """Select the class by a product with a one-hot matrix."""
 
     def product(model: Model, ids: Tensor) -> Tensor:
         scores = model(ids).flatten(0, 1)
@@ -64,12 +64,12 @@ def one_hot(mended: bool) -> None:
         scores = model(ids).flatten(0, 1)
         return -scores.gather(-1, ids.flatten()[:, None]).mean()
 
-    _train(Model(words=_WORDS).cuda(), gathered if mended else product)
+    _train(Model(words=_WORDS).cuda(), gathered if fixed else product)
 
 
 @program("The loss's own tensors make the peak", "huggingface/trl#4013")
-def entropy_of_logits(mended: bool) -> None:
-    """The entropy of each word's distribution, of all words at once."""
+def entropy_of_logits(fixed: bool) -> None:
+    """Compute the entropy of the distributions of all tokens at once."""
 
     def of(scores: Tensor) -> Tensor:
         logs = scores.log_softmax(-1)
@@ -86,15 +86,15 @@ def entropy_of_logits(mended: bool) -> None:
         ]
         return torch.stack(parts).sum() / len(hidden)
 
-    _train(Model(words=_WORDS).cuda(), in_chunks if mended else whole)
+    _train(Model(words=_WORDS).cuda(), in_chunks if fixed else whole)
 
 
 @program("The loss's own tensors make the peak", "huggingface/transformers#35646")
-def shifted_logits(mended: bool) -> None:
-    """Logits that are shifted by one word, and copied for it."""
+def shifted_logits(fixed: bool) -> None:
+    """Shift the logits by one token, which copies them."""
 
     def shifted(model: Model, ids: Tensor) -> Tensor:
         scores = model(ids)[:, :-1].contiguous()
         return functional.cross_entropy(scores.flatten(0, 1), ids[:, 1:].flatten())
 
-    _train(Model(words=_WORDS).cuda(), _in_chunks if mended else shifted)
+    _train(Model(words=_WORDS).cuda(), _in_chunks if fixed else shifted)

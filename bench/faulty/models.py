@@ -1,4 +1,4 @@
-"""A small language model and a training loop, from which the programs are made."""
+"""Small language model, its batches and its losses, which the programs share."""
 
 from collections.abc import Callable, Iterator
 
@@ -12,12 +12,12 @@ Attend = Callable[[Tensor, Tensor, Tensor], Tensor]
 
 
 def fused(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
-    """Attention of PyTorch, in one kernel."""
+    """Return causal attention, computed by PyTorch's fused kernel."""
     return functional.scaled_dot_product_attention(query, key, value, is_causal=True)
 
 
 class Block(nn.Module):
-    """A block of a transformer."""
+    """Block of a transformer."""
 
     def __init__(self, attend: Attend = fused) -> None:
         super().__init__()
@@ -40,7 +40,7 @@ class Block(nn.Module):
 
 
 class Model(nn.Module):
-    """A language model without its loss."""
+    """Language model without its loss."""
 
     def __init__(self, layers: int = 4, attend: Attend = fused, words: int = WORDS) -> None:
         super().__init__()
@@ -62,16 +62,16 @@ class Model(nn.Module):
 
 
 def batches(count: int, batch: int = BATCH, length: int = LENGTH) -> Iterator[Tensor]:
-    """Yield batches of word numbers, shape (batch, length)."""
+    """Yield batches of random token ids, shape (batch, length)."""
     for _ in range(count):
         yield torch.randint(WORDS, (batch, length), device="cuda")
 
 
 def mean_of_hidden(model: Model, ids: Tensor) -> Tensor:
-    """Return a loss that needs no logits."""
+    """Return a loss of the hidden states, which needs no logits."""
     return model.hidden(ids).square().mean()
 
 
 def cross_entropy(model: Model, ids: Tensor) -> Tensor:
-    """Return the loss of the next word."""
+    """Return the cross-entropy of the logits, with the ids as targets."""
     return functional.cross_entropy(model(ids).flatten(0, 1), ids.flatten())

@@ -1,4 +1,4 @@
-"""Steps of optimizers."""
+"""Optimizer steps that need large temporaries."""
 
 import torch
 
@@ -7,10 +7,10 @@ from faulty.models import Model, batches, mean_of_hidden
 
 
 @program("The optimizer's temporaries make the peak", "pytorch/pytorch#97712")
-def foreach_adam(mended: bool) -> None:
-    """Adam for all parameters at once, with temporaries as large as the parameters."""
+def foreach_adam(fixed: bool) -> None:
+    """Step AdamW by foreach, whose temporaries are as large as all parameters."""
     model = Model(layers=32).cuda()
-    optimizer = torch.optim.AdamW(model.parameters(), foreach=not mended)
+    optimizer = torch.optim.AdamW(model.parameters(), foreach=not fixed)
     for ids in batches(6, batch=1, length=32):
         mean_of_hidden(model, ids).backward()
         optimizer.step()

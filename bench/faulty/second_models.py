@@ -10,11 +10,11 @@ from faulty.models import Model, batches, mean_of_hidden
 
 
 @program("A copy of the model on the device", "bghira/SimpleTuner#517")
-def average_on_the_device(mended: bool) -> object:
-    """An average of the weights that is kept next to them."""
+def average_on_the_device(fixed: bool) -> object:
+    """Keep a moving average of the weights on the device."""
     model = Model(layers=8).cuda()
     average = [
-        (one.detach().cpu() if mended else one.detach().clone()) for one in model.parameters()
+        (one.detach().cpu() if fixed else one.detach().clone()) for one in model.parameters()
     ]
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
     for ids in batches(8, batch=2):
@@ -27,17 +27,17 @@ def average_on_the_device(mended: bool) -> object:
 
 
 @program("A copy of the model on the device", "NVIDIA-NeMo/RL#2484")
-def reference_model(mended: bool) -> object:
-    """A reference model, from which only its outputs on the data are needed."""
+def reference_model(fixed: bool) -> object:
+    """Keep a reference model on the device, although its outputs could be computed before."""
     model, reference = Model(layers=16).cuda(), Model(layers=16).cuda()
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
     data = list(batches(8, batch=2))
     with torch.no_grad():
         wanted = [float(mean_of_hidden(reference, ids)) for ids in data]
-    if mended:
+    if fixed:
         reference.cpu()
     for ids, target in zip(data, wanted, strict=True):
-        if not mended:
+        if not fixed:
             with torch.no_grad():
                 target = float(mean_of_hidden(reference, ids))
         (mean_of_hidden(model, ids) - target).square().backward()
@@ -54,8 +54,8 @@ def _saved(**state: object) -> io.BytesIO:
 
 
 @program("A checkpoint stays on the device", "karpathy/nanoGPT#236")
-def checkpoint_stays(mended: bool) -> object:
-    """A checkpoint that is loaded to the device, and stays there when it is no longer needed."""
+def checkpoint_stays(fixed: bool) -> object:
+    """Load a checkpoint to the device, and keep it after the model has copied it."""
     model = Model(layers=16).cuda()
     optimizer = torch.optim.AdamW(model.parameters(), fused=True)
     model(next(batches(1, batch=1))).square().mean().backward()
@@ -68,7 +68,7 @@ def checkpoint_stays(mended: bool) -> object:
     checkpoint = torch.load(file, map_location="cuda")
     model.load_state_dict(checkpoint["model"])
     optimizer.load_state_dict(checkpoint["optimizer"])
-    if mended:
+    if fixed:
         checkpoint = None
     for ids in batches(8, batch=2):
         mean_of_hidden(model, ids).backward()
@@ -78,14 +78,14 @@ def checkpoint_stays(mended: bool) -> object:
 
 
 class _Offloaded:
-    """Momentum that lives on the host."""
+    """Optimizer whose momentum is on the host."""
 
     def __init__(self, model: nn.Module, state: dict[str, Tensor]) -> None:
         self.pairs = [(one, state[name].cpu()) for name, one in model.named_parameters()]
 
     @torch.no_grad()
     def step(self) -> None:
-        """Take a step, one parameter at a time."""
+        """Update one parameter at a time."""
         for one, momentum in self.pairs:
             update = momentum.to(one.device).mul_(0.9).add_(one.grad)
             one.add_(update, alpha=-0.1)
@@ -94,13 +94,13 @@ class _Offloaded:
 
 
 @program("A checkpoint stays on the device", "PrimeIntellect-ai/prime-rl#2154")
-def optimizer_state_twice(mended: bool) -> object:
-    """Optimizer state that moves to the host, while the checkpoint still has it on the device."""
+def optimizer_state_twice(fixed: bool) -> object:
+    """Move optimizer state to the host, but keep the checkpoint's copy on the device."""
     model = Model(layers=16).cuda()
     file = _saved(momentum={name: one.detach() for name, one in model.named_parameters()})
     checkpoint = torch.load(file, map_location="cuda")
     optimizer = _Offloaded(model, checkpoint["momentum"])
-    if mended:
+    if fixed:
         checkpoint.clear()
     for ids in batches(8, batch=2):
         model(ids).square().mean().backward()

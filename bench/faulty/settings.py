@@ -7,9 +7,9 @@ from faulty.models import WORDS, Model, cross_entropy
 
 
 @program("A setting of the allocator costs memory", "pytorch/pytorch#113481", reserved=True)
-def large_blocks_unsplit(mended: bool) -> None:
-    """Large free blocks that may not be split serve only requests of about their size."""
-    if not mended:
+def large_blocks_unsplit(fixed: bool) -> None:
+    """Forbid that large free blocks are split, so each serves only requests of about its size."""
+    if not fixed:
         torch.cuda.memory._set_allocator_settings("max_split_size_mb:32")
     model = Model().cuda()
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)

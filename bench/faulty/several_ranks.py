@@ -1,4 +1,4 @@
-"""Programs of several ranks. A fake process group stands for the others."""
+"""Programs of several ranks, with a fake process group instead of the other ranks."""
 
 import torch
 from torch import Tensor, distributed
@@ -11,19 +11,31 @@ from faulty.models import Model, batches
 
 
 def begin(world: int) -> None:
-    """Join a process group of so many ranks."""
+    """Join a fake process group as rank 0.
+
+    Args:
+        world: number of ranks.
+    """
     distributed.init_process_group("fake", rank=0, world_size=world, store=FakeStore())
 
 
 def replicated(model: Model, *, views: bool) -> DistributedDataParallel:
-    """Return the model under DDP, with gradients as views of the buckets or not."""
+    """Return the model under DDP.
+
+    Args:
+        model: the model.
+        views: whether gradients are views of the buckets.
+    """
     parallel = DistributedDataParallel(model.cuda(), gradient_as_bucket_view=views)
     parallel.register_comm_hook(None, _sum_of_bucket)
     return parallel
 
 
 def _sum_of_bucket(_: None, bucket: distributed.GradBucket) -> torch.futures.Future[Tensor]:
-    """What DDP does without a hook; the future of a fake process group has no tensor."""
+    """Reduce a bucket, and return a future that has its tensor.
+
+    Without a hook, DDP reads the future of the fake process group, which has no tensor.
+    """
     distributed.all_reduce(bucket.buffer(), async_op=True)
     done: torch.futures.Future[Tensor] = torch.futures.Future()
     done.set_result(bucket.buffer())
@@ -31,10 +43,10 @@ def _sum_of_bucket(_: None, bucket: distributed.GradBucket) -> torch.futures.Fut
 
 
 @program("Gradients are held twice", "pytorch/pytorch#41954")
-def gradients_and_buckets(mended: bool) -> None:
-    """DDP whose buckets hold all gradients a second time."""
+def gradients_and_buckets(fixed: bool) -> None:
+    """Train under DDP with gradients outside of the buckets."""
     begin(2)
-    model = replicated(Model(layers=32), views=mended)
+    model = replicated(Model(layers=32), views=fixed)
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
     for ids in batches(8, batch=1, length=64):
         model(ids).square().mean().backward()
@@ -43,11 +55,11 @@ def gradients_and_buckets(mended: bool) -> None:
 
 
 @program("All parameters are gathered at once", "pytorch/tutorials#1861")
-def one_unit(mended: bool) -> None:
-    """FSDP of the whole model as one unit."""
+def one_unit(fixed: bool) -> None:
+    """Shard the whole model as one FSDP unit."""
     begin(8)
     model = Model(layers=32).cuda()
-    if mended:
+    if fixed:
         for block in model.blocks:
             fully_shard(block)
     fully_shard(model)

@@ -8,13 +8,13 @@ from faulty import program
 
 
 @program("A broadcast that is summed at once", "Maghoumi/pytorch-softdtw-cuda#23")
-def pairwise_differences(mended: bool) -> None:
-    """Distances of all pairs of points, by their differences in each dimension."""
+def pairwise_differences(fixed: bool) -> None:
+    """Compute the distances of all pairs of points from a broadcast difference."""
     net = nn.Sequential(nn.Linear(64, 256), nn.ReLU(), nn.Linear(256, 64)).cuda()
     optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
     for _ in range(8):
         points = net(torch.ones(1024, 64, device="cuda"))
-        if mended:
+        if fixed:
             distances = torch.cdist(points, points).square()
         else:
             distances = (points[:, None] - points[None]).square().sum(-1)
@@ -24,15 +24,15 @@ def pairwise_differences(mended: bool) -> None:
 
 
 class _Norm(nn.Module):
-    """A norm over the last dimension, in float."""
+    """RMS norm over the last dimension, computed in float32."""
 
-    def __init__(self, width: int, mended: bool) -> None:
+    def __init__(self, width: int, fixed: bool) -> None:
         super().__init__()
         self.weight = nn.Parameter(torch.ones(width))
-        self.mended = mended
+        self.fixed = fixed
 
     def forward(self, x: Tensor) -> Tensor:
-        if self.mended:
+        if self.fixed:
             return functional.rms_norm(x, self.weight.shape, self.weight)
         wide = x.float()
         scale = torch.rsqrt(wide.square().mean(-1, keepdim=True) + 1e-6)
@@ -40,9 +40,9 @@ class _Norm(nn.Module):
 
 
 @program("Copies in a wider type are kept", "open-lm-engine/lm-engine#228")
-def norm_in_float(mended: bool) -> None:
-    """Norms of bfloat16 in float, whose intermediate results stay for the backward pass."""
-    layers = [nn.Sequential(_Norm(512, mended), nn.Linear(512, 512)) for _ in range(8)]
+def norm_in_float(fixed: bool) -> None:
+    """Normalize bfloat16 tensors in float32, whose intermediates stay for the backward pass."""
+    layers = [nn.Sequential(_Norm(512, fixed), nn.Linear(512, 512)) for _ in range(8)]
     net = nn.Sequential(*layers).cuda().bfloat16()
     optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
     for _ in range(8):

@@ -1,11 +1,11 @@
-"""Loops whose memory `never_worse.py` measures on the stub CUDA runtime, one family a file.
+"""Training and inference loops for `never_worse.py` and `rules.py`, one family per file.
 
     loop = create("llama_padded", Setting(seed=0))
     loop.run(24, ended=lambda: None)
 
-Nothing here looks at a value, since on the stub there are none: inputs, labels and masks are
-zeros. What a seed draws are shapes: lengths, routing, sizes. Only the standard library is needed
-until `create`, which imports torch and what else the family needs.
+They run on the stub CUDA runtime, whose kernels compute nothing, so no loop depends on a value. The
+seed draws what determines sizes: lengths, routing, shapes. This module needs the standard library
+only; `create` imports torch and the other packages of the family.
 """
 
 import importlib
@@ -41,12 +41,12 @@ FAMILIES = {
     "serving": "serving",
     "generating": "serving",
 }
-"""The module of each loop; there `LOOPS` has its class by the same name."""
+"""Module of each loop. Its `LOOPS` maps the loop's name to its class."""
 
 NAMES = tuple(FAMILIES)
 
 OWN = {"gpt_any_length": "gpt"}
-"""The same for loops that only `rules.py` measures, on networks of `workloads`."""
+"""Module of each loop that `rules.py` alone measures, with networks from `workloads`."""
 
 TITLES = {
     "llama_fixed": "Llama, 512 tokens",
@@ -80,31 +80,31 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class Setting:
-    """How large a loop is, and what it draws.
+    """Size and random seed of a loop.
 
     Args:
-        seed: of lengths, routing and sizes.
-        small: a few thin layers instead of the real network, for tests.
+        seed: seed of lengths, routing and sizes.
+        small: whether a few thin layers replace the real network, for tests.
     """
 
     seed: int = 0
     small: bool = False
 
     def choose(self, real: T, small: T) -> T:
-        """What belongs to this size."""
+        """Return the value for this size."""
         return small if self.small else real
 
 
 def create(name: str, setting: Setting) -> "Loop":
-    """Builds the loop's models and optimizers on the current CUDA device.
+    """Build the loop's models and optimizers on the current CUDA device.
 
     Raises:
-        ModuleNotFoundError: when a package that the family needs is not installed.
+        ModuleNotFoundError: if a package that the family needs is not installed.
     """
     made: Loop = family(name).LOOPS[name](setting)
     return made
 
 
 def family(name: str) -> "object":
-    """The module of a loop, imported."""
+    """Import the module of a loop, and return it."""
     return importlib.import_module(f"loops.{(FAMILIES | OWN)[name]}")
