@@ -406,8 +406,8 @@ int pgmo_keep_graph_apart(int device, uint64_t graph, char* message, size_t capa
   });
 }
 
-// Leave further requests of a pool to torch's allocator, because it is about to be registered with
-// NCCL.
+// Leave the later requests of a pool to torch's allocator. Called before the pool is registered
+// with NCCL.
 void pgmo_leave_pool(int device, uint64_t first, uint64_t second) {
   adapter::leave_pool(device, {first, second});
 }

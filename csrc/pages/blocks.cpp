@@ -5,8 +5,8 @@
 //                    never mapped before; if no gap fits, more addresses are reserved
 //     deallocate     the pages idle behind the uses so far; an event once enough bytes were freed
 //
-// Windows of a pool are never removed: a later pool gets them, because addresses are reserved for
-// good.
+// Addresses are reserved for good. So the windows of a closed pool are kept, and a later pool uses
+// them.
 
 #include <algorithm>
 #include <array>
@@ -131,7 +131,7 @@ bool Space::WindowSet::empty() const noexcept {
   });
 }
 
-// Return null if no block has been requested from the pool yet.
+// Return null if the pool has no windows yet.
 Space::WindowSet* Space::windows_of(PoolNumber pool) noexcept {
   if (pool == 0) [[likely]]
     return &windows_;
@@ -171,7 +171,7 @@ void Space::close_pool(PoolNumber pool) noexcept {
   try {
     closed_.reserve(closed_.size() + 1);
   } catch (const std::bad_alloc&) {
-    return;  // no later pool gets its windows
+    return;  // The pool stays open, so no later pool uses its windows.
   }
   closed_.push_back(std::move(found->second));
   pools_.erase(found);

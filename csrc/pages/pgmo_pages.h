@@ -77,14 +77,14 @@ typedef struct pgmo_pages_api {
    * memory. Without `aliases`, no page is mapped at two addresses. */
   pgmo_space* (*open)(const pgmo_pages_device*, uint64_t page_bytes, int aliases);
 
-  /* Allocate a block. `pool`: number of the pool in whose windows it lies; 0: none. NULL: no page
-   * is available. */
+  /* Allocate a block in a window. `pool`: number of the pool that owns the window; 0: none. Return
+   * NULL if no page is available. */
   void* (*allocate)(pgmo_space*, size_t bytes, uint32_t stream, uint64_t pool);
 
-  /* Return the bytes of a pool's pages on which no block lies. */
+  /* Return the bytes of idle pages in the windows of a pool. */
   uint64_t (*idle_in)(pgmo_space*, uint64_t pool);
 
-  /* Let another pool have the addresses of this one, once its last block is freed. */
+  /* Let a later pool use the addresses of this one, after its last block is freed. */
   void (*close_pool)(pgmo_space*, uint64_t pool);
 
   /* Free a block. Zero: it is not a block of these pages. */

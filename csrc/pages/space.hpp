@@ -4,7 +4,7 @@
 //     window, stream 0, large    ▓▓▓▓▓▓▓▓░░░░...
 //     window, stream 0, lasting  ▓▓▓▓▓▓░░░░░░...      blocks that stay
 //     window, stream 1, large    ▓▓▓▓░░░░░░░░...
-//     window of a pool           ▓▓▓░░▓▓░░░░░...      torch.cuda.MemPool: as above, for each pool
+//     window of a pool           ▓▓▓░░▓▓░░░░░...      each torch.cuda.MemPool has such windows
 //     planned range A            ▓▓░░▓▓▓▓            offsets that a plan has chosen
 //                                ││  ││
 //     pages                      ##  ##
@@ -65,10 +65,10 @@ class Space final : private Uncounted {
   // state. Among short-lived blocks each would keep a page for itself.
   void expect_lasting(bool on) noexcept { lasting_ = on; }
 
-  // Return the bytes of pages in the windows of a pool on which no block lies.
+  // Return the bytes of idle pages in the windows of a pool.
   Bytes idle_in(PoolNumber pool) noexcept;
 
-  // Let another pool have the windows of this one, once its last block is freed.
+  // Let a later pool use the windows of this one, after its last block is freed.
   void close_pool(PoolNumber pool) noexcept;
 
   // Keep the pages of live blocks in this range in place, because a graph knows these addresses.
@@ -319,7 +319,7 @@ class Space final : private Uncounted {
   std::map<Address, Reservation> reservations_;
   WindowSet windows_;
   std::map<PoolNumber, std::unique_ptr<WindowSet>> pools_;
-  std::vector<std::unique_ptr<WindowSet>> closed_;  // of pools that are gone; blocks may live there
+  std::vector<std::unique_ptr<WindowSet>> closed_;  // of closed pools; live blocks may remain
   Addresses planned_;
   std::map<Address, std::unique_ptr<PlannedRange>> ranges_;
   struct SharingPlan {

@@ -321,7 +321,7 @@ class TorchCudaAdapter : public CUDAAllocator {
 #endif
 
  private:
-  // Return nullptr if no session uses the device.
+  // Return nullptr if neither a session nor pages serve the device.
   static Device* known_device(int index) {
     if (index < 0 || index >= kMostDevices) return nullptr;
     if (!caching.load(std::memory_order_relaxed)) [[unlikely]]

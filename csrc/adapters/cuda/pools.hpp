@@ -1,13 +1,15 @@
 // Active allocation pools of one device: graph captures and torch.cuda.MemPool.
 //
-//     capture                                   the allocator beneath, unseen: a captured graph
-//                                               replays with the addresses of its blocks
-//     MemPool with an allocator of its own      the allocator beneath, unseen
-//     MemPool without one                       a window of the pool: see cuda/pages/user_pools.hpp
+//     active pool                           who serves its requests
+//     capture                               the allocator beneath, without the engine: a graph
+//                                           replays with the addresses of its blocks
+//     MemPool with an allocator of its own  the allocator beneath, without the engine
+//     MemPool without one                   a window of the pool: see cuda/pages/user_pools.hpp
 //
-// A pool's filter claims requests by thread or by stream. Torch begins a capture's pool before the
-// capture itself. So a filter that claims the current stream at once is no capture's, and pgmo may
-// call the driver and wait for the device while that pool is active.
+// Each pool has a filter, which decides by thread or by stream whether a request belongs to the
+// pool. Torch makes a graph's pool active before the capture begins, and its filter accepts no
+// stream until then. So a filter that accepts the current stream right away is not that of a
+// capture. While such a pool is active, pgmo may call the driver and wait for the device.
 
 #pragma once
 
@@ -35,10 +37,9 @@ class ActivePools {
   using Filter = std::function<bool(cudaStream_t)>;
 
   enum class Kind {
-    kCapture,  // of a graph, or possibly one
+    kCapture,  // pool of a graph capture, or possibly one
     kBeneath,  // the allocator beneath serves its requests
-    kServed    // its requests are served from pages; the allocator beneath does not know that it is
-               // active
+    kServed    // pages serve its requests; it is not active in the allocator beneath
   };
 
   struct Claim {
@@ -71,7 +72,7 @@ class ActivePools {
 
   std::mutex& mutex() { return mutex_; }  // for forks
 
-  // Return whether a graph may be being captured.
+  // Return whether a capture may be in progress.
   bool any() const { return captures_.load(std::memory_order_acquire) != 0; }
 
   bool any_active() const { return count_.load(std::memory_order_acquire) != 0; }
@@ -88,8 +89,8 @@ class ActivePools {
     return found != pools_.end() && found->captured.load(std::memory_order_relaxed);
   }
 
-  // Return the active pool to which a request of this thread on this stream belongs, the last one
-  // begun if there are several.
+  // Return the active pool to which a request of this thread on this stream belongs. If there are
+  // several, return the one that became active last.
   std::optional<Claim> claim(cudaStream_t stream) const {
     if (!any_active()) [[likely]]
       return std::nullopt;
@@ -104,8 +105,7 @@ class ActivePools {
     return std::nullopt;
   }
 
-  // --- pools whose requests are served from pages
-  // -------------------------------------------------
+  // --- pools that pages serve -------------------------------------------------------------------
 
   void serve(Id id) {
     const std::lock_guard guard(mutex_);

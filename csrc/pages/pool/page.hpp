@@ -89,7 +89,7 @@ struct Reservation {
   Bytes bytes;
   std::deque<PagePlace> places;
   std::optional<Stream> stream = std::nullopt;  // if it is part of a window
-  PoolNumber pool = 0;                          // whose window it is; 0: of no pool
+  PoolNumber pool = 0;                          // pool that owns the window; 0: none
 };
 
 // The places under a range of addresses. Refers to the reservation, which must outlive it.

@@ -1,17 +1,16 @@
-// torch.cuda.MemPool without an allocator of its own: its blocks lie in windows of the pool.
+// torch.cuda.MemPool without an allocator of its own: each pool has windows, which pages serve.
 //
-//     MemPool()       ──▶ createOrIncrefPool    the pool is served from now on
+//     MemPool()       ──▶ createOrIncrefPool    pages serve the pool from now on
 //     use_mem_pool    ──▶ beginAllocateToPool   requests of the thread ──▶ windows of the pool
 //                                                  no page, or a capture ──▶ the allocator beneath,
 //                                                                            in its pool of that id
 //     the last user   ──▶ releasePool           idle pages go back to the card
 //
-// Pages change hands as between other windows: idle pages of a live pool serve others, and a pool
-// gets pages that are idle elsewhere. The allocator beneath has each such pool, too, and counts its
-// users.
+// Idle pages of a live pool serve other windows, and a pool takes pages that are idle elsewhere.
+// The allocator beneath keeps a pool of the same id, and counts its users.
 //
-// PyTorch serves a pool with `no_split`, and one that is registered with NCCL: these need segments
-// of the driver.
+// The allocator beneath serves pools with `no_split` and pools that are registered with NCCL,
+// because both need whole segments of the driver.
 //
 // Only adapter.hpp includes this file.
 
@@ -36,7 +35,7 @@ using PoolId = c10::cuda::MempoolId_t;
 
 constexpr const char* kAlreadyActive = "beginAllocateToPool: already recording to mempool_id";
 
-// Return whether pools are served; PGMO_POOLS=0 forbids it.
+// Return whether pages may serve pools. PGMO_POOLS=0 switches it off.
 bool serves_pools() {
   static const bool wanted = [] {
     const char* const value = std::getenv("PGMO_POOLS");
@@ -49,8 +48,9 @@ Device* device_or_null(int index) {
   return index < 0 || index >= kMostDevices ? nullptr : &devices()[static_cast<size_t>(index)];
 }
 
-// Serve a pool that was created now. A pool whose blocks are torch's, or which has an allocator of
-// its own, is left alone. Torch numbers pools of users from 1, after a zero.
+// Serve a pool that has just been created. Pools that already have users or an allocator of their
+// own are left to torch. The id of a torch.cuda.MemPool is (0, n) with n > 0, that of a graph's
+// pool (n, 0).
 template <typename Allocator>
 void note_pool(CUDAAllocator* upstream, int index, PoolId pool, const Allocator& own) {
   Device* const device = device_or_null(index);
@@ -62,7 +62,7 @@ void note_pool(CUDAAllocator* upstream, int index, PoolId pool, const Allocator&
   device->pools.serve(pool);
 }
 
-// Leave further requests of a pool to torch's allocator.
+// Leave the later requests of a pool to torch's allocator.
 template <typename... Options>
 void leave_pool(int index, PoolId pool, const Options&...) {
   Device* const device = device_or_null(index);
@@ -70,7 +70,8 @@ void leave_pool(int index, PoolId pool, const Options&...) {
   pages_api->close_pool(device->pages(), pool.second);
 }
 
-// Return the idle pages of a pool to the card.
+// Release as many bytes of idle pages as the pool has. The pages may be those of other windows.
+// During a capture, nothing is released.
 void empty_pool(Device& device, PoolId pool) {
   if (device.pools.any()) return;
   const uint64_t idle = pages_api->idle_in(device.pages(), pool.second);
@@ -79,7 +80,7 @@ void empty_pool(Device& device, PoolId pool) {
   (void)pages_api->give_back(device.pages(), idle);
 }
 
-// Note that a user of the pool has released it.
+// Stop serving a pool after its last user has released it.
 void note_release(CUDAAllocator* upstream, c10::DeviceIndex index, PoolId pool) {
   note_graph_release(upstream, index, pool);
   Device* const device = device_or_null(index);
@@ -89,7 +90,7 @@ void note_release(CUDAAllocator* upstream, c10::DeviceIndex index, PoolId pool) 
   leave_pool(index, pool);
 }
 
-// Count a user of the pool.
+// Add a user to the pool in the allocator beneath.
 template <typename Allocator>
 void add_user(Allocator* upstream, c10::DeviceIndex index, PoolId pool) {
   if constexpr (requires { upstream->createOrIncrefPool(index, pool, nullptr); }) {
@@ -97,7 +98,7 @@ void add_user(Allocator* upstream, c10::DeviceIndex index, PoolId pool) {
   }
 }
 
-// Makes a pool active in the allocator beneath, for requests of this thread.
+// Scope in which the allocator beneath serves requests of this thread from a pool.
 class WithinPool {
  public:
   WithinPool(CUDAAllocator* upstream, int index, PoolId pool)
@@ -108,7 +109,7 @@ class WithinPool {
           index_, pool_, [thread](cudaStream_t) { return std::this_thread::get_id() == thread; });
       begun_ = true;
     } catch (const c10::Error&) {
-      // Another thread asks within this pool. The block does not lie in the pool then.
+      // Another thread has made the pool active. The block then lies outside of it.
     }
   }
   ~WithinPool() {
@@ -130,7 +131,7 @@ class WithinPool {
   bool begun_ = false;
 };
 
-// Ask the allocator beneath for a block of an active pool.
+// Request a block of an active pool from the allocator beneath.
 template <typename Ask>
 auto ask_within(Device& device, CUDAAllocator* upstream, const ActivePools::Claim& claim,
                 Ask&& ask) {

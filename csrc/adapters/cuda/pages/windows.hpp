@@ -235,13 +235,13 @@ bool stays() {
   return pages_everywhere.load() || std::any_of(devices().begin(), devices().end(), counts);
 }
 
-// Open pages at the first request, if they serve without a session.
+// Open the device's pages, which then serve requests without a session.
 void begin_pages(Device& device) {
   if (open_pages(device, upstreams[0])) device.serves_pages.store(true, std::memory_order_release);
 }
 
-// Return nullptr if the allocator beneath should be asked. `pool`: number of the user's pool; 0:
-// none.
+// Return a block of a window; nullptr if no page is available. `pool`: number of its
+// torch.cuda.MemPool; 0: none.
 void* block_for(Device& device, size_t bytes, uint32_t stream, uint64_t pool) {
   pgmo_space* const space = device.pages();
   if (device.trim_due.load(std::memory_order_relaxed)) [[unlikely]]
