@@ -2,11 +2,13 @@
 
     build/fakecuda/run PYTHON -m pgmo run tests/fakecuda/private_pools/pool_programs.py convert
 
-`convert` loads the weights of a decoder in a pool, converts two thirds of them to eight bits there,
-and then fills a key-value cache outside of the pool. `layerwise` converts each layer right after
-loading it. `alternate` generates in one pool and trains in another, in turn. `after_eager` frees
-memory outside of a pool and then allocates as much within it. The last line of the output has the
-card's peak in MiB.
+convert      load the weights of a decoder in a pool, convert two thirds of them to 8 bits there,
+             and then allocate a key-value cache outside of the pool
+layerwise    the same, but convert each layer right after it is loaded
+alternate    alternately generate in one pool and train in another
+after_eager  free memory outside of a pool, and then allocate as much within it
+
+The last line of the output is the card's peak in MiB.
 """
 
 import argparse
@@ -21,7 +23,7 @@ from torch.nn import functional
 
 MIB = 2**20
 SHAPES = {"qkv": (6144, 2048), "out": (2048, 2048), "up": (11264, 2048), "down": (2048, 5632)}
-"""Weights of a layer of the decoder; `up` and `down` are converted."""
+"""Shapes of a decoder layer's weights. `convert_layer` converts `up` and `down`."""
 
 
 def load_layer() -> dict[str, torch.Tensor]:
@@ -94,13 +96,13 @@ PROGRAMS: dict[str, tuple[int, Callable[[int], None]]] = {
     "alternate": (9, alternate),
     "after_eager": (32, after_eager),
 }
-"""Default number of layers, steps or blocks of each program."""
+"""Default number of layers, steps or blocks of each program, and its function."""
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("program", choices=PROGRAMS)
-    parser.add_argument("--number", type=int, help="of layers, steps or blocks")
+    parser.add_argument("--number", type=int, help="number of layers, steps or blocks")
     options = parser.parse_args()
     number, program = PROGRAMS[options.program]
     program(options.number or number)

@@ -1,4 +1,4 @@
-"""Programs of several streams and pools at random: nothing overlaps or overtakes pending copies."""
+"""Random programs with several streams and pools: no block is overwritten while it is in use."""
 
 from typing import Any
 
@@ -25,17 +25,17 @@ def check(found: dict[str, Any]) -> None:
     assert found["page_waits"] > 0
 
 
-def test_patterns_stay_and_pending_copies_are_not_overtaken():
+def test_a_short_attack_finds_no_error():
     check(attacked(seed=1, events=8_000))
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", [3, 4])
-def test_neither_in_many_more(seed):
+def test_long_attacks_find_no_error(seed):
     check(attacked(seed, events=150_000))
 
 
 @pytest.mark.parametrize("broken", BROKEN)
-def test_what_is_broken_is_noticed(broken):
+def test_attacks_notice_each_broken_rule(broken):
     found = attacked(seed=1, events=8_000, broken=broken)
     assert found["wrong"] + found["overtaken"] > 0

@@ -1,4 +1,4 @@
-"""A `torch.cuda.MemPool` that pgmo serves from pages keeps what PyTorch promises of pools."""
+"""PyTorch's guarantees for a `torch.cuda.MemPool` hold if pgmo serves it from pages."""
 
 import pytest
 
@@ -15,11 +15,11 @@ def mib(pool):
 
 
 def run_pools(code: str, **environment: str) -> list:
-    """Return what a program of pools reports at its end."""
+    """Run code that uses pools, and return the values that it reports."""
     return run(POOL + code, **environment)
 
 
-def test_idle_pages_of_a_live_pool_serve_others_and_the_reverse():
+def test_a_live_pool_and_other_blocks_share_idle_pages():
     code = """
 pool = MemPool()
 with use_mem_pool(pool):
@@ -93,7 +93,7 @@ tell(mib(pool), mib(other), torch.cuda.memory_allocated() // MIB,
     assert run_pools(code) == [10, 4, 30, 30, True, True]
 
 
-def test_the_pools_memory_goes_with_its_last_user():
+def test_the_last_user_of_a_pool_frees_its_memory():
     code = """
 pool = MemPool()
 with use_mem_pool(pool):
@@ -153,7 +153,7 @@ tell(mib(pool))
     assert run_pools(code) == [6]
 
 
-def test_captures_into_a_pool_and_within_one_are_pytorchs():
+def test_pytorch_serves_captures_into_and_within_a_pool():
     code = """
 pool = MemPool()
 with use_mem_pool(pool):
@@ -205,7 +205,7 @@ def test_pools_that_pytorch_serves(create, before, environment):
     assert run_pools(code, **environment) == [[False]]
 
 
-def test_a_pool_for_the_last_resort_is_served():
+def test_a_pool_with_use_on_oom_is_served():
     code = LEFT_ALONE.format(create="MemPool(use_on_oom=True)", before="")
     assert run_pools(code) == [[True]]
 
@@ -225,7 +225,7 @@ tell("128.00 MiB is allocated by PyTorch" in text, mib(pool))
     assert run_pools(code, FAKECUDA_BYTES=str(256 << 20)) == [True, 192]
 
 
-def test_sessions_neither_record_nor_plan_what_lies_in_pools():
+def test_sessions_neither_record_nor_plan_blocks_in_pools():
     code = """
 pool = MemPool()
 with pgmo.optimize(device="cuda", tags=False) as session:
