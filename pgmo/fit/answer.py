@@ -21,6 +21,9 @@ NAMES: Mapping[Way, str] = {
 }
 """Display names of the ways."""
 
+_MOST_MISSED = 3
+"""Maximum number of pieces of code that the sentence names as not rehearsed."""
+
 
 @dataclass(frozen=True, eq=False)
 class Answer:
@@ -43,6 +46,8 @@ class Answer:
         forecast: time on this card; None where it is unknown.
         curve: bytes of the card at some values, by way: (value, bytes, bytes, bytes) in the order
             default, expandable, pgmo.
+        missed: evaluations and checkpoints of the script that no rehearsal ran, so that their
+            memory is unknown; see `pgmo.fit.observer.sites`.
         rehearsals: number of rehearsals.
         seconds: total duration of the rehearsals in seconds.
 
@@ -66,6 +71,7 @@ class Answer:
     cards: tuple[CardRow, ...] = ()
     forecast: Forecast | None = None
     curve: tuple[tuple[int, int, int, int], ...] = ()
+    missed: tuple[str, ...] = ()
     rehearsals: int = 0
     seconds: float = 0.0
 
@@ -107,7 +113,10 @@ class Answer:
 
     @property
     def sentence(self) -> str:
-        """The answer in one sentence."""
+        """The answer in one sentence, and in a second one what the rehearsals did not run."""
+        return f"{self._first_sentence()}{self._missed()}"
+
+    def _first_sentence(self) -> str:
         if self.largest:
             return self._of_largest()
         card, total = self.card.name, format_bytes(self.need.total("pgmo"))
@@ -126,6 +135,14 @@ class Answer:
             f"{self.name} does not fit on {card}: it takes {total} with pgmo, "
             f"{format_bytes(-self.spare)} more than its {usable}{self._least()}."
         )
+
+    def _missed(self) -> str:
+        """Return what the rehearsals did not run, as a sentence; "" if the job does not fit."""
+        if not self.missed or not (self.is_fit or self.largest):
+            return ""
+        more = len(self.missed) - _MOST_MISSED
+        named = ", ".join(self.missed[:_MOST_MISSED]) + (f" and {more} more" if more > 0 else "")
+        return f" This does not cover {named}, which did not run in the rehearsed iterations."
 
     def _without(self) -> str:
         if self.fits["default"]:
@@ -182,6 +199,7 @@ class Answer:
             "cards": [one.as_json() for one in self.cards],
             "forecast": vars(self.forecast) if self.forecast else None,
             "curve": [list(one) for one in self.curve],
+            "missed": list(self.missed),
             "rehearsals": self.rehearsals,
             "seconds": round(self.seconds, 1),
         }

@@ -182,7 +182,14 @@ def _with_more(
         )
         found = replace(found, cards=tuple(rows_of_cards))
     seconds = sum(one.rehearsal.seconds for one in evidence)
-    return replace(found, rehearsals=len(evidence), seconds=seconds)
+    return replace(found, missed=_missed(evidence), rehearsals=len(evidence), seconds=seconds)
+
+
+def _missed(evidence: Sequence[Evidence]) -> tuple[str, ...]:
+    """Return the evaluations and checkpoints that ran in none of the rehearsals."""
+    lists = [one.known.get("missed", []) for one in evidence]
+    first, *others = lists
+    return tuple(text for text in first if all(text in other for other in others))
 
 
 def _holders(evidence: Sequence[Evidence]) -> dict[str, tuple[Holder, ...]]:

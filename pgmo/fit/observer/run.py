@@ -1,5 +1,6 @@
 """Runs the script unchanged and attaches the observer to torch when the script imports it."""
 
+import importlib.util
 import json
 from pathlib import Path
 
@@ -18,7 +19,7 @@ def main(spec_path: str, command: list[str]) -> None:
         command: a script and its arguments, or "-m", a module and its arguments.
     """
     spec = json.loads(Path(spec_path).read_text())
-    watch = Watch(spec)
+    watch = Watch(spec, None if spec.get("call") else _file_of(command))
     after_import("torch.optim.optimizer", watch.attach)
     if spec.get("call"):
         from pgmo.fit.observer.called import call
@@ -26,3 +27,12 @@ def main(spec_path: str, command: list[str]) -> None:
         call(command)
         return
     Program.of(command).run_and_leave()
+
+
+def _file_of(command: list[str]) -> Path | None:
+    """Return the file of source code that a command runs; None if it runs no such file."""
+    path = command[0]
+    if path == "-m":
+        found = importlib.util.find_spec(command[1])
+        path = found.origin if found is not None and found.origin else ""
+    return Path(path) if path.endswith(".py") else None

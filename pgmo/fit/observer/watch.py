@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from pgmo.fit.observer.changes import ScriptChange
+from pgmo.fit.observer.sites import SitesRun
 from pgmo.rehearsal.child.memory import times_out
 
 HISTORY = 3
@@ -32,9 +33,10 @@ class Watch:
             file for the memory history of the first steps; `steady`, the file for the profile of a
             pgmo session; `change`, the name of a change of the script, or None; `work`, whether to
             count arithmetic.
+        script: file of the script, whose evaluations and checkpoints are noted; None if unknown.
     """
 
-    def __init__(self, spec: Mapping[str, Any]) -> None:
+    def __init__(self, spec: Mapping[str, Any], script: Path | None = None) -> None:
         self._evidence, self._snapshot = Path(spec["evidence"]), Path(spec["snapshot"])
         self._steady = Path(spec["steady"])
         change = spec.get("change")
@@ -48,6 +50,7 @@ class Watch:
         self._counts_work = bool(spec["work"])
         self._work: Any = None
         self._process = os.getpid()
+        self._sites = SitesRun(script) if script is not None else None
 
     def attach(self) -> None:
         """Start the memory history and hook the optimizers; torch's optimizers are imported."""
@@ -60,11 +63,13 @@ class Watch:
         _when_cuda_starts(torch, self._record)
         register_optimizer_step_pre_hook(self._before)
         register_optimizer_step_post_hook(self._after)
-        if self._change is not None:
-            # Wait for the rest of torch, which is still being imported.
-            from pgmo.imports import after_import
+        # Wait for the rest of torch, which is still being imported.
+        from pgmo.imports import after_import
 
+        if self._change is not None:
             after_import("torch.optim", self._change.attach)
+        if self._sites is not None:
+            after_import("torch.optim", self._sites.attach)
 
     def _record(self) -> None:
         import torch
@@ -100,6 +105,7 @@ class Watch:
         elif self._steps == PROFILED + 1 and self._work is not None:
             self._known["work"] = self._work.end()
             self._work = None
+        if self._steps >= PROFILED:
             self._write()
 
     def _write_history(self, optimizer: Any) -> None:
@@ -139,6 +145,8 @@ class Watch:
         self._work.begin()
 
     def _write(self) -> None:
+        if self._sites is not None:
+            self._known["missed"] = self._sites.missed()
         partial = self._evidence.with_suffix(".partial")
         partial.write_text(json.dumps(self._known))
         os.replace(partial, self._evidence)

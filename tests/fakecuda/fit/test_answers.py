@@ -155,3 +155,20 @@ def test_what_cannot_be_rehearsed_says_why(tmp_path: Path, code: str, match: str
     path.write_text(code)
     with pytest.raises(RehearsalError, match=match):
         collect(Job((str(path),)), card(100))
+
+
+def test_an_evaluation_that_begins_later_is_not_covered(tmp_path: Path) -> None:
+    script = Path(train(tmp_path))
+    source = script.read_text().replace(
+        "    optimizer.zero_grad()\n",
+        "    optimizer.zero_grad()\n"
+        "    if _ == 500:\n"
+        "        with torch.no_grad():\n"
+        "            model(torch.randn(4096, 512, 256).cuda())\n",
+    )
+    script.write_text(source)
+    line = source.splitlines().index("        with torch.no_grad():") + 1
+    found = pgmo.fit(str(script), card=card(1 << 12), python=None)
+    assert found.is_fit
+    assert found.missed == (f"code under no_grad at train.py:{line}",)
+    assert f"This does not cover code under no_grad at train.py:{line}," in found.sentence

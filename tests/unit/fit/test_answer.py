@@ -1,6 +1,7 @@
 """What is answered, in one sentence and as plain values."""
 
 import json
+from dataclasses import replace
 
 import pytest
 
@@ -83,3 +84,15 @@ def test_plain_values_have_all_of_it(monkeypatch: pytest.MonkeyPatch) -> None:
         "computed",
         "predicted",
     }
+
+
+def test_code_that_did_not_run_is_named_after_a_yes(monkeypatch: pytest.MonkeyPatch) -> None:
+    found = answer(monkeypatch)
+    assert "did not run" not in found.sentence
+    missed = ("evaluate() at train.py:4", "b", "c", "d", "e")
+    assert replace(found, missed=missed).sentence == (
+        f"{found.sentence} This does not cover evaluate() at train.py:4, b, c and 2 more, which "
+        "did not run in the rehearsed iterations."
+    )
+    small = answer(monkeypatch, usable=1 << 20, value=4)
+    assert replace(small, missed=missed).sentence == small.sentence

@@ -1,0 +1,207 @@
+"""Evaluations and checkpoints in a script's own source, and which of them a rehearsal ran.
+
+A rehearsal ends after a few iterations, so it misses what begins later: `if step % 500 == 0`. Their
+memory is then unknown, and the answer names them.
+"""
+
+import ast
+import os
+import sys
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from functools import wraps
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+from pgmo.imports import after_import
+
+_WITHOUT_GRAD = frozenset({"no_grad", "inference_mode"})
+_SAVES = frozenset({"save_pretrained", "save_checkpoint", "save_state", "save_model"})
+
+
+@dataclass(frozen=True)
+class Site:
+    """A piece of code that evaluates or saves.
+
+    Args:
+        file: path of the file.
+        lines: lines on which a frame stands when the code begins.
+        function: name of the enclosing function, or "" at the top level of a module.
+        what: short description, as "torch.save"; "" if it is the whole function.
+    """
+
+    file: str
+    lines: range
+    function: str
+    what: str
+
+    @property
+    def text(self) -> str:
+        """Description, as "torch.save in main() at train.py:12"."""
+        parts = [self.what, f"{self.function}()" if self.function else ""]
+        return f"{' in '.join(filter(None, parts))} at {Path(self.file).name}:{self.lines.start}"
+
+
+def sites_of(files: Iterable[Path]) -> list[Site]:
+    """Return the sites in files of Python; a file that cannot be read or parsed has none.
+
+    A function whose name occurs in none of the files apart from its definition is left out, because
+    the script never calls it.
+    """
+    found: list[Site] = []
+    used: set[str] = set()
+    for file in files:
+        try:
+            tree = ast.parse(file.read_bytes())
+        except (OSError, SyntaxError, ValueError):
+            continue
+        found += _sites_in(tree, str(file), "")
+        used |= set(_names_in(tree))
+    return [site for site in found if not site.function or site.function in used]
+
+
+def _sites_in(node: ast.AST, file: str, function: str) -> Iterator[Site]:
+    for child in ast.iter_child_nodes(node):
+        if isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef):
+            for one in child.decorator_list:
+                if _name_of(one) in _WITHOUT_GRAD:
+                    yield Site(file, range(one.lineno, child.lineno + 1), child.name, "")
+            yield from _sites_in(child, file, child.name)
+            continue
+        if isinstance(child, ast.With | ast.AsyncWith):
+            for item in child.items:
+                if (name := _name_of(item.context_expr)) in _WITHOUT_GRAD:
+                    lines = _lines(item.context_expr, child.lineno)
+                    yield Site(file, lines, function, f"code under {name}")
+        elif isinstance(child, ast.Call) and (what := _what_it_does(child)):
+            yield Site(file, _lines(child, child.lineno), function, what)
+        yield from _sites_in(child, file, function)
+
+
+def _lines(node: ast.expr, first: int) -> range:
+    return range(first, (node.end_lineno or node.lineno) + 1)
+
+
+def _name_of(node: ast.expr) -> str:
+    """Return the last part of a name, called or not: "no_grad" for `torch.no_grad()`."""
+    if isinstance(node, ast.Call):
+        node = node.func
+    if isinstance(node, ast.Attribute):
+        return node.attr
+    return node.id if isinstance(node, ast.Name) else ""
+
+
+def _what_it_does(call: ast.Call) -> str:
+    """Return the name of a call that evaluates or saves; else ""."""
+    if not isinstance(call.func, ast.Attribute):
+        return ""
+    name, owner = call.func.attr, call.func.value
+    if name == "save" and isinstance(owner, ast.Name) and owner.id == "torch":
+        return "torch.save"
+    if name == "eval" and not call.args and not call.keywords:
+        return "eval()"
+    return name if name in _SAVES else ""
+
+
+def _names_in(tree: ast.AST) -> Iterator[str]:
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Name):
+            yield node.id
+        elif isinstance(node, ast.Attribute):
+            yield node.attr
+
+
+class SitesRun:
+    """Record of the sites that have run, by hooks on torch.
+
+    Args:
+        script: file that the process runs. Modules below its folder count as the script's own,
+            apart from installed packages.
+    """
+
+    def __init__(self, script: Path) -> None:
+        self._script = str(script.resolve())
+        self._folder = f"{script.resolve().parent}/"
+        self._own: dict[str, str] = {}  # real path of each file, or "" if it is not the script's
+        self._ran: set[tuple[str, int]] = set()
+        self._trainer_evaluates = self._trainer_has_evaluated = False
+
+    def attach(self) -> None:
+        """Hook the beginnings of evaluations and checkpoints; torch is imported."""
+        import torch
+
+        for owner, name in (
+            (torch.no_grad, "__enter__"),
+            (torch.inference_mode, "__enter__"),
+            (torch.nn.Module, "eval"),
+            (torch, "save"),
+        ):
+            setattr(owner, name, self._noting(getattr(owner, name)))
+        after_import("transformers.trainer", self._watch_trainer)
+
+    def _watch_trainer(self) -> None:
+        """Note whether a Trainer of transformers evaluates, and whether it has done so."""
+        trainer: Any = sys.modules["transformers.trainer"].Trainer
+        train, evaluate = trainer.train, trainer.evaluate
+
+        @wraps(train)
+        def noted_train(self_: Any, *args: Any, **kwargs: Any) -> Any:
+            strategy = getattr(self_.args.eval_strategy, "value", self_.args.eval_strategy)
+            self._trainer_evaluates = strategy != "no" and self_.eval_dataset is not None
+            return train(self_, *args, **kwargs)
+
+        @wraps(evaluate)
+        def noted_evaluate(*args: Any, **kwargs: Any) -> Any:
+            self._trainer_has_evaluated = True
+            return evaluate(*args, **kwargs)
+
+        trainer.train, trainer.evaluate = noted_train, noted_evaluate
+
+    def missed(self) -> list[str]:
+        """Return descriptions of the sites that have not run, the first one of each function.
+
+        The evaluation of a Trainer of transformers is one of them.
+        """
+        missed: dict[tuple[str, str], str] = {}
+        for site in sites_of(self._files()):
+            if not any((site.file, line) in self._ran for line in site.lines):
+                missed.setdefault((site.file, site.function or site.text), site.text)
+        waits = self._trainer_evaluates and not self._trainer_has_evaluated
+        return [*(["the evaluation of Trainer"] if waits else []), *missed.values()]
+
+    def _files(self) -> list[Path]:
+        """Return the script and the modules of its folder that are imported."""
+        files = [getattr(module, "__file__", None) or "" for module in list(sys.modules.values())]
+        own = {self._own_path(file) for file in files} - {"", self._script}
+        return [Path(self._script), *(Path(file) for file in sorted(own))]
+
+    def _own_path(self, file: str) -> str:
+        """Return the real path of a file of the script; "" for other files."""
+        if file not in self._own:
+            path = os.path.realpath(file)
+            inside = path.startswith(self._folder) and "site-packages" not in path
+            self._own[file] = path if inside and path.endswith(".py") else ""
+        return self._own[file]
+
+    def _noting(self, function: Callable[..., Any]) -> Callable[..., Any]:
+        @wraps(function)
+        def noted(*args: Any, **kwargs: Any) -> Any:
+            self._note(sys._getframe(1))
+            return function(*args, **kwargs)
+
+        return noted
+
+    def _note(self, frame: FrameType | None) -> None:
+        """Note the nearest line of the script, or the decorated function that torch calls next."""
+        while frame is not None:
+            decorated = None
+            if frame.f_code.co_name == "decorate_context":
+                decorated = getattr(frame.f_locals.get("func"), "__code__", None)
+            if decorated is not None and (file := self._own_path(decorated.co_filename)):
+                self._ran.add((file, decorated.co_firstlineno))
+                return
+            if file := self._own_path(frame.f_code.co_filename):
+                self._ran.add((file, frame.f_lineno))
+                return
+            frame = frame.f_back

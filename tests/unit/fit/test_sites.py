@@ -1,0 +1,156 @@
+"""What a script has besides its training steps, and whether it ran."""
+
+import runpy
+import textwrap
+from pathlib import Path
+
+import pytest
+import torch
+
+from pgmo.fit.observer.sites import SitesRun, sites_of
+
+SCRIPT = """
+    import torch
+
+    @torch.no_grad()
+    def evaluate(model):
+        model(torch.zeros(2, 4))
+
+    def check(model):
+        model.eval()
+        with torch.inference_mode():
+            model(torch.zeros(2, 4))
+        model.train()
+
+    @torch.no_grad()
+    def generate(model):
+        return model
+
+    def main():
+        model = torch.nn.Linear(4, 4)
+        average = torch.nn.Linear(4, 4)
+        for step in range(STEPS):
+            model(torch.zeros(2, 4)).sum().backward()
+            with torch.no_grad():
+                average.weight.lerp_(model.weight, 0.1)
+            if step == 2:
+                evaluate(model)
+            if step == 4:
+                check(model)
+            if step == 6:
+                torch.save(model.state_dict(), PATH)
+            if step == 8:
+                with torch.no_grad():
+                    model(torch.zeros(8, 4))
+
+    main()
+"""
+
+
+@pytest.fixture
+def script(tmp_path: Path) -> Path:
+    path = tmp_path / "train.py"
+    path.write_text(textwrap.dedent(SCRIPT))
+    return path
+
+
+@pytest.fixture
+def run(script: Path, monkeypatch: pytest.MonkeyPatch) -> SitesRun:
+    """A record whose hooks on torch end with the test."""
+    for owner, name in (
+        (torch.no_grad, "__enter__"),
+        (torch.inference_mode, "__enter__"),
+        (torch.nn.Module, "eval"),
+        (torch, "save"),
+    ):
+        monkeypatch.setattr(owner, name, getattr(owner, name))
+    made = SitesRun(script)
+    made.attach()
+    return made
+
+
+def test_functions_that_nothing_calls_are_no_sites(script: Path) -> None:
+    texts = [site.text for site in sites_of([script])]
+    assert texts == [
+        "evaluate() at train.py:4",
+        "eval() in check() at train.py:9",
+        "code under inference_mode in check() at train.py:10",
+        "code under no_grad in main() at train.py:23",
+        "torch.save in main() at train.py:30",
+        "code under no_grad in main() at train.py:32",
+    ]
+
+
+def test_files_that_are_no_python_have_no_sites(tmp_path: Path) -> None:
+    (tmp_path / "broken.py").write_text("with torch.no_grad(:")
+    (tmp_path / "bytes.py").write_bytes(b"\0\xff")
+    assert sites_of([tmp_path / "broken.py", tmp_path / "bytes.py", tmp_path / "absent.py"]) == []
+
+
+@pytest.mark.parametrize(
+    ("steps", "missed"),
+    [
+        (
+            1,
+            [
+                "evaluate() at train.py:4",
+                "eval() in check() at train.py:9",
+                "torch.save in main() at train.py:30",
+            ],
+        ),
+        (3, ["eval() in check() at train.py:9", "torch.save in main() at train.py:30"]),
+        (5, ["torch.save in main() at train.py:30"]),
+        (7, ["code under no_grad in main() at train.py:32"]),
+        (9, []),
+    ],
+)
+def test_sites_that_did_not_run_are_named(
+    script: Path, run: SitesRun, tmp_path: Path, steps: int, missed: list[str]
+) -> None:
+    runpy.run_path(str(script), {"STEPS": steps, "PATH": str(tmp_path / "model.pt")})
+    assert run.missed() == missed
+
+
+def test_modules_of_the_script_count_and_installed_ones_do_not(
+    script: Path, run: SitesRun, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    script.write_text("import pgmo_sites_helper\n")
+    code = "import torch\nif False:\n    torch.save({}, 'x')\n"
+    (tmp_path / "pgmo_sites_helper.py").write_text(code)
+    installed = tmp_path / "site-packages"
+    installed.mkdir()
+    (installed / "pgmo_sites_installed.py").write_text(code)
+    for folder in (tmp_path, installed):
+        monkeypatch.syspath_prepend(str(folder))
+    import pgmo_sites_helper  # type: ignore[import-not-found]
+    import pgmo_sites_installed  # type: ignore[import-not-found]  # noqa: F401
+
+    assert pgmo_sites_helper.__file__ == str(tmp_path / "pgmo_sites_helper.py")
+    assert run.missed() == ["torch.save at pgmo_sites_helper.py:3"]
+
+
+@pytest.mark.parametrize(
+    ("strategy", "evaluates", "missed"),
+    [
+        ("steps", False, ["the evaluation of Trainer"]),
+        ("steps", True, []),
+        ("no", False, []),
+    ],
+)
+def test_the_evaluation_of_a_trainer_is_a_site(
+    run: SitesRun,
+    monkeypatch: pytest.MonkeyPatch,
+    strategy: str,
+    evaluates: bool,
+    missed: list[str],
+) -> None:
+    trainer = pytest.importorskip("transformers.trainer")
+    monkeypatch.setattr(trainer, "Trainer", type("Trainer", (trainer.Trainer,), {}))
+    monkeypatch.setattr(trainer.Trainer, "train", lambda self: evaluates and self.evaluate())
+    monkeypatch.setattr(trainer.Trainer, "evaluate", lambda self: {})
+    run._watch_trainer()
+    made = trainer.Trainer.__new__(trainer.Trainer)
+    made.args = type("Arguments", (), {"eval_strategy": strategy})()
+    made.eval_dataset = [1]
+    made.train()
+    assert [text for text in run.missed() if "Trainer" in text] == missed
