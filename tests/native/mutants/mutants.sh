@@ -23,7 +23,7 @@ action=$1 program=$2
 for kind in "$@"; do :; done
 case $kind in
   engine) prefix=engine/ attack=fuzz_replay events=24000000 ;;
-  pages) prefix=pages/ attack=fuzz_pages events=600000 ;;
+  pages) prefix=pages/ attack=fuzz_pages events=1200000 ;;
   paged) prefix= attack=fuzz_paged events=6000000 ;;
   order) prefix= attack=fuzz_order events=6000000 ;;
   forks) prefix= attack=fuzz_forks events=4000 ;;
