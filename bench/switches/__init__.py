@@ -40,7 +40,6 @@ RULES = {
         "recording", "two more iterations confirm what one shows", {"confirmations": 0}
     ),
     "backoff": Rule("recording", "ever more rarely where nothing repeats", {"longest_backoff": 4}),
-    "longest": Rule("recording", "longer for structures in turn", {"longest_recording": 0}),
     "price": Rule("plans", "plans for varying lengths wait until they pay", {"price": 0}),
     "worthwhile": Rule("plans", "plans that serve too little go", {"worthwhile_share": 0}),
 }

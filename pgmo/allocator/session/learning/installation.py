@@ -40,7 +40,7 @@ class InstallationRule:
     """Comparison of plans with the windows that have served so far.
 
     Attributes:
-        moved: pages that windows have mapped at another address since no plan serves.
+        moved: pages that windows have mapped at another address while no plan served.
         iterations: iterations over which `moved` was counted.
         removed: number of times that plans were removed because they served too little.
     """
