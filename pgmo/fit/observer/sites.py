@@ -17,6 +17,7 @@ from typing import Any
 from pgmo.imports import after_import
 
 _WITHOUT_GRAD = frozenset({"no_grad", "inference_mode"})
+_EVAL, _UNDER = "eval()", "code under "
 _SAVES = frozenset({"save_pretrained", "save_checkpoint", "save_state", "save_model"})
 
 
@@ -35,6 +36,11 @@ class Site:
     lines: range
     function: str
     what: str
+
+    @property
+    def is_without_grad(self) -> bool:
+        """Return whether the code runs without gradients."""
+        return self.what.startswith(_UNDER) or not self.what
 
     @property
     def text(self) -> str:
@@ -73,7 +79,7 @@ def _sites_in(node: ast.AST, file: str, function: str) -> Iterator[Site]:
             for item in child.items:
                 if (name := _name_of(item.context_expr)) in _WITHOUT_GRAD:
                     lines = _lines(item.context_expr, child.lineno)
-                    yield Site(file, lines, function, f"code under {name}")
+                    yield Site(file, lines, function, f"{_UNDER}{name}")
         elif isinstance(child, ast.Call) and (what := _what_it_does(child)):
             yield Site(file, _lines(child, child.lineno), function, what)
         yield from _sites_in(child, file, function)
@@ -100,7 +106,7 @@ def _what_it_does(call: ast.Call) -> str:
     if name == "save" and isinstance(owner, ast.Name) and owner.id == "torch":
         return "torch.save"
     if name == "eval" and not call.args and not call.keywords:
-        return "eval()"
+        return _EVAL
     return name if name in _SAVES else ""
 
 
@@ -163,12 +169,18 @@ class SitesRun:
 
         The evaluation of a Trainer of transformers is one of them.
         """
+        sites = [site for site in sites_of(self._files()) if not self._has_run(site)]
+        without_grad = {(site.file, site.function) for site in sites if site.is_without_grad}
         missed: dict[tuple[str, str], str] = {}
-        for site in sites_of(self._files()):
-            if not any((site.file, line) in self._ran for line in site.lines):
+        for site in sites:
+            # `eval()` and `no_grad` begin the same evaluation.
+            if site.what != _EVAL or (site.file, site.function) not in without_grad:
                 missed.setdefault((site.file, site.function or site.text), site.text)
         waits = self._trainer_evaluates and not self._trainer_has_evaluated
         return [*(["the evaluation of Trainer"] if waits else []), *missed.values()]
+
+    def _has_run(self, site: Site) -> bool:
+        return any((site.file, line) in self._ran for line in site.lines)
 
     def _files(self) -> list[Path]:
         """Return the script and the modules of its folder that are imported."""

@@ -94,11 +94,17 @@ def test_files_that_are_no_python_have_no_sites(tmp_path: Path) -> None:
             1,
             [
                 "evaluate() at train.py:4",
-                "eval() in check() at train.py:9",
+                "code under inference_mode in check() at train.py:10",
                 "torch.save in main() at train.py:30",
             ],
         ),
-        (3, ["eval() in check() at train.py:9", "torch.save in main() at train.py:30"]),
+        (
+            3,
+            [
+                "code under inference_mode in check() at train.py:10",
+                "torch.save in main() at train.py:30",
+            ],
+        ),
         (5, ["torch.save in main() at train.py:30"]),
         (7, ["code under no_grad in main() at train.py:32"]),
         (9, []),
