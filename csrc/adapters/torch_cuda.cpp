@@ -407,9 +407,16 @@ int pgmo_keep_graph_apart(int device, uint64_t graph, char* message, size_t capa
 }
 
 // Leave the later requests of a pool to torch's allocator. Called before the pool is registered
-// with NCCL.
-void pgmo_leave_pool(int device, uint64_t first, uint64_t second) {
+// with NCCL. Return whether live blocks of the pool lie in pages, which cannot be registered.
+int pgmo_leave_pool(int device, uint64_t first, uint64_t second) {
+  bool lives = false;
+  try {
+    lives = adapter::lives_in_pages(device, {first, second});
+  } catch (const std::bad_alloc&) {
+    // The host is out of memory, so the answer is unknown.
+  }
   adapter::leave_pool(device, {first, second});
+  return lives;
 }
 
 // Return bytes of graphs' pages and segments, moves of places, waits of replays and pages lent.

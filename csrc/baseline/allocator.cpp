@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <cstddef>
 #include <utility>
 
 namespace pgmo::baseline {
@@ -53,9 +54,9 @@ void CachingAllocator::set_private(Bytes bytes) {
   took(0);
 }
 
-Block* CachingAllocator::allocate(Bytes size, std::uint64_t stream) {
+Block* CachingAllocator::allocate(Bytes size, std::uint64_t stream, std::uint64_t user_pool) {
   size = rounded(size, settings_);
-  BlockPool& pool = pool_of(stream, size <= kSmallSize);
+  BlockPool& pool = pool_of(stream, user_pool, size <= kSmallSize);
   Block* block = cached(pool, size);
   if (block == nullptr) {
     if (keep_ != kUnlimited) collect_garbage();
@@ -102,11 +103,36 @@ void CachingAllocator::settle(std::uint64_t number) noexcept {
 
 void CachingAllocator::empty_cache() {
   while (!postponed_.empty()) settle(postponed_.begin()->first);
+  give_back([](const BlockPool& pool) { return pool.user_pool == 0 || pool.released; });
+}
+
+void CachingAllocator::release_pool(std::uint64_t user_pool) noexcept {
+  for (const auto& pool : pools_) {
+    if (user_pool != 0 && pool->user_pool == user_pool) pool->released = true;
+  }
+}
+
+void CachingAllocator::empty_pool(std::uint64_t user_pool) {
+  const auto concerned = [&](const BlockPool& pool) {
+    return pool.released && pool.user_pool == user_pool;
+  };
+  std::vector<std::uint64_t> numbers;
+  for (const auto& [number, block] : postponed_) {
+    if (concerned(*block->pool)) numbers.push_back(number);
+  }
+  for (const std::uint64_t number : numbers) settle(number);
+  give_back(concerned);
+}
+
+// Give free memory of these pools back to the driver, and forget released pools without memory.
+template <typename Concerned>
+void CachingAllocator::give_back(Concerned&& concerned) {
   std::vector<Block*> blocks;
   for (const bool small : {false, true}) {
     blocks.clear();
     for (const auto& pool : pools_) {
-      if (pool->small == small) pool->for_each_free([&](Block* one) { blocks.push_back(one); });
+      if (pool->small != small || !concerned(*pool)) continue;
+      pool->for_each_free([&](Block* one) { blocks.push_back(one); });
     }
     for (Block* const block : blocks) {
       if (block->space != nullptr) {
@@ -116,11 +142,20 @@ void CachingAllocator::empty_cache() {
       }
     }
   }
+  const auto gone = [](const auto& pool) { return pool->released && pool->held == 0; };
+  for (std::size_t at = 0; at < pools_.size();) {
+    if (gone(pools_[at]) && gone(pools_[at + 1])) {
+      const auto first = pools_.begin() + static_cast<std::ptrdiff_t>(at);
+      pools_.erase(first, first + 2);
+    } else {
+      at += 2;
+    }
+  }
 }
 
 std::vector<Block*> CachingAllocator::add_segment(std::uint64_t stream, bool small, bool expandable,
                                                   const std::vector<Piece>& pieces) {
-  BlockPool& pool = pool_of(stream, small);
+  BlockPool& pool = pool_of(stream, 0, small);
   Bytes size = 0;
   for (const Piece& piece : pieces) size += piece.size;
   Block* last = nullptr;
@@ -150,20 +185,23 @@ std::vector<Block*> CachingAllocator::add_segment(std::uint64_t stream, bool sma
     before = block;
     address += piece.size;
   }
-  took(size);
+  took_for(pool, size);
   return blocks;
 }
 
-BlockPool& CachingAllocator::pool_of(std::uint64_t stream, bool small) {
-  if (last_pool_ < pools_.size() && pools_[last_pool_]->stream == stream) {
+BlockPool& CachingAllocator::pool_of(std::uint64_t stream, std::uint64_t user_pool, bool small) {
+  const auto wanted = [&](const BlockPool& pool) {
+    return pool.stream == stream && pool.user_pool == user_pool;
+  };
+  if (last_pool_ < pools_.size() && wanted(*pools_[last_pool_])) {
     return *pools_[last_pool_ + (small ? 0 : 1)];
   }
   for (last_pool_ = 0; last_pool_ < pools_.size(); last_pool_ += 2) {
-    if (pools_[last_pool_]->stream == stream) return *pools_[last_pool_ + (small ? 0 : 1)];
+    if (wanted(*pools_[last_pool_])) return *pools_[last_pool_ + (small ? 0 : 1)];
   }
   pools_.reserve(pools_.size() + 2);
-  auto small_one = std::make_unique<BlockPool>(stream, true);
-  auto large_one = std::make_unique<BlockPool>(stream, false);
+  auto small_one = std::make_unique<BlockPool>(stream, user_pool, true);
+  auto large_one = std::make_unique<BlockPool>(stream, user_pool, false);
   pools_.push_back(std::move(small_one));
   pools_.push_back(std::move(large_one));
   return *pools_[last_pool_ + (small ? 0 : 1)];
@@ -199,13 +237,14 @@ Block* CachingAllocator::from_driver(BlockPool& pool, Bytes size) {
   if (settings_.expandable_segments) return grow(pool, size);
   if (!has_room(segment, card_.capacity)) return nullptr;
   Block* const block = new_block(pool, next_address(segment), segment);
-  took(segment);
+  took_for(pool, segment);
   return block;
 }
 
 // Give a free segment back to the driver.
 void CachingAllocator::release(Block* block) noexcept {
   reserved_ -= block->size;
+  block->pool->held -= block->size;
   block->pool->free.remove(block);
   store_.drop(block);
 }
@@ -235,7 +274,7 @@ void CachingAllocator::collect_garbage() {
   std::vector<Block*> candidates;
   std::int64_t age = 0;
   for (const auto& pool : pools_) {
-    if (pool->small) continue;
+    if (pool->small || pool->user_pool != 0) continue;
     pool->for_each_free([&](Block* block) {
       if (!block->whole() || block->space != nullptr) return;
       candidates.push_back(block);
@@ -302,6 +341,11 @@ void CachingAllocator::forget(Block* block) noexcept {
 void CachingAllocator::took(Bytes size) noexcept {
   reserved_ += size;
   peak_reserved_ = std::max(peak_reserved_, reserved());
+}
+
+void CachingAllocator::took_for(BlockPool& pool, Bytes size) noexcept {
+  pool.held += size;
+  took(size);
 }
 
 Block* CachingAllocator::new_block(BlockPool& pool, Bytes address, Bytes size,

@@ -5,8 +5,8 @@
 //                              split                   no room: give cached memory back, retry
 //
 // Source of the rules: c10/cuda/CUDACachingAllocator.cpp of PyTorch 2.11, as documented there and
-// observed. Private pools (CUDA graphs, MemPool) are not modelled. Not thread-safe. Calls that may
-// allocate host memory throw std::bad_alloc.
+// observed. Pools of graphs, and pools of users that PyTorch serves, are not modelled. Not
+// thread-safe. Calls that may allocate host memory throw std::bad_alloc.
 
 #pragma once
 
@@ -36,7 +36,8 @@ class CachingAllocator {
 
   // Allocate a block, which the allocator owns. Return nullptr if there is no room, even after all
   // cached memory was given back.
-  Block* allocate(Bytes size, std::uint64_t stream);
+  // `user_pool`: number of the program's pool; 0: none.
+  Block* allocate(Bytes size, std::uint64_t stream, std::uint64_t user_pool = 0);
 
   // Free a block; its stream can reuse it at once.
   void free(Block* block) noexcept;
@@ -46,8 +47,15 @@ class CachingAllocator {
   std::uint64_t postpone(Block* block);
   void settle(std::uint64_t number) noexcept;
 
-  // Give all free memory back to the driver: whole segments, and whole pages.
+  // Give free memory back to the driver: whole segments, and whole pages. Pools of users that are
+  // not released keep theirs.
   void empty_cache();
+
+  // Note that the last user of a pool has gone.
+  void release_pool(std::uint64_t user_pool) noexcept;
+
+  // Give free memory of a released pool back to the driver; no effect on other pools.
+  void empty_pool(std::uint64_t user_pool);
 
   // A block of a segment that existed before the model began.
   struct Piece {
@@ -67,14 +75,16 @@ class CachingAllocator {
   Bytes active() const noexcept { return active_; }
   std::int64_t retries() const noexcept { return retries_; }
 
-  // Call `visit(pool)` with the pools of all streams.
+  // Call `visit(pool)` with the pools of all streams and users.
   template <typename Visit>
   void for_each_pool(Visit&& visit) const {
     for (const auto& pool : pools_) visit(*pool);
   }
 
  private:
-  BlockPool& pool_of(std::uint64_t stream, bool small);
+  BlockPool& pool_of(std::uint64_t stream, std::uint64_t user_pool, bool small);
+  template <typename Concerned>
+  void give_back(Concerned&& concerned);
   Block* cached(BlockPool& pool, Bytes size) noexcept;
   Block* from_driver(BlockPool& pool, Bytes size);
   Block* grow(BlockPool& pool, Bytes size);
@@ -90,6 +100,7 @@ class CachingAllocator {
   void merge(Block* block) noexcept;
   void forget(Block* block) noexcept;
   void took(Bytes size) noexcept;
+  void took_for(BlockPool& pool, Bytes size) noexcept;
   bool has_room(Bytes size, Bytes most) const noexcept { return reserved() + size <= most; }
   Block* new_block(BlockPool& pool, Bytes address, Bytes size, AddressSpace* space = nullptr);
   Bytes next_address(Bytes size) noexcept;
@@ -97,7 +108,7 @@ class CachingAllocator {
   const Settings settings_;
   const CardMemory card_;
   BlockStore store_;
-  std::vector<std::unique_ptr<BlockPool>> pools_;  // two per stream, the small one first
+  std::vector<std::unique_ptr<BlockPool>> pools_;  // in pairs, the small one first
   std::size_t last_pool_ = 0;
   std::unordered_map<AddressSpace*, std::unique_ptr<AddressSpace>> spaces_;
   std::unordered_map<std::uint64_t, Block*> postponed_;

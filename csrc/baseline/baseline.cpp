@@ -23,13 +23,13 @@ void Baseline::set_fraction(double fraction) noexcept {
 }
 
 void Baseline::allocated(std::uintptr_t address, Bytes size, std::uint64_t stream,
-                         bool beneath) noexcept {
+                         std::uint64_t user_pool, bool beneath) noexcept {
   guarded([&] {
     // The free of a block that was alive before the model began may have been missed.
     if (Entry before; take_out(address, true, before) && before.block != nullptr) {
       model_.free(before.block);
     }
-    Block* const block = model_.allocate(size, stream);
+    Block* const block = model_.allocate(size, stream, user_pool);
     if (block == nullptr) ++counted_.failures;
     living_.insert(address, {block, static_cast<std::uint64_t>(size), beneath ? 1u : 0u});
     ++counted_.requests;
@@ -74,6 +74,14 @@ void Baseline::failed(Bytes size, std::uint64_t stream) noexcept {
 
 void Baseline::empty_cache() noexcept {
   guarded([&] { model_.empty_cache(); });
+}
+
+void Baseline::release_pool(std::uint64_t user_pool) noexcept {
+  guarded([&] { model_.release_pool(user_pool); });
+}
+
+void Baseline::empty_pool(std::uint64_t user_pool) noexcept {
+  guarded([&] { model_.empty_pool(user_pool); });
 }
 
 void Baseline::private_segments(Bytes change) noexcept {

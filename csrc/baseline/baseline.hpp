@@ -38,8 +38,10 @@ class Baseline {
 
   void set_fraction(double fraction) noexcept;
 
-  // Note a request served at this address, by pgmo or by the allocator `beneath`.
-  void allocated(std::uintptr_t address, Bytes size, std::uint64_t stream, bool beneath) noexcept;
+  // Note a request served at this address, by pgmo or by the allocator `beneath`. `user_pool`:
+  // number of the program's pool; 0: none.
+  void allocated(std::uintptr_t address, Bytes size, std::uint64_t stream, std::uint64_t user_pool,
+                 bool beneath) noexcept;
 
   // Free the block. No effect if the other allocator has served it.
   void freed(std::uintptr_t address, bool beneath) noexcept;
@@ -57,6 +59,10 @@ class Baseline {
 
   // Note that the program empties its cache.
   void empty_cache() noexcept;
+
+  // Note that a pool has no user any more, and that the program empties the cache of a pool.
+  void release_pool(std::uint64_t user_pool) noexcept;
+  void empty_pool(std::uint64_t user_pool) noexcept;
 
   // Change the bytes of private pools: of their segments, and of their blocks.
   void private_segments(Bytes change) noexcept;

@@ -72,7 +72,7 @@ bool CachingAllocator::map(Block* block, Bytes size) {
     pool.unmapped.insert(rest);
     block->size = size;
   }
-  took(size);
+  took_for(pool, size);
   merge(block);
   keep_free(block);
   return true;
@@ -101,6 +101,7 @@ void CachingAllocator::unmap(Block* block) {
   block->size = last - first;
   block->mapped = false;
   reserved_ -= block->size;
+  pool.held -= block->size;
   merge(block);
   if (!block->whole()) {
     pool.unmapped.insert(block);

@@ -17,7 +17,7 @@
 extern "C" {
 #endif
 
-#define PGMO_BASELINE_API_VERSION 1
+#define PGMO_BASELINE_API_VERSION 2
 
 typedef struct pgmo_baseline pgmo_baseline;
 
@@ -67,8 +67,10 @@ typedef struct pgmo_baseline_api {
   void (*add_segment)(pgmo_baseline*, uint64_t stream, int small, int expandable,
                       const pgmo_baseline_piece*, size_t count);
 
-  /* Note a request served at this address; `beneath`: by the framework's allocator. */
-  void (*allocated)(pgmo_baseline*, uintptr_t address, int64_t bytes, uint64_t stream, int beneath);
+  /* Note a request served at this address; `beneath`: by the framework's allocator. `user_pool`:
+   * number of the program's pool; 0: none. */
+  void (*allocated)(pgmo_baseline*, uintptr_t address, int64_t bytes, uint64_t stream,
+                    uint64_t user_pool, int beneath);
 
   /* Free the block. No effect if the other allocator has served it. */
   void (*freed)(pgmo_baseline*, uintptr_t address, int beneath);
@@ -86,6 +88,10 @@ typedef struct pgmo_baseline_api {
 
   /* Note that the program empties its cache. */
   void (*empty_cache)(pgmo_baseline*);
+
+  /* Note that a pool has no user any more, and that the program empties the cache of a pool. */
+  void (*release_pool)(pgmo_baseline*, uint64_t user_pool);
+  void (*empty_pool)(pgmo_baseline*, uint64_t user_pool);
 
   /* Set the share of the card that the program may use; negative: no limit. */
   void (*set_fraction)(pgmo_baseline*, double fraction);

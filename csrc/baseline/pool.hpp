@@ -1,4 +1,4 @@
-// The free blocks of one stream, for requests up to 1 MiB ("small") or above.
+// The free blocks of one stream in one pool, for requests up to 1 MiB ("small") or above.
 
 #pragma once
 
@@ -18,7 +18,8 @@ struct ByAddress {
 
 class BlockPool {
  public:
-  BlockPool(std::uint64_t its_stream, bool is_small) : stream(its_stream), small(is_small) {}
+  BlockPool(std::uint64_t its_stream, std::uint64_t its_user_pool, bool is_small)
+      : stream(its_stream), user_pool(its_user_pool), small(is_small) {}
 
   // Call `visit` with each free block, sorted by size and address.
   template <typename Visit>
@@ -29,7 +30,10 @@ class BlockPool {
   }
 
   const std::uint64_t stream;
+  const std::uint64_t user_pool;  // number of the program's pool; 0: none
   const bool small;
+  bool released = false;  // the user's pool has no user any more
+  Bytes held = 0;         // in segments
   FreeBlocks free;
   std::set<Block*, ByAddress> unmapped;  // parts of expandable segments without memory
 };

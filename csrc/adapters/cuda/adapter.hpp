@@ -213,6 +213,7 @@ class TorchCudaAdapter : public CUDAAllocator {
     upstream_->emptyCache(pool);
     if (pool != c10::cuda::MempoolId_t{0, 0}) {
       for (Device& device : devices()) {
+        device.baseline.empty_pool(pool);
         if (device.pools.serves(pool)) empty_pool(device, pool);
       }
       return;
@@ -279,7 +280,8 @@ class TorchCudaAdapter : public CUDAAllocator {
     Device* const one = device_or_null(device);
     auto kind = ActivePools::Kind::kCapture;
     if (one != nullptr) {
-      kind = one->pools.kind_of(pool, filter, c10::cuda::getCurrentCUDAStream(device).stream());
+      const auto stream = c10::cuda::getCurrentCUDAStream(device).stream();
+      kind = one->pools.kind_of(pool, filter, stream, one->paged());
       TORCH_CHECK(!one->pools.serves(pool) || !one->pools.is_active(pool), kAlreadyActive);
     }
     if (kind == ActivePools::Kind::kServed) {
@@ -303,7 +305,7 @@ class TorchCudaAdapter : public CUDAAllocator {
     const bool pins = one->pools.captured(pool) && one->pages() != nullptr;
     const auto kind = one->pools.end(pool);
     if (pins) pages_api->pin_living(one->pages());
-    if (kind == ActivePools::Kind::kServed) return;
+    if (kind && ActivePools::is_unseen(*kind)) return;
     upstream_->endAllocateToPool(device, pool);
     end_graph(upstream_, device, pool);
   }
@@ -379,7 +381,8 @@ class TorchCudaAdapter : public CUDAAllocator {
   // Return a block of a window of an active pool; nullptr: ask the allocator beneath.
   void* pool_block(Device& device, const ActivePools::Claim& claim, size_t bytes,
                    cudaStream_t stream) const {
-    if (claim.kind != ActivePools::Kind::kServed || is_capturing(stream)) return nullptr;
+    const bool served = claim.kind == ActivePools::Kind::kServed && device.paged();
+    if (!served || is_capturing(stream)) return nullptr;
     const auto number = device.streams.number_of(stream);
     if (!number) return nullptr;
     void* block = paged_block(device, bytes, *number, claim.pool.second);

@@ -4,8 +4,8 @@
 //     blocks of the allocator beneath ──▶ the same        by its trace, whatever deleter they have
 //     its segments, pages             ──▶ took            what was really taken from the card
 //
-// Private pools of the allocator beneath (CUDA graphs, some of MemPool) are equal on both sides. To
-// the model, a pool that pgmo serves is one more stream: its blocks share no segment with others.
+// Private pools of the allocator beneath (CUDA graphs, some of MemPool) are equal on both sides.
+// The model has those that pgmo serves.
 //
 // Only device.hpp includes this file.
 
@@ -57,9 +57,7 @@ class BaselineFeed {
     if (model == nullptr) return;
     if (deferred_.any_waiting()) [[unlikely]]
       settle(model);
-    constexpr int kHandleBits = 48;  // of the address that a stream's handle is
-    baseline_api->allocated(model, key(block), static_cast<int64_t>(bytes),
-                            id(stream) ^ (pool << kHandleBits), 0);
+    baseline_api->allocated(model, key(block), static_cast<int64_t>(bytes), id(stream), pool, 0);
   }
   void freed(void* block) {
     pgmo_baseline* const model = model_.load(std::memory_order_acquire);
@@ -88,6 +86,15 @@ class BaselineFeed {
   void empty_cache() {
     pgmo_baseline* const model = model_.load();
     if (model != nullptr && !of_pgmo) baseline_api->empty_cache(model);
+  }
+  // Note that the pool has no user any more.
+  void release_pool(const ActivePools::Id& pool) {
+    pgmo_baseline* const model = model_.load();
+    if (model != nullptr && pool.first == 0) baseline_api->release_pool(model, pool.second);
+  }
+  void empty_pool(const ActivePools::Id& pool) {
+    pgmo_baseline* const model = model_.load();
+    if (model != nullptr && pool.first == 0) baseline_api->empty_pool(model, pool.second);
   }
   void set_fraction(double fraction) {
     if (pgmo_baseline* const model = model_.load()) baseline_api->set_fraction(model, fraction);
@@ -151,7 +158,7 @@ class BaselineFeed {
     if constexpr (requires { entry.mempool_; }) {
       return entry.mempool_ != decltype(entry.mempool_){0, 0};
     } else {
-      if (pools_ != nullptr && pools_->any()) misses_some_ = true;
+      if (pools_ != nullptr && pools_->any_active()) misses_some_ = true;
       return false;
     }
   }
@@ -185,7 +192,7 @@ void BaselineFeed::traced(const TraceEntry& entry) {
       if (in_pool) {
         baseline_api->private_blocks(model, bytes);
       } else if (!of_pgmo) {
-        baseline_api->allocated(model, entry.addr_, bytes, stream, 1);
+        baseline_api->allocated(model, entry.addr_, bytes, stream, 0, 1);
       }
       break;
     case TraceEntry::FREE_COMPLETED:

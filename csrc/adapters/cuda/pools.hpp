@@ -4,7 +4,8 @@
 //     capture                               the allocator beneath, without the engine: a graph
 //                                           replays with the addresses of its blocks
 //     MemPool with an allocator of its own  the allocator beneath, without the engine
-//     MemPool without one                   a window of the pool: see cuda/pages/user_pools.hpp
+//     MemPool without one                   a window of the pool: see cuda/pages/user_pools.hpp;
+//                                           without pages, the allocator beneath
 //
 // Each pool has a filter, which decides by thread or by stream whether a request belongs to the
 // pool. Torch makes a graph's pool active before the capture begins, and its filter accepts no
@@ -38,8 +39,10 @@ class ActivePools {
 
   enum class Kind {
     kCapture,  // pool of a graph capture, or possibly one
-    kBeneath,  // the allocator beneath serves its requests
-    kServed    // pages serve its requests; it is not active in the allocator beneath
+    kBeneath,  // active in the allocator beneath, which serves its requests
+    // Not active in the allocator beneath:
+    kServed,  // pages serve its requests
+    kWithin   // the allocator beneath serves each request, within its pool of that id
   };
 
   struct Claim {
@@ -47,10 +50,13 @@ class ActivePools {
     Kind kind;
   };
 
-  // Return the kind of a pool that is about to become active.
-  Kind kind_of(Id id, const Filter& filter, cudaStream_t stream) const {
+  // Return whether the allocator beneath does not know that such a pool is active.
+  static bool is_unseen(Kind kind) { return kind == Kind::kServed || kind == Kind::kWithin; }
+
+  // Return the kind of a pool that is about to become active. `paged`: pages serve requests now.
+  Kind kind_of(Id id, const Filter& filter, cudaStream_t stream, bool paged) const {
     if (!filter || is_capturing(stream) || !filter(stream)) return Kind::kCapture;
-    return serves(id) ? Kind::kServed : Kind::kBeneath;
+    return paged && serves(id) ? Kind::kServed : Kind::kBeneath;
   }
 
   void begin(Id id, Filter filter, Kind kind) {
@@ -112,9 +118,13 @@ class ActivePools {
     served_.insert(id);
   }
 
-  // Return whether the pool was served.
+  // Return whether the pool was served. If it is active, its next requests go to the allocator
+  // beneath.
   bool stop_serving(Id id) {
     const std::lock_guard guard(mutex_);
+    for (Active& one : pools_) {
+      if (one.id == id && one.kind == Kind::kServed) one.kind = Kind::kWithin;
+    }
     return served_.erase(id) != 0;
   }
 

@@ -2,14 +2,20 @@
 
 NCCL registers whole segments of a pool, and each has to be one allocation of the driver. So PyTorch
 serves a pool from its registration on. Blocks that pgmo has served before are not registered: NCCL
-copies them as it does tensors outside of the pool.
+copies them as it does tensors outside of the pool. The first such pool gives a warning.
 """
 
 import ctypes
+import warnings
 from functools import wraps
 from typing import Any
 
 from pgmo.allocator.build.library import AdapterLibrary
+
+_NOT_REGISTERED = (
+    "pgmo: this pool has tensors in pages, which NCCL cannot register, so it copies them. Register "
+    "the pool before tensors are made there, or set PGMO_POOLS=0"
+)
 
 
 def report_registrations(library: AdapterLibrary) -> None:
@@ -21,12 +27,19 @@ def report_registrations(library: AdapterLibrary) -> None:
     original = getattr(group, "register_mem_pool", None)
     if group is None or original is None or hasattr(original, "__wrapped__"):
         return
+    warned = False
 
     @wraps(original)
     def register_mem_pool(self: Any, pool: Any, *arguments: Any, **options: Any) -> Any:
-        first, second = pool.id
-        for device in range(torch.cuda.device_count()):
-            library.ask("pgmo_leave_pool", device, ctypes.c_uint64(first), ctypes.c_uint64(second))
+        nonlocal warned
+        first, second = (ctypes.c_uint64(part) for part in pool.id)
+        late = [
+            library.ask("pgmo_leave_pool", device, first, second)
+            for device in range(torch.cuda.device_count())
+        ]
+        if any(late) and not warned:
+            warned = True
+            warnings.warn(_NOT_REGISTERED, stacklevel=2)
         return original(self, pool, *arguments, **options)
 
     group.register_mem_pool = register_mem_pool

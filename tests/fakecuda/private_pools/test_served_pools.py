@@ -2,8 +2,9 @@
 
 import pytest
 
-from tests.fakecuda.pages.block_program import run
+from tests.fakecuda.pages.block_program import BEGIN, run
 from tests.fakecuda.private_pools.pool_programs import PROGRAMS
+from tests.fakecuda.programs import ROOT, run_program
 
 POOL = """
 from torch.cuda import MemPool, use_mem_pool
@@ -17,6 +18,13 @@ def mib(pool):
 def run_pools(code: str, **environment: str) -> list:
     """Run code that uses pools, and return the values that it reports."""
     return run(POOL + code, **environment)
+
+
+def run_without_pages(code: str) -> list:
+    """Return what a program of pools reports at its end, where only sessions open pages."""
+    (installation,) = [line for line in BEGIN.splitlines() if "change_current_allocator" in line]
+    without = BEGIN.replace(installation, "")
+    return run_program(without + POOL + code, PYTHONPATH=str(ROOT))
 
 
 def test_a_live_pool_and_other_blocks_share_idle_pages():
@@ -239,6 +247,103 @@ with pgmo.optimize(device="cuda", tags=False) as session:
 tell(now["hits"] > 0, session.plan.arena // MIB)
 """
     assert run_pools(code) == [True, 4]
+
+
+def test_a_pool_is_pytorchs_after_the_session_that_served_it():
+    code = """
+with pgmo.optimize(device="cuda", tags=False) as session:
+    pool = MemPool()
+    with use_mem_pool(pool):
+        a = block(32)
+    session.step()
+with use_mem_pool(pool):
+    b = block(64)
+c = block(128)
+pages = [one["is_expandable"] for one in pool.snapshot()]
+uses = pool.use_count()
+tell(mib(pool), sorted(pages), uses)
+"""
+    assert run_without_pages(code) == [96, [False, True], 1]
+
+
+def test_a_session_that_ends_while_a_pool_is_active_leaves_the_pool_active():
+    code = """
+with pgmo.optimize(device="cuda", tags=False) as session:
+    pool = MemPool()
+    using = use_mem_pool(pool)
+    using.__enter__()
+    a = block(32)
+    session.step()
+b = block(64)
+uses = [pool.use_count()]
+using.__exit__(None, None, None)
+c = block(128)
+uses.append(pool.use_count())
+with pgmo.optimize(device="cuda", tags=False) as session:
+    with use_mem_pool(pool):
+        d = block(16)
+    session.step()
+pages = [one["is_expandable"] for one in pool.snapshot()]
+tell(mib(pool), sorted(pages), uses, pool.use_count())
+"""
+    assert run_without_pages(code) == [112, [False, True], [2, 1], 1]
+
+
+def test_a_pool_is_served_again_once_blocks_are_cached_again():
+    code = """
+pool = MemPool()
+with use_mem_pool(pool):
+    a = block(32)
+    torch.cuda.caching_allocator_enable(False)
+    b = block(64)
+    torch.cuda.caching_allocator_enable(True)
+    c = block(16)
+uses = pool.use_count()
+tell(mib(pool), uses)
+"""
+    assert run_pools(code) == [48, 1]
+
+
+def test_registering_pools_with_tensors_in_pages_warns_once():
+    code = """
+import warnings
+from torch._C._distributed_c10d import ProcessGroupNCCL
+def warnings_of(pool):
+    with warnings.catch_warnings(record=True) as seen:
+        warnings.simplefilter("always")
+        try:
+            ProcessGroupNCCL.register_mem_pool(None, pool)
+        except TypeError:
+            pass
+    return ["NCCL cannot register" in str(one.message) for one in seen]
+empty, first, second = MemPool(), MemPool(), MemPool()
+with use_mem_pool(empty):
+    gone = block(2)
+del gone
+with use_mem_pool(first):
+    a = block(2)
+with use_mem_pool(second):
+    b = block(2)
+tell(warnings_of(empty), warnings_of(first), warnings_of(second))
+"""
+    assert run_pools(code) == [[], [True], []]
+
+
+def test_a_pool_that_is_registered_while_it_is_active_is_pytorchs_from_then_on():
+    code = """
+from torch._C._distributed_c10d import ProcessGroupNCCL
+pool = MemPool()
+with use_mem_pool(pool):
+    a = block(32)
+    try:
+        ProcessGroupNCCL.register_mem_pool(None, pool)
+    except TypeError:
+        pass
+    b = block(64)
+c = block(128)
+tell(mib(pool), [one["is_expandable"] for one in pool.snapshot()], pool.use_count())
+"""
+    assert run_pools(code) == [64, [False], 1]
 
 
 @pytest.mark.parametrize("program", PROGRAMS)

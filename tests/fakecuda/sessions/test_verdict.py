@@ -94,6 +94,22 @@ def streams():
         train(layers, optimizer, chance.randrange(1000, 4000))
         yield
 
+def pools():
+    layers, optimizer = make()
+    lasting = torch.cuda.MemPool()
+    for at in range(8):
+        passing = torch.cuda.MemPool()
+        for pool in (passing, lasting):
+            with torch.cuda.use_mem_pool(pool):
+                batch = torch.zeros(chance.randrange(10, 60), MIB // 4, device="cuda")
+                (batch * 2).sum()
+                del batch
+        del pool, passing
+        if at % 3 == 2:
+            torch.cuda.empty_cache()
+        train(layers, optimizer, chance.randrange(1000, 4000))
+        yield
+
 MIB = 1 << 20
 steps = globals()[scenario]
 if mode == "late":
@@ -171,6 +187,9 @@ def check(plain, ours):
         ("kept", {}),
         ("graphs", {}),
         ("streams", {}),
+        ("pools", {}),
+        ("pools", {"configuration": "expandable_segments:True"}),
+        ("pools", {"card": 500}),
     ],
 )
 def test_pgmo_run_states_what_plain_pytorch_reserves(tmp_path, scenario, options):

@@ -71,20 +71,15 @@ class Chains {
     return lent * mappings_.page();
   }
 
-  // Get the pages of a pool back, before a capture. Return false if the device is full.
-  bool restore(const PoolId& pool) {
-    const std::lock_guard guard(mutex_);
-    const auto found = chains_.find(pool);
-    return found == chains_.end() || restore(found->second);
-  }
-
-  // Begin a capture of a graph. The pool's pages must not be lent. `alive`: the live blocks of the
-  // pool.
-  void begin(const PoolId& pool, GraphId graph, const std::vector<LiveBlock>& alive) {
+  // Begin a capture of a graph, once the pool has its lent pages back. `alive`: the live blocks of
+  // the pool. Return false if the device is full.
+  bool begin(const PoolId& pool, GraphId graph, const std::vector<LiveBlock>& alive) {
     const std::lock_guard guard(mutex_);
     collect();
     count();
     Chain& chain = chains_[pool];
+    const bool whole = restore(chain);
+    if (!whole) return false;
     std::erase_if(chain.living, [&](const LiveBlock& block) {
       return std::find(alive.begin(), alive.end(), block) != alive.end();
     });
@@ -94,6 +89,7 @@ class Chains {
     chain.capturing = true;
     chain.captures.push_back({graph});
     graphs_[graph] = &chain;
+    return true;
   }
 
   // Map a segment. Return 0 if the device is full.

@@ -64,12 +64,12 @@ bool TorchCudaAdapter::begin_graph(c10::DeviceIndex index, c10::cuda::MempoolId_
   }
   if (graph == 0) return false;
   if (known) {
-    const bool whole =
-        with_room(devices()[index], upstream_, [&] { return chains->restore(pool); });
+    const auto alive = living_in(upstream_, pool);
+    const bool begun =
+        with_room(devices()[index], upstream_, [&] { return chains->begin(pool, graph, alive); });
     TORCH_CHECK_WITH(
-        OutOfMemoryError, whole,
+        OutOfMemoryError, begun,
         "CUDA out of memory. A pool of graphs needs the pages that were lent to others");
-    chains->begin(pool, graph, living_in(upstream_, pool));
     return false;
   }
   if (users_of(upstream_, index, pool)) return false;  // its segments are torch's
@@ -81,7 +81,7 @@ bool TorchCudaAdapter::begin_graph(c10::DeviceIndex index, c10::cuda::MempoolId_
   } catch (const c10::Error&) {
     return false;  // an allocator without such pools
   }
-  chains->begin(pool, graph, {});
+  (void)chains->begin(pool, graph, {});  // a new pool has lent no pages
   return true;
 }
 

@@ -2,8 +2,9 @@
 //
 //     MemPool()       ──▶ createOrIncrefPool    pages serve the pool from now on
 //     use_mem_pool    ──▶ beginAllocateToPool   requests of the thread ──▶ windows of the pool
-//                                                  no page, or a capture ──▶ the allocator beneath,
-//                                                                            in its pool of that id
+//                                                  no page, a capture, or no session any more
+//                                                     ──▶ the allocator beneath, in its pool of
+//                                                         that id
 //     the last user   ──▶ releasePool           idle pages go back to the card
 //
 // Idle pages of a live pool serve other windows, and a pool takes pages that are idle elsewhere.
@@ -18,13 +19,16 @@
 
 #include <c10/cuda/CUDAStream.h>
 
+#include <algorithm>
 #include <cstdint>
 #include <cstdlib>
 #include <string_view>
 #include <thread>
 #include <utility>
+#include <vector>
 
 #include "adapters/cuda/graphs/serving.hpp"
+#include "adapters/cuda/history/snapshot.hpp"
 #include "adapters/cuda/out_of_memory.hpp"
 #include "adapters/cuda/pages/windows.hpp"
 
@@ -70,6 +74,20 @@ void leave_pool(int index, PoolId pool, const Options&...) {
   pages_api->close_pool(device->pages(), pool.second);
 }
 
+// Return whether a live block lies in windows of the pool.
+bool lives_in_pages(int index, PoolId pool) {
+  Device* const device = device_or_null(index);
+  if (device == nullptr || device->pages() == nullptr || !device->pools.serves(pool)) return false;
+  const std::vector<Run> runs = runs_of_pages(*device);
+  const std::vector<Run> living = living_blocks(*device);
+  return std::any_of(runs.begin(), runs.end(), [&](const Run& run) {
+    return run.pool == pool.second &&
+           std::any_of(living.begin(), living.end(), [&](const Run& block) {
+             return block.address >= run.address && block.address < run.address + run.bytes;
+           });
+  });
+}
+
 // Release as many bytes of idle pages as the pool has. The pages may be those of other windows.
 // During a capture, nothing is released.
 void empty_pool(Device& device, PoolId pool) {
@@ -80,14 +98,18 @@ void empty_pool(Device& device, PoolId pool) {
   (void)pages_api->give_back(device.pages(), idle);
 }
 
-// Stop serving a pool after its last user has released it.
+// Stop serving a pool after its last user has released it. A pool that PyTorch serves by then may
+// have windows, too.
 void note_release(CUDAAllocator* upstream, c10::DeviceIndex index, PoolId pool) {
   note_graph_release(upstream, index, pool);
   Device* const device = device_or_null(index);
-  if (device == nullptr || !device->pools.serves(pool)) return;
+  if (device == nullptr || pool.first != 0 || pool.second == 0) return;
   if (users_of(upstream, index, pool).value_or(0) != 0) return;
+  device->baseline.release_pool(pool);
+  (void)device->pools.stop_serving(pool);
+  if (device->pages() == nullptr) return;
   empty_pool(*device, pool);
-  leave_pool(index, pool);
+  pages_api->close_pool(device->pages(), pool.second);
 }
 
 // Add a user to the pool in the allocator beneath.
@@ -109,13 +131,13 @@ class WithinPool {
           index_, pool_, [thread](cudaStream_t) { return std::this_thread::get_id() == thread; });
       begun_ = true;
     } catch (const c10::Error&) {
-      // Another thread has made the pool active. The block then lies outside of it.
+      // Another thread has made the pool active. The block then lies outside of it. PyTorch has
+      // counted a user before it raised the error, so the destructor releases the pool.
     }
   }
   ~WithinPool() {
-    if (!begun_) return;
     try {
-      upstream_->endAllocateToPool(index_, pool_);
+      if (begun_) upstream_->endAllocateToPool(index_, pool_);
       upstream_->releasePool(index_, pool_);
     } catch (const c10::Error&) {
       // CUDA is shutting down.
@@ -135,7 +157,7 @@ class WithinPool {
 template <typename Ask>
 auto ask_within(Device& device, CUDAAllocator* upstream, const ActivePools::Claim& claim,
                 Ask&& ask) {
-  if (claim.kind != ActivePools::Kind::kServed) return ask_upstream(device, upstream, ask);
+  if (!ActivePools::is_unseen(claim.kind)) return ask_upstream(device, upstream, ask);
   const WithinPool within(upstream, device.index, claim.pool);
   return ask_upstream(device, upstream, ask);
 }

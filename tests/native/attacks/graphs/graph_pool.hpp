@@ -33,11 +33,10 @@ class GraphPool {
 
   // Return false if the device is full.
   bool begin_capture(graphs::GraphId graph) {
-    if (!chains_.restore(id_)) return false;
+    if (!chains_.begin(id_, graph, living())) return false;
     capturing_ = true;
     graphs_.push_back({graph, {}, {}});
     made_.clear();
-    chains_.begin(id_, graph, living());
     return true;
   }
 
