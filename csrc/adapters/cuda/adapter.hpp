@@ -282,7 +282,7 @@ class TorchCudaAdapter : public CUDAAllocator {
     if (one != nullptr) {
       const auto stream = c10::cuda::getCurrentCUDAStream(device).stream();
       kind = one->pools.kind_of(pool, filter, stream, one->paged());
-      TORCH_CHECK(!one->pools.serves(pool) || !one->pools.is_active(pool), kAlreadyActive);
+      TORCH_CHECK(!one->pools.is_active(pool), kAlreadyActive);
     }
     if (kind == ActivePools::Kind::kServed) {
       add_user(upstream_, device, pool);

@@ -304,6 +304,25 @@ tell(mib(pool), uses)
     assert run_pools(code) == [48, 1]
 
 
+def test_a_pool_that_was_registered_while_it_is_active_cannot_be_active_twice():
+    code = """
+from torch._C._distributed_c10d import ProcessGroupNCCL
+pool, text = MemPool(), ""
+with use_mem_pool(pool):
+    try:
+        ProcessGroupNCCL.register_mem_pool(None, pool)
+    except TypeError:
+        pass
+    try:
+        with use_mem_pool(pool):
+            pass
+    except RuntimeError as error:
+        text = str(error)
+tell("already recording to mempool_id" in text, pool.use_count())
+"""
+    assert run_pools(code) == [True, 1]
+
+
 def test_registering_pools_with_tensors_in_pages_warns_once():
     code = """
 import warnings
