@@ -72,7 +72,7 @@ def best_weights_on_the_device(fixed: bool) -> object:
     return best
 
 
-@program("Gradients of the last iteration at the peak", "zero_grad after the forward pass")
+@program("Gradients of the last iteration at the peak", "facebookresearch/detectron2#4905")
 def late_zero_grad(fixed: bool) -> None:
     """Call zero_grad after the forward pass, in which the last gradients are alive."""
     model = Model(layers=16, words=32000).cuda()

@@ -57,8 +57,10 @@ def metrics(device: object = None, framework: str = "torch") -> dict[str, float]
         Figures by name; empty if no session is open on the device. Sizes are in bytes.
 
         - `pgmo/peak_live`: peak of the live bytes so far
-        - `pgmo/reserved`: bytes that PyTorch and pgmo hold reserved on the device now
-        - `pgmo/stuck`: reserved bytes beyond the peak of the live bytes
+        - `pgmo/reserved`: bytes that PyTorch and pgmo hold reserved on the device now; on the CPU
+          and under CuPy, those of this session
+        - `pgmo/stuck`: reserved bytes beyond the peak of the live bytes; 0 before the end of the
+          first iteration
         - `pgmo/retries`: requests that were tried again after PyTorch emptied its cache
         - `pgmo/from_plan`: share of the last iteration's bytes that slots served
         - `pgmo/growth`: bytes by which the live bytes grow per iteration; 0 if they do not
@@ -79,14 +81,14 @@ def metrics(device: object = None, framework: str = "torch") -> dict[str, float]
 def session_metrics(session: "Session") -> dict[str, float]:
     """Return the figures of an open session, as `metrics` does."""
     peak_live, reserved, retries = _of_engine(session)
-    if session.device.startswith("cuda") and "torch" in sys.modules:
+    if session.framework == "torch" and session.device.startswith("cuda"):
         peak_live, reserved, retries = _of_torch(session.device)
     last = session.history_end
     growth = session.counted().growth
     return {
         "pgmo/peak_live": peak_live,
         "pgmo/reserved": reserved,
-        "pgmo/stuck": max(0, reserved - peak_live),
+        "pgmo/stuck": 0 if last is None else max(0, reserved - peak_live),
         "pgmo/retries": retries,
         "pgmo/from_plan": last.bytes_hit / last.bytes_requested
         if last is not None and last.bytes_requested
@@ -105,7 +107,7 @@ def log_metrics(
 ) -> None:
     """Write the figures of the session on a device to a file, once every `every` steps.
 
-    Without an open session, nothing is written.
+    Without an open session, nothing is written, and an earlier `.prom` file keeps its values.
 
     Args:
         path: name of the file. A `.jsonl` file gets another line each time. A `.prom` file is
@@ -179,6 +181,6 @@ def _of_torch(device: str) -> tuple[int, int, int]:
 
 def _of_engine(session: "Session") -> tuple[int, int, int]:
     """Return peak of live bytes, reserved bytes and retries, as the engine counts them."""
-    counters, peak = session.statistics, session.peak_live
+    counters = session.statistics
     held = counters["arena_bytes"] + counters["live_fallback_bytes"]
-    return peak, max(held, peak), 0
+    return session.peak_live, held, 0

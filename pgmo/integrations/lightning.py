@@ -53,7 +53,7 @@ class PgmoCallback(_Callback):
     optimizers in one `training_step`. Validation is excluded. Checkpoints store the path of the
     saved plan, and a resumed training starts with it. If training runs out of memory, the available
     information is saved. Each process has its own session, and all share one directory of plans.
-    The trainer's loggers get the figures of `pgmo.metrics` every `log_every_n_steps` steps.
+    The trainer's loggers get the figures of `pgmo.metrics` whenever it logs its own.
     With unsupported strategies the callback only warns.
 
     Args:
@@ -97,21 +97,27 @@ class PgmoCallback(_Callback):
         self, trainer: Any, pl_module: Any, outputs: Any, batch: Any, batch_idx: int
     ) -> None:
         """End an iteration if an optimizer has stepped since the last one."""
-        if trainer.global_step != self._steps:
+        stepped = trainer.global_step != self._steps
+        if stepped:
             self._steps = trainer.global_step
             self._hook.end_iteration()
+        if stepped or not pl_module.automatic_optimization:
             self._log(trainer)
         if _validation_is_due(trainer, batch_idx):
             self._hook.pause()  # the validation loader fetches its first batch before any hook
 
     def _log(self, trainer: Any) -> None:
-        """Log the session's figures, as often as the trainer logs."""
-        every = trainer.log_every_n_steps
-        if not trainer.loggers or not every or trainer.global_step % every:
+        """Log the session's figures when the trainer logs, at the same step.
+
+        That step counts batches, while `global_step` counts each optimizer's steps. Lightning's own
+        callbacks, such as `LearningRateMonitor`, use the same private names.
+        """
+        if not trainer.loggers or not trainer._logger_connector.should_update_logs:
             return
         found = self._hook.metrics()
+        step = trainer.fit_loop.epoch_loop._batches_that_stepped
         for logger in trainer.loggers if found else ():
-            logger.log_metrics(found, step=trainer.global_step)
+            logger.log_metrics(found, step=step)
 
     def on_train_batch_start(
         self, trainer: Any, pl_module: Any, batch: Any, batch_idx: int

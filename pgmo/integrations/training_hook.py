@@ -60,7 +60,7 @@ class TrainingHook:
             )
         Options(**self._options)
         self._pause = ExitStack()
-        self._paused = self._refused = False
+        self._paused = self._refused = self._has_no_metrics = False
         self._hook: Any = None
         self.session: Session | None = None
 
@@ -128,10 +128,19 @@ class TrainingHook:
             self.session.step()
 
     def metrics(self) -> dict[str, float]:
-        """Return the session's figures for a logger; {} without an open session."""
+        """Return the session's figures for a logger; {} without an open session.
+
+        An error in them must not end the training: it is a warning, once.
+        """
         if not self.running or self.session is None:
             return {}
-        return session_metrics(self.session)
+        try:
+            return session_metrics(self.session)
+        except Exception as error:
+            if not self._has_no_metrics:
+                self._has_no_metrics = True
+                warn_user(f"pgmo's figures could not be logged: {type(error).__name__}: {error}")
+            return {}
 
     def pause(self) -> None:
         """Pause for an evaluation."""

@@ -36,7 +36,8 @@ class PgmoTrainerCallback(_Callback):
     excluded. Checkpoints store the path of the saved plan in `trainer_state.json`. If the program
     runs out of memory, the available information is saved. Each process has its own session, and
     all share one directory of plans. With several devices in one process the callback only warns.
-    Whatever the trainer reports to gets the figures of `pgmo.metrics` with its own.
+    Whatever the trainer reports to gets the figures of `pgmo.metrics` with its own. For this,
+    importing the module replaces `CallbackHandler.on_log` of transformers in the whole process.
 
     Args:
         plan: a saved plan to start with, or its path.

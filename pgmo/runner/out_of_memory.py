@@ -90,7 +90,7 @@ def save_out_of_memory(
                 path = stem.with_name(f"{own or stem.name}.pgmoprof")
                 profile.save(path)
                 written.append(path)
-                text += [*_explain(profile), ""]
+                text += [*_explained(profile), ""]
         except PgmoError as problem:
             text += [f"The profile of {session.device} could not be saved: {problem}", ""]
         text += [str(session.summary()), ""]
@@ -179,10 +179,20 @@ def _reserved_memory() -> list[str]:
     parts = ", ".join(unused.parts()) or "none in pieces of 1 MiB or more"
     return [
         f"cuda:{device}, after the error: of {format_bytes(reserved)} reserved by PyTorch, "
-        f"{format_bytes(unused.total)} are unused: {parts}. {format_bytes(outside)} of the "
-        "card are used outside of PyTorch: by libraries, by the context, and by other processes.",
+        f"{format_bytes(unused.total)} are not requested by any live block: {parts}. "
+        f"{format_bytes(outside)} of the card are used outside of PyTorch: by libraries, by the "
+        "context, and by other processes.",
         "",
     ]
+
+
+def _explained(profile: "Profile") -> list[str]:
+    """Return the explanation, or a line about the error in the rules that prevented it."""
+    try:
+        return _explain(profile)
+    except Exception as problem:  # It must not hide the error of the program.
+        name = type(problem).__name__
+        return [f"The profile could not be explained, an error in pgmo: {name}: {problem}"]
 
 
 def _explain(profile: "Profile") -> list[str]:

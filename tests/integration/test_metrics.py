@@ -32,8 +32,9 @@ def test_figures_of_a_loop():
     first, last = found[0], found[-1]
     assert first["pgmo/from_plan"] == 0
     assert last["pgmo/from_plan"] == 1
-    assert 0 < last["pgmo/peak_live"] <= last["pgmo/reserved"]
-    assert last["pgmo/stuck"] == last["pgmo/reserved"] - last["pgmo/peak_live"]
+    assert last["pgmo/peak_live"] > 0
+    assert last["pgmo/reserved"] > 0
+    assert last["pgmo/stuck"] == max(0, last["pgmo/reserved"] - last["pgmo/peak_live"])
     assert (last["pgmo/growth"], last["pgmo/retries"]) == (0, 0)
     assert pgmo.metrics("cpu") == {}  # the session is closed
 

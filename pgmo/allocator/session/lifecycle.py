@@ -128,12 +128,6 @@ class Lifecycle:
         found = find_growth(*self._engine.live_levels())
         return None if found is None else replace(found, origin=self.state.staying)
 
-    @property
-    def peak_live(self) -> int:
-        """Peak of the live bytes in the iterations until now."""
-        _, levels = self._engine.live_levels()
-        return max((peak for _, peak in levels), default=0)
-
     def recording(self) -> Profile | None:
         """Return the current recording as one linear profile; None if there is none."""
         meta = self.state.meta({"found": "all requests up to the query"})

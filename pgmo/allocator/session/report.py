@@ -127,14 +127,19 @@ class SessionReport:
         return self._lifecycle.state.adapter.device if self._lifecycle else ""
 
     @property
+    def framework(self) -> str:
+        """Framework whose allocator the session serves, as "torch"; "" before it was opened."""
+        return self._lifecycle.state.adapter.name if self._lifecycle else ""
+
+    @property
     def plan(self) -> Plan | None:
         """Latest plan; None while there is none."""
         return self._lifecycle.state.plan if self._lifecycle else None
 
     @property
     def peak_live(self) -> int:
-        """Peak of the live bytes that the session has seen at iterations until now."""
-        return self._lifecycle.peak_live if self._lifecycle else 0
+        """Peak of the live bytes that the session has seen until now."""
+        return self._lifecycle.collector.peak_live if self._lifecycle else 0
 
     @property
     def saved(self) -> tuple[Path, ...]:

@@ -52,6 +52,7 @@ class StatisticsCollector:
         self._misses: Counter[str] = Counter()
         # Peaks over replayed iterations; the engine resets its own with each plan.
         self._peaks = {"peak_slot_bytes": 0, "peak_fallback_bytes": 0}
+        self._peak_live = 0  # of all iterations
         self._since = 0
         self._history: deque[IterationStatistics] = deque(maxlen=_HISTORY)
 
@@ -145,6 +146,7 @@ class StatisticsCollector:
         totals["uncounted"] += times * (phase is Phase.BYPASS)
         totals["run_bytes"] += times * statistics.bytes_requested
         totals["run_bytes_hit"] += times * statistics.bytes_hit
+        self._peak_live = max(self._peak_live, _peak(now))
         if phase is Phase.REPLAY:
             totals["replayed"] += times
             for name, bytes_ in self._peaks.items():
@@ -153,6 +155,12 @@ class StatisticsCollector:
                 totals[name] += times * getattr(statistics, name)
             for reason, missed in statistics.misses.items():
                 self._misses[reason] += times * missed
+
+    @property
+    def peak_live(self) -> int:
+        """Peak of the live bytes, in slots and outside, since the session began."""
+        with self._lock:
+            return max(self._peak_live, _peak(self._engine.statistics()))
 
     def counters(self) -> dict[str, int]:
         """Return the engine's counters since the session began, and its current levels."""
@@ -236,3 +244,8 @@ def _statistics(phase: Phase, plan: int, change: dict[str, int]) -> IterationSta
         hand_overs=change["page_hand_overs"],
         waits_added=change["page_waits_added"],
     )
+
+
+def _peak(statistics: dict[str, int]) -> int:
+    """Return the peak of the live bytes since the engine last reset its peaks."""
+    return statistics["peak_slot_bytes"] + statistics["peak_fallback_bytes"]

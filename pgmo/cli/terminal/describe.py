@@ -30,7 +30,7 @@ def describe_profile(profile: "Profile", top: int = 10) -> dict[str, Any]:
     persistent = profile.persistent
     moment = explanation.moment
     shared = profile.shared & ~persistent  # unplanned only because they are shared
-    unused = explanation.fragmentation and explanation.fragmentation.unused
+    fragmentation = explanation.fragmentation
     return {
         "kind": "profile",
         "moment": plain(moment),
@@ -53,7 +53,7 @@ def describe_profile(profile: "Profile", top: int = 10) -> dict[str, Any]:
         "meta": asdict(profile.meta),
         "peak": plain(explanation.peak),
         "trace": _trace(profile),
-        "unused": None if explanation.fragmentation is None else plain(unused),
+        "unused": plain(fragmentation and fragmentation.unused),
         "pools": plain(explanation.pools),
         "hints": plain(explanation.hints),
     }

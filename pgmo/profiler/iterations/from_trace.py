@@ -120,13 +120,13 @@ def marked_every(trace: Trace, count: int) -> Trace:
         OptionError: when that makes less than two iterations, or `count` is below 1.
     """
     if count < 1:
-        raise OptionError(f"an iteration has at least 1 mark or request, not {count}")
+        raise OptionError(f"an iteration has at least 1 step or request, not {count}")
     blocks = pair_blocks(trace)
     marks = trace.before + np.flatnonzero(trace.kind[trace.before :] == Event.MARK)
     requests = blocks.row[blocks.row >= trace.before]
     begins = marks[::count] if len(marks) else requests[len(requests) % count :: count]
     if len(begins) < _FEWEST_BY_HAND:
-        unit = "marks" if len(marks) else "requests"
+        unit = "steps" if len(marks) else "requests"
         raise OptionError(
             f"the recording has {len(marks) or len(requests):,} {unit}: iterations of {count:,} "
             f"are fewer than {_FEWEST_BY_HAND}"

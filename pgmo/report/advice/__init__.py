@@ -78,11 +78,19 @@ OF_A_MOMENT: tuple[Callable[[Facts], Hint | None], ...] = (
 
 
 def advise(facts: Facts) -> tuple[Hint, ...]:
-    """Return the hints that apply, causes first, then by bytes."""
+    """Return the hints that apply, causes first, then by bytes.
+
+    Savings of different peaks are compared as shares of these.
+    """
     rules = RULES if facts.explanation.moment is None else OF_A_MOMENT
     hints = [hint for rule in rules if (hint := rule(facts)) is not None]
-    hints.sort(key=lambda hint: (not hint.is_cause, -hint.bytes))
+    hints.sort(key=lambda hint: (not hint.is_cause, -_live_bytes(hint, facts)))
     first: dict[str, Hint] = {}
     for hint in hints:  # a cause and a general rule may have the same title
         first.setdefault(hint.title, hint)
     return tuple(first.values())
+
+
+def _live_bytes(hint: Hint, facts: Facts) -> float:
+    """Return the saving, or its share of another peak as that share of the peak of live bytes."""
+    return hint.bytes / hint.peak * facts.blocks.peak if hint.peak else hint.bytes

@@ -30,12 +30,15 @@ class Hint:
         text: the observation with its figures, and the advice.
         bytes: saving of the fix, if the hint is a cause; else an upper bound on the saving.
         is_cause: whether the fix is known, and its saving was computed.
+        peak: peak that a cause lowers, if it is not that of live bytes, such as that of reserved
+            bytes; else 0.
     """
 
     title: str
     text: str
     bytes: int
     is_cause: bool = False
+    peak: int = 0
 
 
 @dataclass(frozen=True, eq=False)

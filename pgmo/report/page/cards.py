@@ -120,7 +120,11 @@ def _unused(explanation: Explanation) -> list[FigureCard]:
     if seen is None or not parts:
         return []
     return [
-        FigureCard("Reserved, in no block", format_bytes(seen.unused.total), "; ".join(parts[:3]))
+        FigureCard(
+            "Reserved, not requested",
+            format_bytes(seen.unused.total),
+            f"by any live block: {'; '.join(parts[:3])}",
+        )
     ]
 
 

@@ -140,6 +140,22 @@ def test_what_is_next_to_nothing_beside_the_model_gets_no_advice():
     assert hints(profile(*saved, trace=loop.trace())) == {}
 
 
+@pytest.mark.parametrize(("reserved", "first"), [(400, "setting"), (4000, "live")])
+def test_savings_of_live_and_reserved_bytes_compare_as_shares(monkeypatch, reserved, first):
+    def rule(title, size, **options):
+        return lambda _facts: pgmo.report.advice.Hint(title, "", size, **options)
+
+    rules = (
+        rule("hint", 999),
+        rule("setting", 300, is_cause=True, peak=reserved),
+        rule("live", 50, is_cause=True),
+    )
+    monkeypatch.setattr("pgmo.report.advice.RULES", rules)
+    found = explain(profile((100, 0, 1, FORWARD)), predict=False).hints
+    causes = [first, *({"setting", "live"} - {first})]
+    assert [hint.title for hint in found] == [*causes, "hint"]
+
+
 @pytest.mark.parametrize(
     ("settings", "advised"),
     [

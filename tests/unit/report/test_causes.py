@@ -1,5 +1,7 @@
 """Causes of a peak: which blocks each rule blames, and what its fix saves."""
 
+import random
+import sys
 from types import SimpleNamespace
 
 import numpy as np
@@ -27,7 +29,11 @@ from pgmo.report.advice.causes.one_unit import one_unit
 from pgmo.report.advice.causes.optimizer_temporaries import optimizer_temporaries
 from pgmo.report.advice.causes.repeated_tensors import repeated_tensors
 from pgmo.report.advice.causes.retained_graph import retained_graph
-from pgmo.report.advice.causes.second_weights import cloned_weights, model_without_gradients
+from pgmo.report.advice.causes.second_weights import (
+    _sequence_twice,
+    cloned_weights,
+    model_without_gradients,
+)
 from pgmo.report.advice.causes.wide_copies import wide_copies
 from pgmo.report.advice.causes.zeroed_gradients import zeroed_gradients
 from pgmo.report.advice.trouble import leaking
@@ -378,6 +384,45 @@ def test_a_second_model_without_gradients(trained):
         assert hint.bytes == sum(range(40, 48))
 
 
+def test_a_sequence_that_comes_twice_is_the_longest_one():
+    def by_trial(sizes):
+        for length in range(len(sizes) // 2, 7, -1):
+            for begin in range(len(sizes) - 2 * length + 1):
+                both = sizes[begin : begin + 2 * length]
+                if (both[:length] == both[length:]).all() and both.sum() >= 0.95 * sizes.sum():
+                    return begin, begin + length
+        return None
+
+    draw, found = random.Random(7), 0
+    for _ in range(300):
+        part = [draw.randrange(1, 4) for _ in range(draw.randrange(1, 24))]
+        around = [[draw.randrange(1, 4) for _ in range(draw.randrange(3))] for _ in range(2)]
+        sizes = np.array([*around[0], *part, *part, *around[1]], np.int64)
+        assert _sequence_twice(sizes) == by_trial(sizes)
+        found += by_trial(sizes) is not None
+    assert 30 < found < 270
+    assert _sequence_twice(np.array([5], np.int64)) is None
+
+
+@pytest.mark.parametrize("large", [200, 1 << 20])
+def test_many_equal_weights_and_a_large_one_take_few_calls(large):
+    calls = 0
+
+    def count(_frame, event, _argument):
+        nonlocal calls
+        calls += event == "c_call"
+
+    sizes = np.array([1] * 2000 + [large], np.int64)
+    before = sys.getprofile()
+    sys.setprofile(count)
+    try:
+        found = _sequence_twice(sizes)
+    finally:
+        sys.setprofile(before)
+    assert found is None
+    assert calls < 40 * len(sizes)
+
+
 def test_equal_layers_of_which_half_are_frozen_are_no_second_model():
     layers = [(name, 40 + at % 4, end) for at, (name, _, end) in enumerate(model("weight") * 2)]
     assert model_without_gradients(facts(*passes(3, placed(*layers)))) is None
@@ -531,6 +576,7 @@ def test_copies_in_a_wider_type(name):
         ("-1", "[1:0,2:1]", ""),
         (str(8 << 20), "[1:0,2:0]", "max_split_size_mb"),
         ("-1", "[1:0,2:16]", "roundup_power2_divisions"),
+        (str(8 << 20), "[1:0,2:16]", "max_split_size_mb and roundup_power2_divisions"),
     ],
 )
 def test_a_setting_that_costs_memory(limit, rounding, named):
@@ -555,4 +601,5 @@ def test_a_setting_that_costs_memory(limit, rounding, named):
     assert (hint is None) == (not named)
     if hint is not None:
         assert hint.bytes == size
+        assert hint.peak == 2 * size
         assert f" with {named} in " in hint.text

@@ -120,6 +120,27 @@ def test_growth_is_said_before_the_holders(tmp_path):
     assert first.startswith(f"{session.device}: live memory grows by 2.00 MiB in each iteration")
 
 
+def test_an_error_in_the_explanation_does_not_hide_that_of_the_program(tmp_path, monkeypatch):
+    def explain(*_, **__):
+        raise IndexError("index 3 is out of bounds")
+
+    monkeypatch.setattr("pgmo.report.summary.explain", explain)
+    framework = SimulatedAdapter()
+    with pytest.raises(MemoryError, match="no more"), open_session(framework) as session:
+        with keeping(session, folder=tmp_path):
+            run(Loop(framework, LAYERS), session, 2)
+            raise MemoryError("no more")
+    (path,) = tmp_path.glob("*.txt")
+    lines = path.read_text().splitlines()
+    told = [line for line in lines if "IndexError: index 3 is out of bounds" in line]
+    assert told == [
+        "The profile could not be explained, an error in pgmo: IndexError: index 3 is out of bounds"
+    ]
+    assert lines[0] == "MemoryError: no more"
+    assert any("2 iterations, 2 recorded" in line for line in lines)
+    assert list(tmp_path.glob("*.pgmoprof"))
+
+
 def test_a_block_that_fails_for_another_reason_keeps_nothing(tmp_path):
     with pytest.raises(KeyError), keeping(folder=tmp_path):
         raise KeyError("x")
@@ -166,7 +187,7 @@ def test_the_text_says_where_reserved_memory_is(tmp_path, monkeypatch, works):
     text = path.read_text()
     assert ("cuda:0, after the error: of 11.0 MiB reserved" in text) == works
     if works:
-        assert "5.00 MiB are unused: 5.00 MiB between live blocks." in text
+        assert "5.00 MiB are not requested by any live block: 5.00 MiB between live" in text
         assert "33.0 MiB of the card are used outside of PyTorch" in text
 
 

@@ -43,6 +43,7 @@ def allocator_settings(facts: Facts) -> Hint | None:
         "defaults. Use the defaults, or set expandable_segments:True.",
         saving,
         is_cause=True,
+        peak=seen.peak_reserved,
     )
 
 

@@ -1,4 +1,7 @@
-"""Gradients of the last iteration that live through the forward pass, and are zeroed after it."""
+"""Gradients of the last iteration that live through the forward pass, and are zeroed after it.
+
+Report: facebookresearch/detectron2#4905.
+"""
 
 import numpy as np
 

@@ -10,5 +10,5 @@ def one_hot(facts: Facts) -> Hint | None:
         "A matrix of zeros and ones",
         facts.blocks.by_operator(r"\.one_hot$"),
         "are one-hot matrices",
-        "Pick by indices instead: `gather`, `nll_loss` or an embedding",
+        "Pick by indices instead, with `gather`, `nll_loss` or an embedding",
     )

@@ -79,12 +79,16 @@ def _sequence_twice(sizes: NDArray[np.int64]) -> tuple[int, int] | None:
 
     The repetition follows directly, and both together have almost all bytes. None: there is none.
     """
+    bytes_before = np.append(0, np.cumsum(sizes))
+    enough = _COVERED * bytes_before[-1]
     for length in range(len(sizes) // 2, _FEWEST - 1, -1):
+        covers = bytes_before[2 * length :] - bytes_before[: -2 * length] >= enough
+        if not covers.any():
+            return None  # Shorter sequences make up even less.
         unequal = np.append(0, np.cumsum(sizes[:-length] != sizes[length:]))
-        begins = np.flatnonzero(unequal[length:] == unequal[:-length])
-        for begin in begins.tolist():
-            if sizes[begin : begin + 2 * length].sum() >= _COVERED * sizes.sum():
-                return begin, begin + length
+        begins = np.flatnonzero(covers & (unequal[length:] == unequal[:-length]))
+        if len(begins):
+            return int(begins[0]), int(begins[0]) + length
     return None
 
 

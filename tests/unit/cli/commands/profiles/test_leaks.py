@@ -59,7 +59,7 @@ def test_several_steps_as_one_iteration(saved, capsys, every, growth):
 def test_too_few_iterations_and_a_file_without_a_history_are_refused(saved, tmp_path, capsys):
     path = saved("leaky.pgmoprof", iterations=6)
     assert main(["stats", "--leaks", path, "--every", "6"]) == 2
-    assert "6 marks: iterations of 6 are fewer than 2" in capsys.readouterr().err
+    assert "6 steps: iterations of 6 are fewer than 2" in capsys.readouterr().err
     assert main(["stats", "--leaks", path, "--every", "0"]) == 2
     Profile.from_columns(size=[8], start=[0], end=[1], ticks=1).save(tmp_path / "a.pgmoprof")
     assert main(["stats", "--leaks", str(tmp_path / "a.pgmoprof"), "--every", "3"]) == 2
