@@ -123,7 +123,7 @@ def _unused(explanation: Explanation) -> list[FigureCard]:
         FigureCard(
             "Reserved, not requested",
             format_bytes(seen.unused.total),
-            f"by any live block: {'; '.join(parts[:3])}",
+            f"by any live block: {'; '.join(parts[:2])}",
         )
     ]
 
