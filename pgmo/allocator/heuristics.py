@@ -35,8 +35,8 @@ class Heuristics:
     """
 
     longest_recording: int = 24
-    """Maximum number of iterations of one recording. One that follows a rare divergence is long
-    enough for two of them.
+    """Maximum number of iterations of one recording. Recordings are longer if structures alternate,
+    and after rare divergences.
 
     Unit: iterations. Reason: comparing longer recordings takes too much time.
     """

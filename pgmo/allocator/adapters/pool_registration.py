@@ -6,11 +6,11 @@ copies them as it does tensors outside of the pool. The first such pool gives a 
 """
 
 import ctypes
-import warnings
 from functools import wraps
 from typing import Any
 
 from pgmo.allocator.build.library import AdapterLibrary
+from pgmo.user_warnings import warn_user
 
 _NOT_REGISTERED = (
     "pgmo: this pool has tensors in pages, which NCCL cannot register, so it copies them. Register "
@@ -39,7 +39,7 @@ def report_registrations(library: AdapterLibrary) -> None:
         ]
         if any(late) and not warned:
             warned = True
-            warnings.warn(_NOT_REGISTERED, stacklevel=2)
+            warn_user(_NOT_REGISTERED)
         return original(self, pool, *arguments, **options)
 
     group.register_mem_pool = register_mem_pool

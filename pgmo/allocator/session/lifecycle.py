@@ -295,6 +295,7 @@ class Lifecycle:
         if self._is_in(Phase.REPLAY):
             self._engine.trust_plans()
             self._backoff.forget()
+            self._recorder.forget_length()
             self.state.waits = ""
 
     def _after_first(self, statistics: IterationStatistics) -> None:

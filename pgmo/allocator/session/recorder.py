@@ -41,7 +41,7 @@ class Recorder:
         self._began = self._tags_from = 0  # iterations of the session
         self._sparing = False
         self._first_is_needed = self._may_tag = False
-        self._length = heuristics.current.usual_recording
+        self._usual_length = self._length = heuristics.current.usual_recording
         self._served = 0  # bytes from slots
         self._totals: list[tuple[int, int]] = []  # requests and their bytes, by iteration
         self.iterations = self.requested = 0
@@ -57,7 +57,7 @@ class Recorder:
                 several times slower.
         """
         self._end_tags()
-        self._length = length or heuristics.current.usual_recording
+        self._length = length or self._usual_length
         self.iterations = self.requested = self._served = 0
         self._totals.clear()
         self._began = iteration
@@ -92,6 +92,11 @@ class Recorder:
         return self.iterations - min(self._tagged, self.iterations) >= self._length
 
     @property
+    def is_lengthened(self) -> bool:
+        """Return whether the recording is longer than usual."""
+        return self._length > heuristics.current.usual_recording
+
+    @property
     def is_steady(self) -> bool:
         """Return whether the latest iterations have equal numbers of requests and of bytes."""
         latest = self._totals[-heuristics.current.confirmations - 1 :]
@@ -106,6 +111,15 @@ class Recorder:
     def is_served(self) -> bool:
         """Return whether plans served enough of the recorded bytes to be kept."""
         return self._served >= heuristics.current.worthwhile_share * self.requested
+
+    def lengthen(self) -> None:
+        """Double the length of the next recordings, up to a limit."""
+        doubled = min(2 * self._usual_length, heuristics.current.longest_recording)
+        self._usual_length = max(self._usual_length, doubled)
+
+    def forget_length(self) -> None:
+        """Reset the length of the next recordings to the usual one."""
+        self._usual_length = heuristics.current.usual_recording
 
     def stop(self) -> None:
         """Stop recording and drop the recorded events."""

@@ -75,9 +75,9 @@ class PlanFinder:
         """Return whether a recording may suffice before it has its full length.
 
         With pages, the latest iterations must have equal numbers of requests and bytes. False while
-        plans serve.
+        plans serve, and for a lengthened recording, which waits for alternating structures.
         """
-        if len(self._installer.plans):
+        if len(self._installer.plans) or self._recorder.is_lengthened:
             return False
         if not self._state.adapter.pages:
             return self._recorder.iterations > heuristics.current.confirmations
@@ -159,6 +159,7 @@ class PlanFinder:
         known, found = self._installer.plans.all, [steady for _, steady in useful]
         repeats = all_repeat(iterations, found[-1])
         if not (self._rule.is_wanted or repeats or all_found(iterations, found, known)):
+            self._recorder.lengthen()  # alternating structures must each occur twice
             return PlanDecision(reason="some of its iterations do not repeat", keeps=True)
         plans, shown = plan_all(
             iterations, useful, known, self._state.planning, keeps_gaps=self._keeps_gaps
