@@ -11,6 +11,7 @@ import os
 import platform
 import statistics
 import sys
+import sysconfig
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -104,6 +105,15 @@ def _without_paths(arguments: list[str]) -> list[str]:
     return kept.parse_known_args(arguments)[1]
 
 
+def _without_folders(text: str) -> str:
+    """Removes this machine's folders of packages and of the project, which messages may name."""
+    own = Path(__file__).resolve().parents[1]
+    packages = {sysconfig.get_path("purelib"), sysconfig.get_path("platlib")}
+    for folder in (*packages, *(path for path in sys.path if path.endswith("-packages")), str(own)):
+        text = text.replace(f"{folder}/", "")
+    return text
+
+
 def write_result(
     name: str, result: Mapping[str, Any], output: Path | None = None, *, quick: bool = False
 ) -> Path:
@@ -124,6 +134,7 @@ def write_result(
         **({"quick": True} if quick else {}),
     }
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(json.dumps({**header, **result}, indent=2) + "\n", encoding="utf-8")
+    text = _without_folders(json.dumps({**header, **result}, indent=2))
+    path.write_text(text + "\n", encoding="utf-8")
     print(f"Wrote {path}", file=sys.stderr)
     return path

@@ -8,25 +8,25 @@ from collections.abc import Callable
 
 from pgmo.report.advice import left_over, peak, placement, trouble
 from pgmo.report.advice.causes.allocator_settings import allocator_settings
-from pgmo.report.advice.causes.attention_scores import attention_scores
-from pgmo.report.advice.causes.broadcast_differences import broadcast_differences
 from pgmo.report.advice.causes.collected_results import collected_results
+from pgmo.report.advice.causes.copies.loaded_checkpoint import loaded_checkpoint
+from pgmo.report.advice.causes.copies.model_copies import model_copies
+from pgmo.report.advice.causes.copies.second_weights import cloned_weights, model_without_gradients
 from pgmo.report.advice.causes.evaluation_with_gradients import evaluation_with_gradients
-from pgmo.report.advice.causes.full_logits import full_logits
-from pgmo.report.advice.causes.gradient_buckets import gradient_buckets
-from pgmo.report.advice.causes.growing_graphs import growing_graphs
-from pgmo.report.advice.causes.grown_by_cat import grown_by_cat
-from pgmo.report.advice.causes.late_zero_grad import late_zero_grad
-from pgmo.report.advice.causes.loaded_checkpoint import loaded_checkpoint
-from pgmo.report.advice.causes.model_copies import model_copies
-from pgmo.report.advice.causes.one_hot import one_hot
-from pgmo.report.advice.causes.one_unit import one_unit
-from pgmo.report.advice.causes.optimizer_temporaries import optimizer_temporaries
-from pgmo.report.advice.causes.repeated_tensors import repeated_tensors
-from pgmo.report.advice.causes.retained_graph import retained_graph
-from pgmo.report.advice.causes.second_weights import cloned_weights, model_without_gradients
-from pgmo.report.advice.causes.wide_copies import wide_copies
-from pgmo.report.advice.causes.zeroed_gradients import zeroed_gradients
+from pgmo.report.advice.causes.gradients.gradient_buckets import gradient_buckets
+from pgmo.report.advice.causes.gradients.growing_graphs import growing_graphs
+from pgmo.report.advice.causes.gradients.late_zero_grad import late_zero_grad
+from pgmo.report.advice.causes.gradients.one_unit import one_unit
+from pgmo.report.advice.causes.gradients.optimizer_temporaries import optimizer_temporaries
+from pgmo.report.advice.causes.gradients.retained_graph import retained_graph
+from pgmo.report.advice.causes.gradients.zeroed_gradients import zeroed_gradients
+from pgmo.report.advice.causes.tensors.attention_scores import attention_scores
+from pgmo.report.advice.causes.tensors.broadcast_differences import broadcast_differences
+from pgmo.report.advice.causes.tensors.full_logits import full_logits
+from pgmo.report.advice.causes.tensors.grown_by_cat import grown_by_cat
+from pgmo.report.advice.causes.tensors.one_hot import one_hot
+from pgmo.report.advice.causes.tensors.repeated_tensors import repeated_tensors
+from pgmo.report.advice.causes.tensors.wide_copies import wide_copies
 from pgmo.report.advice.facts import Facts, Hint
 
 __all__ = ["RULES", "Facts", "Hint", "advise"]

@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pgmo.report.advice.all_blocks import AllBlocks, Mask
-from pgmo.report.advice.causes.loaded_checkpoint import LOADED
+from pgmo.report.advice.causes.copies.loaded_checkpoint import LOADED
 from pgmo.report.advice.facts import Facts, Hint, cause
 
 _TITLE = "A copy of the model on the device"

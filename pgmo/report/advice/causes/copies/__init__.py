@@ -1,0 +1,1 @@
+"""Causes that are further copies of weights."""

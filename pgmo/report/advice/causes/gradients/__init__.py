@@ -1,0 +1,1 @@
+"""Causes in the training step: gradients, graphs and the optimizer."""
