@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from pgmo import _core
-from pgmo.allocator.adapters.optimizer_state import on_optimizer_state
+from pgmo.allocator.adapters.hooks.optimizer_state import on_optimizer_state
 from pgmo.allocator.adapters.torch_cuda import adapter_library, expect_lasting, pages_wanted
 from pgmo.allocator.adapters.torch_cuda_source import imported_torch, pybind_abi, source_of
 from pgmo.allocator.build.compile import AdapterSource, compiled_adapter

@@ -11,10 +11,10 @@ from pgmo import _core
 from pgmo.allocator.adapters.adapter import Adapter, Memory, new_engine
 from pgmo.allocator.adapters.baseline import Baseline, baseline_of, observe
 from pgmo.allocator.adapters.device_memory import DeviceMemory
-from pgmo.allocator.adapters.graph_replays import report_graphs
+from pgmo.allocator.adapters.hooks.graph_replays import report_graphs
+from pgmo.allocator.adapters.hooks.optimizer_state import on_optimizer_state
+from pgmo.allocator.adapters.hooks.pool_registration import report_registrations
 from pgmo.allocator.adapters.managed_hints import Hints
-from pgmo.allocator.adapters.optimizer_state import on_optimizer_state
-from pgmo.allocator.adapters.pool_registration import report_registrations
 from pgmo.allocator.adapters.torch_cuda_source import (
     adapter_source,
     split_blocks,

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from pgmo import _core
 from pgmo.allocator.adapters.adapter import Adapter
 from pgmo.allocator.adapters.find import cuda_adapter
-from pgmo.allocator.adapters.optimizer_state import stepped
+from pgmo.allocator.adapters.hooks.optimizer_state import stepped
 from pgmo.allocator.sleeping.guard import SleepGuard
 from pgmo.allocator.sleeping.host_copy import HostCopy
 from pgmo.allocator.sleeping.released import Released, State

@@ -2,7 +2,7 @@ import importlib
 
 import pytest
 
-from pgmo.allocator.adapters import optimizer_state
+from pgmo.allocator.adapters.hooks import optimizer_state
 
 torch = pytest.importorskip("torch")
 

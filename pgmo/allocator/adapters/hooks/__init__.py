@@ -1,0 +1,1 @@
+"""Hooks on PyTorch that report to the CUDA adapter what no request shows."""
