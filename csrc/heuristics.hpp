@@ -67,11 +67,6 @@ struct Heuristics {
   // Unit: iterations. Reason: an arrangement that is incomplete by then never completes.
   int most_arrangements = 64;
 
-  // Maximum bytes without a slot in an iteration that still counts as following its plan.
-  // Unit: share of the iteration's bytes. Reason: with more misses, slots lie scattered, and each
-  // keeps the rest of two pages from use.
-  double departing_share = 1.0 / 16;
-
   // --- arenas of the CPU ---
 
   // Bytes beyond the program's need over which slots alone may spread. Also the further bytes

@@ -32,7 +32,6 @@ RULES = {
     "arrangements": Rule(
         "pages", "pages are arranged as plans share them", {"most_arrangements": 0}
     ),
-    "departing": Rule("pages", "slots need mapped pages after a departure", {"departing_share": 2}),
     "spare": Rule("pages", "plans, packers and slots waste little memory", {"spare_share": 1}),
     "look_ahead": Rule("matching", "requests tell which of a plan comes", {"look_ahead": 0}),
     "lengths": Rule("matching", "a request may come at another length", {"length_ratio": 1}),

@@ -288,7 +288,6 @@ void bind_engine(py::module_& module) {
           "Notes that the block is used on this stream. True: its release must be deferred.")
       .def("detach_arena", &Engine::detach_arena,
            "Stops serving; the arena is returned when its last block is free.")
-      .def("trust_plans", &Engine::trust_plans)
       .def("start_serving", &Engine::start_serving)
       .def("pause", &Engine::pause, "Delegates everything until `resume`.")
       .def("resume", &Engine::resume)

@@ -21,7 +21,6 @@ void bind_heuristics(py::module_& module) {
       .def_readwrite("stale_mappings", &Heuristics::stale_mappings)
       .def_readwrite("freed_per_event", &Heuristics::freed_per_event)
       .def_readwrite("most_arrangements", &Heuristics::most_arrangements)
-      .def_readwrite("departing_share", &Heuristics::departing_share)
       .def_readwrite("lending_share", &Heuristics::lending_share);
   module.def(
       "use_heuristics", [](const Heuristics& chosen) { process_heuristics = chosen; },

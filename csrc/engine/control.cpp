@@ -196,10 +196,6 @@ std::vector<Threads::Activity> Engine::threads() {
 }
 
 void Engine::end_iteration() {
-  {
-    const Guard guard(lock_);
-    judge_iteration();
-  }
   share_pages();
   arrange_pages();
   settle_ranges();
@@ -291,7 +287,6 @@ bool Engine::pass_iteration() {
     ++then.counters.iterations;
   }
   if (!passing_.passes(then, selected_)) return false;
-  judge_iteration();
   // Discard the events of this iteration: no reader needs them.
   if (blocks_.recorder.active()) blocks_.recorder.start();
   close_iteration();

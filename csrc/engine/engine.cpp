@@ -56,7 +56,7 @@ void* Engine::allocate(std::size_t bytes, std::uint64_t stream) noexcept {
     }
   }
   if (placed.range != nullptr) {
-    if (!occupy(placed.address, size, *placed.range, placed.generation, placed.thrifty)) {
+    if (!occupy(placed.address, size, *placed.range, placed.generation)) {
       return nullptr;
     }
     const Guard guard(lock_);  // count only now: a refused slot is requested again
@@ -205,7 +205,6 @@ Engine::Placed Engine::place(RequestKey key, Offset offset) {
         count_paged_slot(size);
       } else {
         placed.range = segment->range;
-        placed.thrifty = is_thrifty();
       }
     }
   }

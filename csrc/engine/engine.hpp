@@ -152,9 +152,8 @@ class Engine final : private pages::RangeOwner {
   // Only for arenas in the process's own private memory.
   void lend_idle(bool on);
 
-  // Follow the plans at once, even if recent iterations diverged from them: the plans were made for
-  // those iterations.
-  void trust_plans();
+  // Serve slots from the next request on. Throws std::logic_error without a plan and an arena, and
+  // std::bad_alloc; nothing has changed then.
   void start_serving();
 
   // Delegate all requests to the framework until `resume`. Frees of recorded blocks are still
@@ -219,18 +218,13 @@ class Engine final : private pages::RangeOwner {
     std::uintptr_t address = 0;
     pages::PlannedRange* range = nullptr;  // set if its pages may be missing
     std::uint64_t generation = 0;
-    bool thrifty = false;  // refuse the slot if its pages are missing: see `is_thrifty`
   };
 
   Placed place(RequestKey key, Offset offset);
   bool release_slot(std::uintptr_t address, Vacated& vacated) noexcept;
   void vacate(std::uintptr_t address, const Vacated& vacated) noexcept;
   bool occupy(std::uintptr_t address, Bytes bytes, pages::PlannedRange& range,
-              std::uint64_t generation, bool thrifty) noexcept;
-  bool is_much(std::uint64_t part, std::uint64_t whole) const noexcept;
-  bool departs() const noexcept;
-  bool is_thrifty() const noexcept;
-  void judge_iteration() noexcept;
+              std::uint64_t generation) noexcept;
   template <typename Visit>
   void visit_slots(Visit&& visit);
   void list_living(pages::PlannedRange& range, std::vector<pages::Extent>& living) override;
@@ -314,12 +308,6 @@ class Engine final : private pages::RangeOwner {
   std::atomic<pages::Space*> space_{nullptr};
   std::vector<pages::PlannedRange*> ranges_;   // open ranges; owned by `space_`
   std::vector<pages::PlannedRange*> closing_;  // closed as soon as no range is being settled
-  int departed_ = 0;  // iterations that must follow their plan until a divergence is forgotten
-  // True if the last iteration would have followed its plan with all pages present.
-  bool followed_ = false;
-  std::uint64_t refused_ = 0;         // bytes of slots without pages, in this iteration
-  std::uint64_t asked_before_ = 0;    // bytes requested before this iteration
-  std::uint64_t matched_before_ = 0;  // bytes of these that came as planned
   SharedReplayState shared_{heuristics_};
   Passing passing_;
   ThreadId passing_thread_ = 0;

@@ -28,7 +28,6 @@ struct Counters {
   std::uint64_t misses[static_cast<int>(Miss::kCount)] = {};
   std::uint64_t requested_bytes = 0;
   std::uint64_t hit_bytes = 0;
-  std::uint64_t retracted_bytes = 0;   // of slots that were found but could not be used
   std::uint64_t persistent_bytes = 0;  // of requests that the plan leaves to the framework
   std::uint64_t skipped = 0;           // planned requests that were not made
   std::uint64_t jumps = 0;             // to anchors
@@ -47,13 +46,7 @@ struct Counters {
   void retract(Bytes bytes) noexcept {
     --hits;
     hit_bytes -= static_cast<std::uint64_t>(bytes);
-    retracted_bytes += static_cast<std::uint64_t>(bytes);
     ++misses[static_cast<int>(Miss::kNoArena)];
-  }
-
-  // Return the bytes that came as planned: with a slot, or left to the framework by the plan.
-  std::uint64_t matched_bytes() const noexcept {
-    return hit_bytes + retracted_bytes + persistent_bytes;
   }
 
   // Return the number of requests for which the plan has a row.

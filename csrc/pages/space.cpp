@@ -112,14 +112,7 @@ Bytes Space::give_back(Bytes bytes) noexcept {
 void Space::unpin_vacated() noexcept {
   const std::lock_guard guard(pool_.state());
   for (auto& [base, reservation] : reservations_) {
-    for (PagePlace& place : reservation.places) {
-      if (!pool_.unpin(place)) continue;
-      auto range = ranges_.upper_bound(place.address);
-      if (range == ranges_.begin()) continue;
-      PlannedRange& before = *(--range)->second;
-      const Address end = before.where().address + static_cast<Address>(before.where().bytes);
-      if (place.address < end && before.used_pages_ > 0) --before.used_pages_;
-    }
+    for (PagePlace& place : reservation.places) pool_.unpin(place);
   }
 }
 

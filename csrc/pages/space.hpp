@@ -132,18 +132,16 @@ class Space final : private Uncounted {
   // Note that a slot is about to be used, or no longer is. `generation` is the one that the owner
   // read when it took or freed the slot; if slots are not counted in it, nothing happens. `occupy`
   // returns false if missing pages cannot be provided: the slot may not be used then, and is not
-  // counted. `users`: other streams that used the slot, one bit each. `thrifty`: use no device
-  // call, and no more pages than the slot's bytes need.
-  bool occupy(PlannedRange& range, Extent slot, std::uint64_t generation,
-              bool thrifty = false) noexcept;
+  // counted. `users`: other streams that used the slot, one bit each.
+  bool occupy(PlannedRange& range, Extent slot, std::uint64_t generation) noexcept;
   void vacate(PlannedRange& range, Extent slot, std::uint64_t generation,
               std::uint64_t users = 0) noexcept;
 
   // Stop counting slots if all pages under these extents, which are sorted and disjoint, are
-  // mapped; all slots must lie there. Takes and at first creates no pages. If iterations have
-  // `followed` their plan and a few pages are still missing, these are created. With one too few,
-  // pages would be taken from where they are needed next.
-  bool settle(PlannedRange& range, std::vector<Extent> covered, bool followed = true) noexcept;
+  // mapped; all slots must lie there. Takes and at first creates no pages. If a few pages are
+  // still missing some iterations later, these are created. With one too few, pages would be taken
+  // from where they are needed next.
+  bool settle(PlannedRange& range, std::vector<Extent> covered) noexcept;
 
   // Count the slots of all ranges of this owner again. Return false if the host is out of memory.
   bool unsettle(const RangeOwner& owner) noexcept;
@@ -158,9 +156,8 @@ class Space final : private Uncounted {
 
   // Map pages by that plan, as far as pages are idle and mappings in the way are unused. If that
   // was not enough a few times, create the missing pages, or, if the order of streams is unknown, a
-  // few. Does nothing unless a slot has missed a page since the last call. `followed`: the
-  // iteration would have followed its plan with all pages present.
-  void arrange(const RangeOwner& owner, bool followed) noexcept;
+  // few. Does nothing unless a slot has missed a page since the last call.
+  void arrange(const RangeOwner& owner) noexcept;
 
   // Return whether the next `arrange` has pages to give back, even if no slot misses one until
   // then.
@@ -296,9 +293,7 @@ class Space final : private Uncounted {
   PagePlace& place_in(const SharedPlace& sharer);
   void forget_plan(const RangeOwner& owner) noexcept;
   static bool await_pages(Places places) noexcept;
-  static bool waits_only(Places places) noexcept;
   static std::size_t unused(Places places, std::uint32_t blocks) noexcept;
-  bool wasteful(const PlannedRange& range, Extent slot, std::size_t more) const noexcept;
   bool occupy_with_pages(PlannedRange& range, Extent slot, std::uint64_t generation);
   bool surrender() noexcept override;
   bool surrender(PlannedRange& range) noexcept;
@@ -306,8 +301,8 @@ class Space final : private Uncounted {
   // planned/settling.cpp
   void widen_to_pages(std::vector<Extent>& extents) const;
   std::vector<Places> by_completeness(const std::vector<Extent>& extents, std::size_t& complete);
-  bool may_create(PlannedRange& range, const std::vector<Places>& runs, std::size_t complete,
-                  bool followed) noexcept;
+  bool may_create(PlannedRange& range, const std::vector<Places>& runs,
+                  std::size_t complete) noexcept;
   bool hold(PlannedRange& range, Places places, bool complete);
 
   OwnDevice device_;

@@ -176,13 +176,6 @@ class Heuristics:
     Unit: iterations. Reason: an arrangement that is incomplete by then never completes.
     """
 
-    departing_share: float = 1 / 16
-    """Maximum bytes without a slot in an iteration that still counts as following its plan.
-
-    Unit: share of the iteration's bytes. Reason: with more misses, slots lie scattered, and each
-    keeps the rest of two pages from use.
-    """
-
     # --- arenas of the CPU ---
 
     lending_share: float = 1 / 8

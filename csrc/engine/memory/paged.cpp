@@ -92,50 +92,16 @@ pages::PlannedRange* Engine::range_at(const void* base) const noexcept {
   return found == ranges_.end() ? nullptr : *found;
 }
 
-// A plan that is followed fills its pages. In an iteration that diverges from its plan, slots lie
-// apart, and each leaves the rest of two pages unused. Pages mapped for them are useless the next
-// time, so none are mapped until the plan was followed for some iterations. The same holds after
-// one request was too large: later ones will be, and need those pages.
-bool Engine::is_thrifty() const noexcept {
-  return departed_ > 0 || replayer_->outgrown() || departs();
-}
-
-bool Engine::is_much(std::uint64_t part, std::uint64_t whole) const noexcept {
-  return static_cast<double>(part) > heuristics_.departing_share * static_cast<double>(whole);
-}
-
-bool Engine::departs() const noexcept {
-  const std::uint64_t asked = shared_.counters.requested_bytes - asked_before_;
-  const std::uint64_t matched = shared_.counters.matched_bytes() - matched_before_;
-  return is_much(asked - matched, asked);
-}
-
-void Engine::judge_iteration() noexcept {
-  departed_ = departs() ? heuristics_.confirmations : std::max(0, departed_ - 1);
-  const std::uint64_t asked = shared_.counters.requested_bytes - asked_before_;
-  const std::uint64_t matched = shared_.counters.matched_bytes() - matched_before_;
-  followed_ = !is_much(asked - std::min(asked, matched + refused_), asked);
-  refused_ = 0;
-  asked_before_ = shared_.counters.requested_bytes;
-  matched_before_ = shared_.counters.matched_bytes();
-}
-
-void Engine::trust_plans() {
-  const Guard guard(lock_);
-  departed_ = 0;
-}
-
-// Return false if no page is available or it would be wasted; the slot is free again then.
+// Return false if no page is available; the slot is free again then.
 bool Engine::occupy(std::uintptr_t address, Bytes bytes, pages::PlannedRange& range,
-                    std::uint64_t generation, bool thrifty) noexcept {
-  if (space_.load()->occupy(range, {address, bytes}, generation, thrifty)) return true;
+                    std::uint64_t generation) noexcept {
+  if (space_.load()->occupy(range, {address, bytes}, generation)) return true;
   Vacated unused;
   {
     const Guard guard(lock_);
     blocks_.refused(address);
     (void)release_slot(address, unused);
     shared_.counters.retract(bytes);
-    refused_ += static_cast<std::uint64_t>(bytes);
   }
   // The pages did not count the slot when they refused it. They do count it if the range was
   // settled and surrendered since, because the slot was then listed as live.
@@ -178,7 +144,6 @@ void Engine::settle_ranges() noexcept {
     std::vector<pages::Extent> covered;
   };
   std::vector<Settling> all;
-  bool followed = false;
   try {
     const Guard guard(lock_);
     if (!has(PGMO_SERVING)) return;
@@ -187,12 +152,11 @@ void Engine::settle_ranges() noexcept {
       if (segment.range->shares_pages()) return;
       all.push_back({segment.range, covered_in(segment)});
     });
-    followed = followed_;
     ++settling_;
   } catch (const std::bad_alloc&) {
     return;
   }
-  for (Settling& one : all) (void)space->settle(*one.range, std::move(one.covered), followed);
+  for (Settling& one : all) (void)space->settle(*one.range, std::move(one.covered));
   end_settling();
 }
 

@@ -56,12 +56,7 @@ void Engine::share_pages() noexcept {
 void Engine::arrange_pages() noexcept {
   pages::Space* const space = space_.load();
   if (space == nullptr) return;
-  bool followed = false;
-  {
-    const Guard guard(lock_);
-    followed = followed_;
-  }
-  space->arrange(*this, followed);
+  space->arrange(*this);
 }
 
 // Requires the lock.

@@ -120,7 +120,6 @@ Replayer::Match Replayer::take(SlotIndex request, RequestKey key) {
   if (fits(request, key)) return advance_to(request);
   if (grown_.size() < kMostGrown) grown_.push_back({request, key_bytes(key)});
   advance_to(request);
-  outgrown_ = true;
   return {kNoSlot, Miss::kTooLarge};
 }
 

@@ -76,7 +76,6 @@ void Replayer::rewind() noexcept {
   end_ = plan_.ends();
   skipped_count_ = 0;
   sizes_.forget();
-  outgrown_ = false;
   missed_ = kNoKey;
   answered_before_ = counters_.answered();
 }

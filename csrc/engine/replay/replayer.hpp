@@ -138,9 +138,6 @@ class Replayer {
   // planned size adds kFullScore, a smaller one less; -1 if one does not fit.
   int prefix_score(std::span<const RequestKey> keys) const noexcept;
 
-  // Return whether a request of this iteration was larger than planned: later ones will be, too.
-  bool outgrown() const noexcept { return outgrown_; }
-
   // Return the varying requests that were larger than their slots since the last call.
   bool has_grown() const noexcept { return !grown_.empty(); }
   std::vector<Grown> take_grown() { return std::exchange(grown_, {}); }
@@ -192,7 +189,6 @@ class Replayer {
   std::vector<SlotIndex> skipped_;  // the most recently skipped requests
   std::size_t skipped_count_ = 0;
   SizesToday sizes_;
-  bool outgrown_ = false;
   std::uint64_t answered_before_ = 0;
   std::vector<Grown> grown_;
 };

@@ -65,9 +65,7 @@ class PlannedRange {
   Stream stream_;
   RangeOwner* owner_;
   std::vector<Extent> settled_;   // extents of its slots while it is settled
-  std::size_t used_pages_ = 0;    // pages under slots, while they are counted
-  Bytes used_bytes_ = 0;          // bytes of slots, while they are counted
-  int unsettled_ = 0;             // consecutive iterations that followed the plan and lacked pages
+  int unsettled_ = 0;             // consecutive iterations that lacked pages
   std::uint64_t settled_at_ = 0;  // iteration of the last `settle`
   int hasty_ = 0;                 // consecutive surrenders right after a `settle`
   int iterations_to_count_ = 0;   // iterations for which it is not settled after hasty surrenders

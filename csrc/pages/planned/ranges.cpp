@@ -48,8 +48,7 @@ PlannedRange* Space::reserve_range(Bytes bytes, Stream stream, RangeOwner& owner
   }
 }
 
-bool Space::occupy(PlannedRange& range, Extent slot, std::uint64_t generation,
-                   bool thrifty) noexcept {
+bool Space::occupy(PlannedRange& range, Extent slot, std::uint64_t generation) noexcept {
   if (device_.lost()) return false;
   try {
     {
@@ -60,18 +59,7 @@ bool Space::occupy(PlannedRange& range, Extent slot, std::uint64_t generation,
         missed_ += places.size();
         return false;
       }
-      const std::size_t more = unused(places, 0);
-      if (thrifty && wasteful(range, slot, more)) return false;
-      if (pool_.enter(places, range.stream())) {
-        range.used_pages_ += more;
-        range.used_bytes_ += slot.bytes;
-        return true;
-      }
-      if (thrifty && !waits_only(places)) {
-        arranged_ = false;
-        missed_ += places.size();
-        return false;
-      }
+      if (pool_.enter(places, range.stream())) return true;
     }
     return occupy_with_pages(range, slot, generation);
   } catch (const std::bad_alloc&) {
@@ -86,32 +74,11 @@ bool Space::await_pages(Places places) noexcept {
   return false;
 }
 
-// Return whether all pages are mapped, and some are shared with other streams by plan.
-bool Space::waits_only(Places places) noexcept {
-  bool shared = false;
-  for (std::size_t at = 0; at < places.size(); ++at) {
-    const PagePlace& place = places[at];
-    if (!place.has_page()) return false;
-    shared = shared || place.shared_place != nullptr;
-  }
-  return shared;
-}
-
 // Return the number of places that this many blocks touch.
 std::size_t Space::unused(Places places, std::uint32_t blocks) noexcept {
   std::size_t count = 0;
   for (std::size_t at = 0; at < places.size(); ++at) count += places[at].blocks == blocks;
   return count;
-}
-
-// Return whether a slot would occupy more pages than its bytes need, in a range that already does.
-// In a window, such a block would share its first and last page with its neighbours.
-bool Space::wasteful(const PlannedRange& range, Extent slot, std::size_t more) const noexcept {
-  if (more <= static_cast<std::size_t>(slot.bytes / properties_.page)) return false;
-  const Bytes bytes = range.used_bytes_ + slot.bytes;
-  const auto pages = static_cast<Bytes>(range.used_pages_ + more);
-  const auto waste = static_cast<Bytes>(heuristics_.spare_share * static_cast<double>(bytes));
-  return pages * properties_.page > bytes + waste + 2 * properties_.page;
 }
 
 bool Space::occupy_with_pages(PlannedRange& range, Extent slot, std::uint64_t generation) {
@@ -120,26 +87,18 @@ bool Space::occupy_with_pages(PlannedRange& range, Extent slot, std::uint64_t ge
   pool_.clocks().catch_up();
   std::vector<Extent> blocked;
   std::optional<Places> places;
-  std::size_t more = 0;
   {
     const std::lock_guard guard(pool_.state());
     if (range.generation() != generation) return true;
     places = places_under(slot);
-    more = unused(*places, 0);
     if (!pool_.admit(*places, range.stream(), blocked)) {
       arranged_ = false;
       missed_ += places->size();
       return false;
     }
     if (pool_.needs_pages()) arranged_ = false;
-    range.used_pages_ += more;
-    range.used_bytes_ += slot.bytes;
   }
-  if (pool_.provide(*places, range.stream())) return true;
-  const std::lock_guard guard(pool_.state());
-  range.used_pages_ -= std::min(range.used_pages_, more);
-  range.used_bytes_ -= slot.bytes;
-  return false;
+  return pool_.provide(*places, range.stream());
 }
 
 void Space::vacate(PlannedRange& range, Extent slot, std::uint64_t generation,
@@ -150,8 +109,6 @@ void Space::vacate(PlannedRange& range, Extent slot, std::uint64_t generation,
     if (range.generation() != generation || PlannedRange::fully_mapped(generation)) return;
     const Marks marks = pool_.clocks().now(users | Marks::bit(range.stream()));
     const Places places = places_under(slot);
-    range.used_pages_ -= std::min(range.used_pages_, unused(places, 1));
-    range.used_bytes_ -= slot.bytes;
     pool_.leave(places, marks);
     for (std::size_t at = 0; at < places.size(); ++at) shared |= places[at].shared_place != nullptr;
   }
@@ -203,7 +160,7 @@ void Space::share(const RangeOwner& owner, const std::vector<SharedPage>& pages,
   strays_ = 0;
 }
 
-void Space::arrange(const RangeOwner& owner, bool followed) noexcept {
+void Space::arrange(const RangeOwner& owner) noexcept {
   const std::lock_guard working(pool_.work());
   ++iterations_;
   if (device_.capturing()) return;
@@ -217,8 +174,8 @@ void Space::arrange(const RangeOwner& owner, bool followed) noexcept {
     missed = std::exchange(missed_, 0);
   }
   if (missed == 0) {
-    pool_.nothing_missed(followed);
-  } else if (followed && more && arrangements_ > heuristics_.confirmations + 1 &&
+    pool_.nothing_missed();
+  } else if (more && arrangements_ > heuristics_.confirmations + 1 &&
              arrangements_ < heuristics_.most_arrangements) {
     pool_.missed_slots(std::min(missed, std::max<std::size_t>(1, few)));
   } else {
@@ -305,14 +262,6 @@ bool Space::surrender(PlannedRange& range) noexcept {
   const Marks now = pool_.clocks().now(Marks::bit(range.stream()));
   for (const Extent& extent : range.settled_) pool_.let_go(places_under(extent), now);
   pool_.ceased_to_hold();
-  range.used_pages_ = 0;
-  for (const Extent& extent : range.settled_) {
-    const Places places = places_under(extent);
-    range.used_pages_ += places.size() - unused(places, 0);
-  }
-  // Slots taken or freed since the owner listed them are already in `used_bytes_`.
-  for (const Extent& slot : living_) range.used_bytes_ += slot.bytes;
-  PGMO_ASSERT(range.used_bytes_ >= 0);
   range.settled_.clear();
   PGMO_ASSERT_EXPENSIVE(pool_.consistent());
   return true;

@@ -12,7 +12,7 @@
 
 namespace pgmo::pages {
 
-bool Space::settle(PlannedRange& range, std::vector<Extent> covered, bool followed) noexcept {
+bool Space::settle(PlannedRange& range, std::vector<Extent> covered) noexcept {
   const std::lock_guard working(pool_.work());
   if (range.fully_mapped()) return true;
   if (device_.capturing()) return false;
@@ -32,7 +32,7 @@ bool Space::settle(PlannedRange& range, std::vector<Extent> covered, bool follow
     std::size_t complete = 0;
     std::vector<Extent> blocked;
     runs = by_completeness(covered, complete);
-    if (complete < runs.size() && !may_create(range, runs, complete, followed)) {
+    if (complete < runs.size() && !may_create(range, runs, complete)) {
       // Refresh the idle order of the mapped pages, so that they are taken last.
       const std::lock_guard guard(pool_.state());
       for (std::size_t at = 0; at < complete; ++at) {
@@ -53,7 +53,6 @@ bool Space::settle(PlannedRange& range, std::vector<Extent> covered, bool follow
   for (const Places& places : runs) pool_.hold(places);
   pool_.began_to_hold();
   range.settled_ = std::move(covered);
-  range.used_bytes_ = 0;
   range.unsettled_ = 0;
   range.settled_at_ = iterations_;
   range.settled();
@@ -97,10 +96,9 @@ std::vector<Places> Space::by_completeness(const std::vector<Extent>& extents,
 }
 
 // Return whether these runs lack so few pages that they may be created.
-bool Space::may_create(PlannedRange& range, const std::vector<Places>& runs, std::size_t complete,
-                       bool followed) noexcept {
-  range.unsettled_ = followed ? range.unsettled_ + 1 : 0;
-  if (range.unsettled_ <= heuristics_.confirmations) return false;
+bool Space::may_create(PlannedRange& range, const std::vector<Places>& runs,
+                       std::size_t complete) noexcept {
+  if (++range.unsettled_ <= heuristics_.confirmations) return false;
   std::size_t pages = 0;
   std::size_t missing = 0;
   for (std::size_t at = 0; at < runs.size(); ++at) {

@@ -171,14 +171,14 @@ void Pool::missed_for_good() noexcept {
   if (tries_ > 0) --tries_;
 }
 
-void Pool::nothing_missed(bool followed) noexcept {
+void Pool::nothing_missed() noexcept {
   {
     const std::lock_guard guard(state_);
     const std::size_t most = std::exchange(lately_, occupied_);
     beyond_ = 0;
     if (held_before_ == 0) return;
     // The occupancy while slots were refused does not show the need without refusals.
-    if (followed && exact_) highest_ = most;
+    if (exact_) highest_ = most;
     if (tries_ > 0) --tries_;
   }
   clocks_.catch_up();
@@ -189,7 +189,7 @@ void Pool::nothing_missed(bool followed) noexcept {
       const bool enough = held_ <= std::max(held_before_, target());
       if (!enough) page = free_.empty() ? idle_and_completed(false) : free_.first();
       if (page == nullptr) {
-        if ((followed && enough) || tries_ == 0) held_before_ = 0;
+        if (enough || tries_ == 0) held_before_ = 0;
         return;
       }
       (page->state == State::kFree ? free_ : idle_).remove(*page);

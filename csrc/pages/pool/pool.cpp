@@ -119,11 +119,10 @@ bool Pool::pin(Places places) noexcept {
   return true;
 }
 
-bool Pool::unpin(PagePlace& place) noexcept {
-  if (!place.pinned || place.blocks != 1 || place.step != Step::kNone) return false;
+void Pool::unpin(PagePlace& place) noexcept {
+  if (!place.pinned || place.blocks != 1 || place.step != Step::kNone) return;
   place.pinned = false;
   drop(place);
-  return true;
 }
 
 void Pool::hold(Places places) noexcept {

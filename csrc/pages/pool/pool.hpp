@@ -86,8 +86,8 @@ class Pool {
   // them.
   bool pin(Places places) noexcept;
 
-  // Unpin a place on which no block lives any more. Return false if it was not pinned, or one does.
-  bool unpin(PagePlace& place) noexcept;
+  // Unpin a place if no block lives there any more.
+  void unpin(PagePlace& place) noexcept;
 
   // Prepare a place for sleep if only these blocks live there; `fall_asleep` then releases its
   // page. Return false if others live there too, or another process has the page. Throws
@@ -173,7 +173,7 @@ class Pool {
   // Return those extra pages to the device once their last use is completed, down to the occupancy
   // of iterations that follow their plan. `has_to_give_back` returns true until that is done or has
   // been tried for long enough.
-  void nothing_missed(bool followed) noexcept;
+  void nothing_missed() noexcept;
   bool has_to_give_back() noexcept;
 
   // Release the pages of all places prepared for this sleep; return their bytes. No running work

@@ -293,7 +293,6 @@ class Lifecycle:
         self._recorder.stop()
         self._installer.install(plans, number)
         if self._is_in(Phase.REPLAY):
-            self._engine.trust_plans()
             self._backoff.forget()
             self._recorder.forget_length()
             self.state.waits = ""

@@ -155,7 +155,6 @@ class Episode {
     device_.end_iteration();
     if (departs(0.2)) return;
     engine_.end_iteration();
-    if (!departs(1)) engine_.trust_plans();
   }
 
   void act(const Act& one) {

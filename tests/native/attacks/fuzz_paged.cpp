@@ -95,7 +95,8 @@ class Episode {
     seen_.surrenders += all.surrenders;
     seen_.arranged += all.arranged;
     seen_.hand_overs += all.hand_overs;
-    seen_.retracted += ground_.engine().statistics().counters.retracted_bytes;
+    seen_.retracted +=
+        ground_.engine().statistics().counters.misses[static_cast<int>(Miss::kNoArena)];
     ground_.finish();
   }
 

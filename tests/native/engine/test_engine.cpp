@@ -260,10 +260,10 @@ TEST(what_the_plan_leaves_out_comes_as_planned) {
   f.serve({slot(100, 1, 0), persistent(50), slot(200, 3, 1000)});
   f.allocate(100);
   CHECK_EQ(f.allocate(50), 0u);
-  CHECK_EQ(f.engine.statistics().counters.matched_bytes(), 150u);
+  CHECK_EQ(f.engine.statistics().counters.persistent_bytes, 50u);
   CHECK_EQ(f.allocate(77), 0u);  // unknown
   f.allocate(200);
-  CHECK_EQ(f.engine.statistics().counters.matched_bytes(), 350u);
+  CHECK_EQ(f.engine.statistics().counters.persistent_bytes, 50u);
   CHECK_EQ(f.engine.statistics().counters.requested_bytes, 427u);
 }
 

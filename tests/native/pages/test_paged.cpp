@@ -98,26 +98,6 @@ TEST(slots_that_were_refused_are_free_again) {
   CHECK_EQ(f.engine.statistics().slots.live, 0);
 }
 
-TEST(who_departed_from_a_plan_gets_no_new_pages_for_its_slots_until_it_is_followed) {
-  Paged f(100);
-  f.serve(3);
-  const auto iterate = [&](Bytes between) {
-    std::vector<void*> held;
-    for (int times = 0; times < 3; ++times) {
-      if (between > 0) held.push_back(f.request(between));
-      held.push_back(f.request(f.page));
-    }
-    for (void* block : held) f.free(block);
-    f.engine.end_iteration();
-  };
-  iterate(10 * f.page);  // much more than the plan knows
-  const std::uint64_t slots = f.engine.statistics().counters.hits;
-  iterate(0);  // no slot has a page, and none is mapped
-  CHECK_EQ(f.engine.statistics().counters.hits, slots);
-  for (int times = 0; times < 3; ++times) iterate(0);
-  CHECK(f.engine.statistics().counters.hits > slots);
-}
-
 int main(int argc, char** argv) {
   return pgmo::test::run_all(argc, argv);
 }

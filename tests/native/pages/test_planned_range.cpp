@@ -54,7 +54,7 @@ struct LargerThanItsLoad {
   explicit LargerThanItsLoad(Bytes slot_pages)
       : slot(slot_pages * space.page()), range(space.reserve_range(8 * space.page(), 0, owner)) {}
 
-  bool settles_after_an_iteration(bool followed = true) {
+  bool settles_after_an_iteration() {
     const Extent where = range->where();
     const Extent low{where.address, slot};
     const Extent high{where.address + static_cast<Address>(where.bytes - slot), slot};
@@ -62,7 +62,7 @@ struct LargerThanItsLoad {
       CHECK(space.occupy(*range, one, range->generation()));
       space.vacate(*range, one, range->generation());
     }
-    return space.settle(*range, {where}, followed);
+    return space.settle(*range, {where});
   }
   Bytes held() { return space.statistics().held / space.page(); }
 
@@ -75,10 +75,7 @@ struct LargerThanItsLoad {
 
 TEST(a_page_that_a_plan_lacks_in_each_iteration_is_created) {
   LargerThanItsLoad plan(7);
-  CHECK(!plan.settles_after_an_iteration(false));
   CHECK(!plan.settles_after_an_iteration());
-  CHECK(!plan.settles_after_an_iteration(false));
-  CHECK(!plan.settles_after_an_iteration());  // it counts from the beginning
   CHECK_EQ(plan.held(), 7);
   CHECK(plan.settles_after_an_iteration());
   CHECK_EQ(plan.held(), 8);
@@ -119,38 +116,6 @@ TEST(a_slot_whose_page_is_lent_and_still_in_use_is_refused) {
   space.deallocate(block, 0);
 }
 
-TEST(who_is_frugal_wastes_no_pages) {
-  PagesFixture f;
-  Space space(f.device, f.properties, f.heuristics);
-  Owner owner;
-  PlannedRange* range = space.reserve_range(f.pages(30), 0, owner);
-  const Address base = range->where().address;
-  const auto apart = [&](int number) {  // a quarter of a page on each of two
-    return Extent{base + static_cast<Address>(f.pages(2 * number) + f.pages(1) - f.pages(1) / 4),
-                  f.pages(1) / 2};
-  };
-  CHECK(space.occupy(*range, range->where(), 1));
-  space.vacate(*range, range->where(), 1);
-  CHECK(space.occupy(*range, apart(0), 1, true));  // as many pages as a slot has ends
-  CHECK(!space.occupy(*range, apart(1), 1, true));
-  const Extent full{base + static_cast<Address>(f.pages(20)), f.pages(9)};
-  CHECK(space.occupy(*range, full, 1, true));
-  CHECK(space.occupy(*range, apart(1), 1));
-}
-
-TEST(who_is_frugal_makes_no_calls) {
-  PagesFixture f;
-  Space space(f.device, f.properties, f.heuristics);
-  Owner owner;
-  PlannedRange* range = space.reserve_range(f.pages(4), 0, owner);
-  const Extent slot{range->where().address, f.pages(2)};
-  CHECK(!space.occupy(*range, slot, 1, true));
-  CHECK_EQ(space.statistics().maps, 0u);
-  CHECK(space.occupy(*range, slot, 1));
-  space.vacate(*range, slot, 1);
-  CHECK(space.occupy(*range, slot, 1, true));
-}
-
 TEST(what_was_needed_while_slots_were_refused_goes_back) {
   PagesFixture f;
   Space space(f.device, f.properties, f.heuristics);
@@ -165,23 +130,21 @@ TEST(what_was_needed_while_slots_were_refused_goes_back) {
   for (int iteration = 0; !space.has_to_give_back(); ++iteration) {
     CHECK(iteration < 10);
     CHECK(!space.occupy(*range, slot, 1));
-    space.arrange(owner, true);
+    space.arrange(owner);
   }
   const Bytes before = space.statistics().held;
   CHECK(!space.occupy(*range, slot, 1));
   space.deallocate(space.allocate(f.pages(20), 0), 0);
-  space.arrange(owner, true);
-  const Bytes held = space.statistics().held;
-  CHECK(held > before);
+  space.arrange(owner);
+  CHECK(space.statistics().held > before);
   space.deallocate(block, 0);
   f.device.synchronize();
 
-  CHECK(space.occupy(*range, slot, 1));  // maps it
-  space.arrange(owner, false);
-  CHECK_EQ(space.statistics().held, held);
-  CHECK(space.has_to_give_back());  // that iteration is no measure
-  space.vacate(*range, slot, 1);
-  space.arrange(owner, true);
+  for (int iteration = 0; iteration < 2; ++iteration) {
+    CHECK(space.occupy(*range, slot, 1));  // maps it the first time
+    space.arrange(owner);
+    space.vacate(*range, slot, 1);
+  }
   CHECK(!space.has_to_give_back());
   CHECK(space.statistics().held <= before);
 }

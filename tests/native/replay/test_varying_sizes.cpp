@@ -120,16 +120,6 @@ TEST(families_of_one_planned_size_are_told_apart) {
   CHECK_EQ(f.serve(70), 3000);  // the third was left out
 }
 
-TEST(an_iteration_that_outgrows_its_plan_says_so) {
-  ReplayerFixture f(layers());
-  CHECK(!f.replayer.outgrown());
-  CHECK_EQ(f.serve(150), kUnplanned);
-  CHECK_EQ(f.missed(Miss::kTooLarge), 1u);
-  CHECK(f.replayer.outgrown());
-  f.replayer.end_iteration();
-  CHECK(!f.replayer.outgrown());
-}
-
 // Two in a row contradict what is known; the first of them was the one under the cursor.
 TEST(a_micro_batch_of_another_length_loses_no_place) {
   std::vector<PlannedRequest> rows;

@@ -49,7 +49,7 @@ struct PagedSeen {
     const auto number = [](std::uint64_t value) { return static_cast<unsigned long long>(value); };
     std::printf(
         "seed %llu: %llu events, no violation; %llu slots (%llu settled), %llu in windows, %llu "
-        "refused, %llu bytes retracted, %llu surrenders, %llu arenas, %llu "
+        "refused, %llu slots retracted, %llu surrenders, %llu arenas, %llu "
         "pages arranged, %llu handed over\n",
         number(seed), number(events), number(slots), number(settled), number(windows),
         number(refused), number(retracted), number(surrenders), number(retired), number(arranged),
