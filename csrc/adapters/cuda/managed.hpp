@@ -117,4 +117,65 @@ void give_spilled_back(void* context) {
 }
 
 }  // namespace
+
+// Functions for Python, as in torch_cuda.cpp.
+extern "C" {
+
+// Allocate segments of a pool of unified memory, for torch.cuda.memory.CUDAPluggableAllocator.
+void* pgmo_managed_alloc(ssize_t bytes, int device, cudaStream_t) {
+  if (bytes < 0 || !is_known(device)) return nullptr;
+  return take_managed(static_cast<size_t>(bytes), device);
+}
+
+void pgmo_managed_free(void* block, ssize_t, int, cudaStream_t) {
+  drop_managed(block);
+}
+
+// Direct requests of all threads to the pool, until `pgmo_managed_end`.
+int pgmo_managed_begin(int device, uint64_t first, uint64_t second, char* message,
+                       size_t capacity) {
+  return guarded(message, capacity, [&] {
+    require_own_device();
+    (void)device_at(device);
+    begin_managed(device, {first, second});
+  });
+}
+
+int pgmo_managed_end(int device, uint64_t first, uint64_t second, char* message, size_t capacity) {
+  return guarded(message, capacity, [&] {
+    require_own_device();
+    end_managed(device, {first, second});
+  });
+}
+
+// Return the bytes of unified memory held for a device, and their peak since the last call with
+// `reset`.
+void pgmo_managed_bytes(int device, int reset, uint64_t* now, uint64_t* peak) {
+  *now = *peak = 0;
+  if (!is_known(device)) return;
+  Managed& all = managed();
+  const std::lock_guard guard(all.mutex);
+  *now = all.now[device];
+  *peak = all.peak[device];
+  if (reset != 0) all.peak[device] = all.now[device];
+}
+
+int pgmo_take_spill(int device, size_t bytes, pgmo_arena* out, char* message, size_t capacity) {
+  return guarded(message, capacity, [&] {
+    require_own_device();
+    Device& one = device_at(device);
+    const OnDevice on(device);
+    auto spilled = std::make_unique<Spilled>(&one, nullptr);
+    spilled->block = take_managed(bytes, device);
+    TORCH_CHECK(spilled->block != nullptr, "no ", binary_units(static_cast<double>(bytes)),
+                " of unified memory can be had");
+    *out = {.base = spilled->block,
+            .bytes = bytes,
+            .give_back = give_spilled_back,
+            .context = spilled.get()};
+    (void)spilled.release();
+  });
+}
+
+}  // extern "C"
 }  // namespace c10::cuda::CUDACachingAllocator::pgmo
