@@ -60,18 +60,9 @@ void drop_managed(void* block) {
   if (cudaFree(block) != cudaSuccess) (void)cudaGetLastError();
 }
 
-// Blocks of a capture must come from the graph's own pool.
-bool is_capturing(cudaStream_t stream) {
-  cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
-  if (cudaStreamIsCapturing(stream, &status) != cudaSuccess) {
-    (void)cudaGetLastError();
-    return true;
-  }
-  return status != cudaStreamCaptureStatusNone;
-}
-
 // Direct requests to the pool. Pools begun on top of it, which the adapter knows, have priority,
-// although torch asks the pool that was begun first.
+// although torch asks the pool that was begun first. Blocks of a capture come from the graph's own
+// pool.
 void begin_managed(int index, c10::cuda::MempoolId_t pool) {
   Device& device = devices()[index];
   current_adapter()->upstream()->beginAllocateToPool(

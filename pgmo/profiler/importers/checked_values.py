@@ -27,7 +27,7 @@ _short.maxstring = _short.maxother = _short.maxlong = 60
 
 
 def integer(value: Any, what: str, low: int = 0, high: int = MOST_NUMBER) -> int:
-    """Return the value if it is an integer from `low` to `high`.
+    """Return the value if it is an integer from `low` to `high`; Booleans are none.
 
     Raises:
         ValueError: when the value is no integer or out of range.
@@ -35,12 +35,12 @@ def integer(value: Any, what: str, low: int = 0, high: int = MOST_NUMBER) -> int
     Example:
         >>> integer(7, "size")
         7
-        >>> integer(float("inf"), "size")
+        >>> integer(True, "size")
         Traceback (most recent call last):
         ...
-        ValueError: size is inf, which is no whole number
+        ValueError: size is True, which is no whole number
     """
-    if not isinstance(value, int):
+    if not isinstance(value, int) or isinstance(value, bool):
         raise ValueError(f"{what} is {shown(value)}, which is no whole number")
     if not low <= value <= high:
         most = "2**62" if high == MOST_NUMBER else high
