@@ -2,17 +2,15 @@
 
     python bench/packing.py --instances DIR     every *.csv below DIR
     python bench/packing.py                     generated instances instead
-    python bench/packing.py --parts growth      1e3 to 1e6 blocks alone
     python bench/packing.py --quick             a little of each part, to see that it works
     PGMO_INSTANCES=DIR make bench               the same as --instances
 
-Four parts. `instances`: the files, or dissected arenas (nothing need be wasted) and training-shaped
-and random traces. `circular`: the same on a circle, most blocks wrapping. `networks`: traces
-recorded from the networks of `cpu_networks` at ten times their size (needs torch). `growth`: the
-packers and plan(effort="fast") on up to a million blocks.
+Two parts. `instances`: the files, or dissected arenas, of which nothing need be wasted.
+`networks`: traces recorded from the networks of `cpu_networks` at ten times their size, on a circle
+(needs torch).
 
-All but `growth` are a table of contestants, each in a process of its own, at the same
-time limit and number of threads: pgmo, its packers alone, the heuristic of Sekiyama et al. 2018,
+Each is a table of contestants, each in a process of its own, at the same time
+limit and number of threads: pgmo, its packers alone, the heuristic of Sekiyama et al. 2018,
 and what is installed of omnimalloc (`omni`, `supermalloc`) and OR-Tools' CP-SAT, which starts from
 Sekiyama's (pip install omnimalloc ortools). Medians of `--runs` runs with different seeds. `peak`
 is arena / max load; `pgmo_seconds_to_same_peak` the time after which pgmo had reached the peer's
@@ -30,20 +28,16 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 from _machine import add_common_options, result_path, write_result
 from packers.contestants import CONTESTANTS, Run, run
 from packers.dissected import dissected
-from packers.growth import measure_growth
 from packers.large_networks import record_large_networks
-from packers.traces import FAMILIES
 
 from pgmo.packing.csv_file import read_csv
 from pgmo.packing.lower_bound import max_load
 from pgmo.packing.problem import Problem
-from pgmo.profiler.profile import Profile
 
-PARTS = ("instances", "circular", "networks", "growth")
+PARTS = ("instances", "networks")
 FIRST = "pgmo"  # whom all are compared with
 THREADS = len(os.sched_getaffinity(0))
 
@@ -56,39 +50,9 @@ def from_folder(folder: Path) -> Iterator[tuple[str, Problem]]:
         yield str(path.relative_to(folder).with_suffix("")), read_csv(path).problem
 
 
-def on_a_line() -> Iterator[tuple[str, Problem]]:
+def generated() -> Iterator[tuple[str, Problem]]:
     for blocks in (50, 150, 300, 1000):
         yield f"dissected {blocks}", dissected(blocks, seed=blocks)
-    for family in FAMILIES:
-        yield f"{family} 4000", cut_open(circle_of(family, 4000))
-
-
-def on_a_circle() -> Iterator[tuple[str, Problem]]:
-    for blocks in (50, 150, 300, 1000):
-        yield f"dissected {blocks}", dissected(blocks, seed=blocks, circular=True)
-    for family in FAMILIES:
-        yield f"{family} 4000", circle_of(family, 4000)
-
-
-def circle_of(family: str, blocks: int) -> Problem:
-    trace = FAMILIES[family](blocks, 1)
-    profile = Profile.from_columns(
-        size=trace.size, start=trace.start, end=trace.end, ticks=trace.ticks
-    )
-    return Problem.from_profile(profile, 64)[0]
-
-
-def cut_open(problem: Problem) -> Problem:
-    """One turn as a line: what wraps lives until the end, and once more at the beginning."""
-    wraps = problem.upper > problem.period
-    return Problem(
-        np.concatenate([problem.size, problem.size[wraps]]),
-        np.concatenate([problem.lower, np.zeros(wraps.sum(), np.int64)]),
-        np.concatenate(
-            [np.minimum(problem.upper, problem.period), problem.upper[wraps] - problem.period]
-        ),
-        alignment=problem.alignment,
-    )
 
 
 def large_networks(*, quick: bool) -> Iterator[tuple[str, Problem]]:
@@ -174,9 +138,8 @@ def table(rows: list[dict[str, Any]]) -> str:
             if (row["part"], row["instance"]) == (part, instance)
         }
         cells = [cell(mine.get(name)) for name in names]
-        title = f"{instance}, circular" if part == "circular" else instance
         blocks = next(iter(mine.values()))["blocks"]
-        lines.append(f"| {title} | {blocks} | " + " | ".join(cells) + " |")
+        lines.append(f"| {instance} | {blocks} | " + " | ".join(cells) + " |")
     return "\n".join(lines)
 
 
@@ -199,7 +162,6 @@ def main() -> None:
     parser.add_argument("--only", nargs="+", metavar="WORD", help="instances with it in their name")
     installed = [name for name, entry in CONTESTANTS.items() if entry.installed]
     parser.add_argument("--contestants", nargs="+", default=installed, choices=installed)
-    parser.add_argument("--blocks", type=int, nargs="+", default=[10**k for k in (3, 4, 5, 6)])
     add_common_options(parser)
     parser.add_argument("--table", action="store_true", help="print Markdown, measure nothing")
     args = parser.parse_args()
@@ -207,17 +169,14 @@ def main() -> None:
     if args.quick:
         args.time_limit, args.runs = 0.2, 1
         args.only = args.only or ["dissected 50", "lstm"]
-        args.blocks = [1000, 2000]
     if args.table:
-        for part, result in json.loads(output.read_text())["parts"].items():
-            if part != "growth":
-                print(f"{table(result['rows'])}\n")
+        for result in json.loads(output.read_text())["parts"].values():
+            print(f"{table(result['rows'])}\n")
         return
     if FIRST in args.contestants:  # the others are compared with it
         args.contestants = [FIRST, *(name for name in args.contestants if name != FIRST)]
     sources = {
-        "instances": lambda: from_folder(args.instances) if args.instances else on_a_line(),
-        "circular": on_a_circle,
+        "instances": lambda: from_folder(args.instances) if args.instances else generated(),
         "networks": lambda: large_networks(quick=args.quick),
     }
     kept = json.loads(output.read_text()).get("parts", {}) if output.exists() else {}
@@ -231,9 +190,6 @@ def main() -> None:
                 "threads": THREADS,
                 "rows": rows,
             }
-            if part == "growth":
-                rows += measure_growth(args.blocks, args.runs)
-                continue
             for name, problem in sources[part]():
                 if not args.only or any(word in name for word in args.only):
                     rows += compare(part, name, problem, args)

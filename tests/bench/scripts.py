@@ -13,7 +13,6 @@ CPU = (
     "packing",
     "planning",
     "real_programs",
-    "recompute",
 )
 """Those that need neither a GPU nor the stub of its runtime, which `make bench` runs."""
 
