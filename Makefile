@@ -82,7 +82,7 @@ picture: $(READY)  ## draw docs/plan.svg of examples/resnet.py
 	$(RUN)/python docs/picture.py build/resnet/resnet.pgmoprof build/resnet/resnet.pgmoplan
 
 # `make bench BENCH_ARGUMENTS=--quick` shows in a minute that all of them work.
-CPU_BENCHES = cpu_training engine packing planning real_programs
+CPU_BENCHES = cpu_training engine packing planning real_programs recompute
 
 bench: $(READY)  ## measure every claim that a CPU can; results go to bench/results
 	@for name in $(CPU_BENCHES); do \

@@ -1,12 +1,14 @@
-"""Ways to run a training step with less memory, behind one interface, and the peak of a step.
+"""Ways to run a training step with less memory, behind one interface, and what each is measured by.
 
+plain = Plain("plain", None, model, inputs)
 ours = Planned(model, inputs, budget, 0.5)
-ours.step()
+peak(ours), ours.outcome(buffers).same(plain.outcome(buffers))
 """
 
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -23,6 +25,30 @@ from pgmo.recompute.capture.joint_graph import capture
 SEED = 1
 
 
+@dataclass(frozen=True)
+class Outcome:
+    """What a step computes: a loss, the gradients, the buffers."""
+
+    loss: Tensor
+    gradients: Sequence[Tensor]
+    buffers: Sequence[Tensor]
+
+    def same(self, other: "Outcome") -> dict[str, bool]:
+        """Whether each is the same bits as in another outcome."""
+        return {
+            "loss": torch.equal(self.loss, other.loss),
+            "gradients": all(map(torch.equal, self.gradients, other.gradients)),
+            "buffers": all(map(torch.equal, self.buffers, other.buffers)),
+        }
+
+    def error(self, other: "Outcome") -> float:
+        """Of all gradients the largest difference from another's, over its largest element."""
+        return max(
+            float((mine - its).abs().max() / its.abs().max().clamp_min(1e-30))
+            for mine, its in zip(self.gradients, other.gradients, strict=True)
+        )
+
+
 class Way(ABC):
     """One way to run the step.
 
@@ -37,6 +63,7 @@ class Way(ABC):
         self, name: str, setting: float | str | None, model: nn.Module, inputs: Sequence[Tensor]
     ) -> None:
         self.name, self.setting, self.model, self.inputs = name, setting, model, inputs
+        self.seconds: list[float] = []
 
     @abstractmethod
     def forward(self) -> Tensor:
@@ -55,6 +82,20 @@ class Way(ABC):
         loss = self.forward()
         loss.backward()
         return loss.detach()
+
+    def time(self) -> None:
+        """Runs a step and notes how long it took."""
+        begin = time.perf_counter()
+        self.step()
+        self.seconds.append(time.perf_counter() - begin)
+
+    def outcome(self, buffers: Sequence[Tensor]) -> Outcome:
+        """Runs a step from the given buffers and copies what it computes."""
+        for buffer, before in zip(self.model.buffers(), buffers, strict=True):
+            buffer.copy_(before)
+        loss = self.step()
+        gradients = [one.grad.clone() for one in self.model.parameters() if one.grad is not None]
+        return Outcome(loss, gradients, [buffer.clone() for buffer in self.model.buffers()])
 
 
 class Plain(Way):
@@ -181,6 +222,13 @@ def copy_statistics(joint: fx.GraphModule) -> None:
             arguments[place] = copied
         node.args = tuple(arguments)
     joint.recompile()
+
+
+def peak(way: Way) -> int:
+    """Most bytes that a step of this way holds at once."""
+    for parameter in way.model.parameters():
+        parameter.grad = None
+    return peak_of(way.step)
 
 
 def peak_of(step: Callable[[], object]) -> int:

@@ -20,7 +20,7 @@ PAGE = Path(__file__).parent / "README.md"
 SAME_RUN = ("loop", "program", "network", "lengths", "world", "batch", "seed", "iterations")
 """Fields of a row that say which run it is of; contenders of one run have the same."""
 
-FLAGS = {"lag": "streams lag", "recompute": "recomputed"}
+FLAGS = {"lag": "streams lag", "recompute": "recomputed", "train": "training"}
 """Further fields of that kind, true or false, and their words."""
 
 PEERS = ("default", "expandable")
@@ -37,6 +37,7 @@ MEMORY = {
     "real_programs_stub": "programs of other people as they are",
     "fakecuda_memory": "large networks",
     "fakecuda_ranks": "ranks of DDP, FSDP2, pipelines and others",
+    "sekiyama": "the networks of Sekiyama et al. 2018",
     "gpu/memory": "large networks on a GPU",
     "gpu/ranks": "one rank of DDP and FSDP2 on a GPU",
     "gpu/real_programs": "programs of other people on a GPU",
@@ -45,7 +46,9 @@ MEMORY = {
 
 BATCHES = {
     "fakecuda_memory": "16 GiB",
+    "sekiyama": "16 GiB",
     "gpu/largest_batch": "16 GiB of a GPU",
+    "gpu/sekiyama": "16 GiB of a GPU",
 }
 """Results with largest batches, and on which card."""
 

@@ -8,12 +8,14 @@ Weights and batches are made on the device: a workload's iteration is all alloca
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from _language import GPT, LONGEST, VOCABULARY, Seq2Seq
 from torch import Tensor, nn
 from torch.nn import functional
 from workloads import Shape, resnet, unet
+from workloads.sekiyama import alexnet, googlenet, inception_resnet
 
 IMAGE, CLASSES = 224, 1000
 SEED = 0
@@ -76,6 +78,7 @@ class Workload:
         repeats: whether all of its kernels can add in one order, so that it gives the same bits
             each time.
         dense: whether nothing but the lengths decides about sizes; False with experts.
+        side: of images.
     """
 
     model: Callable[[], nn.Module]
@@ -87,6 +90,7 @@ class Workload:
     vocabulary: int = VOCABULARY
     dense: bool = True
     repeats: bool = True
+    side: int = IMAGE
 
     def create(self, samples: int = 0) -> Program:
         """Makes the program on the current device."""
@@ -116,9 +120,9 @@ class Workload:
             length = self.lengths(index + 1)[index]
             tokens = torch.randint(self.vocabulary, (samples, length + 1), device="cuda")
             return tokens[:, :-1], tokens[:, 1:]
-        images = torch.randn(samples, 3, IMAGE, IMAGE, device="cuda")
+        images = torch.randn(samples, 3, self.side, self.side, device="cuda")
         if self.kind == "mask":
-            return images, torch.randint(2, (samples, IMAGE, IMAGE), device="cuda")
+            return images, torch.randint(2, (samples, self.side, self.side), device="cuda")
         return images, torch.randint(CLASSES, (samples,), device="cuda")
 
 
@@ -142,6 +146,22 @@ def _experts() -> nn.Module:
     return GPT(768, 4, experts=True)
 
 
+def _alexnet() -> nn.Module:
+    return alexnet.network(Shape(batch=0))
+
+
+def _googlenet() -> nn.Module:
+    return googlenet.Network(auxiliary=False)
+
+
+def _inception_resnet() -> nn.Module:
+    return inception_resnet.network(Shape(batch=0))
+
+
+def _seq2seq(**options: Any) -> Workload:
+    return Workload(Seq2Seq, "tokens", 32, length=128, vocabulary=16384, **options)
+
+
 HALF = torch.float16
 
 WORKLOADS: dict[str, Workload] = {
@@ -151,8 +171,10 @@ WORKLOADS: dict[str, Workload] = {
     "gpt2_medium_varying_checkpoint": Workload(_medium(recompute=True), "tokens", 8, varying=True),
     "resnet50": Workload(_resnet50, "image", 64, dtype=HALF),
     "unet": Workload(_unet, "mask", 16, dtype=HALF, repeats=False),
-    "seq2seq": Workload(Seq2Seq, "tokens", 32, length=128, vocabulary=16384),
+    "seq2seq": _seq2seq(),
     "experts": Workload(_experts, "tokens", 8, dense=False),
+    "alexnet": Workload(_alexnet, "image", 256, dtype=HALF),
+    "googlenet": Workload(_googlenet, "image", 64, dtype=HALF, repeats=False),
 }
 """In order of interest: where the time is short, the last ones are left out."""
 
@@ -164,7 +186,19 @@ BATCHES: dict[str, Workload] = {
 }
 """Those whose largest batch is looked for."""
 
+FULL = torch.float32
+
+SEKIYAMA: dict[str, Workload] = {
+    "resnet50_float32": Workload(_resnet50, "image", 64, dtype=FULL),
+    "inception_resnet_float32": Workload(_inception_resnet, "image", 16, dtype=FULL, side=299),
+    "alexnet_float32": Workload(_alexnet, "image", 512, dtype=FULL),
+    "seq2seq_float32": _seq2seq(dtype=FULL),
+    "googlenet_float32": Workload(_googlenet, "image", 64, dtype=FULL, repeats=False),
+}
+"""Of Sekiyama et al. 2018, in the precision of that year; whose speed at their largest batches is
+measured."""
+
 QUICK: dict[str, Workload] = {"tiny": Workload(lambda: GPT(64, 2), "tokens", 2, length=64)}
 """What runs that measure nothing train."""
 
-EVERY: dict[str, Workload] = WORKLOADS | BATCHES | QUICK
+EVERY: dict[str, Workload] = WORKLOADS | BATCHES | SEKIYAMA | QUICK

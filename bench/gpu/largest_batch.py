@@ -127,18 +127,30 @@ def shown(entry: dict[str, Any]) -> str:
     return "  ".join([text, *entry["errors"], entry.get("left_out", "")]).rstrip()
 
 
-def main() -> None:
-    """Searches, and measures speed."""
-    parser = gpu_parser(str(__doc__), 900)
+def main(
+    result: str = "largest_batch",
+    workloads: str = "BATCHES",
+    contenders: Sequence[str] = CONTENDERS,
+    what: str = str(__doc__),
+) -> None:
+    """Searches, and measures speed.
+
+    Args:
+        result: its name.
+        workloads: the name of those in `_workloads`.
+        contenders: who searches.
+        what: the program's description.
+    """
+    parser = gpu_parser(what, 900)
     parser.add_argument("--workload", action="append")
     parser.add_argument("--limit", type=float, default=16, help="GiB that torch may reserve")
     arguments = parser.parse_args()
     device_or_exit()
-    from _workloads import BATCHES, QUICK
+    import _workloads
 
-    wanted, contenders = BATCHES, CONTENDERS
+    wanted: dict[str, _workloads.Workload] = getattr(_workloads, workloads)
     if arguments.quick:
-        wanted, arguments.limit, contenders = QUICK, QUICK_LIMIT, QUICK_CONTENDERS
+        wanted, arguments.limit, contenders = _workloads.QUICK, QUICK_LIMIT, QUICK_CONTENDERS
     limit = int(arguments.limit * 2**30)
     cases = [
         (workload, contender)
@@ -147,7 +159,7 @@ def main() -> None:
     ]
     entries = measure(cases, limit, budget_of(arguments))
     figures = {"limit_bytes": limit, "entries": entries}
-    write_gpu_result("largest_batch", figures, arguments.output, quick=arguments.quick)
+    write_gpu_result(result, figures, arguments.output, quick=arguments.quick)
     if any(entry["errors"] for entry in entries):
         sys.exit("a run failed otherwise than out of memory")
 

@@ -20,6 +20,11 @@ CLASSES = {
     "resnet": "ResNet",
     "unet": "UNet",
     "seq2seq": "Seq2Seq",
+    "sekiyama.alexnet": "AlexNet",
+    "sekiyama.googlenet": "GoogLeNet",
+    "sekiyama.resnet": "ResNet",
+    "sekiyama.inception_resnet": "InceptionResNet",
+    "sekiyama.seq2seq": "Seq2Seq",
 }
 NAMES = tuple(CLASSES)
 
@@ -34,15 +39,21 @@ class Shape:
         batch: samples per iteration.
         recompute: whether blocks recompute their activations in the backward pass.
         small: a few thin layers instead of the real network, for tests.
+        reduced: all layers, but thin ones, for a CPU.
+        dropout: share of values that dropout sets to zero, where a network has any.
+        train: whether it is trained; else it infers.
     """
 
     batch: int
     recompute: bool = False
     small: bool = False
+    reduced: bool = False
+    dropout: float = 0.1
+    train: bool = True
 
-    def choose(self, real: T, small: T) -> T:
+    def choose(self, real: T, reduced: T, small: T) -> T:
         """What belongs to this size of a network."""
-        return small if self.small else real
+        return small if self.small else reduced if self.reduced else real
 
 
 @dataclass(frozen=True)
@@ -80,6 +91,7 @@ class Lengths:
 LENGTHS = {
     "gpt": Lengths(512, 64, 1024, (128, 256, 384, 512, 768, 1024)),
     "seq2seq": Lengths(50, 8, 64, (16, 24, 32, 40, 48, 64)),
+    "sekiyama.seq2seq": Lengths(50, 8, 64, (16, 24, 32, 40, 48, 64)),
 }
 """Networks without an entry have no length: images are always of the same size."""
 

@@ -15,7 +15,7 @@ from workloads.training import Training, recomputing
 class Layer(nn.Module):
     """Causal attention and a feed-forward net, each normalised before and added to its input."""
 
-    def __init__(self, width: int, heads: int) -> None:
+    def __init__(self, width: int, heads: int, dropout: float) -> None:
         super().__init__()
         self.heads = heads
         self.norm1 = nn.LayerNorm(width)
@@ -24,7 +24,7 @@ class Layer(nn.Module):
         self.mix = nn.Linear(width, width)
         self.widen = nn.Linear(width, 4 * width)
         self.narrow = nn.Linear(4 * width, width)
-        self.dropout = nn.Dropout(0.1)
+        self.dropout = nn.Dropout(dropout)
 
     def forward(self, x: Tensor) -> Tensor:
         """Keeps the shape (batch, length, width)."""
@@ -44,11 +44,11 @@ class Model(nn.Module):
     def __init__(self, shape: Shape) -> None:
         super().__init__()
         width, layers, heads, vocabulary = shape.choose(
-            (1024, 24, 16, 50304), small=(256, 4, 4, 4096)
+            (1024, 24, 16, 50304), reduced=(256, 12, 8, 1024), small=(256, 4, 4, 4096)
         )
         self.tokens = nn.Embedding(vocabulary, width)
         self.positions = nn.Embedding(LENGTHS["gpt"].longest, width)
-        made = (recomputing(Layer(width, heads), shape) for _ in range(layers))
+        made = (recomputing(Layer(width, heads, shape.dropout), shape) for _ in range(layers))
         self.layers = nn.Sequential(*made)
         self.norm = nn.LayerNorm(width)
         self.head = nn.Linear(width, vocabulary, bias=False)

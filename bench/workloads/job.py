@@ -34,6 +34,7 @@ class Job:
         plan: the saved plan's file, for `SAVED_PLAN`.
         save: a folder: this is the run that records the plan, before the one that is measured.
         small: a tiny network, for tests.
+        train: whether it trains; else it infers.
     """
 
     network: str
@@ -47,11 +48,12 @@ class Job:
     plan: str = ""
     save: str = ""
     small: bool = False
+    train: bool = True
 
     @property
     def shape(self) -> Shape:
         """What to build."""
-        return Shape(self.batch, self.recompute, self.small)
+        return Shape(self.batch, self.recompute, self.small, train=self.train)
 
     @property
     def drawn_lengths(self) -> list[int]:

@@ -3,7 +3,7 @@
 import argparse
 import statistics
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from typing import Any
@@ -47,6 +47,7 @@ def describe(job: Job) -> dict[str, Any]:
         "network": job.network,
         "lengths": job.lengths,
         "recompute": job.recompute,
+        "train": job.train,
         "batch": job.batch,
         "iterations": job.iterations,
         "allocator": job.contender,
@@ -83,7 +84,7 @@ def progress(row: dict[str, Any]) -> str:
     if row["driver_calls"] is not None:
         ours += f"  calls {row['driver_calls']:.0f}"
     ours += f"  CPU {row['cpu_over_default']:.2f}"
-    recompute = "recompute" if row["recompute"] else ""
+    recompute = "recompute" if row["recompute"] else "" if row["train"] else "inference"
     full = "  OUT OF MEMORY" if row["out_of_memory"] else ""
     return (
         f"{row['network']:26}{row['lengths']:7}{recompute:10}{row['batch']:4} "
@@ -92,7 +93,7 @@ def progress(row: dict[str, Any]) -> str:
 
 
 def largest_batches(
-    stub: Stub, case: Job, contenders: Iterable[str], card: int
+    stub: Stub, case: Job, contenders: Iterable[str], card: int, step: int = 1
 ) -> list[dict[str, Any]]:
     """One row per contender, and one for the bound: the largest whose live bytes alone fit.
 
@@ -103,29 +104,31 @@ def largest_batches(
         case: what is trained.
         contenders: whose largest batches are looked for.
         card: bytes of device memory.
+        step: only its multiples are tried.
     """
 
-    def live_fits(batch: int) -> bool:
-        return stub.run(replace(case, batch=batch)).requested <= card
+    def live_fits(steps: int) -> bool:
+        return stub.run(replace(case, batch=steps * step)).requested <= card
 
     bound = largest(live_fits, guess=16)
-    rows = [{**describe(case), "allocator": "bound", "batch": bound, "card": card}]
+    rows = [{**describe(case), "allocator": "bound", "batch": bound * step, "card": card}]
     for contender in contenders:
         said, outcomes = "", dict[int, Outcome]()
 
         def trains(
-            batch: int, contender: str = contender, outcomes: dict[int, Outcome] = outcomes
+            steps: int, contender: str = contender, outcomes: dict[int, Outcome] = outcomes
         ) -> bool:
             nonlocal said
-            job = replace(case, batch=batch, card=card, contender=contender)
-            outcomes[batch] = outcome = stub.run(job)
+            job = replace(case, batch=steps * step, card=card, contender=contender)
+            outcomes[steps] = outcome = stub.run(job)
             said = outcome.error or said
             return not outcome.out_of_memory
 
         row = {**describe(case), "allocator": contender, "card": card, "batch": None}
         try:
             # Nobody gets beyond the bound, and most end just below it.
-            row["batch"] = found = largest(trains, guess=bound + 1)
+            found = largest(trains, guess=bound + 1)
+            row["batch"] = step * found
             row |= {count: getattr(outcomes.get(found), count, None) for count in COUNTS}
             row["error_beyond"] = said.partition("\n")[0]
         except WorkerError as error:
@@ -148,7 +151,7 @@ def measure_suite(
     contenders: Sequence[str],
     cases: Iterable[Job],
     searches: Iterable[Job],
-    card: int,
+    batches: Callable[[Job], tuple[int, int]],
 ) -> dict[str, Any]:
     """Measure peaks and largest batches of networks, several at a time.
 
@@ -158,7 +161,7 @@ def measure_suite(
         contenders: whose peaks and batches are measured.
         cases: whose peaks are.
         searches: whose largest batches are.
-        card: bytes of the card of a search.
+        batches: bytes of the card of a search, and the step between its batches.
     """
     rows: list[dict[str, Any]] = []
     found: list[dict[str, Any]] = []
@@ -169,7 +172,9 @@ def measure_suite(
             )
             rows = [row for part in parts for row in part]
         if arguments.only != "memory":
-            parts = pool.map(lambda case: largest_batches(stub, case, contenders, card), searches)
+            parts = pool.map(
+                lambda case: largest_batches(stub, case, contenders, *batches(case)), searches
+            )
             found = [row for part in parts for row in part]
     torch = stub.run(Job("gpt", small=True, batch=1, iterations=1)).torch
     return {"torch": torch, "rows": rows, "largest_batch": found}

@@ -1,4 +1,4 @@
-"""One training step: gradients dropped before, nothing kept after."""
+"""One step, of training or of inference: gradients dropped before, nothing kept after."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
@@ -16,14 +16,16 @@ class Training(ABC):
 
     Attributes:
         optimizer: makes one for the parameters.
+        precision: of the forward pass; float32 goes without autocast.
     """
 
     optimizer: ClassVar[Callable[..., optim.Optimizer]] = optim.AdamW
+    precision: ClassVar[torch.dtype] = torch.bfloat16
 
     def __init__(self, shape: Shape) -> None:
         self.shape = shape
         with torch.device("cuda"):
-            self.model = self.build(shape).train()
+            self.model = self.build(shape).train(shape.train)
         self.optimize = type(self).optimizer(self.model.parameters())
 
     @abstractmethod
@@ -39,13 +41,20 @@ class Training(ABC):
         """The scalar loss."""
 
     def step(self, length: int = 0) -> None:
-        """Trains on one batch."""
+        """Trains on one batch, or infers one."""
         batch = self.batch(length)
+        if not self.shape.train:
+            with torch.inference_mode(), self._autocast():
+                self.model(*batch[:-1])
+            return
         self.optimize.zero_grad(set_to_none=True)
-        with torch.autocast("cuda", torch.bfloat16):
+        with self._autocast():
             loss = self.loss(*batch)
         loss.backward()
         self.optimize.step()
+
+    def _autocast(self) -> torch.autocast:
+        return torch.autocast("cuda", torch.bfloat16, self.precision is not torch.float32)
 
 
 class Recomputing(nn.Module):

@@ -13,6 +13,7 @@ CPU = (
     "packing",
     "planning",
     "real_programs",
+    "recompute",
 )
 """Those that need neither a GPU nor the stub of its runtime, which `make bench` runs."""
 

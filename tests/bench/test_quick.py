@@ -16,6 +16,7 @@ STUB = (
     "fit",
     "never_worse",
     "rules",
+    "sekiyama",
     "sharing",
     "verdict",
     "what_if",

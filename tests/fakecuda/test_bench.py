@@ -162,6 +162,26 @@ def test_whole_programs_under_every_allocator(tmp_path):
 
 
 @pytest.mark.slow
+def test_networks_of_2018(tmp_path):
+    results, script = tmp_path / "results.json", "sekiyama.py"
+    found = quick(script, results, "--batch", "4")
+    rows = found["rows"]
+    networks = ("alexnet", "googlenet")
+    cases = [(name, train) for name in networks for train in (True, False)]
+    assert [(row["network"], row["train"], row["allocator"]) for row in rows] == [
+        (f"sekiyama.{name}", train, one) for name, train in cases for one in CONTENDERS
+    ]
+    for row in rows:
+        assert_costs(row)
+        assert row["trained"] == row["iterations"]
+        assert row["live"] <= row["reserved"]
+    batches = {row["allocator"]: row["batch"] for row in found["largest_batch"]}
+    assert all(0 < batches[name] <= batches["bound"] for name in CONTENDERS)
+    table = run(script, "--table", "-o", results)
+    assert f"| AlexNet | {batches['default']} | {batches['expandable']} |" in table
+
+
+@pytest.mark.slow
 def test_ranks_share_the_pages_of_their_streams(tmp_path):
     results = tmp_path / "results.json"
     found = quick("fakecuda_ranks.py", results, "--program", "fsdp2")

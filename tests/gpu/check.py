@@ -50,6 +50,7 @@ KNOWN = {
     "real_programs": 120,
     "memory": 100,
     "overhead": 75,
+    "sekiyama": 190,
     "cupy_loops": 30,
     "rehearsals": 100,
     "managed_memory": 35,

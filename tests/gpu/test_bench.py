@@ -61,8 +61,11 @@ def test_ranks(tmp_path):
         assert set(entry["rows"][-1]["phases"]) <= {"replay", "backoff"}
 
 
-def test_largest_batches(tmp_path):
-    entries = quick("largest_batch", tmp_path)["entries"]
+@pytest.mark.parametrize(
+    "name", ["largest_batch", pytest.param("sekiyama", marks=pytest.mark.slow)]
+)
+def test_largest_batches(name, tmp_path):
+    entries = quick(name, tmp_path)["entries"]
     assert [one["contender"] for one in entries] == ["default", "pages", "pgmo"]
     for one in entries:
         assert not one["errors"]

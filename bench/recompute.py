@@ -1,0 +1,222 @@
+"""Recomputation under a budget: `pgmo.recompute` against PyTorch's own means, in the same run.
+
+    python bench/recompute.py
+    python bench/recompute.py --quick        # tiny networks, to see that it works
+    python bench/recompute.py --table        # the tables of the README, from the results
+
+Networks of real depth at reduced width on the CPU, one thread. For budgets that are fractions of
+the peak of a step without recomputation: the share of the forward pass that runs twice, the peak
+that was predicted, the one that allocator events tell, the time of a step (medians, interleaved
+with the plain model), and whether loss, gradients and buffers are the same bits. Peers:
+`activation_memory_budget` with the same compilers, and `torch.utils.checkpoint` around each block.
+"""
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import warnings
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+os.environ.setdefault("KINETO_LOG_LEVEL", "6")  # else each profile is announced
+
+import torch
+from _machine import Seconds, add_common_options, result_path, write_result
+from _recompute_tables import tables
+from _step_ways import MemoryBudget, Outcome, Plain, Planned, Way, peak
+from workloads.step import NAMES, create
+
+import pgmo
+from pgmo.recompute.planners.planning import plan_choice
+from pgmo.units import format_bytes
+
+FRACTIONS = (0.8, 0.6, 0.5, 0.4)
+SWEEP = (0.8, 0.5, 0.3, 0.2, 0.1)
+"""Values of `activation_memory_budget`: its plans are not in the order of their peaks."""
+
+FEW = {"gpt_dropout": ((0.5,), (0.5, 0.3))}
+"""Fractions and values of the network that is there for the sake of its bits."""
+
+
+def measure(name: str, repetitions: int, small: bool) -> list[dict[str, Any]]:
+    """The rows of one network."""
+    model, inputs = create(name, small=small)
+    plain = Plain("plain", None, model, inputs)
+    buffers = [buffer.clone() for buffer in model.buffers()]
+    expected = plain.outcome(buffers)
+    default_peak = peak(plain)
+    ways: list[Way] = [plain]
+    failed: list[dict[str, Any]] = []
+    captured = Planned(model, inputs, None, "capture")
+    fractions, values = _settings(name, small)
+    for setting in (*fractions, "min"):
+        budget = setting if setting == "min" else int(setting * captured.plan.default_peak)
+        try:
+            ways.append(Planned(model, inputs, budget, setting))
+        except pgmo.BudgetError as error:
+            failed.append(_row(name, "pgmo", setting) | {"failed": str(error)})
+    ways += [MemoryBudget(model, inputs, setting) for setting in values]
+    blocks, _ = create(name, recompute=True, small=small)
+    ways.append(Plain("checkpoint", "each block", blocks, inputs))
+    rows = [
+        _measured(name, way, way.outcome(buffers), expected, default_peak)
+        | {"default_predicted": captured.plan.default_peak}
+        for way in ways
+    ]
+    for repetition in range(repetitions):
+        for way in ways if repetition % 2 == 0 else reversed(ways):
+            way.time()
+    for way, row in zip(ways, rows, strict=True):
+        row["step_seconds"] = Seconds.of(way.seconds).median
+        row["step_seconds_fastest"] = min(way.seconds)
+        row["step_seconds_slowest"] = max(way.seconds)
+        row["time_against_plain"] = row["step_seconds"] / Seconds.of(plain.seconds).median
+        row["fastest_against_plain"] = min(way.seconds) / min(plain.seconds)
+        _show(row)
+    return rows + failed + list(_without_workspace(name, small))
+
+
+def _settings(name: str, small: bool) -> tuple[tuple[float, ...], tuple[float, ...]]:
+    """Fractions of the peak, and values of the budget of PyTorch; to try it out, half of them."""
+    fractions, values = FEW.get(name, (FRACTIONS, SWEEP))
+    return (fractions[::2], values[::2]) if small else (fractions, values)
+
+
+def _row(name: str, way: str, setting: object) -> dict[str, Any]:
+    return {"network": name, "way": way, "setting": setting}
+
+
+def _measured(
+    name: str, way: Way, outcome: Outcome, expected: Outcome, default_peak: int
+) -> dict[str, Any]:
+    """Memory and bits, of the third step on: what measures itself in the first is over by then."""
+    way.step()
+    found = peak(way)
+    row = _row(name, way.name, way.setting) | {
+        "peak": found,
+        "default_peak": default_peak,
+        "peak_share": found / default_peak,
+        "share": way.share,
+        "same": outcome.same(expected),
+        "largest_relative_error": outcome.error(expected),
+    }
+    if isinstance(way, Planned):
+        plan = way.plan
+        row |= {
+            "predicted": plan.peak,
+            "planner": plan.planner,
+            "planning_seconds": way.planning,
+            "operations": len(plan.recomputed),
+        }
+        if isinstance(plan.budget, int):
+            row["budget"] = plan.budget
+            row["over_budget"] = found / plan.budget - 1
+    return row
+
+
+def _without_workspace(name: str, small: bool) -> Iterator[dict[str, Any]]:
+    """Plans alone, with no regard to what operators take while they run, as in the literature."""
+    model, inputs = create(name, small=small)
+    _, plan = pgmo.recompute(model, inputs, budget=None, measure=False)
+    for fraction in _settings(name, small)[0]:
+        row = _row(name, "pgmo, workspaces not counted", fraction)
+        budget = int(fraction * plan.default_peak)
+        try:
+            found = plan_choice(plan.graph, budget)
+        except pgmo.BudgetError as error:
+            yield row | {"failed": str(error)}
+        else:
+            yield row | {"share": found.overhead, "predicted": found.peak, "budget": budget}
+
+
+def verdicts(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """For each network: are peaks monotone in the budget and within it, are all bits the same."""
+    found = []
+    for name in dict.fromkeys(row["network"] for row in rows):
+        ours = [row for row in rows if (row["network"], row["way"]) == (name, "pgmo")]
+        made = [row for row in ours if "budget" in row and "peak" in row]
+        peaks = [row["peak"] for row in sorted(made, key=lambda row: -row["budget"])]
+        theirs = [
+            row
+            for row in rows
+            if row["network"] == name and row["way"] == "activation_memory_budget"
+        ]
+        found.append(
+            {
+                "network": name,
+                "monotone": peaks == sorted(peaks, reverse=True),
+                "most_above_budget": max((row["over_budget"] for row in made), default=None),
+                "same_bits": all(all(row["same"].values()) for row in ours if "same" in row),
+                "activation_memory_budget_monotone": [row["peak"] for row in theirs]
+                == sorted((row["peak"] for row in theirs), reverse=True),
+                "activation_memory_budget_largest_error": max(
+                    (row["largest_relative_error"] for row in theirs), default=None
+                ),
+            }
+        )
+    return found
+
+
+def _show(row: dict[str, Any]) -> None:
+    share = "" if row["share"] is None else f"{row['share']:.3f}"
+    print(
+        f"{row['network']:12}{row['way']:26}{row['setting']!s:12}{format_bytes(row['peak']):>10}"
+        f"{row['peak_share']:>7.2f}{share:>7}{row['time_against_plain']:>7.2f}x"
+        f"  {'same bits' if all(row['same'].values()) else 'NOT THE SAME BITS'}",
+        file=sys.stderr,
+        flush=True,
+    )
+
+
+def main() -> None:
+    """Measures all networks and writes the result."""
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--networks", nargs="+", choices=NAMES, default=NAMES)
+    parser.add_argument("--repetitions", type=int, default=3)
+    parser.add_argument("--jobs", type=int, default=1, help="networks that are measured at once")
+    parser.add_argument("--table", action="store_true", help="print the tables of the results")
+    add_common_options(parser)
+    arguments = parser.parse_args()
+    if arguments.table:
+        text = result_path("recompute", arguments.output).read_text(encoding="utf-8")
+        print(tables(json.loads(text)))
+        return
+    torch.set_num_threads(1)
+    if len(arguments.networks) == 1:
+        warnings.simplefilter("ignore")  # a plan that was made again: the second one is measured
+        rows = measure(arguments.networks[0], arguments.repetitions, arguments.quick)
+    else:
+        rows = _in_processes(arguments)
+    result = {
+        "torch": torch.__version__,
+        "threads": torch.get_num_threads(),
+        "verdicts": verdicts(rows),
+        "rows": rows,
+    }
+    write_result("recompute", result, arguments.output, quick=arguments.quick)
+    print(tables(result))
+
+
+def _in_processes(arguments: argparse.Namespace) -> list[dict[str, Any]]:
+    """The rows of all networks, each measured by a process of its own."""
+    with TemporaryDirectory() as folder, ThreadPoolExecutor(arguments.jobs) as pool:
+
+        def run(name: str) -> list[dict[str, Any]]:
+            output = Path(folder) / f"{name}.json"
+            command = [sys.executable, __file__, "--networks", name, "--output", str(output)]
+            command += ["--repetitions", str(arguments.repetitions)]
+            command += ["--quick"] if arguments.quick else []
+            subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
+            rows: list[dict[str, Any]] = json.loads(output.read_text(encoding="utf-8"))["rows"]
+            return rows
+
+        return [row for rows in pool.map(run, arguments.networks) for row in rows]
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,15 @@
+"""ResNet-50 of `workloads.resnet`, in float32."""
+
+from torch import nn
+
+from workloads import Shape
+from workloads.resnet import network
+from workloads.sekiyama.classifier import Classifier
+
+
+class ResNet(Classifier):
+    """Trained and inferred."""
+
+    def build(self, shape: Shape) -> nn.Module:
+        """See `network`."""
+        return network(shape)

@@ -1,0 +1,81 @@
+"""The networks of Sekiyama et al. 2018 are those of their papers, by the number of parameters."""
+
+import sys
+
+import pytest
+
+from tests.bench.scripts import BENCH
+
+torch = pytest.importorskip("torch")
+
+LARGE, SMALL = 5, 3
+"""Kernels of GoogLeNet's third path, in the paper and in torchvision."""
+
+
+@pytest.fixture(autouse=True)
+def _path(monkeypatch):
+    monkeypatch.syspath_prepend(str(BENCH))
+    yield
+    for name in [name for name in sys.modules if name.partition(".")[0] == "workloads"]:
+        del sys.modules[name]
+
+
+def count(make):
+    """The parameters of what a function makes."""
+    with torch.device("meta"):
+        return sum(one.numel() for one in make().parameters())
+
+
+def test_alexnet():
+    from workloads import Shape
+    from workloads.sekiyama.alexnet import network
+
+    assert count(lambda: network(Shape(1))) == 61_100_840  # torchvision's
+
+
+def test_resnet():
+    from workloads import Shape
+    from workloads.resnet import network
+
+    assert count(lambda: network(Shape(1))) == 25_557_032  # torchvision's
+
+
+def test_inception_resnet():
+    from workloads import Shape
+    from workloads.sekiyama.inception_resnet import network
+
+    assert count(lambda: network(Shape(1))) == 55_843_464  # timm's
+
+
+def test_googlenet():
+    """Torchvision's has normalisation in the place of biases, and smaller kernels."""
+    from workloads.sekiyama.googlenet import MODULES, Network
+
+    paths = [widths for every in MODULES for widths in every]
+    kernels = (LARGE**2 - SMALL**2) * sum(narrow * five for *_, narrow, five, _ in paths)
+    channels = 64 + 64 + 192 + sum(sum(widths) for widths in paths)
+    plain, all_heads = count(lambda: Network(auxiliary=False)), count(Network)
+    assert plain - kernels + channels == 6_624_904
+    assert all_heads - kernels + channels + 2 * 128 == 13_004_888
+    assert (plain, all_heads) == (6_998_552, 13_378_280)
+
+
+@pytest.mark.parametrize("name", ["alexnet", "googlenet", "resnet", "inception_resnet"])
+def test_small_ones_are_trained(name):
+    """Images as they are, networks that are thin."""
+    import importlib
+
+    from workloads import CLASSES, Shape
+
+    made = getattr(
+        importlib.import_module(f"workloads.sekiyama.{name}"), CLASSES[f"sekiyama.{name}"]
+    )
+    model = made.build(None, Shape(1, small=True))
+    scores = model(torch.zeros(2, 3, made.side, made.side))
+    scores = (scores,) if isinstance(scores, torch.Tensor) else scores
+    assert [one.shape for one in scores] == [(2, 1000)] * (3 if name == "googlenet" else 1)
+    sum(one.mean() for one in scores).backward()
+    assert all(one.grad is not None for one in model.parameters())
+    model.eval()
+    with torch.inference_mode():
+        assert model(torch.zeros(1, 3, made.side, made.side)).shape == (1, 1000)
