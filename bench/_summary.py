@@ -38,6 +38,7 @@ MEMORY = {
     "fakecuda_memory": "large networks",
     "fakecuda_ranks": "ranks of DDP, FSDP2, pipelines and others",
     "sekiyama": "the networks of Sekiyama et al. 2018",
+    "private_pools": "programs with CUDA graphs and memory pools",
     "gpu/memory": "large networks on a GPU",
     "gpu/ranks": "one rank of DDP and FSDP2 on a GPU",
     "gpu/real_programs": "programs of other people on a GPU",

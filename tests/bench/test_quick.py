@@ -15,6 +15,7 @@ STUB = (
     "fakecuda_recompute",
     "fit",
     "never_worse",
+    "private_pools",
     "rules",
     "sekiyama",
     "sharing",

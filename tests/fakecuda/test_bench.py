@@ -225,6 +225,19 @@ def test_jobs_that_share_a_card(tmp_path):
 
 
 @pytest.mark.slow
+def test_programs_with_graphs_and_pools(tmp_path):
+    results = tmp_path / "results.json"
+    programs = [part for one in ("layers", "convert") for part in ("--program", one)]
+    found = quick("private_pools.py", results, *programs)
+    rows = {(row["program"], row["contender"]): row["peak"] for row in found["rows"]}
+    assert len(rows) == 7 + 4
+    assert rows["layers", "pgmo_run_shared"] <= rows["layers", "pgmo_run"]
+    assert rows["convert", "pgmo_run"] < rows["convert", "default"]
+    printed = run("private_pools.py", "--table", "-o", results)
+    assert f"{rows['layers', 'eager'] >> 20:,} |" in printed
+
+
+@pytest.mark.slow
 def test_the_largest_batch_before_anything_runs(tmp_path):
     results = tmp_path / "results.json"
     run("fit.py", "--quick", "-o", results)

@@ -1,0 +1,221 @@
+"""Device memory of programs with CUDA graphs and with memory pools.
+
+Needs no GPU: the real CUDA build of PyTorch runs on the stub CUDA runtime of pgmo/rehearsal.
+
+    python bench/private_pools.py --python .venv-fakecuda/bin/python
+    python bench/private_pools.py --python .venv-fakecuda/bin/python --program layers --program bert
+    python bench/private_pools.py --table
+
+Each program runs under every contender, in a process of its own on a card of 141 GiB. Peaks are
+those of the card from the beginning of the process, whoever took the memory, in MiB. `eager` is
+plain PyTorch without graphs. Contenders are PyTorch's allocator, expandable segments, pgmo's pages
+alone, and `pgmo run` three times: as it is, with graphs that share pages (`PGMO_GRAPHS=1`), and
+over expandable segments. Programs of pools use no graphs, so the last two do not run them.
+
+Programs are those of `tests/fakecuda/graphs` and `tests/fakecuda/private_pools`, and models of
+transformers with graph trees (`programs/graph_trees.py`), which need that package.
+"""
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+
+from _machine import result_path, write_result
+from _stub_jobs import LARGE_CARD, Row, stub_parser
+from workloads.job import process_settings
+from workloads.launch import ROOT, Stub
+
+GRAPHED = "tests/fakecuda/graphs/graphed_programs.py"
+POOLS = "tests/fakecuda/private_pools/pool_programs.py"
+TREES = "bench/programs/graph_trees.py"
+
+PAGES_ALONE = """
+import runpy, sys, torch, pgmo
+torch.cuda.memory.change_current_allocator(pgmo.torch_allocator())
+sys.argv = sys.argv[1:]
+runpy.run_path(sys.argv[0], run_name="__main__")
+"""
+PGMO_RUN = ("-m", "pgmo", "run", "-q", "--no-tags")
+
+
+@dataclass(frozen=True)
+class Program:
+    """A script of this repository, with its arguments.
+
+    Args:
+        what: what it does, for the table.
+        command: path and arguments.
+        quick: further arguments that make it small.
+    """
+
+    what: str
+    command: tuple[str, ...]
+    quick: tuple[str, ...]
+
+    @property
+    def graphs(self) -> bool:
+        """Whether it captures graphs."""
+        return self.command[0] != POOLS
+
+
+def _trees(model: str, what: str) -> Program:
+    quick = ("--layers", "1", "--width", "64", "--batch", "1", "--steps", "4")
+    return Program(f"{what} with graph trees, two lengths", (TREES, model), quick)
+
+
+PROGRAMS = {
+    "sizes": Program(
+        "training with `make_graphed_callables` at 11 image sizes",
+        (GRAPHED, "sizes"),
+        ("--number", "2"),
+    ),
+    "inference": Program(
+        "a decoder at 16 batch sizes, 200 replays", (GRAPHED, "inference"), ("--number", "2")
+    ),
+    "beside": Program(
+        "training between the replays of such a decoder", (GRAPHED, "beside"), ("--number", "2")
+    ),
+    "layers": Program(
+        "24 layers, a graph of each pass of each layer",
+        (GRAPHED, "layers"),
+        ("--number", "2", "--width", "384", "--length", "64"),
+    ),
+    "trees": Program(
+        "a decoder with graph trees, two lengths", (GRAPHED, "trees"), ("--number", "1")
+    ),
+    "gpt2": _trees("gpt2", "GPT-2"),
+    "bert": _trees("bert", "BERT"),
+    "llama": _trees("llama", "Llama"),
+    "convert": Program(
+        "weights converted in a live pool, then a cache outside",
+        (POOLS, "convert"),
+        ("--number", "2"),
+    ),
+    "layerwise": Program(
+        "each layer converted after it is loaded", (POOLS, "layerwise"), ("--number", "2")
+    ),
+    "alternate": Program(
+        "generating in one pool, training in another", (POOLS, "alternate"), ("--number", "1")
+    ),
+    "after_eager": Program(
+        "2 GiB freed outside, then 2 GiB in a pool", (POOLS, "after_eager"), ("--number", "2")
+    ),
+}
+
+
+@dataclass(frozen=True)
+class Contender:
+    """Who serves a program.
+
+    Args:
+        prefix: what runs the script, after Python.
+        settings: the allocator of PyTorch, as in `workloads.job.CONTENDERS`.
+        share: value of `PGMO_GRAPHS`.
+        for_graphs: whether it runs programs with graphs only.
+        suffix: further arguments of the script.
+    """
+
+    prefix: tuple[str, ...] = ()
+    settings: str = "default"
+    share: str = "0"
+    for_graphs: bool = False
+    suffix: tuple[str, ...] = ()
+
+
+CONTENDERS = {
+    "default": Contender(),
+    "expandable": Contender(settings="expandable"),
+    "pages": Contender(("-c", PAGES_ALONE)),
+    "pgmo_run": Contender(PGMO_RUN),
+    "pgmo_run_shared": Contender(PGMO_RUN, share="1", for_graphs=True),
+    "pgmo_run_expandable": Contender(PGMO_RUN, settings="expandable", for_graphs=True),
+    "eager": Contender(for_graphs=True, suffix=("--eager",)),
+}
+HEADERS = (
+    "default",
+    "expandable segments",
+    "pages alone",
+    "**pgmo run**",
+    "**pgmo run**, graphs share pages",
+    "pgmo run over expandable segments",
+    "eager",
+)
+
+
+def run(stub: Stub, name: str, contender: str, quick: bool) -> Row:
+    """Return the card's peak in bytes, or why there is none."""
+    program, one = PROGRAMS[name], CONTENDERS[contender]
+    arguments = (*program.command, *(program.quick if quick else ()), *one.suffix)
+    environment = os.environ | process_settings(one.settings, LARGE_CARD)
+    environment |= {"PGMO_GRAPHS": one.share, "PYTHONPATH": str(ROOT)}
+    del environment["FAKECUDA_COPY_LIMIT"]  # survivors are copied
+    command = [str(stub.out / "run"), os.path.abspath(stub.python), *one.prefix, *arguments]
+    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True)
+    row: Row = {"program": name, "contender": contender}
+    if done.returncode != 0:
+        last = (done.stderr.strip().splitlines() or ["no message"])[-1]
+        return row | {"failed": last[:200]}
+    return row | {"peak": int(done.stdout.splitlines()[-1]) << 20}
+
+
+def measure(stub: Stub, names: Iterable[str], quick: bool, jobs: int) -> list[Row]:
+    """Return a row for each program and contender, in their order."""
+    cases = [
+        (name, contender)
+        for name in names
+        for contender, one in CONTENDERS.items()
+        if PROGRAMS[name].graphs or not one.for_graphs
+    ]
+
+    def run_one(case: tuple[str, str]) -> Row:
+        row = run(stub, *case, quick)
+        print(*row.values(), file=sys.stderr, flush=True)
+        return row
+
+    with ThreadPoolExecutor(jobs) as pool:
+        return list(pool.map(run_one, cases))
+
+
+def table(rows: Iterable[Row]) -> str:
+    """Return peaks in MiB as Markdown."""
+    found = {(row["program"], row["contender"]): row for row in rows}
+    lines = [f"| program | {' | '.join(HEADERS)} |", "| --- " * (len(HEADERS) + 1) + "|"]
+    for name, program in PROGRAMS.items():
+        cells = [_cell(found.get((name, contender), {})) for contender in CONTENDERS]
+        if any(cells):
+            lines.append(f"| `{name}`: {program.what} | {' | '.join(cells)} |")
+    return "\n".join(lines)
+
+
+def _cell(row: Row) -> str:
+    if "failed" in row:
+        return "failed"
+    return f"{row['peak'] >> 20:,}" if row else ""
+
+
+def parse() -> argparse.Namespace:
+    parser = stub_parser(__doc__)
+    parser.add_argument("--program", choices=PROGRAMS, action="append", help="repeatable")
+    parser.add_argument("--jobs", type=int, default=2, help="processes at a time")
+    return parser.parse_args()
+
+
+def main() -> None:
+    arguments = parse()
+    if arguments.table:
+        found = json.loads(result_path("private_pools", arguments.output).read_text("utf-8"))
+        print(table(found["rows"]))
+        return
+    stub = Stub.build(arguments.python, ROOT / arguments.stub)
+    rows = measure(stub, arguments.program or PROGRAMS, arguments.quick, arguments.jobs)
+    write_result("private_pools", {"rows": rows}, arguments.output, quick=arguments.quick)
+    print(table(rows))
+
+
+if __name__ == "__main__":
+    main()
