@@ -13,6 +13,7 @@ from pgmo.report.findings.attribution import Holder, Peak, find_peak
 from pgmo.report.findings.drift import Drift, find_drift
 from pgmo.report.findings.failures import Failure, find_failures
 from pgmo.report.findings.fragmentation import Fragmentation, find_fragmentation
+from pgmo.report.findings.kept import Kept, find_kept
 from pgmo.report.findings.leaks import Leaks, find_leaks
 from pgmo.report.findings.moment import Moment, find_moment
 from pgmo.report.findings.pools import PrivatePools, find_private_pools
@@ -46,6 +47,7 @@ class Explanation:
         failures: requests of the trace that ran out of memory.
         reserved: predicted bytes that PyTorch reserves, by setting: "default", "expandable".
         plan: the given plan, or None.
+        kept: what keeps blocks alive, if the profile has it.
         hints: advice, for most bytes first.
     """
 
@@ -65,6 +67,7 @@ class Explanation:
     failures: tuple[Failure, ...]
     reserved: dict[str, Reservation]
     plan: "Plan | None"
+    kept: Kept
     hints: tuple[Hint, ...]
 
     @property
@@ -118,6 +121,7 @@ def explain(
         failures=() if trace is None else find_failures(trace, history),
         reserved=predict_reserved(profile) if predict and moment is None else {},
         plan=plan if moment is None else None,
+        kept=find_kept(profile),
         hints=(),
     )
     return replace(explanation, hints=advise(Facts(profile, explanation)))

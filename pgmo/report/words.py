@@ -37,6 +37,7 @@ def explanation_lines(explanation: "Explanation") -> list[str]:
     lines += [] if explanation.pools is None else explanation.pools.lines()
     lines += _state(explanation)
     lines += leak_lines(explanation.leaks)
+    lines += explanation.kept.lines()
     lines += [
         f"{'cause' if hint.is_cause else 'hint':12}{hint.title}: {hint.text}"
         for hint in explanation.hints

@@ -22,6 +22,7 @@ from pgmo.terminal import say
 if TYPE_CHECKING:
     from pgmo.allocator.session.session import Session
     from pgmo.profiler.profile import Profile
+    from pgmo.runner.keepers.watch import WhoKeeps
 
 _MESSAGES = ("out of memory", "can't allocate memory", "_STATUS_ALLOC_FAILED")
 """Texts in out-of-memory errors without a type of their own: of the CUDA runtime, of PyTorch's CPU
@@ -64,15 +65,26 @@ def is_out_of_memory(error: BaseException | None) -> bool:
 
 
 def save_out_of_memory(
-    error: BaseException, sessions: "Iterable[Session]", folder: str | os.PathLike[str] = "."
+    error: BaseException,
+    sessions: "Iterable[Session]",
+    folder: str | os.PathLike[str] = ".",
+    who_keeps: "WhoKeeps | None" = None,
 ) -> tuple[Path, ...]:
     """Save the available information. Call it in the `except` clause, before sessions are closed.
 
     Files that cannot be saved are skipped, so as not to hide the error itself.
 
+    Args:
+        error: the error.
+        sessions: the open sessions.
+        folder: folder of the files.
+        who_keeps: search for what keeps blocks alive; None without one.
+
     Returns:
         The files, the explanation last.
     """
+    from pgmo.report.findings.kept import with_kept
+
     stem = Path(folder) / f"pgmo-oom-{_rank()}"
     with suppress(OSError):  # then no file can be written, which is reported below
         stem.parent.mkdir(parents=True, exist_ok=True)
@@ -80,12 +92,19 @@ def save_out_of_memory(
     text = [f"{type(error).__name__}: {error}", ""]
     written = _save_history(stem.with_suffix(".pickle"))
     for session in open_sessions:
-        growth = session.counted().growth
-        if growth is not None:
-            text += [f"{session.device}: {growth}", ""]
+        summary = session.counted()
+        if who_keeps is not None:
+            summary = who_keeps.in_summary(summary, session.device)
+        growing = () if summary.growth is None else summary.growth.kept
+        if summary.growth is not None:
+            text += [f"{session.device}: {summary.growth}"]
+            text += [*(f"kept by: {one}" for one in growing), ""]
+        if summary.kept:
+            text += [*(f"alive {one}" for one in summary.kept), ""]
         try:
             profile = _known(session)
             if profile is not None:
+                profile = with_kept(profile, growing, summary.kept)
                 own = f"{stem.name}-{session.device}".replace(":", "") if open_sessions[1:] else ""
                 path = stem.with_name(f"{own or stem.name}.pgmoprof")
                 profile.save(path)

@@ -16,12 +16,14 @@ from typing import TYPE_CHECKING, Any
 from pgmo.allocator.session.threads.boundary import exclusive
 from pgmo.errors import FileError, PgmoError, SessionError
 from pgmo.runner.early_pages import summary_of
+from pgmo.runner.keepers.watch import WhoKeeps
 from pgmo.serving.devices import SERVED
 from pgmo.world import world
 
 if TYPE_CHECKING:
     from pgmo.allocator.session.session import Session
     from pgmo.allocator.session.statistics import IterationStatistics
+    from pgmo.allocator.session.verdict.summary import Summary
 
 
 @dataclass(frozen=True)
@@ -40,6 +42,7 @@ class RunOptions:
         limit: maximum bytes of pages on CUDA devices; None for no maximum.
         step_on: function whose calls are the iterations; None for optimizer steps.
         tags: whether to name modules and operators of blocks; see `pgmo.optimize`.
+        who_keeps: whether to find out what keeps blocks alive.
     """
 
     name: str
@@ -53,6 +56,7 @@ class RunOptions:
     limit: int | None = None
     step_on: str | None = None
     tags: bool = True
+    who_keeps: bool = False
 
     def shown(self, path: Path) -> Path:
         """Return a path relative to the directory in which the program was started."""
@@ -73,6 +77,7 @@ class Supervision:
         sessions: the opened sessions, one per device.
         notes: sentences about unexpected events.
         saved: files that were written.
+        who_keeps: search for what keeps blocks alive; None without one.
     """
 
     options: RunOptions
@@ -82,6 +87,7 @@ class Supervision:
     saved: list[Path] = field(default_factory=list)
 
     def __post_init__(self) -> None:
+        self.who_keeps = WhoKeeps() if self.options.who_keeps else None
         self._pauses = ExitStack()
         self._unified = ExitStack()
         self._process = os.getpid()
@@ -130,6 +136,8 @@ class Supervision:
         with self.harmless():
             if self.options.profile_only:
                 self._save_profiles()
+            if self.who_keeps is not None:
+                self.who_keeps.after_iteration(self._served())
             if self.after_iteration is not None:
                 self.after_iteration(self)
 
@@ -168,13 +176,20 @@ class Supervision:
         finally:
             self._unified.close()
 
+    def summary(self, session: "Session") -> "Summary":
+        """Return a session's summary with the verdict on the whole process, and with keepers."""
+        summary = summary_of(session)
+        if self.who_keeps is None:
+            return summary
+        return self.who_keeps.in_summary(summary, session.device)
+
     def to_fields(self) -> dict[str, Any]:
         """Return all counters as plain values for JSON; sizes in bytes."""
         return {
             "sessions": [
                 {
                     "device": session.device,
-                    "summary": asdict(summary_of(session)),
+                    "summary": asdict(self.summary(session)),
                     "iterations": [_fields(one) for one in session.history],
                 }
                 for session in self.sessions

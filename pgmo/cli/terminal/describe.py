@@ -55,12 +55,14 @@ def describe_profile(profile: "Profile", top: int = 10) -> dict[str, Any]:
         "trace": _trace(profile),
         "unused": plain(fragmentation and fragmentation.unused),
         "pools": plain(explanation.pools),
+        "kept": plain(explanation.kept),
         "hints": plain(explanation.hints),
     }
 
 
 def profile_lines(fields: Mapping[str, Any]) -> list[str]:
     """Format the fields of `describe_profile`, without the holders of the peak."""
+    from pgmo.report.findings.kept import Kept
     from pgmo.report.findings.moment import Moment
 
     steady = "steady" if fields["steady"] else "NOT steady: no two iterations agreed"
@@ -107,6 +109,7 @@ def profile_lines(fields: Mapping[str, Any]) -> list[str]:
         f"{format_bytes(fields['bytes_requested'])} requested in all",
         *peaks,
         *_unused_lines(fields),
+        *Kept(**fields["kept"]).lines(),
         *_note_lines(notes),
     ]
 

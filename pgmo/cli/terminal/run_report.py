@@ -45,10 +45,13 @@ def finish(
     options = supervision.options
     failed = ending.error if is_out_of_memory(ending.error) else None
     kept: tuple[Path, ...] = ()
+    if supervision.who_keeps is not None:
+        supervision.who_keeps.at_end(ending.error)
     if failed is not None:
         folder = options.start / (options.save or ".")
-        kept = save_out_of_memory(failed, supervision.sessions, folder)
+        kept = save_out_of_memory(failed, supervision.sessions, folder, supervision.who_keeps)
     supervision.close()
+    _note_keepers(supervision)
     with _perhaps_closed():
         ending.show()
     with _perhaps_closed():
@@ -69,6 +72,24 @@ def finish(
     return ending.code
 
 
+def _note_keepers(supervision: Supervision) -> None:
+    """Add the keepers of live blocks to the saved profiles."""
+    if supervision.who_keeps is None:
+        return
+    from pgmo.profiler.profile import Profile
+    from pgmo.report.findings.kept import with_kept
+
+    summaries = {one.device: supervision.summary(one) for one in supervision.sessions}
+    for path in supervision.saved:
+        if path.suffix != ".pgmoprof":
+            continue
+        with supervision.harmless():
+            profile = Profile.load(path)
+            summary = summaries[profile.meta.device]
+            growing = () if summary.growth is None else summary.growth.kept
+            with_kept(profile, growing, summary.kept).save(path)
+
+
 def _perhaps_closed() -> "suppress":
     """Return a context manager that ignores errors of a closed or replaced stdout or stderr."""
     return suppress(OSError, ValueError, AttributeError)
@@ -79,7 +100,7 @@ def conclusions(supervision: Supervision) -> list[str]:
     texts: list[str] = []
     step_on = supervision.options.step_on
     for session in supervision.sessions:
-        summary = summary_of(session)
+        summary = supervision.summary(session)
         several = len(supervision.sessions) > 1
         if summary.iterations:
             texts.append((f"{session.device}: " if several else "") + str(summary))
@@ -94,7 +115,10 @@ def conclusions(supervision: Supervision) -> list[str]:
                 f"pgmo: {summary.iterations} iterations are too few for a profile; let at "
                 "least four run"
             )
-    texts += [f"pgmo: {note}" for note in supervision.notes]
+    notes = list(supervision.notes)
+    if supervision.who_keeps is not None and supervision.who_keeps.error:
+        notes.append(supervision.who_keeps.error)
+    texts += [f"pgmo: {note}" for note in notes]
     if not texts and step_on:
         texts.append(
             f"pgmo: {step_on} was never called by that name. Calls by another name, for "

@@ -14,11 +14,14 @@ def leaking(facts: Facts) -> Hint | None:
         return None
     growth = sum(leak.growth for leak in found)
     size = sum(leak.size for leak in found)
+    kept = facts.explanation.kept.growing
+    where = "Look for a list, a cache or a closure that keeps these tensors."
+    if kept:
+        where = f"They are kept by {kept[0]}."
     return Hint(
         "Memory leaks",
         f"{format_bytes(growth)} stay behind in each iteration ({format_bytes(size)} so far), most "
-        f"of it from {found[0].origin}. Look for a list, a cache or a closure that keeps these "
-        "tensors. Drop them, or keep a detached copy on the CPU.",
+        f"of it from {found[0].origin}. {where} Drop them, or keep a detached copy on the CPU.",
         size,
         is_cause=True,
     )

@@ -34,10 +34,18 @@ def static_tables(explanation: Explanation) -> str:
             parts.append(_holders(f"{when}, by {title}", title, holders, explanation.peak.size))
     if explanation.pools is not None:
         parts.append(_pools(explanation.pools))
+    kept = explanation.kept
+    parts += _list("Kept alive, and growing", kept.growing)
+    parts += _list("Kept alive", kept.alive)
     if not parts:
         return ""
     summary = f"{'What would help, and who' if hints else 'Who'} holds memory, as tables"
     return f'<details class="static"><summary>{summary}</summary>{"".join(parts)}</details>'
+
+
+def _list(heading: str, lines: Iterable[str]) -> list[str]:
+    items = "".join(f"<li>{html.escape(one)}</li>" for one in lines)
+    return [f"<section><h3>{heading}</h3><ul>{items}</ul></section>"] if items else []
 
 
 def _pools(found: PrivatePools) -> str:

@@ -56,20 +56,39 @@ def test_longer_batches_and_what_remains_of_them_do_not():
     assert growth("y = net(x); last = y.detach()", fixed=False) is None
 
 
+def leaking_script(folder):
+    script = folder / "leaks.py"
+    script.write_text(LEAKING)
+    return str(script)
+
+
+LEAKING = """\
+import torch
+weights = torch.nn.Linear(1024, 1024).cuda()
+optimizer = torch.optim.SGD(weights.parameters(), lr=0.1)
+kept = []
+for _ in range(16):
+    kept.append(weights(torch.ones(512, 1024, device='cuda')))
+    kept[-1].sum().backward()
+    optimizer.step()
+    optimizer.zero_grad()
+"""
+
+
+def test_pgmo_run_names_what_keeps_the_blocks_that_grow(tmp_path):
+    command = ("-m", "pgmo", "run", "--who-keeps", leaking_script(tmp_path))
+    ended = forked.run_command(tmp_path, *command, environment=os.environ)
+    assert ended.exit_code == 0, ended.errors
+    lines = ended.errors.splitlines()
+    (first,) = [number for number, one in enumerate(lines) if "live memory grows" in one]
+    assert lines[first + 1] == "  kept by    leaks.kept (list of 16 tensors, 32.0 MiB)"
+    alive = [one for one in lines if one.startswith("  alive ")]
+    assert alive[0] == "  alive      at the end: leaks.kept (list of 16 tensors, 32.0 MiB)"
+    assert "  alive      at the end: parameters of leaks.weights (2 tensors, 4.00 MiB)" in alive
+
+
 def test_pgmo_run_says_it_first(tmp_path):
-    script = tmp_path / "leaks.py"
-    script.write_text(
-        "import torch\n"
-        "weights = torch.nn.Linear(1024, 1024).cuda()\n"
-        "optimizer = torch.optim.SGD(weights.parameters(), lr=0.1)\n"
-        "kept = []\n"
-        "for _ in range(16):\n"
-        "    kept.append(weights(torch.ones(512, 1024, device='cuda')))\n"
-        "    kept[-1].sum().backward()\n"
-        "    optimizer.step()\n"
-        "    optimizer.zero_grad()\n"
-    )
-    command = ("-m", "pgmo", "run", "--json", "a.json", str(script))
+    command = ("-m", "pgmo", "run", "--json", "a.json", leaking_script(tmp_path))
     ended = forked.run_command(tmp_path, *command, environment=os.environ)
     assert ended.exit_code == 0, ended.errors
     first, second = [line for line in ended.errors.splitlines() if line.startswith("pgmo: ")][-2:]

@@ -44,12 +44,14 @@ class LiveGrowth:
         grown: bytes since the first iteration that counts.
         iterations: number of iterations in which it grew.
         origin: what requested the blocks that stay, in one line; "" if unknown.
+        kept: what keeps them alive, one line each; empty if unknown.
     """
 
     rate: float
     grown: int
     iterations: int
     origin: str = ""
+    kept: tuple[str, ...] = ()
 
     def __str__(self) -> str:
         place = f", requested by {self.origin}" if self.origin else ""

@@ -51,6 +51,7 @@ class Summary:
         hand_overs: pages that moved between streams per iteration (median).
         waits_added: waits per iteration that the program does not imply (median).
         growth: growth of live memory from iteration to iteration; None without any.
+        kept: what keeps the largest live blocks, one line each; empty if unknown.
         verdict: comparison with plain PyTorch; None if it was not requested.
 
     Example:
@@ -91,6 +92,7 @@ class Summary:
     hand_overs: float = 0
     waits_added: float = 0
     growth: LiveGrowth | None = None
+    kept: tuple[str, ...] = ()
     verdict: Verdict | None = None
 
     @property
@@ -131,7 +133,9 @@ class Summary:
         if not self.iterations:
             return "pgmo: no iteration was seen; call session.step() at the end of each."
         counted = self._iterations_by_phase()
-        lines = [] if self.growth is None else [f"pgmo: {self.growth}"]
+        lines = []
+        if self.growth is not None:
+            lines = [f"pgmo: {self.growth}", *(f"  kept by    {one}" for one in self.growth.kept)]
         if self.verdict is None:
             lines.append(f"pgmo: {counted}")
         else:
@@ -191,6 +195,7 @@ class Summary:
                 f"  unified    {format_bytes(self.managed)} at most, {self.oversubscription:.2f} "
                 f"times the {format_bytes(self.card_room)} that the card had free"
             )
+        lines.extend(f"  alive      {one}" for one in self.kept)
         lines.extend(f"  note       {note}" for note in self.notes)
         return "\n".join(lines)
 

@@ -44,6 +44,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "three to six iterations, once",
     )
     parser.add_argument(
+        "--who-keeps",
+        action="store_true",
+        help="name the variables, attributes and closures that keep the largest blocks alive, and "
+        "those that grow; takes up to a few seconds after iteration 6, at the end, and now and "
+        "then while memory grows",
+    )
+    parser.add_argument(
         "--plan",
         metavar="FILE",
         help="start with a saved plan: a file, or a directory from which the matching plan is "
@@ -153,6 +160,7 @@ def run(arguments: argparse.Namespace) -> int:
         limit=_bytes(arguments.limit),
         step_on=arguments.step_on,
         tags=not arguments.no_tags,
+        who_keeps=arguments.who_keeps,
     )
     _check(options)
     program.check()

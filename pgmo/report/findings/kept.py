@@ -1,0 +1,42 @@
+"""Variables that keep blocks alive, which `pgmo run --who-keeps` has noted in the profile."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from pgmo.profiler.profile import Profile
+
+_GROWING, _ALIVE = "kept by", "alive"
+"""Keys of the notes."""
+
+
+@dataclass(frozen=True)
+class Kept:
+    """Variables, attributes and closures that keep blocks alive, one line each.
+
+    Args:
+        growing: keepers of blocks that grow from iteration to iteration.
+        alive: keepers of the largest live blocks, with the time of the observation.
+    """
+
+    growing: tuple[str, ...] = ()
+    alive: tuple[str, ...] = ()
+
+    def lines(self) -> list[str]:
+        """Return the lines of a report in plain text."""
+        named = {_GROWING: self.growing, _ALIVE: self.alive}
+        return [f"{key:<12}{one}" for key, lines in named.items() for one in lines]
+
+
+def find_kept(profile: Profile) -> Kept:
+    """Return what a profile's notes say of keepers; empty without such notes."""
+    notes = profile.meta.notes
+    return Kept(*(tuple(notes.get(key, "").splitlines()) for key in (_GROWING, _ALIVE)))
+
+
+def with_kept(profile: Profile, growing: Sequence[str], alive: Sequence[str]) -> Profile:
+    """Return a profile with notes of keepers, as in `Kept`; unchanged without any."""
+    found = {_GROWING: "\n".join(growing), _ALIVE: "\n".join(alive)}
+    found = {key: text for key, text in found.items() if text}
+    if not found:
+        return profile
+    return replace(profile, meta=replace(profile.meta, notes={**profile.meta.notes, **found}))

@@ -1,0 +1,1 @@
+"""Search for the Python objects that keep tensors alive: `pgmo run --who-keeps`."""

@@ -1,0 +1,163 @@
+"""Census of the tensors that are alive, with the place that keeps each.
+
+A breadth-first search from the program's variables finds the shortest path to each tensor. Local
+variables come before those of modules. Paths through graphs and optimizers come after all others,
+and those from libraries come last. The result holds only text and numbers.
+"""
+
+import gc
+import sys
+import time
+from collections import deque
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+from pgmo.runner.keepers.cycles import lost_tensors
+from pgmo.runner.keepers.parts import Graph, Part, parts
+from pgmo.runner.keepers.place import Place
+from pgmo.runner.keepers.roots import of_functions, of_modules
+from pgmo.runner.keepers.tensors import Storage, is_tensor, python_tensors, storage_of
+
+_MOST_OBJECTS = 400_000
+"""Maximum objects that are visited. Each takes about 150 bytes during the search."""
+
+_SECONDS = 5.0
+"""Maximum CPU time of a search, which ends with what it has found until then."""
+
+_LEAST_MISSING = 0.1
+"""Minimum share of bytes without a keeper for which the variables of libraries are searched."""
+
+_EVERY = 512
+"""Number of objects after which the time is checked."""
+
+
+@dataclass(frozen=True)
+class KeptBlock:
+    """Storage that is alive.
+
+    Args:
+        device: its device, such as "cuda:0".
+        size: bytes.
+        place: the place that keeps it.
+        by_graph: whether an autograd graph keeps it, not a tensor of the program.
+    """
+
+    device: str
+    size: int
+    place: Place
+    by_graph: bool = False
+
+
+@dataclass(frozen=True)
+class Census:
+    """Result of a census.
+
+    Args:
+        blocks: the storages whose keepers were found.
+        unknown: bytes of tensors without a known keeper, by device.
+    """
+
+    blocks: tuple[KeptBlock, ...] = ()
+    unknown: dict[str, int] = field(default_factory=dict)
+
+
+def take_census(error: BaseException | None = None) -> Census:
+    """Search for the keepers of all tensors that are alive.
+
+    Args:
+        error: the error that ended the program, whose traceback keeps variables; None for none.
+    """
+    if "torch" not in sys.modules:
+        return Census()
+    collects = gc.isenabled()
+    gc.disable()  # It would free cycles in the middle of the search.
+    search = _Search(time.thread_time() + _SECONDS)
+    try:
+        return search.run(error)
+    finally:
+        search.release()
+        if collects:
+            gc.enable()
+
+
+class _Search:
+    """State of one search, dropped at its end with the references that it holds."""
+
+    def __init__(self, deadline: float) -> None:
+        self._deadline = deadline
+        self._visited: dict[int, object] = {}  # by id, which is unique only while they are alive
+        self._nodes: dict[int, Any] = {}
+        self._later: list[Part] = []
+        self._found: dict[Storage, KeptBlock] = {}
+        self._wanted: dict[Storage, int] = {}
+        self.stopped = False
+
+    def run(self, error: BaseException | None) -> Census:
+        for one in python_tensors():
+            storage = storage_of(one)
+            if storage is not None:
+                self._wanted[storage[0]] = storage[1]
+        self._search(of_functions(error, of_libraries=False))
+        self._search(of_modules(of_libraries=False))
+        self._search_later()
+        self._search(of_functions(error, of_libraries=True))
+        self._search_later()
+        if not self.stopped and self._missing:
+            for tensor, place in lost_tensors(self._found, self._deadline):
+                self._note(tensor, place)
+        if self._missing > _LEAST_MISSING * sum(self._wanted.values()):
+            self._search(of_modules(of_libraries=True))
+            self._search_later()
+        unknown: dict[str, int] = {}
+        for key, size in self._wanted.items():
+            if key not in self._found:
+                unknown[key[0]] = unknown.get(key[0], 0) + size
+        return Census(tuple(self._found.values()), unknown)
+
+    def release(self) -> None:
+        """Drop all references to the program's objects, also if a cycle keeps this object."""
+        self._visited.clear()
+        self._nodes.clear()
+        self._later.clear()
+
+    @property
+    def _missing(self) -> int:
+        """Bytes of tensors whose keepers are unknown."""
+        return sum(size for key, size in self._wanted.items() if key not in self._found)
+
+    def _search_later(self) -> None:
+        while self._later and not self.stopped:
+            later, self._later = self._later, []
+            self._search(one._replace(later=False) for one in later)
+
+    def _search(self, roots: Iterable[Part]) -> None:
+        left: deque[Part] = deque(roots)
+        count = 0
+        while left and not self.stopped:
+            value, place, later = left.popleft()
+            if later:
+                self._later.append(Part(value, place, later))
+                continue
+            if type(value) is Graph:
+                for part in value.parts(place, self._nodes):
+                    if part.place is place:
+                        self._note(part.value, place, by_graph=True)
+                    else:
+                        left.append(part)
+                continue
+            if id(value) in self._visited:
+                continue
+            self._visited[id(value)] = value
+            if is_tensor(value):
+                self._note(value, place)
+            left.extend(parts(value, place))
+            count += 1
+            is_late = count % _EVERY == 0 and time.thread_time() > self._deadline
+            self.stopped = is_late or len(self._visited) > _MOST_OBJECTS
+
+    def _note(self, tensor: object, place: Place, *, by_graph: bool = False) -> None:
+        storage = storage_of(tensor)
+        if storage is not None and storage[0] not in self._found:
+            (device, _), size = storage
+            self._found[storage[0]] = KeptBlock(device, size, place, by_graph)

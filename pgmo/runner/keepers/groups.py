@@ -1,0 +1,129 @@
+"""Groups of kept tensors: the smallest place that keeps most of a variable's bytes.
+
+train
+├── .history    list      72 MiB     no element has most of it: "train.history (list of 36 tensors"
+├── .trainer    Trainer   40 MiB     an object splits into its attributes
+└── .config     dict       8 MiB
+    └── ['cache']  list    8 MiB     has most of it: "train.config['cache'] (list of 4 tensors"
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from pgmo.runner.keepers.census import KeptBlock
+from pgmo.runner.keepers.place import Place
+from pgmo.units import format_bytes
+
+_MOST_OF_IT = 0.8
+"""Minimum share of a place's bytes at which one of its parts is named instead."""
+
+_LEAST = 0.05
+"""Minimum share of all bytes of a group that is reported."""
+
+
+@dataclass(frozen=True)
+class Keeper:
+    """Place that keeps tensors.
+
+    Args:
+        name: its name, such as "train.history".
+        kind: type name of the object there; "" for a group such as parameters.
+        tensors: number of tensors.
+        size: bytes that the tensors and their graphs occupy.
+        by_graphs: the part of `size` that only autograd graphs keep.
+        grown: bytes more than in the earlier census, if there is one; else `size`.
+    """
+
+    name: str
+    kind: str
+    tensors: int
+    size: int
+    by_graphs: int
+    grown: int
+
+    def __str__(self) -> str:
+        what = "1 tensor" if self.tensors == 1 else f"{self.tensors} tensors"
+        if self.kind == "graph" or not self.tensors:
+            what = "saved tensors"
+        elif self.kind not in ("", "Tensor", "Parameter"):
+            what = f"{self.kind} of {what}"
+        if self.by_graphs and self.kind != "graph" and self.tensors:
+            what += " and their graphs"
+        return f"{self.name} ({what}, {format_bytes(self.size)})"
+
+
+@dataclass(eq=False)
+class _Node:
+    place: Place | None = None
+    children: dict[str, "_Node"] = field(default_factory=dict)
+    tensors: int = 0
+    size: int = 0
+    by_graphs: int = 0
+    before: int = 0
+
+    @property
+    def grown(self) -> int:
+        return self.size - self.before
+
+
+def find_keepers(
+    blocks: Iterable[KeptBlock], before: Iterable[KeptBlock] = (), *, most: int = 3
+) -> tuple[Keeper, ...]:
+    """Return the places that keep most bytes, or whose bytes have grown most.
+
+    Args:
+        blocks: blocks of one device in a census.
+        before: blocks of the same device in an earlier census.
+        most: maximum number of places.
+    """
+    root = _Node()
+    for block in blocks:
+        for node in _path(root, block.place):
+            node.size += block.size
+            node.tensors += not block.by_graph
+            node.by_graphs += block.size * block.by_graph
+    for block in before:
+        for node in _path(root, block.place):
+            node.before += block.size
+    least = max(1, _LEAST * sum(max(0, one.grown) for one in root.children.values()))
+    found = [_keeper(node) for node in _largest(root, least) if node.place is not None]
+    found.sort(key=lambda one: (-one.grown, one.name))
+    return tuple(found[:most])
+
+
+def _path(root: _Node, place: Place) -> list[_Node]:
+    """Return the nodes that lead to a place, without the root; missing ones are added."""
+    places: list[Place] = []
+    above: Place | None = place
+    while above is not None:
+        places.append(above)
+        above = above.parent
+    node, nodes = root, []
+    for one in reversed(places):
+        node = node.children.setdefault(one.key, _Node(one))
+        nodes.append(node)
+    return nodes
+
+
+def _largest(node: _Node, least: float) -> list[_Node]:
+    """Return the places to report of the bytes below a place."""
+    if node.place is not None and node.place.parent is not None:
+        for child in node.children.values():
+            if child.grown >= _MOST_OF_IT * node.grown:
+                return _largest(child, least)
+    if node.place is not None and not (node.place.splits and node.children):
+        return [node]
+    parts = [child for child in node.children.values() if child.grown >= least]
+    return [one for child in parts for one in _largest(child, least)]
+
+
+def _keeper(node: _Node) -> Keeper:
+    assert node.place is not None
+    return Keeper(
+        node.place.name,
+        node.place.kind,
+        node.tensors,
+        node.size,
+        node.by_graphs,
+        node.grown,
+    )

@@ -1,0 +1,76 @@
+"""Storages of tensors, read without side effects on the program."""
+
+import gc
+import sys
+from collections.abc import Iterator
+from typing import Any
+
+Storage = tuple[str, int]
+"""Device and address of a storage."""
+
+_WITHOUT_MEMORY = ("FakeTensor", "FunctionalTensor")
+"""Names of tensor types that warn if their address is read."""
+
+
+def is_tensor(value: object) -> bool:
+    """Return whether an object is a tensor, without asking the object."""
+    torch: Any = sys.modules.get("torch")
+    return torch is not None and issubclass(type(value), torch.Tensor)
+
+
+def storage_of(tensor: Any) -> tuple[Storage, int] | None:
+    """Return the storage of a tensor, and its bytes; None if it has no memory of its own.
+
+    Tensors that wrap others, fake tensors and tensors without parameters yet have none.
+    """
+    if type(tensor).__name__ in _WITHOUT_MEMORY:
+        return None
+    torch: Any = sys.modules["torch"]
+    try:
+        with torch._C.DisableTorchFunctionSubclass(), torch._C._DisableTorchDispatch():
+            storage = tensor.untyped_storage()
+            address, size = storage.data_ptr(), storage.nbytes()
+            device = str(tensor.device)
+    except Exception:  # as many kinds of error as there are kinds of tensors
+        return None
+    return ((device, address), size) if address and size else None
+
+
+def python_tensors() -> list[Any]:
+    """Return the tensors that exist as Python objects."""
+    return [one for one in gc.get_objects() if is_tensor(one)]
+
+
+def graph_node(tensor: Any) -> Any:
+    """Return the node of the autograd graph that computed a tensor; None for none."""
+    torch: Any = sys.modules["torch"]
+    try:
+        with torch._C.DisableTorchFunctionSubclass():
+            return tensor.grad_fn
+    except Exception:  # A view that was changed in place may refuse.
+        return None
+
+
+def gradient(tensor: Any) -> Any:
+    """Return the gradient of a leaf; None for none."""
+    torch: Any = sys.modules["torch"]
+    try:
+        with torch._C.DisableTorchFunctionSubclass():
+            return tensor.grad if tensor.is_leaf else None
+    except Exception:
+        return None
+
+
+def saved_tensors(node: Any) -> Iterator[Any]:
+    """Yield the tensors that a node of an autograd graph has saved, without unpacking them."""
+    for name in dir(type(node)):
+        if not name.startswith("_raw_saved_"):
+            continue
+        try:
+            saved = getattr(node, name)
+        except RuntimeError:  # The backward pass has freed them.
+            continue
+        for one in saved if isinstance(saved, (tuple, list)) else (saved,):
+            data = getattr(one, "data", None)
+            if data is not None and is_tensor(data):
+                yield data

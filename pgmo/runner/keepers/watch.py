@@ -1,0 +1,147 @@
+"""Times at which a run looks for keepers, and what it reports of them.
+
+iteration 6        every block that is alive then; later growth is measured from here
+while it grows     once growth is known, and after 1.5 times as many iterations each time
+the end            after the last line of the program, or at its error
+
+Variables of a function are gone after its end, so the earlier times count, too.
+"""
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from pgmo.runner.keepers.census import Census, KeptBlock, take_census
+from pgmo.runner.keepers.groups import Keeper, find_keepers
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from pgmo.allocator.session.session import Session
+    from pgmo.allocator.session.verdict.growth import LiveGrowth
+    from pgmo.allocator.session.verdict.summary import Summary
+
+FIRST = 6
+"""Iteration after which the first census is taken. Optimizer state and caches exist by then."""
+
+_NEXT = 10
+"""First iteration after which growth can be known."""
+
+_FACTOR = 1.5
+"""Ratio of the iterations between two censuses, so that a long run takes few of them."""
+
+_EXPLAINS = 0.5
+"""Minimum share of the expected growth that a census must explain, if there is another census."""
+
+_LEAST, _MOST = 0.1, 1.5
+"""Minimum and maximum ratio of a place's growth to the expected growth. Outside of this range,
+blocks have another cause, such as a forward pass that an error has cut short."""
+
+_LARGEST = 5
+"""Number of places that are named of the live blocks."""
+
+
+@dataclass(frozen=True)
+class Look:
+    """One census.
+
+    Args:
+        iteration: number of iterations before it.
+        census: the census.
+        at_end: whether the program had ended.
+    """
+
+    iteration: int
+    census: Census
+    at_end: bool = False
+
+    def blocks(self, device: str) -> list[KeptBlock]:
+        """Return the blocks of one device."""
+        return [one for one in self.census.blocks if one.device == device]
+
+    def size(self, device: str) -> int:
+        """Return the bytes of one device."""
+        return sum(one.size for one in self.blocks(device))
+
+    def __str__(self) -> str:
+        return "at the end" if self.at_end else f"after iteration {self.iteration}"
+
+
+class WhoKeeps:
+    """Censuses of one run.
+
+    Attributes:
+        error: why there are no further censuses; "" if there is no reason.
+    """
+
+    def __init__(self) -> None:
+        self.error = ""
+        self._iterations = 0
+        self._failed = False
+        self._next = _NEXT
+        self._looks: list[Look] = []  # first, latest while it grew, end
+
+    def after_iteration(self, sessions: "Iterable[Session]") -> None:
+        """Take a census if it is time."""
+        self._iterations += 1
+        if self._iterations == FIRST:
+            self._look()
+        elif self._iterations >= self._next:
+            self._next = int(self._iterations * _FACTOR)
+            if any(session.counted().growth is not None for session in sessions):
+                del self._looks[1:]
+                self._look()
+
+    def at_end(self, error: BaseException | None = None) -> None:
+        """Take the last census.
+
+        Args:
+            error: the error that ended the program; None for none.
+        """
+        self._failed = error is not None
+        self._look(error, at_end=True)
+
+    def _look(self, error: BaseException | None = None, *, at_end: bool = False) -> None:
+        if self.error:
+            return
+        try:
+            self._looks.append(Look(self._iterations, take_census(error), at_end))
+        except Exception as problem:  # It must not end the program.
+            self.error = f"keepers were not found: {type(problem).__name__}: {problem}"
+
+    def in_summary(self, summary: "Summary", device: str) -> "Summary":
+        """Return a session's summary with the keepers of its device."""
+        growth = summary.growth
+        if growth is not None:
+            growth = replace(growth, kept=self._growing(growth, device))
+        return replace(summary, growth=growth, kept=self._largest(device))
+
+    def _growing(self, growth: "LiveGrowth", device: str) -> tuple[str, ...]:
+        """Return the places whose blocks grow."""
+        if len(self._looks) < 2 or self._looks[0].at_end:
+            return ()
+        first, *later = self._looks
+        if not self._failed:  # An error may have cut an iteration short: its blocks did not grow.
+            later.reverse()
+        best: tuple[Keeper, ...] = ()
+        for look in later:
+            expected = growth.rate * (look.iteration - first.iteration)
+            found = tuple(
+                one
+                for one in find_keepers(look.blocks(device), first.blocks(device))
+                if _LEAST * expected <= one.grown <= _MOST * expected
+            )
+            best = max(best, found, key=lambda some: sum(one.grown for one in some))
+            if sum(one.grown for one in best) >= _EXPLAINS * expected:
+                break
+        return tuple(map(str, best))
+
+    def _largest(self, device: str) -> tuple[str, ...]:
+        """Return the places that keep most bytes, at the end if they are still alive then."""
+        if not self._looks:
+            return ()
+        look = self._looks[-1]
+        most = max(self._looks, key=lambda one: one.size(device))
+        if look.size(device) < _EXPLAINS * most.size(device):
+            look = most
+        found = find_keepers(look.blocks(device), most=_LARGEST)
+        return tuple(f"{look}: {one}" for one in found)
