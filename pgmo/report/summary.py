@@ -13,13 +13,13 @@ from pgmo.report.findings.attribution import Holder, Peak, find_peak
 from pgmo.report.findings.drift import Drift, find_drift
 from pgmo.report.findings.failures import Failure, find_failures
 from pgmo.report.findings.fragmentation import Fragmentation, find_fragmentation
-from pgmo.report.findings.kept import Kept, find_kept
 from pgmo.report.findings.leaks import Leaks, find_leaks
 from pgmo.report.findings.moment import Moment, find_moment
 from pgmo.report.findings.pools import PrivatePools, find_private_pools
 from pgmo.report.findings.reserved import Reservation, predict_reserved
 from pgmo.report.findings.residents import Residents, find_residents
 from pgmo.report.findings.streams import StreamUse, stream_use
+from pgmo.report.kept import KnownKeepers, find_kept
 
 if TYPE_CHECKING:
     from pgmo.packing.plan import Plan
@@ -67,7 +67,7 @@ class Explanation:
     failures: tuple[Failure, ...]
     reserved: dict[str, Reservation]
     plan: "Plan | None"
-    kept: Kept
+    kept: KnownKeepers
     hints: tuple[Hint, ...]
 
     @property

@@ -83,7 +83,7 @@ def save_out_of_memory(
     Returns:
         The files, the explanation last.
     """
-    from pgmo.report.findings.kept import with_kept
+    from pgmo.report.kept import with_kept
 
     stem = Path(folder) / f"pgmo-oom-{_rank()}"
     with suppress(OSError):  # then no file can be written, which is reported below

@@ -77,6 +77,7 @@ class Supervision:
         sessions: the opened sessions, one per device.
         notes: sentences about unexpected events.
         saved: files that were written.
+        metrics: figures of each device as in `pgmo.metrics`, of the time before the sessions close.
         who_keeps: search for what keeps blocks alive; None without one.
     """
 
@@ -85,6 +86,7 @@ class Supervision:
     sessions: "list[Session]" = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     saved: list[Path] = field(default_factory=list)
+    metrics: dict[str, dict[str, float]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.who_keeps = WhoKeeps() if self.options.who_keeps else None
@@ -163,11 +165,20 @@ class Supervision:
 
     def _close(self) -> None:
         self.resume()
+        with self.harmless():
+            self._read_metrics()
         with self.harmless(), warnings.catch_warnings():
             warnings.simplefilter("ignore")  # the summary mentions a missing iteration
             self._close_sessions()
         for session in self.sessions:
             self.saved += [path for path in session.saved if path not in self.saved]
+
+    def _read_metrics(self) -> None:
+        if self.sessions:
+            from pgmo.allocator.metrics import session_metrics
+
+            for session in self.sessions:
+                self.metrics.setdefault(session.device, session_metrics(session))
 
     def _close_sessions(self) -> None:
         try:
@@ -190,6 +201,7 @@ class Supervision:
                 {
                     "device": session.device,
                     "summary": asdict(self.summary(session)),
+                    "metrics": self.metrics.get(session.device, {}),
                     "iterations": [_fields(one) for one in session.history],
                 }
                 for session in self.sessions

@@ -71,6 +71,9 @@ def test_processes_of_one_program_share_a_directory_of_plans(tmp_path, monkeypat
     assert "it has 100.0% of the requests" in second["notes"][0]
     plans = list((tmp_path / "plans").glob("*.pgmoplan"))
     assert len(plans) == 1
+    shown = json.loads(run(tmp_path, "-m", "pgmo", "stats", "--json", ".").stdout)
+    assert [one["rank"] for one in shown["ranks"]] == [0, 1]
+    assert all(one["peak_live"] > 0 and one["device"] == "cpu" for one in shown["ranks"])
 
 
 def test_files_lie_where_the_script_was_started_even_if_it_moves_elsewhere(tmp_path):

@@ -62,8 +62,8 @@ def describe_profile(profile: "Profile", top: int = 10) -> dict[str, Any]:
 
 def profile_lines(fields: Mapping[str, Any]) -> list[str]:
     """Format the fields of `describe_profile`, without the holders of the peak."""
-    from pgmo.report.findings.kept import Kept
     from pgmo.report.findings.moment import Moment
+    from pgmo.report.kept import KnownKeepers
 
     steady = "steady" if fields["steady"] else "NOT steady: no two iterations agreed"
     notes = dict(fields["meta"]["notes"])
@@ -109,7 +109,7 @@ def profile_lines(fields: Mapping[str, Any]) -> list[str]:
         f"{format_bytes(fields['bytes_requested'])} requested in all",
         *peaks,
         *_unused_lines(fields),
-        *Kept(**fields["kept"]).lines(),
+        *KnownKeepers(**fields["kept"]).lines(),
         *_note_lines(notes),
     ]
 

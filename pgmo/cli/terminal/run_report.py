@@ -77,7 +77,7 @@ def _note_keepers(supervision: Supervision) -> None:
     if supervision.who_keeps is None:
         return
     from pgmo.profiler.profile import Profile
-    from pgmo.report.findings.kept import with_kept
+    from pgmo.report.kept import with_kept
 
     summaries = {one.device: supervision.summary(one) for one in supervision.sessions}
     for path in supervision.saved:

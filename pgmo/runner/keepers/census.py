@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from pgmo.runner.keepers.cycles import lost_tensors
-from pgmo.runner.keepers.parts import Graph, Part, parts
+from pgmo.runner.keepers.parts import AutogradGraph, Part, parts
 from pgmo.runner.keepers.place import Place
 from pgmo.runner.keepers.roots import of_functions, of_modules
 from pgmo.runner.keepers.tensors import Storage, is_tensor, python_tensors, storage_of
@@ -139,7 +139,7 @@ class _Search:
             if later:
                 self._later.append(Part(value, place, later))
                 continue
-            if type(value) is Graph:
+            if type(value) is AutogradGraph:
                 for part in value.parts(place, self._nodes):
                     if part.place is place:
                         self._note(part.value, place, by_graph=True)

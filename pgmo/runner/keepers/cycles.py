@@ -13,7 +13,7 @@ from collections import deque
 from collections.abc import Container
 from typing import Any
 
-from pgmo.runner.keepers.parts import Graph, attributes_of, function_of, parts
+from pgmo.runner.keepers.parts import AutogradGraph, attributes_of, function_of, parts
 from pgmo.runner.keepers.place import Place
 from pgmo.runner.keepers.tensors import Storage, is_tensor, python_tensors, storage_of
 
@@ -142,7 +142,7 @@ def _name_cycle(tensor: Any, names: dict[int, str]) -> None:
     is_cycle = False
     while left and len(seen) < _MOST_OF_CYCLE:
         value = left.popleft()
-        if type(value) is Graph:
+        if type(value) is AutogradGraph:
             found = [part.value for part in value.parts(nowhere, nodes)]
         else:
             seen[id(value)] = value

@@ -107,14 +107,15 @@ def _path(root: _Node, place: Place) -> list[_Node]:
 
 def _largest(node: _Node, least: float) -> list[_Node]:
     """Return the places to report of the bytes below a place."""
-    if node.place is not None and node.place.parent is not None:
+    if node.place is not None and not node.place.splits:
         for child in node.children.values():
             if child.grown >= _MOST_OF_IT * node.grown:
                 return _largest(child, least)
-    if node.place is not None and not (node.place.splits and node.children):
         return [node]
     parts = [child for child in node.children.values() if child.grown >= least]
-    return [one for child in parts for one in _largest(child, least)]
+    found = [one for child in parts for one in _largest(child, least)]
+    is_scope = node.place is None or node.place.parent is None
+    return found if found or is_scope else [node]
 
 
 def _keeper(node: _Node) -> Keeper:

@@ -207,7 +207,7 @@ def _of_tensor(value: Any, place: Place) -> Iterator[Part]:
         yield Part(own, Place(place, "", whole="gradient"))
     node = graph_node(value)
     if node is not None:
-        yield Part(Graph(node), Place(place, "", "graph", whole="graph"), later=True)
+        yield Part(AutogradGraph(node), Place(place, "", "graph", whole="graph"), later=True)
 
 
 def _hooks(value: Any) -> object:
@@ -219,7 +219,7 @@ def _hooks(value: Any) -> object:
         return None
 
 
-class Graph(NamedTuple):
+class AutogradGraph(NamedTuple):
     """Autograd graph below one of its nodes."""
 
     node: Any

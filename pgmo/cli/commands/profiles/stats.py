@@ -11,9 +11,13 @@ the max load.
 iterations; of one steady iteration it lists the blocks that are never freed. If iterations are not
 recognised, --every N says how long they are: N optimizer steps if the recording has those, else N
 requests. With --check, the exit code is 3 if there are leaks.
+
+If FILE is a directory, it shows one row per rank, and marks the rank that differs from the others.
+The directory has files of `pgmo run --json` under torchrun, or of pgmo.log_metrics.
 """
 
 import argparse
+import os
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +29,11 @@ from pgmo.errors import OptionError
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the options of `pgmo stats`."""
-    parser.add_argument("file", metavar="FILE", help="a profile, plan, snapshot, log or table")
+    parser.add_argument(
+        "file",
+        metavar="FILE",
+        help="a profile, plan, snapshot, log or table; or a directory with figures of ranks",
+    )
     parser.add_argument("--blocks", action="store_true", help="list the blocks of a profile")
     parser.add_argument("--by", choices=KINDS, help="sum blocks instead of listing them")
     parser.add_argument("--at-peak", action="store_true", help="only blocks alive at the peak")
@@ -52,6 +60,8 @@ def run(arguments: argparse.Namespace) -> int:
     check_number("--top", arguments.top, 1)
     if arguments.every is not None:
         check_number("--every", arguments.every, 1)
+    if os.path.isdir(arguments.file):
+        return _ranks(arguments)
     if arguments.leaks:
         return _leaks(arguments)
     if arguments.check or arguments.every is not None:
@@ -72,6 +82,18 @@ def run(arguments: argparse.Namespace) -> int:
         )
         return 0
     _show_summary(path, arguments)
+    return 0
+
+
+def _ranks(arguments: argparse.Namespace) -> int:
+    from pgmo.cli.terminal.rank_table import show_ranks
+
+    if arguments.leaks or arguments.blocks or arguments.by or arguments.at_peak or arguments.check:
+        raise OptionError(
+            f"{arguments.file} is a directory, whose ranks are compared by --json or as a table; "
+            "leave the other options out, or give a file"
+        )
+    show_ranks(Path(arguments.file), as_json=arguments.json)
     return 0
 
 

@@ -10,7 +10,7 @@ _GROWING, _ALIVE = "kept by", "alive"
 
 
 @dataclass(frozen=True)
-class Kept:
+class KnownKeepers:
     """Variables, attributes and closures that keep blocks alive, one line each.
 
     Args:
@@ -27,14 +27,14 @@ class Kept:
         return [f"{key:<12}{one}" for key, lines in named.items() for one in lines]
 
 
-def find_kept(profile: Profile) -> Kept:
+def find_kept(profile: Profile) -> KnownKeepers:
     """Return what a profile's notes say of keepers; empty without such notes."""
     notes = profile.meta.notes
-    return Kept(*(tuple(notes.get(key, "").splitlines()) for key in (_GROWING, _ALIVE)))
+    return KnownKeepers(*(tuple(notes.get(key, "").splitlines()) for key in (_GROWING, _ALIVE)))
 
 
 def with_kept(profile: Profile, growing: Sequence[str], alive: Sequence[str]) -> Profile:
-    """Return a profile with notes of keepers, as in `Kept`; unchanged without any."""
+    """Return a profile with notes of keepers, as in `KnownKeepers`; unchanged without any."""
     found = {_GROWING: "\n".join(growing), _ALIVE: "\n".join(alive)}
     found = {key: text for key, text in found.items() if text}
     if not found:
