@@ -3,8 +3,8 @@
     build/fakecuda/run PYTHON bench/programs/graph_trees.py gpt2
 
 Inductor's kernels need a GPU. So the backend is `cudagraphs`, which captures the operators of
-PyTorch by the same graph trees as `mode="reduce-overhead"`. Weights are random. The last line of the
-output is the card's peak in MiB.
+PyTorch by the same graph trees as `mode="reduce-overhead"`. Weights are random. The last line of
+the output is the card's peak in MiB.
 """
 
 import argparse

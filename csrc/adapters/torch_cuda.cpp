@@ -73,7 +73,7 @@ int pgmo_know_pages(const pgmo_pages_api* table, int everywhere, char* message, 
     TORCH_CHECK(table->version == PGMO_PAGES_API_VERSION && table->size == sizeof(pgmo_pages_api),
                 "this adapter was compiled for another version of pgmo's pages");
     adapter::pages_api = table;
-    adapter::heed_forks();
+    adapter::handle_forks();
     (void)adapter::current_adapter();
     if (everywhere != 0) adapter::pages_everywhere.store(true);
   });
@@ -137,7 +137,7 @@ int pgmo_serve_pages(int device, int on) {
     const OnDevice on_device(device);
     auto* upstream = adapter::current_adapter()->upstream();
     if (!adapter::open_pages(one, upstream)) return 0;
-    adapter::learn_fraction(one, upstream);
+    adapter::read_fraction(one, upstream);
     (void)adapter::drop_cache_beneath(one, upstream);
   } catch (const std::exception&) {
     return 0;
@@ -189,8 +189,8 @@ int pgmo_install(char* message, size_t capacity) {
     adapter::TorchCudaAdapter* ours = adapter::current_adapter();
     if (c10::cuda::CUDACachingAllocator::get() == ours) return;
     adapter::cuda_used.store(true);
-    for (adapter::Device& device : adapter::devices()) device.baseline.come_back();
-    adapter::heed_caching_of(ours->upstream());
+    for (adapter::Device& device : adapter::devices()) device.baseline.resume();
+    adapter::follow_caching_of(ours->upstream());
     c10::cuda::CUDACachingAllocator::allocator.store(ours);
     c10::SetAllocator(c10::DeviceType::CUDA, ours);
     adapter::stored = true;
@@ -215,7 +215,7 @@ int pgmo_uninstall(char* message, size_t capacity) {
       const std::lock_guard guard(device.mutex);
       if (!device.raw_slots.empty()) return;
     }
-    for (adapter::Device& device : adapter::devices()) device.baseline.go();
+    for (adapter::Device& device : adapter::devices()) device.baseline.suspend();
     c10::cuda::CUDACachingAllocator::allocator.store(ours->upstream());
     c10::SetAllocator(c10::DeviceType::CUDA, ours->upstream());
     adapter::stored = false;

@@ -240,7 +240,7 @@ class Space final : private Uncounted {
   static constexpr Bytes kMostBytes = Bytes{1} << 46;
 
   Bytes rounded(Bytes bytes, Bytes unit) const noexcept { return (bytes + unit - 1) / unit * unit; }
-  std::size_t few_of(std::size_t pages) const noexcept {
+  std::size_t spare_pages(std::size_t pages) const noexcept {
     return static_cast<std::size_t>(heuristics_.spare_share * static_cast<double>(pages));
   }
   bool grow(Addresses& addresses, Bytes bytes, PoolNumber pool = 0);
@@ -327,7 +327,7 @@ class Space final : private Uncounted {
   int arrangements_ = 0;          // number, for this plan
   std::uint64_t iterations_ = 0;  // of all owners
   std::uint64_t looks_ = 0;       // number of searches in `by_completeness`
-  int strays_ = 0;                // iterations with a page out of place
+  int strayed_iterations_ = 0;    // iterations with a page out of place
   std::unordered_map<Address, Block> blocks_;
   Bytes window_bytes_ = 0;  // of live blocks
   std::uint64_t allocations_ = 0;

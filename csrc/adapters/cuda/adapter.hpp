@@ -252,7 +252,7 @@ class TorchCudaAdapter : public CUDAAllocator {
   // block's end need it.
   void enable(bool value) override {
     upstream_->enable(value);
-    heed_caching(value);
+    set_caching(value);
   }
 
   // Runs when this allocator is the one in use. torch.accelerator reads another table, so register
@@ -260,7 +260,7 @@ class TorchCudaAdapter : public CUDAAllocator {
   void init(int count) override {
     cuda_used.store(true);
     upstream_->init(count);
-    heed_caching_of(upstream_);
+    follow_caching_of(upstream_);
     c10::SetAllocator(c10::DeviceType::CUDA, this);
   }
 

@@ -107,13 +107,13 @@ class BaselineFeed {
   void raised() { ++errors_; }
 
   // The adapter is removed, and installed again later; requests in between are not seen.
-  void go() {
+  void suspend() {
     pgmo_baseline* const model = model_.load();
     if (model == nullptr || absent_) return;
     baseline_api->figures(model, &last_);
     absent_ = true;
   }
-  void come_back() {
+  void resume() {
     if (absent_.exchange(false)) misses_some_ = true;
   }
 

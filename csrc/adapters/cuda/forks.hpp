@@ -65,7 +65,7 @@ void become_child() {
 }
 
 // Register the adapter's locks for all later forks, once.
-void heed_forks() {
+void handle_forks() {
   static const bool heeded = [] {
     return pages_api->at_fork(
                PGMO_LOCKS_OUTER, nullptr, [](void*) { for_each_outer_lock(kTake); },

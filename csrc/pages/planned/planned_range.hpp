@@ -67,8 +67,8 @@ class PlannedRange {
   std::vector<Extent> settled_;   // extents of its slots while it is settled
   int unsettled_ = 0;             // consecutive iterations that lacked pages
   std::uint64_t settled_at_ = 0;  // iteration of the last `settle`
-  int hasty_ = 0;                 // consecutive surrenders right after a `settle`
-  int iterations_to_count_ = 0;   // iterations for which it is not settled after hasty surrenders
+  int early_surrenders_ = 0;      // consecutive surrenders right after a `settle`
+  int iterations_to_count_ = 0;   // iterations for which it is not settled after early surrenders
   std::atomic<std::uint64_t> generation_{1};
   std::atomic<bool> shares_pages_{false};
 };

@@ -157,7 +157,7 @@ void Space::share(const RangeOwner& owner, const std::vector<SharedPage>& pages,
   }
   arranged_ = false;
   arrangements_ = 0;
-  strays_ = 0;
+  strayed_iterations_ = 0;
 }
 
 void Space::arrange(const RangeOwner& owner) noexcept {
@@ -167,7 +167,7 @@ void Space::arrange(const RangeOwner& owner) noexcept {
   const auto plan = plans_.find(&owner);
   if (plan == plans_.end()) return;
   const auto& [pages, more] = plan->second;
-  const std::size_t few = few_of(pages.size());
+  const std::size_t few = spare_pages(pages.size());
   std::size_t missed = 0;
   {
     const std::lock_guard guard(pool_.state());
@@ -183,7 +183,8 @@ void Space::arrange(const RangeOwner& owner) noexcept {
   }
   {
     const std::lock_guard guard(pool_.state());
-    if (pool_.take_strayed() && ++strays_ <= heuristics_.most_arrangements) arranged_ = false;
+    if (pool_.take_strayed() && ++strayed_iterations_ <= heuristics_.most_arrangements)
+      arranged_ = false;
     if (arranged_ || pages.empty()) return;
     arranged_ = true;
   }
@@ -192,8 +193,8 @@ void Space::arrange(const RangeOwner& owner) noexcept {
     if (++arrangements_ > heuristics_.confirmations) {
       growth = more ? Pool::Growth{pages.size(), *more} : Pool::Growth{few, few};
     }
-    const auto in_use =
-        strays_ > heuristics_.confirmations ? Pool::InUse::kAwaitsPage : Pool::InUse::kStays;
+    const auto in_use = strayed_iterations_ > heuristics_.confirmations ? Pool::InUse::kAwaitsPage
+                                                                        : Pool::InUse::kStays;
     const bool complete = pool_.arrange(pages, growth, in_use);
     const std::lock_guard guard(pool_.state());
     if (!complete && more && arrangements_ < heuristics_.most_arrangements) arranged_ = false;
@@ -254,14 +255,15 @@ bool Space::surrender(PlannedRange& range) noexcept {
   } catch (const std::bad_alloc&) {
     return false;
   }
-  const int most_hasty = std::bit_width(static_cast<unsigned>(heuristics_.most_arrangements)) - 1;
-  range.hasty_ = iterations_ <= range.settled_at_ + 1 ? std::min(range.hasty_ + 1, most_hasty) : 0;
-  range.iterations_to_count_ = range.hasty_ > 1 ? 1 << range.hasty_ : 0;
+  const int most_early = std::bit_width(static_cast<unsigned>(heuristics_.most_arrangements)) - 1;
+  range.early_surrenders_ =
+      iterations_ <= range.settled_at_ + 1 ? std::min(range.early_surrenders_ + 1, most_early) : 0;
+  range.iterations_to_count_ = range.early_surrenders_ > 1 ? 1 << range.early_surrenders_ : 0;
   const std::lock_guard guard(pool_.state());
   for (const Extent& slot : living_) pool_.count(places_under(slot));
   const Marks now = pool_.clocks().now(Marks::bit(range.stream()));
-  for (const Extent& extent : range.settled_) pool_.let_go(places_under(extent), now);
-  pool_.ceased_to_hold();
+  for (const Extent& extent : range.settled_) pool_.release_held(places_under(extent), now);
+  pool_.uncount_held_range();
   range.settled_.clear();
   PGMO_ASSERT_EXPENSIVE(pool_.consistent());
   return true;

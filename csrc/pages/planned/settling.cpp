@@ -51,7 +51,7 @@ bool Space::settle(PlannedRange& range, std::vector<Extent> covered) noexcept {
     return false;
   }
   for (const Places& places : runs) pool_.hold(places);
-  pool_.began_to_hold();
+  pool_.count_held_range();
   range.settled_ = std::move(covered);
   range.unsettled_ = 0;
   range.settled_at_ = iterations_;
@@ -105,7 +105,7 @@ bool Space::may_create(PlannedRange& range, const std::vector<Places>& runs,
     pages += runs[at].size();
     if (at >= complete) missing += runs[at].size();
   }
-  const std::size_t few = std::max<std::size_t>(1, few_of(pages));
+  const std::size_t few = std::max<std::size_t>(1, spare_pages(pages));
   const std::lock_guard guard(pool_.state());
   return missing <= few && pool_.has_room(missing, few);
 }

@@ -129,7 +129,7 @@ void Pool::hold(Places places) noexcept {
   for (std::size_t at = 0; at < places.size(); ++at) places[at].blocks = kHold + places[at].pinned;
 }
 
-void Pool::began_to_hold() noexcept {
+void Pool::count_held_range() noexcept {
   exact_ = false;
   ++held_ranges_;
 }
@@ -139,7 +139,7 @@ void Pool::count(Places places) noexcept {
   for (std::size_t at = 0; at < places.size(); ++at) ++places[at].blocks;
 }
 
-void Pool::let_go(Places places, const Marks& marks) noexcept {
+void Pool::release_held(Places places, const Marks& marks) noexcept {
   for (std::size_t at = 0; at < places.size(); ++at) {
     PGMO_ASSERT(places[at].blocks >= kHold);
     places[at].blocks -= kHold - 1;
@@ -147,7 +147,7 @@ void Pool::let_go(Places places, const Marks& marks) noexcept {
   leave(places, marks);
 }
 
-void Pool::ceased_to_hold() noexcept {
+void Pool::uncount_held_range() noexcept {
   PGMO_ASSERT(held_ranges_ > 0);
   exact_ = --held_ranges_ == 0;
   ++numbers_.surrenders;

@@ -102,15 +102,15 @@ class Pool {
   void forget_peak() noexcept;
 
   // Hold the places of a planned range, all of which are used, as a whole: its blocks are no longer
-  // counted, so the occupancy is inexact meanwhile. Requires `work`, too. Call `began_to_hold`
+  // counted, so the occupancy is inexact meanwhile. Requires `work`, too. Call `count_held_range`
   // once, after all places of the range.
   void hold(Places places) noexcept;
-  void began_to_hold() noexcept;
+  void count_held_range() noexcept;
 
   // End this: first count each live block, then let go of the range.
   void count(Places places) noexcept;
-  void let_go(Places places, const Marks& marks) noexcept;
-  void ceased_to_hold() noexcept;
+  void release_held(Places places, const Marks& marks) noexcept;
+  void uncount_held_range() noexcept;
 
   PageStatistics statistics() const noexcept;
   void reset_peaks() noexcept;

@@ -27,17 +27,17 @@ bool wants_caching() {
 std::atomic<bool> caching{wants_caching()};
 
 // Follow torch.cuda.caching_allocator_enable, which also applies to the allocator beneath.
-void heed_caching(bool enabled) {
+void set_caching(bool enabled) {
   caching.store(enabled && wants_caching());
 }
-void heed_caching_of(CUDAAllocator* upstream) {
+void follow_caching_of(CUDAAllocator* upstream) {
   bool enabled = true;
   try {
     enabled = upstream->isEnabled();
   } catch (const std::exception&) {
     // Some allocators do not support this query.
   }
-  heed_caching(enabled);
+  set_caching(enabled);
 }
 
 template <typename Allocator>
@@ -130,7 +130,7 @@ void limit_pages(const Device& device) {
 }
 
 // Read the fraction that was set before the adapter was installed.
-void learn_fraction(Device& device, CUDAAllocator* upstream) {
+void read_fraction(Device& device, CUDAAllocator* upstream) {
   Fraction& fraction = device.fraction;
   const std::lock_guard guard(fraction.mutex);
   if (fraction.whole.load() >= 0) return;
@@ -221,7 +221,7 @@ bool open_pages(Device& device, CUDAAllocator* upstream) {
   (void)pages_api->beneath_grew(space);  // includes its usage so far
   device.unconfirmed.store(pages_api->unconfirmed(space), std::memory_order_release);
   device.space.store(space, std::memory_order_release);
-  learn_fraction(device, upstream);
+  read_fraction(device, upstream);
   limit_pages(device);
   return true;
 }
