@@ -15,7 +15,7 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
-from pgmo.allocator.adapters import torch_allocator, torch_cpu, torch_cuda_source
+from pgmo.allocator.adapters import torch_allocator, torch_source
 from pgmo.allocator.build.compile import AdapterSource, compile_adapter
 from pgmo.allocator.build.prebuilt import (
     SWITCH,
@@ -29,9 +29,9 @@ from pgmo.allocator.build.prebuilt import (
 
 def sources() -> Iterator[AdapterSource]:
     """What the installed PyTorch needs."""
-    yield torch_cpu.adapter_source()
-    if torch_cuda_source.imported_torch().version.cuda is not None:
-        yield torch_cuda_source.adapter_source()
+    yield torch_source.cpu_source()
+    if torch_source.imported_torch().version.cuda is not None:
+        yield torch_source.cuda_source()
         yield torch_allocator.module_source()
 
 

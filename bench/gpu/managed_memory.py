@@ -192,12 +192,12 @@ def main() -> None:
     device_or_exit()
     import torch
 
-    from pgmo.allocator.managed.context import make_managed
+    from pgmo.allocator.managed.context import Managed
     from pgmo.errors import AdapterError
 
     budget = budget_of(arguments)
     try:
-        card = make_managed().card
+        card = Managed().card
     except AdapterError as error:
         print(f"Nothing measured: {error}", file=sys.stderr)
         return

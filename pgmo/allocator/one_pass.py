@@ -5,17 +5,16 @@ import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import replace
-
-import numpy as np
+from typing import TYPE_CHECKING
 
 from pgmo.allocator.adapters.find import adapter_of
 from pgmo.allocator.optimize import optimize
 from pgmo.allocator.session import open_sessions
 from pgmo.allocator.session.session import Session
 from pgmo.errors import SessionError
-from pgmo.profiler.iterations.gradient_sums import summed_in_place
-from pgmo.profiler.profile import Profile
-from pgmo.profiler.recording import Iteration
+
+if TYPE_CHECKING:
+    from pgmo.profiler.profile import Profile
 
 
 class OnePass:
@@ -88,7 +87,13 @@ def record_once(device: object = None, *, name: str = "") -> Iterator[OnePass]:
                     "a session of pgmo was opened inside of what is recorded, and there is one "
                     "recording at a time; ask that session instead: session.profile"
                 )
-            made.profile = _without_sums(session.recording)
+            opened = open_sessions.find_open(adapter)
+            assert opened is not None
+            profile = opened.lifecycle.recording(sums=False)
+            if profile is not None:
+                notes = {"found": "one pass, from its beginning to its end"}
+                profile = replace(profile, meta=replace(profile.meta, notes=notes))
+            made.profile = profile
             if adapter.engine.recording_truncated:
                 raise SessionError("more was requested than can be recorded; record a part of it")
         finally:
@@ -99,40 +104,6 @@ def _close(session: Session) -> None:
     with warnings.catch_warnings():  # a session without iterations warns at its end
         warnings.simplefilter("ignore")
         session.close()
-
-
-def _without_sums(profile: Profile | None) -> Profile | None:
-    """Return the profile as it is without tagging, which adds requests for gradient sums."""
-    if profile is None:
-        return None
-    recorded = Iteration(
-        index=0,
-        first=0,
-        size=profile.size,
-        stream=profile.stream,
-        thread=profile.thread,
-        tag=profile.tag,
-        gone=profile.end,
-        shared=profile.shared,
-        in_gap=np.zeros(len(profile), np.bool_),
-    )
-    iteration, summed = summed_in_place(recorded, profile.tags)
-    kept = ~summed
-    ticks = np.concatenate(([0], np.cumsum(kept)))  # number of kept requests before each
-    return Profile.from_columns(
-        size=profile.size[kept],
-        start=np.arange(ticks[-1]),
-        end=ticks[iteration.gone[kept]],
-        stream=profile.stream[kept],
-        thread=profile.thread[kept],
-        tag=profile.tag[kept],
-        shared=profile.shared[kept],
-        ticks=int(ticks[-1]),
-        circular=False,
-        steady=False,
-        tags=profile.tags,
-        meta=replace(profile.meta, notes={"found": "one pass, from its beginning to its end"}),
-    )
 
 
 def _start_alike(device: str) -> None:

@@ -105,15 +105,12 @@ def _torch(torch: Any, build: bool) -> None:
         }
     )
 
-    from pgmo.allocator.adapters import torch_cpu
+    from pgmo.allocator.adapters.torch_source import cpu_source, cuda_source
 
-    _say(cpu_adapter=_adapter(torch_cpu.adapter_source, build))
+    _say(cpu_adapter=_adapter(cpu_source, build))
     if torch.version.cuda is None:
         return
-
-    from pgmo.allocator.adapters import torch_cuda_source
-
-    _say(cuda_adapter=_adapter(torch_cuda_source.adapter_source, build))
+    _say(cuda_adapter=_adapter(cuda_source, build))
     # From here on CUDA may fail.
     if not torch.cuda.is_available():
         try:

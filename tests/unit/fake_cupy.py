@@ -313,7 +313,6 @@ def make(**options):
         *(set_allocator, get_allocator, using_allocator),
     ):
         setattr(cuda, each.__name__, each)
-    cuda.ExternalStream = Stream
     cuda.runtime = runtime
     cuda.memory = types.SimpleNamespace(
         OutOfMemoryError=OutOfMemoryError,

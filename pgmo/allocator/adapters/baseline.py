@@ -91,10 +91,7 @@ def environment_settings(environment: Mapping[str, str] = os.environ) -> Allocat
 
 
 def observe(library: AdapterLibrary) -> None:
-    """Make the adapter feed the model, from its first request on each device.
-
-    This does nothing if the model does not support the environment's settings.
-    """
+    """Make the adapter feed the model, if the model supports the environment's settings."""
     settings = environment_settings()
     if settings is None:
         return
@@ -111,11 +108,7 @@ def observe(library: AdapterLibrary) -> None:
 
 
 def baseline_of(library: AdapterLibrary, device: int) -> Baseline | None:
-    """Return the figures of a device.
-
-    Returns:
-        The figures; None without a model, because of other settings or another upstream allocator.
-    """
+    """Return a device's figures; None without a model: other settings or upstream allocator."""
     figures = _Figures()
     if not library.ask("pgmo_baseline_of", device, ctypes.byref(figures)):
         return None

@@ -108,23 +108,18 @@ class Cupy(Adapter):
         handle = self._route.handle(stream)
         if handle is None:
             return None
-        with self._cuda.Device(self.index), self._stream_of(handle):
+        known = self._cuda.Stream
+        with (
+            self._cuda.Device(self.index),
+            known.from_external(_Handle(handle)) if handle else known.null,
+        ):
             return self._take(size)
-
-    def _stream_of(self, handle: int) -> Any:
-        """Return a context manager that makes a stream current."""
-        stream = self._cuda.Stream
-        if not handle:
-            return stream.null
-        if hasattr(stream, "from_external"):  # since CuPy 14, which deprecates `ExternalStream`
-            return stream.from_external(_Handle(handle))
-        return self._cuda.ExternalStream(handle)
 
     def take_spill(self, size: int) -> Memory:
         """Allocate a block of unified memory, which stays on the host."""
-        cupy_card(self._cuda, self.index).require_managed()
         device = self._cuda.Device(self.index)
         with device:
+            self._card().require_managed()
             try:
                 taken = self._cuda.malloc_managed(size)
             except (MemoryError, self._cuda.runtime.CUDARuntimeError) as error:
@@ -133,8 +128,12 @@ class Cupy(Adapter):
         Hints(self.index).keep_on_host(memory.base, memory.bytes)
         return memory
 
+    @property
+    def _upstream(self) -> Any:
+        return self._allocator.upstream if self._allocator else self._cuda.get_allocator()
+
     def _take(self, size: int) -> Memory:
-        upstream = self._allocator.upstream if self._allocator else self._cuda.get_allocator()
+        upstream = self._upstream
         try:
             taken = upstream(size)
             if taken.ptr % ALIGNMENT:  # RMM aligns to fewer bytes
@@ -158,36 +157,30 @@ class Cupy(Adapter):
 
     def empty_cache(self, *, pages: bool = False) -> None:
         """Free the pool's cached blocks before replay allocates its arenas."""
-        upstream = self._allocator.upstream if self._allocator else self._cuda.get_allocator()
-        free = getattr(getattr(upstream, "__self__", None), "free_all_blocks", None)
+        free = getattr(getattr(self._upstream, "__self__", None), "free_all_blocks", None)
         if free is not None:
             with self._cuda.Device(self.index):
                 free()
+
+    def _card(self) -> DeviceMemory:
+        """Return the memory of the device, which is current."""
+        runtime = self._cuda.runtime
+        free, total = runtime.memGetInfo()
+        concurrent = runtime.deviceGetAttribute(CONCURRENT_MANAGED_ACCESS, self.index)
+        return DeviceMemory(
+            self.device, free=int(free), total=int(total), concurrent=bool(concurrent)
+        )
 
     def advise(self, text: str) -> None:
         """Set the text that out-of-memory errors add, as a note (PEP 678)."""
         self._route.advice = text
 
 
-def cupy_card(cuda: Any, index: int) -> DeviceMemory:
-    """Return the memory of one of CuPy's devices."""
-    with cuda.Device(index):
-        free, total = cuda.runtime.memGetInfo()
-    concurrent = cuda.runtime.deviceGetAttribute(CONCURRENT_MANAGED_ACCESS, index)
-    return DeviceMemory(
-        f"cuda:{index}", free=int(free), total=int(total), concurrent=bool(concurrent)
-    )
-
-
 _adapters: dict[int, Cupy] = {}
 
 
 def cupy_adapter(index: int | None = None) -> Cupy:
-    """Return this process's adapter of a device, by default the current one.
-
-    Raises:
-        AdapterError: if CuPy is missing or finds no such device.
-    """
+    """Return this process's adapter of a device, by default the current one."""
     index = cupy_device(imported_cupy(), index)
     with _installing:
         if index not in _adapters:

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from typing import Any
 
 from pgmo.allocator.adapters.cupy_allocator import LEGACY, PER_THREAD
-from pgmo.allocator.adapters.torch_cuda_source import torch_with_cuda
+from pgmo.allocator.adapters.torch_source import torch_with_cuda
 from pgmo.errors import AdapterError
 from pgmo.profiler.tagging.cupy_module import imported_cupy
 

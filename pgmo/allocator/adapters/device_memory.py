@@ -35,11 +35,7 @@ class DeviceMemory:
         return managed / self.free if self.free else float(managed > 0)
 
     def require_managed(self) -> None:
-        """Check that unified memory can be larger than the card.
-
-        Raises:
-            AdapterError: if it cannot; the message names alternatives.
-        """
+        """Raise `AdapterError` if unified memory cannot be larger than the card."""
         if self.concurrent:
             return
         raise AdapterError(

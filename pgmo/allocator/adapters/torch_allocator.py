@@ -1,6 +1,5 @@
 """pgmo as an allocator for `torch.cuda.memory.change_current_allocator`."""
 
-import ctypes
 import importlib.util
 import sysconfig
 from contextlib import suppress
@@ -9,10 +8,14 @@ from importlib.machinery import ExtensionFileLoader
 from pathlib import Path
 from typing import Any
 
-from pgmo import _core
 from pgmo.allocator.adapters.hooks.optimizer_state import on_optimizer_state
-from pgmo.allocator.adapters.torch_cuda import adapter_library, expect_lasting, pages_wanted
-from pgmo.allocator.adapters.torch_cuda_source import imported_torch, pybind_abi, source_of
+from pgmo.allocator.adapters.torch_cuda import (
+    adapter_library,
+    expect_lasting,
+    pages_wanted,
+    use_pages_always,
+)
+from pgmo.allocator.adapters.torch_source import cuda_source_of, imported_torch, pybind_abi
 from pgmo.allocator.build.compile import AdapterSource, compiled_adapter
 from pgmo.allocator.build.prebuilt import find_prebuilt
 from pgmo.errors import AdapterError
@@ -40,7 +43,7 @@ def torch_allocator() -> Any:
     torch = imported_torch()
     library = adapter_library()
     if pages_wanted():
-        library.call("pgmo_know_pages", ctypes.c_void_p(_core.pages_api()), 1)
+        use_pages_always()
         on_optimizer_state(expect_lasting)
     made = _wrapper().wrap(library.address("pgmo_adapter"))
 
@@ -73,15 +76,11 @@ def _wrapper() -> Any:
 
 
 def module_source() -> AdapterSource:
-    """Return the source and flags of the small extension module.
-
-    Raises:
-        AdapterError: if the headers of torch or CUDA are missing, or torch's are not understood.
-    """
+    """Return the source and flags of the small extension module."""
     flags = pybind_abi(imported_torch()._C)
     python = f"python {sysconfig.get_config_var('SOABI')}"
     include = ("-isystem", sysconfig.get_path("include"))
-    return source_of(_MODULE, *flags, *include, "-lc10", "-lc10_cuda", abi=(*flags, python))
+    return cuda_source_of(_MODULE, *flags, *include, "-lc10_cuda", abi=(*flags, python))
 
 
 def _imported(path: Path) -> Any:

@@ -4,11 +4,10 @@ import contextlib
 import ctypes
 import os
 from functools import cache
-from pathlib import Path
 
 from pgmo import _core
 from pgmo.allocator.adapters.adapter import Adapter, Memory, new_engine
-from pgmo.allocator.build.compile import AdapterSource
+from pgmo.allocator.adapters.torch_source import cpu_source
 from pgmo.allocator.build.library import load_adapter
 from pgmo.errors import AdapterError
 
@@ -29,23 +28,16 @@ class TorchCpu(Adapter):
     alignment = ALIGNMENT
 
     def __init__(self) -> None:
-        source = adapter_source()
+        source = cpu_source()
         self.version = source.version
         self._library = load_adapter(source)
         self.engine = new_engine()
         self.engine.lend_idle(True)
 
     def install(self) -> None:
-        """Install the engine under torch's current CPU allocator, unless it is installed.
-
-        Raises:
-            AdapterError: if torch refuses; the message has its reason.
-        """
-        self._library.call(
-            "pgmo_install",
-            ctypes.c_void_p(_core.engine_api()),
-            ctypes.c_void_p(self.engine.handle),
-        )
+        """Install the engine under torch's current CPU allocator, unless it is installed."""
+        engine = ctypes.c_void_p(_core.engine_api()), ctypes.c_void_p(self.engine.handle)
+        self._library.call("pgmo_install", *engine)
 
     def uninstall(self) -> None:
         """Uninstall the engine. Existing tensors stay valid and free their blocks."""
@@ -88,30 +80,5 @@ class TorchCpu(Adapter):
 
 @cache
 def torch_cpu() -> TorchCpu:
-    """Return this process's adapter, compiled and loaded on first use.
-
-    Raises:
-        AdapterError: if torch or a compiler is missing, or compiling fails.
-    """
+    """Return this process's adapter, compiled and loaded on first use."""
     return TorchCpu()
-
-
-def adapter_source() -> AdapterSource:
-    """Return the source and flags to compile the adapter against the installed torch.
-
-    Raises:
-        AdapterError: if torch is missing.
-    """
-    try:
-        import torch
-    except ImportError as error:
-        raise AdapterError(
-            "pgmo.optimize() needs PyTorch, which is not installed: pip install torch"
-        ) from error
-    version = str(torch.__version__)
-    root = Path(torch.__file__).parent
-    macro = f"-D_GLIBCXX_USE_CXX11_ABI={int(torch._C._GLIBCXX_USE_CXX11_ABI)}"
-    include = root / "include"
-    flags = (macro, "-isystem", str(include), f"-L{root / 'lib'}", "-lc10")
-    what = f"PyTorch {version} (CPU)"
-    return AdapterSource("torch_cpu", what, version, flags, headers=include, abi=(macro,))

@@ -15,8 +15,8 @@ from pgmo.allocator.adapters.hooks.graph_replays import report_graphs
 from pgmo.allocator.adapters.hooks.optimizer_state import on_optimizer_state
 from pgmo.allocator.adapters.hooks.pool_registration import report_registrations
 from pgmo.allocator.adapters.managed_hints import Hints
-from pgmo.allocator.adapters.torch_cuda_source import (
-    adapter_source,
+from pgmo.allocator.adapters.torch_source import (
+    cuda_source,
     split_blocks,
     torch_with_cuda,
 )
@@ -83,11 +83,7 @@ class TorchCuda(Adapter):
         )
 
     def install(self) -> None:
-        """Wrap torch's current CUDA allocator, unless it is pgmo's already.
-
-        Raises:
-            AdapterError: if it cannot be wrapped; the message has the reason.
-        """
+        """Wrap torch's current CUDA allocator, unless it is pgmo's already."""
         import torch
 
         torch.cuda.init()  # type: ignore[no-untyped-call]
@@ -123,20 +119,15 @@ class TorchCuda(Adapter):
         return any(index == self.index for index, _ in _open)
 
     def _use_gaps(self) -> None:
-        gaps = np.array(split_blocks(self.index), np.uint64)
-        self.library.ask(
-            "pgmo_use_splits",
-            self.index,
-            gaps.ctypes.data_as(ctypes.c_void_p),
-            ctypes.c_size_t(len(gaps)),
-        )
+        self._ask_with("pgmo_use_splits", np.array(split_blocks(self.index), np.uint64))
+
+    def _ask_with(self, function: str, values: "np.ndarray") -> None:
+        """Pass an array of 64-bit integers and its length to a function of the adapter."""
+        address = values.ctypes.data_as(ctypes.c_void_p)
+        self.library.ask(function, self.index, address, ctypes.c_size_t(len(values)))
 
     def for_another_session(self) -> "TorchCuda":
-        """Return an adapter with its own engine, for one more session on the device.
-
-        Raises:
-            AdapterError: if there are too many sessions.
-        """
+        """Return an adapter with its own engine, for one more session on the device."""
         taken = {other for index, other in _open if index == self.index}
         return torch_cuda(self.index, min(set(range(len(taken) + 1)) - taken))
 
@@ -154,30 +145,21 @@ class TorchCuda(Adapter):
         if _open:
             return  # a session on another device needs the adapter
         for adapter in _adapters.values():
-            adapter.remember_survivors()
+            adapter._remember_survivors()
         self.library.call("pgmo_uninstall")
         for adapter in _adapters.values():
             if adapter._limit:
                 self.library.call("pgmo_limit_pages", adapter.index, ctypes.c_uint64(0))
             self.library.ask("pgmo_serve_pages", adapter.index, 0)
 
-    def remember_survivors(self) -> None:
+    def _remember_survivors(self) -> None:
         """Register the live blocks of torch's own allocator, which will be freed through pgmo."""
         living = self.engine.living()
-        foreign = np.ascontiguousarray(living["address"][living["kind"] == _FOREIGN], np.uint64)
-        self.library.ask(
-            "pgmo_survive",
-            self.index,
-            foreign.ctypes.data_as(ctypes.c_void_p),
-            ctypes.c_size_t(len(foreign)),
-        )
+        foreign = living["address"][living["kind"] == _FOREIGN]
+        self._ask_with("pgmo_survive", np.ascontiguousarray(foreign, np.uint64))
 
     def take_arena(self, size: int, stream: int) -> Memory | None:
-        """Allocate an arena for a stream: addresses if it has pages, else an upstream block.
-
-        Raises:
-            AdapterError: if there are not enough addresses, or not enough upstream memory.
-        """
+        """Allocate an arena for a stream: addresses if it has pages, else an upstream block."""
         if not self.library.ask("pgmo_knows_stream", self.index, ctypes.c_uint64(stream)):
             return None
         if self.pages:
@@ -186,13 +168,8 @@ class TorchCuda(Adapter):
                 raise AdapterError(f"cannot reserve {size} bytes of addresses")
             return memory
         memory = Memory()
-        self.library.call(
-            "pgmo_take_arena",
-            self.index,
-            ctypes.c_uint64(stream),
-            ctypes.c_size_t(size),
-            ctypes.byref(memory),
-        )
+        wanted = ctypes.c_uint64(stream), ctypes.c_size_t(size)
+        self.library.call("pgmo_take_arena", self.index, *wanted, ctypes.byref(memory))
         return memory
 
     def take_spill(self, size: int) -> Memory:
@@ -206,11 +183,7 @@ class TorchCuda(Adapter):
         return memory
 
     def card(self) -> DeviceMemory:
-        """Return the device's current memory.
-
-        Raises:
-            AdapterError: if the query fails.
-        """
+        """Return the device's current memory."""
         out = (ctypes.c_uint64 * 3)()
         self.library.call("pgmo_card", self.index, out)
         return DeviceMemory(self.device, free=out[0], total=out[1], concurrent=bool(out[2]))
@@ -242,18 +215,9 @@ class TorchCuda(Adapter):
         torch.cuda.synchronize(self.index)
 
     def copy(self, to: int, source: int, size: int) -> None:
-        """Copy bytes between device and host, after the work submitted before.
-
-        Raises:
-            AdapterError: if CUDA refuses, for example because an address has no page.
-        """
-        self.library.call(
-            "pgmo_copy",
-            self.index,
-            ctypes.c_void_p(to),
-            ctypes.c_void_p(source),
-            ctypes.c_size_t(size),
-        )
+        """Copy bytes between device and host, after the work submitted before."""
+        ends = ctypes.c_void_p(to), ctypes.c_void_p(source)
+        self.library.call("pgmo_copy", self.index, *ends, ctypes.c_size_t(size))
 
     def advise(self, text: str) -> None:
         """Set the text that out-of-memory errors add."""
@@ -299,12 +263,8 @@ def expect_lasting(on: bool) -> None:
 
 @cache
 def adapter_library() -> AdapterLibrary:
-    """Return the compiled adapter; it is loaded once.
-
-    Raises:
-        AdapterError: if it cannot be compiled or loaded.
-    """
-    library = load_adapter(adapter_source())
+    """Return the compiled adapter; it is loaded once."""
+    library = load_adapter(cuda_source())
     library.call("pgmo_know_pages", ctypes.c_void_p(_core.pages_api()), 0)
     observe(library)
     library.ask("pgmo_watch_errors", ctypes.byref(held), ctypes.c_uint32(_ERROR_PATIENCE))
@@ -319,11 +279,11 @@ def pages_wanted() -> bool:
 
 
 def serve_without_session() -> None:
-    """Serve all devices from pages to the end of the process. CUDA must be initialized.
+    """Serve all devices from pages to the end of the process. CUDA must be initialized."""
+    use_pages_always()
+    adapter_library().call("pgmo_install")
 
-    Raises:
-        AdapterError: if the adapter cannot be compiled or loaded.
-    """
-    library = adapter_library()
-    library.call("pgmo_know_pages", ctypes.c_void_p(_core.pages_api()), 1)
-    library.call("pgmo_install")
+
+def use_pages_always() -> None:
+    """Let pages serve requests also while no session is open."""
+    adapter_library().call("pgmo_know_pages", ctypes.c_void_p(_core.pages_api()), 1)

@@ -246,7 +246,7 @@ def _build(what: str, build: Callable[[Path], Path], opened: ExitStack) -> Path:
         hold(held)
         say(f"pgmo: compiling {what} (once, a few seconds)")
         return build(folder)
-    except OSError as error:
+    except (OSError, FileError) as error:
         raise AdapterError(
             f"cannot compile {what}, which needs a temporary folder: "
             f"{error}. Set TMPDIR to one that can be written and has room."

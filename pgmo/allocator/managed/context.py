@@ -128,23 +128,6 @@ def _number(pool: Any) -> tuple[ctypes.c_uint64, ctypes.c_uint64]:
     return ctypes.c_uint64(first), ctypes.c_uint64(second)
 
 
-def make_managed(device: object = None) -> Managed:
-    """Return unified memory of a device that is not in use yet.
-
-    Args:
-        device: as for `managed`.
-
-    Raises:
-        OptionError, AdapterError: as in `managed`.
-    """
-    check_framework("torch", device)
-    name = str(device)
-    if name == "cpu":
-        raise OptionError("unified memory is for CUDA devices; device='cpu' has no use for it")
-    _, _, index = name.partition(":")
-    return Managed(int(index) if index else None)
-
-
 def in_use(device: str) -> Managed | None:
     """Return the unified memory that the program uses on a device by `managed`, or None."""
     return _active.get(device)
@@ -183,7 +166,11 @@ def managed(*, device: object = None, framework: str = "torch") -> Iterator[Mana
         1.28
     """
     check_managed(framework)
-    made = make_managed(device)
+    check_framework("torch", device)
+    if str(device) == "cpu":
+        raise OptionError("unified memory is for CUDA devices; device='cpu' has no use for it")
+    _, _, index = str(device).partition(":")
+    made = Managed(int(index) if index else None)
     name = made.card.device
     if name in _active:
         yield _active[name]

@@ -58,13 +58,11 @@ class UnifiedAdapter(Adapter):
         self._adapter.uninstall()
 
     def take_arena(self, size: int, stream: int) -> Memory | None:
-        """Allocate a block for an arena, preferably on the device if all arenas fit there."""
+        """Allocate a block for an arena."""
         memory = self._adapter.take_arena(size, stream)
         if memory is not None:
             self._arenas[stream] = (memory.base, memory.bytes)
             self._moves = None
-            if self._fits:
-                self.hints.keep_on_device(memory.base, memory.bytes)
         return memory
 
     @property
@@ -98,7 +96,13 @@ class UnifiedAdapter(Adapter):
             self.prefetch(plan)
 
     def prefetch(self, plan: Plan) -> None:
-        """Move memory that an iteration needs first to the device, and idle memory to the host."""
+        """Move memory that an iteration needs first to the device, and idle memory to the host.
+
+        Arenas are kept on the device if all of them fit there.
+        """
+        if self._moves is None and self._fits:
+            for base, size in self.arenas:
+                self.hints.keep_on_device(base, size)
         if self._moves is None or self._moves[0] is not plan:
             self._moves = (plan, moves(plan, self.managed.card.free))
         due = self._moves[1]

@@ -58,7 +58,7 @@ class PlanDirectory:
                 yield loaded
 
     def save(self, plans: Sequence[PlannedProfile], opening: PlannedProfile | None) -> list[Path]:
-        """Write plans and profiles, unless a rank with equal plans has done so.
+        """Write plans and profiles, unless another rank with equal plans has done so.
 
         The files of this rank's earlier plan are removed, unless another rank has that plan as
         well. A rank that saves that plan at the same moment may lose its file. At the next start,
@@ -74,6 +74,8 @@ class PlanDirectory:
         Raises:
             FileError: if a file cannot be written.
         """
+        if self.world is None:
+            return store.save(plans, opening, self.folder, self._stem)
         first = None if opening is None else opening.plan
         stem = f"{self._stem}-{digest([one.plan for one in plans], first)}"
         path = self.folder / f"{stem}.pgmoplan"
@@ -81,7 +83,7 @@ class PlanDirectory:
         # The pointer comes first: other ranks do not remove a plan that a pointer names.
         replace_file(self._pointer, f"{path.name}\n".encode())
         if not path.exists():
-            store.save(list(plans), opening, self.folder, stem)
+            store.save(plans, opening, self.folder, stem)
         if before is not None and before not in self._named_by_ranks():
             for file in (before, *_profiles(before)):
                 with suppress(OSError):

@@ -9,7 +9,6 @@ at the same offset for all plans.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,19 +17,6 @@ from pgmo.columns import distinct
 from pgmo.packing.plan import UNPLANNED, Plan
 
 _LEAST_ROOM = 1 << 30
-
-
-@dataclass(frozen=True)
-class Range:
-    """Range of a stream in the layout.
-
-    Args:
-        begin: offset in bytes.
-        size: size in bytes.
-    """
-
-    begin: int
-    size: int
 
 
 class Layout:
@@ -71,7 +57,7 @@ class Layout:
     def covers(self, other: "Layout") -> bool:
         """Return whether the plans of another layout fit into this one."""
         return all(
-            stream in own and own[stream].size >= needed.size
+            len(own.get(stream, ())) >= len(needed)
             for own, theirs in ((self.ranges, other.ranges), (self.spilled, other.spilled))
             for stream, needed in theirs.items()
         )
@@ -82,7 +68,7 @@ class Layout:
         for ranges, spilled in ((self.ranges, False), (self.spilled, True)):
             for stream, (low, _) in extents(plan, spilled=spilled).items():
                 rows = (plan.stream == stream) & _slots(plan, spilled)
-                shift = ranges[stream].begin - low
+                shift = ranges[stream].start - low
                 offset[rows] += shift
                 alternate[rows & (plan.alternate != UNPLANNED)] += shift
         return offset, alternate
@@ -93,11 +79,11 @@ def _with_room(size: int) -> int:
     return max(_LEAST_ROOM, 1 << (2 * size - 1).bit_length())
 
 
-def _one_behind_the_other(sizes: dict[int, int], begin: int) -> tuple[dict[int, Range], int]:
+def _one_behind_the_other(sizes: dict[int, int], begin: int) -> tuple[dict[int, range], int]:
     """Return a range for each stream, and the end of the last one."""
     ranges = {}
     for stream in sorted(sizes):
-        ranges[stream] = Range(begin, sizes[stream])
+        ranges[stream] = range(begin, begin + sizes[stream])
         begin += sizes[stream]
     return ranges, begin
 

@@ -7,8 +7,8 @@ Each iteration follows one plan, which the engine selects by the first requests.
 plan of a program's first iteration, is alone in the engine while that iteration runs.
 """
 
+from contextlib import ExitStack
 from dataclasses import dataclass, replace
-from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,11 +24,8 @@ from pgmo.profiler.ordering.clocks import behind
 from pgmo.profiler.profile import Profile
 from pgmo.profiler.recording import ALIVE, Iteration
 
-_SPILL = -1
-"""Key of the spill arena, in place of a stream."""
 
-
-@dataclass(frozen=True, eq=False)
+@dataclass(eq=False)
 class PlannedProfile:
     """Plan with the profile from which it was made; loaded plans may have none.
 
@@ -39,18 +36,20 @@ class PlannedProfile:
             None for a plan for one size.
         follows_events: whether streams share pages only where the program's events order them.
             Otherwise they share them in the order of the requests, and may wait for each other.
+        followed: number of the last iteration that followed the plan; 0 for none.
     """
 
     plan: Plan
     profile: Profile | None
     family: NDArray[np.uint32] | None = None
     follows_events: bool = True
+    followed: int = 0
 
     def __post_init__(self) -> None:
         """Give the profile the plan's lifetimes, which differ if another rank made the plan."""
         profile, end = self.profile, self.plan.end
         if profile is not None and len(profile) == len(end) and np.any(profile.end != end):
-            object.__setattr__(self, "profile", replace(profile, end=end))
+            self.profile = replace(profile, end=end)
 
     @property
     def families(self) -> NDArray[np.uint32]:
@@ -60,11 +59,6 @@ class PlannedProfile:
         family = families(self.plan.size, self.plan.stream)
         known = np.flatnonzero(self.plan.shorter)
         return refine(family, known, self.plan.shorter[known]) if len(known) else family
-
-    @cached_property
-    def key(self) -> tuple[int, int]:
-        """Key of the plan's structure, which stays the same when sizes are planned again."""
-        return len(self.plan), int(np.flatnonzero(self.plan.varying).sum())
 
     @staticmethod
     def largest(plans: "list[PlannedProfile]") -> int:
@@ -84,7 +78,7 @@ class PlanSet:
         self._engine = adapter.engine
         self._layout = Layout([])
         self._trims = 0  # number of further iterations whose end frees idle pages
-        self._missing: dict[int, int] = {}  # offsets of streams without an arena yet
+        self._missing: set[int] = set()  # streams without an arena yet
         self.all: list[PlannedProfile] = []
 
     def __len__(self) -> int:
@@ -142,15 +136,15 @@ class PlanSet:
         if self._trims:
             self._trims -= 1
             self._adapter.empty_cache(pages=True)
-        for stream, begin in list(self._missing.items()):
+        for stream in list(self._missing):
             try:
-                memory = self._adapter.take_arena(self._layout.ranges[stream].size, stream)
+                memory = self._adapter.take_arena(len(self._layout.ranges[stream]), stream)
             except AdapterError:
-                del self._missing[stream]  # the framework serves that stream
+                self._missing.remove(stream)  # the framework serves that stream
                 continue
             if memory is not None:
-                self._engine.add_arena(stream, begin, memory.base, memory.bytes, *memory.owner)
-                del self._missing[stream]
+                self._missing.remove(stream)
+                self._add_arena(stream, memory)
 
     def set_aside(self) -> None:
         """Remove all plans, but keep arenas with live blocks, which cannot be freed."""
@@ -165,7 +159,7 @@ class PlanSet:
         self._engine.remove_plans()
         self._engine.detach_arena()
         self._layout = Layout([])
-        self._missing = {}
+        self._missing = set()
         self.all = []
 
     def _serve(self, plans: list[PlannedProfile]) -> None:
@@ -182,39 +176,29 @@ class PlanSet:
     def _attach(self, plans: list[Plan]) -> None:
         self._layout = Layout([])
         layout = Layout(plans, roomy=self._adapter.pages)
-        taken = self._take(layout)
-        if all(memory is None for stream, memory in taken.items() if stream != _SPILL):
-            if (spill := taken.get(_SPILL)) is not None:
-                spill.return_now()
-            raise AdapterError("no stream of the plan has been used yet")
-        self._register(layout, taken)
-
-    def _take(self, layout: Layout) -> dict[int, Memory | None]:
-        taken: dict[int, Memory | None] = {}
-        try:
+        spill, arenas = None, {}
+        with ExitStack() as undo:
             if layout.spill_size:
-                taken[_SPILL] = self._adapter.take_spill(layout.spill_size)
+                spill = self._adapter.take_spill(layout.spill_size)
+                undo.callback(spill.return_now)
             for stream, range_ in layout.ranges.items():
-                taken[stream] = self._adapter.take_arena(range_.size, stream)
-        except AdapterError:
-            for memory in taken.values():
+                memory = self._adapter.take_arena(len(range_), stream)
                 if memory is not None:
-                    memory.return_now()
-            raise
-        return taken
-
-    def _register(self, layout: Layout, taken: dict[int, Memory | None]) -> None:
+                    arenas[stream] = memory
+                    undo.callback(memory.return_now)
+            if not arenas:
+                raise AdapterError("no stream of the plan has been used yet")
+            undo.pop_all()
         self._layout = layout
-        self._missing = {}
-        spill = taken.pop(_SPILL, None)
+        self._missing = set(layout.ranges) - set(arenas)
         if spill is not None:  # first, because `add_arena` checks plans
             self._engine.add_spill(layout.resident, spill.base, spill.bytes, *spill.owner)
-        for stream, memory in taken.items():
-            begin = layout.ranges[stream].begin
-            if memory is None:
-                self._missing[stream] = begin
-            else:
-                self._engine.add_arena(stream, begin, memory.base, memory.bytes, *memory.owner)
+        for stream, memory in arenas.items():
+            self._add_arena(stream, memory)
+
+    def _add_arena(self, stream: int, memory: Memory) -> None:
+        begin = self._layout.ranges[stream].start
+        self._engine.add_arena(stream, begin, memory.base, memory.bytes, *memory.owner)
 
     def _add(self, planned: PlannedProfile) -> None:
         plan = planned.plan

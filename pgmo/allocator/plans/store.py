@@ -9,6 +9,7 @@ A loaded plan has no profile to write.
 """
 
 import os
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -34,7 +35,7 @@ def prepare_directory(folder: Path) -> None:
 
 
 def save(
-    plans: list[PlannedProfile], opening: PlannedProfile | None, folder: Path, name: str
+    plans: Sequence[PlannedProfile], opening: PlannedProfile | None, folder: Path, name: str
 ) -> list[Path]:
     """Write all plans of a program to one file, and each profile to its own file.
 

@@ -1,14 +1,12 @@
 """Installation of plans in the engine, with a fallback if memory is short."""
 
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 
 from pgmo.allocator.plans.directory import PlanDirectory
 from pgmo.allocator.plans.loop_planning import make_plan
 from pgmo.allocator.plans.plan_set import PlannedProfile, PlanSet
-from pgmo.allocator.plans.store import save
 from pgmo.allocator.session import advice
 from pgmo.allocator.session.recorder import Recorder
 from pgmo.allocator.session.state import SessionState
@@ -38,7 +36,6 @@ class Installer:
         self._engine = state.adapter.engine
         self.plans = PlanSet(state.adapter)
         self.opening: PlannedProfile | None = None
-        self._followed: dict[tuple[int, int], int] = {}  # last iteration, by plan
         self._world: World | None = None  # of the last saved plans
         self._too_large = MAX_SIZE  # bytes of an arena that did not fit
 
@@ -50,7 +47,6 @@ class Installer:
             False if memory is short; then the earlier plans serve, or none.
         """
         before = self.plans.all
-        self._forget_others([*before, *plans])
         try:
             self.plans.install(plans)
             if number >= 0:
@@ -86,7 +82,7 @@ class Installer:
     def followed(self, number: int, iteration: int) -> None:
         """Note that an iteration has followed a plan."""
         if 0 <= number < len(self.plans):
-            self._followed[self.plans.all[number].key] = iteration
+            self.plans.all[number].followed = iteration
 
     def within_limit(
         self, plans: list[PlannedProfile], number: int
@@ -96,34 +92,28 @@ class Installer:
         Returns:
             The remaining plans, and the new number of that plan.
         """
-        keep = sorted(
-            range(len(plans)), key=lambda at: (at != number, -self._followed.get(plans[at].key, -1))
-        )[:MOST_PLANS]
-        return [plans[at] for at in sorted(keep)], sorted(keep).index(number)
+        by_use = sorted(range(len(plans)), key=lambda at: (at != number, -plans[at].followed))
+        keep = sorted(by_use[:MOST_PLANS])
+        return [plans[at] for at in keep], keep.index(number)
 
     def save(self) -> None:
         """Write all plans and their profiles, if the session saves them."""
         options = self._state.options
         if options.save_directory is None:
             return
+        # A process group may have ended before the session.
+        self._world = world() or self._world
+        # The plan with the largest arena is the main one of the file.
+        plans = sorted(self.plans.all, key=lambda planned: -planned.plan.arena)
+        folder = PlanDirectory(options.save_directory, options.model_name, self._world)
         try:
-            # The plan with the largest arena is the main one of the file.
-            plans = sorted(self.plans.all, key=lambda planned: -planned.plan.arena)
-            files = self._write(plans, options.save_directory)
+            files = folder.save(plans, self.opening)
         except FileError as error:
             self._state.warn(f"the plan could not be saved: {error}")  # training must continue
             return
         # A rank that saves a new plan removes the files of its earlier one.
         known = dict.fromkeys((*self._state.saved, *files))
         self._state.saved = tuple(path for path in known if path.exists())
-
-    def _write(self, plans: list[PlannedProfile], folder: Path) -> list[Path]:
-        """Write the program's files, or those of this rank if there are several."""
-        name = self._state.options.model_name
-        self._world = world() or self._world  # a process group may have ended before the session
-        if self._world is None:
-            return save(plans, self.opening, folder, name)
-        return PlanDirectory(folder, name, self._world).save(plans, self.opening)
 
     def give_up(self, reason: str) -> None:
         """Delegate all requests for the rest of the session."""
@@ -135,11 +125,6 @@ class Installer:
         if not self._state.adapter.pages:
             instead = "the framework's own allocator serves everything"
         self._state.warn(f"{reason}; {instead}")
-
-    def _forget_others(self, plans: list[PlannedProfile]) -> None:
-        """Forget dropped plans, because a program may have ever new structures."""
-        keys = {planned.key for planned in plans}
-        self._followed = {key: last for key, last in self._followed.items() if key in keys}
 
     def _fall_back(self, before: list[PlannedProfile], size: int, error: AdapterError) -> None:
         """Continue with the previous plans if a larger arena does not fit; else give up."""

@@ -16,7 +16,7 @@ time.
 
     state       shared state of the parts       plan_finder    from a recording to plans
     recorder    recording, tags                 installation   whether plans pay
-    installer   plans into the engine           first_iteration, given_plans   saved plans
+    installer   plans into the engine           given_plans    saved plans
 """
 
 from dataclasses import replace
@@ -28,7 +28,6 @@ from pgmo.allocator.plans.store import prepare_directory
 from pgmo.allocator.session import advice
 from pgmo.allocator.session.installer import Installer
 from pgmo.allocator.session.learning.backoff import Backoff, DivergenceCounter
-from pgmo.allocator.session.learning.first_iteration import FirstIteration
 from pgmo.allocator.session.learning.given_plans import GivenPlans
 from pgmo.allocator.session.learning.installation import InstallationRule
 from pgmo.allocator.session.learning.plan_finder import PlanDecision, PlanFinder
@@ -37,10 +36,10 @@ from pgmo.allocator.session.recorder import Recorder
 from pgmo.allocator.session.state import SessionState
 from pgmo.allocator.session.statistics import IterationStatistics, Phase
 from pgmo.allocator.session.statistics_collector import StatisticsCollector
-from pgmo.allocator.session.verdict.growth import LiveGrowth, find_growth
+from pgmo.allocator.session.verdict.growth import find_growth
 from pgmo.allocator.session.verdict.judge import judge
 from pgmo.allocator.session.verdict.summary import Summary
-from pgmo.errors import PgmoError
+from pgmo.errors import AdapterError, PgmoError, PlanError
 from pgmo.profiler.iterations.linear_profile import linear_profile
 from pgmo.profiler.profile import Profile
 from pgmo.profiler.recording import split
@@ -60,12 +59,10 @@ class Lifecycle:
         self._recorder = Recorder(self.state)
         self._installer = Installer(self.state, self._recorder)
         self._plans = self._installer.plans
-        self._first = FirstIteration(self.state, self._installer)
-        self._given = GivenPlans(self.state, adapter.alignment)
+        self._given = GivenPlans(self.state)
         self._rule = InstallationRule(self.state)
-        self._finder = PlanFinder(
-            self.state, self._recorder, self._installer, self._first, self._rule
-        )
+        self._finder = PlanFinder(self.state, self._recorder, self._installer, self._rule)
+        self._serves_first = False  # whether a saved plan serves the first iteration now
         limits = heuristics.current
         self._backoff = Backoff(limits.shortest_wait, limits.longest_backoff)
         self._growth = Backoff(1, limits.longest_backoff)
@@ -87,10 +84,28 @@ class Lifecycle:
             self._installer.give_up(self._adapter.delegation_reason)
             return
         self._given.load()
-        opening = self._given.opening
-        if opening is not None and self._first.begin(opening.plan, self._given.plans):
-            return
-        self._record()
+        if not self._begin_first():
+            self._record()
+
+    def _begin_first(self) -> bool:
+        """Begin to serve the first iteration from a saved plan; return whether there is one."""
+        self._installer.opening = opening = self._given.opening
+        if opening is None:
+            return False
+        from pgmo.allocator.plans.openings import openings
+
+        steady = self._given.plans
+        possible = openings(opening.plan, [planned.plan for planned in steady])
+        try:
+            self._plans.install_openings(possible, steady)
+        except (AdapterError, PlanError) as error:
+            self.state.warn(f"the plan given cannot serve the first iteration: {error}")
+            self._plans.clear()
+            return False
+        self._serves_first = True
+        self.state.phase = Phase.REPLAY
+        self._adapter.advise(advice.while_replaying(opening.plan, None))
+        return True
 
     def stop(self) -> None:
         """Stop serving. The arena is freed when its last block is freed."""
@@ -101,20 +116,21 @@ class Lifecycle:
 
     # --- results --------------------------------------------------------------------------------
 
-    @property
-    def opening(self) -> Profile | None:
-        """The first iteration's profile, if it was recorded to be kept."""
-        return self._first.profile
-
     def summary(self, *, with_verdict: bool) -> Summary:
         """Return the session's totals so far; a verdict needs an open session."""
         state = self.state
-        notes = tuple(note for note in (*state.notes, self._adapter.note) if note)
-        summary = self.collector.summary(
-            state.plan, len(self._plans), state.replans, notes, state.waits
-        )
         managed, card_room = self._adapter.unified_memory
-        summary = replace(summary, managed=managed, card_room=card_room, growth=self.growth)
+        growth = find_growth(*self._engine.live_levels())
+        summary = self.collector.summary(
+            state.plan,
+            plans=len(self._plans),
+            replans=state.replans,
+            notes=tuple(note for note in (*state.notes, self._adapter.note) if note),
+            waits=state.waits,
+            managed=managed,
+            card_room=card_room,
+            growth=None if growth is None else replace(growth, origin=state.staying),
+        )
         if not with_verdict:
             return summary
         why = state.gave_up
@@ -122,16 +138,14 @@ class Lifecycle:
             why = "the session was opened with record_only"
         return replace(summary, verdict=judge(summary, self._adapter.baseline(), why))
 
-    @property
-    def growth(self) -> LiveGrowth | None:
-        """Growth of live memory from iteration to iteration until now; None without any."""
-        found = find_growth(*self._engine.live_levels())
-        return None if found is None else replace(found, origin=self.state.staying)
+    def recording(self, *, sums: bool = True) -> Profile | None:
+        """Return the current recording as one linear profile; None if there is none.
 
-    def recording(self) -> Profile | None:
-        """Return the current recording as one linear profile; None if there is none."""
+        Args:
+            sums: whether to keep the requests for gradient sums that tagging adds.
+        """
         meta = self.state.meta({"found": "all requests up to the query"})
-        return linear_profile(self._engine.events(), self._recorder.tags, meta)
+        return linear_profile(self._engine.events(), self._recorder.tags, meta, sums=sums)
 
     # --- the end of an iteration ----------------------------------------------------------------
 
@@ -159,7 +173,7 @@ class Lifecycle:
             return
         self._catch_up()
         self._engine.end_iteration()
-        plan = self._engine.ended_plan if self._first.running or len(self._plans) else -1
+        plan = self._engine.ended_plan if self._serves_first or len(self._plans) else -1
         grown = self._engine.take_grown()
         phase = self.state.phase
         statistics = self.collector.count(phase, plan)
@@ -169,7 +183,7 @@ class Lifecycle:
         self._installer.followed(plan, self.collector.iterations)
         if not len(self._plans):
             self._rule.served_by_windows(statistics.recurring_moves)
-        if self._first.running:
+        if self._serves_first:
             self._after_first(statistics)
         elif phase is Phase.REPLAY:
             self._after_replay(statistics, complete, grown)
@@ -197,7 +211,7 @@ class Lifecycle:
 
     def record_anew(self) -> None:
         """Drop plans and recording, because another session's requests were mixed in."""
-        if self.state.phase in (Phase.RECORD, Phase.REPLAY) and not self._first.running:
+        if self.state.phase in (Phase.RECORD, Phase.REPLAY) and not self._serves_first:
             self._plans.clear()  # not removed for serving too little, so `_rule` must not count it
             self._record()
 
@@ -248,16 +262,16 @@ class Lifecycle:
         elif not decision.reason:
             self._recorder.stop()
             self.state.phase = Phase.BYPASS
-        elif decision.keeps and self._may_keep_plans:
+        # Plans stay if they serve enough, or if the session needs any plan.
+        elif (
+            decision.keeps
+            and len(self._plans)
+            and (self._recorder.is_served or self._options.needs_any_plan)
+        ):
             self._recorder.stop()
             self.state.phase = Phase.REPLAY
         else:
             self._back_off(decision.reason)
-
-    @property
-    def _may_keep_plans(self) -> bool:
-        """Return whether plans may stay: they serve enough, or the session needs any plan."""
-        return len(self._plans) > 0 and (self._recorder.is_served or self._finder.needs_any_plan)
 
     # --- BACKOFF --------------------------------------------------------------------------------
 
@@ -298,8 +312,13 @@ class Lifecycle:
             self.state.waits = ""
 
     def _after_first(self, statistics: IterationStatistics) -> None:
-        """Go on with the given plans after a saved plan has served the first iteration."""
-        if self._first.end(statistics):
+        """Go on with the given plans, if they belong to this program.
+
+        Half of the requests of the first iteration suffice: the sequence length may be new, and a
+        program that resumes from a checkpoint allocates no state.
+        """
+        self._serves_first = False
+        if statistics.known_rate >= heuristics.current.worthwhile_share:
             self._given.pending = False
             self._replay(self._given.plans, 0)
             return

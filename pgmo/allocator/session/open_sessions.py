@@ -1,7 +1,7 @@
 """Registry of open sessions: one per allocator, or several that take turns on its pages.
 
-The registry keeps what the end of a session has to undo, but not the program's session object
-alive. If that object is lost without `close()`, its finalizer ends the session.
+The registry keeps alive what the end of a session has to undo, but not the program's session
+object. If that object is lost without `close()`, its finalizer ends the session.
 """
 
 import gc
@@ -10,7 +10,7 @@ import weakref
 from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Any
 
 from pgmo.allocator.adapters.adapter import Adapter
 from pgmo.allocator.adapters.find import cuda_adapter
@@ -24,19 +24,12 @@ from pgmo.allocator.session.threads.turns import Turns
 from pgmo.allocator.sleeping.sleeping import Sleeping
 from pgmo.errors import AdapterError, SessionError
 from pgmo.profiler.profile import Profile
+from pgmo.user_warnings import warn_user
 
 
-class Owner(Protocol):
-    """Protocol of the `Session` that a program holds, which imports this module."""
-
-    shares_card: bool
-    on_user_session: Callable[[], object] | None
-
-    def close(self) -> None:
-        """Return to the framework's own allocator."""
-
-    def leave_to_parent(self) -> None:
-        """Stop using the engine in a forked child."""
+def never_passes() -> bool:
+    """Return False: the session examines every iteration."""
+    return False
 
 
 @dataclass(eq=False)
@@ -45,22 +38,26 @@ class OpenSession:
 
     Args:
         lifecycle: state machine that runs at boundaries.
-        session: weak reference to the program's session object.
+        session: weak reference to the program's `Session`, which imports this module.
         device_turn: its turns on the device; None if it cannot share the device.
         process_turns: turns of this process among others; None if the card is not shared.
         process: id of the process that opened it.
+        pass_step: ends an iteration that needs no examination; returns whether it did.
     """
 
     lifecycle: Lifecycle
-    session: "weakref.ref[Owner]"
+    session: "weakref.ref[Any]"
     device_turn: DeviceTurn | None = None
     process_turns: ProcessTurns | None = None
     process: int = field(default_factory=os.getpid)
+    pass_step: Callable[[], bool] = never_passes
     sleeping: Sleeping = field(init=False)
 
     def __post_init__(self) -> None:
         state = self.lifecycle.state
         self.sleeping = Sleeping(state.adapter, state.warn)
+        if not state.adapter.unified:  # unified memory needs work after each iteration
+            self.pass_step = state.adapter.engine.pass_step
 
     @property
     def turns(self) -> Turns:
@@ -75,13 +72,12 @@ class OpenSession:
     @property
     def on_user_session(self) -> Callable[[], object] | None:
         """The session's `on_user_session` callback; None once the session object is gone."""
-        session = self.session()
-        return session.on_user_session if session is not None else None
+        return getattr(self.session(), "on_user_session", None)
 
     @property
-    def holds_device_turn(self) -> bool:
-        """Return whether the calling thread holds this session's turn on the device."""
-        return self.device_turn is not None and self.device_turn.held
+    def held_turn(self) -> DeviceTurn | None:
+        """Turn of this session on the device, if the calling thread holds it."""
+        return self.device_turn if self.device_turn is not None and self.device_turn.held else None
 
     def take_turn(self) -> bool:
         """Wait for the turns on a device that several sessions or processes share.
@@ -149,7 +145,7 @@ def open_profiles() -> list[Profile]:
     return [one for one in found if one is not None]
 
 
-def begin(session: Owner, adapter: Adapter, options: Options) -> OpenSession:
+def begin(session: Any, adapter: Adapter, options: Options) -> OpenSession:
     """Install a session under the framework's allocator.
 
     Raises:
@@ -178,7 +174,7 @@ def begin(session: Owner, adapter: Adapter, options: Options) -> OpenSession:
                 opened.process_turns = process_turns.join(
                     opened, adapter, opened.sleeping.give_back, lifecycle.state.warn
                 )
-            finalizer = weakref.finalize(session, when_free, lambda: _end_lost(opened))
+            finalizer = weakref.finalize(session, when_free, lambda: end(opened))
             finalizer.atexit = False  # the process ends anyway, and the driver may be gone
         except BaseException:
             _undo(opened)
@@ -194,9 +190,7 @@ def _leave_to_parent(adapter: Adapter) -> None:
     for key, opened in list(_open.items()):
         if opened.process == os.getpid() or key[:2] != (adapter.name, adapter.device):
             continue
-        session = opened.session()
-        if session is not None:
-            session.leave_to_parent()
+        opened.pass_step = never_passes
         with uninterrupted(), ExitStack() as steps:
             steps.callback(_open.pop, key, None)
             steps.callback(opened.turns.close)
@@ -204,7 +198,7 @@ def _leave_to_parent(adapter: Adapter) -> None:
 
 
 def _adapter_for_another(
-    other: OpenSession, session: Owner, adapter: Adapter, options: Options
+    other: OpenSession, session: Any, adapter: Adapter, options: Options
 ) -> Adapter:
     """Return the adapter for one more session on a device.
 
@@ -239,21 +233,19 @@ def _device_turn_of(opened: OpenSession) -> DeviceTurn | None:
     )
 
 
-def end(opened: OpenSession) -> str:
+def end(opened: OpenSession) -> None:
     """End a session: return to the framework's own allocator. Call inside `exclusive`.
 
-    Repeated calls have no effect.
-
-    Returns:
-        A warning for the user; usually "".
+    Repeated calls have no effect. A warning tells the user what could not be undone.
     """
-    if _open.get(_key(opened.adapter)) is not opened:
-        return ""
-    return _undo(opened)
+    if _open.get(_key(opened.adapter)) is opened and (trouble := _undo(opened)):
+        warn_user(trouble)
 
 
 def _undo(opened: OpenSession) -> str:
+    """End a session; return what could not be undone, usually ""."""
     warnings: list[str] = []
+    opened.pass_step = never_passes
     # Callbacks run last to first, and each runs even if another fails: the device may be broken.
     with uninterrupted(), ExitStack() as steps:
         steps.callback(lambda: warnings.append(_uninstall(opened.adapter)))
@@ -281,11 +273,6 @@ def _leave_processes(opened: OpenSession) -> None:
     if opened.process_turns is not None:
         process_turns.leave(opened, opened.adapter.device, opened.process_turns)
         opened.process_turns = None
-
-
-def _end_lost(opened: OpenSession) -> None:
-    with uninterrupted():
-        end(opened)
 
 
 def close(device: object = None) -> None:

@@ -2,30 +2,16 @@
 
 import functools
 from collections.abc import Callable
-from contextlib import AbstractContextManager
 from types import MethodType
-from typing import Any, Generic, ParamSpec, Protocol, TypeVar
+from typing import Any, Generic, ParamSpec, TypeVar
 
 from pgmo.allocator.session.threads.boundary import exclusive
 from pgmo.error_frames import clear_frames
 
-
-class Iterating(Protocol):
-    """Protocol of a session. `Session` imports this module, so it cannot be named here."""
-
-    def __enter__(self) -> object:
-        """Open the session."""
-
-    def iteration(self) -> AbstractContextManager[None]:
-        """Mark one iteration."""
-
-    def close(self) -> None:
-        """Close the session."""
-
-
 P = ParamSpec("P")
 R = TypeVar("R")
-S = TypeVar("S", bound=Iterating)
+S = TypeVar("S", bound=Any)
+"""Type of the session. `Session` imports this module, so it cannot be named here."""
 
 
 class Optimized(Generic[P, R, S]):

@@ -81,7 +81,22 @@ class Options:
     @property
     def names_blocks(self) -> bool:
         """Return whether an iteration is tagged: on request, and for profiles that are saved."""
-        return self.record_only or self.save is not None if self.tags is None else self.tags
+        return self.needs_first if self.tags is None else self.tags
+
+    @property
+    def needs_first(self) -> bool:
+        """Return whether the profiles of the first iteration and of all structures are needed."""
+        return self.record_only or self.save is not None
+
+    @property
+    def needs_any_plan(self) -> bool:
+        """Return whether a plan is needed even if no two iterations agree."""
+        return self.record_only or self.budget is not None
+
+    @property
+    def needs_found_plans(self) -> bool:
+        """Return whether a plan for iterations that repeat is needed even if it does not pay."""
+        return self.save is not None or self.budget is not None
 
     @property
     def arena_is_optional(self) -> bool:

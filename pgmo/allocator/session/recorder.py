@@ -40,7 +40,7 @@ class Recorder:
         self._tagged = 0  # iterations
         self._began = self._tags_from = 0  # iterations of the session
         self._sparing = False
-        self._first_is_needed = self._may_tag = False
+        self._may_tag = False
         self._usual_length = self._length = heuristics.current.usual_recording
         self._served = 0  # bytes from slots
         self._totals: list[tuple[int, int]] = []  # requests and their bytes, by iteration
@@ -62,8 +62,6 @@ class Recorder:
         self._totals.clear()
         self._began = iteration
         self._may_tag = tags and not has_plans and iteration >= self._tags_from
-        options = self._state.options
-        self._first_is_needed = options.save_directory is not None or options.record_only
         self._start_tags()
         if not has_plans:
             if not self._sparing:
@@ -156,7 +154,7 @@ class Recorder:
         # An iteration that compiles is not tagged to its end and differs from later ones.
         again = self._tagger is not None and self._tagger.compiled
         due = self._tagged < _MOST_TAGGED if again else not self._tagged
-        due = due and self.iterations >= 2 * self._first_is_needed
+        due = due and self.iterations >= 2 * self._state.options.needs_first
         me = threading.get_ident()
         if wanted and due and all(thread == me for thread in _tagging_threads):
             _tagging_threads.append(me)

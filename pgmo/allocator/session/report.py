@@ -113,7 +113,7 @@ class SessionReport:
 
         Available with `record_only` or `save`, if the recording began with that iteration.
         """
-        return self._lifecycle.opening if self._lifecycle else None
+        return self._lifecycle.state.opening if self._lifecycle else None
 
     @property
     def recording(self) -> Profile | None:

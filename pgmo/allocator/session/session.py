@@ -35,8 +35,7 @@ def active_session(find: Callable[[], Adapter]) -> "Session | None":
     if not open_sessions.any_open():
         return None
     opened = open_sessions.find_open(find())
-    found = opened.session() if opened is not None else None
-    return found if isinstance(found, Session) else None
+    return None if opened is None else opened.session()
 
 
 class Session(SessionReport):
@@ -65,8 +64,6 @@ class Session(SessionReport):
         super().__init__()
         self._busy = self._to_be_closed = False
         self._closed_by: threading.Thread | None = None
-        self._process = 0
-        self._pass_step: Callable[[], bool] = _never  # ends an iteration without examining it
         self.shares_card = True
         self.on_user_session: Callable[[], object] | None = None
 
@@ -85,16 +82,15 @@ class Session(SessionReport):
         """
         thread, complete = threading.current_thread(), False
         with exclusive():
-            takes_turn = is_counted = self._is_open("iteration()")
-        keeps_device_turn = takes_turn and self._known.holds_device_turn
+            takes_turn = self._is_open("iteration()")
+        keeps_device_turn = takes_turn and self._known.held_turn is not None
         try:
-            if takes_turn and self._take_turn():
+            is_counted = takes_turn and self._take_turn()
+            if is_counted:
                 with exclusive():
                     is_counted = self._is_open("iteration()")
                     if is_counted:
                         self._known.turns.begin_iteration()
-            else:
-                is_counted = False
             try:
                 yield
                 complete = True
@@ -116,9 +112,10 @@ class Session(SessionReport):
             SessionError: if the session is not open, or the calling thread is inside a pause or
                 `iteration()`.
         """
-        turn = self._opened.device_turn if self._opened is not None else None
+        opened = self._opened
+        turn = opened.device_turn if opened is not None else None
         shared = turn is not None and turn.shared
-        if shared or not self._pass_step():
+        if shared or opened is None or not opened.pass_step():
             with exclusive():
                 if not self._is_open("step()"):
                     return
@@ -141,8 +138,7 @@ class Session(SessionReport):
             SessionError: if the session is not open.
         """
         token = None
-        held = self._opened is not None and self._known.holds_device_turn
-        turn = self._known.device_turn if held else None
+        turn = self._opened.held_turn if self._opened is not None else None
         try:
             with exclusive():
                 token = self._known.turns.pause() if self._is_open("pause()") else None
@@ -182,10 +178,7 @@ class Session(SessionReport):
             )
         opened = open_sessions.begin(self, self._find_adapter(), self._options)
         self._opened = opened
-        self._process = os.getpid()
         self._open = True
-        if not opened.adapter.unified:  # unified memory needs work after each
-            self._pass_step = opened.adapter.engine.pass_step
         try:
             # Requests before the first step belong to the first iteration, so it needs the turn.
             if opened.process_turns is not None:
@@ -216,22 +209,15 @@ class Session(SessionReport):
                 self._to_be_closed = True  # a signal handler interrupted a boundary
                 return
             self._open = False
-            self._pass_step = _never
             self._closed_by = threading.current_thread()
             lifecycle = self._known.lifecycle
             self._last = lifecycle.summary(with_verdict=True)
-            warning = open_sessions.end(self._known)
-        if warning:
-            warn_user(warning)
+            open_sessions.end(self._known)
         if lifecycle.collector.history_end is None:
             warn_user(
                 "a pgmo session ended without a single iteration, so it has done nothing: call "
                 "session.step() at the end of each iteration, or wrap each in session.iteration()"
             )
-
-    def leave_to_parent(self) -> None:
-        """Stop using the engine. Called in a forked child before another session takes it."""
-        self._pass_step = _never
 
     # --- memory that is given back --------------------------------------------------------------
 
@@ -353,7 +339,7 @@ class Session(SessionReport):
     @property
     def _is_forked(self) -> bool:
         """Return whether this process is a forked child, whose engine is in bypass."""
-        return os.getpid() != self._process
+        return self._opened is not None and os.getpid() != self._opened.process
 
     def _is_open(self, call: str) -> bool:
         """Return whether a call should take effect; warn if another thread closed the session.
@@ -401,8 +387,3 @@ class Session(SessionReport):
             self._busy = False
             if self._to_be_closed:
                 self.close()
-
-
-def _never() -> bool:
-    """Return False: every iteration is examined."""
-    return False

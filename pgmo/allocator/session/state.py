@@ -29,6 +29,7 @@ class SessionState:
         phase: the session's current activity.
         profile: the latest profile; None before the first recording.
         plan: the latest plan; None while there is none.
+        opening: profile of the first iteration; None if it is not needed, or not recorded.
         saved: files written.
         replans: number of plans that replaced others.
         notes: notes for the summary.
@@ -44,6 +45,7 @@ class SessionState:
     phase: Phase = Phase.RECORD
     profile: Profile | None = None
     plan: Plan | None = None
+    opening: Profile | None = None
     saved: tuple[Path, ...] = ()
     replans: int = 0
     notes: list[str] = field(default_factory=list)

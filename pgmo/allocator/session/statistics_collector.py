@@ -1,8 +1,9 @@
 """Conversion of the engine's counters into statistics per iteration and a summary."""
 
-from collections import Counter, deque
+from collections import deque
 from collections.abc import Iterable
 from itertools import islice, repeat
+from typing import Any
 
 import numpy as np
 
@@ -30,6 +31,12 @@ _LEVELS = ("live_", "peak_", "pages_", "planned_", "arena", "late_now")
 
 _SUMMED = ("requests", "hits", "bytes_requested", "bytes_hit")
 
+_TOTALS = (
+    *("iterations", "recorded", "served_while_recording", "replayed", "waited", "uncounted"),
+    *("run_bytes", "run_bytes_hit", *_SUMMED),
+)
+"""Fields of `Summary` that are counted up."""
+
 
 class StatisticsCollector:
     """Reader of an engine's counters, called once per iteration.
@@ -48,8 +55,8 @@ class StatisticsCollector:
         # Other threads read as well, and a signal handler may interrupt a count: hence reentrant.
         self._lock = new_reentrant_lock()
         self._closed = False
-        self._totals: Counter[str] = Counter()
-        self._misses: Counter[str] = Counter()
+        self._totals: dict[str, Any] = dict.fromkeys(_TOTALS, 0)
+        self._misses = dict.fromkeys(MISS_REASONS, 0)
         # Peaks over replayed iterations; the engine resets its own with each plan.
         self._peaks = {"peak_slot_bytes": 0, "peak_fallback_bytes": 0}
         self._peak_live = 0  # of all iterations
@@ -75,7 +82,7 @@ class StatisticsCollector:
         """Number of iterations so far."""
         with self._lock:
             self._take_passed()
-            return self._totals["iterations"]
+            return int(self._totals["iterations"])
 
     def take_passed(self) -> tuple[int, int, dict[int, int]]:
         """Return the iterations since the last call that the engine ended by itself.
@@ -169,35 +176,33 @@ class StatisticsCollector:
             for name, value in self._engine.statistics().items()
         }
 
-    def summary(
-        self, plan: Plan | None, plans: int, replans: int, notes: tuple[str, ...], waits: str = ""
-    ) -> Summary:
-        """Return the totals so far."""
+    def summary(self, plan: Plan | None, **others: Any) -> Summary:
+        """Return the totals so far.
+
+        Args:
+            plan: the latest plan.
+            others: fields of the summary that are not counted here.
+        """
         with self._lock:
             self._take_passed()
-            return self._summary(plan, plans, replans, notes, waits)
+            return self._summary(**others, **({} if plan is None else self._of_plan(plan)))
 
-    def _summary(
-        self, plan: Plan | None, plans: int, replans: int, notes: tuple[str, ...], waits: str
-    ) -> Summary:
+    def _of_plan(self, plan: Plan) -> dict[str, Any]:
+        return {
+            "blocks": int(np.count_nonzero(plan.offset >= 0)),
+            "arena": min(plan.arena, self._engine.statistics()["planned_pages"] or plan.arena),
+            "max_load": plan.max_load,
+            "spilled": plan.spilled,
+            "solver": plan.solver,
+            "ordered_load": plan.ordered_load,
+        }
+
+    def _summary(self, **others: Any) -> Summary:
         now = self._engine.statistics()
-        totals, recent = self._totals, list(islice(reversed(self._history), _LAST))
+        recent = list(islice(reversed(self._history), _LAST))
         return Summary(
-            iterations=totals["iterations"],
-            recorded=totals["recorded"],
-            replayed=totals["replayed"],
-            requests=totals["requests"],
-            hits=totals["hits"],
-            bytes_requested=totals["bytes_requested"],
-            bytes_hit=totals["bytes_hit"],
-            misses={reason: self._misses[reason] for reason in MISS_REASONS},
-            blocks=int(np.count_nonzero(plan.offset >= 0)) if plan else 0,
-            arena=min(plan.arena, now["planned_pages"] or plan.arena) if plan else 0,
-            max_load=plan.max_load if plan else 0,
-            spilled=plan.spilled if plan else 0,
-            solver=plan.solver if plan else "",
-            plans=plans,
-            replans=replans,
+            **self._totals,
+            misses=dict(self._misses),
             peak_slot_bytes=max(now["peak_slot_bytes"], self._peaks["peak_slot_bytes"]),
             peak_fallback_bytes=max(now["peak_fallback_bytes"], self._peaks["peak_fallback_bytes"]),
             driver_calls={
@@ -206,17 +211,10 @@ class StatisticsCollector:
                 if recent
             },
             pages=now["peak_pages_held"],
-            waited=totals["waited"],
-            waits=waits,
-            notes=notes,
-            run_bytes=totals["run_bytes"],
-            run_bytes_hit=totals["run_bytes_hit"],
-            uncounted=totals["uncounted"],
-            served_while_recording=totals["served_while_recording"],
             since=self._since,
-            ordered_load=plan.ordered_load if plan else None,
             hand_overs=_median(one.hand_overs for one in recent),
             waits_added=_median(one.waits_added for one in recent),
+            **others,
         )
 
 

@@ -5,13 +5,18 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from pgmo.profiler.iterations.gradient_sums import summed_in_place
 from pgmo.profiler.profile import Profile, ProfileMeta
 from pgmo.profiler.recording import ALIVE, STEP, split
 from pgmo.profiler.tag import Tag
 
 
 def linear_profile(
-    events: NDArray[np.void], tags: Sequence[Tag], meta: ProfileMeta | None = None
+    events: NDArray[np.void],
+    tags: Sequence[Tag],
+    meta: ProfileMeta | None = None,
+    *,
+    sums: bool = True,
 ) -> Profile | None:
     """Make a profile of a recording that stopped anywhere, such as when memory ran out.
 
@@ -19,6 +24,7 @@ def linear_profile(
         events: array of dtype `EVENT`, shape (events,), in order of occurrence.
         tags: the tags that the events index.
         meta: metadata of the profile.
+        sums: whether to keep the requests for gradient sums that tagging adds.
 
     Returns:
         A profile that does not repeat; blocks that were not freed live to its end. None if there
@@ -33,22 +39,26 @@ def linear_profile(
         >>> linear_profile(make_events(rows), ()).end.tolist()
         [2, 3, 3]
     """
-    end_of_line = np.zeros(1, events.dtype)
-    end_of_line["kind"] = STEP
-    iterations = split(np.concatenate((events, end_of_line)))
-    gone = np.concatenate([one.gone for one in iterations])
-    ticks = len(gone)
-    if not ticks:
+    line = np.append(events[events["kind"] != STEP], np.zeros(1, events.dtype))
+    line["kind"][-1] = STEP
+    (recorded,) = split(line)
+    if not len(recorded):
         return None
+    kept = np.ones(len(recorded), np.bool_)
+    if not sums:
+        recorded, added = summed_in_place(recorded, tags)
+        kept = ~added
+    ticks = np.concatenate(([0], np.cumsum(kept)))  # number of kept requests before each
+    gone = np.where(recorded.gone == ALIVE, len(recorded), recorded.gone)
     return Profile.from_columns(
-        size=np.concatenate([one.size for one in iterations]),
-        start=np.arange(ticks),
-        end=np.where(gone == ALIVE, ticks, gone),
-        stream=np.concatenate([one.stream for one in iterations]),
-        thread=np.concatenate([one.thread for one in iterations]),
-        tag=np.concatenate([one.tag for one in iterations]),
-        shared=np.concatenate([one.shared for one in iterations]),
-        ticks=ticks,
+        size=recorded.size[kept],
+        start=np.arange(ticks[-1]),
+        end=ticks[gone[kept]],
+        stream=recorded.stream[kept],
+        thread=recorded.thread[kept],
+        tag=recorded.tag[kept],
+        shared=recorded.shared[kept],
+        ticks=int(ticks[-1]),
         circular=False,
         steady=False,
         tags=tuple(tags),

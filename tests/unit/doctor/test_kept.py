@@ -57,10 +57,10 @@ def test_what_pgmo_keeps_is_known_by_its_name(tmp_path, monkeypatch):
     """A name that nothing here would remove, `pgmo doctor --clear` would leave behind."""
     monkeypatch.setenv("PGMO_CACHE_DIR", str(tmp_path))
     pytest.importorskip("torch")
-    from pgmo.allocator.adapters import torch_cpu
+    from pgmo.allocator.adapters.torch_source import cpu_source
     from pgmo.allocator.build.compile import adapter_path
 
-    path = adapter_path(torch_cpu.adapter_source())
+    path = adapter_path(cpu_source())
     path.parent.mkdir()
     path.touch()
     assert [one.files for one in clear()] == [1, 0]

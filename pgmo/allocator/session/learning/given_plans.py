@@ -28,9 +28,9 @@ class GivenPlans:
         pending: whether there are plans that neither serve nor were refused.
     """
 
-    def __init__(self, state: SessionState, alignment: int) -> None:
+    def __init__(self, state: SessionState) -> None:
         self._state = state
-        self._alignment = alignment
+        self._alignment = state.adapter.alignment
         self._folder = Path()
         self._candidates: list[tuple[Path, Plan]] = []
         self.pending = False
@@ -69,19 +69,16 @@ class GivenPlans:
 
     def fit(self, latest: Iteration) -> bool:
         """Return whether the plans serve from now on, because an iteration followed one."""
-        self.pending = not self._fit(latest)
-        return not self.pending
-
-    def _fit(self, latest: Iteration) -> bool:
         plan = self._state.plan
         if plan is not None:
-            return compare(requests_of(plan), latest).kind != "none"
+            self.pending = compare(requests_of(plan), latest).kind == "none"
+            return not self.pending
         path, best, share = self._best(latest)
-        if share < heuristics.current.known_share:
-            return False
-        self._choose(path, best)
-        self._state.notes.append(f"began with {path.name}: it has {share:.1%} of the requests")
-        return True
+        self.pending = share < heuristics.current.known_share
+        if not self.pending:
+            self._choose(path, best)
+            self._state.notes.append(f"began with {path.name}: it has {share:.1%} of the requests")
+        return not self.pending
 
     def refuse(self, latest: Iteration) -> None:
         """Refuse the plans, because none belongs to this program; explain why to the user."""

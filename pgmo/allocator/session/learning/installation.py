@@ -7,17 +7,9 @@ Blocks alive at the end of an iteration were placed among blocks that are free b
 pages have holes. A window fills these holes in the next iteration. An arena cannot, so its pages
 add to them.
 
-Streams that share pages along the program's own events never wait for each other, so their arenas
-can need more pages than windows, whose streams do wait. If only such a plan needs too many pages,
-its streams share pages in the order of the requests.
-
 If all iterations are equal, a plan maps no page in replay. Windows do, if streams lag behind each
-other. Once windows have moved as many pages as are free between two iterations, the plan pays even
-if it needs more pages. If lengths vary or structures alternate, each divergence from a plan moves
-pages out of the arena, and the next iteration moves them back; windows may move fewer. Such a plan
-pays only after windows have moved four times that many pages (`price`), which is the ski-rental
-rule. Until then, nothing is compared or planned. Each removal of a plan that served too little
-doubles the required moves.
+other. If lengths vary or structures alternate, each divergence from a plan moves pages out of the
+arena, and the next iteration moves them back. docs/design.md has the conditions that follow.
 """
 
 import math
@@ -67,7 +59,7 @@ class InstallationRule:
 
         If iterations repeat and no plan was removed, `choose` compares pages only.
         """
-        if self.is_wanted or not self._state.adapter.pages or self._is_paid():
+        if self._serves_anyway or self._is_paid():
             return ""
         return (
             f"without a plan only {self.moved:,} pages were remapped in "
@@ -86,14 +78,13 @@ class InstallationRule:
         Returns:
             The plans to install, and ""; or none, and why they do not pay, in plain words.
         """
-        adapter = self._state.adapter
-        if self.is_wanted or not adapter.pages:
+        if self._serves_anyway:
             return plans, ""
         if self.removed and (unpaid := self.unpaid()):
             return [], unpaid
         missing, spare = self._missing_pages(plans), self._spare_pages()
         # A session that takes turns with another one places its arena in the other's idle pages.
-        if missing <= spare or adapter.session_index != 0:
+        if missing <= spare or self._state.adapter.session_index != 0:
             return plans, ""
         by_requests = [replace(one, follows_events=False) for one in plans]
         if self._missing_pages(by_requests) <= spare:
@@ -109,10 +100,9 @@ class InstallationRule:
         return self.moved * PAGE >= min(heuristics.current.price, most) * (free << self.removed)
 
     @property
-    def is_wanted(self) -> bool:
-        """Return whether the options require a plan, as `budget` and `save` do."""
-        options = self._state.options
-        return options.budget is not None or options.save_directory is not None
+    def _serves_anyway(self) -> bool:
+        """Return whether plans serve anyway: the options require them, or there are no windows."""
+        return self._state.options.needs_found_plans or not self._state.adapter.pages
 
     def _missing_pages(self, plans: list[PlannedProfile]) -> int:
         """Return the pages that the largest plan needs beyond those that windows held."""

@@ -13,9 +13,9 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from pgmo.allocator import heuristics
+from pgmo.allocator.plans.loop_planning import make_plan
 from pgmo.allocator.plans.plan_set import PlannedProfile
 from pgmo.allocator.session.installer import Installer
-from pgmo.allocator.session.learning.first_iteration import FirstIteration
 from pgmo.allocator.session.learning.installation import InstallationRule
 from pgmo.allocator.session.learning.recorded_plans import (
     all_found,
@@ -26,6 +26,7 @@ from pgmo.allocator.session.learning.recorded_plans import (
 from pgmo.allocator.session.recorder import Recorder
 from pgmo.allocator.session.state import SessionState
 from pgmo.allocator.session.verdict.growth import origin_of_staying
+from pgmo.packing.planner import for_opening
 from pgmo.profiler.iterations.lifetimes import Steady, build_profile
 from pgmo.profiler.iterations.step_finder import best_effort, find_all, find_repeated
 from pgmo.profiler.profile import Profile, ProfileMeta
@@ -59,7 +60,6 @@ class PlanFinder:
         state: SessionState,
         recorder: Recorder,
         installer: Installer,
-        first: FirstIteration,
         rule: InstallationRule,
     ) -> None:
         self._state = state
@@ -67,7 +67,6 @@ class PlanFinder:
         self._engine = state.adapter.engine
         self._recorder = recorder
         self._installer = installer
-        self._first = first
         self._rule = rule
 
     @property
@@ -83,11 +82,6 @@ class PlanFinder:
             return self._recorder.iterations > heuristics.current.confirmations
         return self._recorder.is_steady
 
-    @property
-    def needs_any_plan(self) -> bool:
-        """Return whether the options require a plan even if no two iterations agree."""
-        return self._options.record_only or self._options.budget is not None
-
     def find(self, last: bool) -> PlanDecision | None:
         """Search the recording for plans.
 
@@ -98,11 +92,12 @@ class PlanFinder:
             Plans to replay, or a reason for none; None if the recording has to continue.
         """
         known, unpaid = self._installer.plans.all, self._rule.unpaid()
-        if unpaid and not (known or self._saves_more or self._recorder.may_repeat):
+        saves_more = self._options.needs_first
+        if unpaid and not (known or saves_more or self._recorder.may_repeat):
             return PlanDecision(reason=unpaid) if last else None  # without a look at the events
         iterations = split(self._engine.events())
-        found = [] if self._saves_more else find_repeated(iterations)
-        if not found and (self._saves_more or not unpaid):
+        found = [] if saves_more else find_repeated(iterations)
+        if not found and (saves_more or not unpaid):
             found = find_all(iterations)  # at several lengths, or in turn
         if not last:
             found = [one for one in found if one.followers >= heuristics.current.confirmations]
@@ -111,26 +106,17 @@ class PlanFinder:
             return self._plan(iterations, new)
         if not last:
             return None
-        if not known and self.needs_any_plan:
-            return self._plan_anyway(iterations)
+        if not known and self._options.needs_any_plan:
+            steady = best_effort(iterations)
+            assert steady is not None
+            warning = (
+                f"{self._recorder.iterations} iterations were recorded and no two agree "
+                f"({steady.explanation}), so the plan will serve only part of the requests"
+            )
+            return self._plan(iterations, [steady], warning)
         if found:
             return PlanDecision(reason="its plans serve too little", keeps=True)
         return PlanDecision(reason=unpaid or "its iterations do not repeat", keeps=True)
-
-    @property
-    def _saves_more(self) -> bool:
-        """Return whether the session needs the first iteration and all structures."""
-        return self._options.save_directory is not None or self._options.record_only
-
-    def _plan_anyway(self, iterations: list[Iteration]) -> PlanDecision:
-        """Plan from the best iteration, although no two iterations agree."""
-        steady = best_effort(iterations)
-        assert steady is not None
-        warning = (
-            f"{self._recorder.iterations} iterations were recorded and no two agree "
-            f"({steady.explanation}), so the plan will serve only part of the requests"
-        )
-        return self._plan(iterations, [steady], warning)
 
     def _plan(
         self, iterations: list[Iteration], found: list[Steady], warning: str = ""
@@ -158,11 +144,16 @@ class PlanFinder:
     ) -> PlanDecision:
         known, found = self._installer.plans.all, [steady for _, steady in useful]
         repeats = all_repeat(iterations, found[-1])
-        if not (self._rule.is_wanted or repeats or all_found(iterations, found, known)):
+        if not (self._options.needs_found_plans or repeats or all_found(iterations, found, known)):
             self._recorder.lengthen()  # alternating structures must each occur twice
             return PlanDecision(reason="some of its iterations do not repeat", keeps=True)
         plans, shown = plan_all(
-            iterations, useful, known, self._state.planning, keeps_gaps=self._keeps_gaps
+            iterations,
+            useful,
+            known,
+            self._state.planning,
+            # Not for saved plans: another process has other idle memory.
+            keeps_gaps=not self._options.needs_found_plans,
         )
         if not plans:
             return PlanDecision(
@@ -175,16 +166,19 @@ class PlanFinder:
             return PlanDecision(reason=objection, keeps=True)
         return PlanDecision(chosen, shown, warning=warning)
 
-    @property
-    def _keeps_gaps(self) -> bool:
-        """Return whether requests that fit into the framework's idle memory get no slot.
-
-        Not for saved plans: another process has other idle memory.
-        """
-        return self._options.save_directory is None and self._options.budget is None
-
     def _note_first(self, iterations: list[Iteration], steady: Steady) -> None:
-        self._first.note(iterations, steady, self._recorder.tags, self._meta_of(steady))
+        """Build the profile of the first iteration, and its plan if that is saved."""
+        if not self._options.needs_first or self._installer.opening is not None:
+            return
+        from pgmo.profiler.iterations.opening_profile import build_opening
+
+        profile = build_opening(iterations, steady, self._recorder.tags, self._meta_of(steady))
+        if profile is None or not np.any(profile.turns > 0):
+            return
+        self._state.opening = profile
+        if not self._options.record_only:
+            plan = make_plan(profile, for_opening(self._state.planning, profile))
+            self._installer.opening = PlannedProfile(plan, profile)
 
     def _meta_of(self, steady: Steady) -> ProfileMeta:
         return self._state.meta({"steady": steady.kind, "found": steady.explanation})

@@ -12,19 +12,13 @@ from pgmo.share.client import MemoryHolder, Sizes
 if TYPE_CHECKING:
     from pgmo.allocator.adapters.torch_cuda import TorchCuda
 
-_MEMORY = "/proc/meminfo"
-
 
 def card_memory(
     adapter: Adapter, give_back: Callable[[], object]
 ) -> tuple[MemoryHolder, str, int] | None:
-    """Return the memory holder of a session's device, if it can take turns with other processes.
+    """Return the memory holder of a session's device, its name on this machine, and its bytes.
 
-    CuPy and unified memory cannot: their arenas are blocks that are freed only when the session
-    ends.
-
-    Returns:
-        The holder, the device's name on this machine, and its bytes; or None.
+    None for CuPy and unified memory: their arenas are freed only when the session ends.
     """
     if adapter.device == "cpu":
         return HostMemory(adapter, give_back), "cpu", _meminfo("MemTotal")
@@ -58,11 +52,7 @@ class CudaMemory:
         return Sizes(held, max(0, held - lasting), torch.cuda.mem_get_info(index)[0])
 
     def give_back(self, *, between_turns: bool) -> None:
-        """Free idle memory, after the device has finished using it.
-
-        Args:
-            between_turns: whether the process is between two turns; then it must not synchronize.
-        """
+        """Free idle memory, after the device has finished using it."""
         import torch
 
         adapter = self._adapter
@@ -90,20 +80,12 @@ class HostMemory:
         self._given = False
 
     def sizes(self) -> Sizes:
-        """Return the bytes of arenas; lifetimes of other memory are unknown.
-
-        None of it can be freed between turns.
-        """
+        """Return the bytes of arenas, of which none can be freed between turns."""
         arenas = int(self._engine.statistics()["arena_bytes"])
         return Sizes(0 if self._given else arenas, 0, _meminfo("MemAvailable"))
 
     def give_back(self, *, between_turns: bool) -> None:
-        """Free the arenas' memory at the end of a turn.
-
-        Args:
-            between_turns: whether the process is between two turns; then nothing is freed, because
-                the loop may be using the memory.
-        """
+        """Free the arenas' memory at the end of a turn; later, the loop may be using it."""
         if not between_turns:
             self._give_back()
             self._given = True
@@ -111,7 +93,7 @@ class HostMemory:
 
 def _meminfo(name: str) -> int:
     try:
-        with open(_MEMORY) as lines:
+        with open("/proc/meminfo") as lines:
             found = next(line for line in lines if line.startswith(f"{name}:"))
         return int(found.split()[1]) << 10
     except (OSError, StopIteration, ValueError):

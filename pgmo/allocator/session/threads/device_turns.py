@@ -183,11 +183,9 @@ class DeviceTurn:
             queue.changed.notify_all()
 
     def ran_without_turn(self) -> None:
-        """Notify the other sessions that this one allocated without its turn.
+        """Notify the other sessions that this one allocated before its first turn.
 
-        This happens before a session's first `step()`: opening a session takes no turn, because
-        another thread may use it with `iteration()`. A session that had its turn before lost it by
-        the deadline, which does not count.
+        Opening a session takes no turn, because another thread may use it with `iteration()`.
         """
         if self._had_turn:
             return

@@ -35,19 +35,22 @@ SEVERAL_RANKS = (
 
 
 class ProcessTurns:
-    """Turns of this process on one device. Thread-safe."""
+    """Turns of this process on one device. Thread-safe.
+
+    Attributes:
+        sessions: the open sessions that share the turns.
+    """
 
     def __init__(self, client: Client, notify: Callable[[str], object]) -> None:
         self._client, self._notify = client, notify
+        self.sessions: set[object] = set()
         self._asking = new_lock()
         self._inside: set[tuple[object, threading.Thread | None]] = set()
         self._guard = new_lock()
         self._process = os.getpid()
 
     def take(self, session: object, *, opening: bool = False) -> None:
-        """Wait for the turn, unless the process has it.
-
-        The caller proceeds whether or not the broker answered.
+        """Wait for the turn, unless the process has it; proceed even if no broker answers.
 
         Args:
             session: the session that needs the turn.
@@ -87,8 +90,8 @@ class ProcessTurns:
         self._client.close()
 
 
-_turns: dict[str, tuple[ProcessTurns, set[object]]] = {}
-"""Turns and the sessions that use them, by device."""
+_turns: dict[str, ProcessTurns] = {}
+"""Turns by device."""
 
 
 def join(
@@ -115,18 +118,17 @@ def join(
         name = os.path.basename(sys.argv[0]) if sys.argv and sys.argv[0] else "python"
         registration = Registration(key, total, name, _priority(warn))
         client = Client(Path(path), registration, holder, warn)
-        _turns[adapter.device] = ProcessTurns(client, warn), set()
-    turns, users = _turns[adapter.device]
-    users.add(session)
+        _turns[adapter.device] = ProcessTurns(client, warn)
+    turns = _turns[adapter.device]
+    turns.sessions.add(session)
     return turns
 
 
 def leave(session: object, device: str, turns: ProcessTurns) -> None:
     """Remove a closed session from the turns of its device. Repeated calls have no effect."""
     turns.leave(session)
-    known, users = _turns.get(device, (None, set()))
-    users.discard(session)
-    if known is turns and not users:
+    turns.sessions.discard(session)
+    if _turns.get(device) is turns and not turns.sessions:
         del _turns[device]
         turns.close()
 

@@ -57,11 +57,7 @@ class Turns:
     # --- iterations -----------------------------------------------------------------------------
 
     def begin_iteration(self) -> None:
-        """Begin an `iteration()` block on the calling thread.
-
-        Raises:
-            SessionError: if the thread is inside another iteration or a pause.
-        """
+        """Begin an `iteration()` block on the calling thread, if it is in none and no pause."""
         self._count_passed_steps()
         me = self._caller("begin")
         if me in self._inside:
@@ -83,11 +79,7 @@ class Turns:
         return thread is self._owner
 
     def ends_iteration(self) -> bool:
-        """End the calling thread's iteration by `step()`; return whether the session counts it.
-
-        Raises:
-            SessionError: if the thread is inside `iteration()` or a pause.
-        """
+        """End the calling thread's iteration by `step()`; return whether the session counts it."""
         me = threading.current_thread()
         if me is self._owner and self._is_alone:
             if self._passing is not me:
@@ -116,14 +108,11 @@ class Turns:
         return self._owner if self._owner in self._inside else None
 
     def require_no_iteration(self, call: str, *, sleeps: bool) -> None:
-        """Refuse a call that frees memory which a running iteration may use.
+        """Raise `SessionError` if a running iteration may use the memory that a call frees.
 
         Args:
             call: name of the call, for messages.
             sleeps: whether the call frees memory that any thread may use.
-
-        Raises:
-            SessionError: inside `iteration()`.
         """
         inside = self.running()
         if sleeps and inside not in (None, threading.current_thread()):
@@ -245,7 +234,7 @@ class Turns:
         return token
 
     def resume(self, token: object) -> None:
-        """End a pause; any thread may call this."""
+        """End a pause, on any thread."""
         thread = self._pauses.pop(token, None)
         if thread is not None:
             self._update(thread)

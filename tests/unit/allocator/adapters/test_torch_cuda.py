@@ -2,7 +2,7 @@
 
 from types import SimpleNamespace
 
-from pgmo.allocator.adapters.torch_cuda_source import pybind_abi
+from pgmo.allocator.adapters.torch_source import pybind_abi
 
 
 def test_the_module_is_compiled_as_torchs_own_was():

@@ -99,7 +99,8 @@ def known(session):
     lifecycle = session._known.lifecycle
     lifecycle._catch_up()
     divergence = lifecycle._divergence
-    return divergence._divergences, divergence._last, dict(lifecycle._installer._followed)
+    followed = [planned.followed for planned in lifecycle._plans.all]
+    return divergence._divergences, divergence._last, followed
 
 
 def random_program(seed, adapter, session):

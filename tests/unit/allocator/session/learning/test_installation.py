@@ -7,6 +7,7 @@ import pytest
 from pgmo.allocator.plans.plan_set import PlannedProfile
 from pgmo.allocator.session.learning.backoff import Backoff
 from pgmo.allocator.session.learning.installation import PAGE, InstallationRule
+from pgmo.allocator.session.options import Options
 from pgmo.packing.planner import plan as make_plan
 from pgmo.profiler.ordering.order import Order
 from pgmo.profiler.profile import Profile
@@ -25,8 +26,8 @@ def rule(occupied=0, held=0, *, pages=True, session_index=0, budget=None, save=N
         statistics=lambda: {"pages_occupied": occupied * PAGE, "peak_pages_held": held * PAGE}
     )
     adapter = SimpleNamespace(engine=engine, pages=pages, session_index=session_index)
-    options = SimpleNamespace(budget=budget, save_directory=save)
-    return InstallationRule(SimpleNamespace(adapter=adapter, options=options))
+    state = SimpleNamespace(adapter=adapter, options=Options(budget=budget, save=save))
+    return InstallationRule(state)
 
 
 def test_a_plan_that_needs_no_more_than_windows_held_pays():

@@ -1,4 +1,4 @@
-"""Compilation against PyTorch's CUDA build, and free memory in PyTorch's segments."""
+"""PyTorch as installed: compilation against it, and free memory in its segments."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -6,18 +6,33 @@ from typing import Any
 
 from pgmo.allocator.build.compile import AdapterSource
 from pgmo.allocator.build.cuda_headers import cuda_include
-from pgmo.allocator.build.forwarders import forwarders, trace_methods
 from pgmo.allocator.build.prebuilt import find_prebuilt
 from pgmo.errors import AdapterError
 
 
-def adapter_source() -> AdapterSource:
-    """Return the source and flags to compile the adapter against the installed torch.
+def cpu_source() -> AdapterSource:
+    """Return the source and flags to compile the CPU's adapter against the installed torch.
 
     Raises:
-        AdapterError: if the headers of torch or CUDA are missing, or torch's are not understood.
+        AdapterError: if torch is missing.
     """
-    return source_of("torch_cuda", "-lc10", "-lc10_cuda")
+    torch = imported_torch()
+    root = Path(torch.__file__).parent
+    include = root / "include"
+    macro = f"-D_GLIBCXX_USE_CXX11_ABI={int(torch._C._GLIBCXX_USE_CXX11_ABI)}"
+    return AdapterSource(
+        name="torch_cpu",
+        what=f"PyTorch {torch.__version__} (CPU)",
+        version=str(torch.__version__),
+        flags=(macro, "-isystem", str(include), f"-L{root / 'lib'}", "-lc10"),
+        headers=include,
+        abi=(macro,),
+    )
+
+
+def cuda_source() -> AdapterSource:
+    """Return the source and flags to compile the CUDA adapter against the installed torch."""
+    return cuda_source_of("torch_cuda", "-lc10_cuda")
 
 
 def pybind_abi(torch_c: Any) -> list[str]:
@@ -31,8 +46,8 @@ def pybind_abi(torch_c: Any) -> list[str]:
     return [f'-DPYBIND11_{name}="{value}"' for name, value in settings.items() if value is not None]
 
 
-def source_of(name: str, *flags: str, abi: tuple[str, ...] = ()) -> AdapterSource:
-    """Return the source and flags to compile a file against the installed torch.
+def cuda_source_of(name: str, *flags: str, abi: tuple[str, ...] = ()) -> AdapterSource:
+    """Return the source and flags to compile a file against torch's CUDA build.
 
     Args:
         name: name of the file, with or without the prefix "pgmo_".
@@ -44,30 +59,28 @@ def source_of(name: str, *flags: str, abi: tuple[str, ...] = ()) -> AdapterSourc
         AdapterError: if headers of torch or CUDA are missing or not understood. A prebuilt adapter
             does not need CUDA's headers.
     """
-    torch = imported_torch()
-    root = Path(torch.__file__).parent
-    version = str(torch.__version__)
-    macro = f"-D_GLIBCXX_USE_CXX11_ABI={int(torch._C._GLIBCXX_USE_CXX11_ABI)}"
-    include = root / "include"
-    source = AdapterSource(
+    from pgmo.allocator.build.forwarders import forwarders, trace_methods
+
+    base = cpu_source()
+    include = Path(base.flags[2])
+    source = replace(
+        base,
         name=name.removeprefix("pgmo_"),
-        what=f"PyTorch {version} (CUDA)",
-        version=version,
-        flags=(macro, "-isystem", str(include), f"-L{root / 'lib'}", *flags),
+        what=f"PyTorch {base.version} (CUDA)",
+        flags=(*base.flags, *flags),
         generated={
             "torch_cuda_forwarders.inc": forwarders(include),
             "torch_trace_methods.inc": trace_methods(include),
         },
-        headers=include,
-        abi=(macro, f"cuda {str(torch.version.cuda).partition('.')[0]}", *abi),
+        abi=(*base.abi, f"cuda {str(imported_torch().version.cuda).partition('.')[0]}", *abi),
     )
-    cuda: tuple[str, ...] = ()
     try:
-        cuda = ("-isystem", str(cuda_include()))
+        cuda = cuda_include()
     except AdapterError:
         if find_prebuilt(source) is None:
             raise
-    return replace(source, flags=(*source.flags[:3], *cuda, *source.flags[3:]))
+        return source
+    return replace(source, flags=(*source.flags, "-isystem", str(cuda)))
 
 
 def imported_torch() -> Any:
