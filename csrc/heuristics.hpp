@@ -1,8 +1,7 @@
 // The heuristics of the native parts: all tunable numbers of their decisions.
 //
 // They trade memory for time; no value makes live blocks overlap or a result wrong.
-// pgmo/allocator/heuristics.py has the same fields and those of sessions. A test compares defaults
-// and documentation.
+// pgmo/allocator/heuristics.py has the same fields, with these defaults, and those of sessions.
 
 #pragma once
 

@@ -29,8 +29,7 @@ if TYPE_CHECKING:
     from pgmo.allocator.adapters.cupy_through_torch import cupy_torch_allocator
     from pgmo.allocator.adapters.torch_allocator import torch_allocator
     from pgmo.allocator.managed.context import managed
-    from pgmo.allocator.memory_stats import memory_stats
-    from pgmo.allocator.metrics import log_metrics, metrics
+    from pgmo.allocator.metrics import log_metrics, memory_stats, metrics
     from pgmo.allocator.optimize import optimize
     from pgmo.allocator.session.open_sessions import close
     from pgmo.allocator.session.session import Session
@@ -76,7 +75,7 @@ _HOMES = {
     "fit": "pgmo.fit.package",
     "log_metrics": "pgmo.allocator.metrics",
     "managed": "pgmo.allocator.managed.context",
-    "memory_stats": "pgmo.allocator.memory_stats",
+    "memory_stats": "pgmo.allocator.metrics",
     "metrics": "pgmo.allocator.metrics",
     "optimize": "pgmo.allocator.optimize",
     "plan": "pgmo.packing.planner",

@@ -40,6 +40,20 @@ def numbered(values: NDArray[Any]) -> tuple[NDArray[Any], NDArray[np.int64]]:
     return ordered[first], number
 
 
+def numbered_rows(*columns: NDArray[Any]) -> NDArray[np.int64]:
+    """Return for each row of some columns the number of its distinct values, in their order.
+
+    Example:
+        >>> numbered_rows(np.array([30, 10, 30, 30]), np.array([1, 2, 1, 2])).tolist()
+        [1, 0, 1, 2]
+    """
+    joint = np.zeros(len(columns[0]), np.int64)
+    for column in columns:
+        number = numbered(column)[1]
+        joint = joint * (int(number.max(initial=0)) + 1) + number
+    return numbered(joint)[1]
+
+
 def _first_ones(ordered: NDArray[Any]) -> NDArray[np.bool_]:
     """Return a mask of the entries of a sorted array that differ from the preceding one."""
     first = np.ones(len(ordered), np.bool_)

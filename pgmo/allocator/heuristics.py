@@ -1,8 +1,7 @@
 """Heuristics of pgmo: every tunable number, with its unit and its reason.
 
 No value can make a result wrong or two blocks overlap. The heuristics trade memory for time, and
-reaction time for certainty. Those of the native parts are also in csrc/heuristics.hpp; a test
-compares defaults and words. Safety limits that usual programs never reach are constants in the
+reaction time for certainty. Safety limits that usual programs never reach are constants in the
 modules that use them. So are loop bounds, and values that a device, framework or system prescribes.
 
     heuristics.use(Heuristics(price=0))    # before the first session of the process
@@ -12,20 +11,14 @@ from dataclasses import dataclass
 
 from pgmo import _core
 
+_native = _core.Heuristics()
+
 
 @dataclass(frozen=True)
 class Heuristics:
     """Heuristics of sessions, plans and pages. Shares are fractions."""
 
     # --- recording ---
-
-    confirmations: int = 2
-    """Number of further iterations that must confirm an observation before the session acts on it:
-    a structure repeats, a plan is followed again, or a plan lacks pages.
-
-    Unit: iterations. Reason: a single iteration may be an exception, later ones show which blocks
-    are freed, and some pages that idle elsewhere come free within two.
-    """
 
     usual_recording: int = 5
     """Length of a recording, after which plans are made from it.
@@ -117,74 +110,17 @@ class Heuristics:
     another one.
     """
 
-    # --- matching requests to a plan ---
+    # --- used by native code; csrc/heuristics.hpp has their values, units and reasons ---
 
-    look_ahead: int = 16
-    """Number of requests that the search for a request's place in a plan covers. The first ones of
-    an iteration select the plan; an unexpected one is searched this far ahead of and behind the
-    cursor.
-
-    Unit: requests, each compared on a miss. Reason: with more, a new block that stays alive more
-    often gets the slot of another one, and holds it.
-    """
-
-    length_ratio: int = 16
-    """Maximum ratio of two sequence lengths of one program. While the size of a varying request is
-    unknown, it may be larger than planned by this ratio, and smaller by its square.
-
-    Unit: ratio. Reason: a prompt and a single token are different programs. A logged number is even
-    smaller than the tensors that a plan has in its place.
-    """
-
-    # --- pages ---
-
-    spare_share: float = 0.005
-    """Maximum memory wasted to save driver calls or time. It limits the excess of a plan over
-    windows, the waste of packers before a search, the ends of slots after a divergence, and the
-    pages created at once for a plan.
-
-    Unit: share of the memory concerned. Reason: no program may need more memory with a plan. With
-    one page too few, one page moves in each iteration.
-    """
-
-    small_block: int = 1 << 20
-    """Blocks below this size have windows of their own. The touched part of a block is inspected
-    only from this size on, and idle pages of an arena are returned only in at least this amount.
-
-    Unit: bytes. Reason: a page that a small block keeps in use then fills with small blocks.
-    PyTorch uses the same limit.
-    """
-
-    stale_mappings: int = 1 << 16
-    """Maximum number of mappings that are kept although their page is used elsewhere.
-
-    Unit: mappings. Reason: a mapping that is still valid when its address is used again saves two
-    driver calls. Keeping all of them would cost the driver memory and time.
-    """
-
-    freed_per_event: int = 64 << 20
-    """Bytes freed on a stream after which an event is recorded there.
-
-    Unit: bytes. Reason: a stream that waits later then finds an event that is not much later than
-    the free.
-    """
-
-    most_arrangements: int = 64
-    """Maximum number of iterations in which a plan's pages are rearranged or returned, or in which
-    a range is counted whose pages are needed elsewhere.
-
-    Unit: iterations. Reason: an arrangement that is incomplete by then never completes.
-    """
-
-    # --- arenas of the CPU ---
-
-    lending_share: float = 1 / 8
-    """Bytes beyond the program's need over which slots alone may spread. Also the further bytes
-    without a slot after which idle pages are returned again in the same iteration.
-
-    Unit: share of the program's need. Reason: with 1/16, an iteration with thousands of requests
-    uses up its returns before its peak: trl's GRPO took 4 MiB more.
-    """
+    confirmations: int = _native.confirmations
+    look_ahead: int = _native.look_ahead
+    length_ratio: int = _native.length_ratio
+    spare_share: float = _native.spare_share
+    small_block: int = _native.small_block
+    stale_mappings: int = _native.stale_mappings
+    freed_per_event: int = _native.freed_per_event
+    most_arrangements: int = _native.most_arrangements
+    lending_share: float = _native.lending_share
 
 
 current = Heuristics()

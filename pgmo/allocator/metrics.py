@@ -1,4 +1,4 @@
-"""Six figures of a session for dashboards, loggers and log files."""
+"""Figures of the session on a device: for programs, dashboards, loggers and log files."""
 
 import json
 import math
@@ -7,7 +7,6 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pgmo.allocator.adapters.find import adapter_of
 from pgmo.allocator.session.options import Options
 from pgmo.allocator.session.session import active_session
 from pgmo.errors import FileError, OptionError
@@ -73,9 +72,41 @@ def metrics(device: object = None, framework: str = "torch") -> dict[str, float]
         >>> metrics("cpu")
         {}
     """
-    chosen = Options(device=device, framework=framework)
-    session = active_session(adapter_of(chosen.device, chosen.framework))
+    session = _session_on(device, framework)
     return {} if session is None else session_metrics(session)
+
+
+def memory_stats(device: object = None, framework: str = "torch") -> dict[str, int]:
+    """Return the counters and current memory use of the session on a device.
+
+    torch counts an arena as one allocated block, so `torch.cuda.memory_allocated` does not show
+    which slots are in use; these figures do.
+
+    Args:
+        device: as for `pgmo.optimize`.
+        framework: as for `pgmo.optimize`.
+
+    Returns:
+        Numbers by name; sizes are in bytes; empty if no session is open on the device.
+        `arena_bytes` are held. `live_slot_bytes` are in use in slots and `live_fallback_bytes`
+        outside the plan, each with a `peak_`. Counts since the session began: `requests`, `hits`,
+        and misses by reason.
+
+    Raises:
+        OptionError: if `device` names no device.
+        AdapterError: if the device does not exist.
+
+    Example:
+        >>> memory_stats("cpu")
+        {}
+    """
+    session = _session_on(device, framework)
+    return {} if session is None else session.statistics
+
+
+def _session_on(device: object, framework: str) -> "Session | None":
+    chosen = Options(device=device, framework=framework)
+    return active_session(chosen.device, chosen.framework)
 
 
 def session_metrics(session: "Session") -> dict[str, float]:

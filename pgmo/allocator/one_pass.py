@@ -63,7 +63,7 @@ def record_once(device: object = None, *, name: str = "") -> Iterator[OnePass]:
         1234567
     """
     session = optimize(device=device, pages=False, model_name=name, tags=True)
-    adapter = adapter_of(device)()
+    adapter = adapter_of(device)
     if open_sessions.find_open(adapter) is not None:
         raise SessionError(
             f"a session of pgmo is open on {adapter.device}, so its memory cannot be recorded "

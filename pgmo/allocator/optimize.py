@@ -44,7 +44,7 @@ def _find_adapter(chosen: Options) -> Adapter:
     Raises:
         OptionError: if an option is not available with unified memory.
     """
-    adapter = adapter_of(chosen.device, chosen.framework)()
+    adapter = adapter_of(chosen.device, chosen.framework)
     of_torch = cuda_adapter(adapter)
     if of_torch is None:
         return adapter

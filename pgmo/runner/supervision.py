@@ -181,11 +181,10 @@ class Supervision:
                 self.metrics.setdefault(session.device, session_metrics(session))
 
     def _close_sessions(self) -> None:
-        try:
+        with ExitStack() as steps:  # each step runs even if another fails
+            steps.callback(self._unified.close)
             for session in self.sessions:
-                session.close()
-        finally:
-            self._unified.close()
+                steps.callback(session.close)
 
     def summary(self, session: "Session") -> "Summary":
         """Return a session's summary with the verdict on the whole process, and with keepers."""
@@ -293,8 +292,12 @@ class Supervision:
             return
         self._broken = True
         self.notes.append(note)
-        self._pauses.close()
-        self._close_sessions()
+        try:
+            with ExitStack() as steps:
+                steps.callback(self._close_sessions)
+                steps.callback(self._pauses.close)
+        except Exception as error:  # the program goes on
+            self.notes.append(f"a session could not be closed: {error}")
         self.end_iteration = self.pause = lambda: None  # type: ignore[method-assign]
 
 

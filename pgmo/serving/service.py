@@ -12,7 +12,6 @@ import warnings
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from pgmo.allocator.adapters.find import adapter_of
 from pgmo.allocator.optimize import optimize
 from pgmo.allocator.session.session import Session, active_session
 from pgmo.allocator.session.statistics import Phase
@@ -86,7 +85,7 @@ class Service:
         try:
             if self.running:
                 return True
-            if active_session(adapter_of(self.device)) is not None:
+            if active_session(self.device) is not None:
                 return False  # the program's own session: the call is a part of its iterations
             session = optimize(**{**self.options, "device": self.device})
             session.__enter__()

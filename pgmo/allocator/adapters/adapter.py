@@ -137,9 +137,7 @@ _THIS_IMPORT = object()
 def new_engine() -> _core.Engine:
     """Return an engine that is never destroyed, because its blocks may outlive all Python objects.
 
-    Raises:
-        AdapterError: if pgmo was imported a second time: allocators in the process still use the
-            engines of the first import.
+    A second import of pgmo is an error: allocators still use the engines of the first one.
     """
     if vars(_core).setdefault("_first_import", _THIS_IMPORT) is not _THIS_IMPORT:
         raise AdapterError(
@@ -147,6 +145,5 @@ def new_engine() -> _core.Engine:
             "restart the program to use pgmo again"
         )
     engine = _core.Engine()
-    # Tensors may outlive every Python object here, and the engine must free their blocks.
     engine.keep_forever()
     return engine

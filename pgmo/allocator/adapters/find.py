@@ -1,7 +1,5 @@
 """Lookup of the adapter for a framework and a device, both by name."""
 
-import functools
-from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from pgmo.allocator.adapters.adapter import Adapter
@@ -13,36 +11,24 @@ if TYPE_CHECKING:
 _finding = new_reentrant_lock()
 
 
-def adapter_of(device: object, framework: str = "torch") -> Callable[[], Adapter]:
-    """Return a function that finds the adapter of a device, to be called when the session opens.
-
-    Args:
-        device: "cpu", "cuda", "cuda:1", or a `torch.device`; None for the default.
-        framework: "torch" or "cupy".
-    """
+def adapter_of(device: object, framework: str = "torch") -> Adapter:
+    """Return the adapter of a device, of which None is the default."""
     name = str(device)
     _, _, index = name.partition(":")
     number = int(index) if index else None
-    find: Callable[[], Adapter]
-    # Import each adapter only if needed, because its modules take time to load.
-    if framework == "cupy":
-        from pgmo.allocator.adapters.cupy import cupy_adapter
+    with _finding:  # two threads could compile and make the adapter twice
+        # Import each adapter only if needed, because its modules take time to load.
+        if framework == "cupy":
+            from pgmo.allocator.adapters.cupy import cupy_adapter
 
-        find = functools.partial(cupy_adapter, number)
-    elif name == "cpu" or (device is None and not _has_cuda()):
-        from pgmo.allocator.adapters.torch_cpu import torch_cpu
+            return cupy_adapter(number)
+        if name == "cpu" or (device is None and not _has_cuda()):
+            from pgmo.allocator.adapters.torch_cpu import torch_cpu
 
-        find = torch_cpu
-    else:
+            return torch_cpu()
         from pgmo.allocator.adapters.torch_cuda import torch_cuda
 
-        find = functools.partial(torch_cuda, number)
-
-    def find_alone() -> Adapter:
-        with _finding:  # two threads could compile and make the adapter twice
-            return find()
-
-    return find_alone
+        return torch_cuda(number)
 
 
 def _has_cuda() -> bool:

@@ -11,15 +11,7 @@ _DEVICE = re.compile(r"None|cpu|cuda(:\d+)?")
 
 
 def check_framework(framework: str, device: object) -> None:
-    """Check the names of a framework and a device.
-
-    Args:
-        framework: name of the framework.
-        device: name of the device, a `torch.device`, or None.
-
-    Raises:
-        OptionError: if either is not supported.
-    """
+    """Raise `OptionError` if a framework or a device is not supported."""
     if not _DEVICE.fullmatch(str(device)):
         raise OptionError(f"device={device!r} is not supported; use 'cpu', 'cuda' or 'cuda:0'")
     if isinstance(framework, tuple | list):
@@ -31,11 +23,7 @@ def check_framework(framework: str, device: object) -> None:
 
 
 def check_managed(framework: str) -> None:
-    """Check that unified memory supports a framework.
-
-    Raises:
-        OptionError: for CuPy, which has its own unified memory.
-    """
+    """Raise `OptionError` for CuPy, which has its own unified memory."""
     if framework == "cupy":
         raise OptionError(
             "unified memory for framework='cupy' was removed; use CuPy's own: cupy.cuda."

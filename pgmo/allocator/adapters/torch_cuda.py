@@ -240,9 +240,6 @@ def torch_cuda(index: int | None = None, session_index: int = 0) -> TorchCuda:
     Args:
         index: index of the device; None for the current one.
         session_index: number of the session among those on the device, from 0.
-
-    Raises:
-        AdapterError: if torch, CUDA, a compiler or headers are missing, or compiling fails.
     """
     torch = torch_with_cuda()
     if index is None:

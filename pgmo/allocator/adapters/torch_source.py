@@ -51,13 +51,8 @@ def cuda_source_of(name: str, *flags: str, abi: tuple[str, ...] = ()) -> Adapter
 
     Args:
         name: name of the file, with or without the prefix "pgmo_".
-        flags: flags for compiler and linker.
-        abi: strings that determine the binary interface, in addition to PyTorch's headers and
-            CUDA's major version.
-
-    Raises:
-        AdapterError: if headers of torch or CUDA are missing or not understood. A prebuilt adapter
-            does not need CUDA's headers.
+        flags: further flags for compiler and linker.
+        abi: strings that determine the binary interface, in addition to the headers.
     """
     from pgmo.allocator.build.forwarders import forwarders, trace_methods
 

@@ -72,14 +72,7 @@ class AdapterSource:
 
 @contextmanager
 def compiled_adapter(source: AdapterSource) -> Iterator[Path]:
-    """Yield a path from which the adapter can be loaded inside the block; compile it if needed.
-
-    If several processes start at once, one compiles and the others wait. If the cache cannot be
-    trusted or written, the adapter is compiled for this process only, with a message.
-
-    Raises:
-        AdapterError: if there is no compiler, or it fails; the message says what to do.
-    """
+    """Yield a path from which the adapter can be loaded inside the block; compile it if needed."""
 
     def build(folder: Path) -> Path:
         for name, text in source.generated.items():
@@ -102,10 +95,6 @@ def compiled_library(path: Path, what: str, build: Callable[[Path], Path]) -> It
         what: name for messages, such as "the adapter for PyTorch 2.13.0 (CPU)".
         build: builds the library in an empty folder, which is removed after the block; returns the
             file.
-
-    Raises:
-        AdapterError: if the cache or the temporary folder cannot be used. Exceptions of `build`
-            pass through, except `OSError`, which becomes this error.
     """
     with ExitStack() as opened:
         library, path = _open(path, what, build, opened)
@@ -133,21 +122,13 @@ def kept_adapter(source: AdapterSource) -> Iterator[Path]:
 
 
 def adapter_path(source: AdapterSource) -> Path:
-    """Return the path of an adapter in the cache; the file exists if it has been compiled.
-
-    Raises:
-        AdapterError: if there is no compiler, on which the file name depends.
-    """
+    """Return the path of an adapter in the cache; the file exists if it has been compiled."""
     fingerprint = _fingerprint(source, native_sources(), find_compiler(source.what))
     return cache_directory() / ADAPTERS / f"{source.name}-{source.version}-{fingerprint}.so"
 
 
 def native_sources() -> Path:
-    """Return the directory of the native sources, in the installed package or in a checkout.
-
-    Raises:
-        AdapterError: if neither has them.
-    """
+    """Return the directory of the native sources, in the installed package or in a checkout."""
     package = Path(__file__).resolve().parents[2]
     for candidate in (package / "_csrc", package.parent / "csrc"):
         if (candidate / "engine" / "pgmo_engine.h").exists():
@@ -156,11 +137,7 @@ def native_sources() -> Path:
 
 
 def find_compiler(what: str) -> list[str]:
-    """Return the command of the C++ compiler: `CXX`, else the first of g++, c++, clang++ found.
-
-    Raises:
-        AdapterError: if there is none; the message says what to install.
-    """
+    """Return the command of the C++ compiler: `CXX`, else the first of g++, c++, clang++ found."""
     chosen = os.environ.get("CXX", "").strip()
     for candidate in (chosen,) if chosen else ("g++", "c++", "clang++"):
         program, *arguments = shlex.split(candidate)  # as in CXX="ccache g++"
@@ -183,15 +160,11 @@ def _fingerprint(source: AdapterSource, sources: Path, compiler: list[str]) -> s
 
 
 def native_files(source: AdapterSource, sources: Path) -> list[Path]:
-    """Return the files of pgmo from which an adapter is compiled, in a fixed order."""
+    """Return the files of pgmo from which an adapter is compiled, its own source first."""
     headers = sorted((sources / "adapters").rglob("*.hpp"))
     names = ("baseline/pgmo_baseline.h", "engine/pgmo_engine.h", "pages/pgmo_pages.h")
     tables = [sources / name for name in names]
-    return [_source_file(source, sources), *headers, *tables]
-
-
-def _source_file(source: AdapterSource, sources: Path) -> Path:
-    return sources / "adapters" / f"{source.name}.cpp"
+    return [sources / "adapters" / f"{source.name}.cpp", *headers, *tables]
 
 
 def _open(
@@ -254,17 +227,13 @@ def _build(what: str, build: Callable[[Path], Path], opened: ExitStack) -> Path:
 
 
 def compile_adapter(source: AdapterSource, folder: Path, *more: str) -> Path:
-    """Compile an adapter in the folder of its generated files; return the result's path.
-
-    Raises:
-        AdapterError: if there is no compiler, or it fails.
-    """
+    """Compile an adapter in the folder of its generated files; return the result's path."""
     sources, compiler = native_sources(), find_compiler(source.what)
     target = folder / f"{source.name}.so"
     extra = shlex.split(os.environ.get(_EXTRA_FLAGS, ""))
     command = [
         *(*compiler, "-std=c++20", "-O2", "-fPIC", "-shared", "-fvisibility-inlines-hidden"),
-        *("-I", str(folder), "-I", str(sources), str(_source_file(source, sources))),
+        *("-I", str(folder), "-I", str(sources), str(native_files(source, sources)[0])),
         *("-o", str(target), *source.flags, *extra, *more),
     ]
     # If the compiler is killed, its temporary files are removed together with the folder.

@@ -20,9 +20,6 @@ def cuda_include() -> Path:
     """Return the directory of the CUDA headers.
 
     The search covers `CUDA_HOME` and `CUDA_PATH`, then the installed wheels, then a toolkit.
-
-    Raises:
-        AdapterError: if no directory has all headers; the message says what to install.
     """
     for folder in _candidates():
         if all((folder / name).exists() for name in _NEEDED):

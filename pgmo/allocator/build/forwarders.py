@@ -30,37 +30,30 @@ _HEADERS = (
     "c10/core/Allocator.h",
 )
 
-# Methods written by hand in csrc/adapters/torch_cuda.cpp, with the suffix of the PGMO_HAS_ macro.
-_HAND_WRITTEN = {
-    "allocate(size_t)": "allocate",
-    "raw_deleter()": "raw_deleter",
-    "copy_data(void*, const void*, size_t)": "copy_data",
-    "raw_alloc(size_t)": "raw_alloc",
-    "raw_alloc_with_stream(size_t, cudaStream_t)": "raw_alloc_with_stream",
-    "raw_delete(void*)": "raw_delete",
+# Methods written by hand in csrc/adapters/torch_cuda.cpp.
+_HAND_WRITTEN = frozenset(
+    {
+        *("allocate(size_t)", "raw_deleter()", "copy_data(void*, const void*, size_t)"),
+        *("raw_alloc(size_t)", "raw_alloc_with_stream(size_t, cudaStream_t)", "raw_delete(void*)"),
+        *("recordStream(const DataPtr&, CUDAStream)", "recordStream(const DataPtr&, Stream)"),
+        *("getBaseAllocation(void*, size_t*)", "shareIpcHandle(void*)"),
+        "beginAllocateToPool(DeviceIndex, MempoolId_t, function<bool(cudaStream_t)>)",
+        *("endAllocateToPool(DeviceIndex, MempoolId_t)", "allocateWithAddress(size_t, void*)"),
+        *("markCaptureBegin(DeviceIndex)", "markCaptureEnd(DeviceIndex)"),
+        *("getDeviceStats(DeviceIndex)", "resetPeakStats(DeviceIndex)"),
+        *("emptyCache()", "emptyCache(MempoolId_t)", "resetAccumulatedStats(DeviceIndex)"),
+        *("setMemoryFraction(double, DeviceIndex)", "getMemoryFraction(DeviceIndex)"),
+        *("enable(bool)", "init(int)", "enablePeerAccess(DeviceIndex, DeviceIndex)"),
+    }
+)
+_HAND_WRITTEN_NAMES = frozenset(signature.partition("(")[0] for signature in _HAND_WRITTEN)
+# Suffixes of the PGMO_HAS_ macros of overloads; other suffixes are the names.
+_OVERLOADS = {
     "recordStream(const DataPtr&, CUDAStream)": "recordStream_CUDAStream",
     "recordStream(const DataPtr&, Stream)": "recordStream_c10_Stream",
-    "getBaseAllocation(void*, size_t*)": "getBaseAllocation",
-    "shareIpcHandle(void*)": "shareIpcHandle",
-    "beginAllocateToPool(DeviceIndex, MempoolId_t, function<bool(cudaStream_t)>)": (
-        "beginAllocateToPool"
-    ),
-    "endAllocateToPool(DeviceIndex, MempoolId_t)": "endAllocateToPool",
-    "allocateWithAddress(size_t, void*)": "allocateWithAddress",
-    "markCaptureBegin(DeviceIndex)": "markCaptureBegin",
-    "markCaptureEnd(DeviceIndex)": "markCaptureEnd",
-    "getDeviceStats(DeviceIndex)": "getDeviceStats",
-    "resetPeakStats(DeviceIndex)": "resetPeakStats",
     "emptyCache()": "emptyCache_all",
     "emptyCache(MempoolId_t)": "emptyCache_pool",
-    "resetAccumulatedStats(DeviceIndex)": "resetAccumulatedStats",
-    "setMemoryFraction(double, DeviceIndex)": "setMemoryFraction",
-    "getMemoryFraction(DeviceIndex)": "getMemoryFraction",
-    "enable(bool)": "enable",
-    "init(int)": "init",
-    "enablePeerAccess(DeviceIndex, DeviceIndex)": "enablePeerAccess",
 }
-_HAND_WRITTEN_NAMES = frozenset(signature.partition("(")[0] for signature in _HAND_WRITTEN)
 _IN_SOME_VERSIONS = frozenset(
     {"recordStream_c10_Stream", "allocateWithAddress", "markCaptureBegin", "markCaptureEnd"}
     | {"emptyCache_all", "emptyCache_pool"}
@@ -115,19 +108,8 @@ _WHAT_TO_DO = (
 def forwarders(include: Path) -> str:
     """Return the C++ methods of the adapter's class that forward requests to `upstream_`.
 
-    Include the text in the public part of a class that derives publicly from
-    `c10::cuda::CUDACachingAllocator::CUDAAllocator` and has a member `CUDAAllocator* upstream_`.
-    Include it before the methods written by hand: its first lines define a macro for each of these
-    that the installed version has (`PGMO_HAS_markCaptureBegin`,
-    `PGMO_HAS_recordStream_c10_Stream`). The including file must include `<utility>` and
-    `c10/cuda/CUDACachingAllocator.h`, and have in effect where it defines the class:
-
-        using namespace c10;
-        using namespace c10::cuda;
-        using namespace c10::cuda::CUDACachingAllocator;
-
-    Returns:
-        One definition per virtual method of the class and its bases that is not written by hand.
+    The adapter includes the text before the methods written by hand: its first lines define a macro
+    for each of these that the installed version has, such as `PGMO_HAS_markCaptureBegin`.
 
     Raises:
         AdapterError: if the headers are missing or not understood, a method that takes an address
@@ -148,27 +130,20 @@ def forwarders(include: Path) -> str:
             else:
                 _refuse_unknown_addresses(method, version)
                 lines.append(_definition(owner, method))
-    missing = set(_HAND_WRITTEN.values()) - _IN_SOME_VERSIONS - defined
+    missing = set(map(_suffix, _HAND_WRITTEN)) - _IN_SOME_VERSIONS - defined
     if missing:
         raise AdapterError(
             f"the CUDA allocator of PyTorch {version} has no method "
             f"{', '.join(sorted(missing))} (read from {include}). {_WHAT_TO_DO}"
         )
-    macros = [f"#define PGMO_HAS_{name} 1" for name in _HAND_WRITTEN.values() if name in defined]
+    macros = [f"#define PGMO_HAS_{name} 1" for name in sorted(defined)]
     return "\n".join(
         [f"// Written by pgmo from the headers of PyTorch {version}.", *macros, *lines, ""]
     )
 
 
 def trace_methods(include: Path) -> str:
-    """Return the C++ methods of an interpreter that traces of a device never call.
-
-    Returns:
-        One definition per method, which throws.
-
-    Raises:
-        AdapterError: if the header is missing or not understood, or has other traces.
-    """
+    """Return the C++ methods of an interpreter that traces never call, each of which throws."""
     version, path = _version(include), include / _TRACE_HEADER
     methods = _find_class({path: _read(path, version)}, _TRACE_CLASS, version).methods
     traces = {one.name.removeprefix(_TRACE) for one in methods if one.name.startswith(_TRACE)}
@@ -242,18 +217,17 @@ def _signature(method: Method) -> str:
 
 
 def _macro(method: Method, version: str) -> str:
-    """Return the macro suffix of a method written by hand.
-
-    Raises:
-        AdapterError: if its parameters have changed.
-    """
-    found = _HAND_WRITTEN.get(_signature(method))
-    if found is None:
+    """Return the macro suffix of a method written by hand."""
+    if _signature(method) not in _HAND_WRITTEN:
         raise AdapterError(
             f"PyTorch {version} has the allocator method {_signature(method)}, whose parameters "
             f"this version of pgmo does not know. {_WHAT_TO_DO}"
         )
-    return found
+    return _suffix(_signature(method))
+
+
+def _suffix(signature: str) -> str:
+    return _OVERLOADS.get(signature, signature.partition("(")[0])
 
 
 def _refuse_unknown_addresses(method: Method, version: str) -> None:

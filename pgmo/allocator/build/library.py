@@ -13,11 +13,7 @@ _MESSAGE_BYTES = 4096
 
 
 def load_adapter(source: AdapterSource) -> "AdapterLibrary":
-    """Load an adapter: a prebuilt one, else one that is compiled on this machine once.
-
-    Raises:
-        AdapterError: if it cannot be compiled or loaded.
-    """
+    """Load an adapter: a prebuilt one, else one that is compiled on this machine once."""
     ready = find_prebuilt(source)
     if ready is not None:
         with suppress(AdapterError):  # the system's libraries are too old
@@ -36,9 +32,6 @@ class AdapterLibrary:
 
     Attributes:
         path: path by which the system's loader knows the library.
-
-    Raises:
-        AdapterError: if it cannot be loaded.
     """
 
     def __init__(self, path: Path, what: str, kept: Path | None = None) -> None:
@@ -53,11 +46,7 @@ class AdapterLibrary:
             ) from error
 
     def call(self, function: str, *arguments: object) -> None:
-        """Call a function that can fail; its last two arguments are a buffer for the message.
-
-        Raises:
-            AdapterError: if the function fails, with its message.
-        """
+        """Call a function that can fail, with a message in the buffer that it gets last."""
         message = ctypes.create_string_buffer(_MESSAGE_BYTES)
         failed = self._library[function](*arguments, message, ctypes.c_size_t(_MESSAGE_BYTES))
         if failed:
@@ -68,13 +57,9 @@ class AdapterLibrary:
         return int(self._library[function](*arguments))
 
     def entry(self, function: str, *types: type) -> Callable[..., int]:
-        """Return a function that cannot fail, for frequent calls.
+        """Return a function that cannot fail, for frequent calls with arguments of these ctypes.
 
         `ask` looks the function up in each call, which takes longer than most calls.
-
-        Args:
-            function: its name.
-            types: ctypes of its arguments.
         """
         entry = self._library[function]
         entry.argtypes = types
@@ -87,11 +72,7 @@ class AdapterLibrary:
         return int(entry(*arguments) or 0)
 
     def address(self, function: str, *arguments: object) -> int:
-        """Call a function that returns an address, or null with a message.
-
-        Raises:
-            AdapterError: if it returns null, with its message.
-        """
+        """Call a function that returns an address, or null with a message."""
         entry = self._library[function]
         entry.restype = ctypes.c_void_p
         message = ctypes.create_string_buffer(_MESSAGE_BYTES)

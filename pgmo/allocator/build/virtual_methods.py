@@ -42,12 +42,7 @@ class UnreadableError(Exception):
 
 @dataclass(frozen=True)
 class Parameter:
-    """Parameter of a method.
-
-    Args:
-        type: type as written, with normalized spaces.
-        name: name; empty if the header gives none.
-    """
+    """Parameter of a method: its type with normalized spaces, and its name, which may be empty."""
 
     type: str
     name: str
@@ -55,12 +50,12 @@ class Parameter:
 
 @dataclass(frozen=True)
 class Method:
-    """Virtual method of a class.
+    """Virtual method of a class, without default arguments.
 
     Args:
         returns: the return type as written.
         name: the name.
-        parameters: in order; default arguments are dropped.
+        parameters: in order.
         qualifiers: subset of "const" and "noexcept", in this order.
     """
 
@@ -72,13 +67,7 @@ class Method:
 
 @dataclass(frozen=True)
 class ClassText:
-    """Class as read from a header.
-
-    Args:
-        name: name, without namespaces.
-        bases: names of the direct bases, without namespaces.
-        methods: public virtual methods except the destructor, in the header's order.
-    """
+    """Class: its name and direct bases without namespaces, and its public virtual methods."""
 
     name: str
     bases: tuple[str, ...]
@@ -91,11 +80,6 @@ def read_class(text: str, name: str) -> ClassText | None:
     Raises:
         UnreadableError: if there are two classes of that name, or a part is not understood. Virtual
             methods that are not public or are `final` count as such, as they cannot be forwarded.
-
-    Example:
-        >>> read = read_class("struct A : B { virtual int f(int = 1) const { return 2; } };", "A")
-        >>> read.bases, read.methods[0].name, read.methods[0].qualifiers
-        (('B',), 'f', ('const',))
     """
     text = " ".join(_IGNORED.sub(lambda match: "0" if match["literal"] else " ", text).split())
     found = list(re.finditer(_CLASS.format(name=name), text))

@@ -14,12 +14,7 @@ from pgmo.packing.plan import Plan
 
 
 class UnifiedAdapter(Adapter):
-    """Adapter whose arenas and served blocks are in unified memory.
-
-    Args:
-        adapter: PyTorch's adapter of the device.
-        managed: unified memory of the device, which the program uses.
-    """
+    """Adapter whose arenas and served blocks are in unified memory."""
 
     unified = True
 

@@ -70,9 +70,6 @@ class PlanDirectory:
 
         Returns:
             The files; the plan's file is the last.
-
-        Raises:
-            FileError: if a file cannot be written.
         """
         if self.world is None:
             return store.save(plans, opening, self.folder, self._stem)
@@ -123,16 +120,7 @@ class PlanDirectory:
 
 
 def digest(plans: Sequence[Plan], opening: Plan | None) -> str:
-    """Return a short digest of the contents of plans, independent of their origin and time.
-
-    Example:
-        >>> from dataclasses import replace
-        >>> from pgmo.packing.planner import plan
-        >>> from pgmo.profiler.profile import Profile
-        >>> one = plan(Profile.from_columns(size=[64], start=[0], end=[1], ticks=1))
-        >>> digest([one], None) == digest([replace(one, seconds=3.0)], None)
-        True
-    """
+    """Return a short digest of the contents of plans, independent of their origin and time."""
     made = hashlib.sha256(str(len(plans)).encode())
     for one in (*plans, *(() if opening is None else (opening,))):
         made.update(f" {len(one)} {one.ticks} {one.alignment} ".encode())

@@ -6,7 +6,8 @@ import numpy as np
 
 from pgmo.allocator import heuristics
 from pgmo.allocator.plans.layout import extents
-from pgmo.packing.plan import UNPLANNED, Plan
+from pgmo.columns import distinct
+from pgmo.packing.plan import Plan
 from pgmo.packing.planner import plan_profile
 from pgmo.packing.planning_options import PlanningOptions
 from pgmo.profiler.profile import Profile
@@ -18,17 +19,14 @@ def make_plan(profile: Profile, options: PlanningOptions) -> Plan:
     """Plan like `pgmo.plan`, with a short search if packing on several streams wastes memory.
 
     If the budget is impossible, this warns and spills all blocks with a slot, so that training
-    continues.
-
-    Raises:
-        KeyboardInterrupt: if Ctrl-C arrived during planning. It is meant for the program, so the
-            loop must end.
+    continues. Ctrl-C during planning is meant for the program, so it is raised again.
     """
     budget = options.budget_bytes
     if budget is not None:
         from pgmo.packing.spill import least_budget
 
-        least = least_budget(profile, _alignment(options, profile))
+        alignment = profile.alignment if options.alignment is None else options.alignment
+        least = least_budget(profile, alignment)
         if budget < least:
             warn_user(
                 f"pgmo: blocks without a slot need {format_bytes(least)}, more than the budget of "
@@ -46,10 +44,7 @@ def make_plan(profile: Profile, options: PlanningOptions) -> Plan:
 
 
 def _is_worth_a_search(made: Plan, options: PlanningOptions) -> bool:
-    """Return whether packers waste more than `spare_share` of a plan with several streams.
-
-    Only then, because each stream's arena wastes part of a page, and so does the order of streams.
-    """
+    """Return whether packers waste more than `spare_share` of a plan with several streams."""
     if not np.any(made.stream != made.stream[:1]):
         return False
     arenas = sum(high - low for low, high in extents(made).values())
@@ -58,19 +53,8 @@ def _is_worth_a_search(made: Plan, options: PlanningOptions) -> bool:
 
 def _loads(made: Plan) -> int:
     """Return the sum of the streams' max loads in bytes, a lower bound of any packing."""
-    total = 0
-    for stream in np.unique(made.stream[made.offset != UNPLANNED]):
-        rows = np.flatnonzero((made.stream == stream) & (made.offset != UNPLANNED))
-        alone = Profile.from_columns(
-            size=made.size[rows],
-            start=made.start[rows],
-            end=made.end[rows],
-            ticks=made.ticks,
-            circular=made.circular,
-        )
+    profile, total = made.profile(), 0
+    for stream in distinct(profile.stream[profile.turns > 0]):
+        alone = replace(profile, shared=profile.shared | (profile.stream != stream))
         total += alone.max_load(made.alignment)
     return total
-
-
-def _alignment(options: PlanningOptions, profile: Profile) -> int:
-    return profile.alignment if options.alignment is None else options.alignment

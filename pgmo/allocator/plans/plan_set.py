@@ -117,12 +117,8 @@ class PlanSet:
         """Replay plans of the first iteration, in arenas large enough for all plans.
 
         Args:
-            openings: plans of the first iteration, which follows one of them. Blocks that live on
-                for good have no slot.
+            openings: plans of the first iteration, which follows one of them.
             steady: plans to be installed afterwards.
-
-        Raises:
-            PlanError, AdapterError: as in `install`.
         """
         for opening in openings:
             check_replayable(opening, self._adapter.alignment)
@@ -234,11 +230,7 @@ def _behind(plan: Plan, streams: NDArray[np.uint64]) -> NDArray[np.int64] | None
 
 
 def check_replayable(plan: Plan, alignment: int) -> None:
-    """Check that the engine can replay a plan: it is valid and made from an iteration's requests.
-
-    Raises:
-        PlanError: if it cannot; the message names the reason.
-    """
+    """Raise `PlanError` if a plan is invalid, or not made from an iteration's requests."""
     validate(plan)
     if plan.alignment % alignment:
         raise PlanError(

@@ -11,11 +11,7 @@ def shared_pages(plan: Plan, page: int) -> int:
     """Return the number of physical pages of a plan's arenas.
 
     Streams share pages as if they ran in the order of the requests. The engine shares them by the
-    same rule (`csrc/engine/memory/sharing.hpp`).
-
-    Args:
-        plan: a plan without spilled slots, with one row per request.
-        page: bytes of a page.
+    same rule (`csrc/engine/memory/sharing.hpp`). The plan must have no spilled slots.
     """
     low = {stream: begin for stream, (begin, _) in extents(plan).items()}
     arena, base = np.zeros(len(plan), np.int64), np.zeros(len(plan), np.int64)

@@ -20,11 +20,7 @@ from pgmo.profiler.profile import Profile
 
 
 def prepare_directory(folder: Path) -> None:
-    """Make the directory before training, so that failure is reported early.
-
-    Raises:
-        FileError: if the path is not a directory, or cannot be made one.
-    """
+    """Make the directory before training, so that failure is reported early."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
@@ -47,9 +43,6 @@ def save(
 
     Returns:
         The written files; the plan's file is the last.
-
-    Raises:
-        FileError: if a file cannot be written.
     """
     stem = name or "pgmo"
     main, *others = (_alone(planned.plan) for planned in plans)

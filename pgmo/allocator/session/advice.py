@@ -6,7 +6,7 @@ The text is made when the plan changes; the adapter adds the current figures.
 import numpy as np
 
 from pgmo.allocator.session.statistics import MISS_REASONS, IterationStatistics
-from pgmo.packing.plan import Plan
+from pgmo.packing.plan import UNPLANNED, Plan
 from pgmo.profiler.profile import Profile
 from pgmo.units import format_bytes
 
@@ -68,19 +68,10 @@ def while_replaying(
 
 def _at_peak(plan: Plan) -> tuple[np.ndarray, np.ndarray]:
     """Return the rows and sizes of the planned blocks alive at the tick of the largest load."""
-    planned = np.flatnonzero(plan.offset >= 0)
-    size, start, end = plan.size[planned], plan.start[planned], plan.end[planned]
-    if not len(planned):
-        return planned, size
-    change = np.zeros(plan.ticks + 1, np.int64)
-    np.add.at(change, start, size)
-    np.add.at(change, np.minimum(end, plan.ticks), -size)
-    wraps = end > plan.ticks
-    change[0] += size[wraps].sum()
-    np.add.at(change, np.minimum(end[wraps] - plan.ticks, plan.ticks), -size[wraps])
-    tick = int(np.argmax(np.cumsum(change)))
-    alive = ((start <= tick) & (tick < end)) | (tick + plan.ticks < end)
-    return planned[alive], size[alive]
+    tick = int(np.argmax(plan.profile().load_curve()))
+    alive = ((plan.start <= tick) & (tick < plan.end)) | (tick + plan.ticks < plan.end)
+    rows = np.flatnonzero(alive & (plan.offset != UNPLANNED))
+    return rows, plan.size[rows]
 
 
 def _origin(profile: Profile | None, row: int) -> str:

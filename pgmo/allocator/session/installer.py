@@ -143,11 +143,6 @@ class Installer:
 
 
 def _in_short(error: AdapterError) -> str:
-    """Return the first sentence of an error; frameworks add long memory reports.
-
-    Example:
-        >>> _in_short(AdapterError("CUDA out of memory. Tried to allocate 2.00 GiB. GPU 0 has"))
-        'CUDA out of memory'
-    """
+    """Return the first sentence of an error; frameworks add long memory reports."""
     first, *_ = str(error).split("\n", 1)[0].split(". ", 1)
     return first.rstrip(".:")

@@ -71,11 +71,7 @@ class Lifecycle:
     # --- start and stop -------------------------------------------------------------------------
 
     def start(self) -> None:
-        """Begin with recording, or with the plan that the program gave.
-
-        Raises:
-            FileError, PlanError: if that plan cannot be read or replayed.
-        """
+        """Begin with recording, or with the plan that the program gave."""
         self._engine.reset_peaks()
         self._engine.forget_levels()
         if self._options.save_directory is not None:
@@ -139,22 +135,14 @@ class Lifecycle:
         return replace(summary, verdict=judge(summary, self._adapter.baseline(), why))
 
     def recording(self, *, sums: bool = True) -> Profile | None:
-        """Return the current recording as one linear profile; None if there is none.
-
-        Args:
-            sums: whether to keep the requests for gradient sums that tagging adds.
-        """
+        """Return the current recording as one linear profile; None if there is none."""
         meta = self.state.meta({"found": "all requests up to the query"})
         return linear_profile(self._engine.events(), self._recorder.tags, meta, sums=sums)
 
     # --- the end of an iteration ----------------------------------------------------------------
 
     def end_iteration(self, complete: bool) -> None:
-        """End an iteration. Must not be called in a forked child, whose engine is in bypass.
-
-        Args:
-            complete: False if an exception cut the iteration short; it is then not planned.
-        """
+        """End an iteration, which is planned only if it is complete. Not for forked children."""
         try:
             self._end_iteration(complete)
         except PgmoError:

@@ -84,9 +84,6 @@ class OpenSession:
 
         Returns:
             False if the turn among this process's sessions was not obtained.
-
-        Raises:
-            SessionError: if the calling thread holds the turn of another session.
         """
         taken = True
         if self.device_turn is not None and self.device_turn.shared and not self.device_turn.held:
@@ -200,11 +197,7 @@ def _leave_to_parent(adapter: Adapter) -> None:
 def _adapter_for_another(
     other: OpenSession, session: Any, adapter: Adapter, options: Options
 ) -> Adapter:
-    """Return the adapter for one more session on a device.
-
-    Raises:
-        SessionError: if sessions cannot share the device's pages.
-    """
+    """Return the adapter for one more session on a device, if they can share its pages."""
     first, wanted = cuda_adapter(other.adapter), cuda_adapter(adapter)
     can = other.device_turn is not None and session.shares_card and options.pages is not False
     if can and first is not None and wanted is not None:
@@ -236,7 +229,7 @@ def _device_turn_of(opened: OpenSession) -> DeviceTurn | None:
 def end(opened: OpenSession) -> None:
     """End a session: return to the framework's own allocator. Call inside `exclusive`.
 
-    Repeated calls have no effect. A warning tells the user what could not be undone.
+    Repeated calls have no effect. The user is warned of what could not be undone.
     """
     if _open.get(_key(opened.adapter)) is opened and (trouble := _undo(opened)):
         warn_user(trouble)

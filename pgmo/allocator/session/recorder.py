@@ -25,12 +25,7 @@ threads pass the same operator to Python for the first time simultaneously (c10,
 
 
 class Recorder:
-    """Recording of one session: its length, tags and totals so far.
-
-    Attributes:
-        iterations: iterations recorded in this phase.
-        requested: bytes requested in these iterations.
-    """
+    """Recording of one session: its length, tags and totals so far."""
 
     def __init__(self, state: SessionState) -> None:
         self._state = state
@@ -42,9 +37,7 @@ class Recorder:
         self._sparing = False
         self._may_tag = False
         self._usual_length = self._length = heuristics.current.usual_recording
-        self._served = 0  # bytes from slots
-        self._totals: list[tuple[int, int]] = []  # requests and their bytes, by iteration
-        self.iterations = self.requested = 0
+        self._recorded: list[IterationStatistics] = []  # in this phase
 
     def start(self, iteration: int, *, has_plans: bool, length: int = 0, tags: bool = True) -> None:
         """Drop the previous recording and begin a new one.
@@ -58,8 +51,7 @@ class Recorder:
         """
         self._end_tags()
         self._length = length or self._usual_length
-        self.iterations = self.requested = self._served = 0
-        self._totals.clear()
+        self._recorded.clear()
         self._began = iteration
         self._may_tag = tags and not has_plans and iteration >= self._tags_from
         self._start_tags()
@@ -72,14 +64,25 @@ class Recorder:
 
     def next(self, statistics: IterationStatistics) -> None:
         """Count a recorded iteration."""
-        self.iterations += 1
-        self._served += statistics.bytes_hit
-        self.requested += statistics.bytes_requested
-        self._totals.append((statistics.requests, statistics.bytes_requested))
+        self._recorded.append(statistics)
         if self._tagged:
             self._tags_from = self._began + heuristics.current.longest_backoff
         self._tagging.close()
         self._start_tags()
+
+    @property
+    def iterations(self) -> int:
+        """Number of iterations recorded in this phase."""
+        return len(self._recorded)
+
+    @property
+    def requested(self) -> int:
+        """Bytes requested in these iterations."""
+        return sum(one.bytes_requested for one in self._recorded)
+
+    @property
+    def _totals(self) -> list[tuple[int, int]]:
+        return [(one.requests, one.bytes_requested) for one in self._recorded]
 
     @property
     def is_complete(self) -> bool:
@@ -108,7 +111,8 @@ class Recorder:
     @property
     def is_served(self) -> bool:
         """Return whether plans served enough of the recorded bytes to be kept."""
-        return self._served >= heuristics.current.worthwhile_share * self.requested
+        served = sum(one.bytes_hit for one in self._recorded)
+        return served >= heuristics.current.worthwhile_share * self.requested
 
     def lengthen(self) -> None:
         """Double the length of the next recordings, up to a limit."""

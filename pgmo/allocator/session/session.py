@@ -13,6 +13,7 @@ from types import TracebackType
 from typing import ParamSpec, Self, TypeVar
 
 from pgmo.allocator.adapters.adapter import Adapter
+from pgmo.allocator.adapters.find import adapter_of
 from pgmo.allocator.session import open_sessions
 from pgmo.allocator.session.optimized import Optimized
 from pgmo.allocator.session.options import Options
@@ -27,14 +28,11 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 
-def active_session(find: Callable[[], Adapter]) -> "Session | None":
-    """Return the open session of a framework's allocator, or None.
-
-    The adapter is sought only while a session is open.
-    """
-    if not open_sessions.any_open():
-        return None
-    opened = open_sessions.find_open(find())
+def active_session(device: object, framework: str = "torch") -> "Session | None":
+    """Return the open session of a device, or None."""
+    opened = None
+    if open_sessions.any_open():  # else the adapter need not be made
+        opened = open_sessions.find_open(adapter_of(device, framework))
     return None if opened is None else opened.session()
 
 

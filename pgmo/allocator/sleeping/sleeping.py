@@ -65,11 +65,7 @@ class Sleeping:
         return sum(one.size for one in self._sleeps)
 
     def release(self, state: State | None, of: object) -> Released:
-        """Free idle memory and put state to sleep.
-
-        Raises:
-            OptionError, SessionError: as in `Session.release`.
-        """
+        """Free idle memory and put state to sleep; see `Session.release`."""
         slept = Released()
         before = self._held()
         if state is not None or of is not None:
@@ -90,10 +86,6 @@ class Sleeping:
 
         Returns:
             The sleep for `wake`, None if nothing can sleep; and the freed memory.
-
-        Raises:
-            OptionError: if there is an object of another type.
-            SessionError: during graph capture.
         """
         if state not in ("host", "drop"):
             raise OptionError(f"state={state!r} is neither 'host' nor 'drop'")
@@ -132,8 +124,7 @@ class Sleeping:
     def wake(self, sleep: Sleep | None) -> None:
         """Restore sleeping memory at the same addresses. Repeated calls have no effect.
 
-        Raises:
-            SessionError: if the card has too little memory; then all of it stays asleep.
+        If the card has too little memory, this raises `SessionError` and all of it stays asleep.
         """
         cuda = self._cuda
         if cuda is None or sleep is None or sleep not in self._sleeps:
@@ -157,14 +148,7 @@ class Sleeping:
         self._sleeps.remove(sleep)
 
     def resume(self, released: Released | None = None) -> None:
-        """Wake the state that `release` put to sleep.
-
-        Args:
-            released: the result of one `release` call; None for all calls.
-
-        Raises:
-            SessionError: if the card has too little memory; the rest stays asleep.
-        """
+        """Wake the state that one call of `release` put to sleep; by default all of them."""
         for sleep in list(reversed(self._sleeps)):
             named = released is None or sleep.number == released.number
             if named and not sleep.ends_with_stage:

@@ -12,9 +12,6 @@ def listed(objects: object) -> list[Any]:
 
     Callers that need the objects twice use the list, because an iterator such as
     `model.children()` yields them only once.
-
-    Raises:
-        OptionError: if there is an object of another type.
     """
     import torch
 
@@ -39,9 +36,6 @@ def storages(objects: object, index: int) -> dict[int, int]:
 
     Returns:
         Bytes of each storage by its address.
-
-    Raises:
-        OptionError: if there is an object of another type.
     """
     found: dict[int, int] = {}
     for tensor in _tensors(objects):

@@ -12,13 +12,13 @@ separate such families.
 import numpy as np
 from numpy.typing import NDArray
 
-from pgmo.columns import numbered
+from pgmo.columns import numbered_rows
 from pgmo.profiler.iterations.request_pairs import UNPAIRED
 
 
 def families(size: NDArray[np.int64], stream: NDArray[np.uint64]) -> NDArray[np.uint32]:
     """Return the families of one iteration: requests of equal size and stream; shape (n,)."""
-    return _numbered(size, stream)
+    return numbered_rows(size, stream).astype(np.uint32)
 
 
 def refine(
@@ -26,13 +26,12 @@ def refine(
 ) -> NDArray[np.uint32]:
     """Split families whose requests have different sizes in another iteration.
 
+    Requests that are absent there stay with the majority of their family.
+
     Args:
         family: family of each of n requests, shape (n,).
         rows: ordinal among these of each request of the other iteration, or -1; shape (m,).
         size: sizes of the other iteration's requests, shape (m,).
-
-    Returns:
-        Families, shape (n,). Requests that are absent stay with the majority of their family.
 
     Example:
         >>> same = np.zeros(4, np.uint32)
@@ -45,7 +44,7 @@ def refine(
     absent = own < 0
     if np.any(absent):
         own[absent] = _most_common(family, own)[family[absent]]
-    return _numbered(family, own)
+    return numbered_rows(family, own).astype(np.uint32)
 
 
 def _most_common(family: NDArray[np.uint32], size: NDArray[np.int64]) -> NDArray[np.int64]:
@@ -58,12 +57,3 @@ def _most_common(family: NDArray[np.uint32], size: NDArray[np.int64]) -> NDArray
     for at in np.argsort(counts, kind="stable"):
         most[pairs[0, at]] = pairs[1, at]
     return most
-
-
-def _numbered(*keys: NDArray[np.generic]) -> NDArray[np.uint32]:
-    """Number the distinct tuples from 0."""
-    columns = [numbered(key)[1] for key in keys]
-    joint = np.zeros(len(columns[0]), np.int64)
-    for column in columns:
-        joint = joint * (int(column.max(initial=0)) + 1) + column
-    return numbered(joint)[1].astype(np.uint32)

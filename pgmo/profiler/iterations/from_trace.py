@@ -85,7 +85,14 @@ def profile_of(
     if whole:
         return _line(trace, blocks, meta, "all {} requests, by hand")
     if iteration is not None and not len(marks):
-        trace, blocks, pieces, marks = _by_hand(trace, blocks, requests)
+        cut = next(_cut_by_period(trace, blocks, requests), None)
+        if cut is None:
+            raise OptionError(
+                "the recording has no marks and nothing in it repeats, so there are no iterations "
+                "to choose from; leave the choice out, and all of it is the profile"
+            )
+        _, trace, blocks, pieces = cut
+        marks = np.flatnonzero(trace.kind == Event.MARK)
     if iteration is not None:
         chosen = _chosen(trace, blocks, pieces, marks, iteration)
         return _circle(trace, blocks, pieces, chosen, meta, f"number {iteration}, chosen by hand")
@@ -140,13 +147,10 @@ def _by_period(
 ) -> tuple[Profile | None, str]:
     """Return the profile of the repeated period, or None with the reason for rejecting it."""
     why = ""
-    for period in _periods(trace, requests):
-        edges = _boundaries(trace, blocks, requests, period)
-        pieces = _pieces(trace, blocks, edges)
+    for period, marked, again, pieces in _cut_by_period(trace, blocks, requests):
         steady = same_pieces(pieces)
         if steady is None:
             continue
-        marked, again = _marked(trace, requests[edges[edges < len(requests)]])
         profile = _circle(marked, again, pieces, steady, meta, "found by their period")
         against = objection(trace, blocks, requests, period, pieces, steady, profile)
         if not against:
@@ -155,30 +159,22 @@ def _by_period(
     return None, why
 
 
-def _periods(trace: Trace, requests: NDArray[np.int64]) -> Iterator[Period]:
-    """Yield candidate periods, those by origin first: sizes are equal in all layers."""
-    names = names_of(trace, requests)
-    by_origin = find_period(names * (len(trace.tags) + 1) + trace.tag[requests])
-    if by_origin is not None:
-        yield by_origin
-    by_size = find_period(names)
-    if by_size is not None and by_size != by_origin:
-        yield by_size
-
-
-def _by_hand(
+def _cut_by_period(
     trace: Trace, blocks: Blocks, requests: NDArray[np.int64]
-) -> tuple[Trace, Blocks, list[Iteration], NDArray[np.int64]]:
-    """Return the trace marked by its period, its blocks, its pieces, and the rows of its marks."""
-    for period in _periods(trace, requests):
-        edges = _boundaries(trace, blocks, requests, period)
-        marked, again = _marked(trace, requests[edges[edges < len(requests)]])
-        pieces = _pieces(trace, blocks, edges)
-        return marked, again, pieces, np.flatnonzero(marked.kind == Event.MARK)
-    raise OptionError(
-        "the recording has no marks and nothing in it repeats, so there are no iterations to "
-        "choose from; leave the choice out, and all of it is the profile"
-    )
+) -> Iterator[tuple[Period, Trace, Blocks, list[Iteration]]]:
+    """Yield candidate periods with the trace that they mark, its blocks and its pieces.
+
+    Periods by origin come first: sizes are equal in all layers.
+    """
+    names = names_of(trace, requests)
+    tried: list[Period] = []
+    for sequence in (names * (len(trace.tags) + 1) + trace.tag[requests], names):
+        period = find_period(sequence)
+        if period is not None and period not in tried:
+            tried.append(period)
+            edges = _boundaries(trace, blocks, requests, period)
+            marked, again = _marked(trace, requests[edges[edges < len(requests)]])
+            yield period, marked, again, _pieces(trace, blocks, edges)
 
 
 def _chosen(
@@ -305,7 +301,6 @@ def _circle(
 
 
 def _counted(pieces: Sequence[Iteration], steady: Steady, ticks: int) -> str:
-    """Describe how many iterations were recorded and how many of them the profile represents."""
     if steady.kind == "none":
         return f"1 of {ticks} requests"
     alike, recorded = _count(steady), _recorded(pieces, pieces[steady.reference])

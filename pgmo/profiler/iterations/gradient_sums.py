@@ -20,10 +20,6 @@ def summed_in_place(
     Autograd adds two gradients in place, but allocates the sum while a dispatch mode is active.
     Such sums are recognized by their operator.
 
-    Args:
-        iteration: the tagged iteration.
-        tags: the tags that the iteration's `tag` column indexes.
-
     Returns:
         The iteration with each summand living as long as its sum, and a mask of the requests that
         are sums, shape (n,). Untagged programs do not make these requests.

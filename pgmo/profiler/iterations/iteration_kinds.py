@@ -53,7 +53,7 @@ class Match:
 
 
 def compare(first: Iteration, second: Iteration) -> Match:
-    """Compare two iterations: equal requests, the same structure at other sizes, or neither."""
+    """Compare two iterations."""
     base, other = (first, second) if len(first) >= len(second) else (second, first)
     if base.same_requests(other):
         same = f"iterations {base.index} and {other.index} issue the same {len(base)} requests"
@@ -71,8 +71,7 @@ def compare(first: Iteration, second: Iteration) -> Match:
 def _pairings(base: Iteration, other: Iteration) -> list[NDArray[np.int64]]:
     """Return the ways to pair two iterations: by position, and aligned.
 
-    Iterations of equal length may have requests in different places, such as a logged number.
-    Pairing by position would then give wrong sizes to every request between these places.
+    Iterations of equal length may have a request, such as a logged number, in different places.
     """
     pairings = []
     if len(base) == len(other):
@@ -129,9 +128,8 @@ def _without_others(
 def _convincing(base: Iteration, other: Iteration, rows: NDArray[np.int64]) -> bool:
     """Return whether a pairing shows one structure at two shapes rather than two networks.
 
-    At least nine in ten requests of the shorter iteration must be paired. It must have at least
-    half as many requests as the longer one; an evaluation inside of a training step has fewer.
-    In addition, one of these must hold:
+    Nine in ten requests of the shorter iteration must be paired, and it must have half as many as
+    the longer one. In addition, one of these must hold:
 
     1. Half of the pairs have equal sizes (gradients, optimizer temporaries).
     2. An eighth have equal sizes, and requests of one size mostly keep a common size: among changed

@@ -15,7 +15,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pgmo.columns import distinct, is_among
-from pgmo.errors import ProfileError
 from pgmo.profiler.iterations.iteration_kinds import Kind
 from pgmo.profiler.iterations.request_pairs import UNPAIRED, align
 from pgmo.profiler.ordering.order import Order
@@ -36,9 +35,9 @@ class Steady:
             Tagged iterations are left out, because the tagger's dispatch mode adds requests and
             lengthens lifetimes.
         varying: whether members differ in the size, shape (requests of the reference,).
-        followers: number of complete untagged iterations recorded after the reference. With two,
-            the frees of wrapping and doubly live blocks have been recorded; with none, these
-            blocks look persistent.
+        followers: number of iterations recorded after the reference; `find_all` counts only those
+            without tags. With two, the frees of wrapping and doubly live blocks have been recorded;
+            with none, these blocks look persistent.
         explanation: why these iterations belong together, or why none do.
     """
 
@@ -67,19 +66,12 @@ def build_profile(
 
     Args:
         iterations: all recorded iterations, from `split`.
-        steady: the group, from `find_steady` or `best_effort`.
+        steady: a group of them.
         tags: the tags that the iterations' `tag` columns index.
         meta: metadata of the profile.
         alone: whether to use only the reference's sizes and lifetimes. The other members then only
             show when its surviving blocks are freed.
-
-    Returns:
-        A circular profile.
-
-    Raises:
-        ProfileError: when `steady` does not belong to `iterations`.
     """
-    check_belongs(steady, iterations)
     reference = iterations[steady.reference]
     size = reference.size.copy()
     members = [steady.reference] if alone else sorted(steady.rows)
@@ -112,19 +104,6 @@ def build_profile(
     )
 
 
-def check_belongs(steady: Steady, iterations: list[Iteration]) -> None:
-    """Reject a steady state of another recording.
-
-    Raises:
-        ProfileError: when `steady` names iterations that do not exist.
-    """
-    if not 0 <= steady.reference < len(iterations) or max(steady.rows) >= len(iterations):
-        raise ProfileError(
-            f"the steady state refers to iteration {max(steady.rows)} of a recording with "
-            f"{len(iterations)}; find it in the same recording"
-        )
-
-
 def _order(iterations: list[Iteration], steady: Steady, members: list[int]) -> Order | None:
     """Return the order of the reference, which depends on the members before it."""
     if steady.reference not in members:
@@ -141,10 +120,7 @@ def _shared(iterations: list[Iteration], steady: Steady) -> NDArray[np.bool_]:
 
 
 def _ends(iterations: list[Iteration], steady: Steady, counted: list[int]) -> NDArray[np.int64]:
-    """Return the latest end of each row over the iterations in `counted`.
-
-    Ends are ticks since the block's own iteration began, or `NEVER`.
-    """
+    """Return the latest end of each row in ticks of its own iteration, or `NEVER`."""
     ticks = len(iterations[steady.reference])
     members = sorted(steady.rows)
     clock = _Clock(iterations, steady, ticks)
@@ -205,11 +181,7 @@ def _next_row(rows: NDArray[np.int64], ticks: int) -> NDArray[np.int64]:
 def tags_of(
     iterations: list[Iteration], steady: Steady, end: NDArray[np.int64]
 ) -> NDArray[np.int32]:
-    """Return the tags of the reference's requests, copied from the tagged iteration.
-
-    Returns:
-        Index of each request's tag or -1, shape (requests of the reference,).
-    """
+    """Return the tags of the reference's requests, copied from the tagged iteration; or -1."""
     reference = iterations[steady.reference]
     tag = np.full(len(reference), -1, np.int32)
     # Count distinct tags, not requests: a compiling iteration has many requests with one tag.

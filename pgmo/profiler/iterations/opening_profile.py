@@ -19,7 +19,6 @@ import numpy as np
 from pgmo.profiler.iterations.lifetimes import (
     Steady,
     build_profile,
-    check_belongs,
     fill_tags,
     tags_of,
 )
@@ -40,27 +39,21 @@ def build_opening(
 ) -> Profile | None:
     """Make a profile of the first recorded iteration with its own sizes.
 
-    Its lifetimes are observed over the following members of `steady`, whose requests are aligned
-    with those of the opening. A block that is never freed in the recording is persistent, such as
-    optimizer state and workspaces. A block freed after more than two periods ends after two, the
-    longest lifetime that a profile can represent. The profile is circular, as replay requires.
+    Its lifetimes are observed over the following members of `steady`. A block that is never freed
+    in the recording is persistent, such as optimizer state and workspaces. A block freed after more
+    than two periods ends after two, the longest lifetime that a profile can represent. Tags are
+    those of a later iteration, because tagging adds requests.
 
     Args:
         iterations: all recorded iterations, from `split`; the first is also the program's first.
         steady: the structure that the program repeats after its first iteration.
-        tags: the tags that the iterations' `tag` columns index; the opening takes its tags from a
-            later iteration.
+        tags: the tags that the iterations' `tag` columns index.
         meta: metadata of the profile.
 
     Returns:
-        The profile. None if the first iteration has no requests, was recorded with tags (which add
-        requests), is a member of `steady` (whose plan then serves it), or if fewer than two members
-        follow it.
-
-    Raises:
-        ProfileError: when `steady` does not belong to `iterations`.
+        The profile; None if the first iteration has no requests, was tagged, is a member of
+        `steady`, whose plan then serves it, or if fewer than two members follow it.
     """
-    check_belongs(steady, iterations)
     followers = sorted(index for index in steady.rows if index > 0)
     first = iterations[0]
     if not len(first) or np.any(first.tag >= 0) or 0 in steady.rows or len(followers) < _FOLLOWERS:

@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pgmo import _core
-from pgmo.columns import is_among, numbered
+from pgmo.columns import is_among, numbered_rows
 from pgmo.profiler.recording import Iteration
 
 UNPAIRED = -1
@@ -72,33 +72,24 @@ def align(reference: Iteration, other: Iteration) -> NDArray[np.int64]:
     return best
 
 
-def _tokens(reference: Iteration, other: Iteration) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Number each distinct (size, stream)."""
-    _, size = numbered(np.concatenate((reference.size, other.size)))
-    _, stream = numbered(np.concatenate((reference.stream, other.stream)))
-    _, token = numbered(size * (stream.max(initial=0) + 1) + stream)
-    return token[: len(reference)], token[len(reference) :]
-
-
 class _Aligner:
     """Pair of iterations with requests as numbers of their sizes and streams."""
 
     def __init__(self, reference: Iteration, other: Iteration) -> None:
-        self.a, self.b = _tokens(reference, other)
+        token = numbered_rows(
+            np.concatenate((reference.size, other.size)),
+            np.concatenate((reference.stream, other.stream)),
+        )
+        self.a, self.b = token[: len(reference)], token[len(reference) :]
         self.stream = reference.stream, other.stream
         self.size = reference.size.astype(np.float64), other.size.astype(np.float64)
 
     def anchored(self, off: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """Return the pairs of anchors and the gaps between them; see csrc/alignment/anchors.hpp.
 
-        Args:
-            off: number of requests by which an anchor's positions may differ. A limit prevents
-                false anchors: a micro-batch may have another one's length and sizes, and one
-                extra logged request shifts all pairs of its size.
-
-        Returns:
-            For each request of `other` its ordinal in `reference` or -1, shape (len(other),), and
-            the gaps without anchors, shape (g, 4).
+        An anchor's positions may differ by `off` requests. A limit prevents false anchors: a
+        micro-batch may have another one's length and sizes, and one extra logged request shifts all
+        pairs of its size.
         """
         rows = np.full(len(self.b), UNPAIRED, np.int64)
         return rows, _core.pair_by_anchors(self.a, self.b, off, rows)
@@ -118,10 +109,9 @@ class _Aligner:
         rows[np.flatnonzero(paired)[mixed]] = UNPAIRED
 
     def _common_ratios(self) -> NDArray[np.float64]:
-        """Return the most likely ratios of sizes, most likely first.
+        """Return likely ratios of sizes, most likely first.
 
-        Sizes that occur in one iteration only vote: two sizes of similar frequency vote for their
-        ratio.
+        Sizes that occur in one iteration only vote, if their frequencies are similar.
         """
         kinds = []
         for own, foreign, size in ((self.a, self.b, 0), (self.b, self.a, 1)):

@@ -1,13 +1,5 @@
 """Search for the steady state: iterations that issue the same requests.
 
-Usage after each recorded iteration:
-
-    iterations = split(events)
-    steady = find_steady(iterations)               # None: nothing agrees yet, continue recording
-    if steady and steady.followers >= 2: ...       # the frees of wrapping blocks are recorded
-        profile = build_profile(iterations, steady, tags, meta)
-    elif too_many: profile = build_profile(iterations, best_effort(iterations), tags, meta)
-
 `steady.explanation` describes what agrees, or, from `best_effort`, what differs. A tagged iteration
 has extra requests, so two other iterations must agree. If the first recorded iteration is tagged,
 the fourth completes the steady state.
@@ -43,12 +35,9 @@ def find_all(iterations: list[Iteration]) -> list[Steady]:
 
 
 def find_repeated(iterations: list[Iteration]) -> list[Steady]:
-    """Find the structure that every iteration repeats exactly since its first occurrence.
+    """Find the one structure that every iteration repeats exactly since its first occurrence.
 
     This takes a fraction of the time of `find_all`, which aligns every pair of iterations.
-
-    Returns:
-        One structure, or an empty list.
     """
     plain = _without_tags(iterations)
     same = [iteration for iteration in plain if iteration.same_requests(plain[-1])]
@@ -105,9 +94,8 @@ def _fit_reference(iterations: list[Iteration]) -> Iteration | None:
 def _is_warm_up(match: Match) -> bool:
     """Return whether one of the two is a warm-up iteration, with requests that never recur.
 
-    The first iteration allocates optimizer state, and libraries initialize. It need not be longer:
-    the first step of SGD copies a gradient and keeps it as momentum, where later steps have
-    temporaries. State is allocated later if a gradient scaler skipped the first steps.
+    It need not be longer: the first step of SGD copies a gradient and keeps it as momentum, where
+    later steps have temporaries. It need not be the first: a gradient scaler may skip steps.
     """
     base, other, rows = match.base, match.other, match.rows
     if match.kind != "fit":

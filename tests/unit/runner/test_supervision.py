@@ -35,6 +35,24 @@ def iterate(supervision, framework, times):
         supervision.end_iteration()
 
 
+def test_a_session_that_cannot_be_closed_does_not_end_the_program(frameworks, monkeypatch):
+    def broken():
+        raise RuntimeError("CUDA error")
+
+    supervision = Supervision(RunOptions("train"))
+    supervision.begin(["cpu", "cuda:1"])
+    first, second = supervision.sessions
+    with monkeypatch.context() as patch:
+        patch.setattr(second, "close", broken)
+        with supervision.harmless():
+            raise ValueError("odd")
+    assert supervision.notes == [
+        "ValueError: odd; the program continued without pgmo",
+        "a session could not be closed: CUDA error",
+    ]
+    assert first.phase == "closed"
+
+
 def test_a_session_for_each_device(frameworks, tmp_path):
     supervision = Supervision(RunOptions("train", save=str(tmp_path)))
     supervision.begin(["cpu", "cuda:1"])

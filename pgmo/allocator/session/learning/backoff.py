@@ -12,13 +12,6 @@ class Backoff:
 
     Attributes:
         left: iterations until the pause is over.
-
-    Example:
-        >>> backoff = Backoff(shortest=1, longest=64)
-        >>> backoff.begin(); backoff.begin(); backoff.left
-        2
-        >>> backoff.count(1); backoff.left
-        1
     """
 
     def __init__(self, shortest: int, longest: int) -> None:
@@ -60,11 +53,9 @@ class DivergenceCounter:
         self._last = 0
 
     def count(self, iteration: int) -> int:
-        """Count an iteration that diverged from its plan.
+        """Count a divergence; return how many iterations to record now, 0 for none.
 
-        Returns:
-            The number of iterations to record now, enough for the divergence to occur twice; 0 to
-            record none.
+        They are enough for the divergence to occur twice.
         """
         interval = iteration - self._last if self._last else 1
         self._last = iteration

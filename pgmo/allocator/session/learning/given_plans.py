@@ -36,11 +36,7 @@ class GivenPlans:
         self.pending = False
 
     def load(self) -> None:
-        """Read the plans.
-
-        Raises:
-            FileError, PlanError: if the given plan cannot be read or replayed.
-        """
+        """Read the plans; raise `FileError` or `PlanError` if they cannot be replayed."""
         named = self._state.options.plan
         if isinstance(named, str | os.PathLike) and os.path.isdir(named):
             self.pending = self._load_directory(Path(named))
@@ -124,15 +120,7 @@ class GivenPlans:
 
 
 def share_of_known(plan: Plan, iteration: Iteration) -> float:
-    """Return the share of an iteration's requests that a plan has, at equal or varying sizes.
-
-    Example:
-        >>> from pgmo.packing.planner import plan
-        >>> from pgmo.profiler.profile import Profile
-        >>> one = plan(Profile.from_columns(size=[64, 32], start=[0, 1], end=[1, 2], ticks=2))
-        >>> share_of_known(one, requests_of(one))
-        1.0
-    """
+    """Return the share of an iteration's requests that a plan has, at equal or varying sizes."""
     requests = requests_of(plan)
     match = compare(requests, iteration)
     if match.kind == "none":

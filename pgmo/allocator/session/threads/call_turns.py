@@ -32,11 +32,7 @@ BESIDE = (
 class CallTurns(Turns):
     """Choice of the counted calls. Any thread may enter at any time.
 
-    Args:
-        engine: engine of the session.
-        warn: called once with a message, when calls overlap.
-        end: ends an iteration; its argument is whether the call was complete.
-        paused: pauses of the engine that other parts use; None for new ones.
+    When calls end, it calls `end` with whether they were complete. It warns once if calls overlap.
     """
 
     def __init__(

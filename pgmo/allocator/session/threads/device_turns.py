@@ -48,8 +48,7 @@ class TurnQueue:
         changed: condition that guards all fields.
         members: turns of the open sessions.
         waiting: tickets of waiting threads, in order of arrival.
-        holder: turn that has begun; None if none has.
-        thread: thread that holds the turn.
+        holder: turn that has begun, if one has; `thread` is that of its iteration.
         last: turn that began last.
     """
 
@@ -137,14 +136,7 @@ class DeviceTurn:
         return self._queue.holder is self and self._queue.thread is threading.current_thread()
 
     def take(self) -> bool:
-        """Wait for the turn.
-
-        Returns:
-            False if the deadline has passed; the iteration then continues without the turn.
-
-        Raises:
-            SessionError: if the calling thread holds the turn of another session.
-        """
+        """Wait for the turn; return False if the deadline has passed."""
         queue = self._queue
         me, ticket = threading.current_thread(), object()
         with queue.changed:

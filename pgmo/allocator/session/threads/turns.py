@@ -30,10 +30,7 @@ BESIDE = (
 class Turns:
     """Choice of the thread whose boundaries count. Use inside `exclusive`.
 
-    Args:
-        engine: engine of the session, which delegates threads.
-        warn: called once with a message, when threads train at the same time.
-        paused: pauses of the engine that other parts use; None for new ones.
+    If threads train at the same time, it warns once.
     """
 
     def __init__(

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from pgmo.profiler.iterations.lifetimes import Steady
 from pgmo.profiler.iterations.request_pairs import UNPAIRED, align
-from pgmo.profiler.iterations.traces.block_ends import NOT_FREED, Blocks, live_bytes
+from pgmo.profiler.iterations.traces.block_ends import NOT_FREED, Blocks, live_bytes, live_peak
 from pgmo.profiler.iterations.traces.loops import (
     is_training_loop,
     is_within_backward,
@@ -105,10 +105,9 @@ def _against_marks(trace: Trace, requests: NDArray[np.int64], period: Period) ->
 def _against_peak(
     trace: Trace, blocks: Blocks, requests: NDArray[np.int64], period: Period, load: int
 ) -> str:
-    live = live_bytes(trace, blocks)
     stop = requests[period.stop] if period.stop < len(requests) else len(trace)
-    inside = int(live[requests[period.start] : stop].max())
-    peak = int(live[max(0, trace.before - 1) :].max())
+    inside = int(live_bytes(trace, blocks)[requests[period.start] : stop].max())
+    peak = live_peak(trace, blocks)
     if peak - inside > load // _NEAR:
         return (
             f"the recorded peak of {format_bytes(peak)} is elsewhere; there it is "

@@ -20,6 +20,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from pgmo.columns import numbered_rows
 from pgmo.profiler.iterations.traces.period import Period, find_period
 from pgmo.profiler.tag import Tag
 from pgmo.profiler.trace import Trace
@@ -76,11 +77,6 @@ def is_training_loop(trace: Trace, requests: NDArray[np.int64], period: Period) 
     train.py:20 in <module>    model(x)           one function makes all requests of the period,
     train.py:22 in <module>    loss + 1           within no call of a module, and there is a
     (autograd's thread)        loss.backward()    backward pass
-
-    Args:
-        trace: the trace, its tags with stacks.
-        requests: rows of the trace's requests, shape (n,).
-        period: period of the requests.
     """
     tags = [trace.tags[one] for one in _distinct(trace.tag[requests], period) if one >= 0]
     if not any(_is_backward(tag) for tag in tags):
@@ -103,12 +99,7 @@ def _is_in_call(lines: Sequence[str]) -> bool:
 
 
 def _function(line: str) -> str:
-    """Return the file and the function of a line of a stack.
-
-    Example:
-        >>> _function("a.py:3 in f")
-        'a.py in f'
-    """
+    """Return the file and the function of a line of a stack."""
     return re.sub(r":\d+ in ", " in ", line)
 
 
@@ -119,24 +110,16 @@ def _called_by(common: Sequence[str], stack: Sequence[str]) -> str:
 
 
 def _is_one_pass(lines: Sequence[str]) -> bool:
-    """Return whether all lines are in one function, and each is reached once per turn.
-
-    Example:
-        >>> _is_one_pass(["a.py:1 in f", "a.py:1 in f", "a.py:2 in f"])
-        True
-        >>> _is_one_pass(["a.py:1 in f", "a.py:2 in f", "a.py:1 in f", "a.py:2 in f"])
-        False
-    """
+    """Return whether all lines are in one function, and each is reached once per turn."""
     functions = {_function(line) for line in lines}
     begun = sum(line != before for before, line in zip((lines[-1], *lines), lines, strict=False))
     return len(functions) == 1 and "" not in functions and max(1, begun) == len(set(lines))
 
 
 def is_within_backward(trace: Trace, requests: NDArray[np.int64], period: Period) -> bool:
-    """Return whether autograd's engine makes every request of the period, if stacks were recorded.
+    """Return whether autograd's engine makes every request of the period, if stacks show it.
 
-    The engine has its own thread, whose only Python calls are those of hooks and recomputation.
-    Their stacks do not begin with the program's outermost call.
+    The stacks of its own thread, in hooks and recomputation, do not begin with the program's call.
     """
     tags = trace.tag[requests]
     if not any(trace.tags[tag].stack for tag in set(tags.tolist()) if tag >= 0):
@@ -158,10 +141,7 @@ def _distinct(tags: NDArray[np.int32], period: Period) -> set[int]:
 
 def names_of(trace: Trace, requests: NDArray[np.int64]) -> NDArray[np.int64]:
     """Number requests by size and stream, shape (n,); equal requests have equal numbers."""
-    _, size = np.unique(trace.size[requests], return_inverse=True)
-    _, stream = np.unique(trace.stream[requests], return_inverse=True)
-    names: NDArray[np.int64] = size.astype(np.int64) * (stream.max(initial=0) + 1) + stream
-    return names
+    return numbered_rows(trace.size[requests], trace.stream[requests])
 
 
 def _outermost_first(trace: Trace, tag: int) -> tuple[str, ...]:

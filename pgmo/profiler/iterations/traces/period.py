@@ -44,11 +44,8 @@ def find_period(sequence: ArrayLike, least_share: float = 0.5) -> Period | None:
 
     Args:
         sequence: integers, shape (n,).
-        least_share: minimum share of the sequence that the stretch must cover. A smaller stretch
-            is probably a loop inside of an iteration.
-
-    Returns:
-        The period, or None if no stretch of that share repeats at least twice.
+        least_share: minimum share of the sequence that the stretch must cover, else the result is
+            None. A smaller stretch is probably a loop inside of an iteration.
 
     Example:
         >>> find_period([9, 1, 2, 2, 3, 1, 2, 2, 3, 1, 2])

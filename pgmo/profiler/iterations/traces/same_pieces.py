@@ -11,8 +11,7 @@ from pgmo.profiler.recording import Iteration
 def same_pieces(pieces: list[Iteration]) -> Steady | None:
     """Return the largest group of pieces with the same requests, and partial pieces of it.
 
-    Returns:
-        The group with its last member as the reference; None if no two pieces are equal.
+    The last member is the reference. None if no two pieces are equal.
     """
     groups: dict[bytes, list[int]] = {}
     for piece in pieces:
@@ -67,28 +66,19 @@ def _steady(pieces: list[Iteration], members: list[int], reference: Iteration) -
 
 def _as_start(piece: Iteration, reference: Iteration) -> NDArray[np.int64]:
     """Return the rows of an iteration whose end was not recorded."""
-    return _leading(piece.size, piece.stream, reference.size, reference.stream)
+    both = min(len(piece), len(reference))
+    differ = np.flatnonzero(
+        (piece.size[:both] != reference.size[:both])
+        | (piece.stream[:both] != reference.stream[:both])
+    )
+    rows = np.full(len(piece), UNPAIRED, np.int64)
+    alike = int(differ[0]) if differ.size else both
+    rows[:alike] = np.arange(alike)
+    return rows
 
 
 def _as_end(piece: Iteration, reference: Iteration) -> NDArray[np.int64]:
     """Return the rows of an iteration whose beginning was not recorded."""
-    rows = _leading(
-        piece.size[::-1], piece.stream[::-1], reference.size[::-1], reference.stream[::-1]
-    )[::-1]
+    backwards = [one.part(np.arange(len(one))[::-1]) for one in (piece, reference)]
+    rows = _as_start(*backwards)[::-1]
     return np.where(rows == UNPAIRED, UNPAIRED, len(reference) - 1 - rows)
-
-
-def _leading(
-    size: NDArray[np.int64],
-    stream: NDArray[np.uint64],
-    whole_size: NDArray[np.int64],
-    whole_stream: NDArray[np.uint64],
-) -> NDArray[np.int64]:
-    both = min(len(size), len(whole_size))
-    differ = np.flatnonzero(
-        (size[:both] != whole_size[:both]) | (stream[:both] != whole_stream[:both])
-    )
-    alike = int(differ[0]) if differ.size else both
-    rows = np.full(len(size), UNPAIRED, np.int64)
-    rows[:alike] = np.arange(alike)
-    return rows

@@ -2,7 +2,7 @@
 
 import pytest
 
-from pgmo.allocator.memory_stats import memory_stats
+from pgmo.allocator.metrics import memory_stats
 from pgmo.errors import OptionError, SessionError
 from tests.unit.allocator.simulated import LAYERS, Loop, open_session, run
 

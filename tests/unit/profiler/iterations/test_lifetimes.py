@@ -5,7 +5,6 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from pgmo.errors import ProfileError
 from pgmo.profiler.iterations.iteration_kinds import compare
 from pgmo.profiler.iterations.lifetimes import Steady, build_profile
 from pgmo.profiler.iterations.request_pairs import align
@@ -167,12 +166,6 @@ def test_the_end_of_a_shared_block_is_told():
     profile = _profile(_repeat(iteration, 4))
     assert profile.shared.tolist() == [True, False]
     assert profile.end.tolist() == [2, NEVER]
-
-
-def test_a_steady_state_of_another_recording():
-    iterations = split(make_events([("request", 8), ("step",), ("request", 8), ("step",)]))
-    with pytest.raises(ProfileError, match="same recording"):
-        build_profile(iterations[:1], find_steady(iterations))
 
 
 # --- members with fewer requests ----------------------------------------------------------------

@@ -3,7 +3,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pgmo.errors import ProfileError
 from pgmo.packing.planner import plan
 from pgmo.packing.validator import validate
 from pgmo.profiler.iterations.opening_profile import build_opening
@@ -225,14 +224,6 @@ def test_an_opening_that_was_not_seen_well_enough():
     assert opening_of(train(3)) is not None
     two = train(2)
     assert build_opening(two, best_effort(two)) is None
-
-
-def test_a_steady_state_of_another_recording():
-    iterations = train(4)
-    with pytest.raises(ProfileError, match="same recording"):
-        build_opening(iterations[:2], find_steady(iterations))
-    with pytest.raises(ProfileError, match="same recording"):
-        build_opening([], find_steady(iterations))
 
 
 def test_the_plan_is_on_a_circle_like_any_other():

@@ -240,7 +240,7 @@ def test_an_adapter_is_looked_for_by_one_thread_at_a_time(monkeypatch):
         there.pop()
 
     monkeypatch.setattr("pgmo.allocator.adapters.torch_cpu.torch_cpu", find)
-    threads = [threading.Thread(target=optimize.adapter_of("cpu")) for _ in range(4)]
+    threads = [threading.Thread(target=optimize.adapter_of, args=("cpu",)) for _ in range(4)]
     for thread in threads:
         thread.start()
     for thread in threads:
