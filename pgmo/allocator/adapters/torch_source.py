@@ -11,11 +11,7 @@ from pgmo.errors import AdapterError
 
 
 def cpu_source() -> AdapterSource:
-    """Return the source and flags to compile the CPU's adapter against the installed torch.
-
-    Raises:
-        AdapterError: if torch is missing.
-    """
+    """Return the source and flags to compile the CPU's adapter against the installed torch."""
     torch = imported_torch()
     root = Path(torch.__file__).parent
     include = root / "include"
@@ -79,11 +75,7 @@ def cuda_source_of(name: str, *flags: str, abi: tuple[str, ...] = ()) -> Adapter
 
 
 def imported_torch() -> Any:
-    """Return the module `torch`.
-
-    Raises:
-        AdapterError: if torch is missing.
-    """
+    """Return the module `torch`."""
     try:
         import torch
     except ImportError as error:
@@ -94,11 +86,7 @@ def imported_torch() -> Any:
 
 
 def torch_with_cuda() -> Any:
-    """Return the module `torch`, if it can use CUDA.
-
-    Raises:
-        AdapterError: if torch is missing, was built without CUDA, or finds no CUDA device.
-    """
+    """Return the module `torch`, if it can use CUDA."""
     torch = imported_torch()
     if torch.version.cuda is None:
         raise AdapterError(

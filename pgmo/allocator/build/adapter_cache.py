@@ -25,11 +25,7 @@ _loads = count(1)
 
 @contextmanager
 def compiling(folder: int, name: str) -> Iterator[None]:
-    """Lock a library in an open folder against compilation by other processes.
-
-    Raises:
-        OSError: if the folder cannot be written, or its file system has no locks.
-    """
+    """Lock a library in an open folder against compilation by other processes."""
     lock = _open_lock(folder, f"{Path(name).stem}.lock")
     try:
         fcntl.flock(lock, fcntl.LOCK_EX)

@@ -1,11 +1,17 @@
-"""Directory of plans that all ranks of a program share.
+"""Files of plans and profiles in the directory that `save=` names.
 
-    plans/gpt-3fa2b1c0.pgmoplan      a plan, named by a digest of its contents
-    plans/gpt-3fa2b1c0.pgmoprof      its profile
-    plans/gpt-rank3-of-8.txt         the name of the plan that rank 3 of 8 saved last
+    gpt.pgmoplan             every plan of the program: the main one with the others inside
+    gpt.pgmoprof             profile of the main plan
+    gpt-2.pgmoprof ...       profiles of the others
+    gpt-opening.pgmoprof     profile of the first iteration
+
+All ranks of a job share one directory:
+
+    gpt-3fa2b1c0.pgmoplan    a plan, named by a digest of its contents
+    gpt-rank3-of-8.txt       the name of the plan that rank 3 of 8 saved last
 
 Ranks with equal plans share one file. Files are replaced atomically, and no rank writes another
-rank's `.txt`, so ranks need no lock.
+rank's `.txt`, so ranks need no lock. A loaded plan has no profile to write.
 """
 
 import glob
@@ -14,14 +20,14 @@ import os
 import re
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
-from pgmo.allocator.plans import store
 from pgmo.allocator.plans.plan_set import PlannedProfile, check_replayable
 from pgmo.errors import FileError, PlanError
 from pgmo.files.replacement import replace_file
 from pgmo.packing.plan import Plan
+from pgmo.profiler.profile import Profile
 from pgmo.world import World
 
 _DIGITS = 8  # of a digest, in file names
@@ -58,7 +64,7 @@ class PlanDirectory:
                 yield loaded
 
     def save(self, plans: Sequence[PlannedProfile], opening: PlannedProfile | None) -> list[Path]:
-        """Write plans and profiles, unless another rank with equal plans has done so.
+        """Write all plans to one file and each profile to its own, unless another rank has done so.
 
         The files of this rank's earlier plan are removed, unless another rank has that plan as
         well. A rank that saves that plan at the same moment may lose its file. At the next start,
@@ -72,7 +78,7 @@ class PlanDirectory:
             The files; the plan's file is the last.
         """
         if self.world is None:
-            return store.save(plans, opening, self.folder, self._stem)
+            return _write(plans, opening, self.folder, self._stem)
         first = None if opening is None else opening.plan
         stem = f"{self._stem}-{digest([one.plan for one in plans], first)}"
         path = self.folder / f"{stem}.pgmoplan"
@@ -80,7 +86,7 @@ class PlanDirectory:
         # The pointer comes first: other ranks do not remove a plan that a pointer names.
         replace_file(self._pointer, f"{path.name}\n".encode())
         if not path.exists():
-            store.save(plans, opening, self.folder, stem)
+            _write(plans, opening, self.folder, stem)
         if before is not None and before not in self._named_by_ranks():
             for file in (before, *_profiles(before)):
                 with suppress(OSError):
@@ -143,3 +149,49 @@ def _load(path: Path, alignment: int) -> tuple[Path, Plan] | None:
 def _profiles(plan: Path) -> list[Path]:
     """Return the profiles of a plan's structures and of its first iteration."""
     return sorted(plan.parent.glob(f"{glob.escape(plan.stem)}*.pgmoprof"))
+
+
+def prepare_directory(folder: Path) -> None:
+    """Make the directory before training, so that failure is reported early."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise FileError(
+            f"save={str(folder)!r}: not a directory, and it cannot be made one "
+            f"({error.strerror}); name another"
+        ) from error
+
+
+def _write(
+    plans: Sequence[PlannedProfile], opening: PlannedProfile | None, folder: Path, stem: str
+) -> list[Path]:
+    """Write all plans of a program to one file, and each profile to its own file."""
+    main, *others = (_alone(planned.plan) for planned in plans)
+    first = None if opening is None else _alone(opening.plan)
+    by_name = {stem if n == 1 else f"{stem}-{n}": planned for n, planned in enumerate(plans, 1)}
+    if opening is not None:
+        by_name[f"{stem}-opening"] = opening
+    written = []
+    for own, planned in by_name.items():
+        if planned.profile is not None:
+            written.append(folder / f"{own}.pgmoprof")
+            planned.profile.save(written[-1])
+    written.append(folder / f"{stem}.pgmoplan")
+    replace(main, others=tuple(others), opening=first).save(written[-1])
+    return written
+
+
+def find_profile(given: object, plan: Plan) -> Profile | None:
+    """Return the plan's profile from the file next to the plan's file; None if there is none."""
+    if not isinstance(given, str | os.PathLike):
+        return None
+    try:
+        profile = Profile.load(Path(given).with_suffix(".pgmoprof"))
+    except FileError:
+        return None
+    return profile if profile.fingerprint == plan.fingerprint else None
+
+
+def _alone(plan: Plan) -> Plan:
+    """Return a plan without the other plans of its file."""
+    return replace(plan, opening=None, others=()) if plan.inner else plan

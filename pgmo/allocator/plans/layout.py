@@ -44,8 +44,11 @@ class Layout:
             for stream, (low, high) in extents(plan, spilled=True).items():
                 host[stream] = max(host.get(stream, 0), high - low)
                 device[stream] = max(device.get(stream, 0), plan.alignment)
-        if roomy:
-            device = {stream: _with_room(size) for stream, size in device.items()}
+        if roomy:  # two to four times as many addresses, for plans that grow
+            device = {
+                stream: max(_LEAST_ROOM, 1 << (2 * size - 1).bit_length())
+                for stream, size in device.items()
+            }
         self.ranges, self.resident = _one_behind_the_other(device, 0)
         self.spilled, self.size = _one_behind_the_other(host, self.resident)
 
@@ -72,11 +75,6 @@ class Layout:
                 offset[rows] += shift
                 alternate[rows & (plan.alternate != UNPLANNED)] += shift
         return offset, alternate
-
-
-def _with_room(size: int) -> int:
-    """Return two to four times as many addresses, for plans that grow; pages come with use."""
-    return max(_LEAST_ROOM, 1 << (2 * size - 1).bit_length())
 
 
 def _one_behind_the_other(sizes: dict[int, int], begin: int) -> tuple[dict[int, range], int]:

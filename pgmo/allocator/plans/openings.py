@@ -21,11 +21,7 @@ from pgmo.profiler.profile import NEVER
 
 
 def openings(recorded: Plan, steady: list[Plan]) -> list[Plan]:
-    """Return plans of the first iteration, one for each similar steady plan.
-
-    Returns:
-        At least one plan: `recorded` if no steady plan is similar.
-    """
+    """Return plans of the first iteration: one for each similar steady plan, else `recorded`."""
     made = [_with_added(recorded, plan) for plan in steady]
     return [one for one in made if one is not None] or [recorded]
 

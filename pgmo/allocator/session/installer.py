@@ -41,10 +41,9 @@ class Installer:
 
     @uninterrupted()
     def install(self, plans: list[PlannedProfile], number: int) -> bool:
-        """Replay these plans, beginning with one of them.
+        """Replay these plans, beginning with one of them; return whether there is memory.
 
-        Returns:
-            False if memory is short; then the earlier plans serve, or none.
+        If not, the earlier plans serve, or none.
         """
         before = self.plans.all
         try:
@@ -89,8 +88,7 @@ class Installer:
     ) -> tuple[list[PlannedProfile], int]:
         """Drop the least recently followed plans above `MOST_PLANS`, except plan `number`.
 
-        Returns:
-            The remaining plans, and the new number of that plan.
+        Returns the other plans, and the new number of that one.
         """
         by_use = sorted(range(len(plans)), key=lambda at: (at != number, -plans[at].followed))
         keep = sorted(by_use[:MOST_PLANS])
@@ -128,7 +126,9 @@ class Installer:
 
     def _fall_back(self, before: list[PlannedProfile], size: int, error: AdapterError) -> None:
         """Continue with the previous plans if a larger arena does not fit; else give up."""
-        reason = f"the arena of {format_bytes(size)} could not be allocated: {_in_short(error)}"
+        # Only the first sentence: frameworks add long memory reports.
+        short = str(error).partition("\n")[0].partition(". ")[0].rstrip(".:")
+        reason = f"the arena of {format_bytes(size)} could not be allocated: {short}"
         if before and PlannedProfile.largest(before) < size:
             try:
                 self.plans.install(before)
@@ -140,9 +140,3 @@ class Installer:
                 self._state.phase = Phase.REPLAY
                 return
         self.give_up(reason)
-
-
-def _in_short(error: AdapterError) -> str:
-    """Return the first sentence of an error; frameworks add long memory reports."""
-    first, *_ = str(error).split("\n", 1)[0].split(". ", 1)
-    return first.rstrip(".:")

@@ -23,8 +23,8 @@ from dataclasses import replace
 
 from pgmo.allocator import heuristics
 from pgmo.allocator.adapters.adapter import Adapter
+from pgmo.allocator.plans.directory import prepare_directory
 from pgmo.allocator.plans.plan_set import PlannedProfile
-from pgmo.allocator.plans.store import prepare_directory
 from pgmo.allocator.session import advice
 from pgmo.allocator.session.installer import Installer
 from pgmo.allocator.session.learning.backoff import Backoff, DivergenceCounter

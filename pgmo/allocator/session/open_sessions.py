@@ -239,6 +239,7 @@ def _undo(opened: OpenSession) -> str:
     """End a session; return what could not be undone, usually ""."""
     warnings: list[str] = []
     opened.pass_step = never_passes
+    shared, opened.process_turns = opened.process_turns, None
     # Callbacks run last to first, and each runs even if another fails: the device may be broken.
     with uninterrupted(), ExitStack() as steps:
         steps.callback(lambda: warnings.append(_uninstall(opened.adapter)))
@@ -247,7 +248,8 @@ def _undo(opened: OpenSession) -> str:
             steps.callback(opened.device_turn.leave)
         steps.callback(opened.turns.close)
         steps.callback(opened.lifecycle.stop)
-        steps.callback(_leave_processes, opened)
+        if shared is not None:
+            steps.callback(process_turns.leave, opened, opened.adapter.device, shared)
         warnings.append(opened.sleeping.end())
     return "; ".join(filter(None, warnings))
 
@@ -260,12 +262,6 @@ def _uninstall(adapter: Adapter) -> str:
         # of the program.
         return f"pgmo stays beneath the allocator: {error}"
     return ""
-
-
-def _leave_processes(opened: OpenSession) -> None:
-    if opened.process_turns is not None:
-        process_turns.leave(opened, opened.adapter.device, opened.process_turns)
-        opened.process_turns = None
 
 
 def close(device: object = None) -> None:

@@ -88,8 +88,7 @@ class StatisticsCollector:
         """Return the iterations since the last call that the engine ended by itself.
 
         Returns:
-            The number of iterations, the pages that moved in them, and for each plan the number of
-            the last one that followed it.
+            Their number, the pages that moved in them, and the last iteration of each plan.
         """
         with self._lock:
             self._take_passed()

@@ -100,8 +100,13 @@ def _of_four_ratios(ratio: NDArray[np.float64]) -> int:
 
 
 def _fit(base: Iteration, other: Iteration, rows: NDArray[np.int64], difference: str) -> Match:
-    rows = _without_others(base, other, rows)
+    rows = rows.copy()
     paired = np.flatnonzero(rows != UNPAIRED)
+    before, after = base.size[rows[paired]], other.size[paired]
+    # Replay would not match a batch and a scalar.
+    fits = (after <= before * LENGTH_RATIO) & (after >= before // LENGTH_RATIO**2)
+    rows[paired[~fits]] = UNPAIRED
+    paired = paired[fits]
     varying = np.zeros(len(base), np.bool_)
     varying[rows[paired]] = base.size[rows[paired]] != other.size[paired]
     absent = len(base) - len(paired)
@@ -110,19 +115,6 @@ def _fit(base: Iteration, other: Iteration, rows: NDArray[np.int64], difference:
         f"{len(base)} requests differ in size, {absent} are absent; first, {difference}"
     )
     return Match("fit", base, other, rows, varying, explanation)
-
-
-def _without_others(
-    base: Iteration, other: Iteration, rows: NDArray[np.int64]
-) -> NDArray[np.int64]:
-    """Unpair requests that replay would not match, such as a batch and a scalar."""
-    rows = rows.copy()
-    paired = np.flatnonzero(rows != UNPAIRED)
-    before, after = base.size[rows[paired]], other.size[paired]
-    too_large = after > before * LENGTH_RATIO
-    too_small = after < before // LENGTH_RATIO**2
-    rows[paired[too_large | too_small]] = UNPAIRED
-    return rows
 
 
 def _convincing(base: Iteration, other: Iteration, rows: NDArray[np.int64]) -> bool:

@@ -6,9 +6,8 @@ from pathlib import Path
 import numpy as np
 
 from pgmo.allocator import heuristics
-from pgmo.allocator.plans.directory import PlanDirectory
+from pgmo.allocator.plans.directory import PlanDirectory, find_profile
 from pgmo.allocator.plans.plan_set import PlannedProfile, check_replayable, requests_of
-from pgmo.allocator.plans.store import find_profile
 from pgmo.allocator.session.state import SessionState
 from pgmo.packing.plan import Plan
 from pgmo.profiler.iterations.iteration_kinds import compare

@@ -110,11 +110,7 @@ def _covers(planned: PlannedProfile, iteration: Iteration) -> bool:
 
 
 def families_of(iterations: Sequence[Iteration], steady: Steady) -> NDArray[np.uint32]:
-    """Return the families of a structure: requests whose sizes change together.
-
-    Returns:
-        The family of each request, shape (requests,).
-    """
+    """Return the family of each of a structure's requests: those whose sizes change together."""
     reference = iterations[steady.reference]
     family = families(reference.size, reference.stream)
     for index in sorted(steady.rows):

@@ -159,7 +159,7 @@ def _check_files(arguments: argparse.Namespace) -> None:
     """Check the output files before a long run."""
     if not arguments.save:
         return
-    from pgmo.allocator.plans.store import prepare_directory
+    from pgmo.allocator.plans.directory import prepare_directory
     from pgmo.cli.targets import check_targets
     from pgmo.runner.program import Program
 

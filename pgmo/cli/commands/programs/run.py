@@ -173,7 +173,7 @@ def run(arguments: argparse.Namespace) -> int:
         read = [*script, *([options.plan] if options.plan else [])]
         check_targets([json_path], force=arguments.force, sources=read)
     if folder is not None:
-        from pgmo.allocator.plans.store import prepare_directory
+        from pgmo.allocator.plans.directory import prepare_directory
 
         prepare_directory(Path(folder))
         suffixes = (".pgmoprof",) if options.profile_only else (".pgmoprof", ".pgmoplan")

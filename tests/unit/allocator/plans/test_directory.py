@@ -5,7 +5,6 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from pgmo.allocator.plans import store
 from pgmo.allocator.plans.directory import PlanDirectory
 from pgmo.allocator.plans.plan_set import PlannedProfile
 from pgmo.packing.plan import Plan
@@ -97,14 +96,14 @@ def test_a_plan_of_another_alignment_is_passed_over(tmp_path):
     "name", ["", "../gpt-0123abcd.pgmoplan", "gpt-*.pgmoplan", "gpt.pgmoplan", 4096 * "a", "\xff"]
 )
 def test_a_name_that_no_rank_has_written_leads_nowhere(tmp_path, name):
-    store.save([planned()], None, tmp_path, "gpt")
+    directory(tmp_path, 0, 1).save([planned()], None)
     (tmp_path / "gpt-rank0-of-4.txt").write_text(name, "latin-1")
     assert directory(tmp_path).own(alignment=64) is None
     assert sizes(directory(tmp_path)) == [64]
 
 
 def test_a_plan_of_one_process_is_its_own_and_is_found_by_ranks(tmp_path):
-    store.save([planned()], None, tmp_path, "gpt")
+    directory(tmp_path, 0, 1).save([planned()], None)
     assert own_size(directory(tmp_path, size=1)) == 64
     assert own_size(directory(tmp_path)) is None
     assert sizes(directory(tmp_path)) == [64]

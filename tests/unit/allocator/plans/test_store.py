@@ -2,8 +2,8 @@ from dataclasses import replace
 
 import pytest
 
+from pgmo.allocator.plans.directory import PlanDirectory
 from pgmo.allocator.plans.plan_set import PlannedProfile
-from pgmo.allocator.plans.store import save
 from pgmo.errors import FileError
 from pgmo.packing.plan import Plan
 from pgmo.packing.planner import plan as make_plan
@@ -16,6 +16,11 @@ def planned(blocks: int) -> PlannedProfile:
         size=[64] * blocks, start=at, end=[one + 1 for one in at], ticks=blocks
     )
     return PlannedProfile(make_plan(profile), profile)
+
+
+def save(plans, opening, folder, name):
+    """As a program of one process does."""
+    return PlanDirectory(folder, name, None).save(plans, opening)
 
 
 def names(folder):
