@@ -9,8 +9,13 @@ from pathlib import Path
 
 import pytest
 
-from pgmo.allocator.build.compile import AdapterSource, adapter_path, compiled_adapter
-from pgmo.errors import AdapterError
+from pgmo.allocator.build.compile import (
+    AdapterSource,
+    adapter_path,
+    compiled_adapter,
+    compiled_library,
+)
+from pgmo.errors import AdapterError, FileError
 
 SOURCE = AdapterSource("tiny", "a test", "1.0", ())
 
@@ -32,6 +37,19 @@ def test_compiles_once_and_says_so(capfd):
     assert answer() == 42
     assert path.stat().st_mtime_ns == made
     assert capfd.readouterr().err == ""
+
+
+def test_a_build_that_cannot_write_its_files_is_tried_once(tmp_path):
+    folders = []
+
+    def build(folder):
+        folders.append(folder)
+        raise FileError("the disk is full")
+
+    with pytest.raises(AdapterError, match=r"cannot compile a test.*the disk is full"):
+        with compiled_library(tmp_path / "adapters" / "one.so", "a test", build):
+            pass
+    assert len(folders) == 1
 
 
 def test_each_version_and_each_change_of_the_source_has_a_binary_of_its_own(tiny_sources):

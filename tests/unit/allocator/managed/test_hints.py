@@ -2,8 +2,12 @@
 
 from unittest.mock import MagicMock
 
+import pytest
+
 from pgmo.allocator.adapters.managed_hints import Hints
 from pgmo.allocator.managed.unified import UnifiedAdapter
+from pgmo.packing.planner import plan
+from pgmo.profiler.profile import Profile
 
 
 def test_what_is_told(driver):
@@ -43,3 +47,19 @@ def test_arenas_are_known_until_they_are_exchanged(driver):
     assert adapter.arenas == [(4096, 512)]
     adapter.empty_cache()
     assert adapter.arenas == []
+
+
+@pytest.mark.parametrize(("free", "kept"), [(1024, [4096, 8192]), (1000, [])])
+def test_arenas_are_kept_on_the_device_if_all_of_them_fit_there(driver, free, kept):
+    inner, managed = MagicMock(index=0), MagicMock()
+    managed.card.free = free
+    adapter = UnifiedAdapter(inner, managed)
+    for stream, base in enumerate((4096, 8192)):
+        inner.take_arena.return_value = MagicMock(base=base, bytes=512)
+        adapter.take_arena(512, stream)
+    profile = Profile.from_columns(
+        size=[512, 512], start=[0, 1], end=[1, 2], stream=[0, 1], ticks=2
+    )
+    for _ in range(2):
+        adapter.prefetch(plan(profile))
+    assert [address for what, address, *_ in driver.told if what == "prefer"] == kept

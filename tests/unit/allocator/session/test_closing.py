@@ -75,6 +75,20 @@ def test_a_session_that_is_lost_is_closed(adapter):
     assert works(adapter)
 
 
+def test_a_session_that_is_lost_warns_of_what_could_not_be_undone(adapter, monkeypatch):
+    def refuse():
+        raise AdapterError("the allocator was exchanged")
+
+    session = open_session(adapter).__enter__()
+    run(Loop(adapter, LAYERS), session, 6)
+    monkeypatch.setattr(adapter, "uninstall", refuse)
+    with pytest.warns(UserWarning, match="stays beneath the allocator: the allocator was exch"):
+        del session
+    monkeypatch.undo()
+    adapter.uninstall()
+    assert works(adapter)
+
+
 def test_a_session_that_is_lost_in_a_cycle_is_closed_by_the_next(adapter):
     gc.disable()
     try:
