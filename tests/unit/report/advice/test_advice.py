@@ -53,16 +53,6 @@ def test_activations_that_live_into_the_backward_pass():
     assert title not in hints(profile(*few))
 
 
-def test_gradients_of_the_iteration_before_at_the_peak():
-    title = "Gradients of the last iteration at the peak"
-    held = profile((100, 0, 1, FORWARD), (1, 1, 2, FORWARD), (50, 2, 4, BACKWARD))
-    hint = hints(held)[title]
-    assert hint.bytes == 50
-    assert "zero_grad(set_to_none=True) right after optimizer.step()" in hint.text
-    dropped = profile((100, 0, 1, FORWARD), (1, 1, 2, FORWARD), (50, 2, 3, BACKWARD))
-    assert hints(dropped) == {}
-
-
 def test_a_batch_that_is_alive_beside_its_successor():
     title = "The last iteration's data at the peak"
     double = profile((100, 0, 4, OTHER), (7, 1, 2, FORWARD), (1, 2, 3, FORWARD))
@@ -90,25 +80,6 @@ def test_two_places_for_what_outlives_an_iteration():
     assert hint.bytes == 64
     assert "1 blocks of 64 B" in hint.text
     assert title not in hints(double)
-
-
-def test_the_tensors_of_the_loss():
-    title = "The loss's own tensors make the peak"
-    hint = hints(profile((30, 0, 2, LOSS), (70, 1, 2, CONV), (1, 1, 2, OTHER)))[title]
-    assert hint.bytes == 29  # a sixteenth is left
-    assert "over chunks" in hint.text
-    assert title not in hints(profile((5, 0, 2, LOSS), (70, 1, 2, CONV), (1, 1, 2, OTHER)))
-
-
-def test_temporaries_of_the_optimizer():
-    title = "The optimizer's temporaries make the peak"
-    temporaries = [(30, tick, 7, OPTIMIZER) for tick in range(6)]
-    hint = hints(profile(*temporaries, (40, 6, 7, BACKWARD)))[title]
-    assert hint.bytes == 120  # two of one parameter are left
-    assert "fused=True" in hint.text
-    assert title not in hints(profile((5, 0, 2, OPTIMIZER), (70, 1, 2, BACKWARD)))
-    # What an earlier step left alive is no temporary of this one.
-    assert title not in hints(profile((70, 0, 1, BACKWARD), (30, 1, 3, OPTIMIZER)))
 
 
 def test_a_workspace_is_a_short_lived_block_of_a_convolution():

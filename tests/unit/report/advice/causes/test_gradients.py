@@ -1,0 +1,153 @@
+"""Causes in the training step: gradients, graphs and the optimizer."""
+
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from pgmo.profiler.profile import NEVER
+from pgmo.report.advice.all_blocks import AllBlocks
+from pgmo.report.advice.causes.gradients.gradient_buckets import gradient_buckets
+from pgmo.report.advice.causes.gradients.growing_graphs import growing_graphs
+from pgmo.report.advice.causes.gradients.late_zero_grad import late_zero_grad
+from pgmo.report.advice.causes.gradients.one_unit import one_unit
+from pgmo.report.advice.causes.gradients.optimizer_temporaries import optimizer_temporaries
+from pgmo.report.advice.causes.gradients.retained_graph import retained_graph
+from pgmo.report.advice.causes.gradients.zeroed_gradients import zeroed_gradients
+from tests.unit.report.advice.recordings import facts
+
+
+def iterations(*, late, accumulated=False):
+    """Three iterations whose gradients live through the next forward pass, or not."""
+    rows = []
+    for number in range(3):
+        begin = 3 * number
+        end = begin + 3 + 2 * late + 2 * accumulated
+        rows += [("layer 1", 100, begin, begin + 3), ("layer 2", 100, begin + 1, begin + 2)]
+        rows += [("backward", 60, begin + 2, min(end, 9))]
+    return facts(*rows)
+
+
+def test_gradients_that_live_through_a_forward_pass():
+    hint = late_zero_grad(iterations(late=True))
+    assert hint.bytes == 260 - 200
+    assert late_zero_grad(iterations(late=False)) is None
+    assert late_zero_grad(iterations(late=True, accumulated=True)) is None
+
+
+def optimizer_steps(freed):
+    """Facts on four steps, with gradients that each step frees, or none."""
+    rows = [("weight", 60, 0, 13)]
+    for step in range(4):
+        at = len(rows)
+        rows += [("layer 1", 100, at, at + 2), ("backward", 60, at + 1, at + 2 if freed else 13)]
+        rows += [("other", 1, at + 2, at + 3)]
+        if not freed and step:
+            rows[-2] = ("backward", 60, at + 1, at + 2)
+    found = facts(*rows)
+    blocks = found.blocks
+    marks = np.array([3, 6, 9, 12])
+    own = AllBlocks(
+        blocks.size, blocks.start, blocks.end, blocks.tag, blocks.stays, blocks.tags, marks
+    )
+    notes = {"marks": "the end of Optimizer.step#SGD.step"}
+    return SimpleNamespace(
+        blocks=own, profile=SimpleNamespace(meta=SimpleNamespace(notes=notes), trace=None)
+    )
+
+
+def test_gradients_that_are_set_to_zero():
+    assert zeroed_gradients(optimizer_steps(freed=False)).bytes == 60
+    assert zeroed_gradients(optimizer_steps(freed=True)) is None
+    unknown = optimizer_steps(freed=False)
+    unknown.profile.meta.notes.clear()
+    assert zeroed_gradients(unknown) is None  # they may be accumulated
+
+
+@pytest.mark.parametrize("views", [True, False])
+def test_gradients_next_to_their_buckets(views):
+    rows = [("bucket", 80, 0, NEVER)]
+    for _ in range(3):
+        at = len(rows)
+        rows.append(("layer 1", 8, at, at + 2))
+        ends = [at + 2 + one if views else at + 10 for one in range(8)]
+        rows += [("backward", 10, at + 1 + one, end) for one, end in enumerate(ends)]
+        rows.append(("other", 1, at + 9, at + 10))
+    hint = gradient_buckets(facts(*rows))
+    assert (hint is None) == views
+    if hint is not None:
+        assert hint.bytes == 161 - 100  # two gradients live at the same time
+
+
+def test_gradients_that_accumulate_are_no_second_copy():
+    rows = [("bucket", 80, 0, NEVER)]
+    for _ in range(3):
+        at = len(rows)
+        rows.append(("layer 1", 8, at, at + 2))
+        rows += [("backward", 10, at + 1 + one, at + 20) for one in range(8)]
+        rows.append(("other", 1, at + 9, at + 10))
+    end = len(rows)
+    found = facts(*((name, size, at, min(to, end)) for name, size, at, to in rows))
+    assert gradient_buckets(found) is None
+
+
+@pytest.mark.parametrize("unit", [8, 2])
+def test_layers_that_are_gathered_at_once(unit):
+    rows = []
+    for _ in range(0, 8, unit):
+        at = len(rows)
+        rows += [("gathered", 50, at + one, at + unit + 1) for one in range(unit)]
+        rows.append(("layer 1", 8, at + unit, at + unit + 1))
+    hint = one_unit(facts(*rows))
+    assert (hint is None) == (unit == 2)
+    if hint is not None:
+        assert hint.bytes == 8 * (50 - 50 // 4)  # two of eight at once
+
+
+@pytest.mark.parametrize("at_once", [True, False])
+def test_a_graph_that_outlives_its_backward_pass(at_once):
+    names = ["layer 1", "layer 2", "softmax", "scores"] * 2
+    rows = []
+    for _ in range(4):
+        at = len(rows)
+        for number, name in enumerate(names):
+            rows.append((name, 50, at + number, at + 19 + (0 if at_once else number)))
+        rows += [("backward", 1, at + 8 + one, at + 9 + one) for one in range(3)]
+    end = len(rows)
+    hint = retained_graph(facts(*((name, size, at, min(to, end)) for name, size, at, to in rows)))
+    assert (hint is None) == (not at_once)
+    if hint is not None:
+        assert 350 <= hint.bytes <= 450
+
+
+@pytest.mark.parametrize("stay", [True, False])
+def test_forward_passes_that_stay(stay):
+    rows = []
+    for _ in range(8):
+        at = len(rows)
+        rows += [
+            ("layer 1", 50, at, NEVER if stay else at + 3),
+            ("layer 2", 50, at + 1, NEVER if stay else at + 3),
+            ("backward", 1, at + 2, at + 3),
+        ]
+    found = facts(*rows)
+    found.explanation = SimpleNamespace(leaks=SimpleNamespace(found=()))
+    hint = growing_graphs(found)
+    assert (hint is None) == (not stay)
+    if hint is not None:
+        assert hint.bytes == 700
+        found.explanation.leaks.found = (1,)
+        assert growing_graphs(found) is None  # which is said already
+
+
+def test_temporaries_of_a_step_but_not_its_state():
+    state = ("step", 50, 0, NEVER)
+    temporaries = [("step", 40, at, 9) for at in range(1, 9)]
+    assert optimizer_temporaries(facts(state, *temporaries)).bytes == 240  # two are left
+    assert optimizer_temporaries(facts(state, ("other", 30, 1, 2))) is None
+
+
+@pytest.mark.parametrize("name", ["adam", "own step"])
+def test_only_optimizers_of_torch_have_the_arguments(name):
+    hint = optimizer_temporaries(facts(*((name, 40, at, 8) for at in range(8))))
+    assert (hint is None) == (name == "own step")
