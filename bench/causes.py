@@ -22,8 +22,8 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from _machine import result_path, write_result
-from _stub_jobs import LARGE_CARD, stub_parser
+from support.machine import result_path, write_result
+from support.stub_jobs import LARGE_CARD, stub_parser
 from workloads.job import process_settings
 from workloads.launch import ROOT, Stub
 

@@ -20,10 +20,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from _agreement import Agreement, agreement
-from _machine import Seconds, add_common_options, write_result
 from cpu_networks import NAMES
 from cpu_networks.training import ENVIRONMENT, STEADY_FROM, Job, Outcome, launch
+from support.agreement import Agreement, agreement
+from support.machine import Seconds, add_common_options, write_result
 
 from pgmo.units import format_bytes
 

@@ -27,7 +27,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from _machine import Seconds, add_common_options, write_result
+from support.machine import Seconds, add_common_options, write_result
 
 ROOT = Path(__file__).resolve().parent.parent
 BLOCKS = (1_000, 10_000, 100_000, 1_000_000)

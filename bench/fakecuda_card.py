@@ -24,7 +24,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from _machine import RESULTS, add_common_options, write_result
+from support.machine import RESULTS, add_common_options, write_result
 from workloads.launch import ROOT, Stub
 
 CARDS, QUICK_CARD = (16.0, 24.0, 40.0), 0.75

@@ -25,8 +25,8 @@ import json
 import sys
 from collections.abc import Iterable, Iterator
 
-from _machine import result_path, write_result
-from _stub_jobs import stub_parser
+from support.machine import result_path, write_result
+from support.stub_jobs import stub_parser
 from workloads.job import CONTENDERS, SAVED_PLAN, Job
 from workloads.launch import Stub
 from workloads.measuring import GIB, measure_suite

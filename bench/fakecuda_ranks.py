@@ -41,11 +41,11 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 
-from _machine import result_path, write_result
-from _stub_jobs import Row, row_of, stub_parser
 from ranks import NAMES, WORLDS
 from ranks.job import RankJob
 from ranks.table import table
+from support.machine import result_path, write_result
+from support.stub_jobs import Row, row_of, stub_parser
 from workloads.columns import calls
 from workloads.job import CONTENDERS, OURS
 from workloads.launch import ROOT, Stub

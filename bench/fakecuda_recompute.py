@@ -21,7 +21,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from _machine import add_common_options, write_result
+from support.machine import add_common_options, write_result
 from workloads.launch import ROOT, Stub
 
 CARD, QUICK_CARD = 16 << 30, 1 << 29

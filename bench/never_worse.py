@@ -28,10 +28,10 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 
-from _machine import result_path, write_result
-from _stub_jobs import Row, row_of, stub_parser
 from loops import NAMES, table
 from loops.job import LoopJob
+from support.machine import result_path, write_result
+from support.stub_jobs import Row, row_of, stub_parser
 from workloads.columns import calls
 from workloads.job import CONTENDERS, OURS
 from workloads.launch import Stub

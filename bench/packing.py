@@ -28,10 +28,10 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from _machine import add_common_options, result_path, write_result
 from packers.contestants import CONTESTANTS, Run, run
 from packers.dissected import dissected
 from packers.large_networks import record_large_networks
+from support.machine import add_common_options, result_path, write_result
 
 from pgmo.packing.csv_file import read_csv
 from pgmo.packing.lower_bound import max_load

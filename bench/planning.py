@@ -21,8 +21,8 @@ import warnings
 from typing import Any
 
 import torch
-from _machine import add_common_options, result_path, write_result
 from cpu_networks import NAMES, TITLES, VARYING_NAMES, create
+from support.machine import add_common_options, result_path, write_result
 from workloads.columns import markdown
 
 import pgmo

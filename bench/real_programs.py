@@ -29,10 +29,10 @@ from importlib import metadata
 from importlib.util import find_spec
 from typing import Any
 
-from _agreement import Agreement, agreement
-from _machine import result_path, write_result
-from _stub_jobs import row_of, stub_parser
 from programs import NAMES, PROGRAMS
+from support.agreement import Agreement, agreement
+from support.machine import result_path, write_result
+from support.stub_jobs import row_of, stub_parser
 from whole_runs import cpu, table
 from whole_runs.job import CONTENDERS, ENDLESS, WholeRun
 from workloads.launch import Stub, WorkerError

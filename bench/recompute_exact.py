@@ -5,22 +5,22 @@
     python bench/recompute_exact.py --table   # the table of the README, from the results
 
 Graphs of the training steps of small modules (`workloads/small_steps.py`), captured as for
-`pgmo.recompute`. Checkmate's program (`_checkmate.py`), in which any operation of the forward pass
-runs again wherever and as often as it pays, is solved by CP-SAT: for the least peak, and for the
-least overhead within that and within a quarter, half, and three quarters of the way from it to the
-peak without recomputation. What is not proved in the time (`--seconds`) has the best that was found
-and the bound. Beside it: the least peak where each operation runs again once at most, and what
-`plan_choice` finds for budgets of bytes. The graphs are in the result, so that a test plans for
-them without capturing.
+`pgmo.recompute`. Checkmate's program (`recomputation/checkmate.py`), in which any operation of the
+forward pass runs again wherever and as often as it pays, is solved by CP-SAT: for the least peak,
+and for the least overhead within that and within a quarter, half, and three quarters of the way
+from it to the peak without recomputation. What is not proved in the time (`--seconds`) has the best
+that was found and the bound. Beside it: the least peak where each operation runs again once at
+most, and what `plan_choice` finds for budgets of bytes. The graphs are in the result, so that a
+test plans for them without capturing.
 """
 
 import argparse
 import json
 from typing import Any
 
-from _checkmate import Optimum, Program
-from _machine import add_common_options, result_path, write_result
-from _step_graphs import graph_data, read_graph
+from recomputation.checkmate import Optimum, Program
+from recomputation.step_graphs import graph_data, read_graph
+from support.machine import add_common_options, result_path, write_result
 from workloads.small_steps import NAMES, create
 
 import pgmo

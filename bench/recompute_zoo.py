@@ -30,8 +30,8 @@ from typing import Any
 os.environ.setdefault("KINETO_LOG_LEVEL", "6")  # else each profile is announced
 
 import torch
-from _machine import Seconds, add_common_options, result_path, write_result
-from _zoo_steps import LibraryBudget, changes, compare, peak, run_step
+from recomputation.zoo_steps import LibraryBudget, changes, compare, peak, run_step
+from support.machine import Seconds, add_common_options, result_path, write_result
 from workloads.zoo import NAMES, ZOO, create
 
 import pgmo

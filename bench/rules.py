@@ -27,9 +27,9 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from typing import Any
 
-from _machine import result_path, write_result
-from _stub_jobs import Row, row_of, stub_parser
 from loops import NAMES, OWN
+from support.machine import result_path, write_result
+from support.stub_jobs import Row, row_of, stub_parser
 from switches import RULES
 from switches.job import RuleJob
 from switches.table import tables

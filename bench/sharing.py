@@ -23,10 +23,10 @@ import json
 import sys
 from dataclasses import replace
 
-from _machine import result_path, write_result
-from _stub_jobs import Row, row_of, stub_parser
 from shared import NAMES, PROCESSES, STAGES, processes
 from shared.job import CONTENDERS, SharedJob
+from support.machine import result_path, write_result
+from support.stub_jobs import Row, row_of, stub_parser
 from workloads.launch import ROOT, Stub
 
 MODULE = "shared.worker"

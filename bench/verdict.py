@@ -23,9 +23,9 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from _machine import result_path, write_result
-from _stub_jobs import stub_parser
 from programs import PROGRAMS
+from support.machine import result_path, write_result
+from support.stub_jobs import stub_parser
 from verdicts import Case, all_cases, table
 from workloads.job import process_settings
 from workloads.launch import ROOT, Stub

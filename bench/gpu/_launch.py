@@ -15,8 +15,8 @@ from _worker import Job, Outcome
 
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
-sys.path[:0] = [str(HERE.parent), str(ROOT)]  # for _machine, and for pgmo when not installed
-from _machine import add_common_options, write_result  # noqa: E402
+sys.path[:0] = [str(HERE.parent), str(ROOT)]  # for support, and for pgmo when not installed
+from support.machine import add_common_options, write_result  # noqa: E402
 
 _EXPANDABLE = "expandable_segments:True"
 _PATIENT, _LEAST = 3600, 3

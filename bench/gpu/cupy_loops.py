@@ -27,7 +27,7 @@ from typing import Any
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
 sys.path[:0] = [str(HERE.parent), str(ROOT)]
-from _machine import add_common_options, write_result  # noqa: E402
+from support.machine import add_common_options, write_result  # noqa: E402
 
 SIZES = (512, 65536, 4 << 20)
 ARRAYS, STEPS, QUICK_STEPS, WARM_UP = 2000, 50, 2, 8

@@ -29,7 +29,7 @@ from _launch import (
     gpu_parser,
     write_gpu_result,
 )
-from _machine import Seconds
+from support.machine import Seconds
 
 MOST_ROUNDS = 5
 KINDS = ("pgmo", "pages", "plugin")

@@ -184,8 +184,8 @@ def _measure(job: Job) -> dict[str, Any]:
 def _train(job: Job, samples: int, steps: int) -> tuple[int, Any, list[float]]:
     """Bytes there before the first step, the way, and seconds of each step."""
     import torch
-    from _step_ways import MemoryBudget, Plain, Planned
     from _workloads import EVERY
+    from recomputation.step_ways import MemoryBudget, Plain, Planned
     from torch import nn
     from workloads import resnet, unet
     from workloads.step import WithLoss

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from _stub_jobs import StubJob
+from support.stub_jobs import StubJob
 
 from loops import Setting
 

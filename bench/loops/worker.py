@@ -10,7 +10,7 @@ import warnings
 from typing import Any
 
 import torch
-from _stub_jobs import about_session, open_session
+from support.stub_jobs import about_session, open_session
 from workloads.allocators import install_pages
 from workloads.costs import RunCosts
 from workloads.job import OURS

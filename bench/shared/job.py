@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from _stub_jobs import StubJob
+from support.stub_jobs import StubJob
 
 CONTENDERS = ("default", "expandable", "pgmo", "pgmo_asleep")
 """PyTorch's allocator; the same with expandable segments; pages from the start and a session (or

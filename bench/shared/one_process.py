@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from _stub_jobs import open_session
+from support.stub_jobs import open_session
 
 from shared.job import OURS, SharedJob
 

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
-from _stub_jobs import open_session
+from support.stub_jobs import open_session
 from workloads.worker import serve
 
 from shared import STAGES

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, field
 
-from _stub_jobs import StubJob
+from support.stub_jobs import StubJob
 
 CONTENDERS = ("default", "expandable", "pages", "pgmo_run")
 """PyTorch's allocator; the same with expandable segments; pgmo's pages without a session; `pgmo

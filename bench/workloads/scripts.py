@@ -7,7 +7,7 @@ import sys
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from _machine import add_common_options, result_path, write_result
+from support.machine import add_common_options, result_path, write_result
 
 Result = dict[str, Any]
 

@@ -10,7 +10,7 @@ from tests.bench.scripts import BENCH
 
 @pytest.fixture(scope="module")
 def summary():
-    spec = importlib.util.spec_from_file_location("summary", BENCH / "_summary.py")
+    spec = importlib.util.spec_from_file_location("summary", BENCH / "support/summary.py")
     module = importlib.util.module_from_spec(spec)
     sys.modules["summary"] = module  # dataclasses look there
     spec.loader.exec_module(module)

@@ -14,7 +14,7 @@ from pgmo.recompute.planners.planning import plan_choice
 
 pytest.importorskip("torch")
 
-from bench._step_graphs import read_graph
+from bench.recomputation.step_graphs import read_graph
 
 RESULTS = Path(__file__).parents[4] / "bench" / "results" / "recompute_exact.json"
 

@@ -19,8 +19,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-RESULTS = Path(__file__).parent / "results"
-QUICK_RESULTS = Path(__file__).resolve().parents[1] / "build" / "bench"
+RESULTS = Path(__file__).parents[1] / "results"
+QUICK_RESULTS = Path(__file__).resolve().parents[2] / "build" / "bench"
 """Of runs that show that a benchmark works, and measure nothing."""
 
 
@@ -93,7 +93,7 @@ def result_path(name: str, output: Path | None = None, *, quick: bool = False) -
 
 def _script() -> str:
     """The running program's path in the project."""
-    path, root = Path(sys.argv[0]).resolve(), Path(__file__).resolve().parents[1]
+    path, root = Path(sys.argv[0]).resolve(), Path(__file__).resolve().parents[2]
     return path.relative_to(root).as_posix() if path.is_relative_to(root) else path.name
 
 
@@ -107,7 +107,7 @@ def _without_paths(arguments: list[str]) -> list[str]:
 
 def _without_folders(text: str) -> str:
     """Removes this machine's folders of packages and of the project, which messages may name."""
-    own = Path(__file__).resolve().parents[1]
+    own = Path(__file__).resolve().parents[2]
     packages = {sysconfig.get_path("purelib"), sysconfig.get_path("platlib")}
     for folder in (*packages, *(path for path in sys.path if path.endswith("-packages")), str(own)):
         text = text.replace(f"{folder}/", "")

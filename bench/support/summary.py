@@ -1,6 +1,6 @@
 """The page that README.md is: what pgmo gains, what it costs, where it is behind.
 
-    python bench/_summary.py --write
+    python bench/support/summary.py --write
 
 All of it comes from results/: a benchmark that has been measured anew changes the page.
 """
@@ -14,8 +14,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-RESULTS = Path(__file__).parent / "results"
-PAGE = Path(__file__).parent / "README.md"
+BENCH = Path(__file__).parents[1]
+RESULTS = BENCH / "results"
+PAGE = BENCH / "README.md"
 
 SAME_RUN = ("loop", "program", "network", "lengths", "world", "batch", "seed", "iterations")
 """Fields of a row that say which run it is of; contenders of one run have the same."""
@@ -246,7 +247,7 @@ def page() -> str:
     dates = [load(name)["date"][:10] for name in (*MEMORY, "engine", "planning")]
     parts = [
         "# What pgmo gains, what it costs, where it is behind",
-        "Written by `python bench/_summary.py --write` from `results/`, measured from "
+        "Written by `python bench/support/summary.py --write` from `results/`, measured from "
         f"{min(dates)} to {max(dates)}. How each figure was measured,\nwith the tables of each "
         "script, is in [details.md](details.md).",
         "## What it gains",

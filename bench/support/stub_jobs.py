@@ -8,9 +8,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from _machine import add_common_options
 from workloads.job import process_settings
 from workloads.launch import ROOT, WorkerError
+
+from support.machine import add_common_options
 
 Row = dict[str, Any]
 

@@ -11,10 +11,11 @@ from typing import Any
 
 import numpy
 import torch
-from _step_ways import Partitioned, peak_of
 from torch import Tensor, nn
 from torch._functorch import config as functorch_config
 from workloads.zoo import Batch, Made
+
+from recomputation.step_ways import Partitioned, peak_of
 
 Bits = dict[str, list[Any]]
 

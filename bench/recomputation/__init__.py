@@ -1,0 +1,1 @@
+"""Steps with less memory, for the benchmarks of recomputation."""
