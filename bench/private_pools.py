@@ -25,8 +25,8 @@ from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
-from _machine import result_path, write_result
-from _stub_jobs import LARGE_CARD, Row, stub_parser
+from support.machine import result_path, write_result
+from support.stub_jobs import LARGE_CARD, Row, stub_parser
 from workloads.job import process_settings
 from workloads.launch import ROOT, Stub
 

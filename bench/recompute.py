@@ -26,9 +26,9 @@ from typing import Any
 os.environ.setdefault("KINETO_LOG_LEVEL", "6")  # else each profile is announced
 
 import torch
-from _machine import Seconds, add_common_options, result_path, write_result
-from _recompute_tables import tables
-from _step_ways import MemoryBudget, Outcome, Plain, Planned, Way, peak
+from recomputation.step_ways import MemoryBudget, Outcome, Plain, Planned, Way, peak
+from recomputation.tables import tables
+from support.machine import Seconds, add_common_options, result_path, write_result
 from workloads.step import NAMES, create
 
 import pgmo

@@ -26,8 +26,8 @@ import sys
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
-from _machine import result_path, write_result
-from _stub_jobs import stub_parser
+from support.machine import result_path, write_result
+from support.stub_jobs import stub_parser
 from workloads.job import CONTENDERS, Job
 from workloads.launch import Stub
 from workloads.measuring import GIB, measure_suite
