@@ -2,8 +2,6 @@
 
     here                of PyTorch
     graph_module        fx._lazy_graph_module
-    split_joint         _extract_fwd_bwd_modules
-    backward_half       _extract_graph_with_inputs_outputs
     quick_copies        fx.graph.pytree
 
 A capture makes a dozen modules and calls two of them. To write and compile the code of all takes
@@ -13,13 +11,12 @@ longer than to plan.
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any, cast
+from typing import Any
 
 from torch import fx, nn
-from torch._functorch import partitioners
 from torch.fx._lazy_graph_module import _make_graph_module, _use_lazy_graph_module
 
-from pgmo.recompute.capture.compat import is_tangent, traced_graph
+from pgmo.recompute.capture.compat import traced_graph
 
 
 class _Unlooked:
@@ -68,33 +65,6 @@ def graph_module(root: nn.Module, graph: fx.Graph) -> fx.GraphModule:
     with _use_lazy_graph_module(True):
         made: fx.GraphModule = _make_graph_module(root, graph)
         return made
-
-
-def split_joint(
-    joint: fx.GraphModule, saved: list[fx.Node], outputs: int
-) -> tuple[fx.GraphModule, fx.GraphModule]:
-    """Split a joint graph: the second part begins with the saved nodes and the tangents."""
-    with _use_lazy_graph_module(True):
-        return partitioners._extract_fwd_bwd_modules(
-            joint, saved, saved_sym_nodes=[], num_fwd_outputs=outputs
-        )
-
-
-def backward_half(joint: fx.GraphModule, saved: list[fx.Node], outputs: int) -> fx.GraphModule:
-    """Return the second part alone, without inputs that it does not read."""
-    extract: Any = partitioners._extract_graph_with_inputs_outputs
-    (last,) = joint.graph.find_nodes(op="output")
-    (every,) = cast("tuple[Any]", last.args)
-    results = every[outputs:]
-    given = [
-        *saved,
-        *(node for node in joint.graph.find_nodes(op="placeholder") if is_tangent(node)),
-    ]
-    graph = extract(joint.graph, given, results, [None] * len(results), "backward")
-    for node in graph.find_nodes(op="placeholder"):
-        if not node.users:
-            graph.erase_node(node)
-    return graph_module(joint, graph)
 
 
 def mark_nodes(first: int, key: str, value: object) -> None:

@@ -1,10 +1,11 @@
 """Conversion of a joint graph and a schedule into a forward and a backward graph.
 
-    forward nodes  |  gradients  operation 5   operation 1 again   operation 6  ...
+    forward graph     inputs   operation 0   1   2   3   4
+    backward graph    saved values   gradients   operation 5   1 again   6   7  ...
 
 A rerun is a second copy of an operation's nodes, placed where the schedule has it, in either pass.
-Later operations read the newest copy. AOTAutograd's functions then cut the graph between the
-passes. Values of the forward pass that the backward graph reads are saved.
+Later operations read the newest copy. Values of the forward pass that the backward graph reads are
+saved. Views of them are made again where they are read.
 """
 
 from collections import defaultdict
@@ -12,8 +13,8 @@ from collections import defaultdict
 from torch import fx
 
 from pgmo.recompute.capture import dropout
-from pgmo.recompute.capture.compat import is_backward, renewed
-from pgmo.recompute.capture.graphs import backward_half, graph_module, split_joint
+from pgmo.recompute.capture.compat import flatten, renewed
+from pgmo.recompute.capture.graphs import graph_module
 from pgmo.recompute.capture.joint_graph import Captured
 from pgmo.recompute.planners.schedule import Schedule, is_made_again
 from pgmo.recompute.runtime.announce import ORIGIN
@@ -29,79 +30,59 @@ def split(
     Returns:
         Two modules, as AOTAutograd expects them from a partition function.
     """
-    writer, joint = _written(captured, schedule, host)
-    forward, backward = split_joint(joint, list(writer.saved), captured.outputs)
-    _prune(forward.graph, of_backward=True)
-    _prune(backward.graph, of_backward=False)
-    forward.recompile()
-    backward.recompile()
-    return forward, backward
+    writer = _Writer(captured, schedule, host)
+    joint = captured.joint
+    return graph_module(joint, writer.forward), graph_module(joint, writer.backward)
 
 
 def backward(captured: Captured, schedule: Schedule, host: Host | None = None) -> fx.GraphModule:
-    """Return the backward graph alone; see `split`."""
-    writer, joint = _written(captured, schedule, host)
-    made = backward_half(joint, list(writer.saved), captured.outputs)
-    _prune(made.graph, of_backward=False)
-    return made
-
-
-def _written(
-    captured: Captured, schedule: Schedule, host: Host | None
-) -> tuple["_Writer", fx.GraphModule]:
-    writer = _Writer(captured, schedule, host)
-    return writer, graph_module(captured.joint, writer.graph)
-
-
-def _prune(graph: fx.Graph, of_backward: bool) -> None:
-    """Remove the nodes of the other pass that no node of this graph reads.
-
-    Newer versions of PyTorch keep random operators in both graphs, as if they had side effects.
-    Fused attention and its inputs would run twice for nothing, and a dropout would draw again.
-    """
-    for node in reversed(graph.nodes):
-        ours = bool(is_backward(node)) != of_backward
-        if node.op == "call_function" and not node.users and not ours:
-            graph.erase_node(node)
+    """Return the backward graph alone, without inputs that it does not read; see `split`."""
+    graph = _Writer(captured, schedule, host).backward
+    _erase(graph, [node for node in graph.find_nodes(op="placeholder") if not node.users])
+    return graph_module(captured.joint, graph)
 
 
 class _Writer:
+    """Writer of both graphs.
+
+    Attributes:
+        forward: the graph that returns the outputs and what is saved.
+        backward: the graph that begins with what is saved and the tangents.
+    """
+
     def __init__(self, captured: Captured, schedule: Schedule, host: Host | None) -> None:
         self.captured = captured
-        self.graph = fx.Graph()
-        self.first: dict[fx.Node, fx.Node] = {}  # copies of forward nodes and of inputs
-        self.latest: dict[fx.Node, fx.Node] = {}  # newest copies of backward nodes and of reruns
-        self.made_again: dict[int, bool] = {}  # value: whether its newest run is in the backward
-        self.saved: dict[fx.Node, None] = {}  # a set in the order of addition
-        self.backward = False
-        self.views: dict[int, list[fx.Node]] = defaultdict(list)  # of each value
+        self.forward, self.backward = fx.Graph(), fx.Graph()
+        self._graph = self.forward  # that is being written
+        self._first: dict[fx.Node, fx.Node] = {}  # copies of inputs and of forward nodes
+        self._latest: dict[fx.Node, fx.Node] = {}  # newest copies of others, in the written graph
+        self._made_again: set[int] = set()  # values that ran again in the forward pass
+        self._views: dict[int, list[fx.Node]] = defaultdict(list)  # of each value
         for node in captured.views:
             if node in captured.value_of:
-                self.views[captured.value_of[node]].append(node)
-        self.module_of = {
+                self._views[captured.value_of[node]].append(node)
+        self._module_of = {
             node: captured.graph.operations[index].module
             for index, nodes in enumerate(captured.nodes)
             for node in nodes
         }
-        for node in captured.joint.graph.find_nodes(op="placeholder"):
-            copies = self.latest if node in captured.backward else self.first
-            copies[node] = self.graph.node_copy(node)
-        for node in captured.joint.graph.nodes:
-            if node.op == "get_attr":
-                self.first[node] = self.graph.node_copy(node)
         again: dict[int, list[int]] = defaultdict(list)
         for moment, index in schedule.reruns:
             again[moment].append(index)
-        self.offloaded = OffloadedValues.of(self.graph, captured, schedule, host)
-        self._forward(again)
-        self.backward = True
+        for node in captured.joint.graph.nodes:
+            is_input = node.op == "placeholder" and node not in captured.backward
+            if is_input or node.op == "get_attr":
+                self._first[node] = self.forward.node_copy(node)
+        self._offloaded = OffloadedValues.of(self.forward, captured, schedule, host)
+        self._write_forward(again)
+        saved = self._begin_backward()
         for moment in range(captured.graph.forward, len(captured.graph.operations)):
             for index in again[moment]:
                 self._once_more(index)
             self._operation(moment, again=False)
-        self._finish()
+        self._finish(saved)
 
-    def _forward(self, again: dict[int, list[int]]) -> None:
+    def _write_forward(self, again: dict[int, list[int]]) -> None:
         """Write the forward pass. A tuple's items follow it at once, so that it is freed early."""
         begins = {
             nodes[0]: index
@@ -113,54 +94,98 @@ class _Writer:
                 self._send(begins[node])
                 for index in again.pop(begins[node], ()):
                     self._once_more(index)
-            if node in self.first or node.op != "call_function" or node in self.captured.backward:
+            if node in self._first or node.op != "call_function" or node in self.captured.backward:
                 continue
             self._copy_first(node)
             for user in node.users:
                 if _is_item(user) and user.args[0] is node and user not in self.captured.backward:
                     self._copy_first(user)
         self._send(self.captured.graph.forward)
+        for value in tuple(self._offloaded.flying) if self._offloaded else ():
+            self._arrive(value)
+
+    def _begin_backward(self) -> dict[fx.Node, fx.Node]:
+        """Begin the backward graph; return its inputs by the forward nodes that may be saved."""
+        newest = {
+            node: copy
+            for node, copy in (self._first | self._latest).items()
+            if node not in self.captured.views and node.op != "get_attr"
+        }
+        self._graph, self._latest = self.backward, {}
+        saved: dict[fx.Node, fx.Node] = {}
+        for node, copy in newest.items():
+            self._latest[node] = saved[copy] = self._input(copy)
+        if self._offloaded is not None:
+            arena = self._offloaded.arena
+            saved[arena] = self._input(arena)
+            self._offloaded.continue_in(self.backward, saved[arena])
+        for node in self.captured.joint.graph.find_nodes(op="placeholder"):
+            if node in self.captured.backward:
+                self._latest[node] = self.backward.node_copy(node)
+        return saved
+
+    def _input(self, copy: fx.Node) -> fx.Node:
+        made = self.backward.placeholder(copy.name)
+        made.meta = dict(copy.meta)
+        return made
+
+    def _finish(self, saved: dict[fx.Node, fx.Node]) -> None:
+        (last,) = self.captured.joint.graph.find_nodes(op="output")
+        results, outputs = flatten(last.args)[0], self.captured.outputs
+        read = tuple(one if one is None else self._read(one) for one in results[outputs:])
+        _end(self.backward, read)
+        kept = [copy for copy, node in saved.items() if node.users]
+        _erase(self.backward, [node for node in saved.values() if not node.users])
+        made = (one if one is None else self._first[one] for one in results[:outputs])
+        _end(self.forward, (*made, *kept))
 
     def _send(self, moment: int) -> None:
         """Write the nodes, before an operation, that begin transfers to the host or end them."""
-        for made in self.offloaded.send(moment, self.first) if self.offloaded else ():
+        for made in self._offloaded.send(moment, self._first) if self._offloaded else ():
             self._sign(made, made, "forward")
 
     def _once_more(self, index: int) -> None:
-        if self.offloaded is None or index not in self.offloaded.values:
+        if self._offloaded is None or index not in self._offloaded.values:
             self._operation(index, again=True)
             return
-        made, value = self.offloaded.fetch(index), self.offloaded.values[index]
-        self._place(made, self.captured.root_of[value], again=True)
-        if self.backward:
-            self.saved[self.offloaded.arena] = None
+        made, value = self._offloaded.fetch(index), self._offloaded.values[index]
+        self._sign(made, self.captured.root_of[value], "recompute")
         self._renew(value)
+
+    def _arrive(self, value: int) -> None:
+        """Write the node that waits for a value, if it was fetched and not read yet."""
+        made = self._offloaded.arrive(value) if self._offloaded else None
+        if made is not None:
+            root = self.captured.root_of[value]
+            self._sign(made, root, "recompute")
+            self._latest[root] = made
 
     def _renew(self, value: int) -> None:
         """Make later reads of a value, and of its views, use its newest result."""
-        self.made_again[value] = self.backward
-        self.latest.pop(self.captured.root_of[value], None)
-        for view in self.views[value]:
-            self.latest.pop(view, None)
+        if self._graph is self.forward:
+            self._made_again.add(value)
+        for view in self._views[value]:
+            self._latest.pop(view, None)
 
     def _copy_first(self, node: fx.Node) -> None:
-        if node not in self.first:
+        if node not in self._first:
             inside = _is_item(node) and node not in self.captured.views
-            arguments = self.first.__getitem__ if inside else self._read
-            self.first[node] = self.graph.node_copy(node, arguments)
-            self._sign(self.first[node], node, "forward")
+            arguments = self._first.__getitem__ if inside else self._read
+            self._first[node] = self.forward.node_copy(node, arguments)
+            self._sign(self._first[node], node, "forward")
 
     def _sign(self, made: fx.Node, node: fx.Node, phase: str) -> None:
-        made.meta[ORIGIN] = (self.module_of.get(node, ""), phase)
+        made.meta[ORIGIN] = (self._module_of.get(node, ""), phase)
 
     def _operation(self, index: int, again: bool) -> None:
-        nodes = self.captured.nodes[index]
+        nodes, operation = self.captured.nodes[index], self.captured.graph.operations[index]
+        phase = "recompute" if again else "backward"
         made: dict[fx.Node, fx.Node] = {}
-        if self.captured.graph.operations[index].name == dropout.APPLIED:
+        if operation.name == dropout.APPLIED:
             node, x, mask = dropout.parts(nodes[0])
-            for one in dropout.apply_again(self.graph, node, self._read(x), self._read(mask)):
+            for one in dropout.apply_again(self._graph, node, self._read(x), self._read(mask)):
                 made[nodes[0]] = one
-                self._place(one, nodes[0], again)
+                self._sign(one, nodes[0], phase)
         else:
             for position, node in enumerate(nodes):
                 other = self.captured.replaced(node) if again and position == 0 else {}
@@ -168,69 +193,44 @@ class _Writer:
                     one: self._read(other.get(one, one)) if position == 0 else made[one]
                     for one in node.all_input_nodes
                 }
-                made[node] = self.graph.node_copy(node, arguments.__getitem__)
-                self._place(made[node], node, again)
+                made[node] = self._graph.node_copy(node, arguments.__getitem__)
+                self._sign(made[node], node, phase)
                 if other:  # it reads results of its first run, which need storages of their own
                     made[node].meta["val"] = renewed(made[node].meta["val"])
-        self.latest.update(made)
-        for value in self.captured.graph.operations[index].writes if again else ():
+        if not again:
+            self._latest.update(made)
+            return
+        for value in operation.writes:
             if is_made_again(self.captured.graph, value):
-                self.made_again[value] = self.backward
-                for view in self.views[value]:
-                    self.latest.pop(view, None)
-
-    def _place(self, made: fx.Node, node: fx.Node, again: bool) -> None:
-        self._sign(made, node, "recompute" if again else "backward")
-        if again:
-            self._tag(made)
-
-    def _tag(self, made: fx.Node) -> None:
-        if self.backward:
-            made.meta["partitioner_tag"] = "is_backward"
-        else:
-            made.meta.pop("partitioner_tag", None)
+                self._renew(value)
+                root = self.captured.root_of.get(value)
+                if root is not None:
+                    self._latest[root] = made[root]
 
     def _read(self, node: fx.Node) -> fx.Node:
         """Return a node's newest copy: of the forward pass, of a rerun, or of the backward pass."""
         value = self.captured.value_of.get(node)
-        arrived = self.offloaded.arrive(value) if self.offloaded is not None else None
-        if arrived is not None and value is not None:
-            self._place(arrived, self.captured.root_of[value], again=True)
-            self.latest[self.captured.root_of[value]] = arrived
-        if node not in self.captured.backward:
-            if value not in self.made_again:
-                if self.backward:
-                    self._save(node)
-                return self.first[node]
-            if self.backward and not self.made_again[value]:
-                self._save(node)
-        if node not in self.latest:
+        if value is not None:
+            self._arrive(value)
+        if self._graph is self.forward and value not in self._made_again:
+            return self._first[node]
+        if node not in self._latest:
             # The node is a view of an existing value. It costs nothing, so it is made here.
-            self.latest[node] = self.graph.node_copy(node, self._read)
-            self._tag(self.latest[node])
-        return self.latest[node]
+            self._latest[node] = self._graph.node_copy(node, self._read)
+        return self._latest[node]
 
-    def _save(self, node: fx.Node) -> None:
-        """Save a node for the backward pass, or the value that it is a view of."""
-        value = self.captured.value_of.get(node)
-        if value is not None and self.captured.graph.values[value].producer >= 0:
-            node = self.captured.root_of[value]
-        elif node in self.captured.views:
-            # Several inputs may share a storage, so save the one that this node views.
-            for one in node.all_input_nodes:
-                self._save(one)
-            return
-        if node.op != "get_attr":
-            newest = self.latest if value in self.made_again else self.first
-            self.saved[newest[node]] = None
 
-    def _finish(self) -> None:
-        (last,) = self.captured.joint.graph.find_nodes(op="output")
-        (results,) = last.args
-        forward = fx.node.map_arg(tuple(results[: self.captured.outputs]), self.first.__getitem__)
-        backward = fx.node.map_arg(tuple(results[self.captured.outputs :]), self._read)
-        made = self.graph.output((*forward, *backward))
-        made.meta.update(last.meta)
+def _end(graph: fx.Graph, results: tuple[fx.Node | None, ...]) -> None:
+    """Write the end of a graph, and erase what does not contribute to it."""
+    graph.output(results)
+    for node in reversed(graph.nodes):
+        if node.op == "call_function" and not node.users and not node.is_impure():
+            graph.erase_node(node)
+
+
+def _erase(graph: fx.Graph, nodes: list[fx.Node]) -> None:
+    for node in nodes:
+        graph.erase_node(node)
 
 
 def _is_item(node: fx.Node) -> bool:

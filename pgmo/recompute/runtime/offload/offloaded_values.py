@@ -26,6 +26,7 @@ class OffloadedValues:
     Attributes:
         values: the values that are offloaded, by their operations.
         arena: the newest node of the arena.
+        flying: the nodes that fetch values which were not read yet, by value.
     """
 
     def __init__(self, graph: fx.Graph, captured: Captured, schedule: Schedule, host: Host) -> None:
@@ -41,7 +42,7 @@ class OffloadedValues:
         self._arena_example = fresh_bytes(host.size, examples[0])
         device = next((one.device for one in examples if one.is_cuda), examples[0].device)
         self.arena = self._node(host.lend, (device,), self._arena_example)
-        self._flying: dict[int, fx.Node] = {}
+        self.flying: dict[int, fx.Node] = {}
 
     @classmethod
     def of(
@@ -60,18 +61,22 @@ class OffloadedValues:
         for one in self._until[moment]:
             yield self._passed(self._host.sent, one, first)
 
+    def continue_in(self, graph: fx.Graph, arena: fx.Node) -> None:
+        """Write further nodes into the backward graph, where the arena is an input."""
+        self._graph, self.arena = graph, arena
+
     def fetch(self, index: int) -> fx.Node:
         """Fetch the value of an operation."""
         example = self._example(index)
         metadata = (list(example.shape), list(example.stride()), example.dtype, example.device)
         arguments = (self.arena, self._place(index), *metadata)
         made = self._node(self._host.fetch, arguments, renewed(example))
-        self._flying[self.values[index]] = made
+        self.flying[self.values[index]] = made
         return made
 
-    def arrive(self, value: int | None) -> fx.Node | None:
+    def arrive(self, value: int) -> fx.Node | None:
         """Wait for a value before it is read; return None where it is not on its way."""
-        made = self._flying.pop(value, None) if value is not None else None
+        made = self.flying.pop(value, None)
         if made is None:
             return None
         place = made.args[1]
