@@ -16,6 +16,7 @@ OPTIONS = {
 
 RECOMPUTE = {
     "check": "measure=False measures neither operators nor the first step",
+    "costs": "times are always those of the model",
     "counts": "subtract plan.resident from the budget, or give card= in its place",
     "forget": "put torch.utils.checkpoint around the region",
     "segments": "put torch.utils.checkpoint around blocks of the model",
@@ -48,7 +49,7 @@ COMMAND_OPTIONS = {
     ("export", "--stream"): "the format minimalloc, which had it, was removed",
     ("fit", "--timeout"): "call `pgmo.fit(command, timeout=...)`",
     ("fit", "--unproved"): "call `pgmo.fit(command, prove=False)`",
-    ("recompute", "--costs"): "call `pgmo.recompute(model, inputs, budget, costs=...)`",
+    ("recompute", "--costs"): "times are always those of the model",
     ("recompute", "--counts"): "subtract what is resident from --budget",
     ("recompute", "--planner"): "call `pgmo.recompute(model, inputs, budget, planner=...)`",
     ("rehearse", "--devices"): "call `pgmo.rehearsal.launch.rehearse(command, devices=...)`",

@@ -3,7 +3,7 @@
 import functools
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any, Literal, TypeVar
+from typing import Any, TypeVar
 
 import torch
 from torch import Tensor, nn
@@ -37,7 +37,6 @@ def recompute(
     example_inputs: object = _NONE,
     budget: int | float | str | None = "min",
     *,
-    costs: Literal["model", "measured"] = "model",
     planner: str | Planner = "search",
     measure: bool = True,
     card: str | Card | None = None,
@@ -69,8 +68,6 @@ def recompute(
             captured and planned when they first come. Without them, so is the first call.
         budget: bytes, such as `"8 GiB"`; a share of the peak without recomputation, such as
             `"60%"` or 0.6; `"min"` for the least peak that is found; None to recompute nothing.
-        costs: "model" reckons an operator's time from its arithmetic and its traffic, "measured"
-            runs each operator of the step.
         planner: "search" improves the best choice of all others by local search; "min-cut",
             "chen" and "kusumoto" take the best of their own; or a function of a graph and a budget.
         measure: run the operators that may need workspace, by themselves, to learn how much;
@@ -108,7 +105,6 @@ def recompute(
     """
     options = RecomputeOptions(
         budget,
-        costs,
         planner,
         measure,
         card,
@@ -126,7 +122,6 @@ class RecomputeOptions:
     """Options of `recompute`, which documents each of them."""
 
     budget: int | float | str | None = "min"
-    costs: Literal["model", "measured"] = "model"
     planner: str | Planner = "search"
     measure: bool = True
     card: str | Card | None = None
@@ -151,8 +146,6 @@ def planned(
     refuse_old_versions()
     if not isinstance(model, nn.Module):
         raise OptionError(f"model is a {type(model).__name__}; give a torch.nn.Module")
-    if options.costs not in ("model", "measured"):
-        raise OptionError(f'costs is {options.costs!r}; give "model" or "measured"')
     rate = None if options.offload is None else parse_link(options.offload)
     refuse_lazy(original(model))
     resident = _resident(model, call)
@@ -160,7 +153,6 @@ def planned(
     settings = Settings(
         parse_budget(options.budget if on_card is None else on_card.left),
         find_planner(options.planner, rate),
-        options.costs,
         options.measure,
         options.measure,
         shapes=shapes,

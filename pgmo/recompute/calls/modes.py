@@ -4,8 +4,6 @@ from collections.abc import Callable
 
 import torch
 
-from pgmo.recompute.capture.compat import function_modes
-
 _ATTENTION = (
     "flash_sdp_enabled",
     "mem_efficient_sdp_enabled",
@@ -28,13 +26,11 @@ _INNER = (
 def modes() -> tuple[object, ...]:
     """Return the settings that change only if the program enters a context or sets an option.
 
-    Kernels of attention, cuDNN, oneDNN, determinism, the default type and device, autocast, and
-    the modes that watch functions of PyTorch.
+    Kernels of attention, cuDNN, oneDNN, determinism, the default type and device, and autocast.
     """
     return (
         torch.get_default_dtype(),
         *kernels(),
-        function_modes(),
         tuple(
             (torch.is_autocast_enabled(kind), torch.get_autocast_dtype(kind))
             for kind in ("cpu", "cuda")

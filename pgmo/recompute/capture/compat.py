@@ -2,17 +2,13 @@
 
     here                of PyTorch
     inductor            CustomPartitionerFn, compile_fx
-    boxed               fx.graph._BoxedCodeGen
-    traced_graph        get_proxy_mode
-    node_of             get_proxy_slot
-    function_modes      _get_current_function_mode_stack
     is_watched          is_in_any_mode_without_ignore_compile_internals
-    storage_key         UntypedStorage._cdata
     hook_numbers        Module._forward_hooks
-    memory_changes      kineto_results.events()
-    boxes_gradients     Function.boxed_grads_call, from 2.12 on
+    without_tracing     _disable_current_modes
+    memory_changes      kineto_results.events(), _profiler_enabled
 
-`graphs.py` beside it has what modules are made of, `compiled/measure.py` what calls the engine, and
+Trees are flattened by `torch.utils._pytree`, as libraries register their classes there. `graphs.py`
+beside this file has what modules are made of, `compiled/measure.py` what calls the engine, and
 `compiled/dynamo` what belongs to Dynamo.
 Partition functions are handed more keywords from version to version: ours takes any.
 """
@@ -23,11 +19,9 @@ from typing import Any, cast
 
 import torch
 from torch import Tensor, fx, nn
-from torch._subclasses.functional_tensor import FunctionalTensor
 from torch.autograd.profiler import profile
-from torch.fx.experimental.proxy_tensor import get_proxy_mode, get_proxy_slot
-from torch.fx.graph import _BoxedCodeGen
-from torch.overrides import _get_current_function_mode_stack
+from torch.fx.experimental.proxy_tensor import get_proxy_mode
+from torch.fx.graph import CodeGen
 from torch.utils import _python_dispatch, _pytree
 from torch.utils._python_dispatch import _disable_current_modes
 
@@ -103,6 +97,16 @@ def inductor(partitioner: Partitioner, identity: str) -> Callable[..., Any]:
     return compile_graph
 
 
+class _BoxedCodeGen(CodeGen):
+    """Generator of a function that takes its inputs as a list, which it empties."""
+
+    def gen_fn_def(self, free_vars: list[str], *_annotations: object, **_layout: object) -> str:
+        names = [one.split(":")[0].split("=")[0].strip() for one in free_vars if one != "self"]
+        taken = "".join(f"{name}, " for name in names)
+        taking = f"\n    {taken}= arguments" if names else ""
+        return f"def {self._func_name}(self, arguments):{taking}\n    arguments.clear()"
+
+
 def boxed(module: fx.GraphModule) -> Runner:
     """Return a runner of a graph's operators; values die with their last use, inputs too."""
     module.graph.set_codegen(_BoxedCodeGen())
@@ -129,19 +133,24 @@ def traced_graph() -> fx.Graph | None:
     return graph if isinstance(graph, fx.Graph) else None
 
 
+library: Any = torch.library.Library("pgmo", "FRAGMENT")  # type: ignore[no-untyped-call]
+"""Operators that are traced in the place of something else, and run nowhere."""
+
+library.define("mark(Tensor marked) -> ()")
+library.impl("mark", lambda _marked: None, "CompositeExplicitAutograd")
+torch.library.register_fake("pgmo::mark", lambda _marked: None, lib=library)
+
+
 def node_of(tensor: Tensor) -> fx.Node | None:
     """Return the node of the traced graph that stands for a tensor, if there is one."""
-    tracer = getattr(get_proxy_mode(), "tracer", None)
-    if isinstance(tensor, FunctionalTensor):
-        tensor = torch._from_functional_tensor(tensor.elem)
-    slot: Any = None if tracer is None else get_proxy_slot(tensor, tracer, None)
-    return None if slot is None else cast("fx.Node", slot.proxy.node)
-
-
-def is_capturing() -> bool:
-    """Return whether AOTAutograd runs a forward pass now, to trace it or to look what it does."""
-    key = torch._C._TorchDispatchModeKey.FUNCTIONAL
-    return traced_graph() is not None or torch._C._get_dispatch_mode(key) is not None
+    graph = traced_graph()
+    if graph is None:
+        return None
+    torch.ops.pgmo.mark(tensor)
+    mark = next(iter(reversed(graph.nodes)))
+    (node,) = mark.all_input_nodes
+    graph.erase_node(mark)
+    return None if node.op == "get_attr" else node  # a constant has no node yet
 
 
 def is_watched() -> bool:
@@ -151,13 +160,7 @@ def is_watched() -> bool:
 
 def storage_key(tensor: Tensor) -> int:
     """Return a key that two tensors share while they live in the same storage."""
-    return int(tensor.untyped_storage()._cdata)
-
-
-def function_modes() -> tuple[type, ...]:
-    """Return the types of the active modes that watch functions of PyTorch."""
-    stack: list[Any] = _get_current_function_mode_stack()  # type: ignore[no-untyped-call]
-    return tuple(type(one) for one in stack)
+    return id(tensor.untyped_storage())  # the object lives as long as the memory
 
 
 def hook_numbers(module: nn.Module) -> tuple[int, ...]:
@@ -228,7 +231,7 @@ def memory_changes(finished: profile, device: torch.device) -> list[tuple[str, i
 
 def boxes_gradients() -> bool:
     """Return whether a compiled backward pass may free its given gradients while it runs."""
-    return hasattr(torch.autograd.Function, "boxed_grads_call")
+    return version() >= (2, 12)
 
 
 def fakes(example: object) -> list[Tensor]:

@@ -14,6 +14,7 @@ from torch import fx
 
 from pgmo.recompute.capture.compat import fakes, renewed
 from pgmo.recompute.capture.memory_use.costs import bandwidth, operator_name
+from pgmo.recompute.capture.memory_use.facts import forget_facts
 from pgmo.recompute.planners.graph import Operation
 
 APPLIED = "dropout by its mask"
@@ -61,6 +62,6 @@ def apply_again(
     result = graph.call_function(torch.ops.aten.mul.Tensor, (kept, scale))
     for made in (kept, result):
         made.meta.update(items(node)[0].meta)
-        made.meta["partitioner_tag"] = "is_backward"
+        forget_facts(made)
     kept.meta["val"] = renewed(kept.meta["val"])
     return kept, result

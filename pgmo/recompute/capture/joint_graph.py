@@ -113,7 +113,6 @@ def _is_collective(node: fx.Node) -> bool:
 def capture(
     joint: fx.GraphModule,
     outputs: int,
-    costs: Callable[[fx.Node], float] = modelled,
     workspaces: Callable[[fx.Node], int] | None = None,
     held: Callable[[fx.Node], int] | None = None,
 ) -> Captured:
@@ -122,7 +121,6 @@ def capture(
     Args:
         joint: the graph of forward and backward pass, without mutations.
         outputs: number of outputs of the forward pass.
-        costs: returns the seconds of a node's operator.
         workspaces: returns the bytes of its temporary buffers; 0 by default.
         held: returns the bytes of its results' storages beyond their elements; 0 by default.
 
@@ -153,7 +151,7 @@ def capture(
             name=name,
             reads=tuple(sorted(draft.reads)),
             writes=writes,
-            cost=costs(node),
+            cost=modelled(node),
             workspace=workspaces(node) if workspaces else 0,
             pinned=(
                 has_effect(node)
@@ -244,37 +242,17 @@ def _results(grouping: Grouping) -> set[int]:
 
 
 def _mutated(grouping: Grouping) -> set[int]:
-    """Return the inputs that are overwritten between the passes, such as buffers.
-
-    Newer versions of PyTorch mark them. In older ones, these are all inputs without a gradient that
-    have the shape and type of some result of the forward pass.
-    """
+    """Return the inputs that are overwritten between the passes, such as buffers."""
     graph = grouping.joint.graph
     last = next(iter(graph.find_nodes(op="output")))
     given = [node for node in graph.find_nodes(op="placeholder") if not is_tangent(node)]
     marks = flatten(last.meta.get("desc", ()))[0]
-    if any(mark is not None for mark in marks):
-        inputs = [mark.mutated_input for mark in marks if hasattr(mark, "mutated_input")]
-        return {
-            grouping.value_of[node]
-            for node in given
-            if node in grouping.value_of and node.meta.get("desc") in inputs
-        }
-    results = flatten(last.args)[0]
-    metadata = {
-        _metadata(node) for node in results[: grouping.outputs] if isinstance(node, fx.Node)
-    }
-    gradients = results[grouping.outputs :]  # one for each input, or None
-    trained = {node for node, made in zip(given, gradients, strict=False) if made is not None}
+    inputs = [mark.mutated_input for mark in marks if hasattr(mark, "mutated_input")]
     return {
         grouping.value_of[node]
         for node in given
-        if node in grouping.value_of and _metadata(node) in metadata and node not in trained
+        if node in grouping.value_of and node.meta.get("desc") in inputs
     }
-
-
-def _metadata(node: fx.Node) -> tuple[object, ...]:
-    return tuple((tuple(one.shape), one.dtype) for one in fakes(node.meta.get("val")))
 
 
 _OF_LOCAL = re.compile(r"^L\['\w+'\]\.?")

@@ -9,7 +9,7 @@ number of the plan, is saved with the rest: it connects a backward pass to its f
 import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Literal, Protocol
+from typing import TYPE_CHECKING, Any, Literal
 
 import torch
 from torch import Tensor, fx
@@ -31,21 +31,11 @@ from pgmo.recompute.runtime.decide import PlannedStep, Settings
 from pgmo.recompute.runtime.execute import StepCompiler
 from pgmo.recompute.runtime.interpreter import Interpreter
 
+if TYPE_CHECKING:
+    from pgmo.recompute.compiled.dry_run.discovery import Discovery
+
 Flags = tuple[bool, ...]
 """For each output with a derivative, whether a gradient comes."""
-
-
-class GraphObserver(Protocol):
-    """Runs passes of graphs in the place of their plans."""
-
-    def forward(self, graph: "CompiledGraph", arguments: list[Any]) -> list[Any]:
-        """Run a forward pass; return the outputs and a marker."""
-
-    def ran(self, context: Any) -> None:
-        """Note the autograd node of the forward pass that has run."""
-
-    def backward(self, graph: "CompiledGraph", number: int, arguments: list[Any]) -> list[Any]:
-        """Run the backward pass of the call with that number; return gradients of the inputs."""
 
 
 @dataclass
@@ -75,7 +65,7 @@ class ThreadStep(threading.local):
     """
 
     def __init__(self) -> None:
-        self.observer: GraphObserver | None = None
+        self.observer: Discovery | None = None
         self.choose: Callable[[CompiledGraph], int | None] = lambda graph: graph.unplanned
         self.number = 0
 
@@ -101,9 +91,8 @@ class CompiledGraph:
         self._joint: fx.GraphModule | None = None
         self._outputs = self.tangents = 0
         self._bare: fx.GraphModule | None = None
-        self._observer: GraphObserver | None = (
-            None  # the engine runs backward passes in other threads
-        )
+        # The engine runs backward passes in other threads.
+        self._observer: Discovery | None = None
         self._planned: dict[Flags, StepCompiler] = {}
         self.plans: list[PlanRunners] = []
         self._unplanned: int | None = None

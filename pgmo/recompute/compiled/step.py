@@ -63,9 +63,9 @@ class CompiledStep:
         self._plan(found, settings)
 
     def _plan(self, found: Discovery, settings: Settings) -> None:
-        made = plan(found, settings)
-        self._found, self.planned, self._numbers = found, made.planned, made.numbers
-        self._compilers = [graph.plans[number].step for (graph, _), number in made.numbers.items()]
+        self.planned, self._numbers = plan(found, settings)
+        self._found = found
+        self._compilers = [graph.plans[number].step for (graph, _), number in self._numbers.items()]
         self._beside = 0  # bytes that other calls held during the first step
         self._first: Callable[[], Call | None] = lambda: None  # the call that is measured
         self._has_begun = False  # its backward pass

@@ -15,23 +15,6 @@ from pgmo.recompute.planners.schedule import Reruns, Schedule, check_choice, sim
 
 
 @dataclass(frozen=True)
-class BestSoFar:
-    """Best choice that a search had found at some moment.
-
-    Args:
-        evaluations: number of choices evaluated until then.
-        peak: bytes.
-        overhead: cost of what runs twice, as a share of the forward pass.
-        planner: name of the planner that found it.
-    """
-
-    evaluations: int
-    peak: int
-    overhead: float
-    planner: str
-
-
-@dataclass(frozen=True)
 class Choice:
     """Choice of what to forget, with its peak and overhead.
 
@@ -42,7 +25,6 @@ class Choice:
         planner: name of its planner: `default` (nothing is forgotten), `min-cut`, `chen`,
             `kusumoto-time`, `kusumoto-memory`, or `search`, which improved on one of them,
             `reruns`, which did so in the larger space, or `beam`, which searched that one anew.
-        trace: each improvement on the way.
         reruns: what runs again, and where; None where each runs again once, right before it is
             needed, and stays.
         offloaded: operations whose values are fetched from the host where they "run again".
@@ -53,7 +35,6 @@ class Choice:
     peak: int
     overhead: float
     planner: str
-    trace: tuple[BestSoFar, ...] = ()
     reruns: Reruns | None = None
     offloaded: frozenset[int] = frozenset()
     transfers: Transfers | None = None
@@ -106,8 +87,7 @@ class Evaluator:
         evaluations: int,
         time_limit: float,
         seed: int,
-        planner: str = "search",
-    ) -> tuple[Choice, list[BestSoFar]]:
+    ) -> Choice:
         """Improve a choice by simulated annealing (csrc/recompute/search.hpp).
 
         Args:
@@ -116,10 +96,6 @@ class Evaluator:
             evaluations: after which it ends.
             time_limit: seconds after which it ends; the answer then depends on the machine.
             seed: seed of its random numbers.
-            planner: the name that the answer gets if it is better than the start.
-
-        Returns:
-            The best choice, and each improvement on the way to it.
         """
         mask, peak, cost, _, trace = self._step.search(
             self.candidates,
@@ -130,13 +106,10 @@ class Evaluator:
             seed,
             self.period,
         )
-        found = [
-            BestSoFar(count, high, spent / self._whole, planner) for count, high, spent in trace[1:]
-        ]
-        if not found:
-            return start, []
+        if len(trace) < 2:  # nothing better was found
+            return start
         chosen = frozenset(np.flatnonzero(mask).tolist())
-        return Choice(chosen, peak, cost / self._whole, planner), found
+        return Choice(chosen, peak, cost / self._whole, "search")
 
     def _mask(self, choice: Collection[int]) -> NDArray[np.uint8]:
         if not self._allowed.issuperset(choice):

@@ -67,7 +67,7 @@ class DynamicProgram:
     Args:
         dag: the forward pass.
         members: the family, shape (k, n), from the empty set to the whole, by number of members
-            (`lower_sets.ancestor_sets` or `all_lower_sets`).
+            (`lower_sets.ancestor_sets`).
         time_units: the most steps of the time axis.
 
     Example:

@@ -13,11 +13,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from pgmo.errors import GraphError
 from pgmo.recompute.planners.graph import Graph
-
-CAP = 4000
-"""Lower sets beyond which the exact family is not enumerated."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -98,40 +94,6 @@ def ancestor_sets(dag: Dag, most: int = 1500) -> NDArray[np.bool_]:
     ends = np.zeros((2, len(dag)), np.bool_)
     ends[1] = True
     return _in_order(np.concatenate([dag.ancestors[nodes], ends]))
-
-
-def all_lower_sets(dag: Dag, cap: int = CAP) -> NDArray[np.bool_]:
-    """Return the exact family: every lower set, shape (k, n), in ascending order of members.
-
-    Raises:
-        GraphError: there are more than `cap`.
-
-    Example:
-        >>> len(all_lower_sets(Dag(((), (0,), (0,)), np.ones(3, np.int64), np.ones(3))))
-        5
-    """
-    needs = [sum(1 << read for read in reads) for reads in dag.reads]
-    known = {0}
-    wave = [0]
-    while wave:
-        grown: set[int] = set()
-        for members in wave:
-            grown.update(
-                members | 1 << node
-                for node, need in enumerate(needs)
-                if not members >> node & 1 and need & ~members == 0
-            )
-            if len(known) + len(grown) > cap:
-                raise GraphError(
-                    f"the forward pass of {len(dag)} operations has more than {cap} lower sets, "
-                    "too many for the exact planner; use the approximate one"
-                )
-        known |= grown
-        wave = sorted(grown)
-    width = max(1, -(-len(dag) // 8))
-    packed = np.frombuffer(b"".join(one.to_bytes(width, "little") for one in known), np.uint8)
-    bits = np.unpackbits(packed.reshape(-1, width), axis=1, bitorder="little")
-    return _in_order(bits[:, : len(dag)].astype(np.bool_))
 
 
 def _by_node(members: NDArray[np.bool_]) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:

@@ -9,7 +9,7 @@ from typing import Literal, SupportsIndex, TypedDict, Unpack
 
 from pgmo.errors import BudgetError, OptionError
 from pgmo.recompute.planners import chen, kusumoto, min_cut
-from pgmo.recompute.planners.evaluator import BestSoFar, Choice, Evaluator
+from pgmo.recompute.planners.evaluator import Choice, Evaluator
 from pgmo.recompute.planners.floor import floor
 from pgmo.recompute.planners.graph import Graph
 from pgmo.recompute.planners.lower_sets import Dag, ancestor_sets
@@ -125,7 +125,6 @@ def plan_choice(
     given = propose(graph, evaluator) if candidates is None else candidates
     known = [default, *(_again(one, evaluator, wider) for one in given)]
     best = min(known, key=lambda one: rank(one, limit))
-    trace = [BestSoFar(0, best.peak, best.overhead, best.planner)]
     end = time.monotonic() + time_limit
 
     def improve(start: Choice, aim: int | None, share: float, most: float = math.inf) -> Choice:
@@ -140,16 +139,13 @@ def plan_choice(
                     options["evaluations"] //= _FEWER
                 elif len(graph.operations) < _SMALL:
                     options["evaluations"] *= _MORE
-            start, found = evaluator.search(start, aim, **options)
-            trace.extend(found)
+            start = evaluator.search(start, aim, **options)
             if limit is not None and aim is None and start.peak <= limit:
                 return start
         if transfers is not None:
             start = min([start, *_offloading(start, wider)], key=lambda one: rank(one, aim))
         options["evaluations"] = evaluations or _effort(graph, _LARGE_RERUNS, _LEAST_RERUNS)
-        start, found = wider.improve(start, aim, most=most, enough=limit or 0, **options)
-        trace.extend(found)
-        return start
+        return wider.improve(start, aim, most=most, enough=limit or 0, **options)
 
     beam: Choice | None = None
     if limit is not None and limit < default.peak and transfers is None:
@@ -165,13 +161,11 @@ def plan_choice(
             raise UnreachableBudgetError(graph, limit, best, default.peak)
     if beam is not None and best.peak > limit:
         best, beam = beam, None
-        trace.append(BestSoFar(0, best.peak, best.overhead, best.planner))
     if best.overhead > 0:
         best = improve(best, limit, 1)
     if beam is not None and rank(beam, limit) < rank(best, limit):
         best = beam
-        trace.append(BestSoFar(0, best.peak, best.overhead, best.planner))
-    return _needed(graph, replace(best, trace=tuple(trace)))
+    return _needed(graph, best)
 
 
 def plan_choices(
@@ -293,14 +287,14 @@ def _offloading(base: Choice, wider: RerunSearch) -> Iterator[Choice]:
     for reruns, away in starts(wider.graph, wider.transfers, base):
         again = frozenset(one for _, one in reruns) - away
         peak, overhead = wider.evaluate(reruns, away)
-        yield Choice(again, peak, overhead, "offload", (), reruns, away, wider.transfers)
+        yield Choice(again, peak, overhead, "offload", reruns, away, wider.transfers)
 
 
 def _again(one: Choice, evaluator: Evaluator, wider: RerunSearch) -> Choice:
     if one.reruns is None:
         return evaluator.candidate(one.recomputed, one.planner)
     peak, overhead = wider.evaluate(one.reruns, one.offloaded)
-    return replace(one, peak=peak, overhead=overhead, trace=())
+    return replace(one, peak=peak, overhead=overhead)
 
 
 def _needed(graph: Graph, choice: Choice) -> Choice:

@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pgmo import _core
-from pgmo.recompute.planners.evaluator import BestSoFar, Choice, columns
+from pgmo.recompute.planners.evaluator import Choice, columns
 from pgmo.recompute.planners.graph import Graph
 from pgmo.recompute.planners.offload.transfers import Transfers
 from pgmo.recompute.planners.schedule import Reruns, check_reruns, simulate
@@ -93,7 +93,7 @@ class RerunSearch:
             return None
         reruns = tuple(places)
         peak, overhead = self.evaluate(reruns)
-        return Choice(frozenset(one for _, one in reruns), peak, overhead, "beam", (), reruns)
+        return Choice(frozenset(one for _, one in reruns), peak, overhead, "beam", reruns)
 
     def improve(
         self,
@@ -105,14 +105,11 @@ class RerunSearch:
         evaluations: int,
         time_limit: float,
         seed: int,
-    ) -> tuple[Choice, list[BestSoFar]]:
+    ) -> Choice:
         """Improve a choice by simulated annealing over reruns (csrc/recompute/reruns.hpp).
 
         The arguments are as in `Evaluator.search`. Also, the overhead, a share of the forward pass,
         never exceeds `most`, and a search for the least peak ends at a peak of `enough` bytes.
-
-        Returns:
-            The best choice, with the trace of improvements.
         """
         begin = start.reruns
         if begin is None:
@@ -128,15 +125,12 @@ class RerunSearch:
             time_limit,
             seed,
         )
-        found = [
-            BestSoFar(count, high, spent / self._whole, "reruns") for count, high, spent in trace
-        ]
-        if len(found) < 2:
-            return start, []
+        if len(trace) < 2:  # nothing better was found
+            return start
         again, away = tuple(reruns), frozenset(offloaded)
         chosen = frozenset(operation for _, operation in again) - away
         overhead = cost / self._whole
-        return Choice(chosen, peak, overhead, "reruns", (), again, away, self.transfers), found[1:]
+        return Choice(chosen, peak, overhead, "reruns", again, away, self.transfers)
 
 
 def _column(operations: frozenset[int]) -> NDArray[np.int32]:

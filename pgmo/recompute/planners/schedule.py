@@ -24,7 +24,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pgmo.errors import GraphError
-from pgmo.packing.problem import Problem
 from pgmo.recompute.planners.graph import Graph
 from pgmo.recompute.planners.offload.transfers import Transfers, offloaded_value, waiting
 from pgmo.units import format_bytes
@@ -148,15 +147,6 @@ class Schedule:
         """Return the indices of the blocks that are alive during a run, largest first."""
         blocks = np.flatnonzero((self.start <= step) & (step < self.end))
         return blocks[np.argsort(-self.size[blocks], kind="stable")]
-
-    def problem(self, alignment: int = 1) -> Problem:
-        """Return the packing problem of the blocks that are not empty; ticks are runs.
-
-        Returns:
-            A problem on a line, whose max load is the peak when sizes are multiples of `alignment`.
-        """
-        solid = self.size > 0
-        return Problem(self.size[solid], self.start[solid], self.end[solid], alignment=alignment)
 
     def __repr__(self) -> str:
         return (

@@ -8,7 +8,7 @@ Graphs of the same forward operations differ in sizes only. What was forgotten i
 evaluated on the next, which takes microseconds, and is taken where it fits.
 """
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Literal
 
 from pgmo.recompute.planners.budget import Budget, Share
@@ -80,7 +80,7 @@ class Shapes:
         if budget == "min":
             kind.least = max(kind.least, choice.peak)
         if not any(_same(choice, one) for one in kind.choices):
-            kind.choices = [replace(choice, trace=()), *kind.choices][:_MOST]
+            kind.choices = [choice, *kind.choices][:_MOST]
 
     def _kind(self, graph: Graph) -> _Kind:
         return self._kinds.setdefault(_identity(graph), _Kind())
@@ -112,7 +112,7 @@ def _moved(graph: Graph, choice: Choice, reruns: Reruns) -> Choice:
     schedule = simulate(graph, (), fitting, offloaded, transfers)
     peak, overhead = schedule.peak, schedule.overhead
     again = schedule.recomputed
-    return Choice(again, peak, overhead, "another shape", (), fitting, offloaded, transfers)
+    return Choice(again, peak, overhead, "another shape", fitting, offloaded, transfers)
 
 
 def _identity(graph: Graph) -> object:

@@ -18,7 +18,6 @@ from pgmo.version import __version__
 def backend(
     budget: int | float | str | None = "min",
     *,
-    costs: Literal["model", "measured"] = "model",
     planner: str | Planner = "search",
     measure: bool = True,
     kernels: Literal["torch", "inductor"] = "torch",
@@ -34,7 +33,6 @@ def backend(
 
     Args:
         budget: bytes, text such as "8 GiB", or "min": as for `pgmo.recompute`.
-        costs: as for `pgmo.recompute`.
         planner: as for `pgmo.recompute`.
         measure: as for `pgmo.recompute`.
         kernels: "torch" runs operators as they are, with the same bits as the plain model;
@@ -52,7 +50,6 @@ def backend(
     settings = Settings(
         parse_budget(budget),
         find_planner(planner),
-        costs,
         measure,
         check=False,
         in_place=kernels == "torch",
@@ -76,4 +73,4 @@ def _identity(settings: Settings, planner: str | Planner) -> str:
     """Return a key that is equal where a graph is split in the same way, for inductor's cache."""
     if not isinstance(planner, str):
         planner = uuid4().hex  # what it does is not known
-    return f"pgmo {__version__} {settings.budget!r} {settings.costs} {settings.measure} {planner}"
+    return f"pgmo {__version__} {settings.budget!r} {settings.measure} {planner}"

@@ -16,7 +16,6 @@ from pgmo.recompute.capture.divide import CONVOLUTION_BACKWARD, dividable, divid
 from pgmo.recompute.capture.in_place import scatter_sources, sum_in_place
 from pgmo.recompute.capture.joint_graph import Captured, capture, refuse_unplannable
 from pgmo.recompute.capture.memory_use import workspaces
-from pgmo.recompute.capture.memory_use.costs import modelled
 from pgmo.recompute.capture.plain_step import checkpointed, plain_step
 from pgmo.recompute.planners.budget import Budget
 from pgmo.recompute.planners.evaluator import Choice
@@ -82,7 +81,6 @@ class Settings:
     Args:
         budget: the budget of the peak.
         planner: finds what to forget in a graph for a budget.
-        costs: "model" or "measured".
         measure: run operators on the device to learn their workspaces.
         check: measure the first step.
         in_place: sum gradients in place; not for compilers, which want graphs without mutations.
@@ -95,7 +93,6 @@ class Settings:
 
     budget: Budget = None
     planner: Planner = plan_choice
-    costs: Literal["model", "measured"] = "model"
     measure: bool = True
     check: bool = True
     in_place: bool = True
@@ -239,15 +236,13 @@ def capture_step(joint: fx.GraphModule, outputs: int, settings: Settings) -> Cap
     Raises:
         GraphError: the graph cannot be planned for.
     """
-    timed = settings.costs == "measured"
     refuse_unplannable(joint)
-    if settings.measure or timed:
+    if settings.measure:
         nodes = [node for node in joint.graph.nodes if node.op == "call_function"]
         workspaces.measure(nodes, least=_least(nodes))
     return capture(
         joint,
         outputs,
-        workspaces.seconds if timed else modelled,
         workspaces.workspace if settings.measure else None,
         workspaces.held if settings.measure else None,
     )

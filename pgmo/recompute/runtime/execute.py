@@ -21,7 +21,7 @@ from pgmo.recompute.capture.absent import hold, narrowed, release, tangents, unl
 from pgmo.recompute.capture.compat import Runner, fakes, is_tangent, mark_boxed
 from pgmo.recompute.capture.joint_graph import Captured
 from pgmo.recompute.capture.memory_use import workspaces
-from pgmo.recompute.capture.memory_use.facts import forget_facts, share_facts
+from pgmo.recompute.capture.memory_use.facts import share_facts
 from pgmo.recompute.capture.memory_use.meter import Meter, Section, meter
 from pgmo.recompute.capture.quiet import without_collector
 from pgmo.recompute.planners.evaluator import Choice
@@ -74,7 +74,6 @@ class StepCompiler:
     ) -> tuple[fx.GraphModule, fx.GraphModule]:
         """Plan a joint graph and split it; AOTAutograd's partition function."""
         self.plan(joint, num_fwd_outputs)
-        forget_facts(*joint.graph.nodes)
         return self.split()
 
     def plan(self, joint: fx.GraphModule, outputs: int) -> None:
@@ -98,7 +97,6 @@ class StepCompiler:
         """Return the forward and the backward graph of the plan."""
         assert self.planned is not None
         captured, schedule, whole = self.planned.captured, self.planned.schedule, self._whole
-        forget_facts(*captured.joint.graph.nodes)
         if whole is None:
             return split(captured, schedule, self.host)
         self._narrow = backward(captured, schedule, self.host)

@@ -1,1 +1,1 @@
-"""Costs of operators: time, memory in addition to their results, and the measurement of both."""
+"""Costs of operators: their time by a model, and their workspaces as they are measured."""

@@ -2,9 +2,7 @@
 
     seconds = flops / rate + bytes / bandwidth
 
-Only ratios matter to a planner. The two rates are round numbers of a current device; that a plan
-is good does not hang on them, that the time it predicts is right does, and for that there is
-`costs="measured"`.
+Only ratios matter to a planner, so that the two rates are round numbers of a current device.
 """
 
 import math

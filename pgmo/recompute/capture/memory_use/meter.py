@@ -8,7 +8,7 @@ import os
 import threading
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -23,21 +23,19 @@ _LEVEL = "KINETO_LOG_LEVEL"
 
 @dataclass(frozen=True, slots=True)
 class Section:
-    """Memory and time between two moments.
+    """Memory between two moments.
 
     Args:
         label: name of the code that ran.
         start: bytes alive at its beginning, above those at the meter's beginning.
         peak: most bytes alive at once, above those at its own beginning.
         net: bytes alive at its end, above those at its own beginning.
-        seconds: duration.
     """
 
     label: str
     start: int
     peak: int
     net: int
-    seconds: float
 
 
 def meter(device: torch.device) -> "Meter | None":
@@ -50,9 +48,7 @@ def meter(device: torch.device) -> "Meter | None":
         >>> [(one.label, one.peak, one.net) for one in measured.sections]
         [('negate', 8192, 4096)]
     """
-    if not can_measure(device):
-        return None
-    return _CudaMeter(device) if device.type == "cuda" else Meter(device)
+    return Meter(device) if can_measure(device) else None
 
 
 def can_measure(device: torch.device) -> bool:
@@ -89,7 +85,7 @@ class Meter:
 
     def __init__(self, device: torch.device) -> None:
         self.sections: list[Section] = []
-        self.whole = Section("", 0, 0, 0, 0.0)
+        self.whole = Section("", 0, 0, 0)
         self.changes: list[tuple[str, int]] = []
         self._device = device
 
@@ -120,24 +116,22 @@ class Meter:
             if change or name.startswith(_PREFIX)
         ]
         level = highest = start = peak = 0
-        label, begun, until = "", 0, -1
+        label, until = "", -1
         for name, time, duration, change in changes:
             if label and (time > until or name.startswith(_PREFIX)):
-                self._close(label, start, peak, level, until - begun)
+                self._close(label, start, peak, level)
                 label = ""
             if name.startswith(_PREFIX):
-                label, begun, until = name, time, time + duration
+                label, until = name, time + duration
                 start = peak = level
             level += change
             highest, peak = max(highest, level), max(peak, level)
         if label:
-            self._close(label, start, peak, level, until - begun)
-        self.whole = Section("", 0, highest, level, 0.0)
+            self._close(label, start, peak, level)
+        self.whole = Section("", 0, highest, level)
 
-    def _close(self, label: str, start: int, peak: int, level: int, nanoseconds: int) -> None:
-        self.sections.append(
-            Section(label[len(_PREFIX) :], start, peak - start, level - start, nanoseconds / 1e9)
-        )
+    def _close(self, label: str, start: int, peak: int, level: int) -> None:
+        self.sections.append(Section(label[len(_PREFIX) :], start, peak - start, level - start))
 
 
 @contextmanager
@@ -150,31 +144,3 @@ def _quiet() -> Iterator[None]:
     finally:
         if before is None:
             del os.environ[_LEVEL]
-
-
-class _CudaMeter(Meter):
-    """The host's time of a kernel is that of its launch: the device takes its own."""
-
-    def __init__(self, device: torch.device) -> None:
-        super().__init__(device)
-        self._times: list[tuple[Any, Any]] = []
-
-    @contextmanager
-    def section(self, label: str) -> Iterator[None]:
-        with torch.cuda.device(self._device):
-            begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))  # type: ignore[no-untyped-call]
-            begin.record()
-            try:
-                with super().section(label):
-                    yield
-            finally:
-                end.record()
-                self._times.append((begin, end))
-
-    def __exit__(self, *error: Any) -> None:
-        torch.cuda.synchronize(self._device)
-        super().__exit__(*error)
-        self.sections[:] = [
-            replace(section, seconds=begin.elapsed_time(end) / 1e3)
-            for section, (begin, end) in zip(self.sections, self._times, strict=True)
-        ]

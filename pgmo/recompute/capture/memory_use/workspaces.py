@@ -1,4 +1,4 @@
-"""Bytes that an operator takes and returns while it runs, and its time: measured on the device.
+"""Bytes that an operator takes and returns while it runs: measured on the device.
 
 A convolution packs its inputs anew, a sum keeps partial sums: no fake tensor knows of that, and it
 depends on the device, the library and the number of threads. Each operator of a step is run by
@@ -14,52 +14,33 @@ import torch
 from torch import Tensor, fx
 
 from pgmo.recompute.capture.compat import fakes, flatten, storage_key, unflatten, without_tracing
-from pgmo.recompute.capture.memory_use.costs import example_arguments, modelled
+from pgmo.recompute.capture.memory_use.costs import example_arguments
 from pgmo.recompute.capture.memory_use.facts import once_for_copies
 from pgmo.recompute.capture.memory_use.meter import Meter, Section, meter
 
-
-@dataclass(frozen=True, eq=False, slots=True)
-class Signature:
-    """Key of an operator's workspace: operators with equal keys are measured once in a process.
-
-    It is hashed ten thousands of times, so the hash is kept.
-    """
-
-    parts: tuple[object, ...]
-    _hash: int
-
-    @classmethod
-    def of(cls, *parts: object) -> "Signature":
-        """Build a key from comparable parts."""
-        return cls(parts, hash(parts))
-
-    def __hash__(self) -> int:
-        return self._hash
-
-    def __eq__(self, other: object) -> bool:
-        return self is other or (isinstance(other, Signature) and self.parts == other.parts)
-
-
-_known: dict[Signature, "OperatorMeasurement"] = {}
+Signature = tuple[object, ...]
+"""Key of an operator's workspace: operators with equal keys are measured once in a process."""
 
 _REPEATS = 2  # in the first run libraries make what they keep, as cuBLAS its workspace
 
 
 @dataclass(frozen=True, slots=True)
 class OperatorMeasurement:
-    """Memory and time that one operator was measured to take.
+    """Memory that one operator was measured to take.
 
     Args:
         workspace: bytes that it takes and returns.
-        seconds: None if it was not timed.
         held: bytes that its results hold beyond their elements, as the mean of squares does, which
             lies at the beginning of all of them.
+        was_run: whether it was run by itself, and not only seen in a step.
     """
 
     workspace: int
-    seconds: float | None
     held: int = 0
+    was_run: bool = True
+
+
+_known: dict[Signature, OperatorMeasurement] = {}
 
 
 def workspace(node: fx.Node) -> int:
@@ -74,17 +55,11 @@ def held(node: fx.Node) -> int:
     return found.held if found else 0
 
 
-def seconds(node: fx.Node) -> float:
-    """Return the measured seconds of a node's operator, else those of the model."""
-    found = _known.get(signature(node))
-    return modelled(node) if found is None or found.seconds is None else found.seconds
-
-
 @once_for_copies
 def signature(node: fx.Node) -> Signature:
     """Return the key of a node's operator."""
     threads = torch.get_num_threads()
-    return Signature.of(str(node.target), _nested(example_arguments(node)), threads)
+    return str(node.target), _nested(example_arguments(node)), threads
 
 
 def _nested(argument: object) -> object:
@@ -107,7 +82,7 @@ def correct(node: fx.Node, bytes_: int) -> bool:
     found = _known.get(key)
     if found is not None and found.workspace >= bytes_:
         return False
-    _known[key] = replace(found or OperatorMeasurement(0, None), workspace=bytes_)
+    _known[key] = replace(found or OperatorMeasurement(0, was_run=False), workspace=bytes_)
     return bytes_ > 0
 
 
@@ -127,7 +102,7 @@ def measure(nodes: Iterable[fx.Node], least: int = 1 << 16) -> int:
     for node in nodes:
         if _moved(node) >= least:
             key = signature(node)
-            if key not in _known or _known[key].seconds is None:
+            if key not in _known or not _known[key].was_run:
                 todo.setdefault(key, node)
     count = 0
     for device in dict.fromkeys(_device(node) for node in todo.values()):
@@ -165,11 +140,8 @@ def _run_all(todo: dict[Signature, fx.Node], device: torch.device, measuring: Me
         runs = seen.get(str(index), [])
         if len(runs) == _REPEATS:
             peak, holds = runs[-1].peak, max(0, runs[-1].net - written(node))
-            seconds = min(run.seconds for run in runs)
             real = _known[key].workspace if key in _known else 0  # what a step was seen to take
-            _known[key] = OperatorMeasurement(
-                max(real, peak - written(node) - holds), seconds, holds
-            )
+            _known[key] = OperatorMeasurement(max(real, peak - written(node) - holds), holds)
             count += 1
     return count
 

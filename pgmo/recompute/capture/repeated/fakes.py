@@ -25,7 +25,7 @@ class Storages:
         """Map one tensor's storage to the other's; return whether it agrees with the map so far."""
         ours, theirs = storage_key(one), storage_key(other)
         known = self._of.setdefault(ours, other.untyped_storage())
-        return known._cdata == theirs and self._stand_for.setdefault(theirs, ours) == ours
+        return id(known) == theirs and self._stand_for.setdefault(theirs, ours) == ours
 
     def copy(self, one: Tensor) -> Tensor:
         """Return a tensor of the same layout in the storage that corresponds to this one's."""

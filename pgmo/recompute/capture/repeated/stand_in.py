@@ -13,11 +13,11 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from pgmo.recompute.capture.compat import library
 from pgmo.recompute.capture.repeated.template import Template, TensorMetadata
 
-_library: Any = torch.library.Library("pgmo", "FRAGMENT")  # type: ignore[no-untyped-call]
-_library.define("block(Tensor[] given, int number) -> Tensor[]")
-_library.define("block_backward(Tensor[] gradients, int number) -> Tensor[]")
+library.define("block(Tensor[] given, int number) -> Tensor[]")
+library.define("block_backward(Tensor[] gradients, int number) -> Tensor[]")
 
 BLOCK = torch.ops.pgmo.block.default
 BACKWARD = torch.ops.pgmo.block_backward.default
@@ -90,11 +90,11 @@ class StandInFunction(torch.autograd.Function):
         return (None, *(None if described is None else next(made) for described in metadata))
 
 
-@torch.library.register_fake("pgmo::block", lib=_library)  # type: ignore[untyped-decorator]
+@torch.library.register_fake("pgmo::block", lib=library)  # type: ignore[untyped-decorator]
 def _results_of_block(_given: list[Tensor], number: int) -> list[Tensor]:
     return [one.made() for one in _calls[number].results]
 
 
-@torch.library.register_fake("pgmo::block_backward", lib=_library)  # type: ignore[untyped-decorator]
+@torch.library.register_fake("pgmo::block_backward", lib=library)  # type: ignore[untyped-decorator]
 def _results_of_backward(_gradients: list[Tensor], number: int) -> list[Tensor]:
     return [one.made() for one in _calls[number].gradients]

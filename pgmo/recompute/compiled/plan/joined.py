@@ -15,9 +15,10 @@ from pgmo.recompute.capture.compat import boxes_gradients, flatten, is_tangent
 from pgmo.recompute.capture.joint_graph import Captured
 from pgmo.recompute.compiled.dry_run.discovery import Discovery, GraphCall
 from pgmo.recompute.compiled.dry_run.regions import Life, Region
-from pgmo.recompute.compiled.plan.share import GraphShare
-from pgmo.recompute.planners.evaluator import Choice
+from pgmo.recompute.planners.evaluator import Choice, Evaluator
 from pgmo.recompute.planners.graph import NOT_CAPTURED, Graph, Operation, Value
+from pgmo.recompute.planners.offload.transfers import Transfers
+from pgmo.recompute.planners.schedule import simulate
 
 
 @dataclass(frozen=True, eq=False)
@@ -32,7 +33,7 @@ class JoinedGraph:
     graph: Graph
     origins: tuple[tuple[int, int] | None, ...]
 
-    def of_call(self, number: int, choice: Choice) -> GraphShare:
+    def of_call(self, number: int, choice: Choice, graph: Graph) -> Choice:
         """Return a call's share of a choice, in operations of its own graph."""
         own = {
             index: origin[1]
@@ -41,13 +42,16 @@ class JoinedGraph:
         }
         recomputed = frozenset(own[one] for one in choice.recomputed if one in own)
         if choice.reruns is None:
-            return GraphShare(recomputed)
-        return GraphShare(
-            recomputed,
-            tuple((own[moment], own[one]) for moment, one in choice.reruns if one in own),
-            frozenset(own[one] for one in choice.offloaded if one in own),
-            None if choice.transfers is None else choice.transfers.rate,
-        )
+            return Evaluator(graph).candidate(recomputed, "together")
+        reruns = tuple((own[moment], own[one]) for moment, one in choice.reruns if one in own)
+        transfers, away = choice.transfers, frozenset[int]()
+        if transfers is not None:
+            transfers = Transfers.of(graph, transfers.rate)
+            away = frozenset(own[one] for one in choice.offloaded if one in own)
+            away, reruns = transfers.fitting(away, reruns)
+        made = simulate(graph, (), reruns, away, transfers)
+        again, peak, overhead = made.recomputed, made.peak, made.overhead
+        return Choice(again, peak, overhead, "together", reruns, away, transfers)
 
 
 def join_graphs(

@@ -1,14 +1,13 @@
 """The plan of a step: one graph of all graphs for the planner, and the share of each."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from torch import fx
 
 from pgmo.recompute.capture.joint_graph import Captured
 from pgmo.recompute.capture.plain_step import checkpointed
-from pgmo.recompute.compiled.dry_run.discovery import Discovery
-from pgmo.recompute.compiled.graph import CompiledGraph
+from pgmo.recompute.compiled.dry_run.discovery import Discovery, Place
 from pgmo.recompute.compiled.plan.joined import JoinedGraph, join_graphs
 from pgmo.recompute.planners.evaluator import Evaluator
 from pgmo.recompute.planners.graph import Graph
@@ -16,22 +15,12 @@ from pgmo.recompute.planners.schedule import Schedule, simulate
 from pgmo.recompute.planners.shapes import Shapes
 from pgmo.recompute.runtime.decide import PlannedStep, Settings, choose
 
-
-@dataclass(eq=False)
-class StepPlan:
-    """A planned step.
-
-    Args:
-        planned: the plan of the whole step.
-        numbers: for each call of a graph, by its ordinal, which of the graph's plans it runs.
-    """
-
-    planned: PlannedStep
-    numbers: dict[tuple[CompiledGraph, int], int]
+Numbers = dict[Place, int]
+"""For each call of a graph, which of the graph's plans it runs."""
 
 
-def plan(found: Discovery, settings: Settings) -> StepPlan:
-    """Plan a step within one budget.
+def plan(found: Discovery, settings: Settings) -> tuple[PlannedStep, Numbers]:
+    """Plan a step within one budget; return the plan, and the numbers of its graphs' plans.
 
     Raises:
         BudgetError: the budget cannot be met.
@@ -44,10 +33,10 @@ def plan(found: Discovery, settings: Settings) -> StepPlan:
     chosen = call.graph.add(replace(settings, differentiated=came))
     planned = call.graph.plans[chosen].step.planned
     assert planned is not None
-    return StepPlan(planned, {(call.graph, call.ordinal): chosen})
+    return planned, {(call.graph, call.ordinal): chosen}
 
 
-def _plan_together(found: Discovery, settings: Settings) -> StepPlan:
+def _plan_together(found: Discovery, settings: Settings) -> tuple[PlannedStep, Numbers]:
     came = dict(found.backward_calls)
     alone = replace(settings, budget=None, joins=False, shapes=Shapes())
     wanted = [
@@ -76,10 +65,10 @@ def _plan_together(found: Discovery, settings: Settings) -> StepPlan:
     )
     numbers = {}
     for number, call in enumerate(found.calls):
-        share = whole.of_call(number, choice).on(finest[number].graph)
+        share = whole.of_call(number, choice, finest[number].graph)
         chosen = call.graph.add_choice(share, wanted[number])
         numbers[call.graph, call.ordinal] = chosen
-    return StepPlan(planned, numbers)
+    return planned, numbers
 
 
 def _default(whole: JoinedGraph, plain: Sequence[tuple[Captured, Graph]]) -> Schedule:

@@ -95,9 +95,7 @@ def test_operations_know_their_modules(normed):
     assert graph.operations[backward].module == "conv"
 
 
-def test_costs_and_workspaces_are_asked_for_node_by_node():
-    step = captured(
-        nn.Linear(4, 4), torch.ones(2, 4), costs=lambda node: 3.0, workspaces=lambda node: 64
-    )
+def test_workspaces_are_asked_for_node_by_node():
+    step = captured(nn.Linear(4, 4), torch.ones(2, 4), workspaces=lambda node: 64)
     operations = [one for one in step.graph.operations if one.name.startswith("aten")]
-    assert {(one.cost, one.workspace) for one in operations} == {(3.0, 64)}
+    assert {one.workspace for one in operations} == {64}

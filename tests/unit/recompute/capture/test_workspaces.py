@@ -5,7 +5,7 @@ torch = pytest.importorskip("torch")
 from torch import nn  # noqa: E402
 
 from pgmo.recompute.capture.memory_use import workspaces  # noqa: E402
-from pgmo.recompute.capture.memory_use.costs import modelled, operator_name  # noqa: E402
+from pgmo.recompute.capture.memory_use.costs import operator_name  # noqa: E402
 from tests.unit.recompute.traced import captured  # noqa: E402
 
 
@@ -28,11 +28,9 @@ def dropout():
 def test_an_operator_is_measured_once():
     one = dropout()
     assert workspaces.workspace(one) == 0
-    assert workspaces.seconds(one) == modelled(one)
     assert workspaces.measure([one, one], least=0) == 1
     assert workspaces.measure([one], least=0) == 0
     assert workspaces.workspace(one) > 0  # the mask as numbers
-    assert workspaces.seconds(one) != modelled(one)
 
 
 def test_small_operators_and_views_are_not_measured():

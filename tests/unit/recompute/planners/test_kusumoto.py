@@ -10,10 +10,15 @@ from hypothesis import strategies as st
 
 import pgmo
 from pgmo.recompute.planners.kusumoto import DynamicProgram, Sequence
-from pgmo.recompute.planners.lower_sets import Dag, all_lower_sets, ancestor_sets
+from pgmo.recompute.planners.lower_sets import Dag, ancestor_sets
 from pgmo.recompute.planners.schedule import simulate
 from tests.unit.recompute.graphs import chain
-from tests.unit.recompute.planners.test_lower_sets import as_sets, dags, readers
+from tests.unit.recompute.planners.test_lower_sets import (
+    all_lower_sets,
+    as_sets,
+    dags,
+    readers,
+)
 
 
 def formula(dag: Dag, path: list[set[int]]) -> tuple[float, int]:

@@ -85,7 +85,6 @@ def test_same_seed_same_choice() -> None:
     first = plan_choice(graph, budget, evaluations=3000, seed=5)
     again = plan_choice(graph, budget, evaluations=3000, seed=5)
     assert first == again
-    assert first.trace[-1].overhead == first.overhead
 
 
 def test_nothing_is_forgotten_when_everything_fits() -> None:
@@ -94,7 +93,6 @@ def test_nothing_is_forgotten_when_everything_fits() -> None:
     choice = plan_choice(graph, peak)
     assert (choice.recomputed, choice.peak, choice.overhead) == (frozenset(), peak, 0)
     assert choice.planner == "default"
-    assert len(choice.trace) == 1
 
 
 def test_search_improves_on_what_was_proposed() -> None:
@@ -104,8 +102,6 @@ def test_search_improves_on_what_was_proposed() -> None:
     choice = plan_choice(graph, budget, evaluations=20_000)
     assert choice.planner == "search"
     assert choice.overhead < proposed.overhead
-    overheads = [one.overhead for one in choice.trace]
-    assert overheads == sorted(overheads, reverse=True)
 
 
 def test_chain_needs_twice_the_square_root() -> None:

@@ -90,13 +90,6 @@ def test_what_never_runs_again_changes_nothing(case: tuple[Graph, frozenset[int]
     assert simulate(graph, schedule.recomputed).live.tolist() == schedule.live.tolist()
 
 
-def test_packed_schedule_needs_its_peak() -> None:
-    schedule = simulate(chain(12), {1, 2, 4, 5, 7, 8})
-    packing = pgmo.plan(schedule.problem(alignment=1))
-    assert packing.max_load == schedule.peak
-    assert packing.arena == schedule.peak
-
-
 def test_chain_by_hand() -> None:
     graph = chain(4)
     plain = simulate(graph)

@@ -39,9 +39,9 @@ def measured(half, kept=0, taken=0):
     for index, node in enumerate(nodes):
         net = workspaces.written(node) + kept * (index == 1)
         peak = net + taken * (index == 1)
-        sections.append(Section(node.name, level, peak, net, 0.0))
+        sections.append(Section(node.name, level, peak, net))
         level += net
-    return nodes[1], Measured(sections, Section("", 0, level + 7, level, 0.0))
+    return nodes[1], Measured(sections, Section("", 0, level + 7, level))
 
 
 def test_what_a_library_keeps_is_not_of_the_step(half):
