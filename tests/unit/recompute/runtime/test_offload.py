@@ -52,7 +52,7 @@ def dice(seed, share, needed=lambda _graph, reruns, _away: reruns):
         reruns = needed(graph, reruns, away)
         schedule = simulate(graph, (), reruns, away, transfers)
         assert schedule.offloaded
-        return Choice(schedule.recomputed, schedule.peak, 0.0, "dice", (), reruns, away, transfers)
+        return Choice(schedule.recomputed, schedule.peak, 0.0, "dice", reruns, away, transfers)
 
     return plan
 
