@@ -51,7 +51,7 @@ COMMAND_OPTIONS = {
     ("fit", "--unproved"): "call `pgmo.fit(command, prove=False)`",
     ("recompute", "--costs"): "times are always those of the model",
     ("recompute", "--counts"): "subtract what is resident from --budget",
-    ("recompute", "--planner"): "call `pgmo.recompute(model, inputs, budget, planner=...)`",
+    ("recompute", "--planner"): "the search begins with the best choice of all planners",
     ("rehearse", "--devices"): "call `pgmo.rehearsal.launch.rehearse(command, devices=...)`",
     ("rehearse", "--snapshot"): "--save a profile; `pgmo export --to memory-viz` makes one of it",
     ("rehearse", "--timeout"): "call `pgmo.rehearsal.launch.rehearse(command, timeout=...)`",

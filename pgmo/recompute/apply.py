@@ -37,7 +37,7 @@ def recompute(
     example_inputs: object = _NONE,
     budget: int | float | str | None = "min",
     *,
-    planner: str | Planner = "search",
+    planner: Planner | None = None,
     measure: bool = True,
     card: str | Card | None = None,
     optimizer: Optimizer | None = None,
@@ -68,8 +68,7 @@ def recompute(
             captured and planned when they first come. Without them, so is the first call.
         budget: bytes, such as `"8 GiB"`; a share of the peak without recomputation, such as
             `"60%"` or 0.6; `"min"` for the least peak that is found; None to recompute nothing.
-        planner: "search" improves the best choice of all others by local search; "min-cut",
-            "chen" and "kusumoto" take the best of their own; or a function of a graph and a budget.
+        planner: a function of a graph and a budget in the place of the search.
         measure: run the operators that may need workspace, by themselves, to learn how much;
             measure the first real step, warn when its peak is more than 2 % off, and plan again
             with what its operators took. Without it predictions have no workspace.
@@ -122,7 +121,7 @@ class RecomputeOptions:
     """Options of `recompute`, which documents each of them."""
 
     budget: int | float | str | None = "min"
-    planner: str | Planner = "search"
+    planner: Planner | None = None
     measure: bool = True
     card: str | Card | None = None
     optimizer: Optimizer | None = None

@@ -25,7 +25,7 @@ from pgmo.recompute.capture.compat import (
     storage_key,
     traced_graph,
 )
-from pgmo.recompute.capture.graphs import graph_module
+from pgmo.recompute.capture.graphs import graph_module, mark_nodes
 from pgmo.recompute.capture.in_place import ADD, ADD_IN_PLACE
 from pgmo.recompute.capture.memory_use.costs import example_arguments
 from pgmo.recompute.capture.memory_use.facts import forget_facts
@@ -234,20 +234,18 @@ def _metadata(node: fx.Node) -> tuple[object, ...]:
     return tuple((one.shape, one.stride(), one.dtype) for one in fakes(node.meta.get("val")))
 
 
-def note_autograd_functions(results: Iterable[Tensor], mark: Any) -> None:
+def note_autograd_functions(results: Iterable[Tensor]) -> None:
     """Mark the nodes that backward passes of custom functions add to a graph being traced.
 
     Args:
         results: results of the forward pass that is being traced.
-        mark: called with a number of nodes, a key and a value; writes into the `meta` of the nodes
-            that were added since there were so many.
     """
     stack: list[Any] = [one.grad_fn for one in results if one.grad_fn is not None]
     seen = set(stack)
     while stack:
         function = stack.pop()
         if isinstance(function, BackwardCFunction) and not _stands_in(function):
-            _note(function, len(seen), mark)
+            _note(function, len(seen))
         for following, _ in function.next_functions:
             if following is not None and following not in seen:
                 seen.add(following)
@@ -259,7 +257,7 @@ def _stands_in(function: Any) -> bool:
     return getattr(function._forward_cls, "stands_in", False) is True
 
 
-def _note(function: Any, number: int, mark: Any) -> None:
+def _note(function: Any, number: int) -> None:
     begun: list[tuple[int, tuple[str, ...]]] = []
 
     def before(gradients: tuple[Tensor | None, ...]) -> None:
@@ -274,7 +272,7 @@ def _note(function: Any, number: int, mark: Any) -> None:
         first, names = begun.pop()
         # A node for each, also for what was saved and is handed out as it is.
         own = tuple(None if one is None else torch.ops.aten.alias.default(one) for one in results)
-        mark(first, CUSTOM, (number, names))
+        mark_nodes(first, CUSTOM, (number, names))
         return own
 
     function.register_prehook(before)

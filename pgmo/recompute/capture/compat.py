@@ -252,11 +252,6 @@ def renewed(example: Any) -> Any:
     )
 
 
-def fresh_bytes(size: int, like: Tensor) -> Tensor:
-    """Return an example of a host buffer of `size` bytes, in the mode of another example."""
-    return like.new_empty(size, dtype=torch.uint8, device="cpu")
-
-
 _OLDEST = (2, 11)
 """The first version of PyTorch whose Dynamo was tried."""
 

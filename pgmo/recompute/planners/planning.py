@@ -3,7 +3,7 @@
 import math
 import operator
 import time
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Literal, SupportsIndex, TypedDict, Unpack
 
@@ -18,9 +18,6 @@ from pgmo.recompute.planners.offload.transfers import Transfers
 from pgmo.recompute.planners.reruns import RerunSearch
 from pgmo.recompute.planners.schedule import simulate
 from pgmo.units import format_bytes
-
-PLANNERS = ("min-cut", "chen", "kusumoto")
-"""Planners that propose where the search begins."""
 
 EVALUATIONS = 200_000
 """Choices that a search tries; a second or two for a thousand operations."""
@@ -234,32 +231,18 @@ def curve(graph: Graph, *, points: int = 16, **search: Unpack[SearchFields]) -> 
     return tuple(_front([*(_needed(graph, one) for one in known), *planned]))
 
 
-def propose(
-    graph: Graph,
-    evaluator: Evaluator | None = None,
-    planners: Collection[str] = PLANNERS,
-) -> list[Choice]:
-    """Return the choices of planners over their budgets, evaluated; the first forgets nothing.
-
-    Raises:
-        OptionError: there is no such planner.
-    """
-    unknown = sorted(set(planners).difference(PLANNERS))
-    if unknown:
-        raise OptionError(f"no planner is called {unknown[0]!r}; there are {', '.join(PLANNERS)}")
+def propose(graph: Graph, evaluator: Evaluator | None = None) -> list[Choice]:
+    """Return the choices of all planners over their budgets; the first forgets nothing."""
     judge = evaluator or Evaluator(graph)
-    choices: list[tuple[frozenset[int], str]] = [(frozenset(), "default")]
-    if "min-cut" in planners:
-        choices += [(choice, "min-cut") for choice in min_cut.sweep(graph)]
     dag = Dag.of(graph)
-    if "chen" in planners:
-        choices += [
-            (segments.forgotten(last=last), "chen")
-            for segments in chen.sweep(dag)
-            for last in (False, True)
-        ]
-    if "kusumoto" in planners:
-        choices += _dynamic_programs(dag, bool(judge.period))
+    choices: list[tuple[frozenset[int], str]] = [(frozenset(), "default")]
+    choices += [(choice, "min-cut") for choice in min_cut.sweep(graph)]
+    choices += [
+        (segments.forgotten(last=last), "chen")
+        for segments in chen.sweep(dag)
+        for last in (False, True)
+    ]
+    choices += _dynamic_programs(dag, bool(judge.period))
     return [judge.candidate(choice, planner) for choice, planner in choices]
 
 

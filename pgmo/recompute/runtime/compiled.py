@@ -18,7 +18,7 @@ from pgmo.version import __version__
 def backend(
     budget: int | float | str | None = "min",
     *,
-    planner: str | Planner = "search",
+    planner: Planner | None = None,
     measure: bool = True,
     kernels: Literal["torch", "inductor"] = "torch",
 ) -> Callable[..., Any]:
@@ -69,8 +69,7 @@ def backend(
     return compat.backend(partition, run, run)
 
 
-def _identity(settings: Settings, planner: str | Planner) -> str:
+def _identity(settings: Settings, planner: Planner | None) -> str:
     """Return a key that is equal where a graph is split in the same way, for inductor's cache."""
-    if not isinstance(planner, str):
-        planner = uuid4().hex  # what it does is not known
-    return f"pgmo {__version__} {settings.budget!r} {settings.measure} {planner}"
+    name = uuid4().hex if planner else "search"  # what a function does is not known
+    return f"pgmo {__version__} {settings.budget!r} {settings.measure} {name}"

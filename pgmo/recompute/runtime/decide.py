@@ -11,7 +11,7 @@ from typing import Literal
 
 from torch import fx
 
-from pgmo.errors import BudgetError, OptionError
+from pgmo.errors import OptionError
 from pgmo.recompute.capture.divide import CONVOLUTION_BACKWARD, dividable, divide, helpful, needed
 from pgmo.recompute.capture.in_place import scatter_sources, sum_in_place
 from pgmo.recompute.capture.joint_graph import Captured, capture, refuse_unplannable
@@ -21,38 +21,27 @@ from pgmo.recompute.planners.budget import Budget
 from pgmo.recompute.planners.evaluator import Choice
 from pgmo.recompute.planners.graph import Graph
 from pgmo.recompute.planners.offload.transfers import Transfers
-from pgmo.recompute.planners.planning import (
-    PLANNERS,
-    UnreachableBudgetError,
-    plan_choice,
-    propose,
-    rank,
-)
+from pgmo.recompute.planners.planning import UnreachableBudgetError, plan_choice
 from pgmo.recompute.planners.schedule import Schedule, simulate
 from pgmo.recompute.planners.shapes import Shapes
 from pgmo.recompute.runtime.stages import stage
-from pgmo.units import format_bytes
 
 Planner = Callable[[Graph, int | Literal["min"]], Choice]
 
 
-def find_planner(name: str | Planner, rate: float | None = None) -> Planner:
-    """Return a planner by its name: "search", or one of `PLANNERS`, whose best choice is taken.
+def find_planner(planner: Planner | None, rate: float | None = None) -> Planner:
+    """Return a planner; the search, which may offload over a link, where none is given.
 
     Raises:
-        OptionError: there is none of that name, or it does not offload.
+        OptionError: it is no function, or does not offload.
     """
+    if planner is None:
+        return plan_choice if rate is None else functools.partial(plan_choice, rate=rate)
     if rate is not None:
-        if name != "search":
-            raise OptionError('offload goes with planner="search", the only one that offloads')
-        return functools.partial(plan_choice, rate=rate)
-    if not isinstance(name, str):
-        return name
-    if name == "search":
-        return plan_choice
-    if name not in PLANNERS:
-        raise OptionError(f"no planner is called {name!r}; there are search, {', '.join(PLANNERS)}")
-    return functools.partial(_best_of, name)  # which can be pickled, as the model with it
+        raise OptionError("offload and planner are given; only pgmo's own search offloads")
+    if not callable(planner):
+        raise OptionError(f"planner is {planner!r}; give a function of a graph and a budget")
+    return planner
 
 
 def rate_of(planner: Planner) -> float | None:
@@ -60,18 +49,6 @@ def rate_of(planner: Planner) -> float | None:
     if isinstance(planner, functools.partial) and planner.func is plan_choice:
         return float(planner.keywords["rate"])
     return None
-
-
-def _best_of(name: str, graph: Graph, budget: int | Literal["min"]) -> Choice:
-    limit = None if budget == "min" else budget
-    found = propose(graph, planners=[name])
-    best = min(found, key=lambda one: rank(one, limit))
-    if limit is not None and best.peak > limit:
-        raise BudgetError(
-            f"the planner {name} finds nothing within {format_bytes(limit)}: its least peak "
-            f"is {format_bytes(best.peak)} ({best.peak} bytes). Give that, or planner='search'"
-        )
-    return best
 
 
 @dataclass(frozen=True)

@@ -1,8 +1,20 @@
-"""What tests compare of a step, bit by bit."""
+"""What tests compare of a step, bit by bit, and a planner that is soon done."""
 
 import random
 
 import torch
+
+from pgmo.errors import BudgetError
+from pgmo.recompute.planners.planning import propose, rank
+
+
+def proposed(graph, budget):
+    """The best choice that is proposed to the search."""
+    limit = None if budget == "min" else budget
+    best = min(propose(graph), key=lambda one: rank(one, limit))
+    if limit is not None and best.peak > limit:
+        raise BudgetError(f"nothing is within {limit}")
+    return best
 
 
 def step(model, *inputs, seed=0):

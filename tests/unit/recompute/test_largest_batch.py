@@ -8,6 +8,7 @@ import pgmo
 from pgmo.cards import Card
 from pgmo.recompute.compiled import model
 from pgmo.recompute.whole_card import CONTEXT
+from tests.unit.recompute.steps import proposed
 
 
 class Job(nn.Module):
@@ -39,7 +40,7 @@ def test_the_next_batch_does_not_fit_and_this_one_trains_as_the_plain_model():
     torch.manual_seed(0)
     model = Job(layers=1)
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-    options = {"card": card(250 << 10), "optimizer": optimizer, "planner": "chen"}
+    options = {"card": card(250 << 10), "optimizer": optimizer, "planner": proposed}
     batch, ours, plan = pgmo.recompute.largest(model, batch_of, **options)
     assert batch > 2
     assert not fits(model, batch + 1, **options)
@@ -56,8 +57,8 @@ def test_the_next_batch_does_not_fit_and_this_one_trains_as_the_plain_model():
 
 
 def test_a_smallest_batch_that_does_not_fit_is_an_error():
-    with pytest.raises(pgmo.BudgetError, match=r"finds nothing within"):
-        pgmo.recompute.largest(Job(), batch_of, start=64, card=card(700 << 10), planner="chen")
+    with pytest.raises(pgmo.BudgetError, match=r"nothing is within"):
+        pgmo.recompute.largest(Job(), batch_of, start=64, card=card(700 << 10), planner=proposed)
 
 
 def test_what_is_wrong_is_said():

@@ -10,7 +10,6 @@ from torch import Tensor, fx
 
 from pgmo.recompute.capture.absent import note_autograd_functions
 from pgmo.recompute.capture.compat import flatten, traced_graph
-from pgmo.recompute.capture.graphs import mark_nodes
 
 _CUSTOM = "autograd_function_apply"
 
@@ -38,6 +37,4 @@ def _has_custom(module: object) -> bool:
 
 def _note(*results: Any) -> None:
     if traced_graph() is not None:
-        note_autograd_functions(
-            [one for one in flatten(results)[0] if isinstance(one, Tensor)], mark_nodes
-        )
+        note_autograd_functions(one for one in flatten(results)[0] if isinstance(one, Tensor))

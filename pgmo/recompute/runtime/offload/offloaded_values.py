@@ -11,9 +11,10 @@ from collections import defaultdict
 from collections.abc import Callable, Iterator
 from typing import Any
 
+import torch
 from torch import Tensor, fx
 
-from pgmo.recompute.capture.compat import fakes, fresh_bytes, renewed
+from pgmo.recompute.capture.compat import fakes, renewed
 from pgmo.recompute.capture.joint_graph import Captured
 from pgmo.recompute.planners.offload.transfers import offloaded_value
 from pgmo.recompute.planners.schedule import Schedule
@@ -39,7 +40,7 @@ class OffloadedValues:
             self._until[schedule.transfers.until[one]].append(one)
             self._place(one)
         examples = [self._example(one) for one in self.values]
-        self._arena_example = fresh_bytes(host.size, examples[0])
+        self._arena_example = examples[0].new_empty(host.size, dtype=torch.uint8, device="cpu")
         device = next((one.device for one in examples if one.is_cuda), examples[0].device)
         self.arena = self._node(host.lend, (device,), self._arena_example)
         self.flying: dict[int, fx.Node] = {}

@@ -11,7 +11,7 @@ from torch.nn import functional  # noqa: E402
 
 import pgmo  # noqa: E402
 from pgmo.recompute.capture.memory_use.meter import meter  # noqa: E402
-from tests.unit.recompute.steps import same  # noqa: E402
+from tests.unit.recompute.steps import proposed, same  # noqa: E402
 
 X = torch.linspace(-1, 1, 32 * 64).reshape(32, 64)
 Y = torch.arange(32)
@@ -189,7 +189,7 @@ class Three(nn.Module):
 def test_no_sum_overwrites_a_gradient_that_is_given_or_expanded(last):
     torch.manual_seed(0)
     plain, x = Three(last), torch.randn(6, 4)
-    model = pgmo.recompute(copy.deepcopy(plain), x, "min", planner="min-cut", measure=False)[0]
+    model = pgmo.recompute(copy.deepcopy(plain), x, "min", planner=proposed, measure=False)[0]
     for _ in range(3):
         result = model(x)[2]
         given = torch.randn(result.shape)

@@ -11,7 +11,7 @@ from torch.nn import functional  # noqa: E402
 
 import pgmo  # noqa: E402
 from pgmo.recompute.compiled import blocks as repeated  # noqa: E402
-from tests.unit.recompute.steps import same, step  # noqa: E402
+from tests.unit.recompute.steps import proposed, same, step  # noqa: E402
 
 X = torch.linspace(-1, 1, 6 * 5 * 8).reshape(6, 5, 8)
 
@@ -133,7 +133,7 @@ def traced(model, **options):
 def check(model, count, budget=0.6):
     """The same graph as if all blocks were traced, and the bits of the plain model."""
     plain = copy.deepcopy(model)
-    options = {"budget": budget, "planner": "min-cut"}  # which is soon done
+    options = {"budget": budget, "planner": proposed}  # which is soon done
     _, expected = traced(copy.deepcopy(model), **options)
     made, plan, written = captured(model, **options)
     assert count is None or written == count

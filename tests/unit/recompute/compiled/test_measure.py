@@ -18,7 +18,7 @@ from pgmo.recompute.compiled import measure  # noqa: E402
 from tests.unit.recompute.compiled import models  # noqa: E402
 from tests.unit.recompute.compiled.models import batch, step  # noqa: E402
 from tests.unit.recompute.compiled.test_several_graphs import made  # noqa: E402
-from tests.unit.recompute.steps import same  # noqa: E402
+from tests.unit.recompute.steps import proposed, same  # noqa: E402
 
 pytestmark = pytest.mark.filterwarnings("ignore:the forward pass is no single graph")
 
@@ -90,7 +90,7 @@ def _some(model, number):
 
 
 def test_backward_passes_of_something_else_than_one_step_are_not_measured():
-    _, model, plan = made(Returns, planner="min-cut")
+    _, model, plan = made(Returns, planner=proposed)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         warnings.filterwarnings("ignore", message="the model is called again before")
@@ -101,7 +101,7 @@ def test_backward_passes_of_something_else_than_one_step_are_not_measured():
 
 
 def test_backward_passes_of_others_are_left_alone_when_it_does_not_come(monkeypatch):
-    _, model, _ = made(models.Blocks, planner="min-cut")
+    _, model, _ = made(models.Blocks, planner=proposed)
     step(model, batch(0), 0)
     model.zero_grad()
     model(*batch(1))
@@ -129,7 +129,7 @@ def test_who_captures_waits_for_no_step_that_is_measured():
         with CAPTURING:
             seen.append(meter(torch.device("cpu")))
 
-    _, model, plan = made(Asks, planner="min-cut")
+    _, model, plan = made(Asks, planner=proposed)
     step(model, batch(0), 0)
     Asks.asking = True
     step(model, batch(1), 1)

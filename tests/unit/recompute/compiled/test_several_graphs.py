@@ -15,7 +15,7 @@ import pgmo  # noqa: E402
 from pgmo.recompute.capture.memory_use.meter import meter  # noqa: E402
 from tests.unit.recompute.compiled import models  # noqa: E402
 from tests.unit.recompute.compiled.models import batch, step  # noqa: E402
-from tests.unit.recompute.steps import same  # noqa: E402
+from tests.unit.recompute.steps import proposed, same  # noqa: E402
 
 pytestmark = pytest.mark.filterwarnings("ignore:the forward pass is no single graph")
 
@@ -139,7 +139,7 @@ def test_a_counter_counts_calls():
         def between(self, x):
             return x
 
-    plain, model, plan = made(Counts, planner="min-cut")
+    plain, model, plan = made(Counts, planner=proposed)
     assert model.calls == 0
     for number in range(6):
         assert same(step(model, batch(number), number), step(plain, batch(number), number))

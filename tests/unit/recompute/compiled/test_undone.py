@@ -16,7 +16,7 @@ from torch import nn  # noqa: E402
 from torch.nn import functional  # noqa: E402
 
 import pgmo  # noqa: E402
-from tests.unit.recompute.steps import same, step  # noqa: E402
+from tests.unit.recompute.steps import proposed, same, step  # noqa: E402
 
 pytestmark = pytest.mark.filterwarnings(
     "ignore:the forward pass is no single graph", "ignore:Dynamo does not know how to trace"
@@ -223,7 +223,7 @@ def test_what_attributes_held_when_it_was_captured_may_go():
     plain = nn.Sequential(nn.Linear(4, 4), nn.GELU(), nn.Linear(4, 4))
     plain.teacher = [Teacher()]
     held = weakref.ref(plain.teacher[0])
-    model = pgmo.recompute(plain, torch.ones(2, 4), "min", planner="min-cut", measure=False)[0]
+    model = pgmo.recompute(plain, torch.ones(2, 4), "min", planner=proposed, measure=False)[0]
     model(torch.ones(2, 4)).sum().backward()
     model.teacher = None
     gc.collect()

@@ -14,7 +14,6 @@ import pgmo
 from pgmo.recompute.planners.evaluator import Choice, Evaluator
 from pgmo.recompute.planners.graph import Graph, Operation, Value
 from pgmo.recompute.planners.planning import (
-    PLANNERS,
     curve,
     plan_choice,
     plan_choices,
@@ -141,7 +140,7 @@ def test_choices_for_several_budgets() -> None:
 
 def test_several_budgets_are_met_as_well_as_one() -> None:
     graph = random_graph(0, forward=60, backward=60)
-    known = propose(graph, planners=["chen"])
+    known = [one for one in propose(graph) if one.planner in ("default", "chen")]
     low = plan_choice(graph, "min", evaluations=300, candidates=known).peak
     high = simulate(graph).peak
     budgets = [low + (high - low) * i // 16 for i in range(1, 16)]
@@ -219,11 +218,11 @@ def test_curve_falls() -> None:
 def test_each_planner_proposes() -> None:
     graph = chain(64, costs=(9, 1, 1))
     plain = simulate(graph).peak
-    for planner in PLANNERS:
-        proposed = propose(graph, planners=[planner])
-        assert proposed[0].planner == "default"
-        assert all(one.planner.startswith(planner) for one in proposed[1:])
-        assert min(one.peak for one in proposed) < 0.6 * plain
+    proposed = propose(graph)
+    assert proposed[0].planner == "default"
+    for planner in ("min-cut", "chen", "kusumoto"):
+        peaks = [one.peak for one in proposed if one.planner.startswith(planner)]
+        assert min(peaks) < 0.6 * plain
 
 
 @settings(max_examples=30)
@@ -274,9 +273,5 @@ def test_options_that_cannot_be_used(options: dict[str, object], message: str) -
 
 
 def test_other_options_that_cannot_be_used() -> None:
-    with pytest.raises(
-        pgmo.errors.OptionError, match="no planner is called 'magic'; there are min-cut"
-    ):
-        propose(chain(3), planners=["magic"])
     with pytest.raises(pgmo.errors.OptionError, match="a curve of 1 points has no ends"):
         curve(chain(3), points=1)

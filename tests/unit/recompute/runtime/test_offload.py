@@ -13,6 +13,7 @@ from torch import nn  # noqa: E402
 import pgmo  # noqa: E402
 from pgmo.recompute.planners.evaluator import Choice  # noqa: E402
 from pgmo.recompute.planners.offload.transfers import Transfers  # noqa: E402
+from pgmo.recompute.planners.planning import plan_choice  # noqa: E402
 from pgmo.recompute.planners.schedule import is_at_home, simulate  # noqa: E402
 from pgmo.recompute.runtime import decide  # noqa: E402
 from pgmo.recompute.runtime.offload import host as hosts  # noqa: E402
@@ -226,7 +227,7 @@ def test_other_shapes_are_offloaded_too():
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        ({"planner": "chen"}, 'planner="search"'),
+        ({"planner": plan_choice}, "only pgmo's own search offloads"),
         ({"offload": "usb"}, "give the name of a link"),
     ],
 )
@@ -236,4 +237,4 @@ def test_what_does_not_go_together_is_said(options, said):
 
 
 def test_the_planner_is_the_search():
-    assert decide.find_planner("search", 1e9).keywords == {"rate": 1e9}
+    assert decide.find_planner(None, 1e9).keywords == {"rate": 1e9}
