@@ -1,7 +1,10 @@
 """Exit codes of checks, and of programs that a command has started."""
 
 CHECK_FAILED = 3
-"""Exit code of a failed check, or of a script that does not fit."""
+"""Exit code of a failed check."""
+
+DOES_NOT_FIT = 4
+"""Exit code for a script that does not fit on a card, or not to its end."""
 
 
 def shell_code(returned: int) -> int:

@@ -6,6 +6,7 @@ from typing import Any
 
 from pgmo.cards import Card
 from pgmo.errors import OptionError
+from pgmo.fit.growth import GrowingJob
 from pgmo.fit.largest import Largest, accumulate
 from pgmo.fit.need import Need, Way
 from pgmo.fit.what_if.alternatives import Alternative, least_change
@@ -35,8 +36,8 @@ class Answer:
         option: name of the option that varies.
         value: value of the option at which `need` holds; None where nothing varies.
         need: bytes that the job needs of the card; for a search, at the largest value that fits.
-        fits: whether the job runs on the card, by way. PyTorch releases cached memory before it
-            gives up, so a job may fit although it would reserve more on a larger card.
+        fits: whether the job runs on the card to its end, by way. PyTorch releases cached memory
+            before it gives up, so a job may fit although it would reserve more on a larger card.
         proved: ways for which a rehearsal on this card succeeded.
         holders: owners of one iteration's peak, by "module", "op" and "phase", largest first.
         largest: the largest values that fit, one for each requested way.
@@ -48,6 +49,8 @@ class Answer:
             default, expandable, pgmo.
         missed: evaluations and checkpoints of the script that no rehearsal ran, so that their
             memory is unknown; see `pgmo.fit.observer.sites`.
+        growing: growth of live memory from step to step, which `need` includes; None if there is
+            none.
         rehearsals: number of rehearsals.
         seconds: total duration of the rehearsals in seconds.
 
@@ -72,6 +75,7 @@ class Answer:
     forecast: Forecast | None = None
     curve: tuple[tuple[int, int, int, int], ...] = ()
     missed: tuple[str, ...] = ()
+    growing: GrowingJob | None = None
     rehearsals: int = 0
     seconds: float = 0.0
 
@@ -113,12 +117,17 @@ class Answer:
 
     @property
     def sentence(self) -> str:
-        """The answer in one sentence, and in a second one what the rehearsals did not run."""
-        return f"{self._first_sentence()}{self._missed()}"
+        """The answer in one sentence; further ones are about growth and what was not rehearsed."""
+        return f"{self._first_sentence()}{self._grows()}{self._missed()}"
 
     def _first_sentence(self) -> str:
         if self.largest:
             return self._of_largest()
+        if self.growing is not None and not self.growing.fits:
+            return (
+                f"{self.name} fits on {self.card.name} only until about step "
+                f"{self.growing.last_step:,} with pgmo."
+            )
         card, total = self.card.name, format_bytes(self.need.total("pgmo"))
         usable = format_bytes(self.card.usable)
         if self.is_fit and self.spare < 0:
@@ -136,9 +145,24 @@ class Answer:
             f"{format_bytes(-self.spare)} more than its {usable}{self._least()}."
         )
 
+    def _grows(self) -> str:
+        """Return the growth of live memory as a sentence; "" if there is none."""
+        if self.growing is None:
+            return ""
+        words = self.growing.words
+        begin = f" {words[0].upper()}{words[1:]}"
+        if not self.growing.growth.is_bounded:
+            return (
+                f"{begin}, and the number of steps is unknown: give it with --steps, so that "
+                "the last step can be predicted."
+            )
+        if self.growing.fits or self.largest:
+            return f"{begin}, which is included for {self.growing.steps}."
+        return f"{begin}, and the script makes {self.growing.steps}."
+
     def _missed(self) -> str:
         """Return what the rehearsals did not run, as a sentence; "" if the job does not fit."""
-        if not self.missed or not (self.is_fit or self.largest):
+        if not self.missed or not (self.is_fit or self.largest or self.growing):
             return ""
         more = len(self.missed) - _MOST_MISSED
         named = ", ".join(self.missed[:_MOST_MISSED]) + (f" and {more} more" if more > 0 else "")
@@ -200,6 +224,7 @@ class Answer:
             "forecast": vars(self.forecast) if self.forecast else None,
             "curve": [list(one) for one in self.curve],
             "missed": list(self.missed),
+            "growing": self.growing.as_json() if self.growing else None,
             "rehearsals": self.rehearsals,
             "seconds": round(self.seconds, 1),
         }

@@ -8,6 +8,7 @@ from pgmo.cards import Card
 from pgmo.errors import ProfileError
 from pgmo.fit.answer import Answer
 from pgmo.fit.evidence import Evidence, Job, collect
+from pgmo.fit.growth import GrowingJob, matters
 from pgmo.fit.largest import MOST, Largest, largest_value, learn, roomy, search, values_of
 from pgmo.fit.law import Law
 from pgmo.fit.need import WAYS, Way
@@ -67,7 +68,12 @@ def ask(
     question = question or Question()
     question = replace(question, values=question.values or values_of(job))
     notify = say or (lambda _: None)
-    job = replace(job, python=find_torch_build(job.python).python)
+    job = replace(
+        job,
+        python=find_torch_build(job.python).python,
+        steps=question.steps,
+        samples=question.samples,
+    )
     if job.varies and question.value is None:
         answer, law, evidence = _largest(job, card, question, notify)
     else:
@@ -81,18 +87,21 @@ def _as_it_is(
     """Rehearse one value on the card; if memory runs out, once more on an unlimited card."""
     notify(f"rehearsing on {card.name}")
     evidence = [collect(job, card, value=question.value, way="pgmo")]
-    if not evidence[0].rehearsal.fits and evidence[0].whole:
+    if not evidence[0].rehearsal.fits and evidence[0].whole and not evidence[0].is_past_work:
         # It may have run out in the iteration that counts arithmetic, which takes more memory.
         notify("memory ran out in a late iteration; rehearsing again without counting arithmetic")
         evidence.append(collect(job, card, value=question.value, way="pgmo", work=False))
     ran = evidence[-1].rehearsal.fits
-    if not evidence[0].whole or not ran:
+    if not evidence[0].whole or not (ran or evidence[-1].growth):
         notify(f"memory ran out on {card.name}; rehearsing on an unlimited card")
         evidence.append(collect(job, roomy(card), value=question.value, way="pgmo"))
     law = Law(evidence)
     need = law.need(question.value)
+    growing = _growing(law, card, question.value, ran=ran)
     fits: dict[Way, bool] = {way: law.fits(question.value, card.usable, way) for way in WAYS}
     fits["pgmo"] = ran
+    if growing is not None:
+        fits = {way: growing.fits and fits[way] for way in WAYS}
     found = Answer(
         name=_name(job),
         card=card,
@@ -100,7 +109,8 @@ def _as_it_is(
         value=question.value,
         need=need,
         fits=fits,
-        proved=("pgmo",),
+        proved=("pgmo",) if growing is None else (),
+        growing=growing,
         holders=_holders(evidence),
     )
     return found, law, evidence
@@ -124,6 +134,9 @@ def _largest(
     fits: dict[Way, bool] = {way: done.law.fits(value or 1, card.usable, way) for way in WAYS}
     if done.of("pgmo").proved:
         fits["pgmo"] = True
+    growing = _growing(done.law, card, value or 1, ran=value > 0)
+    if growing is not None and not growing.growth.is_bounded:
+        fits = dict.fromkeys(WAYS, False)
     found = Answer(
         name=_name(job),
         card=card,
@@ -135,9 +148,30 @@ def _largest(
         holders=_holders(evidence),
         largest=tuple(largest),
         effective=question.effective,
+        growing=growing,
         curve=_curve(done.law, max(value, 1)),
     )
     return found, done.law, evidence
+
+
+def _growing(law: Law, card: Card, value: int | None, *, ran: bool) -> GrowingJob | None:
+    """Return the growth of a job, if it matters on that card.
+
+    Args:
+        law: laws of the job.
+        card: the card.
+        value: value of the option that varies.
+        ran: whether the rehearsed steps ran on the card.
+    """
+    growth = law.growth
+    if growth is None:
+        return None
+    total = law.growth_at(value)
+    spare = card.usable - (law.need(value).total("pgmo") - total)
+    if not matters(growth, spare):
+        return None
+    fits = ran and growth.is_bounded and total <= spare
+    return GrowingJob(growth, growth.last_step(spare), fits)
 
 
 def _changed(

@@ -11,6 +11,8 @@ rehearse(observer SCRIPT) --> Rehearsal        bytes that the card provided
 import json
 import tempfile
 from dataclasses import dataclass, field, replace
+from functools import cached_property
+from math import ceil
 from pathlib import Path
 from typing import Any
 
@@ -20,14 +22,20 @@ from numpy.typing import NDArray
 from pgmo.cards import Card
 from pgmo.errors import RehearsalError
 from pgmo.fit.categories import categorise, dispensable, step_begins
+from pgmo.fit.growth import Growth, growth_of
 from pgmo.fit.need import Way
 from pgmo.profiler.importers.torch_memory.snapshot import read_torch_snapshot
 from pgmo.profiler.iterations.from_trace import profile_of
 from pgmo.profiler.profile import Profile
 from pgmo.rehearsal import Rehearsal, rehearse
 
-STEPS = 7
-"""Iterations per rehearsal: 3 in the history, 2 more recorded, 1 for arithmetic, and the last."""
+STEPS = 10
+"""Iterations per rehearsal: 3 in the history, 2 more recorded, 1 for arithmetic, and 4 whose live
+memory is observed. Fewer would not separate steady growth from chance.
+"""
+
+LONGER = 8.0
+"""Seconds for which a rehearsal goes on after these iterations, to see growth and evaluations."""
 
 TIMEOUT = 900.0
 """Seconds after which a rehearsal is stopped."""
@@ -46,6 +54,8 @@ class Job:
         variable: environment variable from which the script reads the value; or None.
         python: interpreter with the CUDA build of torch; None for the default of rehearsals.
         timeout: seconds for each rehearsal.
+        steps: optimizer steps of the whole job; None to read them from the script, if possible.
+        samples: samples of the whole job, which give the steps if the value is a batch.
 
     Example:
         >>> Job(("train.py", "--epochs", "3"), vary="--batch-size {}").at(8)
@@ -59,6 +69,19 @@ class Job:
     variable: str | None = None
     python: str | None = None
     timeout: float = TIMEOUT
+    steps: float | None = None
+    samples: float | None = None
+
+    def steps_at(self, value: int | None) -> int | None:
+        """Return the optimizer steps of the whole job, as far as they were given.
+
+        Example:
+            >>> Job(("train.py",), samples=1000).steps_at(16)
+            63
+        """
+        if self.samples is not None and value:
+            return ceil(self.samples / value)
+        return None if self.steps is None else ceil(self.steps)
 
     @property
     def varies(self) -> bool:
@@ -124,6 +147,21 @@ class Evidence:
         """Return whether the history has the first step and steps that repeat."""
         return self.profile is not None and self.known.get("history", 0) > 1
 
+    @cached_property
+    def growth(self) -> Growth | None:
+        """Growth of live memory from step to step; None if there is none."""
+        return growth_of(self.known)
+
+    @property
+    def is_past_work(self) -> bool:
+        """Return whether the iteration that counts arithmetic has ended."""
+        return "early_peak" in self.known
+
+    @property
+    def allocated_peak(self) -> int:
+        """Peak of the live bytes of all steps."""
+        return max(self.rehearsal.allocated_peak, int(self.known.get("early_peak", 0)))
+
 
 def collect(
     job: Job,
@@ -133,6 +171,7 @@ def collect(
     way: Way = "default",
     change: str | None = None,
     work: bool = True,
+    longer: float = LONGER,
 ) -> Evidence:
     """Rehearse a job once and read its history.
 
@@ -144,6 +183,7 @@ def collect(
         change: change of the script; see `pgmo.fit.observer.changes`.
         work: whether to count the arithmetic of one iteration. Accumulated gradients take more
             memory in that iteration, so a proof leaves it out.
+        longer: seconds for which the script goes on after the iterations that every answer needs.
 
     Raises:
         RehearsalError: if the script cannot be rehearsed, ends with an error that is not about
@@ -167,11 +207,14 @@ def collect(
             card=card,
             way=way,
             iterations=STEPS,
+            longer=longer,
             timeout=job.timeout,
             environment=job.environment(value),
             python=job.python,
         )
         known = _read_json(place / "evidence.json")
+        if known and (steps := job.steps_at(value)) is not None:
+            known["planned"] = [steps, True]
         _check(job, answer, known)
         history = _read_history(place / "history.pickle", known)
         steady = Profile.load(saved) if saved.exists() else None

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from pgmo.cards import Card
 from pgmo.errors import OptionError, ProfileError, RehearsalError
 from pgmo.fit.evidence import Evidence, Job, collect
-from pgmo.fit.law import Law
+from pgmo.fit.law import Law, taken
 from pgmo.fit.need import Need, Way
 from pgmo.units import format_bytes
 
@@ -231,8 +231,8 @@ def _proved(
     while value and value != low and len(evidence) < most:
         one = collect(job, card, value=value, way=way, change=change, work=False)
         evidence.append(one)
-        if one.rehearsal.fits:
-            _check_grown(job, value, one.rehearsal.allocated_peak, law.need(value).allocated_peak)
+        if fits_to_its_end(one, card):
+            _check_grown(job, value, one.allocated_peak, law.need(value).allocated_peak)
             low = value
         else:
             high = value
@@ -247,6 +247,14 @@ def _proved(
     beyond = min(largest_value(law, card.usable, way, live=way == "pgmo"), high - 1) - value
     need = law.need(value) if value else None
     return Largest(way, change, value, value == low and value > 0, need, max(0, beyond)), law
+
+
+def fits_to_its_end(evidence: Evidence, card: Card) -> bool:
+    """Return whether a job that was rehearsed on a card also runs to its last step there."""
+    if evidence.growth is None or not evidence.rehearsal.fits:
+        return evidence.rehearsal.fits
+    need = taken(evidence) + evidence.rehearsal.context + evidence.growth.total
+    return need <= card.usable
 
 
 def _check_grown(job: Job, value: int, took: int, predicted: int) -> None:

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from pgmo.errors import OptionError, ProfileError, RehearsalError
 from pgmo.fit.categories import GRADIENT, NAMES
 from pgmo.fit.evidence import Evidence
+from pgmo.fit.growth import Growth
 from pgmo.fit.need import Need, Way
 from pgmo.fit.repeated import repeated
 from pgmo.fit.scaling import ScaledProfile
@@ -207,28 +208,50 @@ class Law:
             )
         return self._known[value]
 
+    @property
+    def growth(self) -> Growth | None:
+        """Growth of live memory at the largest rehearsed value; None if there is none."""
+        return self.last.growth
+
+    def growth_at(self, value: int | None) -> int:
+        """Return the bytes by which live memory grows after the history, until the last step.
+
+        Between and beyond the rehearsed values it is on a line, at least as high as measured.
+        """
+        points = [(one.value or 0, one.growth.total if one.growth else 0) for one in self.evidence]
+        return _on_line(points, value)
+
+    def later_at(self, value: int | None) -> int:
+        """Return the peak of the live bytes after the history, without growth.
+
+        It is larger than that of the history if an evaluation ran later, for example.
+        """
+        points = [(one.value or 0, _later_peak(one)) for one in self.evidence]
+        return _on_line(points, value)
+
     def holds(self, value: int | None, usable: int) -> bool:
         """Return whether a lower bound of the need fits: least live bytes, context and one page."""
         try:
-            return self.at(value).least + self.context + PAGE <= usable
+            least = self.at(value).least + self.growth_at(value)
+            return max(least, self.later_at(value)) + self.context + PAGE <= usable
         except ProfileError:
             return False
 
     def fits(self, value: int | None, usable: int, way: Way) -> bool:
-        """Return whether the job runs on a card of that many usable bytes.
+        """Return whether the job runs to its end on a card of that many usable bytes.
 
         PyTorch releases cached memory before it gives up. So a job may run although it would
         reserve more on a larger card.
         """
-        capacity = usable - self.context
+        capacity = usable - self.context - self.growth_at(value)
         try:
             load = self.at(value)
         except ProfileError:
             return False
-        if load.least > capacity:
+        if max(load.least, self.later_at(value)) > capacity:
             return False
         if way == "pgmo":
-            return self.with_pgmo(load.least) <= capacity
+            return self.with_pgmo(max(load.least, self.later_at(value))) <= capacity
         return load.simulate(way, capacity).failed is None
 
     def with_pgmo(self, peak: int) -> int:
@@ -239,9 +262,12 @@ class Law:
         """Return the job's need at a value, for all ways."""
         load = self.at(value)
         exact = any(one.value == value for one in self.evidence)
-        reserved: dict[str, int] = {way: load.simulate(way).peak_reserved for way in PYTORCH}
+        later, growth = self.later_at(value), self.growth_at(value)
+        reserved: dict[str, int] = {
+            way: max(later, load.simulate(way).peak_reserved) + growth for way in PYTORCH
+        }
         seen = [one for one in self.evidence if one.way == "pgmo" and one.value == value]
-        pgmo = max((taken(one) for one in seen), default=self.with_pgmo(load.peak))
+        pgmo = max((taken(one) for one in seen), default=self.with_pgmo(max(later, load.peak)))
         where = ""
         if value is not None and not exact:
             where = f"predicted from rehearsals at {self._span()}: {self.description}"
@@ -250,7 +276,8 @@ class Law:
             **load.at_peak,
             context=self.context,
             allocated_peak=load.peak,
-            reserved=reserved | {"pgmo": pgmo},
+            reserved=reserved | {"pgmo": pgmo + growth},
+            growth=growth,
             uncertainty=0.0 if exact else self.uncertainty,
             notes=tuple(dict.fromkeys(notes)),
         )
@@ -299,14 +326,40 @@ def _predicts(fitted: ScaledProfile, of: Evidence, other: Evidence) -> bool:
     return abs(predicted - true) <= _MAX_ERROR * true
 
 
+def _on_line(points: Sequence[tuple[int, int]], value: int | None) -> int:
+    """Return the bytes at a value, on the line through the last two points that does not fall.
+
+    Example:
+        >>> _on_line([(2, 10), (4, 20)], 8), _on_line([(2, 10), (4, 20)], 2), _on_line([(4, 7)], 9)
+        (40, 10, 7)
+    """
+    at, last = points[-1]
+    exact = dict(points).get(value or 0)
+    if exact is not None or len(points) < 2 or value is None:
+        return last if exact is None else exact
+    before, size = points[-2]
+    slope = max(0, last - size) / (at - before)
+    return max(0, last + round(slope * (value - at)))
+
+
+def _later_peak(evidence: Evidence) -> int:
+    """Return the peak of the live bytes in the steps after the history, without growth."""
+    later = int(evidence.known.get("later_peak", 0))
+    growth = evidence.growth
+    return max(0, later - growth.until(growth.rehearsed)) if growth is not None else later
+
+
 def taken(evidence: Evidence) -> int:
-    """Return the bytes of the card that allocators took in a rehearsal, without the context."""
-    return evidence.rehearsal.card_peak - evidence.rehearsal.context
+    """Return the bytes of the card that allocators took, without the context and without growth."""
+    growth = evidence.growth
+    grown = growth.until(growth.rehearsed) if growth is not None else 0
+    return evidence.rehearsal.card_peak - evidence.rehearsal.context - grown
 
 
 def _above(evidence: Evidence) -> int:
     """Return the bytes of the card that pgmo took above the live bytes."""
-    return max(0, taken(evidence) - Load(_profile_of(evidence), evidence.category).peak)
+    live = Load(_profile_of(evidence), evidence.category).peak
+    return max(0, taken(evidence) - max(live, _later_peak(evidence)))
 
 
 def _profile_of(evidence: Evidence) -> Profile:

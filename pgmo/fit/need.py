@@ -43,6 +43,8 @@ class Need:
         uncertainty: share of the bytes at the largest rehearsed value whose sizes follow no law;
             0.0 if the peak itself was rehearsed.
         notes: conditions of the figures, one sentence each.
+        growth: part of `reserved` by which live memory grows from the first steps to the last; it
+            is in no category.
 
     Raises:
         OptionError: for negative bytes or an unknown way.
@@ -63,6 +65,7 @@ class Need:
     reserved: Mapping[str, int] = field(hash=False)
     uncertainty: float = 0.0
     notes: tuple[str, ...] = ()
+    growth: int = 0
 
     def __post_init__(self) -> None:
         counts = {**self.categories, "context": self.context, **self.reserved}
@@ -111,4 +114,5 @@ class Need:
             "reserved": dict(self.reserved),
             "uncertainty": self.uncertainty,
             "notes": list(self.notes),
+            "growth": self.growth,
         }

@@ -43,6 +43,7 @@ def rehearse(
     profile: Path | None = None,
     plan: Path | None = None,
     iterations: int | None = None,
+    longer: float = 0.0,
     timeout: float | None = None,
     environment: Mapping[str, str] | None = None,
     ranks: Sequence[int] = (0,),
@@ -64,6 +65,7 @@ def rehearse(
         profile: file for the profile, with its plan beside it; requires the way "pgmo".
         plan: a saved plan to start with, or a directory of plans; requires the way "pgmo".
         iterations: optimizer steps after which the script is stopped; None lets it run to its end.
+        longer: seconds for which the script goes on after these steps.
         timeout: seconds for each rank; None for no limit.
         environment: variables to add to those of this process.
         ranks: ranks to rehearse, one after the other.
@@ -108,6 +110,7 @@ def rehearse(
                 "plan": _path(plan),
                 "save": _path(save) or (str(folder / "saved") if profile else None),
                 "iterations": iterations,
+                "longer": longer,
                 "world": world,
                 "rank": rank,
                 "result": str(folder / f"result-{rank}.json"),

@@ -76,6 +76,8 @@ def _print_categories(out: "Console", answer: "Answer") -> None:
     table = Table("alive at the peak", "size", "share")
     for name, size in sizes.items():
         table.add_row(CATEGORIES[name], format_bytes(size), f"{size / whole:.1%}")
+    if need.growth:
+        table.add_row("growth until the last step", format_bytes(need.growth), "more")
     out.print(table)
 
 

@@ -17,7 +17,7 @@ from typing import Any
 from pgmo.imports import after_import
 
 _WITHOUT_GRAD = frozenset({"no_grad", "inference_mode"})
-_EVAL, _UNDER = "eval()", "code under "
+_EVAL, _UNDER, REPLACES = "eval()", "code under ", "parameters replaced"
 _SAVES = frozenset({"save_pretrained", "save_checkpoint", "save_state", "save_model"})
 
 
@@ -82,6 +82,8 @@ def _sites_in(node: ast.AST, file: str, function: str) -> Iterator[Site]:
                     yield Site(file, lines, function, f"{_UNDER}{name}")
         elif isinstance(child, ast.Call) and (what := _what_it_does(child)):
             yield Site(file, _lines(child, child.lineno), function, what)
+        elif isinstance(child, ast.Assign) and any(map(_is_of_parameters, child.targets)):
+            yield Site(file, range(child.lineno, child.lineno + 1), function, REPLACES)
         yield from _sites_in(child, file, function)
 
 
@@ -105,9 +107,20 @@ def _what_it_does(call: ast.Call) -> str:
     name, owner = call.func.attr, call.func.value
     if name == "save" and isinstance(owner, ast.Name) and owner.id == "torch":
         return "torch.save"
+    if name == "add_param_group":
+        return REPLACES
     if name == "eval" and not call.args and not call.keywords:
         return _EVAL
     return name if name in _SAVES else ""
+
+
+def _is_of_parameters(target: ast.expr) -> bool:
+    """Return whether an assignment changes `group["params"]`, the parameters of an optimizer."""
+    while isinstance(target, ast.Subscript):
+        if isinstance(target.slice, ast.Constant) and target.slice.value == "params":
+            return True
+        target = target.value
+    return False
 
 
 def _names_in(tree: ast.AST) -> Iterator[str]:
@@ -132,6 +145,17 @@ class SitesRun:
         self._own: dict[str, str] = {}  # real path of each file, or "" if it is not the script's
         self._ran: set[tuple[str, int]] = set()
         self._trainer_evaluates = self._trainer_has_evaluated = False
+        self._has_replaced = False
+        self._found: tuple[list[Path], list[Site]] = ([], [])
+
+    @property
+    def ran(self) -> int:
+        """Number of different lines that have begun an evaluation or a checkpoint."""
+        return len(self._ran) + self._has_replaced
+
+    def note_replaced(self) -> None:
+        """Note that an optimizer has other parameters than before."""
+        self._has_replaced = True
 
     def attach(self) -> None:
         """Hook the beginnings of evaluations and checkpoints; torch is imported."""
@@ -169,7 +193,10 @@ class SitesRun:
 
         The evaluation of a Trainer of transformers is one of them.
         """
-        sites = [site for site in sites_of(self._files()) if not self._has_run(site)]
+        files = self._files()
+        if files != self._found[0]:
+            self._found = files, sites_of(files)
+        sites = [site for site in self._found[1] if not self._has_run(site)]
         without_grad = {(site.file, site.function) for site in sites if site.is_without_grad}
         missed: dict[tuple[str, str], str] = {}
         for site in sites:
@@ -180,15 +207,17 @@ class SitesRun:
         return [*(["the evaluation of Trainer"] if waits else []), *missed.values()]
 
     def _has_run(self, site: Site) -> bool:
+        if site.what == REPLACES:
+            return self._has_replaced
         return any((site.file, line) in self._ran for line in site.lines)
 
     def _files(self) -> list[Path]:
         """Return the script and the modules of its folder that are imported."""
         files = [getattr(module, "__file__", None) or "" for module in list(sys.modules.values())]
-        own = {self._own_path(file) for file in files} - {"", self._script}
+        own = {self.own_path(file) for file in files} - {"", self._script}
         return [Path(self._script), *(Path(file) for file in sorted(own))]
 
-    def _own_path(self, file: str) -> str:
+    def own_path(self, file: str) -> str:
         """Return the real path of a file of the script; "" for other files."""
         if file not in self._own:
             path = os.path.realpath(file)
@@ -210,10 +239,10 @@ class SitesRun:
             decorated = None
             if frame.f_code.co_name == "decorate_context":
                 decorated = getattr(frame.f_locals.get("func"), "__code__", None)
-            if decorated is not None and (file := self._own_path(decorated.co_filename)):
+            if decorated is not None and (file := self.own_path(decorated.co_filename)):
                 self._ran.add((file, decorated.co_firstlineno))
                 return
-            if file := self._own_path(frame.f_code.co_filename):
+            if file := self.own_path(frame.f_code.co_filename):
                 self._ran.add((file, frame.f_lineno))
                 return
             frame = frame.f_back

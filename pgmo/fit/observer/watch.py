@@ -1,17 +1,20 @@
 """Observer of a script's iterations; it records the evidence for questions about memory.
 
-step 1          2          3                      5                     6
-     |----------|----------|-- history, census    |-- profile           |-- arithmetic
+step 1          2          3                      5           6              7 ...
+     |----------|----------|-- history, census    |-- profile |-- arithmetic |-- live memory
 """
 
 import json
 import os
 import pickle
+import sys
+import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 from pgmo.fit.observer.changes import ScriptChange
+from pgmo.fit.observer.planned_steps import planned_steps
 from pgmo.fit.observer.sites import SitesRun
 from pgmo.rehearsal.child.memory import times_out
 
@@ -20,6 +23,9 @@ HISTORY = 3
 
 PROFILED = HISTORY + 2
 """Step after which a session has a profile: it records three iterations, then plans."""
+
+_WRITES = 0.5
+"""Seconds between two writes of the evidence while nothing but live memory is observed."""
 
 ENTRIES = 4_000_000
 """Maximum number of events that torch keeps; no three iterations of a tried script reached it."""
@@ -49,6 +55,8 @@ class Watch:
         self._known: dict[str, Any] = {"change": change}
         self._counts_work = bool(spec["work"])
         self._work: Any = None
+        self._levels: Any = None
+        self._written = (0.0, 0)  # when the evidence was written, and how much code had run
         self._process = os.getpid()
         self._sites = SitesRun(script) if script is not None else None
 
@@ -96,26 +104,40 @@ class Watch:
             return
         self._steps += 1
         self._ended.append(self._calls - 1)
+        self._add_level(optimizer)
         if self._steps <= HISTORY:
             self._write_history(optimizer)
         if self._steps == PROFILED:
             self._keep_profile()
+            self._plan()
             if self._counts_work:  # not while a session records: it would see a different iteration
                 self._start_work()
-        elif self._steps == PROFILED + 1 and self._work is not None:
-            self._known["work"] = self._work.end()
-            self._work = None
-        if self._steps >= PROFILED:
+        elif self._steps == PROFILED + 1:
+            self._end_work()
+        elif self._steps > PROFILED + 1:
+            from pgmo.fit.observer.levels import peak_of_live
+
+            self._known["later_peak"] = peak_of_live()
+        if self._steps >= PROFILED and self._is_due():
             self._write()
+
+    def _add_level(self, optimizer: Any) -> None:
+        from pgmo.fit.observer.levels import Levels
+
+        if self._levels is None:
+            self._levels = Levels()
+        self._levels.add(optimizer)
+        if self._levels.replaced and self._sites is not None:
+            self._sites.note_replaced()
 
     def _write_history(self, optimizer: Any) -> None:
         import torch
 
         from pgmo.fit.observer.census import census
+        from pgmo.fit.observer.levels import peak_of_live
 
         # An optimizer on the CPU may have initialized CUDA, as Adam does in PyTorch 2.14.
-        cards = range(torch.cuda.device_count())
-        if not any(torch.cuda.max_memory_allocated(card) for card in cards):
+        if not peak_of_live():
             self._known["where"] = "cpu"
             self._write()
             return
@@ -144,9 +166,34 @@ class Watch:
         self._work = Work()
         self._work.begin()
 
+    def _end_work(self) -> None:
+        """End the count of arithmetic, whose iteration may take more memory than others."""
+        from pgmo.fit.observer.levels import peak_of_live, reset_peaks
+
+        if self._work is not None:
+            self._known["work"] = self._work.end()
+            self._work = None
+        self._known["early_peak"] = peak_of_live()
+        reset_peaks()
+
+    def _plan(self) -> None:
+        """Note how many steps the script plans to make."""
+        if self._known.get("planned") is None and self._sites is not None:
+            frame = sys._getframe(1)
+            self._known["planned"] = planned_steps(frame, self._sites.own_path, self._steps)
+
+    def _is_due(self) -> bool:
+        """Return whether to write the evidence: at first always, later if it has news."""
+        written, ran = self._written
+        new = self._sites is not None and self._sites.ran != ran
+        return self._steps <= PROFILED + 2 or new or time.monotonic() - written > _WRITES
+
     def _write(self) -> None:
         if self._sites is not None:
             self._known["missed"] = self._sites.missed()
+            self._written = time.monotonic(), self._sites.ran
+        if self._levels is not None:
+            self._known["levels"] = self._levels.as_json()
         partial = self._evidence.with_suffix(".partial")
         partial.write_text(json.dumps(self._known))
         os.replace(partial, self._evidence)

@@ -1,6 +1,21 @@
-"""Counts the iterations of a script and stops it after a limit."""
+"""Counts the iterations of a script and stops it after a limit.
+
+iterations 1 ... most        longer: the script goes on for some seconds
+|------------------|-------------------------------|
+                                                   Stopped, also within an evaluation
+"""
+
+import ctypes
+import threading
+import time
 
 from pgmo.runner.supervision import Supervision
+
+_MOST_LONGER = 2000
+"""Maximum number of iterations after the required ones. Growth shows in far fewer."""
+
+_PATIENCE = 2.0
+"""Multiple of the further seconds after which an iteration that does not end is interrupted."""
 
 
 class Stopped(BaseException):
@@ -13,15 +28,21 @@ class Counted:
     Args:
         supervision: receives the forwarded calls; None for no receiver.
         most: iterations after which the script is stopped; None for no limit.
+        longer: seconds for which the script goes on after them.
 
     Attributes:
         ended: number of finished iterations.
         notes: sentences for the result.
     """
 
-    def __init__(self, supervision: Supervision | None, most: int | None) -> None:
+    def __init__(
+        self, supervision: Supervision | None, most: int | None, longer: float = 0.0
+    ) -> None:
         self._supervision = supervision
         self._most = most
+        self._longer = longer
+        self._deadline: float | None = None
+        self._interruption: _Interruption | None = None
         self.ended = 0
         self.notes: list[str] = []
 
@@ -42,8 +63,21 @@ class Counted:
         self.ended += 1
         if self._supervision is not None:
             self._supervision.end_iteration()
-        if self._most is not None and self.ended >= self._most:
+        if self._most is not None and self.ended >= self._most and self._is_over(self._most):
             raise Stopped(f"{self.ended} iterations were enough")
+
+    def _is_over(self, most: int) -> bool:
+        if not self._longer or self.ended >= most + _MOST_LONGER:
+            return True
+        if self._deadline is None:
+            self._deadline = time.monotonic() + self._longer
+            self._interruption = _Interruption(_PATIENCE * self._longer)
+        return time.monotonic() >= self._deadline
+
+    def close(self) -> None:
+        """Interrupt the script no more."""
+        if self._interruption is not None:
+            self._interruption.cancel()
 
     def pause(self) -> None:
         """Handle the start of an evaluation."""
@@ -54,3 +88,26 @@ class Counted:
         """Handle the end of an evaluation."""
         if self._supervision is not None:
             self._supervision.resume()
+
+
+class _Interruption:
+    """Raises `Stopped` in the thread that made it, after some seconds."""
+
+    def __init__(self, seconds: float) -> None:
+        self._thread = ctypes.c_ulong(threading.get_ident())
+        self._lock = threading.Lock()
+        self._cancelled = False
+        timer = threading.Timer(seconds, self._stop)
+        timer.daemon = True
+        timer.start()
+
+    def cancel(self) -> None:
+        """Withdraw the exception, also one that is due but has not been raised."""
+        with self._lock:
+            self._cancelled = True
+            ctypes.pythonapi.PyThreadState_SetAsyncExc(self._thread, None)
+
+    def _stop(self) -> None:
+        with self._lock:
+            if not self._cancelled:
+                ctypes.pythonapi.PyThreadState_SetAsyncExc(self._thread, ctypes.py_object(Stopped))

@@ -53,7 +53,7 @@ class ScriptRun:
         self.program = Program(target, module, tuple(arguments))
         self._scene = Scene(spec)
         self._supervision = self._supervised() if spec["way"] == "pgmo" else None
-        self._counted = Counted(self._supervision, spec["iterations"])
+        self._counted = Counted(self._supervision, spec["iterations"], spec.get("longer", 0.0))
         self._process = os.getpid()
         self._ended = False
 
@@ -79,6 +79,7 @@ class ScriptRun:
             return
         self._ended = True
         counted = self._counted
+        counted.close()
         notes = [*counted.notes, *self._scene.notes(), *self._of_others()]
         if isinstance(error, Stopped):
             notes.append(f"stopped after {counted.ended} iterations: what comes later was not run")

@@ -38,7 +38,7 @@ def test_it_answers_in_a_sentence_as_json_and_as_a_page(tmp_path: Path) -> None:
 def test_its_exit_code_says_whether_it_fits(tmp_path: Path) -> None:
     script = train(tmp_path)
     done = pgmo(tmp_path, "fit", "--card", f"{card(60).usable >> 20}MiB", script)
-    assert done.returncode == 3, done.stderr
+    assert done.returncode == 4, done.stderr
     assert done.stdout.startswith("train.py does not fit on ")
     wrong = pgmo(tmp_path, "fit", "--card", "RTX 4091", script)
     assert wrong.returncode == 2

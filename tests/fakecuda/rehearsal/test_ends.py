@@ -156,7 +156,7 @@ def test_the_command(tmp_path, capfd):
     assert fields["fits"]
     assert fields["iterations"] == 2
     script.write_text(LARGE)
-    assert main([*given, "--card", "2GiB", str(script)]) == 3
+    assert main([*given, "--card", "2GiB", str(script)]) == 4
     assert "it does not fit" in capfd.readouterr().out
     script.write_text("raise SystemExit(3)")
     assert main([*given, str(script)]) == 1

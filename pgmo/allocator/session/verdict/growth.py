@@ -61,13 +61,16 @@ class LiveGrowth:
         )
 
 
-def find_growth(width: int, levels: Sequence[tuple[int, int]]) -> LiveGrowth | None:
+def find_growth(
+    width: int, levels: Sequence[tuple[int, int]], *, least_growth: int = LEAST_GROWTH
+) -> LiveGrowth | None:
     """Return how live memory has grown until now; None if it has not, or if it is too early to say.
 
     Args:
         width: iterations per span.
         levels: for each span, the least live bytes at the end of one of its iterations, and the
             peak of live bytes up to the end of the span.
+        least_growth: minimum total growth that is reported, in bytes.
 
     Example:
         >>> growing = [(size << 24, size + 9 << 24) for size in range(12)]
@@ -78,7 +81,7 @@ def find_growth(width: int, levels: Sequence[tuple[int, int]]) -> LiveGrowth | N
     latest = [least for least, _ in levels[-3:]]
     if all(after <= before for before, after in itertools.pairwise(latest)):
         return None  # It has stopped.
-    return _growth(width, levels) or _growth(2 * width, _joined(levels))
+    return _growth(width, levels, least_growth) or _growth(2 * width, _joined(levels), least_growth)
 
 
 def _joined(levels: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
@@ -87,14 +90,14 @@ def _joined(levels: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
     return [(min(one[0], two[0]), max(one[1], two[1])) for one, two in pairs]
 
 
-def _growth(width: int, levels: Sequence[tuple[int, int]]) -> LiveGrowth | None:
+def _growth(width: int, levels: Sequence[tuple[int, int]], least_growth: int) -> LiveGrowth | None:
     counted = levels[max(1, -(-SKIPPED // width)) :]
     if len(counted) < FEWEST_SPANS:
         return None
     least = [one for one, _ in counted]
     rises = [after - before for before, after in itertools.pairwise(least)]
     grown = least[-1] - least[0]
-    if grown < LEAST_GROWTH or not _is_steady(rises):
+    if grown < least_growth or not _is_steady(rises):
         return None
     # A newly installed plan may raise the peak once, so only the later spans are compared.
     middle = len(rises) // 2

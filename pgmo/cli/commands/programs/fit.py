@@ -3,7 +3,7 @@
 No GPU is needed: the script runs for a few iterations on a CUDA runtime that computes nothing, with
 PyTorch's real allocator. This needs a CUDA build of torch; --environment DIR creates an environment
 that has one. Arguments after SCRIPT go to the script, except --card, --cards, --vary,
---effective-batch and --what-if; after -- all of them do. Exit code 0: it fits; 3: it does not.
+--effective-batch and --what-if; after -- all of them do. Exit code 0: it fits; 4: it does not.
 
     pgmo fit train.py --card "RTX 4090" --epochs 3
     pgmo fit --environment .venv-cuda train.py
@@ -14,6 +14,7 @@ that has one. Arguments after SCRIPT go to the script, except --card, --cards, -
 import argparse
 from typing import TYPE_CHECKING
 
+from pgmo.cli.exit_codes import DOES_NOT_FIT
 from pgmo.cli.option_values import check_number
 from pgmo.errors import OptionError
 
@@ -22,9 +23,6 @@ if TYPE_CHECKING:
     from pgmo.fit.evidence import Job
 
 _CARD = "RTX 4090"
-
-DOES_NOT_FIT = 3
-"""Exit code of a job that does not fit."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -62,13 +60,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--samples",
         type=float,
         metavar="N",
-        help="samples of the whole job, to forecast its duration",
+        help="samples of the whole job, which give the steps if a batch varies",
     )
     parser.add_argument(
         "--steps",
         type=float,
         metavar="N",
-        help="optimizer steps of the whole job, to forecast its duration",
+        help="optimizer steps of the whole job, to forecast its duration and how far its memory "
+        "grows",
     )
     parser.add_argument(
         "--measured",

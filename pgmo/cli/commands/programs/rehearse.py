@@ -4,7 +4,7 @@ PyTorch's CUDA build runs the script with its real allocator, on a CUDA runtime 
 nothing: no GPU is needed, and an existing one is not used. Arguments after SCRIPT go to the script,
 except --card and --world; after -- all of them do. Values that kernels would have computed are made
 up, and notes list the sizes that depend on them. With --save, the real run can start from the plan.
-Exit code 0: it fits; 3: it does not; 1: the script failed for another reason.
+Exit code 0: it fits; 4: it does not; 1: the script failed for another reason.
 
     pgmo rehearse train.py --card "RTX 4090" --batch-size 16
     pgmo rehearse --card 16GiB --save plans train.py
@@ -15,6 +15,7 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from pgmo.cli.exit_codes import DOES_NOT_FIT
 from pgmo.cli.option_values import check_number
 from pgmo.errors import OptionError
 
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
 
 _ITERATIONS = 10
 _MOST = 1 << 30
-_TOO_LARGE, _FAILED = 3, 1
+_FAILED = 1
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -140,7 +141,7 @@ def run(arguments: argparse.Namespace) -> int:
 def _code(answer: "Rehearsal") -> int:
     if answer.fits:
         return 0
-    return _FAILED if answer.failed else _TOO_LARGE
+    return _FAILED if answer.failed else DOES_NOT_FIT
 
 
 def _iterations(text: str) -> int | None:

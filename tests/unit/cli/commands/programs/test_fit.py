@@ -31,8 +31,8 @@ def test_a_sentence_comes_first_and_the_code_is_0(
         assert text in printed
 
 
-def test_what_does_not_fit_is_code_3(script: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["fit", "--card", "400MiB", *VARY, "--value", "16", script]) == 3
+def test_what_does_not_fit_is_code_4(script: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["fit", "--card", "400MiB", *VARY, "--value", "16", script]) == 4
     assert "does not fit" in capsys.readouterr().out
 
 

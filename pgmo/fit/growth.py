@@ -1,0 +1,164 @@
+"""Growth of live memory from step to step, and what it comes to at a script's last step.
+
+live bytes    *          *        the last step that was rehearsed
+          *                ......|................  planned steps: rate x (planned - rehearsed)
+      *
+    1  2  3  ...         120                  4,300: the card is full
+
+A stub computes nothing, so live memory has no noise: what rises steadily there is kept by the
+script. Gaussian splatting is seen by its parameters, which become more every few hundred steps.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from pgmo.allocator.session.verdict.growth import SKIPPED, find_growth
+from pgmo.units import format_bytes
+
+_MOST_SPANS = 32
+"""Maximum number of spans that are compared; sessions use as many."""
+
+_LEAST = 1 << 10
+"""Minimum growth in all rehearsed steps, in bytes. A scalar that each step keeps takes 512."""
+
+_FAR = 1_000_000
+"""Steps up to which growth matters if a script's number of steps is unknown."""
+
+
+@dataclass(frozen=True)
+class Growth:
+    """Growth of live memory in a rehearsal.
+
+    Attributes:
+        rate: bytes per step.
+        rehearsed: number of steps that were rehearsed.
+        planned: number of steps that the script makes; None if unknown.
+        exact: whether that number is exact; else the script makes at most so many.
+        elements: elements of the parameters at the first and at the last step.
+    """
+
+    rate: float
+    rehearsed: int
+    planned: int | None
+    exact: bool
+    elements: tuple[int, int]
+
+    @property
+    def is_bounded(self) -> bool:
+        """Return whether the number of steps is known, and so the growth until the last one."""
+        return self.planned is not None
+
+    @property
+    def has_more_parameters(self) -> bool:
+        """Return whether the script trains more and more parameters."""
+        return self.elements[1] > self.elements[0]
+
+    def until(self, step: int) -> int:
+        """Return the bytes by which live memory is larger at a step than after the history."""
+        return max(0, round(self.rate * (step - SKIPPED - 1)))
+
+    @property
+    def total(self) -> int:
+        """Bytes by which live memory is larger at the last step than after the history.
+
+        If the number of steps is unknown, at the last step that was rehearsed.
+        """
+        return self.until(self.rehearsed if self.planned is None else self.planned)
+
+    def last_step(self, spare: int) -> int:
+        """Return the last step that fits, given the bytes that are left after the history."""
+        return SKIPPED + 1 + int(max(0, spare) / self.rate)
+
+
+def growth_of(known: Mapping[str, Any]) -> Growth | None:
+    """Return the growth that an observer has recorded; None if live memory does not grow.
+
+    Args:
+        known: record of the observer: `levels` with `live` and `elements`, one for each step, and
+            `planned`, the number of steps and whether it is exact.
+
+    Example:
+        >>> live = [100 << 20, 300 << 20, *(300 + at << 20 for at in range(30))]
+        >>> levels = {"live": live, "elements": [9] * 32, "replaced": 0}
+        >>> found = growth_of({"levels": levels, "planned": [1003, False]})
+        >>> round(found.rate) >> 20, found.total >> 20, found.last_step(500 << 20)
+        (1, 1000, 503)
+        >>> growth_of({"levels": levels | {"live": [300 << 20] * 32}}) is None
+        True
+    """
+    levels = known.get("levels")
+    if not levels or len(levels["live"]) <= SKIPPED + 1:
+        return None
+    live, elements = levels["live"], levels["elements"]
+    planned, exact = known.get("planned") or (None, False)
+    rate = _steady_rate(live)
+    if not rate and elements[-1] > elements[SKIPPED]:
+        rate = max(0.0, (live[-1] - live[SKIPPED]) / (len(live) - SKIPPED - 1))
+    if not rate:
+        return None
+    return Growth(rate, len(live), planned, exact, (elements[0], elements[-1]))
+
+
+@dataclass(frozen=True)
+class GrowingJob:
+    """Growth as part of an answer.
+
+    Attributes:
+        growth: growth of live memory.
+        last_step: the last step that fits on the card, by that growth, with pgmo.
+        fits: whether the job fits on the card until its last step.
+    """
+
+    growth: Growth
+    last_step: int
+    fits: bool
+
+    @property
+    def words(self) -> str:
+        """The growth in one clause, as "live memory grows by 12.0 MiB in each step"."""
+        first, last = self.growth.elements
+        more = f", as parameters grow from {first:,} to {last:,} elements in the rehearsed ones"
+        found = f"live memory grows by {format_bytes(round(self.growth.rate))} in each step"
+        return found + (more if self.growth.has_more_parameters else "")
+
+    @property
+    def steps(self) -> str:
+        """The number of steps in words, as "at most 3,000 steps"."""
+        planned = f"{self.growth.planned or 0:,} steps"
+        return planned if self.growth.exact else f"at most {planned}"
+
+    def as_json(self) -> dict[str, Any]:
+        """Return plain values for JSON."""
+        return {
+            "rate": self.growth.rate,
+            "rehearsed": self.growth.rehearsed,
+            "planned": self.growth.planned,
+            "exact": self.growth.exact,
+            "elements": list(self.growth.elements),
+            "last_step": self.last_step,
+            "fits": self.fits,
+        }
+
+
+def matters(growth: Growth, spare: int) -> bool:
+    """Return whether growth belongs to an answer, given the bytes that are left after the history.
+
+    A list of losses takes 512 bytes more in each step, which no answer needs to say.
+    """
+    if growth.planned is not None:
+        return growth.has_more_parameters or growth.total > spare // 100
+    return growth.last_step(spare) < _FAR
+
+
+def _steady_rate(live: Sequence[int]) -> float:
+    """Return the bytes per step by which live memory rises steadily; 0.0 if it does not."""
+    width = -(-len(live) // _MOST_SPANS)
+    while len(live) // width >= 1:
+        # A span that is not full yet would compare fewer steps than the others.
+        spans = [min(live[at : at + width]) for at in range(0, len(live) - width + 1, width)]
+        found = find_growth(width, [(one, one) for one in spans], least_growth=_LEAST)
+        if found is not None:
+            return found.rate
+        width *= 2
+    return 0.0

@@ -1,0 +1,57 @@
+"""Live memory after each step, and what changes about the parameters that are trained.
+
+step            1    2    3    4    5
+live MiB      300  310  320  330  340        grows from step to step
+parameters   1000 1000 1000 1200 1200        the fourth step has split some of them
+"""
+
+import weakref
+from typing import Any
+
+import torch
+
+
+class Levels:
+    """Record of live memory and of parameters, one row for each step of an optimizer.
+
+    Attributes:
+        live: bytes that are alive on the fullest card at the end of each step.
+        elements: elements of all parameters of the optimizer at the end of each step.
+        replaced: number of steps since which the optimizer had other parameters.
+    """
+
+    def __init__(self) -> None:
+        self.live: list[int] = []
+        self.elements: list[int] = []
+        self.replaced = 0
+        # Weak, because a parameter that the script has replaced must not live longer.
+        self._last: list[weakref.ref[Any]] = []
+
+    def add(self, optimizer: Any) -> None:
+        """Add the row of a finished step."""
+        cards = range(torch.cuda.device_count())
+        self.live.append(max(torch.cuda.memory_allocated(one) for one in cards))
+        now = [one for group in optimizer.param_groups for one in group["params"]]
+        self.elements.append(sum(one.numel() for one in now))
+        same = len(now) == len(self._last) and all(
+            before() is one for before, one in zip(self._last, now, strict=True)
+        )
+        if not same:
+            self.replaced += bool(self._last)
+            self._last = [weakref.ref(one) for one in now]
+
+    def as_json(self) -> dict[str, Any]:
+        """Return the record as plain values, from which `pgmo.fit.growth` reads growth."""
+        return {"live": self.live, "elements": self.elements, "replaced": self.replaced}
+
+
+def peak_of_live() -> int:
+    """Return the peak of the live bytes of the fullest card since the last reset."""
+    cards = range(torch.cuda.device_count())
+    return max(torch.cuda.max_memory_allocated(one) for one in cards)
+
+
+def reset_peaks() -> None:
+    """Let the peaks of all cards begin anew."""
+    for one in range(torch.cuda.device_count()):
+        torch.cuda.reset_peak_memory_stats(one)

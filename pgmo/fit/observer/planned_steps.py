@@ -1,0 +1,200 @@
+"""Number of optimizer steps that a script plans to make, read while it makes one of them.
+
+for epoch in range(args.epochs):         3          frames of the script are on the stack:
+    for batch in loader:                 x 1,000    the loops around the current line are read
+        optimizer.step()                 = 3,000    from its source and its variables
+
+A Trainer of transformers or Lightning says it itself.
+"""
+
+import ast
+import math
+from collections.abc import Callable, Iterator
+from functools import lru_cache
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+Loop = ast.For | ast.While
+
+_COUNTS_STEPS = 3
+"""Smallest value of a variable, after five steps, that counts as a number of steps."""
+
+_ENDS = ast.Break | ast.Return
+_ORDERS = ast.Lt | ast.LtE | ast.Gt | ast.GtE | ast.Eq
+
+_TRANSPARENT = frozenset({"enumerate", "tqdm", "trange", "track", "iter", "list", "sorted"})
+"""Calls that are as long as their first argument."""
+
+
+def planned_steps(
+    frame: FrameType | None, own: Callable[[str], str], done: int
+) -> tuple[int, bool] | None:
+    """Return the number of optimizer steps that a script plans.
+
+    Args:
+        frame: frame of the current step.
+        own: returns the real path of a file of the script; "" for other files.
+        done: steps that the script has made.
+
+    Returns:
+        Steps, and whether that number is exact: loops may end early, and with accumulated
+        gradients not each of their iterations makes a step. None if unknown.
+    """
+    most = 1.0
+    found_loop = False
+    limits: list[int] = []
+    while frame is not None:
+        exact = _of_trainer(frame)
+        if exact is not None:
+            return exact, True
+        if file := own(frame.f_code.co_filename):
+            for loop in _loops_around(file, frame.f_lineno):
+                found_loop = True
+                most *= min([_length(loop, frame), *_limits_of_variable(loop, frame)])
+                limits += _limits_of_count(loop, frame, done)
+        frame = frame.f_back
+    if limits:
+        return max(1, min(limits + ([int(most)] if math.isfinite(most) else []))), False
+    return (int(most), False) if found_loop and math.isfinite(most) else None
+
+
+def _of_trainer(frame: FrameType) -> int | None:
+    """Return the steps of a Trainer whose method this frame runs."""
+    trainer = frame.f_locals.get("self")
+    module = type(trainer).__module__.partition(".")[0]
+    steps: Any = None
+    if module == "transformers" or hasattr(trainer, "create_optimizer_and_scheduler"):
+        steps = getattr(getattr(trainer, "state", None), "max_steps", None)
+    elif module in ("lightning", "pytorch_lightning"):
+        inner = getattr(trainer, "trainer", None)
+        steps = getattr(inner, "estimated_stepping_batches", None)
+    return int(steps) if isinstance(steps, int | float) and 0 < steps < math.inf else None
+
+
+@lru_cache(maxsize=64)
+def _tree(file: str) -> ast.AST | None:
+    try:
+        return ast.parse(Path(file).read_bytes())
+    except (OSError, SyntaxError, ValueError):
+        return None
+
+
+def _loops_around(file: str, line: int) -> list[Loop]:
+    """Return the loops around a line, within the innermost function that has the line."""
+    inside: list[Loop] = []
+    node = _tree(file)
+    while node is not None:
+        following = next((one for one in ast.iter_child_nodes(node) if _covers(one, line)), None)
+        if isinstance(following, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda):
+            inside = []
+        elif isinstance(following, ast.For | ast.While):
+            inside.append(following)
+        node = following
+    return inside
+
+
+def _covers(node: ast.AST, line: int) -> bool:
+    return getattr(node, "lineno", line + 1) <= line <= (getattr(node, "end_lineno", None) or 0)
+
+
+def _length(loop: Loop, frame: FrameType) -> float:
+    """Return the iterations of a loop; infinity if unknown."""
+    if isinstance(loop, ast.While):
+        return math.inf
+    try:
+        return _length_of(loop.iter, frame)
+    except Exception:  # the script's own objects may raise anything
+        return math.inf
+
+
+def _length_of(node: ast.expr, frame: FrameType) -> float:
+    if isinstance(node, ast.Call):
+        name = node.func.attr if isinstance(node.func, ast.Attribute) else ""
+        name = node.func.id if isinstance(node.func, ast.Name) else name
+        if name in ("range", "trange"):
+            return len(range(*(int(_value(one, frame)) for one in node.args)))
+        if name == "islice" and len(node.args) == 2:
+            return float(_value(node.args[1], frame))
+        if name == "zip":
+            return min(_length_of(one, frame) for one in node.args)
+        if name in _TRANSPARENT and node.args:
+            return _length_of(node.args[0], frame)
+        return math.inf
+    return float(len(_value(node, frame)))
+
+
+def _limits_of_variable(loop: Loop, frame: FrameType) -> Iterator[int]:
+    """Yield the iterations after which a test of its own variable ends a loop."""
+    if isinstance(loop, ast.For):
+        own = {one.id for one in ast.walk(loop.target) if isinstance(one, ast.Name)}
+        for name, _, limit in _comparisons(loop, frame):
+            if name in own:
+                yield limit
+
+
+def _limits_of_count(loop: Loop, frame: FrameType, done: int) -> Iterator[int]:
+    """Yield the steps after which a test of a counter ends a loop: `while n < N`."""
+    own: set[str] = set()
+    if isinstance(loop, ast.For):
+        own = {one.id for one in ast.walk(loop.target) if isinstance(one, ast.Name)}
+    for name, count, limit in _comparisons(loop, frame):
+        if name not in own and count >= _COUNTS_STEPS:
+            # The variable may count micro-batches.
+            yield max(done, math.ceil(limit * done / max(count, done)))
+
+
+def _comparisons(loop: Loop, frame: FrameType) -> Iterator[tuple[str, int, int]]:
+    """Yield name, value and limit of each variable whose comparison ends the loop."""
+    tests = [loop.test] if isinstance(loop, ast.While) else []
+    for one in _inside(loop):
+        if isinstance(one, ast.If) and any(isinstance(end, _ENDS) for end in one.body):
+            tests.append(one.test)
+    for test in tests:
+        if not isinstance(test, ast.Compare) or len(test.ops) != 1:
+            continue
+        if not isinstance(test.ops[0], _ORDERS):
+            continue
+        try:
+            count, limit = _value(test.left, frame), _value(test.comparators[0], frame)
+        except Exception:  # the script's own objects may raise anything
+            continue
+        if isinstance(count, int) and isinstance(limit, int | float) and count <= limit < math.inf:
+            yield ast.unparse(test.left), count, math.ceil(limit)
+
+
+def _inside(node: ast.AST) -> Iterator[ast.AST]:
+    """Yield what is inside a loop, without loops and functions of its own."""
+    for child in ast.iter_child_nodes(node):
+        yield child
+        if not isinstance(child, Loop | ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda):
+            yield from _inside(child)
+
+
+def _value(node: ast.expr, frame: FrameType) -> Any:
+    """Return the value of a plain expression: names, attributes, numbers and their sums."""
+    if isinstance(node, ast.Constant):
+        return node.value
+    if isinstance(node, ast.Name):
+        return frame.f_locals[node.id] if node.id in frame.f_locals else frame.f_globals[node.id]
+    if isinstance(node, ast.Attribute):
+        return getattr(_value(node.value, frame), node.attr)
+    if isinstance(node, ast.Subscript):
+        return _value(node.value, frame)[_value(node.slice, frame)]
+    if isinstance(node, ast.BinOp):
+        left, right = _value(node.left, frame), _value(node.right, frame)
+        return _OPERATIONS[type(node.op)](left, right)
+    if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and len(node.args) == 1:
+        return _CALLS[node.func.id](_value(node.args[0], frame))
+    raise ValueError("no plain expression")
+
+
+_CALLS: dict[str, Callable[[Any], Any]] = {"len": len, "int": int}
+
+_OPERATIONS: dict[type[ast.operator], Callable[[Any, Any], Any]] = {
+    ast.Add: lambda a, b: a + b,
+    ast.Sub: lambda a, b: a - b,
+    ast.Mult: lambda a, b: a * b,
+    ast.FloorDiv: lambda a, b: a // b,
+    ast.Div: lambda a, b: a / b,
+}

@@ -1,0 +1,111 @@
+"""The number of steps that a script plans, read from its loops while it runs."""
+
+import contextlib
+import os
+import runpy
+import sys
+import textwrap
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from pgmo.fit.observer.planned_steps import planned_steps
+
+LOOPS = [
+    ("for step in range(1000):\n    note()", (1000, False)),
+    ("for epoch in range(given.epochs):\n    for batch in data:\n        note()", (120, False)),
+    ("for epoch in range(3):\n    for i, batch in enumerate(data):\n        note()", (120, False)),
+    ("for step in tqdm(range(2, 12, 2), desc='x'):\n    note()", (5, False)),
+    ("for batch in islice(forever(), 7 * given.epochs):\n    note()", (21, False)),
+    ("for batch in forever():\n    note()", None),
+    ("while True:\n    note()", None),
+    ("note()", None),
+    # Limits that a counter reaches.
+    ("n = 0\nwhile n < 500:\n    n += 1\n    note()", (500, False)),
+    (
+        "n = 0\nwhile n < given.most:\n    for batch in data:\n        n += 1\n        note()\n"
+        "        if n >= given.most:\n            break",
+        (70, False),
+    ),
+    # Four micro-batches in each step.
+    ("n = 0\nwhile n < 400:\n    n += 4\n    note()", (100, False)),
+    # The inner loop ends early, in each epoch.
+    (
+        "for epoch in range(3):\n    for i, batch in enumerate(data):\n        if i >= 10:\n"
+        "            break\n        note()",
+        (30, False),
+    ),
+    # Steps in functions.
+    (
+        "def step():\n    for part in range(5):\n        pass\n    note()\n"
+        "def train():\n    for _ in range(20):\n        step()\n"
+        "for epoch in range(3):\n    train()",
+        (60, False),
+    ),
+    ("[note() for _ in range(6)]", None),
+]
+
+
+def steps_of(folder: Path, code: str, **names: Any) -> Any:
+    """What is read from a script's fifth step; None if it makes fewer."""
+    path = folder / "train.py"
+    path.write_text(textwrap.dedent(code))
+    found: list[Any] = []
+
+    def note() -> None:
+        found.append(None)
+        if len(found) == 5:
+            own = lambda file: file if os.path.realpath(file) == str(path) else ""  # noqa: E731
+            found[-1] = planned_steps(sys._getframe(1), own, 5)
+            raise KeyboardInterrupt
+
+    def forever() -> Any:
+        while True:
+            yield 0
+
+    given = {
+        "note": note,
+        "forever": forever,
+        "data": [0] * 40,
+        "given": SimpleNamespace(epochs=3, most=70),
+        "tqdm": lambda of, **_: iter(of),
+        "islice": __import__("itertools").islice,
+        **names,
+    }
+    with contextlib.suppress(KeyboardInterrupt):
+        runpy.run_path(str(path), given)
+    return found[-1] if found else None
+
+
+@pytest.mark.parametrize(("code", "planned"), LOOPS)
+def test_loops_around_the_step(tmp_path: Path, code: str, planned: Any) -> None:
+    assert steps_of(tmp_path, code) == planned
+
+
+def test_a_trainer_says_its_steps(tmp_path: Path) -> None:
+    code = """
+    class Trainer:
+        create_optimizer_and_scheduler = None
+        state = given
+        def train(self):
+            for _ in range(100):
+                note()
+    Trainer().train()
+    """
+    state = SimpleNamespace(max_steps=4300)
+    assert steps_of(tmp_path, code, given=state) == (4300, True)
+    state.max_steps = -1
+    assert steps_of(tmp_path, code, given=state) == (100, False)
+
+
+def test_objects_that_raise_are_unknown_lengths(tmp_path: Path) -> None:
+    class Strange:
+        def __len__(self) -> int:
+            raise ZeroDivisionError
+
+        def __iter__(self) -> Any:
+            return iter(range(9))
+
+    assert steps_of(tmp_path, "for _ in data:\n    note()", data=Strange()) is None
