@@ -1,39 +1,66 @@
-"""Options of pgmo that follow the name of the script."""
+"""Arguments after the name of the script, which go to the script."""
 
 import argparse
+import importlib.util
+import re
 from collections.abc import Callable
+from pathlib import Path
 
 from pgmo.cli.forgiving import with_templates
+from pgmo.errors import OptionError
 
 
-def take_options(
+def check_arguments(
     arguments: argparse.Namespace, add_options: Callable[[argparse.ArgumentParser], None]
 ) -> None:
-    """Move options from the script's arguments to the command's, up to `--`, which is removed.
+    """Refuse options of pgmo after the script, and remove the `--` that lets them pass.
 
-    Users often write the script first. Only options that hardly any script has are recognised after
-    it; the script's own options of these names must follow `--`.
+    Users often write the script first. An option of pgmo is a mistake there if the script's file
+    does not mention its name.
 
     Args:
-        arguments: parsed arguments: `command`, `arguments` (the script's) and the command's
-            options; changed in place.
-        add_options: adds the allowed options to a parser, without defaults.
+        arguments: parsed arguments: `command`, `script`, `is_module` and `arguments` (the
+            script's); changed in place.
+        add_options: adds the options to look for to a parser. Only options that hardly any script
+            has belong there.
+
+    Raises:
+        OptionError: for an option of pgmo; the message says where it belongs.
 
     Example:
-        >>> given = argparse.Namespace(command="fit", card=None, arguments=["--card", "L4", "--lr"])
-        >>> take_options(given, lambda parser: parser.add_argument("--card"))
-        >>> given.card, given.arguments
-        ('L4', ['--lr'])
+        >>> given = argparse.Namespace(command="fit", script="train.py", is_module=False)
+        >>> given.arguments = ["--lr", "1e-3", "--", "--card", "hearts"]
+        >>> check_arguments(given, lambda parser: parser.add_argument("--card"))
+        >>> given.arguments
+        ['--lr', '1e-3', '--card', 'hearts']
     """
     words: list[str] = arguments.arguments
     end = words.index("--") if "--" in words else len(words)
-    parser = argparse.ArgumentParser(
-        f"pgmo {arguments.command}",
-        add_help=False,
-        allow_abbrev=False,
-        argument_default=argparse.SUPPRESS,
-    )
+    parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
     add_options(parser)
-    own, script = parser.parse_known_args(with_templates(words[:end]))
-    vars(arguments).update(vars(own))
-    arguments.arguments = script + words[end + 1 :]
+    names = {name for action in parser._actions for name in action.option_strings}
+    for word in with_templates(words[:end]):
+        name = word.partition("=")[0]
+        if name in names and not _mentions(arguments, name):
+            raise OptionError(
+                f"{name} is an option of pgmo {arguments.command} and belongs before the script: "
+                f"pgmo {arguments.command} {name} ... {arguments.script} ...; if it is the "
+                f"script's own, write -- before the script's arguments"
+            )
+    arguments.arguments = words[:end] + words[end + 1 :]
+
+
+def _mentions(arguments: argparse.Namespace, name: str) -> bool:
+    """Return whether the script's file has the name, as `--what-if` or `what_if`."""
+    path = arguments.script or ""
+    if arguments.is_module:
+        try:
+            found = importlib.util.find_spec(path)
+        except (ImportError, ValueError):
+            return False
+        path = (found and found.origin) or ""
+    word = re.escape(name.lstrip("-")).replace(r"\-", "[-_]")
+    try:
+        return re.search(rf"\b{word}\b", Path(path).read_text(errors="replace")) is not None
+    except OSError:
+        return False

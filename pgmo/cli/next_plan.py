@@ -17,9 +17,10 @@ _SWITCHES = ("profile_only", "no_tags", "quiet", "live", "force")
 
 
 def run_until_it_fits(arguments: argparse.Namespace) -> int:
-    """Run a job repeatedly until it does not run out of memory; return the last exit code.
+    """Run a job so that it does not run out of memory; return the last exit code.
 
-    Each attempt is a new process from the beginning of the script. Earlier progress is lost, unless
+    Rehearsals choose the attempt to begin with. If memory runs out all the same, the next one
+    follows. Each attempt is a new process from the beginning of the script. Earlier progress is lost, unless
     the script saves and loads checkpoints.
     """
     command = [arguments.script, *arguments.arguments]
@@ -27,20 +28,47 @@ def run_until_it_fits(arguments: argparse.Namespace) -> int:
         command.insert(0, "-m")
     given = _words(arguments)
     plans = rungs(command, arguments.vary, arguments.accumulate)
+    if arguments.vary is not None and arguments.accumulate is None:
+        say("pgmo run: without --accumulate the batch stays as it is")
+    first = _first(plans, arguments)
     code = 1
-    for at, rung in enumerate(plans):
-        if rung.words:
+    for at, rung in enumerate(plans[first:]):
+        if at:
             say(f"pgmo run: memory ran out; restarting with {rung.words}")
+        elif rung.words:
+            say(f"pgmo run: the script does not fit as it is; starting with {rung.words}")
         # Files of an earlier attempt must not block the next one.
-        code, ran_out = _run(rung, given if at == 0 else [*given, "--force"])
+        code, ran_out = _run(rung, [*given, "--force"] if at else given)
         if not ran_out:
             return code
-        if at == 0 and arguments.vary is not None and arguments.accumulate is None:
-            say("pgmo run: without --accumulate the batch stays as it is")
     say(
         "pgmo run: memory ran out in every attempt; `pgmo fit --what-if` lists what else would help"
     )
     return code
+
+
+def _first(plans: list[Rung], arguments: argparse.Namespace) -> int:
+    """Return the index of the attempt to begin with, by rehearsals; 0 if there can be none.
+
+    The last attempt, which recomputes, is replaced by one that recomputes no more than necessary.
+    """
+    from pgmo.errors import PgmoError
+    from pgmo.fit.next_plan.choice import first_that_fits, free_card, with_least_recomputation
+
+    def notify(text: str) -> None:
+        say(f"pgmo run: {text}")
+
+    if arguments.device == "cpu" or arguments.memory != "device":
+        return 0
+    first = 0
+    try:
+        card = free_card()
+        first = first_that_fits(plans, arguments.vary, card, notify)
+        if first == len(plans) - 1:
+            plans.insert(first, with_least_recomputation(plans[first], card, notify))
+    except PgmoError as error:
+        say(f"pgmo run: nothing was rehearsed, so memory may run out on the way: {error}")
+    return first
 
 
 def _run(rung: Rung, given: list[str]) -> tuple[int, bool]:

@@ -91,13 +91,13 @@ class Answer:
 
     @property
     def batch(self) -> int:
-        """The largest value that fits with pgmo.
+        """The largest value that fits with the way that was searched first, which is pgmo.
 
         Raises:
             OptionError: if the question asked for no largest value.
         """
         for one in self.largest:
-            if one.way == "pgmo" and one.change is None:
+            if one.change is None:
                 return one.value
         raise OptionError(
             "no batch was searched: name the option that varies, as in vary='--batch-size {}'"

@@ -9,7 +9,7 @@ from pgmo.errors import ProfileError
 from pgmo.fit.answer import Answer
 from pgmo.fit.evidence import Evidence, Job, collect
 from pgmo.fit.growth import GrowingJob, matters
-from pgmo.fit.largest import MOST, Largest, largest_value, learn, roomy, search, values_of
+from pgmo.fit.largest import LIMIT, MOST, Largest, largest_value, learn, roomy, search, values_of
 from pgmo.fit.law import Law
 from pgmo.fit.need import WAYS, Way
 from pgmo.fit.what_if.alternatives import alternatives
@@ -39,6 +39,8 @@ class Question:
         measured: a timed step at `value`.
         prove: whether to rehearse the answer on the card.
         most: maximum number of rehearsals of a search.
+        ways: allocators whose largest value is searched; the first one is proved first.
+        limit: largest value that a search considers.
     """
 
     value: int | None = None
@@ -52,6 +54,8 @@ class Question:
     measured: TimedStep | None = None
     prove: bool = True
     most: int = MOST
+    ways: Sequence[Way] = ("pgmo", "default")
+    limit: int = LIMIT
 
 
 def ask(
@@ -122,7 +126,15 @@ def _largest(
     """Search for the largest value with pgmo, without it, and with each change."""
     shown = ", ".join(map(str, sorted(set(question.values))))
     notify(f"rehearsing at {shown}, and then at the predicted value")
-    done = search(job, card, values=question.values, prove=question.prove, most=question.most)
+    done = search(
+        job,
+        card,
+        ways=question.ways,
+        values=question.values,
+        prove=question.prove,
+        most=question.most,
+        limit=question.limit,
+    )
     evidence = list(done.evidence)
     largest = list(done.found)
     for change in question.changes:
@@ -130,10 +142,11 @@ def _largest(
         one, more = _changed(job, card, question, change, done.law)
         largest.append(one)
         evidence += more
-    value = done.of("pgmo").value
+    first = done.found[0]
+    value = first.value
     fits: dict[Way, bool] = {way: done.law.fits(value or 1, card.usable, way) for way in WAYS}
-    if done.of("pgmo").proved:
-        fits["pgmo"] = True
+    if first.proved:
+        fits[first.way] = True
     growing = _growing(done.law, card, value or 1, ran=value > 0)
     if growing is not None and not growing.growth.is_bounded:
         fits = dict.fromkeys(WAYS, False)

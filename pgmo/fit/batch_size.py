@@ -14,7 +14,8 @@ from pgmo.cards import Card, find
 from pgmo.errors import OptionError, RehearsalError
 from pgmo.fit.ask import Question, ask
 from pgmo.fit.evidence import Job
-from pgmo.fit.largest import accumulate
+from pgmo.fit.largest import LIMIT, accumulate
+from pgmo.fit.need import Way
 
 VARIABLE = "PGMO_FIT_BATCH"
 """Environment variable with the batch to rehearse; `planned` returns it if it is set."""
@@ -46,16 +47,33 @@ def planned(
         >>> batch, steps = planned(effective=256)  # doctest: +SKIP
         >>> loader = DataLoader(dataset, batch_size=batch)  # doctest: +SKIP
     """
-    given = os.environ.get(VARIABLE)
+    given = rehearsed_batch()
     if given is not None:
-        return int(given), 1
+        return given, 1
     chosen = current_card() if card is None else find(card)
     job = Job(running_command(), variable=VARIABLE)
-    answer = ask(job, chosen, Question(values=values))
+    question = Question(values=values, ways=(serving_way(),), limit=most or LIMIT)
+    answer = ask(job, chosen, question)
     if not answer.batch:
         raise RehearsalError(answer.sentence)
     batch = answer.batch if most is None else min(answer.batch, most)
     return accumulate(effective, batch) if effective is not None else (batch, 1)
+
+
+def rehearsed_batch() -> int | None:
+    """Return the batch that this process is rehearsed at; None if it is no rehearsal."""
+    given = os.environ.get(VARIABLE)
+    return None if given is None else int(given)
+
+
+def serving_way() -> Way:
+    """Return the allocator that serves this process: pgmo under `pgmo run`, else PyTorch's."""
+    early = sys.modules.get("pgmo.runner.early_pages")
+    if early is not None and early.serves():
+        return "pgmo"
+    names = ("PYTORCH_ALLOC_CONF", "PYTORCH_CUDA_ALLOC_CONF")
+    settings = "".join(os.environ.get(one, "") for one in names)
+    return "expandable" if "expandable_segments:True" in settings else "default"
 
 
 def running_command() -> tuple[str, ...]:

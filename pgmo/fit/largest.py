@@ -25,8 +25,8 @@ _OTHER_VALUES = (64, 128, 256)
 MOST = 4
 """Maximum number of rehearsals of one search, proofs included."""
 
-_LIMIT = 1 << 22
-"""Largest value that the search considers."""
+LIMIT = 1 << 22
+"""Largest value that a search considers by default."""
 
 _EXACT = 0.001
 """Share of the bytes that may follow no law while the laws still count as exact."""
@@ -153,7 +153,7 @@ def largest_value(law: Law, usable: int, way: Way, *, live: bool = False) -> int
         return law.holds(value, usable) if live else law.fits(value, usable, way)
 
     low, high = 0, 1
-    while high <= _LIMIT and fits(high):
+    while high <= LIMIT and fits(high):
         low, high = high, high * 2
     while high - low > 1:
         middle = (low + high) // 2
@@ -173,6 +173,7 @@ def search(
     change: str | None = None,
     prove: bool = True,
     most: int = MOST,
+    limit: int = LIMIT,
 ) -> Search:
     """Find the largest value of the varying option that fits on a card.
 
@@ -184,6 +185,7 @@ def search(
         change: change of the script, or None.
         prove: whether to rehearse the answers on the card itself.
         most: maximum number of rehearsals.
+        limit: largest value to consider; no larger one is rehearsed.
 
     Returns:
         The largest value of each way, the laws and the evidence.
@@ -201,7 +203,7 @@ def search(
     law = _law(evidence)
     found = []
     for way in ways:
-        one, law = _proved(job, card, way, law, evidence, change, most if prove else 0)
+        one, law = _proved(job, card, way, law, evidence, change, most if prove else 0, limit)
         found.append(one)
     return Search(
         tuple(found),
@@ -220,14 +222,15 @@ def _proved(
     evidence: list[Evidence],
     change: str | None,
     most: int,
+    limit: int,
 ) -> tuple[Largest, Law]:
     """Search the largest value of one way, rehearse it on the card, and return it with the laws.
 
     Each of at most `most` rehearsals corrects the laws. Values that ran out of memory are upper
     bounds, and values that ran are lower bounds, whatever the laws predict.
     """
-    low, high = 0, _LIMIT + 1
-    value = largest_value(law, card.usable, way)
+    low, high = 0, limit + 1
+    value = min(largest_value(law, card.usable, way), limit)
     while value and value != low and len(evidence) < most:
         one = collect(job, card, value=value, way=way, change=change, work=False)
         evidence.append(one)

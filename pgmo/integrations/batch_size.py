@@ -11,7 +11,7 @@ from typing import Any, TypeVar, cast
 
 from pgmo.cards import Card
 from pgmo.errors import PgmoError
-from pgmo.fit.batch_size import planned
+from pgmo.fit.batch_size import planned, rehearsed_batch
 from pgmo.runner.out_of_memory import is_out_of_memory
 from pgmo.user_warnings import warn_user
 
@@ -53,6 +53,9 @@ def find_executable_batch_size(
 
     @functools.wraps(called)
     def call(*arguments: Any, **options: Any) -> Any:
+        rehearsed = rehearsed_batch()
+        if rehearsed is not None:  # out of memory is the answer, so no smaller batch follows
+            return called(rehearsed, *arguments, **options)
         size = _planned_or(starting_batch_size, card)
         while size > 0:
             try:

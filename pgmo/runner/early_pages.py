@@ -30,6 +30,11 @@ def serve_from_the_start(notify: Callable[[str], object]) -> None:
     after_import("torch.cuda", lambda: _when_initialized(notify))
 
 
+def serves() -> bool:
+    """Return whether pages serve this process."""
+    return bool(_begun)
+
+
 def baselines() -> "dict[str, Baseline]":
     """Return the figures of each device that was used; empty without pages."""
     if not _begun:

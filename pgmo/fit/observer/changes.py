@@ -2,7 +2,7 @@
 
 autocast:bfloat16   the outermost forward passes under autocast; also float16
 checkpoint          each block of a list of similar blocks under activation checkpointing
-recompute:SHARE     the model as `pgmo.recompute` returns it, with that share of the peak
+recompute:BUDGET    the model as `pgmo.recompute` returns it: "min", a share, or bytes ("900000B")
 """
 
 from collections.abc import Iterator
@@ -56,7 +56,7 @@ class ScriptChange:
         from torch.nn import Module
 
         plain = Module.__call__
-        share = self._value
+        budget = _budget(self._value)
         made: dict[int, Any] = {}
 
         def call(module: Any, *args: Any, **kwargs: Any) -> Any:
@@ -68,13 +68,22 @@ class ScriptChange:
                 if id(module) not in made:
                     import pgmo
 
-                    budget = float(share) if share != "min" else "min"
                     made[id(module)] = pgmo.recompute(module, budget=budget)[0]
                 return plain(made[id(module)], *args, **kwargs)
             finally:
                 self._depth -= 1
 
         Module.__call__ = call  # type: ignore[method-assign]
+
+
+def _budget(text: str) -> float | str:
+    """Return a budget for `pgmo.recompute`: a text is bytes or "min", a number a share.
+
+    Example:
+        >>> _budget("min"), _budget("0.5"), _budget("900000B")
+        ('min', 0.5, '900000B')
+    """
+    return text if text == "min" or text.endswith("B") else float(text)
 
 
 _SWITCHES: dict[str, dict[str, Any]] = {

@@ -6,6 +6,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+from pgmo.rehearsal.environment import of_card
 from tests.fakecuda.fit.scripts import card, train
 
 
@@ -48,22 +49,24 @@ def test_its_exit_code_says_whether_it_fits(tmp_path: Path) -> None:
 def test_a_run_goes_on_with_smaller_micro_batches(tmp_path: Path) -> None:
     script = train(tmp_path)
     options = ("--fit", "--vary", "--batch-size {}", "--accumulate", "--accumulate {}", "-q")
-    small = str(260 << 20)
-    done = pgmo(tmp_path, "run", *options, script, "--batch-size", "32", FAKECUDA_BYTES=small)
+    small = of_card(card(260), 1)
+    done = pgmo(tmp_path, "run", *options, script, "--batch-size", "32", **small)
     assert done.returncode == 0, done.stderr
     batch, steps = map(int, done.stdout.split()[-2:])
     assert batch * steps == 32
     assert batch < 32
-    assert f"micro-batches of {batch} instead of 32" in done.stderr
+    assert f"starting with micro-batches of {batch} instead of 32" in done.stderr
+    assert "memory ran out" not in done.stderr
 
 
 def test_a_run_that_has_no_smaller_batch_recomputes(tmp_path: Path) -> None:
     script = train(tmp_path)
     batch = ("--batch-size", "12")
-    small = str(232 << 20)
-    done = pgmo(tmp_path, "run", "--fit", "-q", script, *batch, FAKECUDA_BYTES=small)
+    small = of_card(card(232), 1)
+    done = pgmo(tmp_path, "run", "--fit", "-q", script, *batch, **small)
     assert done.returncode == 0, done.stderr
-    assert "restarting with recomputed activations" in done.stderr
+    assert "starting with recomputed activations within" in done.stderr
+    assert "memory ran out" not in done.stderr
     assert "trained at 12 1" in done.stdout
 
 

@@ -1,58 +1,55 @@
-"""Options of pgmo's own behind the script's name."""
+"""Arguments behind the script's name are the script's."""
 
 import argparse
+from pathlib import Path
 
 import pytest
 
-from pgmo.cli.after_script import take_options
+from pgmo.cli.after_script import check_arguments
+from pgmo.errors import OptionError
 
 
-def given(*words: str) -> argparse.Namespace:
-    found = argparse.Namespace(command="fit", card="L4", cards=False, vary=None)
+def given(*words: str, script: str = "train.py", is_module: bool = False) -> list[str]:
+    found = argparse.Namespace(command="fit", script=script, is_module=is_module)
     found.arguments = list(words)
-    take_options(found, question)
-    return found
+    check_arguments(found, question)
+    arguments: list[str] = found.arguments
+    return arguments
 
 
 def question(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--card")
-    parser.add_argument("--cards", action="store_true")
     parser.add_argument("--vary")
+    parser.add_argument("--what-if", action="store_true")
 
 
-def test_what_is_not_there_stays_as_it_was():
-    found = given("--lr", "1e-3", "data", "-v")
-    assert (found.card, found.cards, found.vary) == ("L4", False, None)
-    assert found.arguments == ["--lr", "1e-3", "data", "-v"]
+def test_arguments_of_the_script_stay_as_they_are():
+    words = ["--lr", "1e-3", "data", "-v", "--car", "T4", "--varying", "3"]
+    assert given(*words) == words
 
 
-def test_options_are_taken_from_between_those_of_the_script():
-    found = given("--lr", "1e-3", "--card=T4", "data", "--vary", "--batch-size {}", "--cards", "-v")
-    assert (found.card, found.cards, found.vary) == ("T4", True, "--batch-size {}")
-    assert found.arguments == ["--lr", "1e-3", "data", "-v"]
-
-
-@pytest.mark.parametrize("value", ["--batch_size={}", "-b={}", "--batch {}", "batch={}"])
-def test_an_option_of_the_script_is_a_value(value):
-    found = given("--vary", value, "--card", "T4", "--lr", "1e-3")
-    assert (found.vary, found.card) == (value, "T4")
-    assert found.arguments == ["--lr", "1e-3"]
+@pytest.mark.parametrize(
+    "words", [["--card", "T4"], ["--lr", "1", "--card=T4"], ["--vary", "-b {}"], ["--what-if"]]
+)
+def test_options_of_pgmo_belong_before_the_script(words):
+    with pytest.raises(OptionError, match=r"belongs before the script: pgmo fit --\S+ \.\.\. tr"):
+        given(*words)
 
 
 def test_what_follows_two_dashes_is_the_scripts():
-    found = given("--card", "T4", "--", "--card", "hearts", "--", "x")
-    assert found.card == "T4"
-    assert found.arguments == ["--card", "hearts", "--", "x"]
+    assert given("-v", "--", "--card", "hearts", "--", "x") == ["-v", "--card", "hearts", "--", "x"]
 
 
-def test_names_are_not_guessed():
-    found = given("--car", "T4", "--varying", "3")
-    assert (found.card, found.vary) == ("L4", None)
-    assert found.arguments == ["--car", "T4", "--varying", "3"]
-
-
-def test_a_missing_value_is_told_like_any_wrong_command_line(capsys):
-    with pytest.raises(SystemExit) as ended:
-        given("--card")
-    assert ended.value.code == 2
-    assert "--card" in capsys.readouterr().err
+@pytest.mark.parametrize("code", ["add('--what-if')", "class Given:\n    what_if: bool"])
+def test_an_option_that_the_script_mentions_is_its_own(
+    code: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "pgmo_mentions.py"
+    path.write_text(code)
+    assert given("--what-if", script=str(path)) == ["--what-if"]
+    with pytest.raises(OptionError, match="--card"):
+        given("--card", "T4", script=str(path))
+    monkeypatch.syspath_prepend(str(tmp_path))
+    assert given("--what-if", script="pgmo_mentions", is_module=True) == ["--what-if"]
+    with pytest.raises(OptionError):
+        given("--what-if", script="pgmo_absent.module", is_module=True)

@@ -7,10 +7,14 @@ from pathlib import Path
 
 import pytest
 
+from pgmo.cards import Card, find
 from pgmo.cli import next_plan
 from pgmo.cli.commands.programs import run as run_command
 from pgmo.cli.main import main
 from pgmo.cli.parser import build_parser
+from pgmo.errors import RehearsalError
+from pgmo.fit.next_plan import choice
+from pgmo.fit.next_plan.ladder import Rung
 
 
 def given(*words: str) -> Namespace:
@@ -30,7 +34,11 @@ def started(monkeypatch):
         Path(command[command.index("--json") + 1]).write_text(json.dumps(counted))
         return subprocess.CompletedProcess(command, code)
 
+    def unreadable() -> Card:
+        raise RehearsalError("there is no card here")
+
     monkeypatch.setattr(next_plan.subprocess, "run", start)
+    monkeypatch.setattr(choice, "free_card", unreadable)
     return lines, endings
 
 
@@ -48,6 +56,26 @@ def test_what_an_earlier_plan_has_saved_is_not_in_the_way_of_the_next(started):
 def test_the_exit_code_is_that_of_the_last_run(returned, code, started):
     started[1].append((returned, False))
     assert run_command.run(given("train.py")) == code
+
+
+def test_it_begins_with_what_fits(started, monkeypatch):
+    lines, endings = started
+    endings.append((0, False))
+    monkeypatch.setattr(choice, "free_card", lambda: find("16GiB"))
+    monkeypatch.setattr(choice, "first_that_fits", lambda plans, *_: len(plans) - 1)
+    changed = Rung(("train.py",), "recompute:900B", "recomputed activations within 900 B")
+    monkeypatch.setattr(choice, "with_least_recomputation", lambda *_: changed)
+    assert run_command.run(given("train.py")) == 0
+    assert lines[0][-4:] == ["-m", "pgmo.fit.next_plan.changed", "recompute:900B", "train.py"]
+
+
+def test_options_of_fit_belong_before_the_script(tmp_path, capsys):
+    script = tmp_path / "train.py"
+    script.write_text("print('ran')")
+    assert main(["run", str(script), "--fit"]) == 2
+    said = capsys.readouterr()
+    assert said.out == ""
+    assert "--fit is an option of pgmo run and belongs before the script" in said.err
 
 
 @pytest.mark.parametrize("option", ["--vary", "--accumulate"])

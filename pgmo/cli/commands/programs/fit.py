@@ -2,12 +2,12 @@
 
 No GPU is needed: the script runs for a few iterations on a CUDA runtime that computes nothing, with
 PyTorch's real allocator. This needs a CUDA build of torch; --environment DIR creates an environment
-that has one. Arguments after SCRIPT go to the script, except --card, --cards, --vary,
---effective-batch and --what-if; after -- all of them do. Exit code 0: it fits; 4: it does not.
+that has one. Options of pgmo go before SCRIPT, all arguments after it go to the script. Exit code 0:
+it fits; 4: it does not.
 
-    pgmo fit train.py --card "RTX 4090" --epochs 3
+    pgmo fit --card "RTX 4090" train.py --epochs 3
     pgmo fit --environment .venv-cuda train.py
-    pgmo fit train.py --card 16GiB --vary "--batch-size {}"
+    pgmo fit --card 16GiB --vary "--batch-size {}" train.py
     pgmo fit --card L4 --what-if --cards --report fit.html train.py
 """
 
@@ -103,7 +103,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def _add_question(parser: argparse.ArgumentParser) -> None:
-    """Add the options that may also follow the script."""
+    """Add the options that hardly any script has itself."""
     parser.add_argument(
         "--card",
         help=f'name of a card, such as "A100-40GB", or a size, such as 16GiB (default: {_CARD})',
@@ -136,7 +136,7 @@ def run(arguments: argparse.Namespace) -> int:
     from pathlib import Path
 
     from pgmo.cards import find
-    from pgmo.cli.after_script import take_options
+    from pgmo.cli.after_script import check_arguments
     from pgmo.cli.targets import check_targets, refuse_our_suffix
     from pgmo.cli.terminal.fit_view import print_answer
     from pgmo.cli.terminal.output import console, print_json, print_wrote
@@ -144,7 +144,7 @@ def run(arguments: argparse.Namespace) -> int:
     from pgmo.runner.program import Program
     from pgmo.terminal import say
 
-    take_options(arguments, _add_question)
+    check_arguments(arguments, _add_question)
     if arguments.script is None:
         return _run_without_script(arguments)
     _check_numbers(arguments)

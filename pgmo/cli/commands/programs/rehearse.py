@@ -1,12 +1,12 @@
 """Run a script on a simulated card, and report how much of its memory the script takes.
 
 PyTorch's CUDA build runs the script with its real allocator, on a CUDA runtime that computes
-nothing: no GPU is needed, and an existing one is not used. Arguments after SCRIPT go to the script,
-except --card and --world; after -- all of them do. Values that kernels would have computed are made
-up, and notes list the sizes that depend on them. With --save, the real run can start from the plan.
+nothing: no GPU is needed, and an existing one is not used. Options of pgmo go before SCRIPT, all
+arguments after it go to the script. Values that kernels would have computed are made up, and notes
+list the sizes that depend on them. With --save, the real run can start from the plan.
 Exit code 0: it fits; 4: it does not; 1: the script failed for another reason.
 
-    pgmo rehearse train.py --card "RTX 4090" --batch-size 16
+    pgmo rehearse --card "RTX 4090" train.py --batch-size 16
     pgmo rehearse --card 16GiB --save plans train.py
     pgmo rehearse --card "A100 80GB" --world 64 train.py
 """
@@ -99,13 +99,13 @@ def _add_card(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Run `pgmo rehearse`."""
     from pgmo.cards import find
-    from pgmo.cli.after_script import take_options
+    from pgmo.cli.after_script import check_arguments
     from pgmo.cli.terminal.output import console, print_json, print_wrote
     from pgmo.cli.terminal.rehearsal import lines, next_command, words
     from pgmo.rehearsal import rehearse
     from pgmo.terminal import say
 
-    take_options(arguments, _add_card)
+    check_arguments(arguments, _add_card)
     if arguments.card is None:
         raise OptionError("no card is named; add --card, as in --card 'RTX 4090' or --card 16GiB")
     for name, least in (("world", 1), ("rank", 0)):

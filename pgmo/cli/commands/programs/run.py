@@ -92,23 +92,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         type=int,
         help="with --share: from -8 to 8; each step up doubles the program's share of the time",
     )
-    parser.add_argument(
-        "--fit",
-        action="store_true",
-        help="when memory runs out, restart the script: with smaller micro-batches, if --vary "
-        "and --accumulate are given, and then with recomputation",
-    )
-    parser.add_argument(
-        "--vary",
-        metavar="OPTION",
-        help='the script\'s option for the batch, such as "--batch-size {}"',
-    )
-    parser.add_argument(
-        "--accumulate",
-        metavar="OPTION",
-        help="the script's option for the steps of gradient accumulation, such as "
-        '"--accumulate {}"',
-    )
+    _add_repetition(parser)
     parser.add_argument("--json", metavar="FILE", help="write the counters to FILE")
     parser.add_argument("-f", "--force", action="store_true", help="overwrite existing files")
     parser.add_argument(
@@ -127,10 +111,34 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
 
 
+def _add_repetition(parser: argparse.ArgumentParser) -> None:
+    """Add the options of a run that does not end when memory runs out."""
+    parser.add_argument(
+        "--fit",
+        action="store_true",
+        help="rehearse the script, and start it so that memory does not run out: with smaller "
+        "micro-batches, if --vary and --accumulate are given, else with recomputation",
+    )
+    parser.add_argument(
+        "--vary",
+        metavar="OPTION",
+        help='the script\'s option for the batch, such as "--batch-size {}"',
+    )
+    parser.add_argument(
+        "--accumulate",
+        metavar="OPTION",
+        help="the script's option for the steps of gradient accumulation, such as "
+        '"--accumulate {}"',
+    )
+
+
 def run(arguments: argparse.Namespace) -> int:
     """Run `pgmo run`."""
     from pathlib import Path
 
+    from pgmo.cli.after_script import check_arguments
+
+    check_arguments(arguments, _add_repetition)
     _share(arguments)
     if arguments.fit:
         return _until_it_fits(arguments)

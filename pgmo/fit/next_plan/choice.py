@@ -1,0 +1,117 @@
+"""Choice of the first attempt that fits, by rehearsals instead of running out of memory.
+
+rungs      unchanged --> 16 --> 8 --> 4 --> 1 --> recomputation
+rehearsed      no                     4, by laws, then on the card: yes
+
+The largest micro-batch that fits is predicted, so most rungs are not rehearsed. Recomputation gets
+the bytes that the card has left, so that it repeats no more than necessary.
+"""
+
+import json
+import subprocess
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+from pgmo.cards import Card
+from pgmo.errors import PgmoError, RehearsalError
+from pgmo.fit.evidence import Job, collect
+from pgmo.fit.largest import fits_to_its_end, roomy, search
+from pgmo.fit.law import Law
+from pgmo.fit.next_plan.ladder import Rung, value_of
+from pgmo.units import format_bytes
+
+_ASK = """
+import dataclasses, json
+from pgmo.fit.batch_size import current_card
+print(json.dumps(dataclasses.asdict(current_card())))
+"""
+
+_SPARE = 0.01
+"""Share of the card that a budget for recomputation leaves free: pages are partly in use."""
+
+_MOST_BUDGETS = 3
+"""Maximum number of budgets that are rehearsed before recomputing as much as possible."""
+
+
+def free_card() -> Card:
+    """Return the current CUDA device with its free memory.
+
+    Another process asks for it, because a CUDA context of this one would take memory of the card.
+
+    Raises:
+        RehearsalError: if there is no CUDA device.
+    """
+    asked = subprocess.run(
+        [sys.executable, "-c", _ASK], capture_output=True, text=True, check=False
+    )
+    if asked.returncode:
+        last = asked.stderr.strip().splitlines()[-1:]
+        raise RehearsalError(f"the card could not be read: {''.join(last)}")
+    found = json.loads(asked.stdout.splitlines()[-1])
+    return Card(**found | {"capability": tuple(found["capability"])})
+
+
+def first_that_fits(
+    plans: Sequence[Rung], vary: str | None, card: Card, notify: Callable[[str], None]
+) -> int:
+    """Return the index of the first attempt that fits; that of the last one if none is known to.
+
+    Args:
+        plans: all attempts, in order; the last one recomputes.
+        vary: option of the script for the batch; None if it has none.
+        card: the card.
+        notify: called with a status message.
+
+    Raises:
+        PgmoError: if the script cannot be rehearsed.
+    """
+    notify(f"rehearsing on {card.name}")
+    if _runs(Job(plans[0].command), card):
+        return 0
+    smaller = [at for at, one in enumerate(plans) if at and one.change is None]
+    if smaller and vary is not None:
+        job = Job(plans[smaller[0]].command, vary=vary)
+        found = search(job, card, ways=("pgmo",)).of("pgmo")
+        for at in smaller:
+            if (value_of(plans[at].command, vary) or 0) <= found.value:
+                return at
+    return len(plans) - 1
+
+
+def with_least_recomputation(rung: Rung, card: Card, notify: Callable[[str], None]) -> Rung:
+    """Return an attempt with the largest budget for recomputation that fits on the card.
+
+    Args:
+        rung: the attempt, which recomputes as much as possible.
+        card: the card.
+        notify: called with a status message.
+
+    Raises:
+        PgmoError: if the script cannot be rehearsed without recomputation.
+    """
+    job = Job(rung.command)
+    plain = collect(job, roomy(card), way="pgmo", work=False, longer=0.0)
+    need = Law([plain]).need(None)
+    beside = need.parameters + need.optimizer_state
+    budget = need.allocated_peak - beside
+    over = need.total("pgmo") - card.usable
+    for _ in range(_MOST_BUDGETS):
+        budget -= max(0, over) + int(_SPARE * card.usable)
+        if budget <= 0:
+            break
+        notify(f"rehearsing with recomputation within {format_bytes(budget)}")
+        change = f"recompute:{budget}B"
+        try:
+            made = collect(job, roomy(card), way="pgmo", change=change, work=False, longer=0.0)
+        except PgmoError:  # the budget is below the least peak
+            break
+        over = made.rehearsal.card_peak - card.usable
+        if over <= 0:
+            words = rung.words.replace("(", f"within {format_bytes(budget)} (", 1)
+            return replace(rung, change=change, words=words)
+    return rung
+
+
+def _runs(job: Job, card: Card) -> bool:
+    return fits_to_its_end(collect(job, card, way="pgmo", work=False), card)

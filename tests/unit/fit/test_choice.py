@@ -1,0 +1,106 @@
+"""`pgmo run --fit` begins with what fits, by rehearsals, and recomputes no more than necessary."""
+
+import subprocess
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from pgmo.cards import Card
+from pgmo.errors import RehearsalError
+from pgmo.fit import largest
+from pgmo.fit.evidence import Evidence, Job
+from pgmo.fit.next_plan import choice
+from pgmo.fit.next_plan.ladder import Rung, rungs, value_of
+from tests.unit.fit.loops import CARD, MIB, evidence, trial_and_error
+
+LEAST = 40 * MIB
+"""Bytes of the step below which no recomputation comes."""
+
+
+@pytest.fixture
+def rehearsed(monkeypatch: pytest.MonkeyPatch) -> list[str | None]:
+    """The changes with which the loop was rehearsed."""
+    changes: list[str | None] = []
+
+    def collect(
+        job: Job, card: Card, *, value: Any = None, change: str | None = None, **options: Any
+    ) -> Evidence:
+        changes.append(change)
+        batch = value or value_of(job.command, "-b {}") or 8
+        way = options.get("way", "default")
+        made = evidence(batch, way=way, usable=card.usable)
+        if change is None:
+            return replace(made, value=value)
+        budget = int(change.removeprefix("recompute:").removesuffix("B"))
+        if budget < LEAST:
+            raise RehearsalError("the budget is below the least peak")
+        # The step takes a tenth more than its budget.
+        took = made.rehearsal.card_peak - _step(batch) + budget + budget // 10
+        return replace(made, rehearsal=replace(made.rehearsal, card_peak=took))
+
+    for module in (choice, largest):
+        monkeypatch.setattr(module, "collect", collect)
+    return changes
+
+
+def _step(batch: int) -> int:
+    """Bytes that the step of the loop takes beside parameters and states."""
+    need = choice.Law([evidence(batch, way="pgmo")]).need(batch)
+    return need.allocated_peak - need.parameters - need.optimizer_state
+
+
+def card(mib: int) -> Card:
+    return replace(CARD, memory=mib << 20, usable=mib << 20)
+
+
+def test_what_fits_is_not_changed(rehearsed: list[str | None]) -> None:
+    plans = rungs(["train.py", "-b", "4"], "-b {}", "-a {}")
+    assert choice.first_that_fits(plans, "-b {}", card(2000), lambda _: None) == 0
+    assert len(rehearsed) == 1
+
+
+def test_the_first_micro_batch_that_fits(rehearsed: list[str | None]) -> None:
+    plans = rungs(["train.py", "-b", "64"], "-b {}", "-a {}")
+    at = choice.first_that_fits(plans, "-b {}", card(1024), lambda _: None)
+    most = trial_and_error(1 << 30, "pgmo")
+    before, found = (value_of(plans[one].command, "-b {}") for one in (at - 1, at))
+    assert found <= most < before
+
+
+@pytest.mark.parametrize("vary", ["-b {}", None])
+def test_without_a_batch_that_fits_it_recomputes(
+    vary: str | None, rehearsed: list[str | None]
+) -> None:
+    plans = rungs(["train.py", "-b", "64"], vary, vary and "-a {}")
+    at = choice.first_that_fits(plans, vary, card(300), lambda _: None)
+    assert at == len(plans) - 1
+    assert plans[at].change == "recompute:min"
+
+
+def test_recomputation_gets_what_the_card_has_left(rehearsed: list[str | None]) -> None:
+    rung = Rung(("train.py", "-b", "16"), "recompute:min", "recomputed (pgmo.recompute)")
+    where = card(600)
+    found = choice.with_least_recomputation(rung, where, lambda _: None)
+    assert found.change is not None
+    budget = int(found.change.removeprefix("recompute:").removesuffix("B"))
+    over = evidence(16, way="pgmo").rehearsal.card_peak - _step(16)
+    assert over + budget * 1.1 <= where.usable
+    assert over + budget * 1.1 > 0.9 * where.usable
+    assert "within " in found.words
+
+
+def test_where_no_budget_fits_it_recomputes_as_much_as_possible(
+    rehearsed: list[str | None],
+) -> None:
+    rung = Rung(("train.py", "-b", "16"), "recompute:min", "recomputed (pgmo.recompute)")
+    assert choice.with_least_recomputation(rung, card(310), lambda _: None) == rung
+
+
+def test_a_card_that_cannot_be_read_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    def failed(*_: Any, **__: Any) -> Any:
+        return subprocess.CompletedProcess([], 1, "", "Traceback\nOptionError: no CUDA device\n")
+
+    monkeypatch.setattr(choice.subprocess, "run", failed)
+    with pytest.raises(RehearsalError, match="OptionError: no CUDA device"):
+        choice.free_card()
