@@ -20,8 +20,8 @@ def run_until_it_fits(arguments: argparse.Namespace) -> int:
     """Run a job so that it does not run out of memory; return the last exit code.
 
     Rehearsals choose the attempt to begin with. If memory runs out all the same, the next one
-    follows. Each attempt is a new process from the beginning of the script. Earlier progress is lost, unless
-    the script saves and loads checkpoints.
+    follows. Each attempt is a new process from the beginning of the script. Earlier progress is
+    lost, unless the script saves and loads checkpoints.
     """
     command = [arguments.script, *arguments.arguments]
     if arguments.is_module:

@@ -67,6 +67,13 @@ def _of_values(values: "Values") -> list[str]:
             f"{sum(read.values())} values were read that nothing computes here, and were made up "
             f"({named}): what the script decides by them may go otherwise"
         )
+    if values.libraries.called:
+        called = values.libraries.called
+        named = ", ".join(f"{name} {count}" for name, count in called.most_common(_NAMED))
+        found.append(
+            f"{sum(called.values())} calls of cuSOLVER and cuFFT got workspaces as large as their "
+            f"operands, which is a guess ({named}): the card's may be larger or smaller"
+        )
     return found
 
 

@@ -13,6 +13,7 @@ from pgmo.error_frames import clear_frames, clears_frames
 from pgmo.imports import after_import
 from pgmo.profiler.tagging import dynamo, operator_mode
 from pgmo.rehearsal.values.backward import keep_backward_plain
+from pgmo.rehearsal.values.host_libraries import HostLibraries
 from pgmo.rehearsal.values.known import KnownStorages, covers, on_host, readable
 from pgmo.rehearsal.values.made_up import MadeUp
 from pgmo.rehearsal.values.operators import on_card, operator
@@ -36,9 +37,11 @@ class Values:
         self._mode: Any = None
         self._replay = Replay(self.known, self.made_up)
         self._sized = Sized(self.known, self.made_up, self._run)
+        self.libraries = HostLibraries(self.known, self._run)
         aten = torch.ops.aten
         self._rules: dict[Any, Any] = {
             **self._sized.rules,
+            **self.libraries.rules,
             aten._local_scalar_dense.default: self._read_one,
             aten.lift_fresh.default: self._lifted,
             aten._amp_foreach_non_finite_check_and_unscale_.default: self._unscale,
@@ -52,6 +55,7 @@ class Values:
         """Start to see operators of this thread, except in backward passes."""
         self._mode = self._made_mode()
         self._sized.begin()
+        self.libraries.begin()
         operator_mode._put_in(self._mode)
         print_from_host(self._filled)
         keep_backward_plain(self.aside, self.back, self.made_up.repeated)

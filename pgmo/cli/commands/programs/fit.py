@@ -2,8 +2,8 @@
 
 No GPU is needed: the script runs for a few iterations on a CUDA runtime that computes nothing, with
 PyTorch's real allocator. This needs a CUDA build of torch; --environment DIR creates an environment
-that has one. Options of pgmo go before SCRIPT, all arguments after it go to the script. Exit code 0:
-it fits; 4: it does not.
+that has one. Options of pgmo go before SCRIPT, all arguments after it go to the script. Exit code
+0: it fits; 4: it does not.
 
     pgmo fit --card "RTX 4090" train.py --epochs 3
     pgmo fit --environment .venv-cuda train.py
