@@ -271,7 +271,8 @@ class Law:
         where = ""
         if value is not None and not exact:
             where = f"predicted from rehearsals at {self._span()}: {self.description}"
-        notes = [one for one in (*self.last.rehearsal.notes, where) if one]
+        observed = (*self.last.known.get("notes", ()), *self.last.rehearsal.notes, where)
+        notes = [one for one in observed if one]
         return Need(
             **load.at_peak,
             context=self.context,

@@ -53,5 +53,6 @@ def peak_of_live() -> int:
 
 def reset_peaks() -> None:
     """Let the peaks of all cards begin anew."""
-    for one in range(torch.cuda.device_count() if torch.cuda.is_initialized() else 0):
-        torch.cuda.reset_peak_memory_stats(one)
+    if torch.cuda.is_initialized():  # type: ignore[no-untyped-call]
+        for one in range(torch.cuda.device_count()):
+            torch.cuda.reset_peak_memory_stats(one)

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from pgmo.fit.observer.changes import ScriptChange
+from pgmo.fit.observer.longest import LongestSamples
 from pgmo.fit.observer.planned_steps import planned_steps
 from pgmo.fit.observer.sites import SitesRun
 from pgmo.rehearsal.child.memory import times_out
@@ -59,6 +60,7 @@ class Watch:
         self._written = (0.0, 0)  # when the evidence was written, and how much code had run
         self._process = os.getpid()
         self._sites = SitesRun(script) if script is not None else None
+        self._longest = LongestSamples()
 
     def attach(self) -> None:
         """Start the memory history and hook the optimizers; torch's optimizers are imported."""
@@ -69,6 +71,7 @@ class Watch:
         )
 
         _when_cuda_starts(torch, self._record)
+        self._longest.attach()
         register_optimizer_step_pre_hook(self._before)
         register_optimizer_step_post_hook(self._after)
         # Wait for the rest of torch, which is still being imported.
@@ -192,6 +195,7 @@ class Watch:
         if self._sites is not None:
             self._known["missed"] = self._sites.missed()
             self._written = time.monotonic(), self._sites.ran
+        self._known["notes"] = self._longest.notes
         if self._levels is not None:
             self._known["levels"] = self._levels.as_json()
         partial = self._evidence.with_suffix(".partial")

@@ -1,0 +1,115 @@
+"""Batches made of a dataset's longest sample, where samples differ in size.
+
+samples      20  251  87  133  ...        a batch is padded to its longest sample
+rehearsed   251  251  251  251            so no batch of that size takes more
+
+Without this, each rehearsed batch would have lengths of its own: no law would predict a larger
+batch, and a yes would hold only for the lengths that came first.
+"""
+
+import sys
+import time
+from collections.abc import Callable
+from functools import wraps
+from typing import Any
+
+from pgmo.imports import after_import
+
+_FIRST = 16
+"""Number of samples that are compared before further ones: most datasets have equal samples."""
+
+_MOST = 4000
+"""Maximum number of samples to compare."""
+
+_SECONDS = 3.0
+"""Seconds after which no further samples are compared: loading an image may take long."""
+
+
+class LongestSamples:
+    """Choice of the longest sample of each dataset that a DataLoader reads.
+
+    Attributes:
+        notes: for each dataset whose samples differ, one sentence.
+    """
+
+    def __init__(self) -> None:
+        self.notes: list[str] = []
+        self._longest: dict[int, int | None] = {}  # by identity; workers inherit it by fork
+        self._kept: list[Any] = []  # datasets, so that no identity is reused
+
+    def attach(self) -> None:
+        """Hook loaders and what fetches their samples, when they are imported."""
+        after_import("torch.utils.data.dataloader", self._hook)
+
+    def _hook(self) -> None:
+        loader: Any = sys.modules["torch.utils.data.dataloader"].DataLoader
+        fetcher: Any = sys.modules["torch.utils.data._utils.fetch"]._MapDatasetFetcher
+        loader.__iter__ = self._choosing(loader.__iter__)
+        fetcher.fetch = self._fetching(fetcher.fetch)
+
+    def _choosing(self, begin: Callable[[Any], Any]) -> Callable[[Any], Any]:
+        @wraps(begin)
+        def iterate(loader: Any) -> Any:
+            dataset = loader.dataset
+            if id(dataset) not in self._longest:
+                self._kept.append(dataset)
+                self._longest[id(dataset)] = None  # a dataset may use loaders itself
+                self._longest[id(dataset)] = self._choose(loader)
+            return begin(loader)
+
+        return iterate
+
+    def _fetching(self, fetch: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
+        @wraps(fetch)
+        def fetched(fetcher: Any, index: Any) -> Any:
+            longest = self._longest.get(id(fetcher.dataset))
+            if longest is not None and isinstance(index, list):
+                index = [longest] * len(index)
+            return fetch(fetcher, index)
+
+        return fetched
+
+    def _choose(self, loader: Any) -> int | None:
+        """Return the index of the longest sample; None if all are equally long or unknown."""
+        try:
+            sizes = _sizes(loader)
+        except Exception:  # the script's own code, which may refuse batches of one sample
+            return None
+        if len(set(sizes.values())) < 2:
+            return None
+        longest = max(sizes, key=sizes.__getitem__)
+        of = min(sizes.values()), sizes[longest]
+        self.notes.append(
+            f"samples differ in size (from {of[0]:,} to {of[1]:,} elements in {len(sizes):,} of "
+            f"them): each rehearsed batch is made of the longest"
+        )
+        return longest
+
+
+def _sizes(loader: Any) -> dict[int, int]:
+    """Return the elements of samples by index, each as a batch of its own."""
+    dataset, sizes = loader.dataset, dict[int, int]()
+    if not loader._auto_collation or not hasattr(dataset, "__getitem__"):
+        return sizes
+    count = len(dataset)
+    stride = max(1, count // _MOST)
+    begin = time.monotonic()
+    for at in range(0, count, stride):
+        sizes[at] = _elements(loader.collate_fn([dataset[at]]))
+        late = time.monotonic() - begin > _SECONDS
+        if late or (len(sizes) == _FIRST and len(set(sizes.values())) == 1):
+            break
+    return sizes
+
+
+def _elements(batch: Any) -> int:
+    """Return the elements of all tensors of a batch, which may be nested or an object."""
+    import torch
+
+    if isinstance(batch, torch.Tensor):
+        return batch.numel()
+    if hasattr(batch, "values"):  # a dictionary, or one of transformers
+        return sum(map(_elements, batch.values()))
+    if isinstance(batch, list | tuple):
+        return sum(map(_elements, batch))
+    return sum(map(_elements, vars(batch).values())) if hasattr(batch, "__dict__") else 0
