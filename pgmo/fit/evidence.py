@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from pgmo.cards import Card
 from pgmo.errors import RehearsalError
 from pgmo.fit.categories import categorise, dispensable, step_begins
-from pgmo.fit.growth import Growth, growth_of
+from pgmo.fit.growth import StepGrowth, growth_of
 from pgmo.fit.need import Way
 from pgmo.profiler.importers.torch_memory.snapshot import read_torch_snapshot
 from pgmo.profiler.iterations.from_trace import profile_of
@@ -148,7 +148,7 @@ class Evidence:
         return self.profile is not None and self.known.get("history", 0) > 1
 
     @cached_property
-    def growth(self) -> Growth | None:
+    def growth(self) -> StepGrowth | None:
         """Growth of live memory from step to step; None if there is none."""
         return growth_of(self.known)
 

@@ -27,7 +27,7 @@ _FAR = 1_000_000
 
 
 @dataclass(frozen=True)
-class Growth:
+class StepGrowth:
     """Growth of live memory in a rehearsal.
 
     Attributes:
@@ -71,7 +71,7 @@ class Growth:
         return SKIPPED + 1 + int(max(0, spare) / self.rate)
 
 
-def growth_of(known: Mapping[str, Any]) -> Growth | None:
+def growth_of(known: Mapping[str, Any]) -> StepGrowth | None:
     """Return the growth that an observer has recorded; None if live memory does not grow.
 
     Args:
@@ -97,7 +97,7 @@ def growth_of(known: Mapping[str, Any]) -> Growth | None:
         rate = max(0.0, (live[-1] - live[SKIPPED]) / (len(live) - SKIPPED - 1))
     if not rate:
         return None
-    return Growth(rate, len(live), planned, exact, (elements[0], elements[-1]))
+    return StepGrowth(rate, len(live), planned, exact, (elements[0], elements[-1]))
 
 
 @dataclass(frozen=True)
@@ -110,7 +110,7 @@ class GrowingJob:
         fits: whether the job fits on the card until its last step.
     """
 
-    growth: Growth
+    growth: StepGrowth
     last_step: int
     fits: bool
 
@@ -141,7 +141,7 @@ class GrowingJob:
         }
 
 
-def matters(growth: Growth, spare: int) -> bool:
+def matters(growth: StepGrowth, spare: int) -> bool:
     """Return whether growth belongs to an answer, given the bytes that are left after the history.
 
     A list of losses takes 512 bytes more in each step, which no answer needs to say.

@@ -246,6 +246,10 @@ def _proved(
             value = min(largest_value(law, card.usable, way, live=True), high - 1)
             if value == low and law.uncertainty > _EXACT:
                 value = min(low + 1, high - 1)  # the laws may be conservative: try one more
+        elif value == low:
+            # The model of PyTorch's allocator may be conservative on a full card: try a middle.
+            bound = min(largest_value(law, card.usable, way, live=True), high - 1)
+            value = (low + bound + 1) // 2
     value = low or value
     beyond = min(largest_value(law, card.usable, way, live=way == "pgmo"), high - 1) - value
     need = law.need(value) if value else None

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from pgmo.errors import OptionError, ProfileError, RehearsalError
 from pgmo.fit.categories import GRADIENT, NAMES
 from pgmo.fit.evidence import Evidence
-from pgmo.fit.growth import Growth
+from pgmo.fit.growth import StepGrowth
 from pgmo.fit.need import Need, Way
 from pgmo.fit.repeated import repeated
 from pgmo.fit.scaling import ScaledProfile
@@ -209,7 +209,7 @@ class Law:
         return self._known[value]
 
     @property
-    def growth(self) -> Growth | None:
+    def growth(self) -> StepGrowth | None:
         """Growth of live memory at the largest rehearsed value; None if there is none."""
         return self.last.growth
 

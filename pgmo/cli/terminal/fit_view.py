@@ -9,7 +9,9 @@ from pgmo.units import format_bytes
 if TYPE_CHECKING:
     from rich.console import Console
 
+    from pgmo.cards import Card
     from pgmo.fit.answer import Answer
+    from pgmo.fit.two_values import BatchTable
 
 _HOLDERS = 5
 
@@ -34,6 +36,20 @@ def print_answer(out: "Console", answer: "Answer") -> None:
         print_text(out, f"note        {note}")
     times = "once" if answer.rehearsals == 1 else f"{answer.rehearsals} times"
     print_text(out, f"rehearsed   {times}, {answer.seconds:.0f} s")
+
+
+def print_table(out: "Console", found: "BatchTable", card: "Card") -> None:
+    """Print the largest batch for each length."""
+    from rich.table import Table
+
+    first, second = found.options
+    table = Table(second, f"largest {first}", "shown by")
+    for row in found.rows:
+        how = "a rehearsal on the card" if row.proved else "a prediction"
+        table.add_row(str(row.length), str(row.batch) if row.batch else "none fits", how)
+    print_text(out, f"The largest {first} for each {second} on {card.name} with pgmo:")
+    out.print(table)
+    print_text(out, f"rehearsed   {found.rehearsals} times, {found.seconds:.0f} s")
 
 
 def _print_largest(out: "Console", answer: "Answer") -> None:

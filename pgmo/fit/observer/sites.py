@@ -14,7 +14,7 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
-from pgmo.imports import after_import
+from pgmo.fit.observer.trainer import TrainerEvaluation
 
 _WITHOUT_GRAD = frozenset({"no_grad", "inference_mode"})
 _EVAL, _UNDER, REPLACES = "eval()", "code under ", "parameters replaced"
@@ -144,14 +144,14 @@ class SitesRun:
         self._folder = f"{script.resolve().parent}/"
         self._own: dict[str, str] = {}  # real path of each file, or "" if it is not the script's
         self._ran: set[tuple[str, int]] = set()
-        self._trainer_evaluates = self._trainer_has_evaluated = False
+        self._trainer = TrainerEvaluation()
         self._has_replaced = False
         self._found: tuple[list[Path], list[Site]] = ([], [])
 
     @property
     def ran(self) -> int:
         """Number of different lines that have begun an evaluation or a checkpoint."""
-        return len(self._ran) + self._has_replaced
+        return len(self._ran) + self._has_replaced + self._trainer.has_run
 
     def note_replaced(self) -> None:
         """Note that an optimizer has other parameters than before."""
@@ -168,25 +168,7 @@ class SitesRun:
             (torch, "save"),
         ):
             setattr(owner, name, self._noting(getattr(owner, name)))
-        after_import("transformers.trainer", self._watch_trainer)
-
-    def _watch_trainer(self) -> None:
-        """Note whether a Trainer of transformers evaluates, and whether it has done so."""
-        trainer: Any = sys.modules["transformers.trainer"].Trainer
-        train, evaluate = trainer.train, trainer.evaluate
-
-        @wraps(train)
-        def noted_train(self_: Any, *args: Any, **kwargs: Any) -> Any:
-            strategy = getattr(self_.args.eval_strategy, "value", self_.args.eval_strategy)
-            self._trainer_evaluates = strategy != "no" and self_.eval_dataset is not None
-            return train(self_, *args, **kwargs)
-
-        @wraps(evaluate)
-        def noted_evaluate(*args: Any, **kwargs: Any) -> Any:
-            self._trainer_has_evaluated = True
-            return evaluate(*args, **kwargs)
-
-        trainer.train, trainer.evaluate = noted_train, noted_evaluate
+        self._trainer.attach()
 
     def missed(self) -> list[str]:
         """Return descriptions of the sites that have not run, the first one of each function.
@@ -203,8 +185,8 @@ class SitesRun:
             # `eval()` and `no_grad` begin the same evaluation.
             if site.what != _EVAL or (site.file, site.function) not in without_grad:
                 missed.setdefault((site.file, site.function or site.text), site.text)
-        waits = self._trainer_evaluates and not self._trainer_has_evaluated
-        return [*(["the evaluation of Trainer"] if waits else []), *missed.values()]
+        waits = ["the evaluation of Trainer"] if self._trainer.is_missed else []
+        return [*waits, *missed.values()]
 
     def _has_run(self, site: Site) -> bool:
         if site.what == REPLACES:

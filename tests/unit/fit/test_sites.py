@@ -151,12 +151,46 @@ def test_the_evaluation_of_a_trainer_is_a_site(
     missed: list[str],
 ) -> None:
     trainer = pytest.importorskip("transformers.trainer")
+    from transformers.trainer_callback import CallbackHandler
+
     monkeypatch.setattr(trainer, "Trainer", type("Trainer", (trainer.Trainer,), {}))
     monkeypatch.setattr(trainer.Trainer, "train", lambda self: evaluates and self.evaluate())
     monkeypatch.setattr(trainer.Trainer, "evaluate", lambda self: {})
-    run._watch_trainer()
+    run._trainer._hook()
     made = trainer.Trainer.__new__(trainer.Trainer)
     made.args = type("Arguments", (), {"eval_strategy": strategy})()
     made.eval_dataset = [1]
+    made.callback_handler = CallbackHandler([], None, None, None, None)
     made.train()
     assert [text for text in run.missed() if "Trainer" in text] == missed
+
+
+def test_a_trainer_evaluates_early(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    transformers = pytest.importorskip("transformers")
+    pytest.importorskip("accelerate")
+    from pgmo.fit.observer.trainer import TrainerEvaluation
+
+    trainer = transformers.Trainer
+    for name in ("train", "evaluate"):
+        monkeypatch.setattr(trainer, name, getattr(trainer, name))
+    noted = TrainerEvaluation()
+    noted.attach()
+
+    class Model(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.linear = torch.nn.Linear(4, 1)
+
+        def forward(self, x: torch.Tensor) -> dict[str, torch.Tensor]:
+            return {"loss": self.linear(x).square().mean()}
+
+    data = [{"x": torch.ones(4)} for _ in range(40)]
+    given = transformers.TrainingArguments(
+        str(tmp_path), max_steps=12, eval_strategy="steps", eval_steps=500, save_strategy="no",
+        report_to="none", use_cpu=True, disable_tqdm=True,
+    )  # fmt: skip
+    made = trainer(Model(), given, train_dataset=data, eval_dataset=data[:8])
+    made.train()
+    assert noted.is_planned
+    assert not noted.is_missed
+    assert [row["step"] for row in made.state.log_history if "eval_loss" in row] == [11]

@@ -19,6 +19,7 @@ from pgmo.cli.option_values import check_number
 from pgmo.errors import OptionError
 
 if TYPE_CHECKING:
+    from pgmo.cards import Card
     from pgmo.fit.ask import Question
     from pgmo.fit.evidence import Job
 
@@ -112,7 +113,8 @@ def _add_question(parser: argparse.ArgumentParser) -> None:
         "--vary",
         metavar="OPTION",
         help='option of the script to vary, such as "--batch-size {}"; the largest value that '
-        "fits is searched",
+        'fits is searched; with two options, as in "-b {b} -l {l}", the largest first value for '
+        "each second one",
     )
     parser.add_argument(
         "--effective-batch",
@@ -141,6 +143,7 @@ def run(arguments: argparse.Namespace) -> int:
     from pgmo.cli.terminal.fit_view import print_answer
     from pgmo.cli.terminal.output import console, print_json, print_wrote
     from pgmo.fit.ask import ask
+    from pgmo.fit.two_values import has_two_values
     from pgmo.runner.program import Program
     from pgmo.terminal import say
 
@@ -149,6 +152,8 @@ def run(arguments: argparse.Namespace) -> int:
         return _run_without_script(arguments)
     _check_numbers(arguments)
     card = find(arguments.card)
+    if has_two_values(arguments.vary):
+        return _run_table(arguments, card)
     job, question = _job(arguments), _question(arguments)
     Program(arguments.script, arguments.is_module).check()
     if arguments.report:
@@ -168,6 +173,40 @@ def run(arguments: argparse.Namespace) -> int:
         Path(arguments.report).write_text(page(answer), "utf-8")
         print_wrote([arguments.report], f"xdg-open {arguments.report}")
     return 0 if answer.is_fit else DOES_NOT_FIT
+
+
+def _run_table(arguments: argparse.Namespace, card: "Card") -> int:
+    """Print the largest batch for each length, where two options vary."""
+    from dataclasses import replace
+
+    from pgmo.cli.terminal.fit_view import print_table
+    from pgmo.cli.terminal.output import console, print_json
+    from pgmo.fit.evidence import Job
+    from pgmo.fit.two_values import LENGTHS, batch_table
+    from pgmo.rehearsal.library import find_torch_build
+    from pgmo.runner.program import Program
+    from pgmo.terminal import say
+
+    for name in ("value", "effective_batch", "also", "report", "what_if", "cards"):
+        if getattr(arguments, name) not in (None, [], False):
+            option = name.replace("_", "-")
+            raise OptionError(f"--{option} needs one option that varies; --vary names two")
+    Program(arguments.script, arguments.is_module).check()
+    command = [arguments.script, *arguments.arguments]
+    job = Job(("-m", *command) if arguments.is_module else tuple(command), steps=arguments.steps)
+    python = arguments.python if arguments.environment is None else _environment(arguments)
+    found = batch_table(
+        replace(job, python=find_torch_build(python).python),
+        arguments.vary,
+        card,
+        lengths=_learned(arguments) or LENGTHS,
+        notify=lambda text: say(f"pgmo fit: {text}"),
+    )
+    if arguments.json:
+        print_json(found.as_json())
+    else:
+        print_table(console(), found, card)
+    return 0 if any(one.batch for one in found.rows) else DOES_NOT_FIT
 
 
 def _run_without_script(arguments: argparse.Namespace) -> int:
@@ -229,11 +268,8 @@ def _job(arguments: argparse.Namespace) -> "Job":
     )
 
 
-def _question(arguments: argparse.Namespace) -> "Question":
-    from pgmo.cards import find
-    from pgmo.fit.ask import Question
-    from pgmo.fit.what_if.timing import TimedStep
-
+def _learned(arguments: argparse.Namespace) -> list[int]:
+    """Return the values of `--learn`; none if it is not given."""
     try:
         values = [int(one) for one in (arguments.learn or "").split(",") if arguments.learn]
     except ValueError:
@@ -243,6 +279,14 @@ def _question(arguments: argparse.Namespace) -> "Question":
             f"--learn {arguments.learn} is not a list of numbers above 0; write "
             "for example --learn 2,4"
         )
+    return values
+
+
+def _question(arguments: argparse.Namespace) -> "Question":
+    from pgmo.cards import find
+    from pgmo.fit.ask import Question
+    from pgmo.fit.what_if.timing import TimedStep
+
     measured = None
     if arguments.measured:
         seconds, _, card = arguments.measured.partition("@")
@@ -255,7 +299,7 @@ def _question(arguments: argparse.Namespace) -> "Question":
             ) from error
     return Question(
         value=arguments.value,
-        values=values,
+        values=_learned(arguments),
         effective=arguments.effective_batch,
         changes=arguments.also,
         what_if=arguments.what_if,
