@@ -129,7 +129,7 @@ def batch_table(
         found = [rehearsed(batch, one, roomy(card)) for one in sorted(lengths)]
         of_length = [replace(one, value=at) for one, at in zip(found, sorted(lengths), strict=True)]
         of_batch[batch] = Law(of_length), found[-1]
-    rows = []
+    rows: list[BatchOfLength] = []
     length = min(lengths)
     while len(rows) < _MOST_ROWS:
         batch = largest_value(_law_at(of_batch, length), card.usable, "pgmo")

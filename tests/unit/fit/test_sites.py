@@ -193,4 +193,4 @@ def test_a_trainer_evaluates_early(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     made.train()
     assert noted.is_planned
     assert not noted.is_missed
-    assert [row["step"] for row in made.state.log_history if "eval_loss" in row] == [11]
+    assert [row["step"] for row in made.state.log_history if "eval_runtime" in row] == [11, 12]
