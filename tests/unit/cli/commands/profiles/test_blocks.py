@@ -72,10 +72,3 @@ def test_tables_in_words(path, capsys):
     shown = capsys.readouterr().out
     assert "3 blocks, 6.84 KiB, alive at tick 1, the peak" in shown
     assert "85.7%" in shown
-
-
-def test_a_silly_top_and_a_missing_file_are_one_message(path, tmp_path, capsys):
-    assert main(["stats", "--blocks", path, "--top", "0"]) == 2
-    assert "--top must be at least 1, not 0" in capsys.readouterr().err
-    assert main(["stats", "--blocks", str(tmp_path / "no.pgmoprof")]) == 1
-    assert capsys.readouterr().err.count("\n") == 1

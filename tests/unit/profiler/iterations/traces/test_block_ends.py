@@ -6,9 +6,15 @@ from pgmo.profiler.trace import Event, Trace
 A, R, C, M = Event.ALLOC, Event.FREE_REQUESTED, Event.FREE_COMPLETED, Event.MARK
 
 
-def paired(*rows):
+def blocks_of(*rows):
+    """Blocks of events (kind, address)."""
     kind, address = zip(*rows, strict=True)
-    blocks = pair_blocks(Trace.from_columns(kind=kind, address=address, size=[8] * len(rows)))
+    return pair_blocks(Trace.from_columns(kind=kind, address=address, size=[8] * len(rows)))
+
+
+def paired(*rows):
+    """Row, free and end of each block."""
+    blocks = blocks_of(*rows)
     return list(zip(blocks.row.tolist(), blocks.let_go.tolist(), blocks.gone.tolist(), strict=True))
 
 
@@ -23,21 +29,15 @@ def test_either_free_alone_is_enough():
 
 def test_requests_while_a_block_waits_make_it_shared():
     rows = [(A, 64), (A, 128), (R, 64), (R, 128), (A, 192), (C, 64), (M, 0), (C, 128)]
-    kind, address = zip(*rows, strict=True)
-    trace = Trace.from_columns(kind=kind, address=address, size=[8] * len(rows))
-    assert pair_blocks(trace).shared.tolist() == [True, True, False]
+    assert blocks_of(*rows).shared.tolist() == [True, True, False]
     rows = [(A, 64), (R, 64), (M, 0), (C, 64), (A, 64)]
-    kind, address = zip(*rows, strict=True)
-    trace = Trace.from_columns(kind=kind, address=address, size=[8] * len(rows))
-    assert pair_blocks(trace).shared.tolist() == [False, False]
+    assert blocks_of(*rows).shared.tolist() == [False, False]
 
 
 def test_a_block_that_waits_at_the_end_is_not_gone():
     rows = [(A, 64), (A, 128), (R, 64), (C, 64), (R, 128), (A, 192)]
     assert paired(*rows)[1] == (1, 4, NOT_FREED)
-    kind, address = zip(*rows, strict=True)
-    trace = Trace.from_columns(kind=kind, address=address, size=[8] * len(rows))
-    assert pair_blocks(trace).shared.tolist() == [False, True, False]
+    assert blocks_of(*rows).shared.tolist() == [False, True, False]
     only_requests = [(kind, at) for kind, at in rows if kind != C]
     assert paired(*only_requests)[1] == (1, 3, 3)
 
