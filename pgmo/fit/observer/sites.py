@@ -179,7 +179,10 @@ class SitesRun:
         if files != self._found[0]:
             self._found = files, sites_of(files)
         sites = [site for site in self._found[1] if not self._has_run(site)]
-        without_grad = {(site.file, site.function) for site in sites if site.is_without_grad}
+        # `eval()` of a model's own class is not seen, but code under `no_grad` beside it is.
+        without_grad = {
+            (site.file, site.function) for site in self._found[1] if site.is_without_grad
+        }
         missed: dict[tuple[str, str], str] = {}
         for site in sites:
             # `eval()` and `no_grad` begin the same evaluation.

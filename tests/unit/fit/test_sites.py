@@ -135,6 +135,19 @@ def test_modules_of_the_script_count_and_installed_ones_do_not(
     assert run.missed() == ["torch.save at pgmo_sites_helper.py:3"]
 
 
+def test_an_own_eval_beside_code_that_ran_is_not_missed(script: Path, run: SitesRun) -> None:
+    script.write_text(
+        "import torch\n"
+        "class Own(torch.nn.Linear):\n"
+        "    def eval(self):\n        return self.train(False)\n"
+        "def check(model):\n    model.eval()\n"
+        "    with torch.no_grad():\n        model(torch.zeros(2, 4))\n"
+        "check(Own(4, 4))\n"
+    )
+    runpy.run_path(str(script))
+    assert run.missed() == []
+
+
 @pytest.mark.parametrize(
     ("strategy", "evaluates", "missed"),
     [
