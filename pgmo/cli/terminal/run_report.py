@@ -85,7 +85,9 @@ def _note_keepers(supervision: Supervision) -> None:
             continue
         with supervision.harmless():
             profile = Profile.load(path)
-            summary = summaries[profile.meta.device]
+            summary = summaries.get(profile.meta.device)
+            if summary is None:
+                continue  # Ranks with equal plans share a file, which names the device of one.
             growing = () if summary.growth is None else summary.growth.kept
             with_kept(profile, growing, summary.kept).save(path)
 
