@@ -53,6 +53,16 @@ def test_activations_that_live_into_the_backward_pass():
     assert title not in hints(profile(*few))
 
 
+def test_gradients_of_the_iteration_before_at_the_peak():
+    title = "Gradients of the last iteration at the peak"
+    held = profile((100, 0, 1, FORWARD), (1, 1, 2, FORWARD), (50, 2, 4, BACKWARD))
+    hint = hints(held)[title]
+    assert hint.bytes == 50
+    assert "zero_grad(set_to_none=True) right after optimizer.step()" in hint.text
+    dropped = profile((100, 0, 1, FORWARD), (1, 1, 2, FORWARD), (50, 2, 3, BACKWARD))
+    assert hints(dropped) == {}
+
+
 def test_a_batch_that_is_alive_beside_its_successor():
     title = "The last iteration's data at the peak"
     double = profile((100, 0, 4, OTHER), (7, 1, 2, FORWARD), (1, 2, 3, FORWARD))
