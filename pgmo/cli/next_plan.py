@@ -1,4 +1,4 @@
-"""Implementation of `pgmo run --fit`, which restarts a script that ran out of memory."""
+"""Implementation of `pgmo run --fit`, which starts a script so that it fits on the card."""
 
 import argparse
 import json
@@ -19,9 +19,9 @@ _SWITCHES = ("profile_only", "no_tags", "quiet", "live", "force")
 def run_until_it_fits(arguments: argparse.Namespace) -> int:
     """Run a job so that it does not run out of memory; return the last exit code.
 
-    Rehearsals choose the attempt to begin with. If memory runs out all the same, the next one
-    follows. Each attempt is a new process from the beginning of the script. Earlier progress is
-    lost, unless the script saves and loads checkpoints.
+    Rehearsals choose the first attempt. If memory runs out nevertheless, the next one follows. Each
+    attempt is a new process that runs the script from its beginning, so earlier progress is lost
+    unless the script saves and loads checkpoints.
     """
     command = [arguments.script, *arguments.arguments]
     if arguments.is_module:
@@ -48,7 +48,7 @@ def run_until_it_fits(arguments: argparse.Namespace) -> int:
 
 
 def _first(plans: list[Rung], arguments: argparse.Namespace) -> int:
-    """Return the index of the attempt to begin with, by rehearsals; 0 if there can be none.
+    """Return the index of the first attempt, chosen by rehearsals; 0 without rehearsals.
 
     The last attempt, which recomputes, is replaced by one that recomputes no more than necessary.
     """
@@ -67,7 +67,7 @@ def _first(plans: list[Rung], arguments: argparse.Namespace) -> int:
         if first == len(plans) - 1:
             plans.insert(first, with_least_recomputation(plans[first], card, notify))
     except PgmoError as error:
-        say(f"pgmo run: nothing was rehearsed, so memory may run out on the way: {error}")
+        say(f"pgmo run: the script was not rehearsed, so memory may run out: {error}")
     return first
 
 

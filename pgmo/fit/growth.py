@@ -1,12 +1,13 @@
-"""Growth of live memory from step to step, and what it comes to at a script's last step.
+"""Growth of live memory per step, extrapolated to the script's last step.
 
 live bytes    *          *        the last step that was rehearsed
           *                ......|................  planned steps: rate x (planned - rehearsed)
       *
     1  2  3  ...         120                  4,300: the card is full
 
-A stub computes nothing, so live memory has no noise: what rises steadily there is kept by the
-script. Gaussian splatting is seen by its parameters, which become more every few hundred steps.
+The stub computes nothing, so live memory has no noise: a steady rise means that the script keeps
+blocks. Gaussian splatting adds parameters only every few hundred steps, so a rise of their number
+counts as growth even if memory does not rise steadily.
 """
 
 from collections.abc import Mapping, Sequence
@@ -17,13 +18,13 @@ from pgmo.allocator.session.verdict.growth import SKIPPED, find_growth
 from pgmo.units import format_bytes
 
 _MOST_SPANS = 32
-"""Maximum number of spans that are compared; sessions use as many."""
+"""Maximum number of spans to compare, the same as in sessions."""
 
 _LEAST = 1 << 10
-"""Minimum growth in all rehearsed steps, in bytes. A scalar that each step keeps takes 512."""
+"""Minimum growth over all rehearsed steps, in bytes. A scalar tensor occupies 512 bytes."""
 
 _FAR = 1_000_000
-"""Steps up to which growth matters if a script's number of steps is unknown."""
+"""Growth that fills the card only after so many steps is ignored if their number is unknown."""
 
 
 @dataclass(frozen=True)
@@ -34,8 +35,8 @@ class StepGrowth:
         rate: bytes per step.
         rehearsed: number of steps that were rehearsed.
         planned: number of steps that the script makes; None if unknown.
-        exact: whether that number is exact; else the script makes at most so many.
-        elements: elements of the parameters at the first and at the last step.
+        exact: whether `planned` is exact; otherwise it is an upper limit.
+        elements: elements of all parameters at the first and at the last rehearsed step.
     """
 
     rate: float
@@ -46,23 +47,23 @@ class StepGrowth:
 
     @property
     def is_bounded(self) -> bool:
-        """Return whether the number of steps is known, and so the growth until the last one."""
+        """Return whether the number of steps is known, and with it the total growth."""
         return self.planned is not None
 
     @property
     def has_more_parameters(self) -> bool:
-        """Return whether the script trains more and more parameters."""
+        """Return whether the number of parameter elements rises."""
         return self.elements[1] > self.elements[0]
 
     def until(self, step: int) -> int:
-        """Return the bytes by which live memory is larger at a step than after the history."""
+        """Return the bytes by which live memory at a step exceeds that after the history."""
         return max(0, round(self.rate * (step - SKIPPED - 1)))
 
     @property
     def total(self) -> int:
-        """Bytes by which live memory is larger at the last step than after the history.
+        """Bytes by which live memory at the last step exceeds that after the history.
 
-        If the number of steps is unknown, at the last step that was rehearsed.
+        If the number of steps is unknown, the last rehearsed step counts.
         """
         return self.until(self.rehearsed if self.planned is None else self.planned)
 
@@ -106,7 +107,7 @@ class GrowingJob:
 
     Attributes:
         growth: growth of live memory.
-        last_step: the last step that fits on the card, by that growth, with pgmo.
+        last_step: the last step that fits on the card with pgmo, at that rate.
         fits: whether the job fits on the card until its last step.
     """
 
@@ -118,7 +119,7 @@ class GrowingJob:
     def words(self) -> str:
         """The growth in one clause, as "live memory grows by 12.0 MiB in each step"."""
         first, last = self.growth.elements
-        more = f", as parameters grow from {first:,} to {last:,} elements in the rehearsed ones"
+        more = f", as parameters grow from {first:,} to {last:,} elements in the rehearsed steps"
         found = f"live memory grows by {format_bytes(round(self.growth.rate))} in each step"
         return found + (more if self.growth.has_more_parameters else "")
 
@@ -142,9 +143,9 @@ class GrowingJob:
 
 
 def matters(growth: StepGrowth, spare: int) -> bool:
-    """Return whether growth belongs to an answer, given the bytes that are left after the history.
+    """Return whether an answer has to include growth, given the bytes left after the history.
 
-    A list of losses takes 512 bytes more in each step, which no answer needs to say.
+    Small growth is left out, such as 512 bytes per step of a list of scalar losses.
     """
     if growth.planned is not None:
         return growth.has_more_parameters or growth.total > spare // 100

@@ -2,7 +2,7 @@
 
 rehearsed    batch 2 and 4, each at lengths 64, 128, 256
 laws         of the length, at batch 2 and at batch 4  -->  of the batch, at any length
-proved       the shortest, the middle and the longest row of the table, on the card
+proved       the shortest, the middle and the longest length that fit, on the card
 """
 
 import re
@@ -17,10 +17,10 @@ from pgmo.fit.largest import fits_to_its_end, largest_value, roomy
 from pgmo.fit.law import Law
 
 BATCHES, LENGTHS = (2, 4), (64, 128, 256)
-"""Default values that are rehearsed. Memory may grow with the square of a length."""
+"""Values that are rehearsed by default. Three lengths, because memory may grow quadratically."""
 
 _MOST_ROWS = 8
-"""Maximum number of lengths in a table, each twice the last."""
+"""Maximum number of rows of a table. Each length is twice the one before."""
 
 _PLACE = re.compile(r"\{\w+\}")
 
@@ -32,7 +32,7 @@ class BatchOfLength:
     Attributes:
         length: value of the second option.
         batch: largest value of the first option that fits with pgmo; 0 if none does.
-        proved: whether a rehearsal on the card ran with both.
+        proved: whether a rehearsal with both values ran on the card.
     """
 
     length: int
@@ -67,7 +67,7 @@ class BatchTable:
 
 
 def has_two_values(vary: str | None) -> bool:
-    """Return whether an option to vary has two values.
+    """Return whether `--vary` names two options.
 
     Example:
         >>> has_two_values("--batch-size {b} --length {l}"), has_two_values("--batch-size {}")
@@ -88,7 +88,7 @@ def options_of(vary: str) -> tuple[str, str]:
     head, tail = vary[: first.end()], vary[first.end() :]
     one, two = (_PLACE.sub("{}", part).strip() for part in (head, tail))
     if not two.endswith("{}") or two == "{}":
-        raise OptionError(f"--vary {vary!r} does not name two options, as in '-b {{b}} -l {{l}}'")
+        raise OptionError(f"--vary {vary!r} must name two options, as '-b {{b}} -l {{l}}' does")
     return one, two
 
 
@@ -113,7 +113,7 @@ def batch_table(
 
     Raises:
         RehearsalError: if the script cannot be rehearsed.
-        ProfileError: if it makes different requests at different values.
+        ProfileError: if the script makes other requests at other values, so that no law holds.
     """
     first, second = options_of(vary)
     made: list[Evidence] = []
@@ -168,7 +168,7 @@ def _law_at(of_batch: dict[int, tuple[Law, Evidence]], length: int) -> Law:
 
 
 def _proved(row: BatchOfLength, card: Card, rehearsed: Callable[..., Evidence]) -> BatchOfLength:
-    """Rehearse a row on the card; if memory runs out, once more with a smaller batch."""
+    """Rehearse a row on the card; if memory runs out, rehearse once more at a smaller batch."""
     for batch in (row.batch, row.batch - max(1, row.batch // 50)):
         if batch < 1:
             break

@@ -1,10 +1,10 @@
-"""Choice of the first attempt that fits, by rehearsals instead of running out of memory.
+"""Choice of the attempt with which `pgmo run --fit` starts, by rehearsals.
 
-rungs      unchanged --> 16 --> 8 --> 4 --> 1 --> recomputation
-rehearsed      no                     4, by laws, then on the card: yes
+attempts       unchanged --> 16 --> 8 --> 4 --> 1 --> recomputation
+rehearsed      runs out                   predicted by laws, then runs on the card
 
-The largest micro-batch that fits is predicted, so most rungs are not rehearsed. Recomputation gets
-the bytes that the card has left, so that it repeats no more than necessary.
+The largest micro-batch that fits is predicted, so most attempts are not rehearsed. Recomputation
+gets the largest budget that fits, so that it repeats no more operations than necessary.
 """
 
 import json
@@ -28,16 +28,16 @@ print(json.dumps(dataclasses.asdict(current_card())))
 """
 
 _SPARE = 0.01
-"""Share of the card that a budget for recomputation leaves free: pages are partly in use."""
+"""Share of the card that a budget leaves free, because blocks do not fill all pages."""
 
 _MOST_BUDGETS = 3
-"""Maximum number of budgets that are rehearsed before recomputing as much as possible."""
+"""Maximum number of budgets to rehearse. If none fits, as much as possible is recomputed."""
 
 
 def free_card() -> Card:
     """Return the current CUDA device with its free memory.
 
-    Another process asks for it, because a CUDA context of this one would take memory of the card.
+    A child process queries it, because a CUDA context here would take memory during the whole run.
 
     Raises:
         RehearsalError: if there is no CUDA device.
@@ -55,7 +55,7 @@ def free_card() -> Card:
 def first_that_fits(
     plans: Sequence[Rung], vary: str | None, card: Card, notify: Callable[[str], None]
 ) -> int:
-    """Return the index of the first attempt that fits; that of the last one if none is known to.
+    """Return the index of the first attempt that fits; the last index if none is known to fit.
 
     Args:
         plans: all attempts, in order; the last one recomputes.
@@ -100,11 +100,11 @@ def with_least_recomputation(rung: Rung, card: Card, notify: Callable[[str], Non
         budget -= max(0, over) + int(_SPARE * card.usable)
         if budget <= 0:
             break
-        notify(f"rehearsing with recomputation within {format_bytes(budget)}")
+        notify(f"rehearsing recomputation with a budget of {format_bytes(budget)}")
         change = f"recompute:{budget}B"
         try:
             made = collect(job, roomy(card), way="pgmo", change=change, work=False, longer=0.0)
-        except PgmoError:  # the budget is below the least peak
+        except PgmoError:  # the budget is below the lowest possible peak
             break
         over = made.rehearsal.card_peak - card.usable
         if over <= 0:

@@ -1,8 +1,8 @@
-"""Live memory after each step, and what changes about the parameters that are trained.
+"""Live memory and parameters after each step of an optimizer.
 
 step            1    2    3    4    5
 live MiB      300  310  320  330  340        grows from step to step
-parameters   1000 1000 1000 1200 1200        the fourth step has split some of them
+parameters   1000 1000 1000 1200 1200        the script added some in step 4
 """
 
 import weakref
@@ -12,12 +12,12 @@ import torch
 
 
 class Levels:
-    """Record of live memory and of parameters, one row for each step of an optimizer.
+    """Record with one row for each step of an optimizer.
 
     Attributes:
-        live: bytes that are alive on the fullest card at the end of each step.
+        live: live bytes at the end of each step, on the card that has most of them.
         elements: elements of all parameters of the optimizer at the end of each step.
-        replaced: number of steps since which the optimizer had other parameters.
+        replaced: number of steps after which the optimizer had other parameters than before.
     """
 
     def __init__(self) -> None:
@@ -46,13 +46,13 @@ class Levels:
 
 
 def peak_of_live() -> int:
-    """Return the peak of the live bytes of the fullest card since the last reset."""
+    """Return the highest peak of live bytes of any card since the last reset."""
     cards = range(torch.cuda.device_count())
     return max(torch.cuda.max_memory_allocated(one) for one in cards)
 
 
 def reset_peaks() -> None:
-    """Let the peaks of all cards begin anew."""
+    """Reset the peaks of all cards."""
     if torch.cuda.is_initialized():  # type: ignore[no-untyped-call]
         for one in range(torch.cuda.device_count()):
             torch.cuda.reset_peak_memory_stats(one)

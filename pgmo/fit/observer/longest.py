@@ -1,10 +1,10 @@
 """Batches made of a dataset's longest sample, where samples differ in size.
 
-samples      20  251  87  133  ...        a batch is padded to its longest sample
-rehearsed   251  251  251  251            so no batch of that size takes more
+dataset      20  251  87  133  ...        the script pads each batch to its longest sample
+rehearsed   251  251  251  251            the longest sample four times: no batch of 4 takes more
 
-Without this, each rehearsed batch would have lengths of its own: no law would predict a larger
-batch, and a yes would hold only for the lengths that came first.
+Otherwise each rehearsed batch would have other lengths. No law would predict a larger batch, and an
+answer would hold only for the samples that came first.
 """
 
 import sys
@@ -16,17 +16,17 @@ from typing import Any
 from pgmo.imports import after_import
 
 _FIRST = 16
-"""Number of samples that are compared before further ones: most datasets have equal samples."""
+"""Number of samples after which comparing stops if all of them are equally long."""
 
 _MOST = 4000
-"""Maximum number of samples to compare."""
+"""Samples to compare, evenly spread; up to twice as many, as the stride is rounded down."""
 
 _SECONDS = 3.0
-"""Seconds after which no further samples are compared: loading an image may take long."""
+"""Seconds after which no further samples are compared, because loading may be slow."""
 
 
 class LongestSamples:
-    """Choice of the longest sample of each dataset that a DataLoader reads.
+    """Hooks that replace the samples of each `DataLoader` by its dataset's longest one.
 
     Attributes:
         notes: for each dataset whose samples differ, one sentence.
@@ -38,7 +38,7 @@ class LongestSamples:
         self._kept: list[Any] = []  # datasets, so that no identity is reused
 
     def attach(self) -> None:
-        """Hook loaders and what fetches their samples, when they are imported."""
+        """Hook `DataLoader` and its fetcher as soon as they are imported."""
         after_import("torch.utils.data.dataloader", self._hook)
 
     def _hook(self) -> None:
@@ -53,7 +53,7 @@ class LongestSamples:
             dataset = loader.dataset
             if id(dataset) not in self._longest:
                 self._kept.append(dataset)
-                self._longest[id(dataset)] = None  # a dataset may use loaders itself
+                self._longest[id(dataset)] = None  # if the dataset itself uses a loader of it
                 self._longest[id(dataset)] = self._choose(loader)
             return begin(loader)
 
@@ -73,21 +73,21 @@ class LongestSamples:
         """Return the index of the longest sample; None if all are equally long or unknown."""
         try:
             sizes = _sizes(loader)
-        except Exception:  # the script's own code, which may refuse batches of one sample
+        except Exception:  # the script's own collate function may refuse a batch of one sample
             return None
         if len(set(sizes.values())) < 2:
             return None
         longest = max(sizes, key=sizes.__getitem__)
         of = min(sizes.values()), sizes[longest]
         self.notes.append(
-            f"samples differ in size (from {of[0]:,} to {of[1]:,} elements in {len(sizes):,} of "
-            f"them): each rehearsed batch is made of the longest"
+            f"samples differ in size (from {of[0]:,} to {of[1]:,} elements, {len(sizes):,} "
+            "compared): each rehearsed batch consists of copies of the longest one"
         )
         return longest
 
 
 def _sizes(loader: Any) -> dict[int, int]:
-    """Return the elements of samples by index, each as a batch of its own."""
+    """Return the number of elements of the compared samples, by index, each collated alone."""
     dataset, sizes = loader.dataset, dict[int, int]()
     if not loader._auto_collation or not hasattr(dataset, "__getitem__"):
         return sizes
@@ -103,7 +103,7 @@ def _sizes(loader: Any) -> dict[int, int]:
 
 
 def _elements(batch: Any) -> int:
-    """Return the elements of all tensors of a batch, which may be nested or an object."""
+    """Return the number of elements of all tensors in a batch, also of nested ones."""
     import torch
 
     if isinstance(batch, torch.Tensor):

@@ -1,10 +1,10 @@
-"""Number of optimizer steps that a script plans to make, read while it makes one of them.
+"""Number of optimizer steps that a script will make, read from its stack during one of them.
 
-for epoch in range(args.epochs):         3          frames of the script are on the stack:
-    for batch in loader:                 x 1,000    the loops around the current line are read
-        optimizer.step()                 = 3,000    from its source and its variables
+for epoch in range(args.epochs):         3          the loops around the current line of each
+    for batch in loader:                 x 1,000    frame are read from the script's source, and
+        optimizer.step()                 = 3,000    their lengths from its variables
 
-A Trainer of transformers or Lightning says it itself.
+A Trainer of transformers or Lightning has the number as an attribute.
 """
 
 import ast
@@ -18,7 +18,7 @@ from typing import Any
 Loop = ast.For | ast.While
 
 _COUNTS_STEPS = 3
-"""Smallest value of a variable, after five steps, that counts as a number of steps."""
+"""Minimum value, after five steps, of a variable that may count steps."""
 
 _ENDS = ast.Break | ast.Return
 _ORDERS = ast.Lt | ast.LtE | ast.Gt | ast.GtE | ast.Eq
@@ -30,7 +30,7 @@ _TRANSPARENT = frozenset({"enumerate", "tqdm", "trange", "track", "iter", "list"
 def planned_steps(
     frame: FrameType | None, own: Callable[[str], str], done: int
 ) -> tuple[int, bool] | None:
-    """Return the number of optimizer steps that a script plans.
+    """Return the number of optimizer steps that a script will make.
 
     Args:
         frame: frame of the current step.
@@ -38,8 +38,8 @@ def planned_steps(
         done: steps that the script has made.
 
     Returns:
-        Steps, and whether that number is exact: loops may end early, and with accumulated
-        gradients not each of their iterations makes a step. None if unknown.
+        Steps, and whether that number is exact; None if unknown. Loops give an upper limit: they
+        may end early, and with gradient accumulation an iteration may make no step.
     """
     most = 1.0
     found_loop = False
@@ -60,7 +60,7 @@ def planned_steps(
 
 
 def _of_trainer(frame: FrameType) -> int | None:
-    """Return the steps of a Trainer whose method this frame runs."""
+    """Return the steps of the Trainer whose method this frame runs; None for other frames."""
     trainer = frame.f_locals.get("self")
     module = type(trainer).__module__.partition(".")[0]
     steps: Any = None
@@ -99,7 +99,7 @@ def _covers(node: ast.AST, line: int) -> bool:
 
 
 def _length(loop: Loop, frame: FrameType) -> float:
-    """Return the iterations of a loop; infinity if unknown."""
+    """Return the number of iterations of a `for` loop; infinity if unknown, and for `while`."""
     if isinstance(loop, ast.While):
         return math.inf
     try:
@@ -125,7 +125,7 @@ def _length_of(node: ast.expr, frame: FrameType) -> float:
 
 
 def _limits_of_variable(loop: Loop, frame: FrameType) -> Iterator[int]:
-    """Yield the iterations after which a test of its own variable ends a loop."""
+    """Yield the limits at which a loop ends by a test of its variable: `if step > N: break`."""
     if isinstance(loop, ast.For):
         own = {one.id for one in ast.walk(loop.target) if isinstance(one, ast.Name)}
         for name, _, limit in _comparisons(loop, frame):
@@ -134,7 +134,7 @@ def _limits_of_variable(loop: Loop, frame: FrameType) -> Iterator[int]:
 
 
 def _limits_of_count(loop: Loop, frame: FrameType, done: int) -> Iterator[int]:
-    """Yield the steps after which a test of a counter ends a loop: `while n < N`."""
+    """Yield the number of steps at which a test of a counter ends a loop: `while n < N`."""
     own: set[str] = set()
     if isinstance(loop, ast.For):
         own = {one.id for one in ast.walk(loop.target) if isinstance(one, ast.Name)}
@@ -164,7 +164,7 @@ def _comparisons(loop: Loop, frame: FrameType) -> Iterator[tuple[str, int, int]]
 
 
 def _inside(node: ast.AST) -> Iterator[ast.AST]:
-    """Yield what is inside a loop, without loops and functions of its own."""
+    """Yield the nodes inside a loop, except those in nested loops and functions."""
     for child in ast.iter_child_nodes(node):
         yield child
         if not isinstance(child, Loop | ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda):
@@ -172,7 +172,7 @@ def _inside(node: ast.AST) -> Iterator[ast.AST]:
 
 
 def _value(node: ast.expr, frame: FrameType) -> Any:
-    """Return the value of a plain expression: names, attributes, numbers and their sums."""
+    """Return the value of an expression of names, attributes, items, constants and arithmetic."""
     if isinstance(node, ast.Constant):
         return node.value
     if isinstance(node, ast.Name):

@@ -50,7 +50,7 @@ class Counted:
         """Handle the start of training on these devices."""
         if not any(one.startswith("cuda") for one in devices):
             where = ", ".join(devices) or "no device"
-            self.notes.append(f"what is trained is on {where}, not on the card")
+            self.notes.append(f"the trained parameters are on {where}, not on the card")
         if self._supervision is not None:
             self._supervision.begin(devices)
 

@@ -1,10 +1,10 @@
-"""Operators of cuSOLVER and cuFFT, which the stub does not have.
+"""Operators that use cuSOLVER and cuFFT, two libraries that the stub lacks.
 
 torch.linalg.qr(x) ─▶ linalg_qr on CUDA ─▶ results of the right shapes, after a workspace
                                         └─▶ values on the host, if those of x are known
 
-PyTorch's kernels are replaced below all modes, because backward passes in C++ call them, too. The
-workspace is a guess: as many bytes as the operands.
+PyTorch's CUDA kernels are replaced, because backward passes in C++ call them without any dispatch
+mode. The workspace is a guess: as many bytes as the operands.
 """
 
 import warnings
@@ -54,11 +54,11 @@ class HostLibraries:
 
     Args:
         known: storages with known values.
-        run: runs any operator and provides the values that it writes.
+        run: runs an operator, and computes its results on the host if its operands are known.
 
     Attributes:
-        rules: for each operator, what a dispatch mode does with it.
-        called: number of calls by operator.
+        rules: function with which a dispatch mode runs each of these operators.
+        called: number of calls of each operator.
     """
 
     def __init__(self, known: KnownStorages, run: Run) -> None:
@@ -103,26 +103,26 @@ class HostLibraries:
         return made
 
     def _shapes(self, func: Any, name: str, args: Any, kwargs: Any) -> Any:
-        """Return results without data, or on the host where an operator has no meta kernel."""
+        """Return the results as meta tensors, or on the host if there is no meta kernel."""
         if name == "linalg_lstsq":
-            # The host has other methods, which return a rank as well; the card has this one.
+            # CUDA supports this driver only. The CPU's default driver also returns a rank.
             return func(*tree_map(_on_host_at_random, args), **{**kwargs, "driver": "gels"})
         try:
             return func(*tree_map(_without_data, args), **tree_map(_without_data, kwargs))
         except NotImplementedError as error:
             library = "cuFFT" if name in _TRANSFORMS else "cuSOLVER"
             raise NotImplementedError(
-                f"{name} needs {library}, which is not imitated in rehearsals"
+                f"{name} needs {library}, which rehearsals do not have"
             ) from error
 
     def _with_codes(self, func: Any, *args: Any, **kwargs: Any) -> Any:
-        """Run an operator; if its values are unknown, it has succeeded all the same."""
+        """Run an operator, and report success if its results are unknown."""
         out = self._run(func, args, kwargs)
         self._set_codes(func, out)
         return out
 
     def _set_codes(self, func: Any, out: Any) -> None:
-        """Write the integers that a call returns, such as error codes and pivots, if unknown."""
+        """Write plausible integers to unknown results such as error codes (0) and pivots."""
         results = out if isinstance(out, (list, tuple)) else (out,)
         for one, result in zip(func._schema.returns, results, strict=True):
             for code in on_card(result):

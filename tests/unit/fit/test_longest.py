@@ -37,7 +37,7 @@ def test_each_batch_is_as_long_as_the_longest_sample(hooked: LongestSamples, wor
     assert [batch["ids"].shape for batch in loader] == [(4, 90)] * 8
     assert len(list(loader)) == 8
     (note,) = hooked.notes
-    assert note.startswith("samples differ in size (from 5 to 90 elements in 32 of them)")
+    assert note.startswith("samples differ in size (from 5 to 90 elements, 32 compared)")
 
 
 def test_equal_samples_stay_as_they_are(hooked: LongestSamples) -> None:
