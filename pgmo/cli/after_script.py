@@ -15,6 +15,8 @@ def check_arguments(
 ) -> None:
     """Refuse options of pgmo after the script, and remove the `--` that lets them pass.
 
+    Another `--` is the script's own, unless it is the first argument.
+
     Users often write the script first. An option of pgmo is a mistake there if the script's file
     does not mention its name.
 
@@ -47,7 +49,9 @@ def check_arguments(
                 f"pgmo {arguments.command} {name} ... {arguments.script} ...; if it is the "
                 f"script's own, write -- before the script's arguments"
             )
-    arguments.arguments = words[:end] + words[end + 1 :]
+    behind = words[end + 1 :]
+    if end == 0 or any(word.partition("=")[0] in names for word in behind):
+        arguments.arguments = words[:end] + behind
 
 
 def _mentions(arguments: argparse.Namespace, name: str) -> bool:
@@ -56,7 +60,7 @@ def _mentions(arguments: argparse.Namespace, name: str) -> bool:
     if arguments.is_module:
         try:
             found = importlib.util.find_spec(path)
-        except (ImportError, ValueError):
+        except Exception:  # The packages above the module run, and may raise anything.
             return False
         path = (found and found.origin) or ""
     word = re.escape(name.lstrip("-")).replace(r"\-", "[-_]")

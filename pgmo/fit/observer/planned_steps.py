@@ -8,6 +8,7 @@ A Trainer of transformers or Lightning has the number as an attribute.
 """
 
 import ast
+import inspect
 import math
 from collections.abc import Callable, Iterator
 from functools import lru_cache
@@ -26,6 +27,9 @@ _ORDERS = ast.Lt | ast.LtE | ast.Gt | ast.GtE | ast.Eq
 _TRANSPARENT = frozenset({"enumerate", "tqdm", "trange", "track", "iter", "list", "sorted"})
 """Calls that are as long as their first argument."""
 
+_COMPREHENSIONS = frozenset({"<listcomp>", "<setcomp>", "<dictcomp>", "<genexpr>"})
+"""Names of frames whose loops have an unknown length. Lines do not show where such a loop ends."""
+
 
 def planned_steps(
     frame: FrameType | None, own: Callable[[str], str], done: int
@@ -43,20 +47,24 @@ def planned_steps(
     """
     most = 1.0
     found_loop = False
-    limits: list[int] = []
+    limits: dict[str, int] = {}
     while frame is not None:
         exact = _of_trainer(frame)
         if exact is not None:
             return exact, True
         if file := own(frame.f_code.co_filename):
-            for loop in _loops_around(file, frame.f_lineno):
+            if frame.f_code.co_name in _COMPREHENSIONS:
+                return None
+            for loop in reversed(_loops_around(file, frame.f_lineno)):
                 found_loop = True
+                most = min([most, *_pop_reset(limits, _set_in(loop))])
                 most *= min([_length(loop, frame), *_limits_of_variable(loop, frame)])
-                limits += _limits_of_count(loop, frame, done)
+                limits |= _limits_of_count(loop, frame, file, done)
+            # A function's own counters begin again in each of its calls.
+            most = min([most, *_pop_reset(limits, _set_at_calls(frame))])
         frame = frame.f_back
-    if limits:
-        return max(1, min(limits + ([int(most)] if math.isfinite(most) else []))), False
-    return (int(most), False) if found_loop and math.isfinite(most) else None
+    most = min([most, *limits.values()])
+    return (int(most), False) if found_loop and done <= most < math.inf else None
 
 
 def _of_trainer(frame: FrameType) -> int | None:
@@ -133,15 +141,63 @@ def _limits_of_variable(loop: Loop, frame: FrameType) -> Iterator[int]:
                 yield limit
 
 
-def _limits_of_count(loop: Loop, frame: FrameType, done: int) -> Iterator[int]:
-    """Yield the number of steps at which a test of a counter ends a loop: `while n < N`."""
-    own: set[str] = set()
+def _limits_of_count(loop: Loop, frame: FrameType, file: str, done: int) -> dict[str, int]:
+    """Return the number of steps at which a test of a counter ends a loop, by the counter's name.
+
+    A variable that nothing adds to, or that the loop sets anew, such as the epochs without a
+    better loss, counts no steps.
+    """
+    none = _set_in(loop)
     if isinstance(loop, ast.For):
-        own = {one.id for one in ast.walk(loop.target) if isinstance(one, ast.Name)}
+        none |= {one.id for one in ast.walk(loop.target) if isinstance(one, ast.Name)}
+    limits: dict[str, int] = {}
     for name, count, limit in _comparisons(loop, frame):
-        if name not in own and count >= _COUNTS_STEPS:
+        if name not in none and count >= _COUNTS_STEPS and _is_counter(name, file):
             # The variable may count micro-batches.
-            yield max(done, math.ceil(limit * done / max(count, done)))
+            most = max(done, math.ceil(limit * done / max(count, done)))
+            limits[name] = min(most, limits.get(name, most))
+    return limits
+
+
+def _is_counter(name: str, file: str) -> bool:
+    """Return whether a file adds to a variable, or to an attribute of that name."""
+    last = name.rpartition(".")[2]
+    for node in ast.walk(_tree(file) or ast.Pass()):
+        if isinstance(node, ast.AugAssign) and isinstance(node.op, ast.Add):
+            added = ast.unparse(node.target)
+        elif isinstance(node, ast.Assign) and isinstance(node.value, ast.BinOp):
+            added = ast.unparse(node.targets[0])
+        else:
+            continue
+        if added.rpartition(".")[2] == last:
+            return True
+    return name.startswith("len(")
+
+
+def _set_in(loop: Loop) -> set[str]:
+    """Return the variables that a loop sets to new values, also as lengths: `len(x)`."""
+    names: set[str] = set()
+    for node in ast.walk(loop):
+        if isinstance(node, ast.Assign) and not isinstance(node.value, ast.BinOp):
+            for target in node.targets:
+                inner = target.elts if isinstance(target, ast.Tuple) else [target]
+                names |= {ast.unparse(one) for one in inner}
+    return names | {f"len({name})" for name in names}
+
+
+def _set_at_calls(frame: FrameType) -> set[str]:
+    """Return the variables that each call of a frame's function sets anew."""
+    code = frame.f_code
+    if not code.co_flags & inspect.CO_OPTIMIZED:
+        return set()
+    arguments = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
+    names = {*code.co_varnames, *code.co_cellvars} - set(arguments)
+    return names | {f"len({name})" for name in names}
+
+
+def _pop_reset(limits: dict[str, int], names: set[str]) -> list[int]:
+    """Remove the limits of some counters, and return them."""
+    return [limits.pop(name) for name in names & limits.keys()]
 
 
 def _comparisons(loop: Loop, frame: FrameType) -> Iterator[tuple[str, int, int]]:

@@ -40,6 +40,21 @@ def test_what_follows_two_dashes_is_the_scripts():
     assert given("-v", "--", "--card", "hearts", "--", "x") == ["-v", "--card", "hearts", "--", "x"]
 
 
+def test_two_dashes_of_the_script_stay():
+    assert given("run", "--", "-x", "--", "y") == ["run", "--", "-x", "--", "y"]
+    assert given("--", "-x", "--", "y") == ["-x", "--", "y"]
+
+
+def test_a_package_that_raises_mentions_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "pgmo_raises").mkdir()
+    (tmp_path / "pgmo_raises" / "__init__.py").write_text("1 / 0")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    with pytest.raises(OptionError, match="--card"):
+        given("--card", "T4", script="pgmo_raises.module", is_module=True)
+
+
 @pytest.mark.parametrize("code", ["add('--what-if')", "class Given:\n    what_if: bool"])
 def test_an_option_that_the_script_mentions_is_its_own(
     code: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

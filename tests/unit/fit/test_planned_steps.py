@@ -45,6 +45,42 @@ LOOPS = [
         (60, False),
     ),
     ("[note() for _ in range(6)]", None),
+    # A script cannot plan fewer steps than it has made: another loop is not visible.
+    ("for epoch in range(3):\n    [note() for _ in range(6)]", None),
+    # Counters that begin again in each epoch, or in each call.
+    (
+        "for epoch in range(100):\n    n = 0\n    for batch in data:\n        note()\n"
+        "        n += 1\n        if n >= 10:\n            break",
+        (1000, False),
+    ),
+    (
+        "for epoch in range(9):\n    n = 0\n    while n < 8:\n        n += 1\n        note()",
+        (72, False),
+    ),
+    (
+        "def train():\n    n = 0\n    while n < 8:\n        n += 1\n        note()\n"
+        "for epoch in range(9):\n    train()",
+        (72, False),
+    ),
+    # A counter of all epochs.
+    (
+        "def train():\n    n = 0\n    for epoch in range(9):\n        for batch in data:\n"
+        "            n = n + 1\n            note()\n            if n >= 50:\n"
+        "                return\n"
+        "train()",
+        (50, False),
+    ),
+    ("kept = []\nwhile len(kept) < 90:\n    kept.append(1)\n    note()", (90, False)),
+    # Variables that count no steps: of losses that are not better, and of the last batch.
+    (
+        "bad = 0\nfor epoch in range(90):\n    bad += 1\n    if epoch < 0:\n        bad = 0\n"
+        "    note()\n    if bad >= 10:\n        break",
+        (90, False),
+    ),
+    (
+        "size = 64\nfor batch in data:\n    note()\n    if size < 64:\n        break",
+        (40, False),
+    ),
 ]
 
 
