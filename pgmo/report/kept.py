@@ -28,7 +28,7 @@ class KnownKeepers:
 
 
 def find_kept(profile: Profile) -> KnownKeepers:
-    """Return what a profile's notes say of keepers; empty without such notes."""
+    """Return the keepers in a profile's notes; empty if there are none."""
     notes = profile.meta.notes
     return KnownKeepers(*(tuple(notes.get(key, "").splitlines()) for key in (_GROWING, _ALIVE)))
 

@@ -25,11 +25,12 @@ FIGURES = (*BYTES, "retries", "from_plan")
 """All figures, as `pgmo.metrics` names them."""
 
 _DIFFERS = 0.1
-"""Minimum difference that is pointed out, as a share of the median of the other ranks; of the share
-of bytes from a plan, the difference itself."""
+"""Minimum difference that is reported, as a share of the median of the other ranks. For the share
+of bytes from a plan, it is the difference of the two shares.
+"""
 
 _LEAST_BYTES = 1 << 20
-"""Minimum difference of sizes that is pointed out, in bytes."""
+"""Minimum difference of sizes that is reported, in bytes."""
 
 
 @dataclass(frozen=True)
@@ -74,7 +75,7 @@ class Difference:
 def read_ranks(folder: Path) -> list[RankFigures]:
     """Read the figures of all ranks in a directory, in the order of ranks and devices.
 
-    Of several files of one rank and device, the latest counts.
+    If several files belong to one rank and device, the newest is read.
 
     Raises:
         FileError: if a file cannot be read, or there is none.
@@ -127,7 +128,7 @@ def _of_log(text: str) -> dict[str, dict[str, float]]:
 
 
 def _figures(value: Any) -> dict[str, float]:
-    """Return the figures in a mapping of `pgmo.metrics`; empty if one is missing."""
+    """Return the figures in the result of `pgmo.metrics`; empty if one is missing."""
     if not isinstance(value, dict):
         return {}
     found: dict[str, Any] = {name: value.get(f"pgmo/{name}") for name in FIGURES}

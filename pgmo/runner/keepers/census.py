@@ -1,8 +1,8 @@
 """Census of the tensors that are alive, with the place that keeps each.
 
 A breadth-first search from the program's variables finds the shortest path to each tensor. Local
-variables come before those of modules. Paths through graphs and optimizers come after all others,
-and those from libraries come last. The result holds only text and numbers.
+variables come before variables of modules. Paths through autograd graphs and optimizers come after
+all others, and paths from libraries last. The result holds only text and numbers.
 """
 
 import gc
@@ -20,13 +20,13 @@ from pgmo.runner.keepers.roots import of_functions, of_modules
 from pgmo.runner.keepers.tensors import Storage, is_tensor, python_tensors, storage_of
 
 _MOST_OBJECTS = 400_000
-"""Maximum objects that are visited. Each takes about 150 bytes during the search."""
+"""Maximum number of visited objects. Each takes about 150 bytes during the search."""
 
 _SECONDS = 5.0
-"""Maximum CPU time of a search, which ends with what it has found until then."""
+"""CPU time after which a search stops; it then returns what it has found."""
 
 _LEAST_MISSING = 0.1
-"""Minimum share of bytes without a keeper for which the variables of libraries are searched."""
+"""Variables of library modules are searched if more than this share of bytes has no keeper."""
 
 _EVERY = 512
 """Number of objects after which the time is checked."""
@@ -66,12 +66,12 @@ def take_census(error: BaseException | None = None) -> Census:
     """Search for the keepers of all tensors that are alive.
 
     Args:
-        error: the error that ended the program, whose traceback keeps variables; None for none.
+        error: the error that ended the program, because its traceback keeps variables; or None.
     """
     if "torch" not in sys.modules:
         return Census()
     collects = gc.isenabled()
-    gc.disable()  # It would free cycles in the middle of the search.
+    gc.disable()  # A collection would free cycles during the search.
     search = _Search(time.thread_time() + _SECONDS)
     try:
         return search.run(error)
@@ -82,11 +82,11 @@ def take_census(error: BaseException | None = None) -> Census:
 
 
 class _Search:
-    """State of one search, dropped at its end with the references that it holds."""
+    """State of one search. At its end, `release` drops the references that it holds."""
 
     def __init__(self, deadline: float) -> None:
         self._deadline = deadline
-        self._visited: dict[int, object] = {}  # by id, which is unique only while they are alive
+        self._visited: dict[int, object] = {}  # by id; holding the objects keeps ids unique
         self._nodes: dict[int, Any] = {}
         self._later: list[Part] = []
         self._found: dict[Storage, KeptBlock] = {}
@@ -116,7 +116,7 @@ class _Search:
         return Census(tuple(self._found.values()), unknown)
 
     def release(self) -> None:
-        """Drop all references to the program's objects, also if a cycle keeps this object."""
+        """Drop all references to the program's objects, even if a cycle keeps this object alive."""
         self._visited.clear()
         self._nodes.clear()
         self._later.clear()

@@ -2,8 +2,9 @@
 
 ctx.result ──▶ tensor ──grad_fn──▶ ctx        forward() has stored its result on the context
 
-Each step from tensors of one size to what refers to them takes a pass over all objects of Python.
-So only a sample is examined. If all of it has one keeper, the others of that size count, too.
+Finding the objects that refer to tensors takes a pass over all Python objects, once for each level
+of references. So only a sample of the tensors of one size is examined. If the whole sample has one
+keeper, it counts as the keeper of all tensors of that size.
 """
 
 import gc
@@ -18,22 +19,22 @@ from pgmo.runner.keepers.place import Place
 from pgmo.runner.keepers.tensors import Storage, is_tensor, python_tensors, storage_of
 
 _MOST_SIZES = 4
-"""Maximum number of different sizes that are examined, for most bytes first."""
+"""Maximum number of different sizes to examine, beginning with the size that has most bytes."""
 
 _LEAST_BYTES = 1 << 20
-"""Minimum bytes of all tensors of one size that are examined."""
+"""Minimum total bytes of the tensors of one size. Below it, the size is not examined."""
 
 _SAMPLE = 64
-"""Maximum tensors of one size that are examined."""
+"""Maximum number of tensors of one size to examine."""
 
 _DEEPEST = 4
-"""Maximum number of containers between a tensor and the object that has a name."""
+"""Maximum number of levels of references from a tensor up to an object with a name."""
 
 _MOST_REFERRERS = 64
-"""Maximum containers at one distance from the tensors that are followed."""
+"""Maximum number of containers to follow at each level."""
 
 _MOST_OF_CYCLE = 2_000
-"""Maximum objects that are visited to find out whether a tensor reaches itself."""
+"""Maximum number of objects to visit in the check whether a tensor reaches itself."""
 
 _CONTAINERS = (dict, list, tuple, set, frozenset, deque, types.CellType, types.MethodType)
 
@@ -41,7 +42,7 @@ _CONTAINERS = (dict, list, tuple, set, frozenset, deque, types.CellType, types.M
 def lost_tensors(found: Container[Storage], deadline: float) -> list[tuple[Any, Place]]:
     """Return tensors whose storages were not found, with the object that keeps each.
 
-    A generator would itself refer to the tensors.
+    It returns a list, because a suspended generator would itself refer to the tensors.
 
     Args:
         found: storages whose keepers are known.
@@ -66,7 +67,7 @@ def _owners(tensors: list[Any]) -> dict[int, str]:
     """Return the names of the objects that keep tensors of one size, by ids of the tensors."""
     sample = tensors[:_SAMPLE]
     names: dict[int, str] = {}
-    reached = {id(one): {id(one)} for one in sample}  # of each object the tensors below it
+    reached = {id(one): {id(one)} for one in sample}  # by object, the tensors that it reaches
     level = sample
     ours = [tensors, sample, reached, names]
     for _ in range(_DEEPEST):

@@ -15,10 +15,10 @@ from pgmo.runner.keepers.place import Place
 from pgmo.units import format_bytes
 
 _MOST_OF_IT = 0.8
-"""Minimum share of a place's bytes at which one of its parts is named instead."""
+"""If a part has at least this share of a place's bytes, the part is named instead."""
 
 _LEAST = 0.05
-"""Minimum share of all bytes of a group that is reported."""
+"""Minimum share of all bytes. Smaller groups are not reported."""
 
 
 @dataclass(frozen=True)
@@ -31,7 +31,7 @@ class Keeper:
         tensors: number of tensors.
         size: bytes that the tensors and their graphs occupy.
         by_graphs: the part of `size` that only autograd graphs keep.
-        grown: bytes more than in the earlier census, if there is one; else `size`.
+        grown: `size` minus the bytes in the earlier census; without one, `size`.
     """
 
     name: str
@@ -69,7 +69,7 @@ class _Node:
 def find_keepers(
     blocks: Iterable[KeptBlock], before: Iterable[KeptBlock] = (), *, most: int = 3
 ) -> tuple[Keeper, ...]:
-    """Return the places that keep most bytes, or whose bytes have grown most.
+    """Return the places whose bytes have grown most; without `before`, those that keep most.
 
     Args:
         blocks: blocks of one device in a census.
@@ -92,7 +92,7 @@ def find_keepers(
 
 
 def _path(root: _Node, place: Place) -> list[_Node]:
-    """Return the nodes that lead to a place, without the root; missing ones are added."""
+    """Return the nodes from the root, exclusive, to a place; missing ones are added."""
     places: list[Place] = []
     above: Place | None = place
     while above is not None:
@@ -106,7 +106,7 @@ def _path(root: _Node, place: Place) -> list[_Node]:
 
 
 def _largest(node: _Node, least: float) -> list[_Node]:
-    """Return the places to report of the bytes below a place."""
+    """Return the nodes to report for the bytes at and below a node."""
     if node.place is not None and not node.place.splits:
         for child in node.children.values():
             if child.grown >= _MOST_OF_IT * node.grown:

@@ -2,8 +2,8 @@
 
 module       parameters, buffers and gradients as one group each; other attributes one by one
 optimizer    its state as one group; its parameters later, since a module names them better
-function     variables of its closure
-tensor       its graph, later, with the tensors that the graph has saved
+function     variables of its closure, and defaults
+tensor       its autograd graph, later, with the tensors that the graph has saved
 """
 
 import collections
@@ -22,16 +22,16 @@ _LEFT_OUT = (
     *(types.GetSetDescriptorType, types.WrapperDescriptorType, types.MethodDescriptorType),
     types.FrameType,
 )
-"""Types of objects that keep no tensors, or whose variables are searched by themselves."""
+"""Types of objects that keep no tensors, or that are roots of the search themselves."""
 
 _MOST_NODES = 20_000
-"""Maximum nodes of autograd graphs that are searched."""
+"""Maximum number of autograd nodes to search."""
 
 _MOST_ELEMENTS = 100_000
-"""Maximum elements of one list that are searched."""
+"""Maximum number of elements of one list to search."""
 
 _GROUPS = {"_parameters": "parameters", "_buffers": "buffers"}
-"""Attributes of a module whose tensors are one group each, with the group's name."""
+"""Attributes of a module whose tensors are reported as one group, with the group's name."""
 
 
 class Part(NamedTuple):
@@ -40,7 +40,7 @@ class Part(NamedTuple):
     Args:
         value: the part.
         place: its place.
-        later: whether another path to it would name it better.
+        later: whether it is searched after all others, since another path names it better.
     """
 
     value: object
@@ -120,9 +120,9 @@ def attributes_of(value: object) -> dict[str, object]:
 
 
 def _of_object(value: object, place: Place) -> Iterator[Part]:
-    """Yield attributes with their names, and what else the object refers to without a name."""
+    """Yield attributes by name, then the other objects to which the object refers."""
     referents = gc.get_referents(value)
-    if type(value) is types.TracebackType:  # It keeps the variables of a function that has ended.
+    if type(value) is types.TracebackType:  # Its frame keeps an ended function's variables.
         referents += gc.get_referents(value.tb_frame)
     held = [one for one in referents if may_keep(one)]
     if not held:

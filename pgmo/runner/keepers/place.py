@@ -20,9 +20,9 @@ class Place:
     Args:
         parent: the place that leads here; None for a module or a function.
         step: text that follows the parent's name, such as ".history" or "[3]".
-        kind: type name of the object; "" for a group of tensors such as parameters.
+        kind: type name of the object; "" for a group of tensors, such as parameters.
         whole: text before "of" and the parent's name, as in "parameters of train.model".
-        alone: whether the name begins here, without that of the parent.
+        alone: whether the name begins here, without the parent's name.
         splits: whether the parts of the object are reported one by one.
     """
 

@@ -1,6 +1,6 @@
-"""Variables of the program, where a search begins: local variables of frames, and of modules.
+"""Roots of the search: local variables of running functions, and variables of modules.
 
-The program's own code comes first. Libraries are searched only for what it does not explain.
+Variables of libraries are separate, because those of the program's own code are searched first.
 """
 
 import inspect
@@ -23,12 +23,12 @@ _MOST_ERRORS = 16
 _READS_LOCALS = frozenset({"locals", "vars", "dir", "eval", "exec"})
 """Functions that return a frame's dictionary of local variables, or read it.
 
-Before Python 3.13 a frame has only one such dictionary. A function that uses it is left out, since
-reading it here would change the dictionary that the program holds.
+Before Python 3.13 a frame has only one such dictionary. Reading the variables here would change the
+dictionary that the program holds. So functions that use one of these names are left out.
 """
 
 _KEEPS_SNAPSHOT = sys.version_info < (3, 13)
-"""Whether a frame keeps the dictionary of its local variables, and so the values."""
+"""Whether a frame keeps the dictionary that `f_locals` returns, and with it the values."""
 
 
 def of_functions(error: BaseException | None, *, of_libraries: bool) -> Iterator[Part]:
@@ -50,7 +50,7 @@ def of_modules(*, of_libraries: bool) -> Iterator[Part]:
     for name, module in list(sys.modules.items()):
         if type(module) is not ModuleType or name.partition(".")[0] == _OWN_PACKAGE:
             continue
-        # Modules without a file are those of the interpreter.
+        # Modules without a file are built into the interpreter.
         file = module.__dict__.get("__file__")
         if (not isinstance(file, str) or _is_library(file)) == of_libraries:
             yield from _globals_of(name, module)
@@ -59,7 +59,7 @@ def of_modules(*, of_libraries: bool) -> Iterator[Part]:
 def _running() -> list[FrameType]:
     """Return the running functions of all threads, without those of this search.
 
-    A frame of this search in a variable of the search would be a reference cycle.
+    A variable of the search that held a frame of the search would close a reference cycle.
     """
     found: list[FrameType] = []
     for first in sys._current_frames().values():
@@ -86,7 +86,7 @@ def _of_error(error: BaseException | None) -> Iterator[FrameType]:
 def _locals_of(frame: FrameType) -> Iterator[Part]:
     code = frame.f_code
     if not code.co_flags & inspect.CO_OPTIMIZED:
-        return  # Variables of a module's frame are those of the module.
+        return  # The frame of a module or class body, whose variables are not local.
     if _KEEPS_SNAPSHOT and not _READS_LOCALS.isdisjoint(code.co_names):
         return
     scope = function_scope(code.co_qualname.replace(".<locals>", ""))

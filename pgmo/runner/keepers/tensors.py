@@ -13,7 +13,7 @@ _WITHOUT_MEMORY = ("FakeTensor", "FunctionalTensor")
 
 
 def is_tensor(value: object) -> bool:
-    """Return whether an object is a tensor, without asking the object."""
+    """Return whether an object is a tensor, without running code of the object."""
     torch: Any = sys.modules.get("torch")
     return torch is not None and issubclass(type(value), torch.Tensor)
 
@@ -21,7 +21,7 @@ def is_tensor(value: object) -> bool:
 def storage_of(tensor: Any) -> tuple[Storage, int] | None:
     """Return the storage of a tensor, and its bytes; None if it has no memory of its own.
 
-    Tensors that wrap others, fake tensors and tensors without parameters yet have none.
+    Wrapper subclasses, fake tensors and uninitialized parameters have none.
     """
     if type(tensor).__name__ in _WITHOUT_MEMORY:
         return None
@@ -31,7 +31,7 @@ def storage_of(tensor: Any) -> tuple[Storage, int] | None:
             storage = tensor.untyped_storage()
             address, size = storage.data_ptr(), storage.nbytes()
             device = str(tensor.device)
-    except Exception:  # as many kinds of error as there are kinds of tensors
+    except Exception:  # subclasses of tensors raise errors of any type
         return None
     return ((device, address), size) if address and size else None
 
@@ -47,7 +47,7 @@ def graph_node(tensor: Any) -> Any:
     try:
         with torch._C.DisableTorchFunctionSubclass():
             return tensor.grad_fn
-    except Exception:  # A view that was changed in place may refuse.
+    except Exception:  # A view that was changed in place may raise an error.
         return None
 
 

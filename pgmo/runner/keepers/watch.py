@@ -1,10 +1,10 @@
-"""Times at which a run looks for keepers, and what it reports of them.
+"""Censuses of a run: when they are taken, and which keepers are reported.
 
-iteration 6        every block that is alive then; later growth is measured from here
-while it grows     once growth is known, and after 1.5 times as many iterations each time
+iteration 6        all live blocks; later growth is measured from here
+while it grows     after iteration 10, and after 1.5 times as many iterations each time
 the end            after the last line of the program, or at its error
 
-Variables of a function are gone after its end, so the earlier times count, too.
+Local variables are gone once their function has returned, so earlier censuses count, too.
 """
 
 from dataclasses import dataclass, replace
@@ -30,14 +30,18 @@ _FACTOR = 1.5
 """Ratio of the iterations between two censuses, so that a long run takes few of them."""
 
 _EXPLAINS = 0.5
-"""Minimum share of the expected growth that a census must explain, if there is another census."""
+"""Minimum share of the expected growth that a census must explain, or another one is used.
+
+Also the minimum share of the largest census's bytes that the last one must have to be reported.
+"""
 
 _LEAST, _MOST = 0.1, 1.5
-"""Minimum and maximum ratio of a place's growth to the expected growth. Outside of this range,
-blocks have another cause, such as a forward pass that an error has cut short."""
+"""Minimum and maximum ratio of a place's growth to the expected growth. Growth outside of this
+range has another cause, such as a forward pass that an error has interrupted.
+"""
 
 _LARGEST = 5
-"""Number of places that are named of the live blocks."""
+"""Maximum number of places that are named for live blocks."""
 
 
 @dataclass(frozen=True)
@@ -70,7 +74,7 @@ class WhoKeeps:
     """Censuses of one run.
 
     Attributes:
-        error: why there are no further censuses; "" if there is no reason.
+        error: the error after which no further census is taken; "" if there was none.
     """
 
     def __init__(self) -> None:
@@ -81,7 +85,7 @@ class WhoKeeps:
         self._looks: list[Look] = []  # first, latest while it grew, end
 
     def after_iteration(self, sessions: "Iterable[Session]") -> None:
-        """Take a census if it is time."""
+        """Count an iteration, and take a census if one is due."""
         self._iterations += 1
         if self._iterations == FIRST:
             self._look()
@@ -105,7 +109,7 @@ class WhoKeeps:
             return
         try:
             self._looks.append(Look(self._iterations, take_census(error), at_end))
-        except Exception as problem:  # It must not end the program.
+        except Exception as problem:  # An error here must not end the program.
             self.error = f"keepers were not found: {type(problem).__name__}: {problem}"
 
     def in_summary(self, summary: "Summary", device: str) -> "Summary":
@@ -120,7 +124,7 @@ class WhoKeeps:
         if len(self._looks) < 2 or self._looks[0].at_end:
             return ()
         first, *later = self._looks
-        if not self._failed:  # An error may have cut an iteration short: its blocks did not grow.
+        if not self._failed:  # After an error, the last one has blocks of a partial iteration.
             later.reverse()
         best: tuple[Keeper, ...] = ()
         for look in later:
@@ -136,7 +140,7 @@ class WhoKeeps:
         return tuple(map(str, best))
 
     def _largest(self, device: str) -> tuple[str, ...]:
-        """Return the places that keep most bytes, at the end if they are still alive then."""
+        """Return the places that keep most in the last census, or in one with far more bytes."""
         if not self._looks:
             return ()
         look = self._looks[-1]
