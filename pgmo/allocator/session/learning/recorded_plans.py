@@ -82,8 +82,9 @@ def plan_all(
             # A size above the planned one is not due to a longer sequence.
             plan = replace(plan, shorter=np.minimum(shorter, plan.size))
         newest = PlannedProfile(plan, profile, families_of(iterations, steady))
-        plans = [one for one in plans if not _covers(newest, requests_of(one.plan))]
-        plans.append(newest)
+        covered = [one for one in plans if _covers(newest, requests_of(one.plan))]
+        newest.followed = max((one.followed for one in covered), default=0)
+        plans = [*(one for one in plans if one not in covered), newest]
     # A plan without an arena serves nothing: the framework has idle memory for all requests.
     with_arena = [planned for planned in plans if planned.plan.arena]
     number = with_arena.index(plans[-1]) if plans[-1] in with_arena else 0

@@ -118,6 +118,13 @@ def test_a_plan_that_serves_all_lengths_of_another_takes_its_place():
     assert one.plan.size.tolist() == recorded(10).size.tolist()
 
 
+def test_a_plan_in_the_place_of_others_counts_as_followed_when_they_were():
+    before = [planned(4, 8), planned(4, 6)]
+    before[0].followed, before[1].followed = 3, 7
+    (one,), _ = plans_of(before, 4, 10, 6)
+    assert one.followed == 7
+
+
 def test_a_plan_for_another_length_or_structure_stays():
     first = planned(4, 8)
     plans, number = plans_of([first], 10, 10)  # one length, whose sizes are fixed
