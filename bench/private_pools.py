@@ -6,14 +6,15 @@ Needs no GPU: the real CUDA build of PyTorch runs on the stub CUDA runtime of pg
     python bench/private_pools.py --python .venv-fakecuda/bin/python --program layers --program bert
     python bench/private_pools.py --table
 
-Each program runs under every contender, in a process of its own on a card of 141 GiB. Peaks are
-those of the card from the beginning of the process, whoever took the memory, in MiB. `eager` is
-plain PyTorch without graphs. Contenders are PyTorch's allocator, expandable segments, pgmo's pages
-alone, and `pgmo run` three times: as it is, with graphs that share pages (`PGMO_GRAPHS=1`), and
-over expandable segments. Programs of pools use no graphs, so the last two do not run them.
+Each program runs under every contender, in a process of its own on a card of 141 GiB. A figure is
+the card's peak in MiB over the whole process, including memory outside of PyTorch's allocator. The
+contenders are PyTorch's allocator, expandable segments, pgmo's pages alone, and `pgmo run` three
+times: by default, with graphs that share pages (`PGMO_GRAPHS=1`), and over expandable segments.
+`eager` is PyTorch's allocator without graphs. Programs with pools use no graphs, so the last three
+do not run them.
 
-Programs are those of `tests/fakecuda/graphs` and `tests/fakecuda/private_pools`, and models of
-transformers with graph trees (`programs/graph_trees.py`), which need that package.
+The programs are those of `tests/fakecuda/graphs` and `tests/fakecuda/private_pools`, and models of
+transformers with graph trees (`programs/graph_trees.py`), which need the package transformers.
 """
 
 import argparse
@@ -48,9 +49,9 @@ class Program:
     """A script of this repository, with its arguments.
 
     Args:
-        what: what it does, for the table.
+        what: description for the table.
         command: path and arguments.
-        quick: further arguments that make it small.
+        quick: further arguments for a small run.
     """
 
     what: str
@@ -110,12 +111,12 @@ PROGRAMS = {
 
 @dataclass(frozen=True)
 class Contender:
-    """Who serves a program.
+    """Allocator and settings under which a program runs.
 
     Args:
-        prefix: what runs the script, after Python.
+        prefix: arguments of Python before the script.
         settings: the allocator of PyTorch, as in `workloads.job.CONTENDERS`.
-        share: value of `PGMO_GRAPHS`.
+        share: value of `PGMO_GRAPHS`; with "1", graphs share pages.
         for_graphs: whether it runs programs with graphs only.
         suffix: further arguments of the script.
     """
@@ -148,12 +149,12 @@ HEADERS = (
 
 
 def run(stub: Stub, name: str, contender: str, quick: bool) -> Row:
-    """Return the card's peak in bytes, or why there is none."""
+    """Return a row with the card's peak in bytes, or with the reason of a failure."""
     program, one = PROGRAMS[name], CONTENDERS[contender]
     arguments = (*program.command, *(program.quick if quick else ()), *one.suffix)
     environment = os.environ | process_settings(one.settings, LARGE_CARD)
     environment |= {"PGMO_GRAPHS": one.share, "PYTHONPATH": str(ROOT)}
-    del environment["FAKECUDA_COPY_LIMIT"]  # survivors are copied
+    del environment["FAKECUDA_COPY_LIMIT"]  # blocks that survive a capture are copied
     command = [str(stub.out / "run"), os.path.abspath(stub.python), *one.prefix, *arguments]
     done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True)
     row: Row = {"program": name, "contender": contender}
@@ -164,7 +165,7 @@ def run(stub: Stub, name: str, contender: str, quick: bool) -> Row:
 
 
 def measure(stub: Stub, names: Iterable[str], quick: bool, jobs: int) -> list[Row]:
-    """Return a row for each program and contender, in their order."""
+    """Return a row for each program and each contender that runs it, in this order."""
     cases = [
         (name, contender)
         for name in names

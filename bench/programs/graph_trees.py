@@ -1,10 +1,10 @@
-"""Trains a compiled model of transformers at two lengths in turn, with CUDA graphs (graph trees).
+"""Training of a compiled transformers model at two alternating lengths, with graph trees.
 
     build/fakecuda/run PYTHON bench/programs/graph_trees.py gpt2
 
-Inductor's kernels need a GPU. So the backend is `cudagraphs`, which captures the operators of
-PyTorch by the same graph trees as `mode="reduce-overhead"`. Weights are random. The last line of
-the output is the card's peak in MiB.
+Inductor's kernels need a GPU. So the backend is `cudagraphs`, which captures eager operators into
+the same CUDA graph trees as `mode="reduce-overhead"`. Weights are random. The last line of the
+output is the card's peak in MiB.
 """
 
 import argparse

@@ -11,7 +11,7 @@ All ranks of a job share one directory:
     gpt-rank3-of-8.txt       the name of the plan that rank 3 of 8 saved last
 
 Ranks with equal plans share one file. Files are replaced atomically, and no rank writes another
-rank's `.txt`, so ranks need no lock. A loaded plan has no profile to write.
+rank's `.txt`, so ranks need no lock. A plan without a profile is saved without one.
 """
 
 import glob
@@ -30,8 +30,8 @@ from pgmo.packing.plan import Plan
 from pgmo.profiler.profile import Profile
 from pgmo.world import World
 
-_DIGITS = 8  # of a digest, in file names
-_LONGEST_NAME = 1024  # bytes that are read of a file that names a plan
+_DIGITS = 8  # digits of a digest in file names
+_LONGEST_NAME = 1024  # bytes to read from a file that names a plan
 _COLUMNS = ("size", "end", "stream", "varying", "shared", "offset", "alternate", "shorter")
 
 
@@ -55,7 +55,7 @@ class PlanDirectory:
         return None if path is None else _load(path, alignment)
 
     def all(self, alignment: int) -> Iterator[tuple[Path, Plan]]:
-        """Yield the paths and plans that can be replayed, ordered by name."""
+        """Yield the plans that can be replayed, with their paths, ordered by name."""
         digits = _DIGITS * "[0-9a-f]"
         paths = self.folder.glob(f"{glob.escape(self._stem)}-{digits}.pgmoplan")
         for path in (*sorted(paths), self._single):
@@ -66,9 +66,9 @@ class PlanDirectory:
     def save(self, plans: Sequence[PlannedProfile], opening: PlannedProfile | None) -> list[Path]:
         """Write all plans to one file and each profile to its own, unless another rank has done so.
 
-        The files of this rank's earlier plan are removed, unless another rank has that plan as
-        well. A rank that saves that plan at the same moment may lose its file. At the next start,
-        it then behaves like a rank without a plan.
+        The files of this rank's earlier plan are removed, unless another rank names that plan. A
+        rank that saves the same plan at that moment may lose its file. At its next start, it then
+        behaves like a rank without a plan.
 
         Args:
             plans: plans of the program's structures, the main one first.
@@ -83,7 +83,7 @@ class PlanDirectory:
         stem = f"{self._stem}-{digest([one.plan for one in plans], first)}"
         path = self.folder / f"{stem}.pgmoplan"
         before = self._named_by(self._pointer)
-        # The pointer comes first: other ranks do not remove a plan that a pointer names.
+        # The pointer is written first, because other ranks remove no plan that a pointer names.
         replace_file(self._pointer, f"{path.name}\n".encode())
         if not path.exists():
             _write(plans, opening, self.folder, stem)
@@ -95,7 +95,7 @@ class PlanDirectory:
 
     @property
     def _stem(self) -> str:
-        """Prefix of all file names."""
+        """Beginning of all file names."""
         return self.name or "pgmo"
 
     @property

@@ -5,14 +5,14 @@
      ▲ │ ▲                                                              │
      │ │ └───────────── iterations diverge from their plans ────────────┘
      │ │
-     │ └── nothing repeats, no plan pays, or plans serve too little ─▶ BACKOFF
+     │ └── no new plan pays, and earlier plans serve too little ─────▶ BACKOFF
      └──── after a while, longer each time ───────────────────────────────┘
 
-    BYPASS: the session serves nothing more.    A saved plan starts in REPLAY.
+    BYPASS: the session serves nothing more.  A saved plan of the first iteration starts in REPLAY.
 
 In RECORD and BACKOFF, requests are served from pages; without pages, by the framework's allocator.
-In RECORD, earlier plans that the program diverged from serve first. Only RECORD and REPLAY cost
-time.
+In RECORD, earlier plans serve first, even if iterations have diverged from them. Only RECORD and
+REPLAY take notable time.
 
     state       shared state of the parts       plan_finder    from a recording to plans
     recorder    recording, tags                 installation   whether plans pay
@@ -71,7 +71,7 @@ class Lifecycle:
     # --- start and stop -------------------------------------------------------------------------
 
     def start(self) -> None:
-        """Begin with recording, or with the plan that the program gave."""
+        """Start in REPLAY with a saved plan of the first iteration, otherwise in RECORD."""
         self._engine.reset_peaks()
         self._engine.forget_levels()
         if self._options.save_directory is not None:
@@ -95,7 +95,7 @@ class Lifecycle:
         try:
             self._plans.install_openings(possible, steady)
         except (AdapterError, PlanError) as error:
-            self.state.warn(f"the plan given cannot serve the first iteration: {error}")
+            self.state.warn(f"the given plan cannot serve the first iteration: {error}")
             self._plans.clear()
             return False
         self._serves_first = True
@@ -148,8 +148,8 @@ class Lifecycle:
         except PgmoError:
             raise
         except BaseException:
-            # Mostly Ctrl-C while planning. Plans are exchanged atomically, so they may continue to
-            # serve, but a recording may have ended without a plan.
+            # Mostly Ctrl-C while planning. Plans are exchanged atomically, so existing ones still
+            # serve. A recording may have ended without a plan, so a new one begins.
             if self.state.phase is Phase.RECORD:
                 self._record()
             raise
@@ -229,7 +229,7 @@ class Lifecycle:
                 self._follow(decision)
 
     def _try_given(self, last: bool) -> bool:
-        """Replay the plans given if they fit; return whether they were refused."""
+        """Replay the given plans if they fit; return whether they were refused."""
         latest = split(self._engine.events())[-1]
         if self._given.fit(latest):
             self._installer.opening = self._given.opening
@@ -300,10 +300,10 @@ class Lifecycle:
             self.state.waits = ""
 
     def _after_first(self, statistics: IterationStatistics) -> None:
-        """Go on with the given plans, if they belong to this program.
+        """Replay the given plans if the first iteration followed them; otherwise record.
 
-        Half of the requests of the first iteration suffice: the sequence length may be new, and a
-        program that resumes from a checkpoint allocates no state.
+        Half of its requests suffice: the sequence length may be new, and a program that resumes
+        from a checkpoint allocates no optimizer state.
         """
         self._serves_first = False
         if statistics.known_rate >= heuristics.current.worthwhile_share:
@@ -356,15 +356,16 @@ class Lifecycle:
             self._installer.widen(plan, grown)
 
     def _let_pass(self, statistics: IterationStatistics, followed: bool) -> None:
-        """Let the engine end iterations that follow their plan by itself.
+        """Let the engine end by itself the iterations that follow their plan.
 
-        If the last iteration followed its plan without driver calls, so may equal iterations.
+        Iterations that repeat the last one, misses included, may also end in this way. The last
+        one must have followed its plan without driver calls and without a missing arena.
         """
         if not self._plans.has_no_pending_work:
             return
-        without = statistics.misses["no_arena"] or any(statistics.driver_calls.values())
+        needed_calls = statistics.misses["no_arena"] or any(statistics.driver_calls.values())
         self.collector.passing = Phase.REPLAY
-        self._engine.let_pass(_NO_LIMIT, again=followed and not without, anything=False)
+        self._engine.let_pass(_NO_LIMIT, again=followed and not needed_calls, anything=False)
 
     def _is_in(self, phase: Phase) -> bool:
         """Return whether the session is in this phase, which other parts may have changed."""

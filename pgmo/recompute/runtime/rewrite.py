@@ -3,9 +3,9 @@
     forward graph     inputs   operation 0   1   2   3   4
     backward graph    saved values   gradients   operation 5   1 again   6   7  ...
 
-A rerun is a second copy of an operation's nodes, placed where the schedule has it, in either pass.
+A rerun is a second copy of an operation's nodes. The schedule determines its place, in either pass.
 Later operations read the newest copy. Values of the forward pass that the backward graph reads are
-saved. Views of them are made again where they are read.
+saved. Views are not saved: they are made again from the saved values where they are read.
 """
 
 from collections import defaultdict
@@ -25,7 +25,7 @@ from pgmo.recompute.runtime.offload.offloaded_values import OffloadedValues
 def split(
     captured: Captured, schedule: Schedule, host: Host | None = None
 ) -> tuple[fx.GraphModule, fx.GraphModule]:
-    """Write a schedule into a joint graph; return the forward and the backward graph.
+    """Return the forward and the backward graph of a joint graph that runs by a schedule.
 
     Returns:
         Two modules, as AOTAutograd expects them from a partition function.
@@ -46,14 +46,14 @@ class _Writer:
     """Writer of both graphs.
 
     Attributes:
-        forward: the graph that returns the outputs and what is saved.
-        backward: the graph that begins with what is saved and the tangents.
+        forward: the graph that returns the outputs and the saved values.
+        backward: the graph whose inputs are the saved values and the tangents.
     """
 
     def __init__(self, captured: Captured, schedule: Schedule, host: Host | None) -> None:
         self.captured = captured
         self.forward, self.backward = fx.Graph(), fx.Graph()
-        self._graph = self.forward  # that is being written
+        self._graph = self.forward  # the graph that is being written
         self._first: dict[fx.Node, fx.Node] = {}  # copies of inputs and of forward nodes
         self._latest: dict[fx.Node, fx.Node] = {}  # newest copies of others, in the written graph
         self._made_again: set[int] = set()  # values that ran again in the forward pass
@@ -83,14 +83,14 @@ class _Writer:
         self._finish(saved)
 
     def _write_forward(self, again: dict[int, list[int]]) -> None:
-        """Write the forward pass. A tuple's items follow it at once, so that it is freed early."""
+        """Write the forward pass, with the items of a tuple right after it: it is freed early."""
         begins = {
             nodes[0]: index
             for index, nodes in enumerate(self.captured.nodes[: self.captured.graph.forward])
             if nodes
         }
         for node in self.captured.joint.graph.nodes:
-            if node in begins:  # the node itself may be an item, and so have a copy already
+            if node in begins:  # the node may have a copy already, if it is an item
                 self._send(begins[node])
                 for index in again.pop(begins[node], ()):
                     self._once_more(index)
@@ -105,7 +105,7 @@ class _Writer:
             self._arrive(value)
 
     def _begin_backward(self) -> dict[fx.Node, fx.Node]:
-        """Begin the backward graph; return its inputs by the forward nodes that may be saved."""
+        """Add an input for each forward node that may be saved; return inputs by these nodes."""
         newest = {
             node: copy
             for node, copy in (self._first | self._latest).items()
@@ -140,7 +140,7 @@ class _Writer:
         _end(self.forward, (*made, *kept))
 
     def _send(self, moment: int) -> None:
-        """Write the nodes, before an operation, that begin transfers to the host or end them."""
+        """Write the nodes before an operation that begin or end transfers to the host."""
         for made in self._offloaded.send(moment, self._first) if self._offloaded else ():
             self._sign(made, made, "forward")
 
@@ -153,7 +153,7 @@ class _Writer:
         self._renew(value)
 
     def _arrive(self, value: int) -> None:
-        """Write the node that waits for a value, if it was fetched and not read yet."""
+        """Write the node that waits for the transfer of a value, if it is the first read."""
         made = self._offloaded.arrive(value) if self._offloaded else None
         if made is not None:
             root = self.captured.root_of[value]
@@ -161,7 +161,7 @@ class _Writer:
             self._latest[root] = made
 
     def _renew(self, value: int) -> None:
-        """Make later reads of a value, and of its views, use its newest result."""
+        """Let later reads of a value and its views use the newest copy of the value."""
         if self._graph is self.forward:
             self._made_again.add(value)
         for view in self._views[value]:
@@ -195,7 +195,7 @@ class _Writer:
                 }
                 made[node] = self._graph.node_copy(node, arguments.__getitem__)
                 self._sign(made[node], node, phase)
-                if other:  # it reads results of its first run, which need storages of their own
+                if other:  # its inputs are results of its first run, so its own need other storages
                     made[node].meta["val"] = renewed(made[node].meta["val"])
         if not again:
             self._latest.update(made)
@@ -215,13 +215,13 @@ class _Writer:
         if self._graph is self.forward and value not in self._made_again:
             return self._first[node]
         if node not in self._latest:
-            # The node is a view of an existing value. It costs nothing, so it is made here.
+            # The node is a view of an existing value. A view takes no memory, so it is made here.
             self._latest[node] = self._graph.node_copy(node, self._read)
         return self._latest[node]
 
 
 def _end(graph: fx.Graph, results: tuple[fx.Node | None, ...]) -> None:
-    """Write the end of a graph, and erase what does not contribute to it."""
+    """Write the output of a graph, and erase the nodes that do not contribute to it."""
     graph.output(results)
     for node in reversed(graph.nodes):
         if node.op == "call_function" and not node.users and not node.is_impure():
