@@ -6,6 +6,7 @@ all others, and paths from libraries last. The result holds only text and number
 """
 
 import gc
+import itertools
 import sys
 import time
 from collections import deque
@@ -20,7 +21,7 @@ from pgmo.runner.keepers.roots import of_functions, of_modules
 from pgmo.runner.keepers.tensors import Storage, is_tensor, python_tensors, storage_of
 
 _MOST_OBJECTS = 400_000
-"""Maximum number of visited objects. Each takes about 150 bytes during the search."""
+"""Maximum number of objects that are visited or wait for it. Each takes about 150 bytes."""
 
 _SECONDS = 5.0
 """CPU time after which a search stops; it then returns what it has found."""
@@ -151,7 +152,8 @@ class _Search:
             self._visited[id(value)] = value
             if is_tensor(value):
                 self._note(value, place)
-            left.extend(parts(value, place))
+            room = max(0, _MOST_OBJECTS - len(self._visited) - len(left))
+            left.extend(itertools.islice(parts(value, place), room))
             count += 1
             is_late = count % _EVERY == 0 and time.thread_time() > self._deadline
             self.stopped = is_late or len(self._visited) > _MOST_OBJECTS

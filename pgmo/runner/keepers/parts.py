@@ -28,7 +28,7 @@ _MOST_NODES = 20_000
 """Maximum number of autograd nodes to search."""
 
 _MOST_ELEMENTS = 100_000
-"""Maximum number of elements of one list to search."""
+"""Maximum number of elements of one list or dictionary to search."""
 
 _GROUPS = {"_parameters": "parameters", "_buffers": "buffers"}
 """Attributes of a module whose tensors are reported as one group, with the group's name."""
@@ -100,7 +100,8 @@ def _splits(value: object) -> bool:
 
 
 def _of_items(items: Iterable[tuple[object, object]], place: Place) -> Iterator[Part]:
-    for key, one in [(key, one) for key, one in list(items) if may_keep(one)]:
+    some = list(itertools.islice(items, _MOST_ELEMENTS))
+    for key, one in [(key, one) for key, one in some if may_keep(one)]:
         yield Part(one, place_of(one, place, key_step(key)))
 
 
@@ -111,11 +112,14 @@ def _of_elements(elements: Iterable[object], place: Place) -> Iterator[Part]:
 
 
 def attributes_of(value: object) -> dict[str, object]:
-    """Return an object's attributes; empty if they are in slots, or the object hides them."""
-    try:
-        found = object.__getattribute__(value, "__dict__")
-    except Exception:  # a proxy, or a property that fails
+    """Return an object's attributes; empty if they are in slots, or the object hides them.
+
+    Proxies hide them behind a property, which may create the object that they stand for.
+    """
+    owners = (vars(base)["__dict__"] for base in type(value).__mro__ if "__dict__" in vars(base))
+    if type(next(owners, None)) not in (types.GetSetDescriptorType, types.MemberDescriptorType):
         return {}
+    found = object.__getattribute__(value, "__dict__")
     return dict(found) if type(found) is dict else {}
 
 
@@ -137,7 +141,11 @@ def _of_object(value: object, place: Place) -> Iterator[Part]:
 
 def _is_attributes(value: object, attributes: dict[str, object]) -> bool:
     """Return whether a part is the dictionary of the object's attributes itself."""
-    return type(value) is dict and bool(attributes) and value.keys() == attributes.keys()
+    return (
+        type(value) is dict
+        and bool(attributes)
+        and list(map(id, value)) == list(map(id, attributes))
+    )
 
 
 def _of_function(value: Any, place: Place) -> Iterator[Part]:

@@ -30,6 +30,9 @@ dictionary that the program holds. So functions that use one of these names are 
 _KEEPS_SNAPSHOT = sys.version_info < (3, 13)
 """Whether a frame keeps the dictionary that `f_locals` returns, and with it the values."""
 
+_REFERENCES = 3
+"""References to such a dictionary that no program holds: of the frame, a variable and a call."""
+
 
 def of_functions(error: BaseException | None, *, of_libraries: bool) -> Iterator[Part]:
     """Yield the variables of running functions, and of an error's functions.
@@ -92,7 +95,7 @@ def _locals_of(frame: FrameType) -> Iterator[Part]:
     scope = function_scope(code.co_qualname.replace(".<locals>", ""))
     snapshot = frame.f_locals
     found = list(snapshot.items())
-    if _KEEPS_SNAPSHOT:
+    if _KEEPS_SNAPSHOT and sys.getrefcount(snapshot) <= _REFERENCES:
         snapshot.clear()
     for name, value in found:
         if may_keep(value):

@@ -11,6 +11,7 @@ import pytest
 from pgmo.runner.keepers import census as census_module
 from pgmo.runner.keepers.census import take_census
 from pgmo.runner.keepers.groups import find_keepers
+from pgmo.runner.keepers.parts import parts
 from pgmo.runner.keepers.place import Place
 from pgmo.runner.keepers.roots import _KEEPS_SNAPSHOT
 
@@ -278,6 +279,47 @@ def test_no_code_of_the_program_runs(program):
     ]
 
 
+def test_a_proxy_does_not_create_its_object(program):
+    class Proxy:
+        __slots__ = ("kept",)
+
+        @property
+        def __dict__(self):
+            raise SystemExit("created")
+
+    class Key:
+        hashed = 0
+
+        def __hash__(self):
+            self.hashed += 1
+            return 0
+
+    class Owner:
+        __slots__ = ("__dict__", "table")
+
+    program.key, program.proxy, program.owner = Key(), Proxy(), Owner()
+    program.owner.name, program.owner.table = "a", {program.key: block()}
+    program.proxy.kept = [block(), block()]
+    before = program.key.hashed
+    names = {one.partition(" (")[0] for one in keepers()}
+    assert names == {"train.proxy[0]", "train.proxy[1]", "train.owner[Key]"}
+    assert program.key.hashed == before
+
+
+@pytest.mark.skipif(not _KEEPS_SNAPSHOT, reason="frames keep no snapshot")
+def test_variables_that_the_program_has_read_stay():
+    def caller():
+        tensor = block()
+        names = reader()
+        take_census()
+        return names["tensor"] is tensor
+
+    def reader():
+        return sys._getframe(1).f_locals
+
+    assert caller()
+
+
 def test_tensors_without_memory_of_their_own_are_left_out(program):
     program.kept = [torch.ones(SIDE, SIDE, device="meta"), torch.nn.UninitializedParameter()]
     assert keepers() == []
@@ -288,6 +330,21 @@ def test_a_search_ends_at_its_limit(program, monkeypatch):
     program.history = [[[block()]]]
     found = take_census()
     assert found.unknown["cpu"] >= 1 << 20
+
+
+def test_what_is_to_be_searched_is_limited(program, monkeypatch):
+    monkeypatch.setattr(census_module, "_MOST_OBJECTS", 1000)
+    taken = []
+
+    def counted(value, place):
+        for part in parts(value, place):
+            taken.append(part.place)
+            yield part
+
+    monkeypatch.setattr(census_module, "parts", counted)
+    program.history = [[[] for _ in range(900)] for _ in range(900)]
+    take_census()
+    assert len(taken) <= 1000
 
 
 def test_growth_between_two_censuses(program):
