@@ -2,6 +2,7 @@
 
     here                of PyTorch
     inductor            CustomPartitionerFn, compile_fx
+    is_capturing        _C._get_dispatch_mode
     is_watched          is_in_any_mode_without_ignore_compile_internals
     hook_numbers        Module._forward_hooks
     without_tracing     _disable_current_modes
@@ -151,6 +152,12 @@ def node_of(tensor: Tensor) -> fx.Node | None:
     (node,) = mark.all_input_nodes
     graph.erase_node(mark)
     return None if node.op == "get_attr" else node  # a constant has no node yet
+
+
+def is_capturing() -> bool:
+    """Return whether AOTAutograd runs a forward pass now, to trace it or to look what it does."""
+    key = torch._C._TorchDispatchModeKey.FUNCTIONAL
+    return traced_graph() is not None or torch._C._get_dispatch_mode(key) is not None
 
 
 def is_watched() -> bool:

@@ -22,7 +22,7 @@ from pgmo.errors import GraphError
 from pgmo.recompute.calls.modes import kernels
 from pgmo.recompute.calls.refusals import refuse_hooks, refuse_static_graph, refuse_wrappers
 from pgmo.recompute.calls.signature import distinct, methods, signature
-from pgmo.recompute.capture.compat import flatten, is_watched, traced_graph
+from pgmo.recompute.capture.compat import flatten, is_capturing, is_watched
 from pgmo.recompute.capture.eager import as_in_eager_mode
 from pgmo.recompute.capture.graphs import quick_copies
 from pgmo.recompute.capture.quiet import CAPTURING, without_collector, without_logs
@@ -220,7 +220,7 @@ class CompiledModel:
 
     def __call__(self, *arguments: Any, **keywords: Any) -> Any:
         """Call the model."""
-        if not torch.is_grad_enabled() or is_traced() or is_within() or traced_graph():
+        if not torch.is_grad_enabled() or is_traced() or is_within() or is_capturing():
             return self.plain(*arguments, **keywords)
         if is_watched():
             self._warn(

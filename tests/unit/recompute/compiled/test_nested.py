@@ -3,12 +3,15 @@
 import copy
 import io
 import pickle
+from functools import partial
 
 import pytest
 
 torch = pytest.importorskip("torch")
 
+from functorch.compile import aot_function, make_boxed_func  # noqa: E402
 from torch import nn  # noqa: E402
+from torch.func import functional_call  # noqa: E402
 from torch.utils._python_dispatch import TorchDispatchMode  # noqa: E402
 
 import pgmo  # noqa: E402
@@ -98,3 +101,20 @@ def test_under_a_mode_that_sees_operators_it_runs_as_it_is():
     assert counting.count > 0
     assert same(step(ours, X), step(plain, X))
     assert ours.forward.first is not None
+
+
+def test_while_another_front_end_captures_it_runs_as_it_is():
+    """AOTAutograd runs a model twice: to look what it does, and to trace it."""
+    plain = layers().eval()
+
+    def boxed(module, _inputs):
+        return make_boxed_func(module)
+
+    def captured(model):
+        call = aot_function(partial(functional_call, model), boxed)
+        results = call(dict(model.named_parameters()), X)
+        results.square().mean().backward()
+        return [results.detach(), *(one.grad for one in model.parameters())]
+
+    ours = captured(recomputing(plain, example_inputs=X))
+    assert all(map(torch.equal, ours, captured(plain)))
