@@ -162,17 +162,17 @@ class Pool {
                InUse in_use);
 
   // Allow this many pages beyond the highest occupancy until `nothing_missed`. Called when slots
-  // were refused in consecutive iterations, because blocks served elsewhere occupied the pages of
-  // other slots. Keep it small: the refused slots could be most of the program's memory. Slots that
-  // still lack pages map them like windows.
+  // were refused in consecutive iterations, because other blocks occupied their pages. Keep it
+  // small: the refused slots could be most of the program's memory. Slots that still lack pages map
+  // them like windows.
   void missed_slots(std::size_t pages) noexcept;
 
   // Note that slots were refused again; no more pages are created for them.
   void missed_for_good() noexcept;
 
   // Return those extra pages to the device once their last use is completed, down to the occupancy
-  // of iterations that follow their plan. `has_to_give_back` returns true until that is done or has
-  // been tried for long enough.
+  // of iterations in which no slot missed a page. `has_to_give_back` returns true until that is
+  // done or has been tried for long enough.
   void nothing_missed() noexcept;
   bool has_to_give_back() noexcept;
 
