@@ -198,7 +198,7 @@ def test_a_receiver_finds_each_of_many_tensors_that_take_turns_on_descriptors(tm
     said, other, exports = run(tmp_path, TO_A_RECEIVER)
     assert said == [[7 << 20, step, step] for step in range(10)]
     assert other == 99
-    assert exports > 100  # and the stub has that many: most of the sender's have been closed
+    assert exports > 60  # about 100 were made, and the sender closes those that it no longer needs
 
 
 def test_an_arena_without_pages_says_what_to_do(tmp_path):
