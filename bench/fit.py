@@ -28,7 +28,7 @@ from workloads.scripts import Result, parser, run
 from pgmo.cards import Card, find
 from pgmo.fit.evidence import Job
 from pgmo.fit.largest import MOST, search
-from pgmo.fit.need import Way
+from pgmo.fit.laws.need import Way
 from pgmo.rehearsal import Rehearsal, rehearse
 
 CARD, QUICK_CARD = "16GiB", "704MiB"

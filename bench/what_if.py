@@ -26,7 +26,7 @@ from workloads.scripts import Result, parser, run
 from pgmo.cards import find
 from pgmo.fit.evidence import Job, collect
 from pgmo.fit.largest import roomy
-from pgmo.fit.law import Law
+from pgmo.fit.laws.law import Law
 from pgmo.fit.what_if.arithmetic import COMPUTED, Model, curves_of, peak
 from pgmo.rehearsal import rehearse
 

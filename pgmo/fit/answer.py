@@ -6,9 +6,9 @@ from typing import Any
 
 from pgmo.cards import Card
 from pgmo.errors import OptionError
-from pgmo.fit.growth import GrowingJob
 from pgmo.fit.largest import Largest, accumulate
-from pgmo.fit.need import Need, Way
+from pgmo.fit.laws.growth import GrowingJob
+from pgmo.fit.laws.need import Need, Way
 from pgmo.fit.what_if.alternatives import Alternative, least_change
 from pgmo.fit.what_if.on_cards import CardRow
 from pgmo.fit.what_if.timing import Forecast

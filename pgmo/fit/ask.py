@@ -8,10 +8,10 @@ from pgmo.cards import Card
 from pgmo.errors import ProfileError
 from pgmo.fit.answer import Answer
 from pgmo.fit.evidence import Evidence, Job, collect
-from pgmo.fit.growth import GrowingJob, matters
 from pgmo.fit.largest import LIMIT, MOST, Largest, largest_value, learn, roomy, search, values_of
-from pgmo.fit.law import Law
-from pgmo.fit.need import WAYS, Way
+from pgmo.fit.laws.growth import GrowingJob, matters
+from pgmo.fit.laws.law import Law
+from pgmo.fit.laws.need import WAYS, Way
 from pgmo.fit.what_if.alternatives import alternatives
 from pgmo.fit.what_if.on_cards import on_cards, work_at
 from pgmo.fit.what_if.timing import TimedStep, forecast

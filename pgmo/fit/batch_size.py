@@ -15,7 +15,7 @@ from pgmo.errors import OptionError, RehearsalError
 from pgmo.fit.ask import Question, ask
 from pgmo.fit.evidence import Job
 from pgmo.fit.largest import LIMIT, accumulate
-from pgmo.fit.need import Way
+from pgmo.fit.laws.need import Way
 
 VARIABLE = "PGMO_FIT_BATCH"
 """Environment variable with the batch to rehearse; `planned` returns it if it is set."""

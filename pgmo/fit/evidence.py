@@ -22,8 +22,8 @@ from numpy.typing import NDArray
 from pgmo.cards import Card
 from pgmo.errors import RehearsalError
 from pgmo.fit.categories import categorise, dispensable, step_begins
-from pgmo.fit.growth import StepGrowth, growth_of
-from pgmo.fit.need import Way
+from pgmo.fit.laws.growth import StepGrowth, growth_of
+from pgmo.fit.laws.need import Way
 from pgmo.profiler.importers.torch_memory.snapshot import read_torch_snapshot
 from pgmo.profiler.iterations.from_trace import profile_of
 from pgmo.profiler.profile import Profile

@@ -12,8 +12,8 @@ from dataclasses import dataclass, replace
 from pgmo.cards import Card
 from pgmo.errors import OptionError, ProfileError, RehearsalError
 from pgmo.fit.evidence import Evidence, Job, collect
-from pgmo.fit.law import Law, taken
-from pgmo.fit.need import Need, Way
+from pgmo.fit.laws.law import Law, taken
+from pgmo.fit.laws.need import Need, Way
 from pgmo.units import format_bytes
 
 _VALUES = (2, 4)

@@ -8,7 +8,7 @@ from pgmo.callable_package import CallablePackage
 if TYPE_CHECKING:
     from pgmo.fit.call import fit as _fit
     from pgmo.fit.largest import accumulate
-    from pgmo.fit.need import Need
+    from pgmo.fit.laws.need import Need
 
 
 class FitPackage(CallablePackage):
@@ -17,7 +17,7 @@ class FitPackage(CallablePackage):
     _calls = ("pgmo.fit.call", "fit")
     _homes: ClassVar = {
         "Answer": "pgmo.fit.answer",
-        "Need": "pgmo.fit.need",
+        "Need": "pgmo.fit.laws.need",
         "accumulate": "pgmo.fit.largest",
     }
 

@@ -14,7 +14,7 @@ from pgmo.cards import Card
 from pgmo.errors import OptionError
 from pgmo.fit.evidence import Evidence, Job, collect
 from pgmo.fit.largest import fits_to_its_end, largest_value, roomy
-from pgmo.fit.law import Law
+from pgmo.fit.laws.law import Law
 
 BATCHES, LENGTHS = (2, 4), (64, 128, 256)
 """Values that are rehearsed by default. Three lengths, because memory may grow quadratically."""

@@ -66,7 +66,7 @@ void become_child() {
 
 // Register the adapter's locks for all later forks, once.
 void handle_forks() {
-  static const bool heeded = [] {
+  static const bool handled = [] {
     return pages_api->at_fork(
                PGMO_LOCKS_OUTER, nullptr, [](void*) { for_each_outer_lock(kTake); },
                [](void*, int) { for_each_outer_lock(kFree); }) != 0 &&
@@ -77,7 +77,7 @@ void handle_forks() {
                  for_each_leaf_lock(kFree);
                }) != 0;
   }();
-  TORCH_CHECK(heeded, "there is no memory on the host for a handler of forks");
+  TORCH_CHECK(handled, "there is no memory on the host for a handler of forks");
 }
 
 }  // namespace

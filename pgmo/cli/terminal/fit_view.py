@@ -3,7 +3,7 @@
 from typing import TYPE_CHECKING
 
 from pgmo.cli.terminal.output import print_text
-from pgmo.fit.need import CATEGORIES, WAYS
+from pgmo.fit.laws.need import CATEGORIES, WAYS
 from pgmo.units import format_bytes
 
 if TYPE_CHECKING:

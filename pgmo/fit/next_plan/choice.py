@@ -17,7 +17,7 @@ from pgmo.cards import Card
 from pgmo.errors import PgmoError, RehearsalError
 from pgmo.fit.evidence import Job, collect
 from pgmo.fit.largest import fits_to_its_end, roomy, search
-from pgmo.fit.law import Law
+from pgmo.fit.laws.law import Law
 from pgmo.fit.next_plan.ladder import Rung, value_of
 from pgmo.units import format_bytes
 

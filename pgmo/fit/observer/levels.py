@@ -41,7 +41,7 @@ class Levels:
             self._last = [weakref.ref(one) for one in now]
 
     def as_json(self) -> dict[str, Any]:
-        """Return the record as plain values, from which `pgmo.fit.growth` reads growth."""
+        """Return the record as plain values, from which `pgmo.fit.laws.growth` reads growth."""
         return {"live": self.live, "elements": self.elements, "replaced": self.replaced}
 
 

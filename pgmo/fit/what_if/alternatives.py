@@ -8,7 +8,7 @@ from pgmo.cards import Card
 from pgmo.errors import ProfileError, RehearsalError
 from pgmo.fit.evidence import Evidence, Job, collect
 from pgmo.fit.largest import roomy
-from pgmo.fit.law import Law, Load
+from pgmo.fit.laws.law import Law, Load
 from pgmo.fit.what_if.arithmetic import COMPUTED, Computed, Curves, Model, curves_of, peak
 from pgmo.fit.what_if.timing import bound
 

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pgmo.fit.categories import GRADIENT, NAMES, PARAMETER, STATE
-from pgmo.fit.law import Load
+from pgmo.fit.laws.law import Load
 
 Curves = NDArray[np.int64]
 """Bytes of each category after each request, shape (categories + 2, ticks); see `curves_of`."""

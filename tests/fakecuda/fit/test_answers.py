@@ -9,7 +9,7 @@ import pgmo
 from pgmo.errors import RehearsalError
 from pgmo.fit.evidence import Evidence, Job, collect
 from pgmo.fit.largest import MOST, roomy, search
-from pgmo.fit.law import Law
+from pgmo.fit.laws.law import Law
 from pgmo.fit.what_if.arithmetic import Model
 from tests.fakecuda.fit.scripts import PARAMETERS, attend, card, convolve, run, train
 

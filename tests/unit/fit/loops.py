@@ -7,7 +7,7 @@ import numpy as np
 from pgmo.cards import Card
 from pgmo.fit.categories import categorise
 from pgmo.fit.evidence import Evidence, Job
-from pgmo.fit.need import Way
+from pgmo.fit.laws.need import Way
 from pgmo.profiler.caching.model import AllocatorSettings, simulate_profile
 from pgmo.profiler.iterations.from_trace import profile_of
 from pgmo.profiler.trace import Event, Trace

@@ -7,7 +7,7 @@ import pytest
 from pgmo.cards import Card
 from pgmo.errors import RehearsalError
 from pgmo.fit.evidence import Evidence, Job
-from pgmo.fit.law import Law
+from pgmo.fit.laws.law import Law
 from pgmo.fit.what_if import alternatives
 from pgmo.fit.what_if.alternatives import Alternative, Rehearsed, least_change
 from tests.unit.fit.loops import CONTEXT, MIB, evidence, job

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from pgmo.fit.categories import NAMES
-from pgmo.fit.law import Load
+from pgmo.fit.laws.law import Load
 from pgmo.fit.what_if import arithmetic
 from pgmo.fit.what_if.arithmetic import (
     COMPUTED,

@@ -12,7 +12,7 @@ from pgmo.fit import ask, largest
 from pgmo.fit.answer import Answer
 from pgmo.fit.ask import Question
 from pgmo.fit.evidence import Evidence, Job
-from pgmo.fit.growth import growth_of
+from pgmo.fit.laws.growth import growth_of
 from tests.unit.fit.answers import answer, pretend
 from tests.unit.fit.loops import MIB, evidence, job
 

@@ -3,8 +3,8 @@
 import pytest
 
 from pgmo.errors import OptionError, RehearsalError
-from pgmo.fit.law import Law
-from pgmo.fit.need import WAYS
+from pgmo.fit.laws.law import Law
+from pgmo.fit.laws.need import WAYS
 from tests.unit.fit.loops import CONTEXT, evidence
 
 

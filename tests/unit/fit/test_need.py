@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from pgmo.errors import OptionError
-from pgmo.fit.need import Need
+from pgmo.fit.laws.need import Need
 
 NEED = Need(8, 8, 16, 4, 0, 2, 36, {"default": 40, "pgmo": 37}, 0.02, ("a note",))
 

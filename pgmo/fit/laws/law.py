@@ -15,10 +15,10 @@ from numpy.typing import NDArray
 from pgmo.errors import OptionError, ProfileError, RehearsalError
 from pgmo.fit.categories import GRADIENT, NAMES
 from pgmo.fit.evidence import Evidence
-from pgmo.fit.growth import StepGrowth
-from pgmo.fit.need import Need, Way
-from pgmo.fit.repeated import repeated
-from pgmo.fit.scaling import ScaledProfile
+from pgmo.fit.laws.growth import StepGrowth
+from pgmo.fit.laws.need import Need, Way
+from pgmo.fit.laws.repeated import repeated
+from pgmo.fit.laws.scaling import ScaledProfile
 from pgmo.profiler.caching.curves import Reserved
 from pgmo.profiler.caching.model import AllocatorSettings, simulate_profile
 from pgmo.profiler.profile import NEVER, Profile
