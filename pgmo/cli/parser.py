@@ -23,7 +23,8 @@ for every block, and serve all later iterations from one arena at these offsets.
 _EPILOG = """\
 `pgmo COMMAND --help` explains a command.
 Exit codes: 0 success, 1 an error with a message, 2 a wrong command line, 3 a failed check,
-130 interrupted, 141 stdout was closed by its reader. With --json, stdout also gets errors."""
+4 a script does not fit, 130 interrupted, 141 stdout was closed by its reader. With --json, stdout
+also gets errors."""
 
 
 class CommandParser(ForgivingParser):

@@ -196,12 +196,21 @@ def tags_of(
         # The first iteration allocates optimizer state next to temporaries of the same sizes. Only
         # the temporaries recur, so only they may be paired.
         source, rows = source.part(~survives), None
-    rows = align(reference, source) if rows is None else rows
+    # A recording may begin within the first iteration, which then lacks its first requests.
+    last = np.arange(max(0, len(reference) - len(source)), len(reference))
+    begins_late = tags_from == 0 and source.same_requests(reference.part(last))
+    if begins_late:
+        rows = last
+    elif rows is None:
+        rows = align(reference, source)
     paired = rows != UNPAIRED
     if is_outside and not _is_alike(reference, source, rows):
         return tag
     tag[rows[paired]] = source.tag[paired]
-    return fill_tags(tag)
+    tag = fill_tags(tag)
+    if begins_late:
+        tag[: last[0]] = -1
+    return tag
 
 
 def _is_alike(reference: Iteration, other: Iteration, rows: NDArray[np.int64]) -> bool:

@@ -120,6 +120,20 @@ def test_tags_come_from_an_iteration_that_has_requests_of_its_own():
     assert again.tag.tolist() == profile.tag.tolist()
 
 
+def test_a_recording_that_begins_late_names_requests_of_equal_sizes_rightly():
+    """A batch is requested before the session begins: the second of four equal blocks is first."""
+
+    def iteration(t):
+        return [("request", 64)] * (3 if t == 0 else 4) + [("request", 8)]
+
+    events = make_events(_repeat(iteration, 4))
+    events["tag"][:4] = [0, 1, 2, 3]
+    tags = [Tag(name, "aten.add", "forward") for name in ("first", "second", "third", "loss")]
+    iterations = split(events)
+    profile = build_profile(iterations, find_steady(iterations), tags)
+    assert profile.tag.tolist() == [-1, 0, 1, 2, 3]
+
+
 def test_what_is_born_in_the_first_iteration_lends_no_tags():
     """Optimizer state has the sizes of the temporaries that come after it."""
     sizes = [8, 16, 32, 64, 128, 9, 17, 33, 500, 600]
