@@ -8,6 +8,7 @@
 - `recompute` makes a model's step fit in a budget.
 - `wrap` makes each call of a model an iteration, `unwrap` undoes it, `session_of` returns the
   session with its figures.
+- `phase` frees what a phase of reinforcement learning does not use.
 - `managed` is for models that do not fit.
 - `close` closes a session without a reference to it.
 - `torch_allocator`, `cupy_allocator` and `cupy_torch_allocator` are for programs that exchange a
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
     from pgmo.allocator.managed.context import managed
     from pgmo.allocator.metrics import log_metrics, memory_stats, metrics
     from pgmo.allocator.optimize import optimize
+    from pgmo.allocator.phase import phase
     from pgmo.allocator.session.open_sessions import close
     from pgmo.allocator.session.session import Session
     from pgmo.fit.package import fit
@@ -56,6 +58,7 @@ __all__ = [
     "memory_stats",
     "metrics",
     "optimize",
+    "phase",
     "plan",
     "recompute",
     "session_of",
@@ -78,6 +81,7 @@ _HOMES = {
     "memory_stats": "pgmo.allocator.metrics",
     "metrics": "pgmo.allocator.metrics",
     "optimize": "pgmo.allocator.optimize",
+    "phase": "pgmo.allocator.phase",
     "plan": "pgmo.packing.planner",
     "recompute": "pgmo.recompute.package",
     "session_of": "pgmo.serving.wrap",

@@ -18,7 +18,7 @@ EPOCHS = 2
 
 
 class Stages(Loop):
-    """The loop. With a session its parts are stages; with `asleep`, the state sleeps in one."""
+    """The loop. With a session its parts are phases; with `asleep`, the state sleeps in one."""
 
     def __init__(self, setting: Setting) -> None:
         super().__init__(setting)
@@ -33,22 +33,23 @@ class Stages(Loop):
         longest = self.setting.choose(960, 48)
         prompt = self.chance.randint(longest // 2, longest)
         tokens = self.setting.choose(24, 4)
-        with self.stage("rollout"), torch.autocast("cuda", BFLOAT16):
+        with self.phase("rollout"), torch.autocast("cuda", BFLOAT16):
             answers = decode(self.policy, self.answers, prompt, tokens)
-        with self.stage("training"):
+        with self.phase("training"):
             for _ in range(EPOCHS):
                 for part in answers.split(self.part):
                     self.train(part)
                     if self.session:
                         self.session.step()
 
-    def stage(self, name: str) -> AbstractContextManager[Any]:
-        """A stage of the session's, if there is one."""
+    def phase(self, name: str) -> AbstractContextManager[Any]:
+        """A phase, if there is a session."""
         if not self.session:
             return contextlib.nullcontext()
+        import pgmo
+
         asleep = [self.optimizer] if self.asleep and name == "rollout" else None
-        stage: AbstractContextManager[Any] = self.session.stage(name, asleep=asleep)
-        return stage
+        return pgmo.phase(name, asleep=asleep)
 
     def train(self, tokens: torch.Tensor) -> None:
         """One micro-batch, and a step of the optimizer."""

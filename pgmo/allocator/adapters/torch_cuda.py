@@ -281,6 +281,17 @@ def serve_without_session() -> None:
     adapter_library().call("pgmo_install")
 
 
+_always = False
+"""Whether pages serve requests while no session is open."""
+
+
 def use_pages_always() -> None:
     """Let pages serve requests also while no session is open."""
+    global _always
     adapter_library().call("pgmo_know_pages", ctypes.c_void_p(_core.pages_api()), 1)
+    _always = True
+
+
+def has_pages_always() -> bool:
+    """Return whether pages serve requests also while no session is open."""
+    return _always

@@ -256,7 +256,7 @@ class Session(SessionReport):
             if not self._is_open("release()"):
                 return Released()
             sleeps = state is not None or of is not None
-            self._known.turns.require_no_iteration("release()", sleeps=sleeps)
+            self._known.turns.require_no_iteration("session.release()", sleeps=sleeps)
             return self._known.sleeping.release(state, of)
 
     def resume(self, released: Released | None = None) -> None:
@@ -280,57 +280,6 @@ class Session(SessionReport):
     def asleep(self) -> int:
         """Bytes of state that are asleep now."""
         return self._known.sleeping.asleep if self._opened is not None else 0
-
-    @contextmanager
-    def stage(
-        self, name: str, *, asleep: object = None, state: State = "host"
-    ) -> Iterator[Released]:
-        """Mark a stage of a loop, such as the rollout or the training of reinforcement learning.
-
-        Iterations inside are marked as usual and get their own plans, because their structure
-        differs. If none is marked, the whole block is one iteration. The stage uses idle pages of
-        the previous stage before it requests more from the card.
-
-        Args:
-            name: name of the stage, the same each time.
-            asleep: optimizers, modules or tensors that the stage does not use. They sleep inside
-                the block, see `release`.
-            state: whether their contents are kept, as in `release`.
-
-        Yields:
-            The memory that was given back.
-
-        Raises:
-            OptionError, SessionError: as in `release`; also `SessionError` at the end, if the card
-                has too little memory to wake the sleeping state.
-
-        Example:
-            >>> with session.stage("rollout", asleep=[optimizer]):  # doctest: +SKIP
-            ...     answers = model.generate(prompts)
-            >>> with session.stage("training"):  # doctest: +SKIP
-            ...     for part in answers.split(8):
-            ...         train(part)
-            ...         session.step()
-        """
-        entered, sleep, released = False, None, Released()
-        try:
-            with exclusive(), uninterrupted():  # Ctrl-C during the copy is raised afterwards
-                if self._is_open("stage()"):
-                    self._known.turns.require_no_iteration("stage()", sleeps=asleep is not None)
-                    entered = True
-                    sleeping, collector = self._known.sleeping, self._known.lifecycle.collector
-                    ended = collector.iterations
-                    if asleep is not None:
-                        sleep, released = sleeping.put_to_sleep(asleep, state, ends_with_stage=True)
-                    sleeping.prefer_idle_pages()
-            yield released
-            if entered and self._is_open("stage()") and collector.iterations == ended:
-                self.step()
-        finally:
-            if entered:
-                with exclusive(), uninterrupted():
-                    self._known.sleeping.wake(sleep)
-                    self._known.sleeping.prefer_idle_pages()
 
     # --- parts ----------------------------------------------------------------------------------
 

@@ -1,5 +1,7 @@
 """Errors for the use of sleeping optimizers and modules.
 
+They are raised by steps, calls, and `state_dict()`, which usually precedes a checkpoint.
+
 A kernel that reads an address without pages fails later on the device, without naming the tensor.
 The process can then no longer use that device. PyTorch's hooks raise an error before that.
 """
@@ -10,11 +12,11 @@ from weakref import WeakSet
 from pgmo.allocator.sleeping.storages import listed
 from pgmo.errors import SessionError
 
-_ADVICE = ": call session.resume() before, or leave the phase in which it sleeps"
+_ADVICE = ": begin a pgmo.phase() that does not list it, or call session.resume()"
 
 
 class SleepGuard:
-    """Guard that refuses steps of sleeping optimizers and calls of sleeping modules."""
+    """Guard that refuses the use of sleeping optimizers and modules."""
 
     def __init__(self, objects: object) -> None:
         import torch
@@ -28,9 +30,13 @@ class SleepGuard:
         for one in listed(objects):
             if isinstance(one, torch.optim.Optimizer):
                 self._sleeping.add(one)
+                self._handles.append(one.register_state_dict_pre_hook(self._refuse_state))
             elif isinstance(one, torch.nn.Module):
                 self._sleeping.update(one.modules())
                 self._tensors.update((parameter, None) for parameter in one.parameters())
+                for inner in one.modules():
+                    add: Any = inner.register_state_dict_pre_hook
+                    self._handles.append(add(self._refuse_state))
             else:
                 self._tensors[one] = None
         if self._tensors or any(isinstance(one, torch.optim.Optimizer) for one in self._sleeping):
@@ -49,6 +55,10 @@ class SleepGuard:
         del args
         if module in self._sleeping:
             raise SessionError(f"the memory of this {type(module).__name__} sleeps{_ADVICE}")
+
+    def _refuse_state(self, owner: Any, *args: Any) -> None:
+        del args
+        raise SessionError(f"the contents of this {type(owner).__name__} sleep{_ADVICE}")
 
     def end(self) -> None:
         """Allow the use of the objects again."""

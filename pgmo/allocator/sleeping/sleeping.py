@@ -40,49 +40,48 @@ class Sleep:
         copy: copy of the contents; None if they were dropped.
         guard: guard that refuses use of the objects.
         size: bytes of the released pages.
-        ends_with_stage: whether the end of a stage restores them, instead of `resume`.
     """
 
     number: int
     copy: HostCopy | None
     guard: SleepGuard
     size: int
-    ends_with_stage: bool
 
 
 class Sleeping:
-    """Part of a session that releases memory. Use it on one thread at a time."""
+    """Part of a session that releases memory. Use it on one thread at a time.
+
+    Attributes:
+        sleeps: what sleeps now.
+    """
 
     def __init__(self, adapter: Adapter, warn: Callable[[str], object]) -> None:
         self._adapter = adapter
         self._warn = warn
         self._cuda = cuda_adapter(adapter) if adapter.pages else None
-        self._sleeps: list[Sleep] = []
+        self.sleeps: list[Sleep] = []
 
     @property
     def asleep(self) -> int:
         """Bytes of state that are asleep."""
-        return sum(one.size for one in self._sleeps)
+        return sum(one.size for one in self.sleeps)
 
     def release(self, state: State | None, of: object) -> Released:
         """Free idle memory and put state to sleep; see `Session.release`."""
         slept = Released()
-        before = self._held()
+        before = self.held
         if state is not None or of is not None:
             _, slept = self.put_to_sleep(of, state or "host")
         self.give_back()
-        card = max(before - self._held(), slept.card)
+        card = max(before - self.held, slept.card)
         return Released(card, slept.host, slept.awake, slept.number)
 
-    def put_to_sleep(
-        self, objects: object, state: State, *, ends_with_stage: bool = False
-    ) -> tuple[Sleep | None, Released]:
+    def put_to_sleep(self, objects: object, state: State) -> tuple[Sleep | None, Released]:
         """Free the pages that only these objects occupy.
 
         Args:
             objects: tensors, modules or optimizers; None for the optimizers that have stepped.
             state: "host" copies the contents to the host, "drop" discards them.
-            ends_with_stage: whether the end of a stage wakes the objects.
 
         Returns:
             The sleep for `wake`, None if nothing can sleep; and the freed memory.
@@ -110,16 +109,11 @@ class Sleeping:
             raise
         cuda.note_sleep()
         released = _core.fall_asleep(cuda.space, number)
-        sleep = Sleep(number, copy, guard, released, ends_with_stage)
-        self._sleeps.append(sleep)
+        sleep = Sleep(number, copy, guard, released)
+        self.sleeps.append(sleep)
         host = copy.size if copy is not None else 0
         awake = sum(meant.values()) - bytes_within(meant, runs)
         return sleep, Released(released, host, awake, number)
-
-    def prefer_idle_pages(self) -> None:
-        """Make new requests reuse idle pages before the process takes more of the card."""
-        if self._cuda is not None:
-            _core.forget_peak(self._cuda.space)
 
     def wake(self, sleep: Sleep | None) -> None:
         """Restore sleeping memory at the same addresses. Repeated calls have no effect.
@@ -127,7 +121,7 @@ class Sleeping:
         If the card has too little memory, this raises `SessionError` and all of it stays asleep.
         """
         cuda = self._cuda
-        if cuda is None or sleep is None or sleep not in self._sleeps:
+        if cuda is None or sleep is None or sleep not in self.sleeps:
             return
         cuda.synchronize()
         awake, runs = _core.wake(cuda.space, sleep.number)
@@ -137,7 +131,7 @@ class Sleeping:
         if not awake:
             raise SessionError(
                 f"the card has too little free memory to restore {format_bytes(sleep.size)}: free "
-                "memory on it, and call session.resume() again"
+                "memory on it, then call session.resume() or begin a phase again"
             )
         cuda.synchronize()
         if sleep.copy is not None:
@@ -145,36 +139,41 @@ class Sleeping:
             cuda.synchronize()
         _core.get_up(cuda.space, sleep.number)  # also frees blocks that died asleep
         sleep.guard.end()
-        self._sleeps.remove(sleep)
+        self.sleeps.remove(sleep)
 
     def resume(self, released: Released | None = None) -> None:
         """Wake the state that one call of `release` put to sleep; by default all of them."""
-        for sleep in list(reversed(self._sleeps)):
-            named = released is None or sleep.number == released.number
-            if named and not sleep.ends_with_stage:
+        for sleep in list(reversed(self.sleeps)):
+            if released is None or sleep.number == released.number:
                 self.wake(sleep)
 
     def end(self) -> str:
         """Wake all state for which there is memory; return a warning for the user, usually ""."""
         why = None
-        for sleep in list(reversed(self._sleeps)):
-            sleep.ends_with_stage = False  # `resume` can wake it later
+        for sleep in list(reversed(self.sleeps)):
             try:
                 self.wake(sleep)
             except (PgmoError, RuntimeError) as error:  # RuntimeError if the device is broken
                 why = why or error
         return "" if why is None else f"the session was closed while state slept: {why}"
 
-    def _held(self) -> int:
+    @property
+    def held(self) -> int:
+        """Bytes that pages and arenas hold on the device."""
         statistics = self._adapter.engine.statistics()
         return int(statistics["pages_held"] + statistics["arena_bytes"])
 
-    def give_back(self) -> None:
-        """Free idle memory between two iterations."""
+    def give_back(self, *, blocks: bool = True) -> None:
+        """Free idle memory between two iterations.
+
+        Args:
+            blocks: whether to free arenas without pages, too. The next iteration then has none.
+        """
         if self._cuda is None:
-            self._adapter.engine.yield_idle()
+            if blocks:
+                self._adapter.engine.yield_idle()
             self._adapter.empty_cache()
             return
         for _ in range(2):  # the first records events, which the second finds completed
             self._adapter.empty_cache(pages=True)
-        self.prefer_idle_pages()
+        _core.forget_peak(self._cuda.space)  # new requests take idle pages first

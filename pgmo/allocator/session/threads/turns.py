@@ -114,12 +114,12 @@ class Turns:
         inside = self.running()
         if sleeps and inside not in (None, threading.current_thread()):
             raise SessionError(
-                f"session.{call} was to put memory to sleep while {inside.name} is inside "
+                f"{call} was to put memory to sleep while {inside.name} is inside "
                 "session.iteration(), which may use it; call it when that has ended"
             )
         if self.is_inside:
             raise SessionError(
-                f"session.{call} was called inside session.iteration(), which uses the memory that "
+                f"{call} was called inside session.iteration(), which uses the memory that "
                 "it would give back; call it between two iterations"
             )
 

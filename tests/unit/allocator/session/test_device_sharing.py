@@ -2,15 +2,19 @@
 
 import os
 import random
-import signal
 import threading
 
 import pytest
 
 import pgmo
-from pgmo.allocator.sleeping.released import Released
+from pgmo.allocator.phase import phase_lists, phase_on
 from pgmo.errors import OptionError, SessionError
 from tests.unit.allocator.simulated import LAYERS, Loop, open_session
+
+
+def phase(adapter, name="rollout", asleep=None):
+    """A phase on a simulated device, which no device's name finds."""
+    return phase_on(adapter, phase_lists(name, asleep, None))
 
 
 def iterate(loop, session, times):
@@ -42,33 +46,33 @@ def test_without_pages_no_state_sleeps_and_it_is_said(adapter):
         assert session.asleep == 0
 
 
-@pytest.mark.parametrize("call", ["release", "stage"])
+@pytest.mark.parametrize("call", ["release", "phase"])
 def test_inside_of_an_iteration_nothing_is_given_back(adapter, call):
     with open_session(adapter) as session, session.iteration():
-        with pytest.raises(SessionError, match=r"inside session\.iteration"):
+        with pytest.raises(SessionError, match=rf"{call}\(\) was called inside session\.iter"):
             if call == "release":
                 session.release()
             else:
-                with session.stage("rollout"):
+                with phase(adapter):
                     pass
 
 
-def test_a_stage_without_a_mark_is_one_iteration(adapter):
+def test_a_phase_without_a_mark_is_one_iteration(adapter):
     loop = Loop(adapter, LAYERS)
     with open_session(adapter) as session:
         for _ in range(6):
-            with session.stage("rollout"):
+            with phase(adapter):
                 loop()
-            with session.stage("training"):
+            with phase(adapter, "training"):
                 iterate(loop, session, 2)
         assert len(session.history) == 18
         assert session.history[-1].hit_rate == 1
 
 
-def test_an_exception_in_a_stage_ends_the_stage_alone(adapter):
+def test_an_exception_in_a_phase_ends_the_phase_alone(adapter):
     with open_session(adapter) as session:
         iterate(Loop(adapter, LAYERS), session, 2)
-        with pytest.raises(KeyError), session.stage("rollout"):
+        with pytest.raises(KeyError), phase(adapter):
             raise KeyError
         assert len(session.history) == 2
         iterate(Loop(adapter, LAYERS), session, 1)
@@ -100,9 +104,8 @@ def test_what_cannot_be_meant_is_an_error_here_as_well(adapter):
         iterate(Loop(adapter, LAYERS), session, 2)
         with pytest.raises(OptionError, match="neither 'host' nor 'drop'"):
             session.release(state="disk")
-        with pytest.raises(OptionError, match="neither 'host' nor 'drop'"):
-            with session.stage("rollout", asleep=[], state="disk"):
-                pass
+    with pytest.raises(OptionError, match="named by tensors, modules or optimizers"):
+        phase(adapter, asleep="optimizer")
     never = pgmo.optimize(device="cpu")
     with pytest.raises(SessionError, match="has not been opened"):
         never.resume()
@@ -129,7 +132,7 @@ def test_no_state_sleeps_while_another_thread_is_inside(adapter):
         with pytest.raises(SessionError, match="while trainer is inside"):
             session.release(state="host")
         with pytest.raises(SessionError, match="while trainer is inside"):
-            with session.stage("rollout", asleep=[]):
+            with phase(adapter, asleep=[pytest.importorskip("torch").nn.Linear(1, 1)]):
                 pass
         session.release()  # what idles goes, and what is used stays
         go_on.set()
@@ -146,7 +149,7 @@ def test_in_any_order(adapter):
             elif what == 1:
                 session.resume()
             elif what == 2:
-                with session.stage("outer"), session.stage("inner"):
+                with phase(adapter, "outer"), phase(adapter, "inner"):
                     iterate(loop, session, 1)
             else:
                 iterate(loop, session, 2)
@@ -162,28 +165,8 @@ def test_in_a_forked_child_they_do_nothing(adapter):
         if child == 0:
             released = session.release(state="host")
             session.resume()
-            with session.stage("rollout"):
+            with phase(adapter):
                 pass
             os._exit(released.card + released.host)
         assert os.waitpid(child, 0)[1] == 0
         assert len(session.history) == 6
-
-
-def test_what_sleeps_for_a_stage_wakes_where_it_was_interrupted(adapter):
-    asleep = []
-
-    def put_to_sleep(objects, _state, *, ends_with_stage):
-        assert ends_with_stage
-        asleep.append(objects)
-        os.kill(os.getpid(), signal.SIGINT)
-        return objects, Released(host=1, number=1)
-
-    with open_session(adapter) as session:
-        iterate(Loop(adapter, LAYERS), session, 2)
-        sleeping = session._known.sleeping
-        sleeping.put_to_sleep, sleeping.wake = put_to_sleep, asleep.remove
-        with pytest.raises(KeyboardInterrupt):
-            with session.stage("rollout", asleep=["state"]):
-                pytest.fail("the stage had begun")
-        assert asleep == []
-        iterate(Loop(adapter, LAYERS), session, 1)

@@ -1,0 +1,267 @@
+"""Phases of a program that shares a card: rollout, scoring and training in reinforcement learning.
+
+    phase("rollout", asleep=[optimizer, reference])     optimizer, reference asleep
+    phase("scoring", asleep=[optimizer], drop=[cache])  optimizer stays asleep, cache is dropped
+    phase("training", asleep=[reference], drop=[cache]) reference falls asleep, optimizer wakes
+
+The beginning of a phase first frees what the phase does not use, and only then restores what the
+phase before has not used. So the card never holds both. The end of the outermost phase restores
+nothing: the next phase may not use those objects either.
+"""
+
+import os
+import weakref
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from typing import Any
+
+from pgmo.allocator.adapters.adapter import Adapter
+from pgmo.allocator.adapters.find import adapter_of, cuda_adapter
+from pgmo.allocator.adapters.torch_cuda import has_pages_always
+from pgmo.allocator.session.open_sessions import OpenSession, any_open, find_open
+from pgmo.allocator.session.options import Options
+from pgmo.allocator.session.threads.boundary import exclusive, uninterrupted
+from pgmo.allocator.session.threads.call_turns import CallTurns
+from pgmo.allocator.sleeping.released import Released, State
+from pgmo.allocator.sleeping.sleeping import Sleep, Sleeping
+from pgmo.allocator.sleeping.storages import listed
+from pgmo.errors import PgmoError, SessionError
+from pgmo.units import format_bytes
+from pgmo.user_warnings import warn_user
+
+
+@contextmanager
+def phase(
+    name: str, *, asleep: object = None, drop: object = None, device: object = None
+) -> Iterator[Released]:
+    """Run a phase of a program on the memory that its other phases leave.
+
+    At its beginning and its end, all idle memory goes back to the card: pages, also those of
+    arenas, and cached segments of PyTorch. An inference engine or another process may use it.
+
+    Listed objects keep their addresses, and must not be used while they sleep. After the phase they
+    stay asleep until a phase begins that does not list them, so consecutive phases copy nothing
+    twice. An inner phase ends with the lists of the outer one. If a phase fails, all objects wake.
+
+    With an open session, a phase without a marked iteration counts as one iteration. Without a
+    session, objects sleep if `pgmo.torch_allocator()` serves the program.
+
+    Args:
+        name: name of the phase, for messages.
+        asleep: optimizers, modules or tensors that the phase does not use. Their contents go to
+            host memory.
+        drop: the same, for objects whose contents the program does not need again, such as a KV
+            cache. After they wake, their contents are undefined.
+        device: as for `pgmo.optimize`.
+
+    Yields:
+        Bytes given back to the card, bytes kept on the host, and bytes that could not sleep.
+
+    Raises:
+        OptionError: if `asleep` or `drop` names something else, or `device` names no device.
+        SessionError: if the card has too little memory to wake an object, which then stays asleep;
+            inside `session.iteration()`, or during graph capture.
+
+    Example:
+        >>> with pgmo.phase("rollout", asleep=[optimizer, reference]):  # doctest: +SKIP
+        ...     answers = policy.generate(prompts)
+        >>> with pgmo.phase("training", asleep=[reference], drop=[cache]):  # doctest: +SKIP
+        ...     train(answers)
+    """
+    lists = phase_lists(name, asleep, drop)
+    adapter = _adapter(device)
+    if adapter is None:
+        if lists.groups:
+            warn_user(f"pgmo: {NOT_SERVED}")
+        yield Released()
+        return
+    with phase_on(adapter, lists) as released:
+        yield released
+
+
+NOT_SERVED = (
+    "nothing sleeps in pgmo.phase(): no session is open, and pgmo does not serve the program; "
+    "start it with `pgmo run`, or call torch.cuda.memory.change_current_allocator("
+    "pgmo.torch_allocator()) before the first tensor"
+)
+
+_LARGE = 64 << 20
+"""Bytes of listed objects outside of pages above which the user is warned. Below it, they are only
+pages that objects share with others."""
+
+
+@dataclass(frozen=True, eq=False)
+class SleepGroup:
+    """Objects that sleep and wake together: one module or optimizer, or all tensors of a list."""
+
+    objects: tuple[Any, ...]
+    state: State
+
+
+@dataclass(frozen=True, eq=False)
+class PhaseLists:
+    """Name of a phase, and the objects that sleep in it."""
+
+    name: str
+    groups: list[SleepGroup]
+
+
+def phase_lists(name: str, asleep: object, drop: object) -> PhaseLists:
+    """Return the lists of a phase; see `phase`."""
+    return PhaseLists(name, _groups(asleep, "host") + _groups(drop, "drop"))
+
+
+def _groups(objects: object, state: State) -> list[SleepGroup]:
+    if objects is None:
+        return []
+    import torch
+
+    found = listed(objects)
+    tensors = tuple(one for one in found if isinstance(one, torch.Tensor))
+    groups = [SleepGroup((one,), state) for one in found if not isinstance(one, torch.Tensor)]
+    return groups + ([SleepGroup(tensors, state)] if tensors else [])
+
+
+@dataclass(frozen=True, eq=False)
+class _Sleeper:
+    """Objects that sleep because of a phase. It keeps none of them alive."""
+
+    objects: list["weakref.ref[Any]"]
+    sleeping: Sleeping
+    sleep: Sleep
+
+    def is_of(self, group: SleepGroup) -> bool:
+        """Return whether these are the objects of a group, in the same order."""
+        return len(self.objects) == len(group.objects) and all(
+            mine() is other for mine, other in zip(self.objects, group.objects, strict=True)
+        )
+
+
+@dataclass
+class _DevicePhases:
+    """Running phases of one device, and the objects that sleep because of them."""
+
+    running: list[PhaseLists] = field(default_factory=list)
+    sleepers: list[_Sleeper] = field(default_factory=list)
+
+    def enter(self, sleeping: Sleeping, lists: PhaseLists) -> Released:
+        """Make exactly the listed objects sleep; free idle memory before others wake."""
+        before, host, awake = sleeping.held, 0, 0
+        kept = []
+        self._forget_woken()
+        for group in lists.groups:
+            sleeper = next((one for one in self.sleepers if one.is_of(group)), None)
+            if sleeper is None:
+                sleep, slept = sleeping.put_to_sleep(list(group.objects), group.state)
+                host, awake = host + slept.host, awake + slept.awake
+                if sleep is None:
+                    continue
+                sleeper = _Sleeper([weakref.ref(one) for one in group.objects], sleeping, sleep)
+                self.sleepers.append(sleeper)
+            kept.append(sleeper)
+        sleeping.give_back(blocks=False)
+        card = max(0, before - sleeping.held)
+        if awake > max(card, _LARGE):
+            warn_user(
+                f"pgmo: {format_bytes(awake)} that were to sleep in the phase {lists.name!r} stay "
+                "on the card, because they were allocated before pgmo served the program: start "
+                "it with `pgmo run`"
+            )
+        self.wake(lists.name, [one for one in self.sleepers if one not in kept])
+        return Released(card, host, awake)
+
+    def wake(self, name: str, sleepers: list[_Sleeper]) -> None:
+        """Wake objects, the ones that fell asleep last first.
+
+        Raises:
+            SessionError: if the card has too little memory. The remaining objects stay asleep.
+        """
+        for one in reversed(sleepers):
+            try:
+                one.sleeping.wake(one.sleep)
+            except SessionError as error:
+                raise SessionError(f"phase {name!r}: {error}") from error
+            self.sleepers.remove(one)
+
+    def _forget_woken(self) -> None:
+        """Forget objects that `session.resume()` or the end of a session has woken."""
+        self.sleepers = [one for one in self.sleepers if one.sleep in one.sleeping.sleeps]
+
+
+_phases: dict[str, _DevicePhases] = {}
+"""Phases by device."""
+
+_without_session: dict[str, Sleeping] = {}
+"""Sleeping objects of programs without a session, by device."""
+
+
+def _adapter(device: object) -> Adapter | None:
+    """Return the adapter of a device; None if pgmo does not serve the program."""
+    chosen = Options(device=device).device
+    if not any_open() and not has_pages_always():
+        return None
+    return adapter_of(chosen)
+
+
+@contextmanager
+def phase_on(adapter: Adapter, lists: PhaseLists) -> Iterator[Released]:
+    """Run a phase on the device of an adapter; see `phase`."""
+    opened = find_open(adapter)
+    if opened is not None and opened.process != os.getpid():
+        yield Released()  # the child of a fork has no pages
+        return
+    phases = _phases.setdefault(adapter.device, _DevicePhases())
+    collector = None if opened is None else opened.lifecycle.collector
+    if opened is not None:
+        opened.turns.require_no_iteration("pgmo.phase()", sleeps=bool(lists.groups))
+    ended = collector.iterations if collector is not None else 0
+    complete = False
+    try:
+        with exclusive(), uninterrupted():  # Ctrl-C during the copy is raised afterwards
+            phases.running.append(lists)
+            released = phases.enter(_sleeping(adapter, opened), lists)
+        yield released
+        if opened is not None and collector is not None and collector.iterations == ended:
+            _mark_iteration(adapter, opened)
+        complete = True
+    finally:
+        with exclusive(), uninterrupted():
+            if lists in phases.running:
+                phases.running.remove(lists)
+            if complete:
+                _leave(adapter, phases)
+            else:
+                with suppress(PgmoError, RuntimeError):  # the error of the phase comes first
+                    phases.wake(lists.name, list(phases.sleepers))
+
+
+def _sleeping(adapter: Adapter, opened: OpenSession | None) -> Sleeping:
+    """Return what puts objects to sleep: the open session, or the pages without one."""
+    if opened is not None:
+        return opened.sleeping
+    if adapter.device not in _without_session:
+        cuda = cuda_adapter(adapter)
+        if cuda is not None:
+            cuda.choose_pages(True, 0)
+            if cuda.pages:
+                cuda.engine.use_pages(cuda.space)  # whose statistics count them
+        _without_session[adapter.device] = Sleeping(adapter, warn_user)
+    return _without_session[adapter.device]
+
+
+def _mark_iteration(adapter: Adapter, opened: OpenSession) -> None:
+    """Count the whole phase as one iteration, if the program marks none by itself."""
+    session, turn = opened.session(), opened.device_turn
+    ends_by_itself = isinstance(opened.turns, CallTurns) or (turn is not None and turn.shared)
+    if session is not None and find_open(adapter) is opened and not ends_by_itself:
+        session.step()
+
+
+def _leave(adapter: Adapter, phases: _DevicePhases) -> None:
+    """Free idle memory at the end of a phase, and return to the lists of the outer one."""
+    sleeping = _sleeping(adapter, find_open(adapter))
+    if phases.running:
+        phases.enter(sleeping, phases.running[-1])
+    else:
+        sleeping.give_back(blocks=False)

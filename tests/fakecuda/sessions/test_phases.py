@@ -1,0 +1,318 @@
+"""Phases of a program that shares a card: each has what the others leave, and what sleeps."""
+
+import pytest
+
+from tests.fakecuda.pages.block_program import BEGIN, MIB, ROOT
+from tests.fakecuda.programs import run_program
+
+LOOP = """
+import contextlib, json, os, pgmo, torch
+from tests.fakecuda.control import peak, used, violations
+
+if PAGES:
+    torch.cuda.memory.change_current_allocator(pgmo.torch_allocator())
+layers = torch.nn.ModuleList(torch.nn.Linear(1024, 1024, device="cuda") for _ in range(8))
+optimizer = torch.optim.Adam(layers.parameters())
+lengths = [24, 31, 28, 32, 25, 30, 32, 27]
+
+def rollout(tokens):
+    x, cache = torch.zeros(8192, 1024, device="cuda"), []
+    with torch.no_grad():
+        for _ in range(tokens):  # a cache that grows, as concatenation makes it
+            cache = [torch.zeros(8192 + 256 * len(cache), 256, device="cuda"), *cache]
+    return x
+
+def train(x):
+    for layer in layers:
+        x = torch.relu(layer(x))
+    x.sum().backward()
+    optimizer.step()
+    optimizer.zero_grad()
+
+def states():
+    return [t for state in optimizer.state.values() for t in state.values() if t.is_cuda]
+
+def loop(session, asleep):
+    def phase(name, **options):
+        return pgmo.phase(name, **options) if session else contextlib.nullcontext()
+
+    for number, tokens in enumerate(lengths):
+        with phase("rollout", asleep=[optimizer] if asleep else None):
+            answers = rollout(tokens)
+        with phase("training"):
+            for _ in range(2):
+                train(answers[:512])
+                if session:
+                    session.step()
+        del answers
+        if number == 0:
+            for state in states():
+                state.copy_(torch.full(state.shape, 3.0))
+
+with pgmo.optimize() if PAGES else contextlib.nullcontext() as session:
+    loop(session, ASLEEP)
+    size = sum(state.nbytes for state in states())
+    kept = all((state == 3).all().item() for state in (one.cpu() for one in states()))
+    print(json.dumps({
+        "peak": peak(), "state": size, "kept": kept, "pending": violations(kernels=False),
+        "iterations": len(session.history) if session else 0,
+    }))
+"""
+
+PARTS = (
+    BEGIN
+    + """
+def module():
+    return torch.nn.Sequential(*(torch.nn.Linear(2048, 2048, False, device="cuda") for _ in "1234"))
+
+policy, reference, engine = module(), module(), module()
+optimizer = torch.optim.AdamW(policy.parameters(), foreach=False)
+cache = [block(40), block(40)]
+
+def step():
+    for one in policy.parameters():
+        one.grad = torch.zeros_like(one)
+    optimizer.step()
+    optimizer.zero_grad()
+
+def states():
+    return [t for state in optimizer.state.values() for t in state.values() if t.is_cuda]
+
+def fill(tensors):
+    for at, tensor in enumerate(tensors):
+        tensor.data.copy_(torch.full(tensor.shape, float(at)))
+
+def has_values(tensors):
+    return all((tensor.detach().cpu() == at).all().item() for at, tensor in enumerate(tensors))
+
+def error_of(call):
+    try:
+        call()
+    except pgmo.PgmoError as error:
+        return str(error)
+    return None
+"""
+)
+"""A policy, a reference and an engine of 64 MiB each, 128 MiB of state, and 80 MiB of a cache."""
+
+
+def run(pages, asleep=False, **environment):
+    code = LOOP.replace("PAGES", str(pages)).replace("ASLEEP", str(asleep))
+    return run_program(code, PYTHONPATH=str(ROOT), **environment)
+
+
+def run_parts(code, **environment):
+    return run_program(PARTS + code, PYTHONPATH=str(ROOT), **environment)
+
+
+@pytest.fixture(scope="module")
+def peaks():
+    return run(True), run(True, asleep=True)
+
+
+def test_phases_need_no_more_than_expandable_segments(peaks):
+    plain = run(False, PYTORCH_CUDA_ALLOC_CONF="expandable_segments:True")
+    assert peaks[0]["peak"] <= 1.005 * plain["peak"]
+
+
+def test_state_that_sleeps_lowers_the_peak_by_its_size(peaks):
+    awake, asleep = peaks
+    assert awake["peak"] - asleep["peak"] >= awake["state"] - 4 * MIB
+    assert asleep["kept"]
+    assert asleep["pending"] == 0
+
+
+def test_a_phase_without_a_mark_is_an_iteration(peaks):
+    for one in peaks:
+        assert one["iterations"] == 8 * 3
+
+
+def test_the_card_never_holds_what_two_phases_leave_out():
+    levels, kept = run_parts(
+        """
+step()
+fill(states()), fill(reference.parameters()), fill(engine.parameters())
+kept, levels = [], []
+for _ in range(3):
+    with pgmo.phase("rollout", asleep=[optimizer, reference]):
+        levels.append([used(), peak(reset=True)])
+        kept.append(has_values(list(engine.parameters())))
+    with pgmo.phase("scoring", asleep=[optimizer, engine], drop=cache):
+        levels.append([used(), peak(reset=True)])
+        kept.append(has_values(list(reference.parameters())))
+    with pgmo.phase("training", asleep=[reference, engine], drop=cache):
+        levels.append([used(), peak(reset=True)])
+        kept.append(has_values(states()))
+with pgmo.phase("checkpoint"):
+    kept.append(has_values(states()) and has_values(list(engine.parameters())))
+tell(levels, kept)
+"""
+    )
+    assert all(kept)
+    policy, reference, engine, state, cache = 64, 64, 64, 128, 80
+    needed = [policy + engine + cache, policy + reference, policy + state]
+    for round_levels in (levels[0:3], levels[3:6], levels[6:9]):
+        for (used, _), bytes_ in zip(round_levels, needed, strict=True):
+            assert used <= (bytes_ + 12) * MIB
+    # Each peak is that since the phase before began: of two phases, the larger.
+    for at in range(1, len(levels)):
+        larger = max(levels[at - 1][0], levels[at][0])
+        assert levels[at][1] <= larger + 4 * MIB
+
+
+def test_what_two_phases_leave_out_is_copied_once():
+    copied, woken = run_parts(
+        """
+from pgmo.allocator.sleeping import host_copy
+made = []
+original = host_copy.HostCopy.__init__
+def count(self, *arguments):
+    original(self, *arguments)
+    made.append(self.size)
+host_copy.HostCopy.__init__ = count
+step()
+fill(states())
+for _ in range(3):
+    with pgmo.phase("rollout", asleep=[optimizer]):
+        pass
+    with pgmo.phase("scoring", asleep=[optimizer]):
+        pass
+error = error_of(optimizer.step)
+with pgmo.phase("training"):
+    woken = has_values(states())
+tell([one // MIB for one in made], woken and "state of this AdamW sleeps" in error)
+"""
+    )
+    assert copied == [128]
+    assert woken
+
+
+def test_a_phase_inside_another_returns_to_its_lists():
+    inside, outside = run_parts(
+        """
+before = used()
+with pgmo.phase("training", asleep=[reference, engine]):
+    with pgmo.phase("evaluation", asleep=[reference]):
+        inside = before - used()
+    outside = before - used()
+tell(inside // MIB, outside // MIB)
+"""
+    )
+    assert 60 <= inside <= 64
+    assert 120 <= outside <= 128
+
+
+def test_an_error_wakes_everything_and_a_checkpoint_is_refused_before():
+    refused, woken, saved = run_parts(
+        """
+step()
+fill(states())
+refused = []
+try:
+    with pgmo.phase("rollout", asleep=[optimizer, reference]):
+        refused = [error_of(optimizer.state_dict), error_of(reference.state_dict),
+                   error_of(lambda: reference(torch.zeros(1, 2048, device="cuda")))]
+        raise KeyError
+except KeyError:
+    woken = has_values(states())
+saved = len(optimizer.state_dict()["state"]), len(reference.state_dict())
+tell(refused, woken, saved)
+"""
+    )
+    optimizer, reference, call = refused
+    assert optimizer.startswith("the contents of this AdamW sleep: begin a pgmo.phase() that")
+    assert reference.startswith("the contents of this Sequential sleep")
+    assert call.startswith("the memory of this Sequential sleeps")
+    assert woken
+    assert saved == [4, 4]
+
+
+def test_without_room_to_wake_the_phase_is_named_and_can_begin_later():
+    error, kept = run_parts(
+        """
+step()
+fill(states())
+with pgmo.phase("rollout", asleep=[optimizer], drop=cache):
+    pass
+mine = torch.empty(320 << 20, dtype=torch.uint8, device="cuda")
+def train():
+    with pgmo.phase("training", drop=cache):
+        pass
+error = error_of(train)
+del mine
+train()
+tell(error, has_values(states()))
+""",
+        FAKECUDA_BYTES=str(600 * MIB),
+    )
+    assert error.startswith("phase 'training': the card has too little free memory to restore 128")
+    assert kept
+
+
+def test_what_dies_asleep_takes_no_memory_when_others_wake():
+    fallen, risen, values = run_parts(
+        """
+fill(engine.parameters())
+before = used()
+with pgmo.phase("training", asleep=[engine], drop=cache):
+    pass
+fallen = before - used()
+cache.clear()
+with pgmo.phase("rollout"):
+    tell(fallen // MIB, (before - used()) // MIB, has_values(list(engine.parameters())))
+"""
+    )
+    assert fallen >= 64 + 80 - 6
+    assert risen == 80
+    assert values
+
+
+def test_a_session_that_ends_wakes_what_a_phase_has_put_to_sleep():
+    kept, again = run_parts(
+        """
+with pgmo.optimize() as session:
+    step()
+    fill(states())
+    with pgmo.phase("rollout", asleep=[optimizer]):
+        pass
+    session.step()
+kept = has_values(states())
+before = used()
+with pgmo.phase("rollout", asleep=[optimizer]):
+    tell(kept, (before - used()) // MIB)
+"""
+    )
+    assert kept
+    assert 120 <= again <= 136
+
+
+@pytest.mark.parametrize("installed", [True, False])
+def test_who_serves_the_program_decides_what_sleeps(installed):
+    code = PARTS
+    if not installed:
+        code = code.replace(
+            "torch.cuda.memory.change_current_allocator(pgmo.torch_allocator())", ""
+        )
+    code += """
+import warnings
+with warnings.catch_warnings(record=True) as caught:
+    warnings.simplefilter("always")
+    with pgmo.phase("training", asleep=[reference]) as alone:
+        pass
+    with pgmo.phase("rollout"):
+        pass
+    with pgmo.optimize() as session:
+        for _ in range(2):
+            with pgmo.phase("training", asleep=[reference, engine]) as released:
+                session.step()
+            with pgmo.phase("rollout"):
+                session.step()
+texts = [str(one.message) for one in caught]
+tell(alone.card // MIB, released.awake // MIB, texts)
+"""
+    card, awake, texts = run_program(code, PYTHONPATH=str(ROOT))
+    assert (card >= 60) == installed
+    assert (awake > 100) == (not installed)
+    assert any("nothing sleeps in pgmo.phase()" in one for one in texts) == (not installed)
+    stayed = "MiB that were to sleep in the phase 'training' stay on the card"
+    assert any(stayed in one for one in texts) == (not installed)
