@@ -19,7 +19,7 @@ from pgmo.profiler.trace import Trace
 from pgmo.units import format_bytes
 
 NEVER = -1
-"""The `end` of a persistent block: no later iteration frees it."""
+"""The `end` of a persistent block, which no later iteration frees."""
 
 MAX_SIZE = 2**48
 """Largest accepted block size in bytes: 256 TiB, more than any device has."""
@@ -50,12 +50,7 @@ COLUMNS: Mapping[str, np.dtype[Any]] = {
 
 @dataclass(frozen=True)
 class ProfileMeta:
-    """Origin of a profile; descriptive only, nothing is computed from it.
-
-    Example:
-        >>> ProfileMeta(framework="torch", framework_version="2.13.0", device="cpu").device
-        'cpu'
-    """
+    """Origin of a profile. It is only descriptive: nothing is computed from it."""
 
     framework: str = ""
     framework_version: str = ""
@@ -88,9 +83,9 @@ class Profile:
         thread: small number of the requesting thread, 0 = first seen.
         tag: index into `tags`, -1 for none.
         ordinal: number of the request in its iteration; equals `start` in a recording.
-        varying: whether recorded shapes disagree about the size.
-        shared: whether the block is used on several streams. A stream may use it after its `end`,
-            so like a persistent block it gets no slot and counts in no load.
+        varying: whether the size differs between recorded shapes.
+        shared: whether the block is used on several streams. A stream may use it after its
+            `end`, so it gets no slot and counts in no load, like a persistent block.
         address: address that the framework's allocator chose, 0 if unknown.
         ticks: requests per iteration, the period.
         circular: whether the iteration repeats.
@@ -217,10 +212,7 @@ class Profile:
             The frame that the notebook displays.
 
         Raises:
-            ProfileError: when the plan is one of another profile.
-
-        Example:
-            >>> profile.show(plan)  # doctest: +SKIP
+            ProfileError: when the plan belongs to another profile.
         """
         return show_report(self, plan, height=height)
 
@@ -236,21 +228,16 @@ class Profile:
 
     @cached_property
     def turns(self) -> NDArray[np.int64]:
-        """Slots that each block needs, shape (n,): 1, or 2 if it outlives a period.
+        """Number of slots of each block, shape (n,): 1, or 2 if it outlives a period.
 
-        Persistent blocks and blocks shared between streams are not planned and have 0.
+        Persistent blocks and blocks shared between streams have none.
         """
         unplanned = self.persistent | self.shared
         return np.where(unplanned, 0, 1 + (self.end - self.start > self.ticks)).astype(np.int64)
 
     @property
     def alignment(self) -> int:
-        """Alignment of the device's blocks in bytes: 512 on CUDA devices, else 64.
-
-        Example:
-            >>> Profile.from_columns(size=[8], start=[0], end=[1], ticks=1).alignment
-            64
-        """
+        """Alignment of the device's blocks in bytes: 512 on CUDA devices, else 64."""
         return CUDA_ALIGNMENT if self.meta.device.startswith("cuda") else CPU_ALIGNMENT
 
     def load_curve(self, alignment: int = 1) -> NDArray[np.int64]:
@@ -273,7 +260,7 @@ class Profile:
         size = -(-self.size // alignment) * alignment
         low, high = self.start, self.end
         double = self.turns == 2
-        always = int(size[double].sum())  # One of the two is always alive.
+        always = int(size[double].sum())  # One of the two copies is always alive.
         high = np.where(double, high - self.ticks, high)
         planned = self.turns > 0
         size, low, high = size[planned], low[planned], high[planned]
@@ -299,16 +286,16 @@ class Profile:
 
     @cached_property
     def fingerprint(self) -> str:
-        """SHA-256 (hex) of the data that replay matches: sizes, streams, varying, ticks."""
+        """SHA-256 (hex) of the data that replay compares: sizes, streams, varying, ticks."""
         digest = hashlib.sha256(f"pgmo {self.ticks} {len(self)}".encode())
         for column in (self.size, self.stream, self.varying):
             digest.update(column.data if column.size else b"")
         return digest.hexdigest()
 
     def widened(self, size: ArrayLike) -> "Profile":
-        """Return a copy with the larger of both sizes in each row.
+        """Return a copy with the larger of both sizes in each row; rows that grow become `varying`.
 
-        Rows that grow become `varying`. Source: the re-optimisation of Sekiyama et al. 2018.
+        Source: the re-optimisation of Sekiyama et al. 2018.
 
         Args:
             size: bytes of the same requests, shape (n,).

@@ -83,11 +83,11 @@ def read_profile(path: str | os.PathLike[str]) -> Profile:
 
 
 def _fields(own: Fields, rows: int) -> dict[str, Any]:
-    """Return the checked profile fields of `meta.json`; used before writing and after reading."""
+    """Return the checked profile fields of `meta.json`, before writing or after reading."""
     own.only("ticks", "circular", "steady", "tags", "meta")
     ticks = own.integer("ticks", 0, MAX_TICKS)
-    # Later computations allocate memory per tick, so a false count must not cost more memory
-    # than the file's size justifies.
+    # Later computations allocate memory per tick, so the count must be justified by the file's
+    # size.
     if ticks > 1024 * (rows + 1024):
         own.refuse(f"declares {ticks} ticks for {rows} blocks")
     return {
@@ -131,7 +131,7 @@ def _read_order(archive: Archive) -> Order | None:
 
 
 def _trace_fields(own: Fields, rows: int) -> dict[str, Any]:
-    """Return the checked trace fields of `meta.json`, like `_fields`."""
+    """Return the checked trace fields of `meta.json`, before writing or after reading."""
     has_private = own.has(_PRIVATE)
     own.only(
         *("before", "device", "settings", "tags", "marked_by"), *([_PRIVATE] if has_private else [])
@@ -165,7 +165,7 @@ def _tags_from_json(own: Fields) -> tuple[Tag, ...]:
 
 
 def meta_to_json(meta: ProfileMeta) -> dict[str, object]:
-    """Return the JSON form of the metadata; both file formats use it."""
+    """Return the JSON form of the metadata, which profiles and plans contain."""
     texts: dict[str, object] = {name: as_text(getattr(meta, name)) for name in _TEXTS}
     return {**texts, "notes": texts_to_json(meta.notes)}
 
@@ -180,12 +180,6 @@ def meta_from_json(own: Fields) -> ProfileMeta:
 
     Raises:
         FileError: when a field is missing, unknown or not a string.
-
-    Example:
-        >>> from pathlib import Path
-        >>> meta = ProfileMeta(device="cpu")
-        >>> meta_from_json(Fields(Path("a.pgmoprof"), meta_to_json(meta))) == meta
-        True
     """
     own.only(*_TEXTS, "notes")
     return ProfileMeta(**{name: own.text(name) for name in _TEXTS}, notes=own.texts("notes"))

@@ -17,15 +17,7 @@ class Ranges:
         self._lows: list[int] = [0]  # Address at which each run begins.
 
     def replace(self, address: int, size: int) -> list[tuple[int, int]]:
-        """Insert a range and remove those that it overlaps.
-
-        Args:
-            address: first address of the range.
-            size: bytes, above 0.
-
-        Returns:
-            The removed ranges, as (address, size).
-        """
+        """Insert a range and return those that it overlaps and replaces, as (address, bytes)."""
         runs, lows = self._runs, self._lows
         at = max(0, bisect_right(lows, address) - 1)
         run = runs[at]

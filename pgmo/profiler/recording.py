@@ -33,12 +33,12 @@ EVENT = np.dtype(
 """Layout of one recorded event, 32 bytes. `block` counts requests since recording began."""
 
 REQUEST, FREE, STEP, STREAM = 0, 1, 2, 3
-"""Values of `kind`. A step ends an iteration. A stream event names a block used on another stream
-than its own; its other fields are zero. `pgmo.profiler.ordering` defines the higher values, whose
-`bytes` field is the number of an event."""
+"""Values of `kind`. A step ends an iteration. A stream event names a block that is used on another
+stream; its other fields are zero. `pgmo.profiler.ordering` defines the higher values, whose `bytes`
+field is the number of an event."""
 
 ALIVE = -1
-"""The `gone` of a block that was not freed before the last step."""
+"""The `gone` of a block that is not freed before the last step."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,17 +52,12 @@ class Iteration:
         stream: stream of each request.
         thread: small number of the requesting thread, 0 = first seen in the recording.
         tag: index given by the tagger, -1 for none.
-        gone: number, since recording began, of the request before which the block was freed;
-            `ALIVE` when the last step came first.
-        shared: whether the block was used on another stream than its own before the last step.
+        gone: number, since recording began, of the request before which the block was freed; or
+            `ALIVE`.
+        shared: whether the block was used on another stream before the last step.
         in_gap: whether the framework could serve the request from memory that is otherwise idle.
-        rows: the synchronizations between streams, as `pgmo.profiler.ordering.recorded` numbers
-            them; None if there were none.
-
-    Example:
-        >>> events = make_events([("request", 64), ("free", 0), ("step",)])
-        >>> split(events)[0].gone.tolist()
-        [1]
+        rows: synchronizations between streams, numbered as in `pgmo.profiler.ordering.recorded`;
+            None if there were none.
     """
 
     index: int
@@ -84,7 +79,7 @@ class Iteration:
         return np.array_equal(self.size, other.size) and np.array_equal(self.stream, other.stream)
 
     def part(self, chosen: NDArray[np.bool_] | NDArray[np.int64]) -> "Iteration":
-        """Return the requests chosen by a mask or by rows; `gone` still numbers all requests."""
+        """Return the requests chosen by a mask or by rows; `gone` keeps its numbers."""
         names = ("size", "stream", "thread", "tag", "gone", "shared", "in_gap")
         kept = {name: getattr(self, name)[chosen] for name in names}
         return replace(self, rows=None, **kept)
@@ -95,9 +90,6 @@ def split(events: NDArray[np.void]) -> list[Iteration]:
 
     Args:
         events: array of dtype `EVENT`, shape (events,), in order of occurrence.
-
-    Returns:
-        One `Iteration` per step.
 
     Raises:
         ProfileError: when the events contradict each other.
@@ -151,9 +143,6 @@ def make_events(rows: list[tuple[str, int] | tuple[str]]) -> NDArray[np.void]:
     Args:
         rows: `("request", bytes)`, `("free", block)`, `("shared", block)` and `("step",)`.
 
-    Returns:
-        Array of dtype `EVENT`, shape (rows,).
-
     Example:
         >>> make_events([("request", 64), ("free", 0)])["kind"].tolist()
         [0, 1]
@@ -196,7 +185,7 @@ def _check_requested(blocks: NDArray[np.uint32], served: NDArray[np.int64], what
 def _gone(
     blocks: NDArray[np.uint32], served: NDArray[np.int64], requests: int
 ) -> NDArray[np.int64]:
-    """Return for each request how many had been served when its block was freed."""
+    """Return for each request the number of requests served when its block was freed."""
     _check_requested(blocks, served, "freed")
     frees = np.bincount(blocks, minlength=1)
     if frees.max() > 1:

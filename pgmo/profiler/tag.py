@@ -5,14 +5,14 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Tag:
-    """Origin of a block, as far as it is known.
+    """Origin of a block; a part that is unknown is empty.
 
     Args:
         module: dotted path of the module, its root's class name first; "" outside of modules.
         op: the operator, such as "aten.addmm".
         phase: "forward", "backward", "recompute" (forward code that runs again for the backward
-            pass), "optimizer" or "other"; "" if unknown.
-        file: the innermost line of the user's own code, "train.py:31 in forward"; "" if unknown.
+            pass), "optimizer" or "other".
+        file: the innermost line of the user's own code, "train.py:31 in forward".
         stack: the lines of Python code, innermost first, in the form of `file`.
 
     Example:

@@ -1,4 +1,4 @@
-"""Trace of one device's allocator over a period of time, as a snapshot holds it."""
+"""Trace of the events of one device's allocator."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -17,8 +17,8 @@ from pgmo.profiler.tag import Tag
 class Event(IntEnum):
     """Kind of an event. All names but `MARK` are those of PyTorch's memory history.
 
-    A block that other streams use cannot be reused between `FREE_REQUESTED`, when the program
-    releases it, and `FREE_COMPLETED`. `MARK` is the beginning of an iteration.
+    `FREE_REQUESTED` is the free by the program. `FREE_COMPLETED` follows when no other stream uses
+    the block, whose memory is then reusable. `MARK` is the beginning of an iteration.
     """
 
     ALLOC = 0
@@ -36,7 +36,7 @@ MOST_SIZE = 2**48
 """Largest accepted size of a block or segment in bytes: 256 TiB, more than any device has."""
 
 MOST_ADDRESS = 2**62
-"""Largest accepted address, time and sum of all sizes; further additions still fit in 64 bits."""
+"""Largest accepted address, time and sum of all sizes; sums of two still fit in 64 bits."""
 
 MOST_DEVICE = 2**15
 """Largest accepted device number."""
@@ -85,8 +85,8 @@ class PrivateSegment:
 class Trace:
     """Events of one device in order, one row each; columns have shape (m,) and are read-only.
 
-    A trace begins in the middle of a program. Its first `before` rows are not recorded events;
-    they rebuild the state at the beginning, segments first, then blocks.
+    The first `before` rows are not recorded events: they rebuild the state at the beginning of the
+    trace, segments first, then blocks.
 
         |  before rows   |                 seen                          |
         | SEGMENT_ALLOC  | ALLOC  ALLOC  FREE_REQUESTED  MARK  ALLOC ... |
@@ -109,11 +109,6 @@ class Trace:
 
     Raises:
         ProfileError: when the columns contradict each other.
-
-    Example:
-        >>> trace = Trace.from_columns(kind=[0, 1], address=[64, 64], size=[8, 8])
-        >>> len(trace), trace.requests
-        (2, 1)
     """
 
     kind: NDArray[np.int8]
@@ -166,9 +161,7 @@ class Trace:
         tags: tuple[Tag, ...] = (),
         private: tuple[PrivateSegment, ...] = (),
     ) -> "Trace":
-        """Make a trace from array-like columns; omitted arguments get neutral defaults.
-
-        The arguments are those of `Trace`.
+        """Make a trace from array-like columns of `Trace`; omitted ones get neutral defaults.
 
         Raises:
             ProfileError: when the columns contradict each other.
@@ -215,17 +208,7 @@ class Trace:
 def check_ranges(
     address: NDArray[np.int64], size: NDArray[np.int64], time: NDArray[np.int64]
 ) -> None:
-    """Reject impossible numbers before anything is computed from them.
-
-    Raises:
-        ProfileError: when a value is out of range; the message names its row.
-
-    Example:
-        >>> check_ranges(np.array([-64]), np.array([8]), np.array([0]))
-        Traceback (most recent call last):
-        ...
-        pgmo.errors.ProfileError: row 0: address is -64, must be from 0 to 2**62
-    """
+    """Raise ProfileError if a number is impossible; the message names its row."""
     _need((size >= 0) & (size <= MOST_SIZE), "size", size, f"from 0 to {MOST_SIZE}")
     _need((address >= 0) & (address <= MOST_ADDRESS), "address", address, "from 0 to 2**62")
     _need((time >= 0) & (time <= MOST_ADDRESS), "time", time, "from 0 to 2**62")

@@ -16,16 +16,15 @@ class Reserved:
     """Memory that the caching allocator reserves, and how much of it is in use.
 
     Args:
-        reserved: bytes reserved from the driver after each request, shape (ticks,), read-only; of
-            the last simulated iteration, or of a whole trace.
-        active: bytes of blocks in use, with their rounding, for the same requests and shape.
-        address: address of each block: of a profile's rows, shape (n,), or of a trace's requests,
-            shape (ticks,); 0 for blocks after a failure.
+        reserved: bytes reserved from the driver after each request, shape (ticks,), read-only.
+            A profile's curve is that of the last simulated iteration.
+        active: bytes of blocks in use after each request, including rounding, shape (ticks,).
+        address: address of each row of a profile, or of each request of a trace; 0 for blocks
+            after a failure.
         peak_reserved: largest number of reserved bytes in the whole simulation.
         peak_active: largest number of bytes in use in the whole simulation.
-        fragmentation: share of the reserved bytes that is unused at the peak of `reserved`. If
-            several moments have that peak, the one with most bytes in use counts.
-        retries: how often cached memory was released to serve a request.
+        fragmentation: smallest unused share of the reserved bytes at any peak of `reserved`.
+        retries: number of times that cached memory was released to serve a request.
         failed: index of the request that ran out of memory and ended the simulation; or None.
     """
 

@@ -23,19 +23,18 @@ def simulate_profile(
 ) -> Reserved:
     """Run the iteration of a profile several times under a model of PyTorch's allocator.
 
-    Persistent blocks are requested once, in the first iteration; later iterations free wrapping
-    and doubly live blocks. Blocks of several streams can be reused from their end on. After two or
-    three iterations nothing changes, unless memory runs short. Allocations outside of the
-    iterations, such as parameters, are not part of a profile.
+    Persistent blocks are requested once, in the first iteration. Wrapping and doubly live blocks
+    are freed in the next iteration. Without memory pressure, the figures settle after two or three
+    iterations. Allocations outside of iterations, such as parameters, are not simulated.
 
     Args:
         profile: the requests of one iteration. A profile that does not repeat runs once.
         settings: configuration of the allocator; None = PyTorch's defaults.
         iterations: number of iterations to simulate.
         capacity: bytes of the card that the profile may use; None = no limit.
-        convolution: for each row the number of the convolution whose workspace it is, or -1; shape
-            (n,), or empty for none. If a workspace does not fit, PyTorch switches every convolution
-            of that number to an algorithm without workspace from then on.
+        convolution: for each row the number of the convolution whose workspace it is, or -1;
+            shape (n,), or empty for none. If a workspace does not fit, that convolution runs
+            without workspace from then on, as in PyTorch.
 
     Returns:
         Curves of the last iteration, one value for each tick.
@@ -82,9 +81,9 @@ def simulate_profile(
 
 
 def _steps(profile: Profile) -> tuple[list[list[int]], list[list[tuple[int, int]]]]:
-    """Return per tick the requested rows, and the rows freed before it with their age.
+    """Return the rows requested at each tick, and those freed before it with their age.
 
-    The age counts the iterations since the row's request.
+    The age is the number of iterations since the request.
     """
     requested: list[list[int]] = [[] for _ in range(profile.ticks)]
     freed: list[list[tuple[int, int]]] = [[] for _ in range(profile.ticks)]

@@ -11,8 +11,8 @@ MIB = 1 << 20
 INTERVALS = 16
 """Number of size intervals with their own division count: below 2 MiB, below 4 MiB, ..."""
 
-# These settings do not change the addresses of served requests: they concern host memory, locks,
-# the error of a failed request, and reserved address space.
+# These settings do not affect the addresses of served requests. They concern host memory, locks,
+# the error of a failed request, or reserved address space.
 _WITHOUT_EFFECT = re.compile(
     "pinned_.*|release_lock_on_.*|graph_capture_record_stream_reuse|use_uvm|backend:native|"
     "throw_on_cudamalloc_oom|expandable_segments_(?:reserve|reserve_by_class|handle_type)"
@@ -29,11 +29,11 @@ class AllocatorSettings:
             intervals [1 MiB, 2 MiB), [2 MiB, 4 MiB), ...; the first also applies to smaller sizes.
             0 or 1 means multiples of 512 bytes. A single number applies to all intervals.
         max_split_size: bytes; larger cached blocks are not split and serve no smaller requests.
-        max_non_split_rounding: bytes by which such a block may exceed a request; None = one
-            segment.
-        garbage_collection_threshold: share of the limit above which cached blocks that have long
-            been unused are released. As in PyTorch, it needs `memory_fraction`.
-        memory_fraction: the limit that the program sets itself, as a share of the card.
+        max_non_split_rounding: bytes by which an unsplit block may exceed a request; None =
+            `large_segment_size`.
+        garbage_collection_threshold: share of the memory limit above which blocks that have
+            been cached for long are released. As in PyTorch, it needs `memory_fraction`.
+        memory_fraction: memory limit that the program sets itself, as a share of the card.
         large_segment_size: bytes reserved from the driver for requests from 1 MiB to 10 MiB.
 
     Raises:
@@ -76,7 +76,7 @@ class AllocatorSettings:
 
     @property
     def divisions(self) -> tuple[int, ...]:
-        """Number of steps of each interval, shape (16,); see `roundup_power2_divisions`."""
+        """Number of steps of each interval, shape (16,)."""
         steps = self.roundup_power2_divisions
         return (steps,) * INTERVALS if isinstance(steps, int) else steps
 
@@ -116,7 +116,7 @@ def _from_pairs(text: str) -> Iterator[tuple[str, Any]]:
 
 
 def _known(name: str, value: str) -> tuple[str, Any] | None:
-    """Return the field and value of one setting of the text, or None if it is not modelled."""
+    """Return the field and value of one setting, or None if it has no model."""
     match name:
         case "expandable_segments":
             return name, _truth(name, value)
@@ -136,10 +136,7 @@ def _known(name: str, value: str) -> tuple[str, Any] | None:
 
 
 def _divisions(items: str) -> tuple[int, ...]:
-    """Parse the list form 'megabytes:steps'.
-
-    The first entry also applies to smaller sizes, '>' to all larger ones.
-    """
+    """Parse 'megabytes:steps' items; the first also applies below it, '>' to all larger sizes."""
     steps = [0] * INTERVALS
     last = -1
     for item in items.split(","):

@@ -27,14 +27,12 @@ _short.maxstring = _short.maxother = _short.maxlong = 60
 
 
 def integer(value: Any, what: str, low: int = 0, high: int = MOST_NUMBER) -> int:
-    """Return the value if it is an integer from `low` to `high`; Booleans are none.
+    """Return the value if it is an integer from `low` to `high`, and no Boolean.
 
     Raises:
-        ValueError: when the value is no integer or out of range.
+        ValueError: when it is not.
 
     Example:
-        >>> integer(7, "size")
-        7
         >>> integer(True, "size")
         Traceback (most recent call last):
         ...
@@ -49,15 +47,7 @@ def integer(value: Any, what: str, low: int = 0, high: int = MOST_NUMBER) -> int
 
 
 def device_number(value: Any) -> int:
-    """Return the value if it can be the number of a device.
-
-    Raises:
-        ValueError: when it is no integer from 0 to `MOST_DEVICE`.
-
-    Example:
-        >>> device_number(0)
-        0
-    """
+    """Return the value if it is an integer from 0 to `MOST_DEVICE`, else raise ValueError."""
     return integer(value, "the device", 0, MOST_DEVICE)
 
 

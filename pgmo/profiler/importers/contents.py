@@ -9,20 +9,17 @@ from pathlib import Path
 from pgmo.errors import FileError
 
 _MOST_UNPACKED = 2**35
-_MOST_RATIO = 50  # Traces compress to 1/20; zlib holds its output twice.
-_LITTLE = 2**20
+_MOST_RATIO = 50  # Traces compress to 1/20. zlib holds its output twice.
+_LITTLE = 2**20  # Bytes that any file may unpack to, whatever its size.
 _GZIP = b"\x1f\x8b"
 
 
 def contents(path: Path, most: int | None = None) -> bytes:
-    """Read a file, or its beginning.
+    """Return the bytes of a file, decompressed if it is a gzip file.
 
     Args:
-        path: the file; it may be compressed with gzip.
-        most: number of bytes to read, None for all.
-
-    Returns:
-        The decompressed bytes.
+        path: the file.
+        most: number of bytes to read; None for all.
 
     Raises:
         FileError: when the file cannot be read, is an incomplete gzip file, or decompresses to
@@ -43,11 +40,7 @@ def contents(path: Path, most: int | None = None) -> bytes:
 
 
 def text_of(path: Path) -> str:
-    """Read a text file in UTF-8.
-
-    Raises:
-        FileError: as `contents`, and when the file is not UTF-8.
-    """
+    """Read a text file in UTF-8. Raises FileError as `contents`, and when it is not UTF-8."""
     try:
         return contents(path).decode("utf-8-sig")
     except UnicodeDecodeError as error:
@@ -81,11 +74,7 @@ def _unpacked(path: Path, data: bytes, most: int | None) -> bytes:
 
 
 def lines_of(path: Path) -> Iterator[str]:
-    """Yield the lines of a text file in UTF-8, without line ends.
-
-    Raises:
-        FileError: as `text_of`.
-    """
+    """Yield the lines of a text file in UTF-8, without line ends."""
     text = text_of(path)
     begin = 0
     while begin < len(text):

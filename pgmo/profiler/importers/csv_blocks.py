@@ -4,7 +4,7 @@
     0,0,12,4096                  columns in any order, further ones are kept and ignored;
     1,3,9,512                    `alignment`, in bytes, is optional
 
-Times have any unit. The format is that of MiniMalloc (google/minimalloc). Every cell is checked.
+Times have any unit. The format is that of MiniMalloc (google/minimalloc).
 """
 
 import csv
@@ -60,8 +60,6 @@ class Lifetimes:
 def read_lifetimes(path: str | os.PathLike[str]) -> Lifetimes:
     """Read a file with the columns id, lower, upper, size and optionally alignment.
 
-    Lines end in LF or CRLF; empty lines are skipped.
-
     Raises:
         FileError: when the file cannot be read or a value is invalid; the message names the line.
     """
@@ -77,9 +75,7 @@ def read_lifetimes(path: str | os.PathLike[str]) -> Lifetimes:
 
 
 def read_csv_blocks(path: Path) -> Imported:
-    """Read a table as a linear profile.
-
-    Ticks count requests in the order of `lower`. The same blocks are live together as in the table.
+    """Read a table as a linear profile, whose ticks count requests in the order of `lower`.
 
     Raises:
         FileError: as `read_lifetimes`, and when the table has no rows.

@@ -1,10 +1,10 @@
 """Reconstruction of the state before the first recorded event.
 
-    recorded   ... F0  A1  A2  F2 ...         final segments:  1 and 3 are alive
-    earlier    0 existed (it is freed), 3 existed (it is alive, and no event allocates it)
+recorded   ... F0  A1  A2  F2 ...         final segments:  1 and 3 are alive
+earlier    0 existed (it is freed), 3 existed (it is alive, and no event allocates it)
 
-A history has limited length and may begin at any time, so most need this. The same reasoning finds
-earlier segments, and earlier pages of expandable segments.
+A history has limited length and may begin at any time, so most traces need this. Segments, and
+pages of expandable segments, are found in the same way.
 """
 
 from collections.abc import Sequence
@@ -20,7 +20,7 @@ _BLOCK = (Event.ALLOC, Event.FREE_REQUESTED, Event.FREE_COMPLETED)
 
 @dataclass(frozen=True, eq=False)
 class Rows:
-    """Columns of a trace under construction, shape (m,); `origin` numbers a stack, -1 is none."""
+    """Columns of a trace under construction, shape (m,); `origin` numbers a stack, -1 = none."""
 
     kind: NDArray[np.int8]
     address: NDArray[np.int64]
@@ -97,12 +97,7 @@ class _Earlier:
 
 
 def with_marks(seen: Rows, marks: Sequence[int]) -> Rows:
-    """Insert a `MARK` row before each of the given rows.
-
-    Args:
-        seen: the events.
-        marks: row numbers; the number of rows puts a mark at the end.
-    """
+    """Insert a `MARK` row before each of the given rows; row `len(seen)` is the end."""
     if not len(marks) or not len(seen):
         return seen
     at = np.array(marks, np.int64)
@@ -113,21 +108,21 @@ def with_marks(seen: Rows, marks: Sequence[int]) -> Rows:
 
 
 def _sorted_rows(seen: Rows, kinds: tuple[Event, ...]) -> NDArray[np.int64]:
-    """Return the rows of some kinds, sorted by address and then in recorded order."""
+    """Return the row numbers of some kinds, sorted by address and then in recorded order."""
     rows = np.flatnonzero(np.isin(seen.kind, kinds))
     return rows[np.argsort(seen.address[rows], kind="stable")]
 
 
 def _firsts(address: NDArray[np.int64]) -> NDArray[np.bool_]:
-    """Return a mask of the first row of each address."""
+    """Return whether each row is the first of its address; `address` is sorted."""
     return np.concatenate([[True], address[1:] != address[:-1]])[: len(address)]
 
 
 def _repair(seen: Rows) -> tuple[Rows, int, int]:
-    """Drop frees without a block, and add the free of a block whose address is reused.
+    """Drop frees without a block, and add the missing free where an address is reused.
 
     Returns:
-        The rows, and the numbers of dropped frees and of added ones.
+        The rows, the number of dropped frees, and the number of added ones.
     """
     rows = _sorted_rows(seen, _BLOCK)
     kind = seen.kind[rows]
@@ -177,7 +172,7 @@ def _earlier(seen: Rows, kinds: tuple[Event, ...], final: Rows) -> _Earlier:
 
 
 def _overlaps(final: Rows, touched: Rows) -> NDArray[np.bool_]:
-    """Return for each final range whether it overlaps one of the others."""
+    """Return whether each final range overlaps a touched one."""
     if not len(touched):
         return np.zeros(len(final), np.bool_)
     order = np.argsort(touched.address, kind="stable")
@@ -189,7 +184,7 @@ def _overlaps(final: Rows, touched: Rows) -> NDArray[np.bool_]:
 
 
 def _earlier_pages(seen: Rows, final: Rows) -> Rows:
-    """Return the mapped ranges of expandable segments at the beginning.
+    """Return the ranges of expandable segments that were mapped at the beginning.
 
     A page was mapped if its first event unmaps it, or if it has no event and is mapped at the end.
     """

@@ -27,7 +27,7 @@ class EventLog:
         self._rows.append((kind, address, size, stream, time))
 
     def free(self, address: int, size: int, *, stream: int = 0, time: int = 0) -> None:
-        """Add a free that takes effect at once; the arguments are those of `add`."""
+        """Add a free that takes effect at once."""
         self.add(Event.FREE_REQUESTED, address, size, stream=stream, time=time)
         self.add(Event.FREE_COMPLETED, address, size, stream=stream, time=time)
 
@@ -71,11 +71,7 @@ class EventLog:
 
 
 def choose_device(path: Path, found: Sequence[int], device: int | None) -> list[int]:
-    """Return the devices to read, in ascending order.
-
-    Raises:
-        FileError: when `device` is not in the file.
-    """
+    """Return the devices to read, in ascending order; raise if `device` is not among them."""
     if device is None:
         return sorted(found)
     if device not in found:

@@ -1,4 +1,4 @@
-"""Import of a file of any known format, which its content determines."""
+"""Import of a file, whose format is detected from its content."""
 
 import os
 import re
@@ -25,14 +25,11 @@ _PPROF = re.compile(rb"\n[\x02-\x16]\x08")  # Matches the type of pprof's first 
 
 
 def read_file(path: str | os.PathLike[str], device: int | None = None) -> list[Imported]:
-    """Read a file of any known format.
+    """Read a file of any known format, with one result per device.
 
     Args:
         path: the file; it may be compressed with gzip.
         device: number of the only device to read; None for all.
-
-    Returns:
-        One trace with metadata per device.
 
     Raises:
         FileError: when the file cannot be read, has no known format, is damaged or empty.

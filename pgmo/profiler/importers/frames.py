@@ -19,7 +19,7 @@ T = TypeVar("T")
 MOST_LINES = 64
 """Maximum number of Python lines that a tag keeps."""
 
-_OUTERMOST = 16  # Outermost calls that a shortened stack keeps: they show what the request is for.
+_OUTERMOST = 16  # Outermost calls that a shortened stack keeps: they show the request's purpose.
 
 # Limits on the characters of a line. A snapshot may refer to a line with two bytes, but a profile
 # spells it out for each stack. So all lines of a tag have at most 6,400 characters plus numbers.
@@ -50,7 +50,7 @@ class Frame(NamedTuple):
 
     @property
     def is_python(self) -> bool:
-        """Return whether the call is Python, judged by its file name."""
+        """Return whether the call is Python, judging by its file name."""
         name = self.file.rsplit("/", 1)[-1]
         if name.endswith(_PYTHON) or name.startswith("<"):
             return True
@@ -77,7 +77,7 @@ class Labels:
         return as_text(f"{short[-_MOST_PATH:]}:{frame.line} in {frame.name[:_MOST_NAME]}")
 
     def facts(self, frame: Frame) -> "CallFacts":
-        """Return the facts of a frame; they are cached, as stacks share most frames."""
+        """Return the facts of a frame, cached because stacks share most frames."""
         known = self._known.get(frame)
         if known is None:
             known = self._known[frame] = self._facts(frame)
@@ -132,8 +132,8 @@ def shortened(stack: Sequence[T], most: int) -> Sequence[T]:
 def tag_of(stack: Sequence[Frame], labels: Labels) -> Tag:
     """Return the tag of one stack of calls.
 
-    Without C++ frames there is no operator. Requests from autograd's engine thread then have no
-    frames at all. An empty stack counts as backward, because few other threads allocate.
+    Without C++ frames there is no operator. A request of autograd's engine thread then has an empty
+    stack, so an empty stack counts as backward: few other threads allocate.
     """
     if not stack:
         return Tag("", "", "backward")

@@ -11,12 +11,11 @@ class Imported:
     """One device's part of an imported file.
 
     Args:
-        trace: the device's events.
+        trace: the device's events; empty if `table` is given.
         framework: "torch", "cupy", "rmm", or "" if unknown.
         device: "cuda:0", "cpu" or "".
-        notes: notes about the file in words, by name.
-        table: profile of a table of blocks, which has lifetimes but no addresses; `trace` is then
-            empty.
+        notes: remarks about the file, by name.
+        table: profile of a table of blocks, which has lifetimes but no addresses.
     """
 
     trace: Trace

@@ -56,7 +56,7 @@ def find_marks(
     """
     own = [item for item in annotations if item.get("device", device) == device]
     found = [_annotated(time, own, *kind) for kind in ((_PROFILER, "START"), (_OPTIMIZER, "END"))]
-    # A profiler whose `step` is never called begins only one iteration.
+    # A profiler whose `step` is never called marks only one iteration.
     chosen = next((marks for marks in found if len(marks.rows) > 1), None)
     chosen = chosen or next((marks for marks in found if marks.rows), None)
     if chosen is None and len(time) and _begun(own):
@@ -73,7 +73,7 @@ def _annotated(
         for item in own
         if text(item.get("name", ""), "a name").startswith(prefix)
         and item.get("stage") == stage
-        # Annotations from before the first event that was kept match no event.
+        # Annotations from before the first recorded event match no event.
         and len(time)
         and integer(item["time_us"], "a time") >= time[0]
     ]

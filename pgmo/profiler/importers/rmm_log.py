@@ -24,7 +24,7 @@ from pgmo.profiler.trace import MOST_SIZE, Event
 from pgmo.units import format_bytes
 
 NEEDED = ("Action", "Pointer", "Size")
-"""Columns by which such a log is recognized."""
+"""Columns that identify an RMM log."""
 
 _TIME = re.compile(r"(\d{1,4}):(\d{1,4}):(\d{1,4})(?:[.:](\d+))?")
 _INTEGER = re.compile(r"-?[0-9]{1,40}|0[xX][0-9a-fA-F]{1,40}")
@@ -32,7 +32,7 @@ _DAY = 24 * 60 * 60 * 1_000_000
 
 
 def read_rmm_log(path: Path, device: int | None = None) -> list[Imported]:
-    r"""Read a log, which names no device and counts as device 0.
+    """Read a log. It names no device and counts as device 0.
 
     Raises:
         FileError: when a line is incomplete; the message names it.
@@ -67,7 +67,7 @@ def read_rmm_log(path: Path, device: int | None = None) -> list[Imported]:
 
 
 class _Row(NamedTuple):
-    """Relevant cells of a line; empty if the log lacks the column."""
+    """Cells of a line; "" where the log lacks the column."""
 
     line: int
     action: str

@@ -4,9 +4,8 @@
     another one          6      7      6      7
     family               0      1      0      1
 
-Replay knows the size of a whole family once one of its requests has come. At one length two
-families may have equal sizes, for example if a length needs no padding. Each further iteration can
-separate such families.
+Once one request of a family has come, replay knows the sizes of all. Two families may have equal
+sizes at one length, for example if it needs no padding. A further iteration can separate them.
 """
 
 import numpy as np
@@ -30,8 +29,8 @@ def refine(
 
     Args:
         family: family of each of n requests, shape (n,).
-        rows: ordinal among these of each request of the other iteration, or -1; shape (m,).
-        size: sizes of the other iteration's requests, shape (m,).
+        rows: index into `family` of each request of the other iteration, or -1; shape (m,).
+        size: sizes of the other iteration's requests in bytes, shape (m,).
 
     Example:
         >>> same = np.zeros(4, np.uint32)

@@ -1,13 +1,13 @@
 """Profile of a trace: of one iteration if the trace repeats, else of the whole trace.
 
-    requests   h h h | a b c d | a b c d | a b          h: head, of another kind
-    pieces     0     | 1       | 2       | 3            reference: 2, the last whole one
-    paired     - - - | 0 1 2 3 | 0 1 2 3 | 0 1        the last one shows when wrapping blocks die
+requests   h h h | a b c d | a b c d | a b          h: warm-up, other requests
+pieces     0     | 1       | 2       | 3            reference: 2, the last whole one
+paired     - - - | 0 1 2 3 | 0 1 2 3 | 0 1          3 shows when wrapping blocks are freed
 
 Boundaries are the trace's marks if the iterations between them agree. Otherwise they follow the
-period of the requests, where live bytes are lowest. Most periods are loops within an iteration
-and are rejected (`iteration_guess`). If exactly one iteration is marked, no period is sought.
-The caller can override this choice and ask for the whole trace or for one iteration.
+period of the requests, and lie where live bytes are lowest. Most periods are loops within an
+iteration and are rejected (`iteration_guess`). If exactly one iteration is marked, no period is
+sought. The caller can ask for the whole trace or for one iteration instead.
 """
 
 from collections.abc import Iterator, Sequence
@@ -30,10 +30,10 @@ from pgmo.profiler.recording import EVENT, FREE, REQUEST, STEP, STREAM, Iteratio
 from pgmo.profiler.trace import Event, MarkedBy, Trace
 
 _ALMOST = 0.1
-"""Share of an iteration's requests that may be missing for it to count as recorded."""
+"""Share of an iteration's requests that may be missing in an iteration that counts as recorded."""
 
 _FEWEST_BY_HAND = 2
-"""Minimum number of iterations that a caller may make."""
+"""Minimum number of iterations that marks of the caller's choice must make."""
 
 _MOST_OF_ONE = 0.5
 """Minimum share of an iteration that the first or last piece needs to count as recorded."""
@@ -48,20 +48,17 @@ def profile_of(
 ) -> Profile:
     """Return the profile of a trace, with the trace attached.
 
-    A steady iteration gives a circular profile, any other trace a line. In a line, blocks from
-    before the trace start at tick 0, and are persistent if nothing frees them. Blocks that the
-    trace allocates and never frees live to its end.
+    A steady iteration gives a circular profile, any other trace a linear one. In a linear profile,
+    blocks from before the trace start at tick 0, and are persistent if nothing frees them. Blocks
+    that the trace allocates and never frees live to its end.
 
     Args:
         trace: the trace. If its boundaries were guessed, the attached copy has them as marks.
-        meta: metadata of the profile; a note `iterations` with the result in words is added.
-        whole: whether to return a line of the whole trace even if it repeats.
+        meta: metadata of the profile; a note `iterations` describes the result.
+        whole: whether to return a linear profile of the whole trace even if it repeats.
         iteration: number of the iteration to choose, repeated or not: 0 is the first that begins
             at a mark, -1 precedes it. Without marks, the period of the requests sets boundaries,
             even if `objection` rejects it.
-
-    Returns:
-        The profile.
 
     Raises:
         OptionError: when there is no such iteration, or `whole` and `iteration` are both given.
@@ -116,12 +113,9 @@ def profile_of(
 
 
 def marked_every(trace: Trace, count: int) -> Trace:
-    """Return a trace with marks of the caller's choice.
+    """Return a trace with iterations of `count` steps, or of `count` requests without any steps.
 
-    Args:
-        trace: the trace.
-        count: number of marks that make an iteration; number of requests if there are no marks.
-            Iterations of requests end with the trace, and what remains precedes the first.
+    Iterations of requests end with the trace; the requests before the first one are left over.
 
     Raises:
         OptionError: when that makes less than two iterations, or `count` is below 1.
@@ -162,9 +156,9 @@ def _by_period(
 def _cut_by_period(
     trace: Trace, blocks: Blocks, requests: NDArray[np.int64]
 ) -> Iterator[tuple[Period, Trace, Blocks, list[Iteration]]]:
-    """Yield candidate periods with the trace that they mark, its blocks and its pieces.
+    """Yield candidate periods, each with the trace that it marks, its blocks and its pieces.
 
-    Periods by origin come first: sizes are equal in all layers.
+    Periods by origin come first, because sizes alone repeat in equal layers.
     """
     names = names_of(trace, requests)
     tried: list[Period] = []
@@ -243,7 +237,7 @@ def _pieces(trace: Trace, blocks: Blocks, edges: NDArray[np.int64]) -> list[Iter
 def _boundaries(
     trace: Trace, blocks: Blocks, requests: NDArray[np.int64], period: Period
 ) -> NDArray[np.int64]:
-    """Return the requests that begin iterations, where live bytes are lowest: few blocks wrap."""
+    """Return the requests that begin iterations: where live bytes are lowest, few blocks wrap."""
     # Live bytes before each request; nothing precedes a request in row 0.
     live = live_bytes(trace, blocks)[requests - 1]
     if len(requests) and requests[0] == 0:
@@ -258,7 +252,7 @@ def _boundaries(
 
 
 def _marked(trace: Trace, begins: NDArray[np.int64]) -> tuple[Trace, Blocks]:
-    """Return the trace with a mark before each of these rows as its only marks, and its blocks."""
+    """Return the trace with marks before these rows only, and its blocks."""
     kept = np.flatnonzero(trace.kind != Event.MARK)
     place = np.concatenate([kept, begins - 0.5])
     order = np.argsort(place, kind="stable")
@@ -310,10 +304,9 @@ def _counted(pieces: Sequence[Iteration], steady: Steady, ticks: int) -> str:
 
 
 def _recorded(pieces: Sequence[Iteration], reference: Iteration) -> int:
-    """Count the recorded iterations; the first and last count by their similarity.
+    """Count the recorded iterations, the first and the last by the share that the reference has.
 
-    The first has extra requests, such as for optimizer state, and boundaries may cut off a part of
-    it or of the last.
+    The first has extra requests, such as for optimizer state. Either may be recorded in part.
     """
     whole = sum(1 for piece in pieces[1:-1] if len(piece))
     ends = [
@@ -324,7 +317,7 @@ def _recorded(pieces: Sequence[Iteration], reference: Iteration) -> int:
 
 
 def _line(trace: Trace, blocks: Blocks, meta: ProfileMeta, what: str) -> Profile:
-    """Return the profile of the whole trace; `what` describes it and has a slot for the count."""
+    """Return the profile of the whole trace; `what` is a note with a slot for the request count."""
     seen = np.zeros(len(trace) + 1, np.int64)
     is_request = np.zeros(len(trace), np.bool_)
     is_request[blocks.row[blocks.row >= trace.before]] = True

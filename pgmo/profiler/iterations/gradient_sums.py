@@ -1,4 +1,4 @@
-"""Correction of gradient sums, which tagging changes."""
+"""Removal of the gradient sums that tagging adds."""
 
 from collections import defaultdict
 from collections.abc import Sequence
@@ -18,11 +18,10 @@ def summed_in_place(
     """Return a tagged iteration as it would be without tagging.
 
     Autograd adds two gradients in place, but allocates the sum while a dispatch mode is active.
-    Such sums are recognized by their operator.
 
     Returns:
-        The iteration with each summand living as long as its sum, and a mask of the requests that
-        are sums, shape (n,). Untagged programs do not make these requests.
+        The iteration, in which each summand lives as long as its sum, and whether each request is
+        for a sum, shape (n,). Untagged programs do not make these requests.
 
     Example:
         >>> from pgmo.profiler.recording import make_events, split

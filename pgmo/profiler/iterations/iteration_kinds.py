@@ -24,13 +24,13 @@ _SEVERAL = 3
 
 @dataclass(frozen=True, eq=False)
 class Match:
-    """Result of a comparison; `base` is the longer iteration, or the first at equal length.
+    """Result of a comparison.
 
     Args:
         kind: "exact", "fit" or "none".
-        base: the iteration whose requests give the ordinals.
-        other: the iteration compared with `base`.
-        rows: for each request of `other` its ordinal in `base` or -1, shape (len(other),).
+        base: the longer iteration, or the first at equal length.
+        other: the other iteration.
+        rows: index in `base` of each request of `other`, or -1; shape (len(other),).
         varying: whether paired sizes differ, shape (len(base),).
         explanation: the result in words, with the first difference.
     """
@@ -43,7 +43,7 @@ class Match:
     explanation: str
 
     def rows_in(self, one: Iteration) -> NDArray[np.int64]:
-        """Return for each request of the other iteration its ordinal in `one`, or -1."""
+        """Return for each request of the other iteration its index in `one`, or -1."""
         if one is self.base:
             return self.rows
         inverse = np.full(len(self.base), UNPAIRED)
@@ -69,10 +69,7 @@ def compare(first: Iteration, second: Iteration) -> Match:
 
 
 def _pairings(base: Iteration, other: Iteration) -> list[NDArray[np.int64]]:
-    """Return the ways to pair two iterations: by position, and aligned.
-
-    Iterations of equal length may have a request, such as a logged number, in different places.
-    """
+    """Return the ways to pair two iterations: by position if they are equally long, and aligned."""
     pairings = []
     if len(base) == len(other):
         pairings.append(np.where(base.stream == other.stream, np.arange(len(base)), UNPAIRED))
@@ -82,7 +79,7 @@ def _pairings(base: Iteration, other: Iteration) -> list[NDArray[np.int64]]:
 
 
 def _explained(base: Iteration, other: Iteration, rows: NDArray[np.int64]) -> int:
-    """Return how many pairs have equal sizes, or sizes that change by one of four ratios.
+    """Count the pairs of equal size, or whose size changes by one of the four commonest ratios.
 
     Equal sizes alone would mislead: at twice the length, a layer may have the next layer's sizes.
     """
@@ -94,7 +91,7 @@ def _explained(base: Iteration, other: Iteration, rows: NDArray[np.int64]) -> in
 
 
 def _of_four_ratios(ratio: NDArray[np.float64]) -> int:
-    """Return how many ratios are among the four most common ones, to two digits."""
+    """Count the ratios that are among the four most common ones, to two digits."""
     _, counts = np.unique(np.round(ratio, 2), return_counts=True)
     return int(np.sort(counts)[-4:].sum())
 
@@ -152,7 +149,7 @@ def _convincing(base: Iteration, other: Iteration, rows: NDArray[np.int64]) -> b
 
 
 def _stay_alike(before: NDArray[np.int64], after: NDArray[np.int64]) -> bool:
-    """Return whether requests of one size mostly share one size afterwards too."""
+    """Return whether requests of one size mostly have a common size afterwards."""
     _, kind, often = np.unique(before, return_inverse=True, return_counts=True)
     several = often[kind] >= _SEVERAL
     if 2 * several.sum() < len(before):

@@ -1,4 +1,4 @@
-"""Profile of the reference iteration, with lifetimes observed over later iterations.
+"""Profile of the reference iteration, with lifetimes observed in later iterations.
 
     iterations   A0        A1        B         A2          A: the structure, B: another one
     clock        0 .. T    T .. 2T   2T        2T .. 3T    T requests each; B takes no ticks
@@ -30,8 +30,8 @@ class Steady:
 
     Args:
         kind: "exact", "fit", or "none" when made by `best_effort`.
-        reference: index of the iteration whose ordinals are used.
-        rows: by iteration index, the ordinal in the reference of each member's requests, or -1.
+        reference: index of the iteration whose requests the profile lists.
+        rows: by iteration index, the request of the reference that each request pairs with, or -1.
             Tagged iterations are left out, because the tagger's dispatch mode adds requests and
             lengthens lifetimes.
         varying: whether members differ in the size, shape (requests of the reference,).
@@ -59,9 +59,9 @@ def build_profile(
 ) -> Profile:
     """Make a profile of the reference iteration of `steady`.
 
-    Sizes are the largest, and lifetimes the longest, over the members with as many requests as the
-    reference. Shorter members are paired by similarity, which can be wrong, so their lifetimes only
-    count for blocks that no full member frees. A block is persistent if no member frees it or if it
+    Sizes and lifetimes are the largest among the members with as many requests as the reference.
+    Lifetimes in shorter members count only for blocks that no full member frees, because their
+    requests are paired by similarity. A block is persistent if no member frees it, or if it
     outlives two periods. A block is shared if any member shares it between streams.
 
     Args:
@@ -69,8 +69,8 @@ def build_profile(
         steady: a group of them.
         tags: the tags that the iterations' `tag` columns index.
         meta: metadata of the profile.
-        alone: whether to use only the reference's sizes and lifetimes. The other members then only
-            show when its surviving blocks are freed.
+        alone: whether sizes and lifetimes are those of the reference only. The other members then
+            show only when its surviving blocks are freed.
     """
     reference = iterations[steady.reference]
     size = reference.size.copy()
@@ -112,7 +112,7 @@ def _order(iterations: list[Iteration], steady: Steady, members: list[int]) -> O
 
 
 def _shared(iterations: list[Iteration], steady: Steady) -> NDArray[np.bool_]:
-    """Return a mask of the rows whose block any member uses on several streams."""
+    """Return whether any member uses the block of each row on several streams."""
     shared = iterations[steady.reference].shared.copy()
     for index, rows in steady.rows.items():
         shared[rows[iterations[index].shared & (rows != UNPAIRED)]] = True
@@ -162,7 +162,7 @@ class _Clock:
         self._offset[members] = offsets
 
     def at(self, request: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Return ticks, shape of `request`; a boundary belongs to the earlier iteration."""
+        """Return the tick of each request; a boundary belongs to the earlier iteration."""
         inside = np.searchsorted(self._last, request, side="left")
         local = request - self._first[inside]
         member = self._is_member[inside]
@@ -173,7 +173,7 @@ class _Clock:
 
 
 def _next_row(rows: NDArray[np.int64], ticks: int) -> NDArray[np.int64]:
-    """Return for each local position 0..n the first reference ordinal at or after it."""
+    """Return for each position 0..n of a member the first reference request at or after it."""
     filled = np.append(np.where(rows == UNPAIRED, ticks, rows), ticks)
     return np.minimum.accumulate(filled[::-1])[::-1]
 
@@ -181,7 +181,7 @@ def _next_row(rows: NDArray[np.int64], ticks: int) -> NDArray[np.int64]:
 def tags_of(
     iterations: list[Iteration], steady: Steady, end: NDArray[np.int64]
 ) -> NDArray[np.int32]:
-    """Return the tags of the reference's requests, copied from the tagged iteration; or -1."""
+    """Return the tags of the reference's requests, taken from the tagged iteration; or -1."""
     reference = iterations[steady.reference]
     tag = np.full(len(reference), -1, np.int32)
     # Count distinct tags, not requests: a compiling iteration has many requests with one tag.
@@ -225,7 +225,7 @@ def fill_tags(tag: NDArray[np.int32]) -> NDArray[np.int32]:
     """Give each untagged request the tag of the next tagged one, or of the last one.
 
     Untagged requests are scalars that an operator wraps into tensors before it allocates its
-    result. Under a dispatch mode they are wrapped elsewhere. Without any tag, nothing changes.
+    result; under a dispatch mode they are wrapped elsewhere.
     """
     known = np.flatnonzero(tag >= 0)
     if not known.size:

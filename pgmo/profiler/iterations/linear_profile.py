@@ -27,8 +27,8 @@ def linear_profile(
         sums: whether to keep the requests for gradient sums that tagging adds.
 
     Returns:
-        A profile that does not repeat; blocks that were not freed live to its end. None if there
-        were no requests.
+        A profile that does not repeat, or None without requests. Blocks that were not freed live
+        to its end.
 
     Raises:
         ProfileError: when the events contradict each other.

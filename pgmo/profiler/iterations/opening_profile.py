@@ -39,10 +39,10 @@ def build_opening(
 ) -> Profile | None:
     """Make a profile of the first recorded iteration with its own sizes.
 
-    Its lifetimes are observed over the following members of `steady`. A block that is never freed
-    in the recording is persistent, such as optimizer state and workspaces. A block freed after more
-    than two periods ends after two, the longest lifetime that a profile can represent. Tags are
-    those of a later iteration, because tagging adds requests.
+    Its lifetimes are observed in the following members of `steady`. A block that is never freed is
+    persistent, such as optimizer state. A block freed after more than two periods ends after two,
+    the longest lifetime that a profile can represent. Tags are those of a later iteration, because
+    tagging adds requests.
 
     Args:
         iterations: all recorded iterations, from `split`; the first is also the program's first.
@@ -51,8 +51,8 @@ def build_opening(
         meta: metadata of the profile.
 
     Returns:
-        The profile; None if the first iteration has no requests, was tagged, is a member of
-        `steady`, whose plan then serves it, or if fewer than two members follow it.
+        The profile. None if the first iteration has no requests, was tagged, or is a member of
+        `steady`, whose plan serves it; or if fewer than two members follow it.
     """
     followers = sorted(index for index in steady.rows if index > 0)
     first = iterations[0]

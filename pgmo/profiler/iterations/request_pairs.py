@@ -5,13 +5,12 @@
     pairs   | | |   | | | |        one request is missing: another kernel was chosen
 
 An edit distance (Myers, or difflib) takes quadratic time here, because every varying size is a
-difference. Instead anchors are sought, as in patience diff, but a size need not be unique. Sizes
+difference. Instead anchors are sought as in patience diff, but a size need not be unique: sizes
 that occur *equally often* in both sequences are paired occurrence by occurrence. The longest
-increasing chain of these pairs is kept. Each gap between anchors is then treated in the same way,
-because sizes that are unbalanced overall are often balanced inside a gap. Gaps of equal length
-are paired by ordinal at once. Gaps without anchors are aligned by dynamic programming, whole if
-they are small, else in a sliding window, so no step costs more than O(n log n). The number of
-passes is bounded.
+increasing chain of these pairs is kept. Each gap between anchors is treated in the same way,
+because sizes often occur equally often inside a gap. Gaps of equal length are paired by position.
+Gaps without anchors are aligned by dynamic programming, in a sliding window if they are large. No
+step costs more than O(n log n), and the number of passes is bounded.
 """
 
 import numpy as np
@@ -24,26 +23,25 @@ from pgmo.profiler.recording import Iteration
 UNPAIRED = -1
 
 _SHARE = 0.98
-"""Minimum share of the shorter iteration's requests that must be paired.
-
-Below it, anchors may be wrong, so alignment is repeated with anchors closer to their position.
-"""
+"""Minimum share of the shorter iteration's requests that must be paired. Below it, anchors may be
+wrong, so alignment is repeated with anchors closer to their position."""
 
 _NEAR, _AT_HAND = 16, 8
 """Allowed displacement of anchors in the second try (1/16 of the longer iteration) and the third
 (8 requests), in addition to the difference in length."""
 
 _RATIOS, _VOTERS = 6, 128
+"""Number of size ratios that alignment tries, and of sizes per iteration that vote for them."""
 
 LENGTH_RATIO = 16
 """Maximum ratio of two lengths of one program, as in `pgmo.allocator.heuristics`."""
 
 
 def align(reference: Iteration, other: Iteration) -> NDArray[np.int64]:
-    """Return for each request of `other` the corresponding request of `reference`.
+    """Return the request of `reference` that corresponds to each request of `other`.
 
     Returns:
-        Ordinals in `reference`, strictly increasing where not `UNPAIRED`, shape (len(other),).
+        Indices into `reference`, strictly increasing where not `UNPAIRED`, shape (len(other),).
         Paired requests are on the same stream.
 
     Example:
@@ -73,7 +71,7 @@ def align(reference: Iteration, other: Iteration) -> NDArray[np.int64]:
 
 
 class _Aligner:
-    """Pair of iterations with requests as numbers of their sizes and streams."""
+    """Pair of iterations, with a number for each distinct size and stream."""
 
     def __init__(self, reference: Iteration, other: Iteration) -> None:
         token = numbered_rows(
@@ -87,9 +85,9 @@ class _Aligner:
     def anchored(self, off: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """Return the pairs of anchors and the gaps between them; see csrc/alignment/anchors.hpp.
 
-        An anchor's positions may differ by `off` requests. A limit prevents false anchors: a
-        micro-batch may have another one's length and sizes, and one extra logged request shifts all
-        pairs of its size.
+        An anchor's positions may differ by `off` requests. Without this limit, a micro-batch could
+        be paired with another one of its length, or one extra request could shift all pairs of its
+        size.
         """
         rows = np.full(len(self.b), UNPAIRED, np.int64)
         return rows, _core.pair_by_anchors(self.a, self.b, off, rows)
@@ -111,7 +109,7 @@ class _Aligner:
     def _common_ratios(self) -> NDArray[np.float64]:
         """Return likely ratios of sizes, most likely first.
 
-        Sizes that occur in one iteration only vote, if their frequencies are similar.
+        Sizes that occur in only one iteration vote, if their frequencies are similar.
         """
         kinds = []
         for own, foreign, size in ((self.a, self.b, 0), (self.b, self.a, 1)):

@@ -1,8 +1,8 @@
 """Search for the steady state: iterations that issue the same requests.
 
 `steady.explanation` describes what agrees, or, from `best_effort`, what differs. A tagged iteration
-has extra requests, so two other iterations must agree. If the first recorded iteration is tagged,
-the fourth completes the steady state.
+has extra requests, so two other iterations must agree. If the first iteration is tagged, the steady
+state is complete after the fourth.
 """
 
 import numpy as np
@@ -47,9 +47,9 @@ def find_repeated(iterations: list[Iteration]) -> list[Steady]:
 
 
 def best_effort(iterations: list[Iteration]) -> Steady | None:
-    """Return the last iteration with a recorded successor, for planning when none agree.
+    """Return the last iteration with a recorded successor, for a plan although none agree.
 
-    The profile made from it is marked as not steady. The result is None without any requests.
+    Its profile is marked as not steady. None without any requests.
     """
     full = _without_tags(iterations)
     if not full:

@@ -6,8 +6,8 @@ stream 1    ───────────W──R5────────�
 
 The work of a stream runs in order. An event covers all earlier work of its stream, and the work
 that its stream has waited for. A stream that waits for the event comes after all of it. Source:
-vector clocks (Fidge 1988, Mattern 1989), with a component for each stream. An iteration is
-repeated, so its rows are processed several times in a row.
+vector clocks (Fidge 1988, Mattern 1989), with a component for each stream. An iteration repeats, so
+its rows are processed several times in a row.
 """
 
 from dataclasses import dataclass
@@ -27,22 +27,22 @@ from pgmo.profiler.ordering.order import (
 )
 
 NEVER = np.iinfo(np.int64).max
-"""Tick that stands for never; greater than that of any request."""
+"""Tick that stands for never; greater than the tick of any request."""
 
 _TURNS = 6
-"""Number of iterations processed: a block may live for two, and the wait for it come later."""
+"""Number of iterations processed: a block may live for two, and the wait for it may come later."""
 
 
 @dataclass(frozen=True)
 class Edge:
-    """Dependency: from row `at` on, one stream comes after another's work before row `before`.
+    """Dependency: from row `at` on, one stream comes after the work of another before row `before`.
 
     Args:
         stream: the stream that waits.
         at: the row that makes it wait.
         other: the stream that is waited for.
         before: the row before which the awaited work was submitted.
-        back: how many iterations earlier row `before` is.
+        back: number of iterations between `before` and `at`.
     """
 
     stream: int
@@ -55,9 +55,8 @@ class Edge:
 def edges(order: Order, streams: NDArray[np.uint64]) -> list[Edge]:
     """Return all dependencies with a known target, in the order of the rows.
 
-    Args:
-        order: order of an iteration.
-        streams: streams that have requests. Other streams of the order are included.
+    Streams of the order are included, also those without requests.
+
 
     Example:
         >>> order = Order(tick=[1, 1], kind=[4, 5], stream=[0, 7], target=[-1, 0], back=[0, 0])
@@ -98,9 +97,9 @@ def behind(
 ) -> NDArray[np.int64]:
     """Return for each block and stream the tick from which the stream comes after the block's use.
 
-    Ticks count from the beginning of the iteration that requests the block; those of the next
-    iteration continue from `ticks`. A request at that tick or later can reuse the memory without
-    another event. On the block's own stream the tick is the block's end.
+    A request at that tick or later can reuse the memory without another event. Ticks count from
+    the beginning of the iteration that requests the block, and go on into the next iterations. On
+    the block's own stream the tick is the block's end.
 
     Args:
         order: order of the iteration.
@@ -137,12 +136,10 @@ def behind(
 
 
 def freed_at(order: Order, end: NDArray[np.int64], ticks: int) -> NDArray[np.int64]:
-    """Return the number of rows before each block's free, from its iteration's first row.
+    """Return the number of rows before each block's free, shape (n,).
 
-    If the order has no free of the block at tick `end`, all rows before that request count.
-
-    Returns:
-        Numbers of rows, shape (n,).
+    Rows count from the first one of the block's iteration. If the order has no free of the block at
+    tick `end`, all rows before that request count.
     """
     turns, within = np.divmod(np.maximum(end - 1, 0), max(1, ticks))
     place = turns * len(order) + np.searchsorted(order.tick, within + 1, side="right")
@@ -165,9 +162,7 @@ def used_until(
 
     A program may free a block long after its stream finished with it. An event on the stream, or a
     wait for the stream, may precede the free. If the stream got neither a request nor a wait in
-    between, that row counts instead of the free: it covers the block's last use as well.
-
-    The arguments are those of `behind`.
+    between, that row counts instead: it covers the block's last use as well.
     """
     freed = freed_at(order, end, ticks)
     length = max(1, len(order))
@@ -202,7 +197,7 @@ def _steps(
 ) -> dict[tuple[int, int], tuple[NDArray[np.int64], NDArray[np.int64]]]:
     """Return for each pair of streams when the first comes after work of the second.
 
-    Each pair has two arrays: ticks from which it does, and the row up to which at each tick.
+    The first array holds the ticks at which this changes, the second the last row that is done.
     """
     number = {one: at for at, one in enumerate(_all_streams(order, streams))}
     # For each pair, the last row of the second stream that is done before the first one's work.

@@ -3,8 +3,8 @@
 requests     0     1        2     3          ticks
 rows            F0    E  W    W         D    before request 1, 2, 3: free 0, event, wait, ...
 
-A program orders its streams by events. A row before request `t` has tick `t`. Rows of one tick keep
-their order, which shows whether a block was freed before an event was recorded or after it.
+A program orders its streams by events. A row before request `t` has tick `t`. The order of rows of
+one tick shows whether a block was freed before or after an event was recorded.
 """
 
 from collections.abc import Mapping
@@ -22,8 +22,7 @@ FREE, RECORD, WAIT, STREAM_DONE, EVENT_DONE, DEVICE_DONE = 1, 4, 5, 6, 7, 8
 event; the program itself waits for a stream, an event or all streams."""
 
 LOST = 9
-"""Kind of a recorded gap: events may have been missed, so earlier ones are unknown from here on.
-It occurs in recordings only."""
+"""Kind of a gap in a recording: events may be missing, so earlier ones are unknown from here on."""
 
 KINDS = (FREE, RECORD, WAIT, STREAM_DONE, EVENT_DONE, DEVICE_DONE)
 
@@ -101,8 +100,8 @@ class Order:
         """Return this order renumbered for a larger set of requests.
 
         Args:
-            rows: the new row of each block, shape (n,).
-            ticks: the new number of each request and of the iteration's end, shape (ticks + 1,).
+            rows: new row of each block, shape (n,).
+            ticks: new number of each request and of the iteration's end, shape (ticks + 1,).
 
         Example:
             >>> freed = dict(tick=[1], kind=[FREE], stream=[0], target=[0], back=[0])
@@ -115,12 +114,6 @@ class Order:
         return replace(self, tick=ticks[self.tick], target=target)
 
     def fits(self, blocks: int, ticks: int) -> bool:
-        """Return whether this can be the order of an iteration with so many blocks and requests.
-
-        Example:
-            >>> empty = {name: [] for name in COLUMNS}
-            >>> Order(**empty).fits(0, 0)
-            True
-        """
+        """Return whether an iteration with so many blocks and requests can have this order."""
         freed = self.target[self.kind == FREE]
         return bool((self.tick <= ticks).all() and ((freed >= 0) & (freed < blocks)).all())

@@ -18,7 +18,7 @@ def pack_order(order: Order, kind: str, version: int) -> bytes:
 
 
 def unpack_order(data: Any, where: Path, kind: str, version: int) -> Order:
-    """Read an order back and check its consistency, but not that it fits its profile.
+    """Read an order and check its consistency, but not that it fits its profile.
 
     Raises:
         FileError: when the member is damaged or inconsistent.

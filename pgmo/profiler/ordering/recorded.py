@@ -30,18 +30,15 @@ NUMBERED = np.dtype(
     [("tick", "i8"), ("kind", "u1"), ("stream", "u8"), ("target", "i8")],
 )
 """Layout of a recorded row. Its tick, and the target of a free, count requests since recording
-began. The target of an event row is the event's number: how many had been recorded before it."""
+began. The target of an event's row is the number of events that had been recorded before it."""
 
 
 def numbered(events: NDArray[np.void], served: NDArray[np.int64]) -> NDArray[np.void] | None:
-    """Return all rows of a recording, in order; None if nothing orders streams.
+    """Return all rows of a recording as `NUMBERED`, in order; None if nothing orders streams.
 
     Args:
         events: events of dtype `pgmo.profiler.recording.EVENT`, shape (events,).
         served: number of requests served up to and including each event, shape (events,).
-
-    Returns:
-        Rows of dtype `NUMBERED`.
     """
     kind = events["kind"]
     if not (kind >= RECORD).any():
@@ -72,12 +69,9 @@ def split_rows(
     """Split rows by iteration; rows before a first request belong to the preceding iteration.
 
     Args:
-        rows: rows from `numbered`, or None.
+        rows: rows from `numbered`, or None, which gives None for each iteration.
         edges: number of each iteration's first request, and of the one after the last, shape
             (iterations + 1,).
-
-    Returns:
-        The rows of each iteration, or None for each if `rows` is None.
     """
     if rows is None:
         return [None] * (len(edges) - 1)
@@ -86,12 +80,9 @@ def split_rows(
 
 
 def order_of(members: Sequence["Iteration"], reference: int) -> Order | None:
-    """Return the order of one iteration among those of its structure.
+    """Return the order of one iteration, or None if it has no rows or fewer than two streams.
 
-    Targets from before these iterations, or from an iteration with different rows, are unknown.
-
-    Returns:
-        The order; None if the iteration has no rows or fewer than two streams.
+    Targets from before the members, or from a member with different rows, are unknown.
     """
     one = members[reference]
     mine = one.rows

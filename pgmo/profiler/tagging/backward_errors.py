@@ -4,9 +4,9 @@
     device thread        operator fails --^   drops the error, then node and graph   needs the GIL
 
 A device thread drops the error before the failed node, and needs the GIL for an error that has
-passed through Python. So the whole graph of the failed step lives until the main thread releases
-the GIL, perhaps only after it requests memory again. Under a dispatch mode every error passes
-through Python; without one, C++ drops it without the GIL.
+passed through Python. So the graph of the failed step lives until the main thread releases the GIL,
+perhaps after it requests memory again. Under a dispatch mode every error passes through Python;
+without one, C++ drops it without the GIL.
 """
 
 import functools
@@ -59,8 +59,8 @@ def attach() -> None:
 def await_device_threads() -> None:
     """Wait until autograd's threads have dropped the nodes that they ran last.
 
-    Each thread gets a backward pass without elements, which it begins only after that. Nothing is
-    allocated. Inside of another backward pass the function returns at once.
+    Each thread gets an empty backward pass, which it begins only after that. Nothing is allocated.
+    Inside of another backward pass the function returns at once.
     """
     import torch
 
@@ -78,6 +78,7 @@ def await_device_threads() -> None:
 
 
 def _run_nothing(index: int) -> None:
+    """Run a backward pass without elements on a device."""
     import torch
 
     with torch.enable_grad(), torch.inference_mode(False):

@@ -10,10 +10,10 @@ if TYPE_CHECKING:
     from types import CodeType, FrameType
 
 _PGMO = os.path.dirname(os.path.dirname(os.path.dirname(__file__))) + os.sep
-"""Folder of the package as in the file names of its code, which keep a ".." in `sys.path`."""
+"""Folder of the package, spelled as in its code objects: a ".." of `sys.path` stays."""
 
 _STEP = "Optimizer.profile_hook_step.<locals>.wrapper"
-"""Qualified name of the function in which torch wraps the step of each optimizer class."""
+"""Qualified name of the function in which PyTorch wraps the step of each optimizer class."""
 
 
 class Running(NamedTuple):
@@ -33,8 +33,8 @@ class Running(NamedTuple):
 class Calls:
     """Finder of module calls, optimizer steps and the user's own line in the caller's frames.
 
-    It installs no hook, which a compiler would trace, a library would count, and an exception would
-    skip. A search takes some microseconds.
+    It installs no hooks: a compiler would trace them, a library count them, an exception skip them.
+    A search takes some microseconds.
     """
 
     def __init__(self) -> None:

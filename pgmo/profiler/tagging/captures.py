@@ -1,7 +1,7 @@
 """No tags while a thread captures a CUDA graph.
 
-Under a dispatch mode autograd adds gradients to new tensors instead of in place. A backward pass
-that is captured so requests more memory, which its graph keeps. Requests of captures are not
+Under a dispatch mode autograd adds gradients to new tensors instead of in place, so a captured
+backward pass would request more memory, which its graph keeps. Requests of captures are not
 recorded, so they need no tags.
 """
 
@@ -14,11 +14,7 @@ from pgmo.profiler.tagging.operator_mode import OperatorMode
 
 
 def suspend_during_captures(mode: OperatorMode) -> Callable[[], None]:
-    """Suspend a mode on each thread that captures, until the capture ends.
-
-    Returns:
-        Undoes this.
-    """
+    """Suspend a mode on each thread that captures, until the capture ends; return the undo."""
     import torch
 
     graph: Any = getattr(torch._C, "_CUDAGraph", None)
@@ -44,7 +40,7 @@ def suspend_during_captures(mode: OperatorMode) -> Callable[[], None]:
     graph.capture_begin, graph.capture_end = capture_begin, capture_end
 
     def undo() -> None:
-        if graph.capture_begin is capture_begin:  # Otherwise it was wrapped again: leave it.
+        if graph.capture_begin is capture_begin:  # Otherwise another wrapper needs this one.
             graph.capture_begin, graph.capture_end = begin, end
 
     return undo

@@ -1,4 +1,4 @@
-"""Lazy import of CuPy and its devices; every error names a remedy."""
+"""Lazy import of CuPy, and the choice of its device; every error names a remedy."""
 
 from typing import Any
 
@@ -6,11 +6,7 @@ from pgmo.errors import AdapterError
 
 
 def imported_cupy() -> Any:
-    """Return the module `cupy`.
-
-    Raises:
-        AdapterError: when CuPy is missing or cannot be imported.
-    """
+    """Return the module `cupy`, or raise AdapterError if it cannot be imported."""
     try:
         import cupy
     except ImportError as error:
@@ -25,11 +21,7 @@ def imported_cupy() -> Any:
 
 
 def cupy_device(cupy: Any, index: int | None = None) -> int:
-    """Return the number of a device after checking that CuPy finds it.
-
-    Raises:
-        AdapterError: when the device does not exist.
-    """
+    """Return the device number `index`, or the current one; raise AdapterError if it is missing."""
     runtime = cupy.cuda.runtime
     try:
         count = int(runtime.getDeviceCount())

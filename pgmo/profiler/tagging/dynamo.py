@@ -5,7 +5,7 @@
                    <---   resume()
     eager code            observed
 
-TorchDynamo inspects more than the code that it compiles: it guards on hooks and traces them, and
+TorchDynamo inspects more than the code that it compiles: it guards on hooks, traces them, and
 refuses dispatch modes. They would change the number of graphs, the graph breaks and so the last
 bits of the results. So pgmo removes all of its observers while Dynamo runs.
 
@@ -47,7 +47,7 @@ class Observer(Protocol):
 class _Thread(threading.local):
     """Outermost call of compiled code on a thread, and the observers suspended for it."""
 
-    outermost = 0  # The id of a compiled function's frame, or of a context manager; 0 for none.
+    outermost = 0  # id() of the frame or context manager that entered compiled code; 0 for none.
     suspended: tuple["Observer", ...] = ()
 
 
@@ -58,10 +58,7 @@ _hidden = True
 
 
 def hidden() -> bool:
-    """Return whether observers can be suspended in time; False if Dynamo lacks functions for it.
-
-    If False, nothing that Dynamo could see may be installed.
-    """
+    """Return whether observers can be suspended before Dynamo sees them. If not, install none."""
     return _hidden
 
 
@@ -74,11 +71,7 @@ def track() -> None:
 
 
 def register(observer: Observer) -> Callable[[], None]:
-    """Register an observer and keep it alive until it is unregistered.
-
-    Returns:
-        A function that unregisters it, on any thread.
-    """
+    """Register an observer until the returned function is called, on any thread."""
     track()
     if hasattr(observer.compiling, "__code__"):
         skip(observer.compiling)
@@ -111,7 +104,7 @@ def has_compiled() -> bool:
 
 
 def _attach() -> None:
-    """Wrap Dynamo's `set_eval_frame` permanently, because calls that have begun must also end."""
+    """Wrap `set_eval_frame` for the rest of the process, because calls that begin must also end."""
     global _hidden
     module = _dynamo()
     if not all(hasattr(module, name) for name in _NEEDED):
@@ -140,10 +133,10 @@ def _setting(original: Callable[[Any], Any], begins: bool) -> Callable[[Any], An
 
     The callback is a function, False for no compilation, or None.
 
-        prior = set_eval_frame(None)       a compiled function begins: it notes the dispatch keys
-        _maybe_set_eval_frame(callback)    the program's code, under Dynamo
+        prior = set_eval_frame(None)       a compiled function begins
+        _maybe_set_eval_frame(callback)    the program's code runs under Dynamo
         set_eval_frame(None)
-        _maybe_set_eval_frame(prior)       it ends
+        _maybe_set_eval_frame(prior)       the compiled function ends
     """
 
     def set_eval_frame(callback: Any) -> Any:
@@ -188,7 +181,7 @@ def _leave() -> None:
 
 @contextmanager
 def watched() -> Iterator[None]:
-    """Let observers watch code that compiled code calls and that Dynamo does not compile."""
+    """Resume the observers for code that compiled code calls and that Dynamo does not compile."""
     outermost = _thread.outermost
     if not _thread.suspended:
         yield
@@ -211,7 +204,7 @@ def call_observer(call: Callable[[], None]) -> None:
 
 
 def _await_compilation() -> None:
-    """Register for compilations; each time again, as `torch._dynamo.reset()` drops callbacks."""
+    """Register for compilations, each time anew: `torch._dynamo.reset()` drops callbacks."""
     handler = sys.modules["torch._dynamo.callback"].callback_handler
     if _compiling not in handler.start_callbacks:
         handler.register_start_callback(_compiling)

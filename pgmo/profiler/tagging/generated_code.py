@@ -53,14 +53,9 @@ def mark(source: str, path: str) -> MarkedCode:
         try: ... _pgmo_marks.at(3) ...
         finally: _pgmo_marks.end()
 
-    Args:
-        source: source of the module.
-        path: file of the module, which the code objects name.
-
     Raises:
         SyntaxError, ValueError: when the source is not Python.
 
-    Example:
         >>> made = mark("def call(a): b = extern_kernels.mm(a, a); return b", "made.py")
         >>> made.kernels, list(made.marked)
         ((GeneratedKernel(name='extern_kernels.mm', line=1),), ['call'])
@@ -78,12 +73,7 @@ def mark(source: str, path: str) -> MarkedCode:
 
 
 def runs_kernels(name: str) -> bool:
-    """Return whether a function of a generated module runs kernels, judged by its name.
-
-    Example:
-        >>> runs_kernels("call"), runs_kernels("partition_0"), runs_kernels("get_args")
-        (True, True, False)
-    """
+    """Return whether a function of a generated module runs kernels, judging by its name."""
     return name == "call" or name.startswith("partition_")
 
 
@@ -185,7 +175,7 @@ def _called(statement: ast.stmt) -> str:
 
 
 def _operator(called: str) -> str:
-    """Return a kernel's name as in inductor, an operator's name as in eager code."""
+    """Return the kernel's name as inductor has it, or the operator's name as in eager code."""
     name = called.removeprefix(_OPERATORS).removesuffix(".run")
     return ".".join(name.split(".")[:2])
 

@@ -3,8 +3,8 @@
 Inductor turns a graph into a Python module whose function `call` requests buffers and runs kernels
 one by one. Compiled code has no operators to observe, and a mode or hook inside it would be
 compiled too. But `call` is ordinary Python that no compiler processes again. While a listener is
-registered, `call` has another code object: the same statements with calls of `KernelMarks` between
-them (see `generated_code`). Afterwards it gets its own code back, so other iterations cost nothing.
+registered, `call` has another code object, with calls of `KernelMarks` between the same statements
+(see `generated_code`). Afterwards it gets its own code back, so other iterations cost nothing.
 
     call.__code__:    plain    marked    plain    plain ...
                                listened
@@ -67,14 +67,7 @@ _marked: list[tuple[FunctionType, CodeType, CodeType]] = []  # With plain and ma
 
 
 def listen(listener: KernelListener) -> Callable[[], None]:
-    """Register a listener for all code that has been compiled so far.
-
-    Returns:
-        A function that unregisters it, on any thread.
-
-    Example:
-        >>> leave = listen(tagger)  # doctest: +SKIP
-    """
+    """Register a listener for all code compiled so far, until the returned function is called."""
 
     def leave() -> None:
         with _lock:
@@ -98,7 +91,7 @@ def listen(listener: KernelListener) -> Callable[[], None]:
 
 
 class KernelMarks:
-    """Callbacks of marked code; they stay in the module, as a call may outlast its listeners."""
+    """Callbacks of marked code. They stay in the module, as a call may outlast its listeners."""
 
     def __init__(self, origins: tuple[KernelOrigin, ...]) -> None:
         self._origins = origins

@@ -11,8 +11,8 @@ _WRAPPER = "OptimizedModule"
 class ModulePaths:
     """Names of modules: their paths below the module that was called first.
 
-    The container's owner, not the container, calls a member, and a shared module has several paths.
-    So the path is looked up among all modules of the root and must lie below the caller's path.
+    A member of a container is called by the container's owner, and a shared module has several
+    paths. So the path is looked up among all modules of the root and must lie below the caller's.
 
     Weak references to modules remove the names of dropped modules. Parameters have none, because
     torch cannot swap parameters that have weak references.
@@ -36,7 +36,7 @@ class ModulePaths:
         return (below or known or [f"{caller}.{type(module).__name__}"])[0]
 
     def innermost(self, modules: Sequence[Any]) -> str:
-        """Return the path of the innermost of these nested modules; "" if there are none."""
+        """Return the path of the innermost of these nested modules, or "" if there are none."""
         calls = tuple(map(id, modules))
         known = self._innermost.get(calls)
         if known is not None:

@@ -3,9 +3,9 @@
     entered   [ user A ]                   ->  [ ours | user A ]
     left      [ ours | user A | user B ]   ->  [ user A | user B ]
 
-torch's modes pop the top of the stack, so they must be left in reverse order. A session is entered
-and left at steps of the program, between which the program may enter and leave its own modes. So
-ours is inserted below all of them and removed from below them.
+Modes must be left in reverse order, because torch pops the top of the stack. A session enters and
+leaves its mode at steps of the program, between which the program may enter and leave its own. So
+the session's mode is inserted and removed below all of them.
 """
 
 import sys
@@ -28,10 +28,10 @@ _left_lock = new_lock()
 
 
 class _ThreadExitCleanup:
-    """Finalizer that removes our modes from an ending thread while it may still run Python.
+    """Finalizer that removes the modes from an ending thread while it may still run Python.
 
-    torch would release them when the system's thread ends. By then Python regards the thread as
-    ended and the interpreter may be shutting down, which would abort the process.
+    torch would release them when the operating system's thread ends. By then the interpreter may
+    be shutting down, which would abort the process.
     """
 
     def __del__(self) -> None:
@@ -42,14 +42,14 @@ class _ThreadExitCleanup:
 
 
 _here = threading.local()
-"""Thread-local storage, whose content is dropped before Python regards the thread as ended."""
+"""Thread-local storage, which Python drops before the thread has ended."""
 
 
 class OperatorMode(AbstractContextManager["OperatorMode"]):
     """Mode that passes every operator of the entering thread to `around`; leaving never raises.
 
-    Any thread may leave it. If another thread leaves it, the mode stays on the owner's stack
-    without effect until the owner enters or leaves the next mode.
+    Any thread may leave it. The mode then stays on the entering thread's stack, without effect,
+    until that thread enters or leaves the next mode.
 
     Args:
         around: called with each operator, its positional arguments and a function that runs it;
@@ -77,11 +77,8 @@ class OperatorMode(AbstractContextManager["OperatorMode"]):
     def suspend(self) -> bool:
         """Remove the mode from the calling thread's stack until `restore`.
 
-        Operators of other threads still reach `around`. During a backward pass, the mode is also on
-        the stacks of the pass's threads.
-
-        Returns:
-            Whether the mode was on the stack.
+        Operators of other threads still reach `around`. A backward pass has the mode on the stacks
+        of its own threads, too. Returns whether the mode was on the stack.
         """
         if self._mode is None or not _take_out(self._mode):
             return False
@@ -135,8 +132,8 @@ def _take_out(mode: Any) -> bool:
 def _without(above: int, change: Callable[[], object]) -> None:
     """Change the stack below its topmost `above` modes.
 
-    Only the stack changes. Entering and leaving modes normally also changes process-wide flags of
-    torch, which become wrong if threads alternate. Ours needs none of them.
+    Entering and leaving modes normally also changes process-wide flags of torch, which become wrong
+    if threads alternate. pgmo's mode needs none of them.
     """
     dispatch, back = _dispatch(), []
     try:
@@ -153,7 +150,7 @@ def _stack() -> list[Any]:
 
 
 def _let_higher_order_operators_pass() -> None:
-    """Register a rule that just runs the operator; older torch refuses modes without a rule."""
+    """Register a rule that runs the operator: older torch refuses modes without one."""
     from torch._ops import HigherOrderOperator, _higher_order_ops
 
     mode = _mode_class()
@@ -175,7 +172,7 @@ def _dispatch() -> Any:
 
 @cache
 def _mode_class() -> Any:
-    """Return the mode class; it is made in a function because torch is imported late."""
+    """Return the mode class, created here because torch is imported late."""
     from torch.utils._python_dispatch import TorchDispatchMode
 
     def dispatch(mode: Any, func: Any, _types: Any, args: Any = (), kwargs: Any = None) -> Any:

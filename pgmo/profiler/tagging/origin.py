@@ -1,8 +1,8 @@
 """Declared origins of operators that run on behalf of a model.
 
-A captured step is one function that enters no module. A recording would show one module that does
-everything, and no recomputation. So while a listener exists, the step declares the module and phase
-of each operator.
+A captured step is one function that enters no module: in a recording, one module would do
+everything, without recomputation. So while a listener exists, the step declares the module and
+phase of each operator.
 """
 
 import threading
@@ -39,8 +39,7 @@ def declare(module: str, phase: str) -> Iterator[None]:
     """Declare the origin of the operators that this thread runs inside the context.
 
     Args:
-        module: path below the module that is running, or whose backward pass is running; "" for
-            that module.
+        module: path below the module that is running, or whose backward pass is running; or "".
         phase: phase, as in `Tag`.
 
     Example:

@@ -6,13 +6,13 @@ each operator for the allocator to read, and this module maps the numbers to tag
     model(x) -> GPT.forward -> GPT.mlp.forward -> aten.addmm: set_tag(17) [requests ...] set_tag(-1)
                        17 = Tag("GPT.mlp", "aten.addmm", "forward", "model.py:54 in forward")
 
-Module and optimizer are those whose calls are on the stack. Hooks would show them too, but the
-program and its compiler would see the hooks. In the backward pass no module is called. Its
-operators belong to the module and line that made the running graph node, found by the node's
-sequence number. If torch lacks a private function that this needs, both are "".
+Module and optimizer are those whose calls are on the stack, because the program and its compiler
+would see hooks. In the backward pass no module is called: an operator belongs to the module and
+line that made the running graph node, found by the node's sequence number. Both are "" if torch
+lacks a private function for this.
 
-Compiled code is not inspected (see `dynamo`): it counts as one operator, "torch.compile". For code
-that inductor compiled, marks in the generated code give the kernel instead (see `inductor`).
+Compiled code is not inspected (see `dynamo`) and counts as one operator, "torch.compile". For code
+of inductor, marks in the generated code name the kernel instead (see `inductor`).
 """
 
 import threading
@@ -62,23 +62,15 @@ class Tagger(AbstractContextManager["Tagger"]):
 
     It slows each operator down by some microseconds, so it is meant for one recorded iteration. The
     program may enter and leave its own dispatch modes meanwhile, and another thread may close it. A
-    closed tagger keeps the tags and no reference to a module.
-
-    Compiled code runs, and is compiled, as without a tagger. Tagging stops at the first
-    compilation: such an iteration differs from all later ones anyway.
+    closed tagger keeps the tags and no reference to a module. Tagging stops at the first
+    compilation, because a compiling iteration differs from all later ones.
 
     Args:
         set_tag: called on the requesting thread with an index into `tags`, or -1 for none.
         tags: tags of an earlier tagger whose numbers are still in use.
 
     Attributes:
-        compiled: whether something was compiled meanwhile.
-
-    Example:
-        >>> with Tagger(_core.set_tag) as tagger:  # doctest: +SKIP
-        ...     train_one_iteration()
-        >>> tagger.tags[0]  # doctest: +SKIP
-        Tag(module='Net.conv1', op='aten.convolution', phase='forward', file='net.py:9 in forward')
+        compiled: whether a compilation happened meanwhile.
     """
 
     def __init__(self, set_tag: Callable[[int], None], tags: Iterable[Tag] = ()) -> None:
@@ -228,7 +220,7 @@ class Tagger(AbstractContextManager["Tagger"]):
         return module, phase, line
 
     def _note_nodes(self, place: tuple[str, str]) -> int:
-        """Attribute the graph nodes made on this thread since the last call; return their count."""
+        """Attribute the graph nodes made on this thread since the last call, and count them."""
         count = self._private.sequence()
         if count is None:
             return 0
@@ -258,8 +250,7 @@ class Tagger(AbstractContextManager["Tagger"]):
 def _name_of(operator: Any) -> str:
     """Return an operator's name for reports, or "" for in-place pointwise operators.
 
-    These request no memory. In-place sums keep their name, because the profile needs them: see
-    `ADD_IN_PLACE`.
+    These request no memory. The profile needs in-place sums, which keep their name.
     """
     import torch
 
@@ -269,7 +260,7 @@ def _name_of(operator: Any) -> str:
 
 
 def _compiled_phase(phase: str) -> str:
-    """Return the phase of compiled code: the forward pass if it is not known."""
+    """Return the phase of compiled code: the forward pass if the phase is unknown."""
     return FORWARD if phase is OTHER else phase
 
 

@@ -47,7 +47,7 @@ def private_segments(segments: Sequence[Mapping[str, Any]]) -> tuple[PrivateSegm
 
 
 def private_note(private: Sequence[PrivateSegment]) -> dict[str, str]:
-    """Return a note if there are private segments, which the model of PyTorch lacks."""
+    """Return a note about private segments, which the model of PyTorch's allocator leaves out."""
     if not private:
         return {}
     held = format_bytes(sum(one.size for one in private))
@@ -66,7 +66,7 @@ def settings_of(found: Any) -> dict[str, str]:
 
 
 def _plain(value: Any) -> str:
-    """Return the beginning of a setting as text; references may make it huge."""
+    """Return the beginning of a setting as text: in a malicious file it may be huge."""
     if isinstance(value, dict):
         parts = [f"{_part(key)}:{_part(own)}" for key, own in islice(value.items(), _MOST_PARTS)]
         return f"[{','.join(parts)}]"

@@ -53,7 +53,7 @@ class EventColumns:
         self._numbers = [array("q") for _ in range(3)]  # Address, size, time.
 
     def add(self, found: dict[str, Any]) -> None:
-        """Add an event; one with an invalid value becomes a row that `readable` skips."""
+        """Add an event; one with an invalid value becomes a row that `readable` drops."""
         try:
             self._append(found)
         except (OverflowError, TypeError, ValueError) as error:

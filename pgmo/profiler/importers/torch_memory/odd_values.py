@@ -4,7 +4,7 @@ from collections import Counter
 from typing import Final
 
 _LEFT_OUT: Final = ("event", "block", "annotation")
-"""Kinds of items that are dropped if a value is invalid; other items only lose the value."""
+"""Kinds of items that are dropped if a value is invalid; other items lose only the value."""
 
 
 class OddValues:

@@ -4,16 +4,15 @@ A pickle is a program for a small stack machine. This machine lacks the instruct
 call or build objects; the rest make numbers, text, lists, tuples and dictionaries.
 
 It also saves memory: Python's unpickler makes a dictionary of 350 bytes for an event that takes 100
-in the file. Here a hook gets each dictionary as soon as it is complete, and its result replaces the
-dictionary, as with `json.load`.
+in the file. Here a hook replaces each dictionary as soon as it is complete, as in `json.load`.
 
     }  (  'action' 'alloc' 'addr' 4096 ...  u      bytes
     {}   {"action": "alloc", "addr": 4096}         hook(...) -> row 7
                                         stack: 7   memo: 7, so later references find it too
 
-The file may be malicious. References make trees of 2**60 leaves in a few hundred bytes, which must
-not be traversed, printed or hashed. So keys are texts or integers, the data has limited depth and
-no cycles, and the number of containers is limited in proportion to the file's size: a list takes 64
+The file may be malicious. A few hundred bytes can describe a tree of 2**60 leaves, which must not
+be traversed, printed or hashed. So keys are texts or integers, and the data has limited depth and
+no cycles. The number of containers is limited in proportion to the file's size: a list takes 64
 bytes of memory, and one in the file.
 """
 
@@ -25,7 +24,7 @@ from typing import Any, Final, NoReturn
 
 _PROTO: Final = 0x80
 _MOST_INTEGER = 64  # Bytes.
-_MOST_KEY: Final = 2**63  # Larger integers make any number of keys with one hash possible.
+_MOST_KEY: Final = 2**63  # With larger integers, any number of keys can share one hash.
 _MOST_DEPTH: Final = 64  # A snapshot has nine levels.
 _FEW: Final = 1024  # Number of containers that any file may have.
 _APART: Final = 8  # Bytes per further container; snapshots have twenty.
@@ -219,8 +218,8 @@ class _Machine:
     def _stack_of(self, gets: bytes) -> tuple[Any, ...]:
         """Return a list of memo references as a tuple; equal bytes give the same tuple.
 
-        This is safe because a memo slot no longer changes when such a list refers to it: only
-        complete objects, which the hook has processed, are referenced there.
+        No memo slot changes after such a list refers to it: it holds a complete object, which the
+        hook has already processed.
         """
         known = self.stacks.get(gets)
         if known is None:
@@ -270,6 +269,7 @@ class _Machine:
         raise self._refusal(code, at, stack)
 
     def _sized(self, code: int, at: int, stack: list[Any]) -> int:
+        """Push a text, bytes or an integer that follows its length."""
         width, what = _SIZES[code]
         first = at + 1 + width
         length = int.from_bytes(self.data[at + 1 : first], "little")

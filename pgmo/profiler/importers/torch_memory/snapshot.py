@@ -48,19 +48,16 @@ _HOW = (
 
 
 def read_torch_snapshot(path: Path, device: int | None = None) -> list[Imported]:
-    """Read a snapshot.
+    """Read a snapshot, with one result per device.
 
     Args:
         path: the file.
         device: number of the only device to read, -1 for pinned memory of the host. None reads all
             devices that have events or segments, or the host if there are none.
 
-    Returns:
-        One result per device.
-
     Raises:
-        FileError: when the file is no snapshot, is damaged, is not plain data, is empty, or lacks
-            the device.
+        FileError: when the file is damaged, is no snapshot of plain data, is empty, or lacks the
+            device.
     """
     reader = _Reader(path)
     try:
@@ -88,7 +85,7 @@ def read_torch_snapshot(path: Path, device: int | None = None) -> list[Imported]
 
 _SEEN: Final = object()
 """Placeholder for an event's dictionary. Its position identifies the event, because the columns
-keep the order of the file. One object per event would take a third of the memory."""
+keep the order of the file. A single object for all events saves a third of the memory."""
 
 
 class _Block(int):
@@ -162,7 +159,7 @@ class _Reader:
         return made
 
     def _check_blocks(self, **parts: list[dict[str, Any]]) -> None:
-        """Check that no block is referenced twice: repeats would let a small file grow."""
+        """Check that no block is referenced twice: repeats let a small file describe a huge one."""
         seen = 0
         for name, segments in parts.items():
             for number, segment in enumerate(segments):

@@ -1,4 +1,4 @@
-"""Stacks of a snapshot: numbers while reading, tags for those that made a request."""
+"""Call stacks of a snapshot: numbered while reading, converted to tags if they made a request."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -28,7 +28,7 @@ class Stacks:
         self._frames: dict[Frame, Frame] = {}
         self._numbers: dict[tuple[Frame, ...], int] = {}
         # Keyed by identity, as most stacks are one object. The entry keeps the object alive, so
-        # that no other object gets its id.
+        # that its id is not reused.
         self._same: dict[int, tuple[object, int]] = {}
         self._made: dict[int, Tag] = {}
         self._by_number: list[tuple[Frame, ...]] = []
@@ -100,10 +100,10 @@ class Stacks:
 
 
 def drop_unknown_origins(rows: Rows, before: int) -> Rows:
-    """Remove the origin of rows whose empty stack has no meaning.
+    """Remove the origin of rows whose empty stack means nothing.
 
-    If stacks were recorded, an empty one identifies the thread of the backward pass. It means
-    nothing for blocks older than the recording, or if events have no stacks.
+    If stacks were recorded, an empty stack identifies the thread of the backward pass. It means
+    nothing for blocks older than the recording, or if no event has a stack.
     """
     seen = np.arange(len(rows)) >= before
     recorded = bool((seen & _is_made(rows) & (rows.origin >= 0)).any())

@@ -3,7 +3,7 @@
 row       0        1        2               3               4
 event     ALLOC a  ALLOC b  FREE_REQUESTED  FREE_COMPLETED  ALLOC a
 address   64       128      64              64              64
-block     0: requested at 0, let go at 2, gone at 3         2: never freed
+    block     0: requested at 0, freed by the program at 2, reusable from 3     2: never freed
 """
 
 from dataclasses import dataclass
@@ -40,8 +40,8 @@ class Blocks:
 def pair_blocks(trace: Trace) -> Blocks:
     """Pair requests and frees by address; requests of 0 bytes are left out.
 
-    In a trace with `FREE_COMPLETED` events, a block whose `FREE_REQUESTED` is the last event at its
-    address is not gone: another stream still used it at the end.
+    In a trace with `FREE_COMPLETED` events, a `FREE_REQUESTED` that is the last event at its
+    address does not make the memory reusable: another stream still used it at the end.
     """
     kinds = (Event.ALLOC, Event.FREE_REQUESTED, Event.FREE_COMPLETED)
     rows = np.flatnonzero(np.isin(trace.kind, kinds) & ((trace.kind != 0) | (trace.size > 0)))
@@ -66,7 +66,7 @@ def pair_blocks(trace: Trace) -> Blocks:
 
 
 def live_bytes(trace: Trace, blocks: Blocks) -> NDArray[np.int64]:
-    """Return the live bytes after each row, shape (m,); a block is live until `let_go`."""
+    """Return the live bytes after each row, shape (m,); a block is live until its `let_go`."""
     change = np.zeros(len(trace) + 1, np.int64)
     size = trace.size[blocks.row]
     np.add.at(change, blocks.row, size)

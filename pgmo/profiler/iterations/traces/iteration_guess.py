@@ -6,10 +6,9 @@ r"""Test whether a period of a trace is the iteration, or a loop within one.
            +-----------------    layers         do none of these
 
 Without marks and stacks, these are the only signs. A wrong iteration is worse than none: its load
-may be a thousandth of the peak, and blocks kept for the backward pass look like a leak. The user
-can name the iteration instead. If stacks show a training loop in the user's own code, only the
-first of these signs counts: the program may leak, and its first iterations may differ from the
-others.
+may be a thousandth of the peak, and blocks kept for the backward pass look like a leak. If stacks
+show a training loop in the user's own code, only the first sign counts, because the program may
+leak and its first iterations may differ. The user can name the iteration instead.
 """
 
 import numpy as np
@@ -33,15 +32,14 @@ LEAST_SHARE = 0.8
 """Minimum share of all requests that the iterations must cover."""
 
 _MOST_LEFT = 4
-"""Divisor: an iteration may add or free at most 1/4 of its load, as a steady one changes little."""
+"""Divisor: an iteration may add or free at most 1/4 of its load. A steady one changes little."""
 
 _LONGEST = 3
-"""Maximum length of the first and last piece, in iterations; a longer piece is not compared.
-
-The first iteration has extra requests and may be joined to the end of another."""
+"""Maximum length of the first and last piece, in iterations. A longer piece is not compared: it
+holds more than one iteration."""
 
 _NEAR = 100
-"""Divisor: the recorded peak may exceed the iterations' peak by 1/100 of their load, because
+"""Divisor: the recorded peak may exceed that of the iterations by 1/100 of their load, because
 temporaries differ."""
 
 
@@ -54,7 +52,7 @@ def objection(
     steady: Steady,
     profile: Profile,
 ) -> str:
-    """Return why a period of the requests is no iteration, or "" if nothing contradicts it."""
+    """Return why a period of the requests is no iteration, or "" if no sign contradicts it."""
     is_training = is_training_loop(trace, requests, period)
     covered = _covered(period, pieces, pieces[steady.reference])
     if covered < LEAST_SHARE * len(requests) and not is_training:
@@ -79,7 +77,7 @@ def objection(
 def _covered(period: Period, pieces: list[Iteration], reference: Iteration) -> int:
     """Count the requests in the repeated stretch and in partial iterations next to it.
 
-    The first iteration of a recording often has extra requests, for optimizer state.
+    The first iteration often has extra requests, for optimizer state, and is compared in part.
     """
     head, tail = pieces[0], pieces[-1]
     before, after = period.start - head.first, tail.first + len(tail) - period.stop
@@ -91,7 +89,7 @@ def _covered(period: Period, pieces: list[Iteration], reference: Iteration) -> i
 
 
 def _against_marks(trace: Trace, requests: NDArray[np.int64], period: Period) -> str:
-    """Return an objection if at least two periods fit into every iteration that is marked."""
+    """Return an objection if every marked iteration holds at least two periods."""
     marks = np.flatnonzero(trace.kind == Event.MARK)
     if trace.marked_by != MarkedBy.STEPS or len(marks) < 2:
         return ""
@@ -117,7 +115,7 @@ def _against_peak(
 
 
 def _left(blocks: Blocks, trace: Trace, pieces: list[Iteration], profile: Profile) -> int:
-    """Return the bytes that an iteration leaves alive, plus those of older blocks that it frees."""
+    """Return the bytes that each iteration keeps, plus those of older blocks that it frees."""
     left = int(profile.size[profile.persistent].sum())
     first = int(np.searchsorted(blocks.row, trace.before))
     begins = blocks.row[[first + piece.first for piece in pieces[1:]]]

@@ -104,13 +104,13 @@ def _function(line: str) -> str:
 
 
 def _called_by(common: Sequence[str], stack: Sequence[str]) -> str:
-    """Return the request's line in the function that the last common line calls."""
+    """Return the line of a request in the function that the last common line calls."""
     below = (line for line in stack[len(common) :] if not line.endswith(_CALLS))
     return next((line for line in below if not _PASSES_ON.search(line)), "")
 
 
 def _is_one_pass(lines: Sequence[str]) -> bool:
-    """Return whether all lines are in one function, and each is reached once per turn."""
+    """Return whether all lines are in one function that the period passes through once."""
     functions = {_function(line) for line in lines}
     begun = sum(line != before for before, line in zip((lines[-1], *lines), lines, strict=False))
     return len(functions) == 1 and "" not in functions and max(1, begun) == len(set(lines))
@@ -119,7 +119,7 @@ def _is_one_pass(lines: Sequence[str]) -> bool:
 def is_within_backward(trace: Trace, requests: NDArray[np.int64], period: Period) -> bool:
     """Return whether autograd's engine makes every request of the period, if stacks show it.
 
-    The stacks of its own thread, in hooks and recomputation, do not begin with the program's call.
+    The engine's own thread runs hooks and recomputation; its stacks lack the program's first call.
     """
     tags = trace.tag[requests]
     if not any(trace.tags[tag].stack for tag in set(tags.tolist()) if tag >= 0):
@@ -140,7 +140,7 @@ def _distinct(tags: NDArray[np.int32], period: Period) -> set[int]:
 
 
 def names_of(trace: Trace, requests: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Number requests by size and stream, shape (n,); equal requests have equal numbers."""
+    """Number requests by size and stream, shape (n,)."""
     return numbered_rows(trace.size[requests], trace.stream[requests])
 
 

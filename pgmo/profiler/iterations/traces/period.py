@@ -2,10 +2,10 @@
 
     w w w  a b b c  a b b c  a b b c  a b  e        period 4, from 3 up to 17
 
-The beginning (warm-up) and the end (an evaluation) may differ. The distances between equal
-stretches of 1, 4, 16 ... elements give a few candidates. Short stretches find short periods; long
-ones are not misled by loops within an iteration, such as equal layers. Each candidate is then
-checked against the whole sequence.
+The beginning (warm-up) and the end (an evaluation) may differ. Distances between equal stretches of
+1, 4, 16 ... elements give a few candidates: short stretches find short periods, and loops within an
+iteration, such as equal layers, do not mislead long ones. Each candidate is then checked against
+the whole sequence.
 """
 
 from dataclasses import dataclass
@@ -44,8 +44,8 @@ def find_period(sequence: ArrayLike, least_share: float = 0.5) -> Period | None:
 
     Args:
         sequence: integers, shape (n,).
-        least_share: minimum share of the sequence that the stretch must cover, else the result is
-            None. A smaller stretch is probably a loop inside of an iteration.
+        least_share: minimum share of the sequence that the stretch must cover. A smaller stretch is
+            probably a loop inside of an iteration.
 
     Example:
         >>> find_period([9, 1, 2, 2, 3, 1, 2, 2, 3, 1, 2])

@@ -9,9 +9,9 @@ from pgmo.profiler.recording import Iteration
 
 
 def same_pieces(pieces: list[Iteration]) -> Steady | None:
-    """Return the largest group of pieces with the same requests, and partial pieces of it.
+    """Return the largest group of equal pieces, with partial ones; None without two equal pieces.
 
-    The last member is the reference. None if no two pieces are equal.
+    The last equal piece is the reference.
     """
     groups: dict[bytes, list[int]] = {}
     for piece in pieces:
@@ -24,7 +24,7 @@ def same_pieces(pieces: list[Iteration]) -> Steady | None:
 
 
 def steady_of(pieces: list[Iteration], reference: Iteration) -> Steady:
-    """Return the group of one piece: all equal pieces, or else the piece and the next one."""
+    """Return the group of one piece: all equal ones; without any, the piece and the next one."""
     members = [piece.index for piece in pieces if piece.same_requests(reference)]
     if len(members) > 1:
         return _steady(pieces, members, reference)
