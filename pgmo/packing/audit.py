@@ -1,8 +1,8 @@
 """Audit of a plan: every claim about itself and its profile is checked and reported.
 
 `validate` raises at the first fault that makes a plan unusable. An audit reports every check, for
-people and continuous integration. It recomputes loads with a plain sum over time that shares no
-code with the planner.
+people and continuous integration. It recomputes loads by summing over time, without the planner's
+code.
 """
 
 from collections.abc import Callable, Iterator
@@ -29,7 +29,7 @@ class Check:
         plan: the checked plan of a file: "" for the main one, "other 1", "opening".
         name: name of the check.
         passed: whether the check passed.
-        detail: the numbers, or the fault and its place.
+        detail: the figures, or the fault and its place.
     """
 
     plan: str
@@ -39,14 +39,11 @@ class Check:
 
 
 def audit(plan: Plan, profile: Profile | None = None) -> list[Check]:
-    """Run every check on a plan and on the plans inside it.
+    """Run every check on a plan and on the plans inside it; it is usable if all have passed.
 
     Args:
         plan: the plan, perhaps read with `read_plan(path, check=False)`.
         profile: the profile from which the plan, or one inside, should have been made; or None.
-
-    Returns:
-        The checks, those of the main plan first. The plan is usable if all have passed.
 
     Example:
         >>> from pgmo.packing.planner import plan
@@ -147,7 +144,7 @@ def _fingerprint(plan: Plan) -> str:
 
 
 def _profile(plan: Plan, profile: Profile) -> str:
-    """Compare the plan with the profile row by row, as the fingerprint has no lifetimes."""
+    """Compare the plan with the profile row by row, because the fingerprint omits lifetimes."""
     what = _difference(plan, profile)
     if what:
         raise PlanError(f"{what}; it was made from another profile: make it again from this one")
@@ -175,13 +172,10 @@ def _difference(plan: Plan, profile: Profile) -> str:
 
 
 def _largest_load(plan: Plan, chosen: NDArray[np.bool_], *, whole_slots: bool) -> int:
-    """Return the largest sum of aligned sizes at one tick of the steady state, in bytes.
+    """Return the largest sum of aligned sizes of the chosen blocks at one tick, in bytes.
 
-    Args:
-        plan: the blocks.
-        chosen: mask of the blocks that count, shape (n,).
-        whole_slots: whether to count both slots of a block that outlives a period at every tick,
-            as they are reserved, rather than only while it lives.
+    With `whole_slots`, both slots of a block that outlives a period count at every tick, because
+    they are reserved.
     """
     chosen = chosen & (plan.end != NEVER) & ~plan.shared
     size = -(-plan.size[chosen] // plan.alignment) * plan.alignment

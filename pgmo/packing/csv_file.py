@@ -22,11 +22,10 @@ from pgmo.profiler.importers.csv_blocks import OFFSET, read_lifetimes
 
 @dataclass(frozen=True, eq=False)
 class BlockTable:
-    """Content of a CSV file of blocks: the problem and the original cells.
+    """Content of a CSV file of blocks.
 
     Args:
-        problem: the rows, in order. If their alignments differ, the problem has the least common
-            multiple.
+        problem: the rows, in order, with the least common multiple of their alignments.
         header: names of the columns.
         rows: cells of each block.
         newline: line end of the file.

@@ -7,9 +7,7 @@ from pgmo.packing.problem import Problem
 
 
 def max_load(problem: Problem) -> int:
-    """Return the largest sum of aligned sizes alive at one tick, in bytes.
-
-    No arena can be smaller, because the blocks alive at that tick share no byte. Takes O(n log n).
+    """Return the largest sum of aligned sizes alive at one tick, in bytes, in O(n log n).
 
     Example:
         >>> max_load(Problem([64, 32, 16], [0, 1, 2], [2, 3, 4], period=4))
@@ -20,23 +18,20 @@ def max_load(problem: Problem) -> int:
     return int(_core.max_load(*problem.native))
 
 
-# Limit on the bits moved to find possible heights; these take some hundredths of a second.
+# Limit on the bit operations of `least_height`, which then takes some hundredths of a second.
 _MOST_BITS = 2**28
 
 
 def least_height(problem: Problem, bound: int, arena: int) -> int:
-    """Return the smallest sum of sizes that is at least `bound`.
+    """Return the smallest sum of sizes that is at least `bound`, as a higher bound on all packings.
 
-    The blocks of a packing can be moved down until each lies at offset 0 or on another block. So
-    the arena is a sum of sizes of different blocks.
+    The blocks of a packing can be moved down until each lies at offset 0 or on another block, so
+    the arena is a sum of sizes. If there are too many sums, the result is `bound`.
 
     Args:
         problem: the blocks.
         bound: lower bound on all packings, in bytes.
         arena: bytes of a known packing; higher sums are not sought.
-
-    Returns:
-        A lower bound on all packings, in bytes; `bound` itself if there are too many sums.
 
     Example:
         >>> least_height(Problem([6, 10, 15], [0, 0, 1], [1, 2, 2]), 26, 31)

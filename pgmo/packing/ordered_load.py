@@ -4,15 +4,15 @@ stream 0   [===A===)  E   [===B===)         work of a stream runs in order; W wa
 stream 1               [C) W   [===D===)    A and C may live at once, in either order of their
                                             requests; A and D never do
 
-A device executes submitted work in any order that streams and events allow. The work executed at
-some moment is a set that contains the predecessors of each element. Two blocks can be alive at once
+A device executes submitted work in any order that streams and events allow. The work that has
+begun at some moment contains all predecessors of its elements. Two blocks can be alive at once
 exactly if neither's end precedes the other's beginning. If that holds for all pairs of some blocks,
 they can all be alive at one moment (Garg and Waldecker 1994, weak conjunctive predicates).
 
 So the largest sum of live bytes is that of the heaviest set of blocks without such an order. No
 plan that passes memory between streams only along that order can be smaller. (For blocks of one
-page each, as many chains suffice: Dilworth 1950.) The set is a closure of maximum weight, which a
-minimum cut finds (Picard 1976). Its elements are the stretches of a stream between two rows that
+page each, as many chains suffice: Dilworth 1950.) A minimum cut finds this set as a closure of
+maximum weight (Picard 1976), whose elements are the stretches of a stream between two rows that
 order anything.
 """
 
@@ -33,11 +33,12 @@ if TYPE_CHECKING:
 _TURNS = 3
 """Number of successive iterations considered, because streams may be in different ones."""
 
+# Capacity that no minimum cut severs.
 _UNCUTTABLE = 2**60
 
 
 def ordered_load(blocks: "Profile | Plan", alignment: int = 1) -> int | None:
-    """Return the largest sum of planned bytes that may live at once under the streams' order.
+    """Return the largest sum of planned bytes that may be live at once under the streams' order.
 
     It is at least `max_load`, which assumes the order of the requests, and at most the sum of the
     loads of the single streams.
@@ -122,7 +123,7 @@ class _Walk:
 
 
 def _stops(order: Order, streams: NDArray[np.uint64]) -> dict[int, list[int]]:
-    """Return for each relevant stream the rows, of all turns, where it waits or is awaited."""
+    """Return the rows of all turns at which each relevant stream waits or is awaited."""
     rows: dict[int, set[int]] = {}
     for edge in edges(order, streams):
         rows.setdefault(edge.stream, set()).add(edge.at)
@@ -142,7 +143,7 @@ def _requirements(
     stops: dict[int, list[int]],
     number: dict[tuple[int, int], int],
 ) -> tuple[list[int], list[int]]:
-    """Return pairs of a node and a node that it requires: the stop before it, or one awaited."""
+    """Return pairs of a node and a node that it requires: the previous stop, or an awaited one."""
     place = {(stream, row): at for stream, rows in stops.items() for at, row in enumerate(rows, 1)}
     tail, head = [], []
     for (stream, at), node in number.items():

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from pgmo.profiler.profile import Profile, ProfileMeta
 
 UNPLANNED = -1
-"""The `offset` of a block without a slot, or the `alternate` of one without a second slot."""
+"""The `offset` of a block without a slot, and the `alternate` of one without a second slot."""
 
 COLUMNS: Mapping[str, np.dtype[Any]] = {
     "size": np.dtype(np.int64),
@@ -45,7 +45,7 @@ class Plan:
         start: tick of the request.
         end: first tick at which the block is gone, -1 for a persistent block.
         stream: the stream; blocks of different streams have disjoint ranges of the arena.
-        varying: whether recorded shapes disagree about the size.
+        varying: whether the size differs between recorded shapes.
         shared: whether the block is used on several streams.
         offset: offset in the arena in bytes, `UNPLANNED` for persistent and shared blocks.
         alternate: offset of the second slot of a block that outlives a period, used in turn with
@@ -53,27 +53,27 @@ class Plan:
         arena: size of the arena in bytes.
         max_load: the largest sum of live aligned sizes at one tick, without persistent and shared
             blocks; a lower bound on all plans.
-        optimal: whether no plan of this kind can be smaller, that is, `arena` equals `bound`.
-        solver: the packer or solver that found the plan; names joined by "+" if streams differ.
+        optimal: whether no plan of this kind can be smaller: `arena` equals `bound`.
+        solver: the packer or solver that found the plan; several joined by "+".
         alignment: offsets are multiples of it, in bytes.
         ticks: requests per iteration.
         circular: whether the iteration repeats.
         fingerprint: fingerprint of the profile.
-        seconds: duration of the planning in seconds.
+        seconds: duration of planning in seconds.
         meta: metadata of the profile.
-        opening: plan of the program's first iteration, which allocates optimizer state; it knows
-            persistent blocks in advance.
+        opening: plan of the program's first iteration, which allocates optimizer state. It
+            knows persistent blocks in advance.
         others: plans of other structures of the same program, such as other sequence lengths or
             evaluation. These and the opening contain no plans.
-        bound: proved lower bound on plans of this kind, in bytes; equal to `arena` if `optimal`.
-            By default `arena` if `optimal`, else `max_load`.
+        bound: proved lower bound on plans of this kind, in bytes. By default `arena` if
+            `optimal`, else `max_load`.
         trace: the first plan, and each that was smaller or proved a higher bound, in order. Not
             saved in files.
         interrupted: whether Ctrl-C ended the search early. Not saved in files.
-        resident: bytes of the arena in device memory. Slots above are spilled to unified memory,
-            which stays on the host. By default the whole arena.
-        shorter: bytes of the same requests in a shorter iteration, 0 if unknown. Together with
-            `size` they show which requests change size together. By default all unknown.
+        resident: bytes of the arena in device memory, by default all. Slots above are spilled
+            to unified memory, which stays on the host.
+        shorter: bytes of the same requests in a shorter iteration, 0 if unknown. They show
+            which requests change size together.
         order: synchronization between the iteration's streams; None if unknown.
 
     Raises:

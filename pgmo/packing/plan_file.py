@@ -47,8 +47,6 @@ _MAX_ARENA = 2**61
 def write_plan(plan: Plan, path: str | os.PathLike[str]) -> None:
     """Write a plan and the plans inside it; an existing file is replaced atomically.
 
-    The plans inside are whole files of this format: `opening.pgmoplan`, `other-1.pgmoplan`, ...
-
     Raises:
         FileError: when the file cannot be written, or `read_plan` would reject it.
     """
@@ -72,14 +70,13 @@ def write_plan(plan: Plan, path: str | os.PathLike[str]) -> None:
 
 
 def read_plan(path: str | os.PathLike[str], *, check: bool = True) -> Plan:
-    """Read a plan and validate it and the plans inside: no two live blocks may share a byte.
+    """Read a plan and validate it and the plans inside it.
 
     An error in a plan inside names it like a file in a folder.
 
     Args:
         path: the file.
-        check: whether to validate the plans; False only for code that checks them itself, such as
-            `pgmo.packing.audit`.
+        check: whether to validate; False only for code that does it itself, such as an audit.
 
     Raises:
         FileError: when the file is truncated, altered or of another version, or a plan in it is
@@ -104,7 +101,7 @@ def read_plan(path: str | os.PathLike[str], *, check: bool = True) -> Plan:
 
 
 def _order_of(name: str) -> str:
-    """Return the name of the member with the order of a plan inside, or ("") of the main plan."""
+    """Return the name of the member with a plan's order; `name` is "" for the main plan."""
     return f"{name}-{MEMBER}" if name else MEMBER
 
 
@@ -153,7 +150,7 @@ def _plan(
 
 
 def _read_fields(own: Fields, rows: int) -> dict[str, Any]:
-    """Return the checked fields of `meta.json`; used before writing and after reading."""
+    """Return the checked fields of `meta.json`, before writing or after reading."""
     own.only("meta", *_FIELDS)
     ticks = own.integer("ticks", 0, MAX_TICKS)
     if ticks > 1024 * (rows + 1024):
@@ -175,7 +172,7 @@ def _read_fields(own: Fields, rows: int) -> dict[str, Any]:
 
 
 def _check(own: Fields, plan: Plan, resident: int = 0) -> None:
-    """Reject a plan that is invalid, or whose bound or fingerprint does not match its blocks."""
+    """Refuse a plan that is invalid, or whose bound or fingerprint does not match its blocks."""
     try:
         validate(plan)
         profile = plan.profile()

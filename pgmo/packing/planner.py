@@ -51,9 +51,9 @@ def plan(
 ) -> Plan | Packing:
     """Compute an offset for every block, in the smallest arena found within the time limit.
 
-    The packers always find a plan, and the solvers after them can only improve it. Planning ends
-    early if the arena is proved to be the smallest, usually because it equals the lower bound.
-    Ctrl-C ends it with the best packing so far (see `interrupted`), unless there is none yet.
+    The packers always find a plan, which solvers then improve. Planning ends early if the arena is
+    proved to be the smallest, usually because it equals the lower bound. Ctrl-C ends it with the
+    best packing so far (see `interrupted`), unless there is none yet.
 
     In the plan of a profile, persistent and shared blocks have no slot. Each stream has its own
     range of the arena, because ticks do not order the blocks of different streams in time.
@@ -126,11 +126,6 @@ def for_opening(options: PlanningOptions, profile: Profile) -> PlanningOptions:
     """Return the options for the first iteration, with its persistent blocks added to the budget.
 
     They exist before later iterations, whose budget does not count them either.
-
-    Example:
-        >>> profile = Profile.from_columns(size=[64, 32], start=[0, 1], end=[1, -1], ticks=2)
-        >>> for_opening(PlanningOptions(budget=100, alignment=1), profile).budget
-        132
     """
     budget = options.budget_bytes
     if budget is None:
@@ -144,11 +139,7 @@ def for_opening(options: PlanningOptions, profile: Profile) -> PlanningOptions:
 def plan_problem(
     problem: Problem, options: PlanningOptions, observer: Observer | None = None
 ) -> Packing:
-    """Pack a bare problem; see `plan`.
-
-    Raises:
-        OptionError: when an option is for profiles only.
-    """
+    """Pack a bare problem; see `plan`. Raises OptionError when an option is for profiles only."""
     begin = time.perf_counter()
     if options.alignment not in (None, problem.alignment):
         raise OptionError(
@@ -270,7 +261,7 @@ def _bound(
 ) -> int:
     """Return a lower bound in bytes on plans that keep streams separate.
 
-    A stream that was packed in two parts counts with its load alone: packed together, it might need
+    A stream that was packed in two parts counts only with its load: packed together, it might need
     less than the sum of the parts.
     """
     streams = [stream[part[0]] if len(part) else None for part in parts]

@@ -38,10 +38,6 @@ class PlanningOptions:
 
     Raises:
         OptionError: when a value is invalid, or OR-Tools is needed and missing.
-
-    Example:
-        >>> PlanningOptions(effort="fast").solver
-        'auto'
     """
 
     solver: str = "auto"
@@ -52,10 +48,9 @@ class PlanningOptions:
     alignment: int | None = None
     budget: str | int | None = None
     apart_from: int = 0
-    """Bytes; blocks of at least this size are packed separately, above the others of their stream.
-
-    Programs often touch only a part of a large block. Its other pages are never mapped if no other
-    block lies there. 0 disables this."""
+    """Bytes; blocks of at least this size are packed above the others of their stream. Programs
+    often touch only a part of a large block, whose other pages are then never mapped. 0 disables
+    this."""
 
     def __post_init__(self) -> None:
         if self.solver not in SOLVERS:

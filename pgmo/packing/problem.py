@@ -62,9 +62,9 @@ class Problem:
     ) -> tuple["Problem", NDArray[np.int64]]:
         """Return the problem of placing a profile's blocks, and the row of each entry.
 
-        A block that is persistent or shared between streams has no entry. A block that outlives a
-        period has two entries for the whole period. Successive iterations use its two slots in
-        turn, so each slot is occupied at every tick of some iteration and serves no other block.
+        Persistent and shared blocks have no entry. A block that outlives a period has two entries
+        for
+        the whole period: iterations use its two slots in turn, so each slot is always occupied.
 
         Args:
             profile: the blocks.
@@ -119,8 +119,8 @@ class Problem:
     def numbered(self) -> "Problem":
         """Return the same problem without the ticks at which no block begins.
 
-        Two lifetimes overlap only if one begins within the other, so both problems have the same
-        packings. No start then exceeds the number of blocks, and neither does the period.
+        Both have the same packings, because two lifetimes overlap only if one begins within the
+        other. No start then exceeds the number of blocks, and neither does the period.
 
         Example:
             >>> Problem([8, 8], [1000, 5000], [6000, 9000]).numbered().upper.tolist()

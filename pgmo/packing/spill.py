@@ -7,8 +7,8 @@ arena   [   resident        |  spilled          ]  -> offsets
 A spilled block is written once and read once over the bus, whatever its lifetime. So for the same
 traffic, a block with a longer lifetime frees device memory for a longer time. Blocks alive at ticks
 above the budget are spilled, longest lifetime first, until the load of the others fits. Blocks that
-fit after all return to device memory. The others are packed; if their arena exceeds the budget, a
-few more blocks are spilled.
+still fit then return to device memory. If the arena of the others exceeds the budget, more blocks
+are spilled.
 """
 
 from collections.abc import Callable, Sequence
@@ -30,9 +30,7 @@ _Mask = NDArray[np.bool_]
 
 
 def least_budget(profile: "Profile", alignment: int) -> int:
-    """Return the smallest possible budget in bytes: the load of blocks without a slot.
-
-    Those are the persistent blocks and the blocks that several streams share.
+    """Return the smallest possible budget in bytes: the load of persistent and of shared blocks.
 
     Example:
         >>> from pgmo.profiler.profile import Profile
@@ -58,11 +56,7 @@ def least_budget(profile: "Profile", alignment: int) -> int:
 
 
 def room_for_slots(profile: "Profile", budget: int, alignment: int) -> int:
-    """Return the bytes that a budget leaves for slots.
-
-    Raises:
-        BudgetError: when the budget is below `least_budget`.
-    """
+    """Return the bytes that a budget leaves for slots; raise BudgetError below `least_budget`."""
     least = least_budget(profile, alignment)
     if budget < least:
         raise BudgetError(
@@ -74,7 +68,7 @@ def room_for_slots(profile: "Profile", budget: int, alignment: int) -> int:
 
 
 def choose(problem: Problem, group: NDArray[np.int64], room: int) -> _Mask:
-    """Choose the blocks to spill so that the load of the others is at most `room`.
+    """Choose the blocks to spill so that the load of the others is at most `room` bytes.
 
     Args:
         problem: m entries.
@@ -83,7 +77,7 @@ def choose(problem: Problem, group: NDArray[np.int64], room: int) -> _Mask:
         room: bytes for the entries that stay.
 
     Returns:
-        Mask of the spilled entries, shape (m,).
+        Whether each entry is spilled, shape (m,).
 
     Example:
         >>> problem = Problem([4, 4, 4], [0, 1, 2], [4, 3, 3])
@@ -140,7 +134,7 @@ def fit(
         pack: returns the bytes that several problems need together.
 
     Returns:
-        Mask of the spilled entries, shape (m,).
+        Whether each entry is spilled, shape (m,).
 
     Example:
         >>> problem = Problem([4, 4, 4], [0, 1, 2], [4, 3, 3])

@@ -123,13 +123,10 @@ _Column = NDArray[np.int64]
 
 
 def _pieces(plan: Plan) -> tuple[_Column, _Column, _Column, _Column]:
-    """Return the occupied intervals of slots within [0, ticks).
+    """Return begin, end, offset and row of the occupied intervals of slots within [0, ticks).
 
     A wrapping block occupies its slot at the end and at the beginning. Both slots of a block that
     outlives a period are occupied from 0 to `ticks`, because they alternate between iterations.
-
-    Returns:
-        Begin, end, offset and row, each of shape (p,).
     """
     ticks = plan.ticks
     planned = (plan.end != _NEVER) & ~plan.shared

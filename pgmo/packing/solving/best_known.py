@@ -59,39 +59,24 @@ class BestKnown:
         return (self.arena - self.bound) / self.bound if self.bound else 0.0
 
     def offer(self, offset: NDArray[np.int64], solver: str) -> None:
-        """Accept offsets if they need a smaller arena than the best ones.
-
-        Args:
-            offset: bytes, shape (m,).
-            solver: name of the solver.
-        """
+        """Accept offsets in bytes, shape (m,), if they need a smaller arena than the best ones."""
         arena = int((offset + self.size).max(initial=0))
         if self.offset is None or arena < self.arena:
             self.offset, self.arena, self.solver = offset, arena, solver
             self.note(arena, self.bound, solver)
 
     def prove(self, bound: int, solver: str) -> None:
-        """Accept a higher lower bound, raised to the next possible height.
-
-        Args:
-            bound: bytes.
-            solver: name of the solver.
-        """
+        """Accept a higher lower bound in bytes, raised to the next possible height."""
         if bound > self.bound:
             bound = least_height(self.problem, bound, self.arena)
             self.bound = bound
             self.note(self.arena, bound, solver)
 
     def note(self, arena: int, bound: int, solver: str, seconds: float | None = None) -> None:
-        """Add a solver's arena and bound to the trace if one of them is better than before.
+        """Add a solver's arena and bound in bytes to the trace if one of them has improved.
 
-        The offsets may follow later, with `offer`.
-
-        Args:
-            arena: bytes of the solver's packing.
-            bound: bytes of the solver's lower bound.
-            solver: name of the solver.
-            seconds: time of the improvement since the beginning; now by default.
+        The offsets may follow later, with `offer`. `seconds` count from the beginning; now by
+        default.
         """
         if self.trace:
             arena = min(arena, self.trace[-1].arena)

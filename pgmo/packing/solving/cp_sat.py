@@ -39,7 +39,7 @@ Report = Callable[[float, int, int], None]
 
 @dataclass(frozen=True, eq=False)
 class Solution:
-    """Packing that CP-SAT has found, with its bound.
+    """Packing that CP-SAT has found.
 
     Args:
         offset: bytes, shape (m,).
@@ -60,11 +60,7 @@ def is_installed() -> bool:
 
 
 def require() -> None:
-    """Raise an error that says how to install OR-Tools if it is missing.
-
-    Raises:
-        OptionError: when OR-Tools is not installed.
-    """
+    """Raise OptionError, which says how to install OR-Tools, if it is missing."""
     if not is_installed():
         raise OptionError(
             "solver='cp-sat' needs OR-Tools, which is not installed; "
@@ -73,21 +69,12 @@ def require() -> None:
 
 
 def suits(problem: Problem) -> bool:
-    """Return whether OR-Tools is installed and its numbers are wide enough for the problem.
-
-    Example:
-        >>> suits(Problem([2**60 + 1, 3], [0, 1], [2, 3]))
-        False
-    """
+    """Return whether OR-Tools is installed and its numbers are wide enough for the problem."""
     return is_installed() and _area(problem) <= _LARGEST_AREA
 
 
 def check(problem: Problem) -> None:
-    """Raise an error if a problem's numbers are too wide for CP-SAT.
-
-    Raises:
-        OptionError: when areas (size times ticks) do not fit into 64 bits.
-    """
+    """Raise OptionError if areas (size times ticks) do not fit into 64 bits."""
     if _area(problem) > _LARGEST_AREA:
         size = problem.aligned
         unit = int(np.gcd.reduce(size))
@@ -132,8 +119,7 @@ def solve(
         report: called at each improvement, on the calling thread; Ctrl-C works meanwhile.
 
     Raises:
-        OptionError: when OR-Tools is not installed, or areas (size times ticks) do not fit into
-            its 64-bit numbers.
+        OptionError: when OR-Tools is not installed, or `check` fails.
 
     Example:
         >>> problem = Problem([1] * 5, [0, 2, 4, 6, 8], [3, 5, 7, 9, 11], period=10)

@@ -17,10 +17,7 @@ _FOREVER = 1e9  # Seconds that native clocks can represent.
 
 
 def improve(best: BestKnown, solver: str, *, time_limit: float, threads: int, seed: int) -> bool:
-    """Improve the best known packing with one of `IMPROVERS` for some seconds.
-
-    Returns:
-        Whether Ctrl-C ended the solver.
+    """Improve the best known packing with one of `IMPROVERS`; return whether Ctrl-C ended it.
 
     Raises:
         OptionError: when the solver is "cp-sat" and OR-Tools is not installed.

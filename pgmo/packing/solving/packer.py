@@ -22,8 +22,7 @@ PACKERS: tuple[str, ...] = tuple(_core.packers())
 def pack(problem: Problem, packer: str, time_limit: float = math.inf) -> NDArray[np.int64]:
     """Place every block of a problem with one packer; other threads run meanwhile.
 
-    The arena is the largest `offset + aligned size`. It depends on the blocks but not on their
-    numbering, unless the time limit ends the packer.
+    The result does not depend on the order of the blocks, unless the time limit ends the packer.
 
     Args:
         problem: the blocks.
@@ -49,15 +48,7 @@ def pack(problem: Problem, packer: str, time_limit: float = math.inf) -> NDArray
 
 
 def attempt(problem: Problem, packer: str, time_limit: float) -> tuple[NDArray[np.int64], bool]:
-    """Place every block like `pack`, but treat Ctrl-C like the end of the time.
-
-    Returns:
-        The offsets, and whether Ctrl-C ended the packer.
-
-    Example:
-        >>> attempt(Problem([64], [0], [1]), "best-fit", 1.0)
-        (array([0]), False)
-    """
+    """Place every block like `pack`, and return whether Ctrl-C ended the packer early."""
     if packer not in PACKERS:
         raise OptionError(f"no packer is called {packer!r}; choose one of {', '.join(PACKERS)}")
     made: tuple[NDArray[np.int64], bool] = _core.pack(packer, *problem.native, time_limit)

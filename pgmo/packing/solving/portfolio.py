@@ -10,10 +10,10 @@ from pgmo.packing.solving.packer import PACKERS, attempt
 from pgmo.packing.solving.result import Incumbent
 from pgmo.packing.solving.stages import schedule
 
-_MANY = 50_000  # Above this number of blocks, not all packers are worth their time.
+_MANY = 50_000  # Above this number of blocks, only the first packers run.
+_FEW = 2  # Their number; they achieve nearly all of the gain.
 _COSTLY = 1000  # From this number of blocks on, another packer costs milliseconds.
-_NEAR_ENOUGH = 1 / 4096  # Share of the bound that is not worth another packer if effort is "fast".
-_FEW = 2  # Packers for more than `_MANY` blocks: the first ones achieve nearly all of the gain.
+_NEAR_ENOUGH = 1 / 4096  # Gap, as a share of the bound, at which no further packer runs if "fast".
 
 
 class Portfolio:
@@ -46,8 +46,7 @@ class Portfolio:
             observer: called with the sums of all arenas and of all bounds.
 
         Returns:
-            The best packing of each problem, the trace of the sums, and whether Ctrl-C ended the
-            search.
+            The best packing of each problem, the trace of the sums, and whether Ctrl-C came.
 
         Raises:
             KeyboardInterrupt: when Ctrl-C comes before each problem has a packing.
@@ -124,7 +123,7 @@ class _Total:
         self._observer = observer
 
     def observe(self, event: Incumbent) -> None:
-        """Handle an event of one problem; the sum exists once every problem has a packing."""
+        """Handle an improvement of one problem; the sum exists once every problem has a packing."""
         last = [best.trace[-1] for best in self.of if best.trace]
         if len(last) < len(self.of):
             return

@@ -83,8 +83,8 @@ class Packing:
     def as_plan(self) -> "Plan":
         """Return the packing as a plan, which can be saved and shown.
 
-        Its rows are the blocks. Ticks are kept unless there are too many for the number of blocks;
-        then those at which no block begins are left out.
+        Its rows are the blocks. If there are too many ticks for the number of blocks, those at
+        which no block begins are left out.
 
         Raises:
             ProfileError: when a size exceeds the limit of a profile (256 TiB).

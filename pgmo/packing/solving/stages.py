@@ -1,13 +1,13 @@
 """Schedule of the solvers that run after the packers.
 
 Measured on two cores, 3 to 5 seconds, medians over 5 to 7 problems of each size (`bench/packing.py`
-and problems made like its own):
+and similar problems):
 
 - If a packing reaches the lower bound, branch and bound finds it first. Most cut-up arenas of up
-  to 300 blocks and MiniMalloc's benchmarks take milliseconds to seconds. CP-SAT takes ten times
-  that, or fails from 60 blocks on.
-- If none does, as expected on circles with few, long lifetimes, branch and bound proves little from
-  20 blocks on. There CP-SAT solved 6 of 7 problems of 20 blocks and 4 of 7 of 40, most of them in
+  to 300 blocks and MiniMalloc's benchmarks take milliseconds to seconds. CP-SAT takes ten times as
+  long, or fails from 60 blocks on.
+- If no packing reaches it, as on circles with few, long lifetimes, branch and bound proves little
+  from 20 blocks on. CP-SAT solved 6 of 7 problems of 20 blocks and 4 of 7 of 40, most of them in
   0.02 s. At 80 blocks its bounds were still better; at 160 neither bounds nor arenas were.
 - From about 1,000 blocks on, the search gets closer than branch and bound.
 
@@ -32,17 +32,14 @@ _MOMENT = 0.01  # Share of the time for the search's quick first improvements.
 
 
 def schedule(best: BestKnown, effort: str, time_limit: float) -> Iterator[tuple[str, float]]:
-    """Yield solvers to run in turn and the seconds that each may take.
+    """Yield solvers to run in turn, and the seconds that each may take.
 
     Args:
         best: result of the packers.
         effort: "fast" runs no solver; "balanced" uses a fifth of the time if the gap is at most a
             millionth; "best" uses all of the time.
-        time_limit: seconds for all turns together.
-
-    Yields:
-        Names of `pgmo.packing.solving.improver.IMPROVERS` with seconds. The last turn gets the time
-        that earlier ones leave unused.
+        time_limit: seconds for all turns together. The last turn gets the time that earlier ones
+            leave unused.
     """
     if effort == "fast":
         return
