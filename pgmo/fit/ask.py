@@ -6,12 +6,12 @@ from pathlib import Path
 
 from pgmo.cards import Card
 from pgmo.errors import ProfileError
-from pgmo.fit.answer import Answer
+from pgmo.fit.answer import NAMES, Answer
 from pgmo.fit.evidence import Evidence, Job, collect
 from pgmo.fit.largest import LIMIT, MOST, Largest, largest_value, learn, roomy, search, values_of
 from pgmo.fit.laws.growth import GrowingJob, matters
-from pgmo.fit.laws.law import Law
-from pgmo.fit.laws.need import WAYS, Way
+from pgmo.fit.laws.law import PAGE, PYTORCH, Law, taken
+from pgmo.fit.laws.need import WAYS, Need, Way
 from pgmo.fit.what_if.alternatives import alternatives
 from pgmo.fit.what_if.on_cards import on_cards, work_at
 from pgmo.fit.what_if.timing import TimedStep, forecast
@@ -104,6 +104,9 @@ def _as_it_is(
     growing = _growing(law, card, question.value, ran=ran)
     fits: dict[Way, bool] = {way: law.fits(question.value, card.usable, way) for way in WAYS}
     fits["pgmo"] = ran
+    if ran and growing is None and law.later_at(question.value) > law.at(question.value).peak:
+        need, more = _until_the_end(job, card, question, need, fits, notify)
+        evidence += more
     if growing is not None:
         fits = {way: growing.fits and fits[way] for way in WAYS}
     found = Answer(
@@ -118,6 +121,45 @@ def _as_it_is(
         holders=_holders(evidence),
     )
     return found, law, evidence
+
+
+def _until_the_end(
+    job: Job,
+    card: Card,
+    question: Question,
+    need: Need,
+    fits: dict[Way, bool],
+    notify: Callable[[str], None],
+) -> tuple[Need, list[Evidence]]:
+    """Rehearse the ways of PyTorch that are predicted to fit, as a later step takes more memory.
+
+    Laws of PyTorch's allocator know the first steps alone. With expandable segments a job fits if
+    it fits with the default settings.
+
+    Args:
+        job: the job.
+        card: the card.
+        question: the question.
+        need: the job's need as predicted.
+        fits: whether the job fits, by way; corrected in place.
+        notify: called with a status message.
+
+    Returns:
+        The need, in which a way that does not fit takes one page more than the card has, and the
+        rehearsals.
+    """
+    reserved, evidence = dict(need.reserved), []
+    for way in PYTORCH:
+        if not fits[way]:
+            continue
+        notify(f"a later step takes more memory; rehearsing with {NAMES[way]}")
+        evidence.append(collect(job, card, value=question.value, way=way, work=False))
+        fits[way] = evidence[-1].rehearsal.fits
+        took = taken(evidence[-1]) if fits[way] else card.usable - need.context + PAGE
+        reserved[way] = max(reserved[way], took)
+        if fits[way]:
+            break
+    return replace(need, reserved=reserved), evidence
 
 
 def _largest(

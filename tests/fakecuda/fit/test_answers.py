@@ -172,3 +172,26 @@ def test_an_evaluation_that_begins_later_is_not_covered(tmp_path: Path) -> None:
     assert found.is_fit
     assert found.missed == (f"code under no_grad at train.py:{line}",)
     assert f"This does not cover code under no_grad at train.py:{line}," in found.sentence
+
+
+def test_a_later_step_is_rehearsed_without_pgmo(tmp_path: Path) -> None:
+    script = Path(train(tmp_path))
+    source = script.read_text().replace("default=8)\ngiven", "default=12)\ngiven")
+    source = source.replace(
+        "    optimizer.zero_grad()\n",
+        "    optimizer.zero_grad()\n"
+        "    if _ == 7:\n"
+        "        kept = [torch.zeros(6 << 18, device='cuda') for _ in range(30)]\n"
+        "        del kept[::2]\n"  # stuck: six of 20 MiB in each segment
+        "        kept.append(torch.zeros(96 << 18, device='cuda'))\n",
+    )
+    script.write_text(source)
+    where = roomy(card(1))
+    plain, own = (run(str(script), 8, where, way) for way in ("default", "pgmo"))
+    assert own.card_peak < plain.card_peak - (48 << 20)
+    between = card(((own.card_peak + plain.card_peak) // 2 - own.context) >> 20)
+    found = pgmo.fit(str(script), card=between)
+    for way in ("default", "expandable", "pgmo"):
+        assert found.fits[way] is run(str(script), 8, between, way).fits, way
+    assert not found.fits["default"]
+    assert found.need.total("default") > between.usable

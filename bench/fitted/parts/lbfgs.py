@@ -1,0 +1,21 @@
+"""L-BFGS, which keeps a history of gradients and calls its closure several times a step."""
+
+import torch
+from network import Network, parser
+from torch import Tensor
+
+given = parser.parse_args()
+model = Network(small=given.small).cuda()
+optimizer = torch.optim.LBFGS(model.parameters(), history_size=6, max_iter=2)
+
+
+def closure() -> Tensor:
+    """Compute gradients and return the loss."""
+    optimizer.zero_grad()
+    loss = model.loss(given.batch_size)
+    loss.backward()
+    return loss
+
+
+for _ in range(given.steps):
+    optimizer.step(closure)

@@ -1,0 +1,73 @@
+"""A transformer of 40 M parameters and its training loop, for scripts that add one part each."""
+
+import argparse
+import copy
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+parser = argparse.ArgumentParser()
+parser.add_argument("--batch-size", type=int, default=8)
+parser.add_argument("--steps", type=int, default=60)
+parser.add_argument("--small", action="store_true", help="a tiny network, for tests")
+
+
+class Network(nn.Module):
+    """A transformer that predicts a word for each token.
+
+    Args:
+        small: whether it is tiny.
+    """
+
+    def __init__(self, *, small: bool) -> None:
+        super().__init__()
+        words, width, layers, self.length = (500, 64, 2, 32) if small else (8000, 512, 10, 256)
+        self.embedding = nn.Embedding(words, width)
+        layer = nn.TransformerEncoderLayer(width, 8, 4 * width, batch_first=True, norm_first=True)
+        self.layers = nn.ModuleList(copy.deepcopy(layer) for _ in range(layers))
+        self.head = nn.Linear(width, words)
+
+    def forward(self, tokens: Tensor) -> Tensor:
+        """Return scores of all words, [batch, length, words]."""
+        hidden = self.embedding(tokens)
+        for layer in self.layers:
+            hidden = layer(hidden)
+        scores: Tensor = self.head(hidden)
+        return scores
+
+    def tokens(self, batch: int) -> Tensor:
+        """Return made-up words, [batch, length]."""
+        return torch.randint(self.head.out_features, (batch, self.length)).cuda()
+
+    def loss(self, batch: int) -> Tensor:
+        """Run a forward pass over made-up words and return its loss."""
+        tokens = self.tokens(batch)
+        return functional.cross_entropy(self(tokens).flatten(0, 1), tokens.flatten())
+
+
+def train(
+    given: Any,
+    model: Network,
+    optimizer: Any = None,
+    loss_of: Callable[[], Tensor] | None = None,
+    after: Callable[[int], object] = lambda step: None,
+) -> None:
+    """Train for the given number of steps.
+
+    Args:
+        given: the arguments of the script.
+        model: a model on the card.
+        optimizer: AdamW by default.
+        loss_of: runs a forward pass of the script's own.
+        after: called after each step with its number, from 1 on.
+    """
+    optimizer = optimizer or torch.optim.AdamW(model.parameters(), lr=1e-4)
+    for step in range(1, given.steps + 1):
+        optimizer.zero_grad()
+        loss = loss_of() if loss_of else model.loss(given.batch_size)
+        loss.backward()
+        optimizer.step()
+        after(step)
