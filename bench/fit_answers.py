@@ -36,7 +36,7 @@ MORE, LESS = 1.03, 0.95
 """Sizes of the two cards, over what a script takes of a larger one."""
 
 FOLDER = Path(__file__).parent / "fitted"
-QUICK = ("momentum", "evaluation")
+QUICK = ("early_evaluation",)
 ENDLESS = ("generate",)
 """Programs that ask the device for an end, which the stub does not give."""
 

@@ -14,6 +14,7 @@ STUB = (
     "fakecuda_ranks",
     "fakecuda_recompute",
     "fit",
+    "fit_answers",
     "never_worse",
     "private_pools",
     "rules",

@@ -251,6 +251,16 @@ def test_the_largest_batch_before_anything_runs(tmp_path):
 
 
 @pytest.mark.slow
+def test_answers_are_held_against_whole_runs(tmp_path):
+    results = tmp_path / "results.json"
+    run("fit_answers.py", "--quick", "-o", results)
+    (row,) = json.loads(results.read_text())["rows"]
+    assert [one["says"] for one in row["cards"]] == [one["fits"] for one in row["cards"]]
+    assert [one["fits"] for one in row["cards"]] == [True, False]
+    assert "1 scripts. *Yes* is right in 1 of 1" in run("fit_answers.py", "--table", "-o", results)
+
+
+@pytest.mark.slow
 def test_what_if_is_near_what_the_script_itself_takes(tmp_path):
     results = tmp_path / "results.json"
     run("what_if.py", "--quick", "-o", results)

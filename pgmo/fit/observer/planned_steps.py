@@ -62,9 +62,21 @@ def planned_steps(
                 limits |= _limits_of_count(loop, frame, file, done)
             # A function's own counters begin again in each of its calls.
             most = min([most, *_pop_reset(limits, _set_at_calls(frame))])
+        elif found_loop and _is_library(frame):
+            # A library may call a function of the script for each epoch. What is below the script's
+            # loop belongs to one step, and `while` loops of libraries parse arguments.
+            for loop in _loops_around(frame.f_code.co_filename, frame.f_lineno):
+                if isinstance(loop, ast.For):
+                    most *= _length(loop, frame)
         frame = frame.f_back
     most = min([most, *limits.values()])
     return (int(most), False) if found_loop and done <= most < math.inf else None
+
+
+def _is_library(frame: FrameType) -> bool:
+    """Return whether a frame runs an installed package other than pgmo."""
+    package = str(frame.f_globals.get("__name__", "")).partition(".")[0]
+    return package != "pgmo" and "site-packages" in Path(frame.f_code.co_filename).parts
 
 
 def _of_trainer(frame: FrameType) -> int | None:

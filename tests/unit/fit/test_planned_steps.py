@@ -5,6 +5,7 @@ import os
 import runpy
 import sys
 import textwrap
+import threading
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -110,8 +111,15 @@ def steps_of(folder: Path, code: str, **names: Any) -> Any:
         "islice": __import__("itertools").islice,
         **names,
     }
-    with contextlib.suppress(KeyboardInterrupt):
-        runpy.run_path(str(path), given)
+
+    def run() -> None:
+        with contextlib.suppress(KeyboardInterrupt):
+            runpy.run_path(str(path), given)
+
+    # In a thread of its own, as the loops of pytest would count as those of a library.
+    thread = threading.Thread(target=run)
+    thread.start()
+    thread.join()
     return found[-1] if found else None
 
 
@@ -145,3 +153,27 @@ def test_objects_that_raise_are_unknown_lengths(tmp_path: Path) -> None:
             return iter(range(9))
 
     assert steps_of(tmp_path, "for _ in data:\n    note()", data=Strange()) is None
+
+
+@pytest.mark.parametrize(
+    ("loop", "planned"),
+    [
+        ("for epoch in range(epochs)", (280, False)),
+        ("for epoch in iter(int, 1)", None),  # as long as an unknown iterator
+        ("while epochs", (40, False)),  # as in a parser of arguments
+    ],
+)
+def test_a_library_that_calls_the_loop_counts(tmp_path: Path, loop: str, planned: Any) -> None:
+    library = tmp_path / "site-packages" / "library.py"
+    library.parent.mkdir()
+    library.write_text(
+        f"def fit(train, epochs):\n    {loop}:\n        train()\n        epochs -= 1\n"
+    )
+    code = """
+    def train():
+        for batch in data:
+            note()
+    fit(train, 7)
+    """
+    fit = runpy.run_path(str(library), run_name="library")["fit"]
+    assert steps_of(tmp_path, code, fit=fit) == planned
