@@ -11,6 +11,7 @@ import sys
 import time
 from collections.abc import Callable
 from functools import wraps
+from math import ceil
 from typing import Any
 
 from pgmo.imports import after_import
@@ -19,7 +20,7 @@ _FIRST = 16
 """Number of samples after which comparing stops if all of them are equally long."""
 
 _MOST = 4000
-"""Samples to compare, evenly spread; up to twice as many, as the stride is rounded down."""
+"""Maximum number of samples to compare, evenly spread."""
 
 _SECONDS = 3.0
 """Seconds after which no further samples are compared, because loading may be slow."""
@@ -92,7 +93,7 @@ def _sizes(loader: Any) -> dict[int, int]:
     if not loader._auto_collation or not hasattr(dataset, "__getitem__"):
         return sizes
     count = len(dataset)
-    stride = max(1, count // _MOST)
+    stride = max(1, ceil(count / _MOST))
     begin = time.monotonic()
     for at in range(0, count, stride):
         sizes[at] = _elements(loader.collate_fn([dataset[at]]))
