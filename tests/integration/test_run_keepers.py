@@ -68,3 +68,9 @@ def test_it_is_off_by_default(tmp_path):
     assert "kept by" not in done.stderr
     assert "  alive " not in done.stderr
     assert "kept by" not in pgmo.Profile.load(tmp_path / "plans" / "train.pgmoprof").meta.notes
+    assert "Next: pgmo run --who-keeps train.py\n      pgmo report plans/train" in done.stderr
+
+
+def test_growth_without_files_asks_for_a_search(tmp_path):
+    done = under_pgmo(tmp_path)
+    assert done.stderr.splitlines()[-1] == "Next: pgmo run --who-keeps train.py"

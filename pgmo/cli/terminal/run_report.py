@@ -161,12 +161,20 @@ def verdicts(supervision: Supervision) -> dict[str, Verdict]:
 def _next_command(
     program: Program, supervision: Supervision, saved: list[Path], *, went_well: bool
 ) -> str | None:
-    """Return the next commands: view the saved files, and run again if there was no trouble."""
+    """Return the next commands: view the saved files, and run again if there was no trouble.
+
+    If live memory grows, they name what keeps it.
+    """
     profiles = [path for path in saved if path.suffix == ".pgmoprof"]
     names = {supervision.options.name, *(one.stem for one in saved if one.suffix == ".pgmoplan")}
     main = [path for path in profiles if path.stem in names] or profiles
     words = ("-m", program.target) if program.is_module else (program.target,)
     again = shlex.join((*words, *program.arguments))
+    summaries = map(supervision.summary, supervision.sessions)
+    grows = any(one.growth is not None for one in summaries)
+    search = [f"pgmo run --who-keeps {again}"] if grows and supervision.who_keeps is None else []
+    if not main and search:
+        return search[0]
     if not main:
         known = any(session.profile is not None for session in supervision.sessions)
         unsaved = known and not supervision.options.save and not supervision.options.plan
@@ -182,7 +190,7 @@ def _next_command(
     commands.insert(0, f"pgmo report {profile}{with_plan}")
     if supervision.options.profile_only:
         commands.insert(0, f"pgmo plan {profile}")
-    return "\n      ".join(commands)
+    return "\n      ".join([*search, *commands])
 
 
 def _write_json(
