@@ -93,5 +93,8 @@ def _remedies(plan: Plan) -> list[str]:
             "pgmo.recompute or torch.utils.checkpoint, for blocks of the forward pass live long"
         )
     if plan.gap > 0.02:
-        remedies.append("another solver=, for this plan wastes some of the arena")
+        remedies.append(
+            "a plan= that `pgmo plan --effort best` made of a saved profile, because this one "
+            "needs more than its max load"
+        )
     return remedies

@@ -56,7 +56,7 @@ def test_only_what_applies_is_proposed():
     assert "torch.utils.checkpoint" not in advice.while_replaying(plan(brief), brief)
     wasteful = plan(profile())
     object.__setattr__(wasteful, "arena", 2 * wasteful.arena)
-    assert "another solver=" in advice.while_replaying(wasteful, None)
+    assert "`pgmo plan --effort best`" in advice.while_replaying(wasteful, None)
 
 
 def test_blocks_that_wrap_hold_the_peak_of_the_next_iteration():
