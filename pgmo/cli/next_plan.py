@@ -8,7 +8,7 @@ import tempfile
 from pathlib import Path
 
 from pgmo.cli.exit_codes import shell_code
-from pgmo.fit.next_plan.ladder import Rung, rungs
+from pgmo.fit.next_plan.attempts import Attempt, possible_attempts
 from pgmo.terminal import say
 
 _VALUES = ("save", "plan", "device", "step_on", "memory", "budget", "limit")
@@ -27,18 +27,18 @@ def run_until_it_fits(arguments: argparse.Namespace) -> int:
     if arguments.is_module:
         command.insert(0, "-m")
     given = _words(arguments)
-    plans = rungs(command, arguments.vary, arguments.accumulate)
+    attempts = possible_attempts(command, arguments.vary, arguments.accumulate)
     if arguments.vary is not None and arguments.accumulate is None:
         say("pgmo run: without --accumulate the batch stays as it is")
-    first = _first(plans, arguments)
+    first = _first(attempts, arguments)
     code = 1
-    for at, rung in enumerate(plans[first:]):
+    for at, attempt in enumerate(attempts[first:]):
         if at:
-            say(f"pgmo run: memory ran out; restarting with {rung.words}")
-        elif rung.words:
-            say(f"pgmo run: the script does not fit as it is; starting with {rung.words}")
+            say(f"pgmo run: memory ran out; restarting with {attempt.words}")
+        elif attempt.words:
+            say(f"pgmo run: the script does not fit as it is; starting with {attempt.words}")
         # Files of an earlier attempt must not block the next one.
-        code, ran_out = _run(rung, [*given, "--force"] if at else given)
+        code, ran_out = _run(attempt, [*given, "--force"] if at else given)
         if not ran_out:
             return code
     say(
@@ -47,7 +47,7 @@ def run_until_it_fits(arguments: argparse.Namespace) -> int:
     return code
 
 
-def _first(plans: list[Rung], arguments: argparse.Namespace) -> int:
+def _first(attempts: list[Attempt], arguments: argparse.Namespace) -> int:
     """Return the index of the first attempt, chosen by rehearsals; 0 without rehearsals.
 
     The last attempt, which recomputes, is replaced by one that recomputes no more than necessary.
@@ -63,22 +63,22 @@ def _first(plans: list[Rung], arguments: argparse.Namespace) -> int:
     first = 0
     try:
         card = free_card()
-        first = first_that_fits(plans, arguments.vary, card, notify)
-        if first == len(plans) - 1:
-            plans.insert(first, with_least_recomputation(plans[first], card, notify))
+        first = first_that_fits(attempts, arguments.vary, card, notify)
+        if first == len(attempts) - 1:
+            attempts.insert(first, with_least_recomputation(attempts[first], card, notify))
     except PgmoError as error:
         say(f"pgmo run: the script was not rehearsed, so memory may run out: {error}")
     return first
 
 
-def _run(rung: Rung, given: list[str]) -> tuple[int, bool]:
+def _run(attempt: Attempt, given: list[str]) -> tuple[int, bool]:
     """Run one attempt; return the exit code, and whether memory ran out."""
     with tempfile.TemporaryDirectory(prefix="pgmo-run-") as folder:
         counted = Path(folder) / "counted.json"
         command = [sys.executable, "-m", "pgmo", "run", "--json", str(counted), *given]
-        script = list(rung.command)
-        if rung.change is not None:
-            script = ["-m", "pgmo.fit.next_plan.changed", rung.change, *script]
+        script = list(attempt.command)
+        if attempt.change is not None:
+            script = ["-m", "pgmo.fit.next_plan.changed", attempt.change, *script]
         done = subprocess.run([*command, *script], check=False)
         found = json.loads(counted.read_text()) if counted.exists() else {}
     return shell_code(done.returncode), bool(found.get("out_of_memory"))

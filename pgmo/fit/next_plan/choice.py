@@ -18,7 +18,7 @@ from pgmo.errors import PgmoError, RehearsalError
 from pgmo.fit.evidence import Job, collect
 from pgmo.fit.largest import fits_to_its_end, roomy, search
 from pgmo.fit.laws.law import Law
-from pgmo.fit.next_plan.ladder import Rung, value_of
+from pgmo.fit.next_plan.attempts import Attempt, value_of
 from pgmo.units import format_bytes
 
 _ASK = """
@@ -53,12 +53,12 @@ def free_card() -> Card:
 
 
 def first_that_fits(
-    plans: Sequence[Rung], vary: str | None, card: Card, notify: Callable[[str], None]
+    attempts: Sequence[Attempt], vary: str | None, card: Card, notify: Callable[[str], None]
 ) -> int:
     """Return the index of the first attempt that fits; the last index if none is known to fit.
 
     Args:
-        plans: all attempts, in order; the last one recomputes.
+        attempts: all attempts, in order; the last one recomputes.
         vary: option of the script for the batch; None if it has none.
         card: the card.
         notify: called with a status message.
@@ -67,30 +67,32 @@ def first_that_fits(
         PgmoError: if the script cannot be rehearsed.
     """
     notify(f"rehearsing on {card.name}")
-    if _runs(Job(plans[0].command), card):
+    if _runs(Job(attempts[0].command), card):
         return 0
-    smaller = [at for at, one in enumerate(plans) if at and one.change is None]
+    smaller = [at for at, one in enumerate(attempts) if at and one.change is None]
     if smaller and vary is not None:
-        job = Job(plans[smaller[0]].command, vary=vary)
+        job = Job(attempts[smaller[0]].command, vary=vary)
         found = search(job, card, ways=("pgmo",)).of("pgmo")
         for at in smaller:
-            if (value_of(plans[at].command, vary) or 0) <= found.value:
+            if (value_of(attempts[at].command, vary) or 0) <= found.value:
                 return at
-    return len(plans) - 1
+    return len(attempts) - 1
 
 
-def with_least_recomputation(rung: Rung, card: Card, notify: Callable[[str], None]) -> Rung:
+def with_least_recomputation(
+    attempt: Attempt, card: Card, notify: Callable[[str], None]
+) -> Attempt:
     """Return an attempt with the largest budget for recomputation that fits on the card.
 
     Args:
-        rung: the attempt, which recomputes as much as possible.
+        attempt: the attempt, which recomputes as much as possible.
         card: the card.
         notify: called with a status message.
 
     Raises:
         PgmoError: if the script cannot be rehearsed without recomputation.
     """
-    job = Job(rung.command)
+    job = Job(attempt.command)
     plain = collect(job, roomy(card), way="pgmo", work=False, longer=0.0)
     need = Law([plain]).need(None)
     beside = need.parameters + need.optimizer_state
@@ -108,9 +110,9 @@ def with_least_recomputation(rung: Rung, card: Card, notify: Callable[[str], Non
             break
         over = made.rehearsal.card_peak - card.usable
         if over <= 0:
-            words = rung.words.replace("(", f"within {format_bytes(budget)} (", 1)
-            return replace(rung, change=change, words=words)
-    return rung
+            words = attempt.words.replace("(", f"within {format_bytes(budget)} (", 1)
+            return replace(attempt, change=change, words=words)
+    return attempt
 
 
 def _runs(job: Job, card: Card) -> bool:

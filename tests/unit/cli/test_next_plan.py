@@ -14,7 +14,7 @@ from pgmo.cli.main import main
 from pgmo.cli.parser import build_parser
 from pgmo.errors import RehearsalError
 from pgmo.fit.next_plan import choice
-from pgmo.fit.next_plan.ladder import Rung
+from pgmo.fit.next_plan.attempts import Attempt
 
 
 def given(*words: str) -> Namespace:
@@ -62,8 +62,8 @@ def test_it_begins_with_what_fits(started, monkeypatch):
     lines, endings = started
     endings.append((0, False))
     monkeypatch.setattr(choice, "free_card", lambda: find("16GiB"))
-    monkeypatch.setattr(choice, "first_that_fits", lambda plans, *_: len(plans) - 1)
-    changed = Rung(("train.py",), "recompute:900B", "recomputed activations within 900 B")
+    monkeypatch.setattr(choice, "first_that_fits", lambda attempts, *_: len(attempts) - 1)
+    changed = Attempt(("train.py",), "recompute:900B", "recomputed activations within 900 B")
     monkeypatch.setattr(choice, "with_least_recomputation", lambda *_: changed)
     assert run_command.run(given("train.py")) == 0
     assert lines[0][-4:] == ["-m", "pgmo.fit.next_plan.changed", "recompute:900B", "train.py"]

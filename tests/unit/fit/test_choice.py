@@ -11,7 +11,7 @@ from pgmo.errors import RehearsalError
 from pgmo.fit import largest
 from pgmo.fit.evidence import Evidence, Job
 from pgmo.fit.next_plan import choice
-from pgmo.fit.next_plan.ladder import Rung, rungs, value_of
+from pgmo.fit.next_plan.attempts import Attempt, possible_attempts, value_of
 from tests.unit.fit.loops import CARD, MIB, evidence, trial_and_error
 
 LEAST = 40 * MIB
@@ -55,16 +55,16 @@ def card(mib: int) -> Card:
 
 
 def test_what_fits_is_not_changed(rehearsed: list[str | None]) -> None:
-    plans = rungs(["train.py", "-b", "4"], "-b {}", "-a {}")
-    assert choice.first_that_fits(plans, "-b {}", card(2000), lambda _: None) == 0
+    attempts = possible_attempts(["train.py", "-b", "4"], "-b {}", "-a {}")
+    assert choice.first_that_fits(attempts, "-b {}", card(2000), lambda _: None) == 0
     assert len(rehearsed) == 1
 
 
 def test_the_first_micro_batch_that_fits(rehearsed: list[str | None]) -> None:
-    plans = rungs(["train.py", "-b", "64"], "-b {}", "-a {}")
-    at = choice.first_that_fits(plans, "-b {}", card(1024), lambda _: None)
+    attempts = possible_attempts(["train.py", "-b", "64"], "-b {}", "-a {}")
+    at = choice.first_that_fits(attempts, "-b {}", card(1024), lambda _: None)
     most = trial_and_error(1 << 30, "pgmo")
-    before, found = (value_of(plans[one].command, "-b {}") for one in (at - 1, at))
+    before, found = (value_of(attempts[one].command, "-b {}") for one in (at - 1, at))
     assert found <= most < before
 
 
@@ -72,16 +72,16 @@ def test_the_first_micro_batch_that_fits(rehearsed: list[str | None]) -> None:
 def test_without_a_batch_that_fits_it_recomputes(
     vary: str | None, rehearsed: list[str | None]
 ) -> None:
-    plans = rungs(["train.py", "-b", "64"], vary, vary and "-a {}")
-    at = choice.first_that_fits(plans, vary, card(300), lambda _: None)
-    assert at == len(plans) - 1
-    assert plans[at].change == "recompute:min"
+    attempts = possible_attempts(["train.py", "-b", "64"], vary, vary and "-a {}")
+    at = choice.first_that_fits(attempts, vary, card(300), lambda _: None)
+    assert at == len(attempts) - 1
+    assert attempts[at].change == "recompute:min"
 
 
 def test_recomputation_gets_what_the_card_has_left(rehearsed: list[str | None]) -> None:
-    rung = Rung(("train.py", "-b", "16"), "recompute:min", "recomputed (pgmo.recompute)")
+    attempt = Attempt(("train.py", "-b", "16"), "recompute:min", "recomputed (pgmo.recompute)")
     where = card(600)
-    found = choice.with_least_recomputation(rung, where, lambda _: None)
+    found = choice.with_least_recomputation(attempt, where, lambda _: None)
     assert found.change is not None
     budget = int(found.change.removeprefix("recompute:").removesuffix("B"))
     over = evidence(16, way="pgmo").rehearsal.card_peak - _step(16)
@@ -93,8 +93,8 @@ def test_recomputation_gets_what_the_card_has_left(rehearsed: list[str | None]) 
 def test_where_no_budget_fits_it_recomputes_as_much_as_possible(
     rehearsed: list[str | None],
 ) -> None:
-    rung = Rung(("train.py", "-b", "16"), "recompute:min", "recomputed (pgmo.recompute)")
-    assert choice.with_least_recomputation(rung, card(310), lambda _: None) == rung
+    attempt = Attempt(("train.py", "-b", "16"), "recompute:min", "recomputed (pgmo.recompute)")
+    assert choice.with_least_recomputation(attempt, card(310), lambda _: None) == attempt
 
 
 def test_a_card_that_cannot_be_read_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -12,7 +12,7 @@ from pgmo.cli.main import main
 from pgmo.errors import OptionError
 from pgmo.fit import two_values
 from pgmo.fit.evidence import Evidence, Job
-from pgmo.fit.next_plan.ladder import value_of
+from pgmo.fit.next_plan.attempts import value_of
 from pgmo.fit.two_values import batch_table, options_of
 from pgmo.rehearsal import library
 from pgmo.rehearsal.library import TorchBuild

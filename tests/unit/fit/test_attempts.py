@@ -3,11 +3,11 @@
 import pytest
 
 from pgmo.errors import OptionError
-from pgmo.fit.next_plan.ladder import rungs, value_of, with_value
+from pgmo.fit.next_plan.attempts import possible_attempts, value_of, with_value
 
 
 def test_micro_batches_make_the_same_step_until_one_is_left() -> None:
-    found = rungs(["t.py", "--batch-size=12", "-a", "2"], "--batch-size={}", "-a {}")
+    found = possible_attempts(["t.py", "--batch-size=12", "-a", "2"], "--batch-size={}", "-a {}")
     values = [
         (value_of(one.command, "--batch-size={}"), value_of(one.command, "-a {}")) for one in found
     ]
@@ -19,13 +19,13 @@ def test_micro_batches_make_the_same_step_until_one_is_left() -> None:
 
 
 def test_without_accumulation_the_batch_stays() -> None:
-    found = rungs(["t.py", "-b", "12"], "-b {}")
+    found = possible_attempts(["t.py", "-b", "12"], "-b {}")
     assert [one.command for one in found] == [("t.py", "-b", "12")] * 2
 
 
 def test_a_batch_that_is_not_said_is_asked_for() -> None:
     with pytest.raises(OptionError, match="add that option"):
-        rungs(["t.py"], "-b {}", "-a {}")
+        possible_attempts(["t.py"], "-b {}", "-a {}")
 
 
 def test_the_last_of_two_counts_as_for_argparse() -> None:

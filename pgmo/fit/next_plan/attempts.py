@@ -14,7 +14,7 @@ from pgmo.errors import OptionError
 
 
 @dataclass(frozen=True)
-class Rung:
+class Attempt:
     """One attempt to run the job.
 
     Attributes:
@@ -28,9 +28,9 @@ class Rung:
     words: str
 
 
-def rungs(
+def possible_attempts(
     command: Sequence[str], vary: str | None = None, accumulate: str | None = None
-) -> list[Rung]:
+) -> list[Attempt]:
     """Return every attempt that makes the same optimizer steps, in order.
 
     Args:
@@ -41,14 +41,14 @@ def rungs(
             change the samples per step.
 
     Example:
-        >>> for one in rungs(["train.py", "-b", "4"], "-b {}", "-a {}"):
+        >>> for one in possible_attempts(["train.py", "-b", "4"], "-b {}", "-a {}"):
         ...     print(" ".join(one.command), one.change)
         train.py -b 4 None
         train.py -b 2 -a 2 None
         train.py -b 1 -a 4 None
         train.py -b 1 -a 4 recompute:min
     """
-    found = [Rung(tuple(command), None, "")]
+    found = [Attempt(tuple(command), None, "")]
     last = tuple(command)
     if vary is not None and accumulate is not None:
         batch = value_of(command, vary)
@@ -61,10 +61,10 @@ def rungs(
         for micro, parts in _parts(batch):
             last = with_value(with_value(command, vary, micro), accumulate, before * parts)
             words = f"micro-batches of {micro} instead of {batch}, {before * parts} per step"
-            found.append(Rung(last, None, words))
+            found.append(Attempt(last, None, words))
     also = f"{found[-1].words}; " if found[-1].words else ""
     words = f"{also}recomputed activations (pgmo.recompute)"
-    found.append(Rung(last, "recompute:min", words))
+    found.append(Attempt(last, "recompute:min", words))
     return found
 
 
