@@ -141,11 +141,12 @@ class _Search:
                 self._later.append(Part(value, place, later))
                 continue
             if type(value) is AutogradGraph:
-                for part in value.parts(place, self._nodes):
+                for part in value.parts(place, self._nodes, self._deadline):
                     if part.place is place:
                         self._note(part.value, place, by_graph=True)
                     else:
                         left.append(part)
+                self.stopped = time.thread_time() > self._deadline
                 continue
             if id(value) in self._visited:
                 continue

@@ -46,7 +46,7 @@ def lost_tensors(found: Container[Storage], deadline: float) -> list[tuple[Any, 
 
     Args:
         found: storages whose keepers are known.
-        deadline: time of `time.thread_time` after which no further size is examined.
+        deadline: time of `time.thread_time` after which no further pass over all objects begins.
     """
     by_size: dict[tuple[str, int], list[Any]] = {}
     for tensor in python_tensors():
@@ -58,12 +58,12 @@ def lost_tensors(found: Container[Storage], deadline: float) -> list[tuple[Any, 
     for (_, size), tensors in ordered[:_MOST_SIZES]:
         if size * len(tensors) < _LEAST_BYTES or time.thread_time() > deadline:
             break
-        names = _owners(tensors)
+        names = _owners(tensors, deadline)
         kept += [(one, Place(None, names[id(one)])) for one in tensors if id(one) in names]
     return kept
 
 
-def _owners(tensors: list[Any]) -> dict[int, str]:
+def _owners(tensors: list[Any], deadline: float) -> dict[int, str]:
     """Return the names of the objects that keep tensors of one size, by ids of the tensors."""
     sample = tensors[:_SAMPLE]
     names: dict[int, str] = {}
@@ -71,6 +71,8 @@ def _owners(tensors: list[Any]) -> dict[int, str]:
     level = sample
     ours = [tensors, sample, reached, names]
     for _ in range(_DEEPEST):
+        if time.thread_time() > deadline:
+            break
         above: list[Any] = []
         ours += [level, above]
         for owner in gc.get_referrers(*level):
@@ -91,7 +93,7 @@ def _owners(tensors: list[Any]) -> dict[int, str]:
             break
     for tensor in sample:
         if id(tensor) in names and not names[id(tensor)].endswith(_IN_CYCLE):
-            _name_cycle(tensor, names)
+            _name_cycle(tensor, names, deadline)
     same = set(names.values())
     if len(same) == 1 and len(names) == len(sample):
         (name,) = same
@@ -127,7 +129,7 @@ def _name(owner: Any, held: Container[int]) -> str:
     return f"{kind.__name__}.{names[0]}" if names else f"an object of {kind.__name__}"
 
 
-def _name_cycle(tensor: Any, names: dict[int, str]) -> None:
+def _name_cycle(tensor: Any, names: dict[int, str], deadline: float) -> None:
     """Extend the name of a tensor's keeper if the tensor reaches itself.
 
     The other tensors of the cycle get the same name.
@@ -135,16 +137,17 @@ def _name_cycle(tensor: Any, names: dict[int, str]) -> None:
     Args:
         tensor: the tensor.
         names: names by ids of tensors; is changed.
+        deadline: time of `time.thread_time` after which no further object is visited.
     """
     nowhere = Place(None, "")
     left: deque[Any] = deque([tensor])
     seen: dict[int, Any] = {}
     nodes: dict[int, Any] = {}
     is_cycle = False
-    while left and len(seen) < _MOST_OF_CYCLE:
+    while left and len(seen) < _MOST_OF_CYCLE and time.thread_time() < deadline:
         value = left.popleft()
         if type(value) is AutogradGraph:
-            found = [part.value for part in value.parts(nowhere, nodes)]
+            found = [part.value for part in value.parts(nowhere, nodes, deadline)]
         else:
             seen[id(value)] = value
             found = [part.value for part in parts(value, nowhere)]

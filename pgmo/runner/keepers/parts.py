@@ -10,6 +10,7 @@ import collections
 import gc
 import itertools
 import sys
+import time
 import types
 from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
@@ -232,15 +233,16 @@ class AutogradGraph(NamedTuple):
 
     node: Any
 
-    def parts(self, place: Place, seen: dict[int, Any]) -> Iterator[Part]:
+    def parts(self, place: Place, seen: dict[int, Any], deadline: float) -> Iterator[Part]:
         """Yield the saved tensors of a graph, and the attributes of its contexts.
 
         Args:
             place: the graph's place.
             seen: nodes of earlier graphs, by their ids; is extended.
+            deadline: time of `time.thread_time` after which no further node is searched.
         """
         left = [self.node]
-        while left and len(seen) < _MOST_NODES:
+        while left and len(seen) < _MOST_NODES and time.thread_time() < deadline:
             node = left.pop()
             if node is None or id(node) in seen:
                 continue

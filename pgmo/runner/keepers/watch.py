@@ -45,8 +45,8 @@ _LARGEST = 5
 
 
 @dataclass(frozen=True)
-class Look:
-    """One census.
+class TimedCensus:
+    """Census, and when it was taken.
 
     Args:
         iteration: number of iterations before it.
@@ -82,18 +82,18 @@ class WhoKeeps:
         self._iterations = 0
         self._failed = False
         self._next = _NEXT
-        self._looks: list[Look] = []  # first, latest while it grew, end
+        self._taken: list[TimedCensus] = []  # first, latest while it grew, end
 
     def after_iteration(self, sessions: "Iterable[Session]") -> None:
         """Count an iteration, and take a census if one is due."""
         self._iterations += 1
         if self._iterations == FIRST:
-            self._look()
+            self._take()
         elif self._iterations >= self._next:
             self._next = int(self._iterations * _FACTOR)
             if any(session.counted().growth is not None for session in sessions):
-                del self._looks[1:]
-                self._look()
+                del self._taken[1:]
+                self._take()
 
     def at_end(self, error: BaseException | None = None) -> None:
         """Take the last census.
@@ -102,13 +102,13 @@ class WhoKeeps:
             error: the error that ended the program; None for none.
         """
         self._failed = error is not None
-        self._look(error, at_end=True)
+        self._take(error, at_end=True)
 
-    def _look(self, error: BaseException | None = None, *, at_end: bool = False) -> None:
+    def _take(self, error: BaseException | None = None, *, at_end: bool = False) -> None:
         if self.error:
             return
         try:
-            self._looks.append(Look(self._iterations, take_census(error), at_end))
+            self._taken.append(TimedCensus(self._iterations, take_census(error), at_end))
         except Exception as problem:  # An error here must not end the program.
             self.error = f"keepers were not found: {type(problem).__name__}: {problem}"
 
@@ -121,17 +121,17 @@ class WhoKeeps:
 
     def _growing(self, growth: "LiveGrowth", device: str) -> tuple[str, ...]:
         """Return the places whose blocks grow."""
-        if len(self._looks) < 2 or self._looks[0].at_end:
+        if len(self._taken) < 2 or self._taken[0].at_end:
             return ()
-        first, *later = self._looks
+        first, *later = self._taken
         if not self._failed:  # After an error, the last one has blocks of a partial iteration.
             later.reverse()
         best: tuple[Keeper, ...] = ()
-        for look in later:
-            expected = growth.rate * (look.iteration - first.iteration)
+        for taken in later:
+            expected = growth.rate * (taken.iteration - first.iteration)
             found = tuple(
                 one
-                for one in find_keepers(look.blocks(device), first.blocks(device))
+                for one in find_keepers(taken.blocks(device), first.blocks(device))
                 if _LEAST * expected <= one.grown <= _MOST * expected
             )
             best = max(best, found, key=lambda some: sum(one.grown for one in some))
@@ -141,11 +141,11 @@ class WhoKeeps:
 
     def _largest(self, device: str) -> tuple[str, ...]:
         """Return the places that keep most in the last census, or in one with far more bytes."""
-        if not self._looks:
+        if not self._taken:
             return ()
-        look = self._looks[-1]
-        most = max(self._looks, key=lambda one: one.size(device))
-        if look.size(device) < _EXPLAINS * most.size(device):
-            look = most
-        found = find_keepers(look.blocks(device), most=_LARGEST)
-        return tuple(f"{look}: {one}" for one in found)
+        shown = self._taken[-1]
+        most = max(self._taken, key=lambda one: one.size(device))
+        if shown.size(device) < _EXPLAINS * most.size(device):
+            shown = most
+        found = find_keepers(shown.blocks(device), most=_LARGEST)
+        return tuple(f"{shown}: {one}" for one in found)

@@ -10,6 +10,7 @@ import pytest
 
 from pgmo.runner.keepers import census as census_module
 from pgmo.runner.keepers.census import take_census
+from pgmo.runner.keepers.cycles import _name_cycle, _owners
 from pgmo.runner.keepers.groups import find_keepers
 from pgmo.runner.keepers.parts import parts
 from pgmo.runner.keepers.place import Place
@@ -345,6 +346,22 @@ def test_what_is_to_be_searched_is_limited(program, monkeypatch):
     program.history = [[[] for _ in range(900)] for _ in range(900)]
     take_census()
     assert len(taken) <= 1000
+
+
+def test_a_search_ends_at_its_deadline(program, monkeypatch):
+    monkeypatch.setattr(census_module, "_SECONDS", 0.0)
+    program.output = Scale.apply(torch.ones(SIDE, SIDE, requires_grad=True)).sum()
+    assert keepers() == []  # the graph is not searched
+    held, owner = [torch.ones(SIDE, SIDE)], type("Owner", (), {})()
+    owner.kept = held[0]
+    assert _owners(held, deadline=0.0) == {}
+    assert _owners(held, deadline=float("inf")) == {id(held[0]): "Owner.kept"}
+    names = {id(held[0]): "a list"}
+    held[0].itself = held[0]
+    _name_cycle(held[0], names, deadline=0.0)
+    assert names == {id(held[0]): "a list"}
+    _name_cycle(held[0], names, deadline=float("inf"))
+    assert names[id(held[0])].startswith("a list, a reference cycle")
 
 
 def test_growth_between_two_censuses(program):
