@@ -2,6 +2,7 @@
 
 import io
 from contextlib import nullcontext
+from itertools import pairwise
 
 import torch
 from torch import nn
@@ -171,6 +172,25 @@ def sharded_blocks(fixed: bool) -> None:
     for block in model.blocks:
         fully_shard(block)
     fully_shard(model)
+    optimizer = torch.optim.AdamW(model.parameters(), fused=True)
+    for ids in batches(8, batch=2):
+        model(ids).square().mean().backward()
+        optimizer.step()
+        optimizer.zero_grad()
+
+
+@program("", "FSDP that gathers one block ahead")
+def sharded_with_prefetch(fixed: bool) -> None:
+    """Gather one block ahead, and keep the last block for the backward pass."""
+    begin(8)
+    model = Model(layers=12).cuda()
+    blocks = list(model.blocks)
+    for block in blocks:
+        fully_shard(block, reshard_after_forward=block is not blocks[-1])
+    fully_shard(model)
+    for block, following in pairwise(blocks):
+        block.set_modules_to_forward_prefetch([following])
+        following.set_modules_to_backward_prefetch([block])
     optimizer = torch.optim.AdamW(model.parameters(), fused=True)
     for ids in batches(8, batch=2):
         model(ids).square().mean().backward()

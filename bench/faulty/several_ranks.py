@@ -68,3 +68,38 @@ def one_unit(fixed: bool) -> None:
         model(ids).square().mean().backward()
         optimizer.step()
         optimizer.zero_grad()
+
+
+@program("Gathered parameters are kept for the backward pass", "saforem2/ezpz#173")
+def not_resharded(fixed: bool) -> None:
+    """Keep the gathered parameters of all layers from the forward to the backward pass."""
+    begin(8)
+    model = Model(layers=32).cuda()
+    for block in model.blocks:
+        fully_shard(block, reshard_after_forward=fixed)
+    fully_shard(model)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    for ids in batches(8, batch=1, length=64):
+        model(ids).square().mean().backward()
+        optimizer.step()
+        optimizer.zero_grad()
+
+
+@program("Parameters are gathered too early", "instructlab/training#307")
+def prefetched_layers(fixed: bool) -> None:
+    """Gather the parameters of eight layers ahead, in both passes."""
+    begin(8)
+    model = Model(layers=32).cuda()
+    for block in model.blocks:
+        fully_shard(block)
+    fully_shard(model)
+    if not fixed:
+        blocks = list(model.blocks)
+        for at, block in enumerate(blocks):
+            block.set_modules_to_forward_prefetch(blocks[at + 1 : at + 9])
+            block.set_modules_to_backward_prefetch(blocks[max(0, at - 8) : at][::-1])
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    for ids in batches(8, batch=1, length=64):
+        model(ids).square().mean().backward()
+        optimizer.step()
+        optimizer.zero_grad()

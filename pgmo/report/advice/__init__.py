@@ -13,13 +13,15 @@ from pgmo.report.advice.causes.copies.loaded_checkpoint import loaded_checkpoint
 from pgmo.report.advice.causes.copies.model_copies import model_copies
 from pgmo.report.advice.causes.copies.second_weights import cloned_weights, model_without_gradients
 from pgmo.report.advice.causes.evaluation_with_gradients import evaluation_with_gradients
-from pgmo.report.advice.causes.gradients.gradient_buckets import gradient_buckets
 from pgmo.report.advice.causes.gradients.growing_graphs import growing_graphs
 from pgmo.report.advice.causes.gradients.late_zero_grad import late_zero_grad
-from pgmo.report.advice.causes.gradients.one_unit import one_unit
 from pgmo.report.advice.causes.gradients.optimizer_temporaries import optimizer_temporaries
 from pgmo.report.advice.causes.gradients.retained_graph import retained_graph
 from pgmo.report.advice.causes.gradients.zeroed_gradients import zeroed_gradients
+from pgmo.report.advice.causes.ranks.gathered_ahead import gathered_ahead
+from pgmo.report.advice.causes.ranks.gradient_buckets import gradient_buckets
+from pgmo.report.advice.causes.ranks.not_resharded import not_resharded
+from pgmo.report.advice.causes.ranks.one_unit import one_unit
 from pgmo.report.advice.causes.tensors.attention_scores import attention_scores
 from pgmo.report.advice.causes.tensors.broadcast_differences import broadcast_differences
 from pgmo.report.advice.causes.tensors.full_logits import full_logits
@@ -50,6 +52,8 @@ RULES: tuple[Callable[[Facts], Hint | None], ...] = (
     retained_graph,
     gradient_buckets,
     one_unit,
+    not_resharded,
+    gathered_ahead,
     broadcast_differences,
     wide_copies,
     allocator_settings,

@@ -53,6 +53,10 @@ TAGS = {
     "state": Tag("", "aten.zeros_like", "optimizer"),
     "bucket": Tag("", "aten.empty", "forward", "", ("distributed.py:9 in _pre_forward",)),
     "gathered": Tag("", "", "forward", "", ("_fsdp_param.py:9 in alloc_all_gather_outputs",)),
+    "buffer": Tag("", "", "forward", "", ("_fsdp_collectives.py:9 in foreach_all_gather",)),
+    "buffer in backward": Tag(
+        "", "", "backward", "", ("_fsdp_collectives.py:9 in foreach_all_gather",)
+    ),
     "difference": Tag("", "aten.sub", "other", "pairs.py:1 in distances"),
     "square": Tag("", "aten.pow", "other", "pairs.py:1 in distances"),
     "sum": Tag("", "aten.sum", "other", "pairs.py:1 in distances"),

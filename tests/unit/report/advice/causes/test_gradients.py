@@ -7,10 +7,8 @@ import pytest
 
 from pgmo.profiler.profile import NEVER
 from pgmo.report.advice.all_blocks import AllBlocks
-from pgmo.report.advice.causes.gradients.gradient_buckets import gradient_buckets
 from pgmo.report.advice.causes.gradients.growing_graphs import growing_graphs
 from pgmo.report.advice.causes.gradients.late_zero_grad import late_zero_grad
-from pgmo.report.advice.causes.gradients.one_unit import one_unit
 from pgmo.report.advice.causes.gradients.optimizer_temporaries import optimizer_temporaries
 from pgmo.report.advice.causes.gradients.retained_graph import retained_graph
 from pgmo.report.advice.causes.gradients.zeroed_gradients import zeroed_gradients
@@ -62,46 +60,6 @@ def test_gradients_that_are_set_to_zero():
     unknown = optimizer_steps(freed=False)
     unknown.profile.meta.notes.clear()
     assert zeroed_gradients(unknown) is None  # they may be accumulated
-
-
-@pytest.mark.parametrize("views", [True, False])
-def test_gradients_next_to_their_buckets(views):
-    rows = [("bucket", 80, 0, NEVER)]
-    for _ in range(3):
-        at = len(rows)
-        rows.append(("layer 1", 8, at, at + 2))
-        ends = [at + 2 + one if views else at + 10 for one in range(8)]
-        rows += [("backward", 10, at + 1 + one, end) for one, end in enumerate(ends)]
-        rows.append(("other", 1, at + 9, at + 10))
-    hint = gradient_buckets(facts(*rows))
-    assert (hint is None) == views
-    if hint is not None:
-        assert hint.bytes == 161 - 100  # two gradients live at the same time
-
-
-def test_gradients_that_accumulate_are_no_second_copy():
-    rows = [("bucket", 80, 0, NEVER)]
-    for _ in range(3):
-        at = len(rows)
-        rows.append(("layer 1", 8, at, at + 2))
-        rows += [("backward", 10, at + 1 + one, at + 20) for one in range(8)]
-        rows.append(("other", 1, at + 9, at + 10))
-    end = len(rows)
-    found = facts(*((name, size, at, min(to, end)) for name, size, at, to in rows))
-    assert gradient_buckets(found) is None
-
-
-@pytest.mark.parametrize("unit", [8, 2])
-def test_layers_that_are_gathered_at_once(unit):
-    rows = []
-    for _ in range(0, 8, unit):
-        at = len(rows)
-        rows += [("gathered", 50, at + one, at + unit + 1) for one in range(unit)]
-        rows.append(("layer 1", 8, at + unit, at + unit + 1))
-    hint = one_unit(facts(*rows))
-    assert (hint is None) == (unit == 2)
-    if hint is not None:
-        assert hint.bytes == 8 * (50 - 50 // 4)  # two of eight at once
 
 
 @pytest.mark.parametrize("at_once", [True, False])

@@ -4,9 +4,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pgmo.report.advice.all_blocks import AllBlocks, Mask
+from pgmo.report.advice.causes.ranks.not_resharded import PARAMETERS
 from pgmo.report.advice.facts import Facts, Hint, cause
 
-_PARAMETERS = r"_fsdp_param\.py:\d+ in (?:alloc|init)_all_gather_outputs$"
 _BUFFER = r"_fsdp_collectives\.py:\d+ in (?:foreach_all_gather|foreach_reduce)$"
 
 _FEWEST_LAYERS = 4
@@ -19,7 +19,7 @@ _AT_ONCE = 2
 def one_unit(facts: Facts) -> Hint | None:
     """Return a hint if all layers of a model are gathered at once."""
     blocks = facts.blocks
-    gathered = blocks.by_line(_PARAMETERS)
+    gathered = blocks.by_line(PARAMETERS)
     at_peak = gathered & blocks.at_peak
     sizes, counts = np.unique(blocks.size[at_peak], return_counts=True)
     layers = counts >= _FEWEST_LAYERS

@@ -1,0 +1,1 @@
+"""Causes in programs of several ranks: DDP and FSDP."""
