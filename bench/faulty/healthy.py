@@ -232,6 +232,36 @@ def resumed_momentum(fixed: bool) -> object:
     return optimizer
 
 
+class _Rounded:
+    """Optimizer with momentum on the device, which rounds gradients to bfloat16."""
+
+    def __init__(self, model: Model, state: dict[str, torch.Tensor]) -> None:
+        self.pairs = [(one, state[name]) for name, one in model.named_parameters()]
+
+    @torch.no_grad()
+    def step(self) -> None:
+        """Update one parameter at a time."""
+        for one, momentum in self.pairs:
+            if one.grad is not None:
+                momentum.mul_(0.9).add_(one.grad.bfloat16().float())
+                one.add_(momentum, alpha=-0.1)
+                one.grad = None
+
+
+@program("", "a resumed training whose step casts gradients")
+def resumed_and_cast(fixed: bool) -> object:
+    """Use loaded momentum, in steps that request tensors of the same sizes."""
+    model = Model(layers=8).cuda()
+    file = io.BytesIO()
+    torch.save({name: one.detach() for name, one in model.named_parameters()}, file)
+    file.seek(0)
+    optimizer = _Rounded(model, torch.load(file, map_location="cuda"))
+    for ids in batches(12, batch=2):
+        model(ids).square().mean().backward()
+        optimizer.step()
+    return optimizer
+
+
 @program("", "a model that is loaded as it was saved")
 def loaded_model(fixed: bool) -> object:
     """Load weights that become the model's parameters without a copy."""

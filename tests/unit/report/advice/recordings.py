@@ -50,6 +50,7 @@ TAGS = {
     "loaded": Tag(
         "", "", "other", "train.py:2 in main", ("serialization.py:9 in restore_location",)
     ),
+    "copy in step": Tag("", "aten._to_copy", "other", "", ("offload.py:9 in step",)),
     "state": Tag("", "aten.zeros_like", "optimizer"),
     "bucket": Tag("", "aten.empty", "forward", "", ("distributed.py:9 in _pre_forward",)),
     "gathered": Tag("", "", "forward", "", ("_fsdp_param.py:9 in alloc_all_gather_outputs",)),

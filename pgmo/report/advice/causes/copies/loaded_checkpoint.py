@@ -1,4 +1,7 @@
-"""A checkpoint that stays on the device after it was loaded. Report: karpathy/nanoGPT#236."""
+"""A checkpoint that stays on the device after it was loaded.
+
+Reports: karpathy/nanoGPT#236, PrimeIntellect-ai/prime-rl#2154 (the state itself is on the host).
+"""
 
 import numpy as np
 
@@ -14,11 +17,15 @@ _FEWEST = 8
 _STATES = 2
 """Maximum number of state tensors of an optimizer per weight; Adam has two."""
 
+_STEP = r" in \w*step$"
+"""Line in the stack of what a step of any optimizer requests."""
+
 
 def loaded_checkpoint(facts: Facts) -> Hint | None:
     """Return a hint if a checkpoint stays in memory after the model has copied its weights.
 
-    An optimizer may take loaded tensors as its state. These do not count.
+    An optimizer may take loaded tensors as its state. These do not count, unless its steps copy
+    tensors of the same sizes to the device: then its state is on the host.
     """
     blocks = facts.blocks
     loaded = blocks.by_line(LOADED) & (blocks.stays | (blocks.passes_survived > 1))
@@ -32,7 +39,7 @@ def loaded_checkpoint(facts: Facts) -> Hint | None:
         facts,
         "A checkpoint stays on the device",
         unused,
-        "were loaded from a file, and the model has its own copy",
+        "were loaded from a file, and neither model nor optimizer uses them",
         'Load the file to the host (map_location="cpu"), or delete the checkpoint '
         "(`del checkpoint`) after load_state_dict",
     )
@@ -44,11 +51,28 @@ def _unused(blocks: AllBlocks, loaded: Mask, weights: Mask) -> Mask:
     Of each size, an optimizer without state of its own may use `_STATES` blocks per weight.
     """
     own_state = blocks.by_phase("optimizer") & (blocks.stays | (blocks.passes_survived > 1))
+    from_host, steps = _from_host(blocks), max(1, len(blocks.passes) - 1)
     unused = np.zeros(len(loaded), np.bool_)
     for size in np.unique(blocks.size[loaded]).tolist():
         alike = blocks.size == size
         count = np.count_nonzero(weights & alike)
-        used = 0 if (own_state & alike).any() else _STATES * count
+        copied = np.count_nonzero(from_host & alike) >= steps * count > 0
+        used = 0 if copied or (own_state & alike).any() else _STATES * count
         rows = np.flatnonzero(loaded & alike)
         unused[rows[: min(count, max(0, len(rows) - used))]] = True
     return unused
+
+
+def _from_host(blocks: AllBlocks) -> Mask:
+    """Return which temporaries of optimizer steps may be copies from the host, shape (n,).
+
+    A copy whose predecessor has half or twice its size, and is alive, may be a cast on the device.
+    """
+    found = blocks.by_line(_STEP) & blocks.by_operator(r"\._to_copy$") & ~blocks.stays
+    found &= (blocks.passes_survived == 0) & (blocks.start >= blocks.passes.min())
+    order = np.argsort(blocks.start, kind="stable")
+    rows, before = order[1:], order[:-1]
+    ratio = blocks.size[rows] / np.maximum(1, blocks.size[before])
+    cast = np.isin(ratio, (0.5, 2.0)) & (blocks.end[before] > blocks.start[rows])
+    found[rows[cast]] = False
+    return found

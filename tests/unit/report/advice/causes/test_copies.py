@@ -115,3 +115,20 @@ def test_a_loaded_checkpoint_that_the_optimizer_may_use(state):
 def test_a_loaded_checkpoint_of_model_and_optimizer():
     rows = placed(*model("weight"), *model("loaded") * 3)
     assert loaded_checkpoint(facts(*passes(3, rows))).bytes == sum(range(40, 48))
+
+
+@pytest.mark.parametrize(("before", "lives"), [(None, 0), ("copy in step", 2), ("other", 1)])
+def test_a_loaded_checkpoint_whose_tensors_each_step_copies_from_the_host(before, lives):
+    sizes = range(40, 56, 2)
+    both = [(name, size, NEVER) for name in ("weight", "loaded") for size in sizes]
+    rows = passes(1, placed(*both))
+    for _ in range(2):
+        for size in sizes:
+            if before is not None:  # a cast on the device, or another block that is freed before
+                rows.append((before, size // 2, len(rows), len(rows) + lives))
+            rows.append(("copy in step", size, len(rows), len(rows) + 1))
+        rows = passes(1, rows)
+    hint = loaded_checkpoint(facts(*rows))
+    assert (hint is None) == (before == "copy in step")
+    if hint is not None:
+        assert hint.bytes == sum(sizes)
