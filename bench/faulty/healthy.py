@@ -79,6 +79,17 @@ def autocast(fixed: bool) -> None:
         del loss
 
 
+@program("", "AdamW whose state is in bfloat16, and most of the memory")
+def state_in_bfloat16(fixed: bool) -> None:
+    """Train bfloat16 weights, whose state is as narrow as they are."""
+    model = Model(layers=32).cuda().bfloat16()
+    optimizer = torch.optim.AdamW(model.parameters(), fused=True)
+    for ids in batches(6, batch=1, length=64):
+        mean_of_hidden(model, ids).backward()
+        optimizer.step()
+        optimizer.zero_grad()
+
+
 @program("", "recomputation")
 def recomputation(fixed: bool) -> None:
     """Recompute each block in the backward pass."""

@@ -17,6 +17,7 @@ from pgmo.report.advice.causes.gradients.growing_graphs import growing_graphs
 from pgmo.report.advice.causes.gradients.late_zero_grad import late_zero_grad
 from pgmo.report.advice.causes.gradients.optimizer_temporaries import optimizer_temporaries
 from pgmo.report.advice.causes.gradients.retained_graph import retained_graph
+from pgmo.report.advice.causes.gradients.wide_state import wide_state
 from pgmo.report.advice.causes.gradients.zeroed_gradients import zeroed_gradients
 from pgmo.report.advice.causes.ranks.gathered_ahead import gathered_ahead
 from pgmo.report.advice.causes.ranks.gradient_buckets import gradient_buckets
@@ -56,6 +57,7 @@ RULES: tuple[Callable[[Facts], Hint | None], ...] = (
     gathered_ahead,
     broadcast_differences,
     wide_copies,
+    wide_state,
     allocator_settings,
     growing_graphs,
     trouble.leaking,
@@ -88,7 +90,9 @@ def advise(facts: Facts) -> tuple[Hint, ...]:
     """
     rules = RULES if facts.explanation.moment is None else OF_A_MOMENT
     hints = [hint for rule in rules if (hint := rule(facts)) is not None]
-    hints.sort(key=lambda hint: (not hint.is_cause, -_live_bytes(hint, facts)))
+    hints.sort(
+        key=lambda hint: (not hint.is_cause, hint.changes_results, -_live_bytes(hint, facts))
+    )
     first: dict[str, Hint] = {}
     for hint in hints:  # a cause and a general rule may have the same title
         first.setdefault(hint.title, hint)

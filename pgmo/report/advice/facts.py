@@ -32,6 +32,7 @@ class Hint:
         is_cause: whether the fix is known, and its saving was computed.
         peak: peak that a cause lowers, if it is not that of live bytes, such as that of reserved
             bytes; else 0.
+        changes_results: whether the fix of a cause changes results. Causes without that come first.
     """
 
     title: str
@@ -39,6 +40,7 @@ class Hint:
     bytes: int
     is_cause: bool = False
     peak: int = 0
+    changes_results: bool = False
 
 
 @dataclass(frozen=True, eq=False)

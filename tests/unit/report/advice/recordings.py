@@ -64,6 +64,7 @@ TAGS = {
     "wide": Tag(
         "", "aten._to_copy", "forward", "norm.py:2 in forward", ("norm.py:2 in forward", "a.py:1")
     ),
+    "cast to float8": Tag("", "aten._to_copy", "forward", "", ("float8_ops.py:9 in cast",)),
     "cast": Tag("", "aten._to_copy", "forward", "net.py:2 in forward", ("functional.py:9 in f",)),
 }
 NAMES = list(TAGS)

@@ -130,10 +130,11 @@ def test_savings_of_live_and_reserved_bytes_compare_as_shares(monkeypatch, reser
         rule("hint", 999),
         rule("setting", 300, is_cause=True, peak=reserved),
         rule("live", 50, is_cause=True),
+        rule("other results", 90, is_cause=True, changes_results=True),
     )
     monkeypatch.setattr("pgmo.report.advice.RULES", rules)
     found = explain(profile((100, 0, 1, FORWARD)), predict=False).hints
-    causes = [first, *({"setting", "live"} - {first})]
+    causes = [first, *({"setting", "live"} - {first}), "other results"]
     assert [hint.title for hint in found] == [*causes, "hint"]
 
 

@@ -11,6 +11,7 @@ from pgmo.report.advice.causes.gradients.growing_graphs import growing_graphs
 from pgmo.report.advice.causes.gradients.late_zero_grad import late_zero_grad
 from pgmo.report.advice.causes.gradients.optimizer_temporaries import optimizer_temporaries
 from pgmo.report.advice.causes.gradients.retained_graph import retained_graph
+from pgmo.report.advice.causes.gradients.wide_state import wide_state
 from pgmo.report.advice.causes.gradients.zeroed_gradients import zeroed_gradients
 from tests.unit.report.advice.recordings import facts
 
@@ -109,3 +110,21 @@ def test_temporaries_of_a_step_but_not_its_state():
 def test_only_optimizers_of_torch_have_the_arguments(name):
     hint = optimizer_temporaries(facts(*((name, 40, at, 8) for at in range(8))))
     assert (hint is None) == (name == "own step")
+
+
+@pytest.mark.parametrize("cast", ["cast", "cast to float8", "layer 1"])
+@pytest.mark.parametrize("per_weight", [1, 2])
+@pytest.mark.parametrize("activations", [1, 1_000_000])
+def test_state_of_adam_in_float32(cast, per_weight, activations):
+    size = 65536
+    rows = [("weight", size, 0, NEVER), ("weight", size, 1, NEVER), ("layer 1", activations, 2, 3)]
+    rows += [(cast, size // 2, 3, 5), ("backward", size, 4, 5)]
+    rows += [("state", size, at, NEVER) for at in range(5, 5 + 2 * per_weight)]
+    at = len(rows)
+    rows += [(cast, size // 2, at, at + 2), ("backward", 1, at + 1, at + 2)]
+    hint = wide_state(facts(*rows))
+    assert (hint is not None) == (cast == "cast" and per_weight == 2 and activations == 1)
+    if hint is not None:
+        left = size // 4 + size // 256
+        assert hint.bytes == 4 * (size - left)
+        assert hint.changes_results

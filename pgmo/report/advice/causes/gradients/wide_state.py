@@ -1,0 +1,66 @@
+"""Adam's state in float32, where 8 bits would do. Report: meta-pytorch/torchtune#389."""
+
+import numpy as np
+
+from pgmo.report.advice.all_blocks import AllBlocks, Mask
+from pgmo.report.advice.facts import LEAST_SAVING, Facts, Hint
+from pgmo.units import format_bytes
+
+_DOMINATES = 1 / 3
+"""Minimum share of the state in the peak. Below it, other advice is of more use."""
+
+_KNOWN = 0.5
+"""Minimum share of the state whose weights are certainly in float32."""
+
+_SMALLEST = 4096 * 4
+"""Bytes from which on 8-bit optimizers quantize a state tensor."""
+
+_LEFT = (1 + 4 / 256) / 4
+"""Share of the state that is left: a byte per element, and a float32 scale per 256 elements."""
+
+_FLOAT8 = r"float8|fp8"
+"""Part of a file's name in the stack of a cast to float8, which halves bfloat16 weights."""
+
+
+def wide_state(facts: Facts) -> Hint | None:
+    """Return a hint if Adam's state in float32 makes most of the peak.
+
+    A recording has no types. Weights are in float32 if forward passes cast them to half the size,
+    as autocast does, and Adam's state has their type.
+    """
+    blocks = facts.blocks
+    state = _of_adam(blocks)
+    casts = blocks.by_phase("forward") & blocks.by_operator(r"\._to_copy$")
+    halves = blocks.size[casts & ~blocks.by_line(_FLOAT8)]
+    known = int(blocks.size[state & np.isin(blocks.size, 2 * halves)].sum())
+    held = int(blocks.size[state & blocks.at_peak].sum())
+    if known < _KNOWN * blocks.size[state].sum() or held < _DOMINATES * blocks.peak:
+        return None
+    saving = blocks.saving(state, _LEFT)
+    if not saving or saving < LEAST_SAVING * blocks.peak:
+        return None
+    return Hint(
+        "Much of the memory is optimizer state",
+        f"{format_bytes(held)} of the peak of {format_bytes(blocks.peak)} are Adam's state in "
+        "float32. An optimizer with 8-bit state (AdamW8bit of bitsandbytes or torchao, "
+        'optim="adamw_8bit" in transformers) needs about a quarter, and changes results slightly: '
+        f"the peak falls by {format_bytes(saving)}.",
+        saving,
+        is_cause=True,
+        changes_results=True,
+    )
+
+
+def _of_adam(blocks: AllBlocks) -> Mask:
+    """Return which blocks are Adam's state, shape (n,); none if the state may be of another kind.
+
+    Adam requests two tensors for one weight after the other, so its state is larger than the
+    weights. The state of momentum is not, but its tensors are pairs if all weights are equal.
+    """
+    long = blocks.stays | (blocks.passes_survived > 0)
+    state = blocks.by_phase("optimizer") & long & (blocks.size >= _SMALLEST)
+    rows = np.flatnonzero(state)
+    sizes = blocks.size[rows[np.argsort(blocks.start[rows], kind="stable")]]
+    weights = blocks.by_phase("other") & long & np.isin(blocks.size, sizes)
+    is_adam = len(sizes) % 2 == 0 and np.array_equal(sizes[::2], sizes[1::2])
+    return state & (is_adam and sizes.sum() > blocks.size[weights].sum())
