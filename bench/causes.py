@@ -4,6 +4,7 @@ Needs no GPU: the real CUDA build of PyTorch runs on the stub CUDA runtime of pg
 
     python bench/causes.py --python .venv-fakecuda/bin/python
     python bench/causes.py --python .venv-fakecuda/bin/python --program one_hot
+    python bench/causes.py --python .venv-fakecuda/bin/python --resume      # only what is missing
     python bench/causes.py --table
 
 The programs of `faulty/` are modelled on public reports. Each runs in two processes: as reported,
@@ -124,6 +125,7 @@ def table(rows: list[dict[str, Any]]) -> str:
 def parse() -> argparse.Namespace:
     parser = stub_parser(__doc__ or "")
     parser.add_argument("--program", action="append", help="only this one; repeatable")
+    parser.add_argument("--resume", action="store_true", help="keep rows of the earlier run")
     return parser.parse_args()
 
 
@@ -136,15 +138,22 @@ def main() -> None:
         return
     stub = Stub.build(arguments.python, arguments.stub.resolve())
     wanted = arguments.program or (QUICK if arguments.quick else None)
-    rows = []
-    for name, (cause, report) in programs(stub).items():
-        if wanted and name not in wanted:
+    path = result_path("causes", arguments.output, quick=arguments.quick)
+    rows: dict[str, dict[str, Any]] = {}
+    if arguments.resume and path.exists():
+        found = json.loads(path.read_text("utf-8"))["rows"]
+        rows = {row["program"]: row for row in found}
+    known = programs(stub)
+    for name, (cause, report) in known.items():
+        if name not in wanted if wanted else name in rows:
             continue
-        rows.append(measure(stub, name, cause, report))
-        first = rows[-1]["hints"][:1]
-        print(f"{name:28} {rows[-1]['right']!s:6} {first}", file=sys.stderr, flush=True)
-    write_result("causes", {"rows": rows}, arguments.output, quick=arguments.quick)
-    print(table(rows))
+        rows[name] = measure(stub, name, cause, report)
+        first = rows[name]["hints"][:1]
+        print(f"{name:28} {rows[name]['right']!s:6} {first}", file=sys.stderr, flush=True)
+        ordered = [rows[one] for one in known if one in rows]
+        # Written after each: a whole run takes long, and may be ended.
+        write_result("causes", {"rows": ordered}, arguments.output, quick=arguments.quick)
+    print(table(list(rows.values())))
 
 
 if __name__ == "__main__":
