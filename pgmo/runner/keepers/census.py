@@ -42,12 +42,14 @@ class KeptBlock:
         size: bytes.
         place: the place that keeps it.
         by_graph: whether an autograd graph keeps it, not a tensor of the program.
+        address: its address on the device.
     """
 
     device: str
     size: int
     place: Place
     by_graph: bool = False
+    address: int = 0
 
 
 @dataclass(frozen=True)
@@ -162,5 +164,5 @@ class _Search:
     def _note(self, tensor: object, place: Place, *, by_graph: bool = False) -> None:
         storage = storage_of(tensor)
         if storage is not None and storage[0] not in self._found:
-            (device, _), size = storage
-            self._found[storage[0]] = KeptBlock(device, size, place, by_graph)
+            (device, address), size = storage
+            self._found[storage[0]] = KeptBlock(device, size, place, by_graph, address)

@@ -71,18 +71,24 @@ def find_keepers(
 ) -> tuple[Keeper, ...]:
     """Return the places whose bytes have grown most; without `before`, those that keep most.
 
+    A block that was alive before has not grown, even if another place keeps it now: the parameters
+    of a model are found in a function while it runs, and in a module after its end.
+
     Args:
         blocks: blocks of one device in a census.
         before: blocks of the same device in an earlier census.
         most: maximum number of places.
     """
     root = _Node()
+    blocks, earlier = list(blocks), {(one.address, one.size): one for one in before}
     for block in blocks:
+        was_alive = earlier.pop((block.address, block.size), None) is not None
         for node in _path(root, block.place):
             node.size += block.size
             node.tensors += not block.by_graph
             node.by_graphs += block.size * block.by_graph
-    for block in before:
+            node.before += block.size * was_alive
+    for block in earlier.values():
         for node in _path(root, block.place):
             node.before += block.size
     least = max(1, _LEAST * sum(max(0, one.grown) for one in root.children.values()))

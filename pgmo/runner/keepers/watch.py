@@ -40,6 +40,11 @@ _LEAST, _MOST = 0.1, 1.5
 range has another cause, such as a forward pass that an error has interrupted.
 """
 
+_ALONE = 0.1
+"""Maximum distance of a place's growth from the expected growth, as a share of it, at which this
+place alone is reported. Others that seem to grow were only found elsewhere before.
+"""
+
 _LARGEST = 5
 """Maximum number of places that are named for live blocks."""
 
@@ -134,6 +139,7 @@ class WhoKeeps:
                 for one in find_keepers(taken.blocks(device), first.blocks(device))
                 if _LEAST * expected <= one.grown <= _MOST * expected
             )
+            found = tuple(one for one in found if _is_all(one, expected)) or found
             best = max(best, found, key=lambda some: sum(one.grown for one in some))
             if sum(one.grown for one in best) >= _EXPLAINS * expected:
                 break
@@ -149,3 +155,8 @@ class WhoKeeps:
             shown = most
         found = find_keepers(shown.blocks(device), most=_LARGEST)
         return tuple(f"{shown}: {one}" for one in found)
+
+
+def _is_all(keeper: Keeper, expected: float) -> bool:
+    """Return whether a place has all of the growth that is expected."""
+    return abs(keeper.grown - expected) <= _ALONE * expected

@@ -27,8 +27,8 @@ class Program:
     def take(self, error=None):
         self.taken += 1
         blocks = [
-            KeptBlock("cpu", size * MIB, Place(self.scope, f".{name}", "list"))
-            for name, size in self.places.items()
+            KeptBlock("cpu", size * MIB, Place(self.scope, f".{name}", "list"), address=address)
+            for address, (name, size) in enumerate(self.places.items(), start=1)
         ]
         return Census(tuple(blocks))
 
@@ -115,3 +115,14 @@ def test_an_error_in_a_census_ends_nothing_but_the_search(monkeypatch):
     who_keeps.at_end()
     assert who_keeps.error == "keepers were not found: KeyError: 'odd'"
     assert summary(who_keeps).kept == ()
+
+
+def test_what_is_found_in_another_place_has_not_grown(program):
+    who_keeps = WhoKeeps()
+    program.places |= {"model in train()": 30, "gradients in train()": 30}
+    run_until(who_keeps, program, 26)
+    del program.places["gradients in train()"]
+    program.places["model"] = program.places.pop("model in train()")
+    program.places["gradients"] = 30
+    who_keeps.at_end()
+    assert summary(who_keeps).growth.kept == ("train.history (list of 1 tensor, 52.0 MiB)",)
