@@ -1,8 +1,7 @@
 """Heuristics of pgmo: every tunable number, with its unit and its reason.
 
-No value can make a result wrong or two blocks overlap. The heuristics trade memory for time, and
-reaction time for certainty. Safety limits that usual programs never reach are constants in the
-modules that use them. So are loop bounds, and values that a device, framework or system prescribes.
+No value can make a result wrong or two blocks overlap. Limits for unusual programs, loop bounds,
+and values that a device, framework or system prescribes are constants in other modules.
 
     heuristics.use(Heuristics(price=0))    # before the first session of the process
 """
@@ -21,94 +20,70 @@ class Heuristics:
     # --- recording ---
 
     usual_recording: int = 5
-    """Length of a recording, after which plans are made from it.
-
-    Unit: iterations. Reason: the first one differs, two are compared, and two more show which of
-    their blocks are freed.
-    """
+    """Length of a recording, after which plans are made from it. Unit: iterations. Reason: the
+    first one differs, two are compared, and two more show which of their blocks are freed."""
 
     longest_recording: int = 24
-    """Maximum number of iterations of one recording. Recordings are longer if structures alternate,
-    and after rare divergences.
-
-    Unit: iterations. Reason: comparing longer recordings takes too much time.
-    """
+    """Maximum number of iterations of one recording. Recordings are longer if structures
+    alternate, and after rare divergences. Unit: iterations. Reason: comparing longer ones takes
+    too much time."""
 
     shortest_wait: int = 4
-    """Length of the first pause between two recordings of a program that does not repeat. A session
-    also follows another thread after this many of its iterations in a row.
-
-    Unit: iterations; each further pause is twice as long. Reason: a program may only be warming up,
-    and a thread may end only a few iterations.
-    """
+    """Length of the first pause between two recordings of a program that does not repeat; each
+    further pause is twice as long. A session also follows another thread after this many of its
+    iterations in a row. Unit: iterations. Reason: a program may only be warming up, and a thread
+    may end only a few iterations."""
 
     longest_backoff: int = 256
     """Maximum pause between two recordings of a program that does not repeat, or between two plans
-    of a program whose sizes keep growing.
-
-    Unit: iterations. Reason: a program that begins to repeat later is still planned.
-    """
+    of a program whose sizes keep growing. Unit: iterations. Reason: a program that begins to repeat
+    later is still planned."""
 
     # --- following a plan ---
 
     known_share: float = 0.9
     """Minimum share of an iteration's requests that its plan must have. Below it, the iteration did
-    not follow the plan, and a saved plan belongs to another program.
-
-    Unit: share of requests. Reason: an FSDP plan from another world size has three quarters of the
-    requests, the next run of the same program .97 and more.
-    """
+    not follow the plan, and a saved plan belongs to another program. Unit: share of requests.
+    Reason: an FSDP plan from another world size has three quarters of the requests, the next run of
+    the same program .97 and more."""
 
     alike_share: float = 0.8
     """Minimum share of requests that the first and a steady iteration of a program have in common.
-
     Unit: share of the shorter iteration's requests. Reason: stages of a pipeline share less than .9
-    of them.
-    """
+    of them."""
 
     equal_share: float = 1 / 3
     """Minimum share of the requests common to the first and a steady iteration that have equal
-    sizes.
-
-    Unit: share of the common requests. Reason: gradients and temporaries of the optimizer have
-    equal sizes at any sequence length.
-    """
+    sizes. Unit: share of the common requests. Reason: gradients and temporaries of the optimizer
+    have equal sizes at any sequence length."""
 
     # --- plans ---
 
     search_seconds: float = 1.0
     """Maximum time of a search for a better plan, if fast packers waste memory on several streams.
-
-    Unit: seconds. Reason: the program waits during the search.
-    """
+    Unit: seconds. Reason: the program waits during the search."""
 
     # --- installation ---
 
     price: float = 4.0
-    """Number of pages that windows must have moved before a plan for varying lengths serves.
-
-    Unit: multiple of the pages that are free between two iterations. Reason: a divergence from a
-    plan moves about as many pages, and plans diverge a few times before they have the largest size
-    of each request. With 0, two models in turn make 249 driver calls per iteration instead of 106,
-    and Whisper takes 2.6 % more memory.
-    """
+    """Number of pages that windows must have moved before a plan for varying lengths serves. Unit:
+    multiple of the pages that are free between two iterations. Reason: a divergence from a plan
+    moves about as many pages, and plans diverge a few times before they have the largest size of
+    each request. With 0, two models in turn make 249 driver calls per iteration instead of 106, and
+    Whisper takes 2.6 % more memory."""
 
     worthwhile_share: float = 0.5
-    """Minimum share of a program that plans must serve to be kept.
-
-    Unit: share of bytes after divergences from the plans; share of requests in the first iteration.
-    Reason: below it, an arena costs more than it saves. A first iteration at another length, or
-    from a checkpoint, has half of the planned requests.
-    """
+    """Minimum share of a program that plans must serve to be kept. Unit: share of bytes after
+    divergences from the plans; share of requests in the first iteration. Reason: below it, an arena
+    costs more than it saves. A first iteration at another length, or from a checkpoint, has half of
+    the planned requests."""
 
     # --- threads ---
 
     tail_share: float = 1 / 8
     """Maximum number of a thread's requests after its step that count as the tail of its iteration.
-
     Unit: share of the iteration's requests. Reason: above it, the thread trains at the same time as
-    another one.
-    """
+    another one."""
 
     # --- used by native code; csrc/heuristics.hpp has their values, units and reasons ---
 
@@ -133,8 +108,7 @@ NATIVE = tuple(name for name in vars(_core.Heuristics) if not name.startswith("_
 def use(chosen: Heuristics) -> None:
     """Replace the heuristics of this process.
 
-    Call this before the first session: engines and the pages of a device keep the heuristics with
-    which they were made.
+    Call this before the first session: engines and pages keep those with which they were made.
     """
     global current
     native = _core.Heuristics()

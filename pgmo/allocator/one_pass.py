@@ -32,7 +32,7 @@ class OnePass:
 
     @property
     def peak(self) -> int:
-        """Peak of live bytes, of the blocks requested during the recording."""
+        """Peak of the live bytes of the blocks requested during the recording."""
         return 0 if self.profile is None else self.profile.max_load()
 
 
@@ -47,20 +47,11 @@ def record_once(device: object = None, *, name: str = "") -> Iterator[OnePass]:
         device: "cpu", "cuda", "cuda:1"; by default as in `pgmo.optimize`.
         name: name of the profile.
 
-    Yields:
-        The recording, whose profile is complete after the block.
-
     Raises:
         SessionError: if a session is open on the device or is opened inside the block, or if there
             are too many requests to record.
         AdapterError: if PyTorch is missing, or its allocator cannot be reached.
         OptionError: if there is no such device.
-
-    Example:
-        >>> with record_once("cpu") as recorded:  # doctest: +SKIP
-        ...     train_step(batch)
-        >>> recorded.peak  # doctest: +SKIP
-        1234567
     """
     session = optimize(device=device, pages=False, model_name=name, tags=True)
     adapter = adapter_of(device)

@@ -39,11 +39,7 @@ class OptionFields(CommonFields, total=False):
 
 
 def _find_adapter(chosen: Options) -> Adapter:
-    """Return the adapter of a device, wrapped for unified memory if the program uses that there.
-
-    Raises:
-        OptionError: if an option is not available with unified memory.
-    """
+    """Return the adapter of a device, wrapped for unified memory if the program uses that there."""
     adapter = adapter_of(chosen.device, chosen.framework)
     of_torch = cuda_adapter(adapter)
     if of_torch is None:

@@ -91,10 +91,7 @@ class Adapter(ABC):
 
     @abstractmethod
     def take_arena(self, size: int, stream: int) -> Memory | None:
-        """Allocate a block of `size` bytes for an arena.
-
-        Returns:
-            The block; None if the stream has not been used yet.
+        """Allocate a block of `size` bytes for an arena; return None if the stream was never used.
 
         Raises:
             AdapterError: if there is not enough memory.
@@ -105,17 +102,12 @@ class Adapter(ABC):
         """Allocate `size` bytes of unified memory for spilled slots of all streams.
 
         Raises:
-            AdapterError: if there is not enough memory, or the device cannot use unified memory
-                beyond its own.
+            AdapterError: if memory is short, or the device has no unified memory beyond its own.
         """
 
     @abstractmethod
     def empty_cache(self, *, pages: bool = False) -> None:
-        """Return the framework's unused memory to the system.
-
-        Args:
-            pages: whether to return idle pages as well; else they stay for reuse.
-        """
+        """Return the framework's unused memory to the system; with `pages`, also idle pages."""
 
     def spare_memory(self, on: bool) -> None:  # noqa: B027
         """Switch the framework's own allocator between a low peak (on) and speed (off)."""

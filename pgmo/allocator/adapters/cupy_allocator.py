@@ -5,8 +5,8 @@
 
 CuPy frees an array's memory by dropping its last reference. The destructor of its owner, a native
 object, then frees the block. A block of the upstream allocator has such an owner only while the
-engine records or serves. All of this is native (csrc/bindings/cupy_allocator.cpp); Python code runs
-only if the upstream allocator fails.
+engine records or serves. All of this is native (csrc/bindings/cupy_allocator.cpp), except for what
+follows a failure of the upstream allocator.
 """
 
 import atexit
@@ -66,12 +66,7 @@ def makes_room(route: _core.CupyRoute, error: BaseException) -> bool:
 
 
 def is_out_of_memory(error: BaseException) -> bool:
-    """Return whether an exception of any allocator means that memory has run out.
-
-    Example:
-        >>> is_out_of_memory(MemoryError()), is_out_of_memory(RuntimeError())
-        (True, False)
-    """
+    """Return whether an exception of any allocator means that memory has run out."""
     return (
         isinstance(error, MemoryError)
         or getattr(error, "status", 0) == _NO_MEMORY

@@ -3,8 +3,8 @@
     advise    preferred location of a range, and remote readers      permanent
     prefetch  move a range there now, before it is touched           in the order of a stream
 
-The driver's exported functions of these names have had the same parameters since CUDA 8. The
-headers of CUDA 13 map the names to newer functions, which take more kinds of locations.
+The driver's exported functions have had the same parameters since CUDA 8, although the headers of
+CUDA 13 map their names to newer functions.
 """
 
 import ctypes

@@ -54,20 +54,16 @@ class TorchCpu(Adapter):
         raise AdapterError("the CPU's memory is the host's: there is nowhere to spill to")
 
     def empty_cache(self, *, pages: bool = False) -> None:
-        """Return freed memory to the system before replay allocates its arena.
-
-        This includes arenas that no longer serve, except for their live blocks.
-        """
+        """Return freed memory to the system, including arenas that no longer serve."""
         self.engine.return_idle()
 
     def spare_memory(self, on: bool) -> None:
         """Make glibc return large blocks to the system as soon as they are freed.
 
-        While no slots serve, the upstream allocator determines the peak, and glibc keeps freed
-        blocks of up to 32 MiB in a fragmented heap. The setting affects the whole process,
-        including NumPy's arrays, and costs page faults, so it is on for a few iterations only.
-        glibc cannot resume its own adjustment of the threshold, so switching off sets the upper
-        bound of that adjustment.
+        While no slots serve, glibc would keep freed blocks of up to 32 MiB in a fragmented heap.
+        The setting affects the whole process and costs page faults, so it is on for a few
+        iterations only. glibc cannot resume its own adjustment of the threshold, so switching off
+        sets its upper bound.
         """
         if any(name in os.environ for name in _MALLOC_VARIABLES):
             return  # the user has chosen the limits

@@ -28,12 +28,9 @@ ALIGNMENT = 512
 """Alignment of every block in bytes, as in PyTorch's own CUDA allocator."""
 
 _ERROR_PATIENCE = 50
-"""Maximum milliseconds that a failing request waits for another thread to drop an earlier
-out-of-memory error, whose traceback keeps tensors alive.
-
-A request waits at most once. An `except` clause that allocates while it holds its error is delayed
-by the full time.
-"""
+"""Maximum milliseconds that a failing request waits, once, for another thread to drop an earlier
+out-of-memory error, whose traceback keeps tensors alive. An `except` clause that allocates while it
+holds its error is delayed by the full time."""
 
 _FOREIGN = 0
 """Kind of a live block that the framework's own allocator served."""

@@ -38,10 +38,8 @@ def loadable(library: int, path: Path) -> Path:
     """Return a path that loads exactly the open file, even if the file at `path` was replaced.
 
     Each call returns a new path: the loader assumes that a known path means the library loaded from
-    it, but the system reuses descriptor numbers.
-
-    The path is valid for other processes as well. PyTorch's snapshots need that: they name the C++
-    functions on the stack, and fail if addr2line finds no file at the library's path.
+    it, but the system reuses descriptor numbers. The path is valid for other processes as well:
+    PyTorch's snapshots run addr2line on it to name C++ functions.
 
     Args:
         library: the open file; a duplicate stays open, because the library stays loaded.

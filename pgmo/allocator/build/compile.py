@@ -1,8 +1,8 @@
 """Compilation of adapters on the user's machine, once per version of the framework.
 
-An adapter includes the framework's own headers, whose classes differ between versions, so each
-version needs its own binary. Wheels contain some (`prebuilt.py`). Compiling takes a few seconds;
-the result is kept in the user's cache directory (`PGMO_CACHE_DIR`).
+An adapter includes the framework's own headers, whose classes differ between versions. Wheels
+contain some adapters (`prebuilt.py`). Compiling takes a few seconds; the result is kept in the
+user's cache directory (`PGMO_CACHE_DIR`).
 """
 
 import hashlib
@@ -57,8 +57,8 @@ class AdapterSource:
         flags: compiler and linker arguments: include directories, libraries, macros.
         generated: texts by file name, which the source includes.
         headers: the framework's folder of headers; None if there can be no prebuilt adapter.
-        abi: strings that determine the binary interface in addition to the headers, such as
-            "cuda 13".
+        abi: strings such as "cuda 13" that determine the binary interface in addition to the
+            headers.
     """
 
     name: str
@@ -93,8 +93,7 @@ def compiled_library(path: Path, what: str, build: Callable[[Path], Path]) -> It
     Args:
         path: path in the cache, in the folder of adapters of `cache_directory()`.
         what: name for messages, such as "the adapter for PyTorch 2.13.0 (CPU)".
-        build: builds the library in an empty folder, which is removed after the block; returns the
-            file.
+        build: builds the library in an empty temporary folder; returns the file.
     """
     with ExitStack() as opened:
         library, path = _open(path, what, build, opened)

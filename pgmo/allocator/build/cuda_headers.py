@@ -1,8 +1,7 @@
 """Search for the headers of the CUDA runtime, in a toolkit or in the wheels that torch installs.
 
-The adapter is compiled by the C++ compiler alone and needs `cuda_runtime_api.h` with its includes.
-The wheel of the CUDA runtime lacks the folder `crt`; triton's wheel, which torch's CUDA builds
-require, has all of them.
+The adapter is compiled by the C++ compiler alone. The wheel of the CUDA runtime lacks the folder
+`crt`; triton's wheel, which torch's CUDA builds require, has all headers.
 """
 
 import os
@@ -17,10 +16,7 @@ _NEEDED = ("cuda_runtime_api.h", "crt/host_defines.h")
 
 
 def cuda_include() -> Path:
-    """Return the directory of the CUDA headers.
-
-    The search covers `CUDA_HOME` and `CUDA_PATH`, then the installed wheels, then a toolkit.
-    """
+    """Return the folder of the CUDA headers of `CUDA_HOME`, `CUDA_PATH`, a wheel, or a toolkit."""
     for folder in _candidates():
         if all((folder / name).exists() for name in _NEEDED):
             return folder

@@ -1,17 +1,16 @@
 """Generator of the methods by which the CUDA adapter forwards requests to the upstream allocator.
 
 PyTorch's `CUDAAllocator` has about forty virtual methods, whose set and signatures change with
-almost every version. The adapter overrides a few and forwards the others. This module generates the
-forwarders from the headers of the installed PyTorch, just before the adapter is compiled.
+almost every version. The adapter overrides a few. This module generates the others from the headers
+of the installed PyTorch, just before the adapter is compiled.
 
 A method that takes an address may get that of a slot, which the upstream allocator does not know.
 Such methods are forwarded only if they are listed here after review; an unlisted one stops the
 compilation.
 
-PyTorch reports the events that a program records and waits for to one object. Its class represents
-a whole interpreter, and its methods also differ by version. The adapter's class
-(csrc/adapters/cuda/history/trace.hpp) only receives these reports, so this module generates its
-other methods, which throw.
+PyTorch reports the events that a program records and waits for to an object whose class represents
+a whole interpreter. The adapter's class (csrc/adapters/cuda/history/trace.hpp) only receives these
+reports, so this module generates its other methods, which throw.
 
 Source: `c10/cuda/CUDACachingAllocator.h`, `c10/core/CachingDeviceAllocator.h`,
 `c10/core/Allocator.h` and `c10/core/impl/PyInterpreter.h` of PyTorch 2.6 to 2.15.
@@ -108,8 +107,8 @@ _WHAT_TO_DO = (
 def forwarders(include: Path) -> str:
     """Return the C++ methods of the adapter's class that forward requests to `upstream_`.
 
-    The adapter includes the text before the methods written by hand: its first lines define a macro
-    for each of these that the installed version has, such as `PGMO_HAS_markCaptureBegin`.
+    The first lines define a macro for each method written by hand that the installed version has,
+    such as `PGMO_HAS_markCaptureBegin`.
 
     Raises:
         AdapterError: if the headers are missing or not understood, a method that takes an address

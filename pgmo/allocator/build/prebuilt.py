@@ -6,9 +6,8 @@
 
 A prebuilt adapter equals a compiled one if three inputs are equal: pgmo's sources with their
 generated files, the settings of the binary interface, and the text of every framework header that
-it includes. The manifest lists these headers and their digest. So a prebuilt adapter matches by the
-contents of PyTorch's headers, not by version number: another build with the same headers matches, a
-patched one does not. Without a match, the adapter is compiled.
+it includes. Version numbers do not matter: another build of PyTorch with the same headers matches,
+a patched one does not. Without a match, the adapter is compiled.
 """
 
 import hashlib

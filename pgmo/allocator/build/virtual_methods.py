@@ -1,9 +1,8 @@
 """Reader of the virtual methods of a class in a C++ header.
 
-It reads the plain interface classes of PyTorch's headers, not all of C++. It understands comments,
-literals, templates, default arguments and inline bodies. It refuses other constructs, such as
-preprocessor conditions among members or function pointers among parameters. Every `virtual` and
-`override` of the class is counted, so no method is overlooked.
+It understands the plain interface classes of PyTorch's headers: comments, literals, templates,
+default arguments and inline bodies. It refuses other constructs, such as preprocessor conditions
+among members. Every `virtual` and `override` of the class is counted, so no method is overlooked.
 """
 
 import re
@@ -50,14 +49,7 @@ class Parameter:
 
 @dataclass(frozen=True)
 class Method:
-    """Virtual method of a class, without default arguments.
-
-    Args:
-        returns: the return type as written.
-        name: the name.
-        parameters: in order.
-        qualifiers: subset of "const" and "noexcept", in this order.
-    """
+    """Virtual method, without default arguments; its qualifiers are "const" and "noexcept"."""
 
     returns: str
     name: str
@@ -78,8 +70,8 @@ def read_class(text: str, name: str) -> ClassText | None:
     """Read a class or struct by name; return None if the text does not define it.
 
     Raises:
-        UnreadableError: if there are two classes of that name, or a part is not understood. Virtual
-            methods that are not public or are `final` count as such, as they cannot be forwarded.
+        UnreadableError: if there are two classes of that name, or a part is not understood. This
+            includes virtual methods that are not public or are `final`, which cannot be forwarded.
     """
     text = " ".join(_IGNORED.sub(lambda match: "0" if match["literal"] else " ", text).split())
     found = list(re.finditer(_CLASS.format(name=name), text))

@@ -7,8 +7,8 @@
     slot d                ▓▓▓▓               later: not moved
     slot e     ▓▓───────────────▓            alive, and not needed before its end: to the host
 
-It is unknown when a live block is read, except that this is before its end. A new block is written
-at once. So slots are needed in the order of births and ends.
+A new block is written at once. A live block is read before its end, at an unknown tick. So slots
+are needed in the order of starts and ends.
 """
 
 from dataclasses import dataclass

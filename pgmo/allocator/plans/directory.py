@@ -10,8 +10,8 @@ All ranks of a job share one directory:
     gpt-3fa2b1c0.pgmoplan    a plan, named by a digest of its contents
     gpt-rank3-of-8.txt       the name of the plan that rank 3 of 8 saved last
 
-Ranks with equal plans share one file. Files are replaced atomically, and no rank writes another
-rank's `.txt`, so ranks need no lock. A plan without a profile is saved without one.
+Ranks with equal plans share one file. Ranks need no lock: files are replaced atomically, and no
+rank writes another rank's `.txt`.
 """
 
 import glob
@@ -67,8 +67,8 @@ class PlanDirectory:
         """Write all plans to one file and each profile to its own, unless another rank has done so.
 
         The files of this rank's earlier plan are removed, unless another rank names that plan. A
-        rank that saves the same plan at that moment may lose its file. At its next start, it then
-        behaves like a rank without a plan.
+        rank that saves the same plan at that moment may lose its file and then starts without a
+        plan.
 
         Args:
             plans: plans of the program's structures, the main one first.

@@ -1,11 +1,10 @@
 """Layout of the arenas of several streams in one range of offsets.
 
+Each plan places its streams one after another; here, a stream begins at one offset for all plans.
+
     plan A    stream 0 [0, 90)    stream 1 [90, 120)
     plan B    stream 0 [0, 40)    stream 1 [40, 110)
     layout    stream 0 [0, 90)    stream 1 [90, 160)      the largest size for each stream
-
-Each plan places its streams one after another, at its own offsets. In the layout, a stream begins
-at the same offset for all plans.
 """
 
 from collections.abc import Sequence

@@ -19,7 +19,10 @@ def make_plan(profile: Profile, options: PlanningOptions) -> Plan:
     """Plan like `pgmo.plan`, with a short search if packing on several streams wastes memory.
 
     If the budget is impossible, this warns and spills all blocks with a slot, so that training
-    continues. Ctrl-C during planning is meant for the program, so it is raised again.
+    continues.
+
+    Raises:
+        KeyboardInterrupt: if Ctrl-C arrived during planning; it is meant for the program.
     """
     budget = options.budget_bytes
     if budget is not None:

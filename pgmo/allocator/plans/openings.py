@@ -82,8 +82,7 @@ def _with_added(recorded: Plan, steady: Plan) -> Plan | None:
 def _alike(steady: Plan, rows: np.ndarray, size: np.ndarray) -> int:
     """Count requests of the first iteration whose sizes the steady plan allows.
 
-    The first iteration may have a shorter sequence. Sizes that do not depend on the length are
-    equal; the others lie between the shortest and the planned size.
+    Its sequence may be shorter: sizes then lie between the shortest and the planned size.
     """
     planned, shorter = steady.size[rows], steady.shorter[rows]
     between = (shorter > 0) & (shorter <= size) & (size <= planned)

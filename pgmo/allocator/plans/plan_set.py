@@ -3,8 +3,8 @@
     profile A ─▶ plan A ─┐
     profile B ─▶ plan B ─┴─▶ one arena per stream, as large as the largest plan needs
 
-Each iteration follows one plan, which the engine selects by the first requests. The opening, the
-plan of a program's first iteration, is alone in the engine while that iteration runs.
+Each iteration follows one plan, which the engine selects by the first requests. The plan of a
+program's first iteration, the opening, is alone in the engine while that iteration runs.
 """
 
 from contextlib import ExitStack
@@ -27,7 +27,7 @@ from pgmo.profiler.recording import ALIVE, Iteration
 
 @dataclass(eq=False)
 class PlannedProfile:
-    """Plan with the profile from which it was made; loaded plans may have none.
+    """Plan with the profile from which it was made.
 
     Args:
         plan: the plan.
@@ -114,12 +114,7 @@ class PlanSet:
         self._trims = 2 if any(planned.plan.spilled for planned in plans) else 0
 
     def install_openings(self, openings: list[Plan], steady: list[PlannedProfile]) -> None:
-        """Replay plans of the first iteration, in arenas large enough for all plans.
-
-        Args:
-            openings: plans of the first iteration, which follows one of them.
-            steady: plans to be installed afterwards.
-        """
+        """Replay plans of the first iteration, in arenas that also hold the later `steady` ones."""
         for opening in openings:
             check_replayable(opening, self._adapter.alignment)
         self._adapter.empty_cache()

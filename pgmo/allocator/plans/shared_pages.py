@@ -8,10 +8,10 @@ from pgmo.packing.plan import UNPLANNED, Plan
 
 
 def shared_pages(plan: Plan, page: int) -> int:
-    """Return the number of physical pages of a plan's arenas.
+    """Return the number of physical pages of a plan's arenas, for a plan without spilled slots.
 
-    Streams share pages as if they ran in the order of the requests. The engine shares them by the
-    same rule (`csrc/engine/memory/sharing.hpp`). The plan must have no spilled slots.
+    Streams share pages as if they ran in the order of the requests, by the engine's own rule
+    (`csrc/engine/memory/sharing.hpp`).
     """
     low = {stream: begin for stream, (begin, _) in extents(plan).items()}
     arena, base = np.zeros(len(plan), np.int64), np.zeros(len(plan), np.int64)

@@ -1,7 +1,4 @@
-"""Advice that out-of-memory errors show.
-
-The text is made when the plan changes; the adapter adds the current figures.
-"""
+"""Advice that out-of-memory errors show; it is made when the plan changes."""
 
 import numpy as np
 

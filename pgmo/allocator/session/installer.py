@@ -18,8 +18,7 @@ from pgmo.units import format_bytes
 from pgmo.world import World, world
 
 MOST_PLANS = 48
-"""Maximum number of plans of a session, so that a program with ever new structures stays bounded.
-Above it, the least recently followed plans are dropped."""
+"""Maximum number of plans of a session. Above it, the least recently followed plans are dropped."""
 
 
 class Installer:
@@ -41,9 +40,9 @@ class Installer:
 
     @uninterrupted()
     def install(self, plans: list[PlannedProfile], number: int) -> bool:
-        """Replay these plans, beginning with one of them; return whether there is memory.
+        """Replay these plans, beginning with plan `number`; return whether there is memory.
 
-        If not, the earlier plans serve, or none.
+        Without memory, the earlier plans serve, or none.
         """
         before = self.plans.all
         try:

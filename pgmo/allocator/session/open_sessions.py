@@ -1,7 +1,7 @@
 """Registry of open sessions: one per allocator, or several that take turns on its pages.
 
-The registry keeps alive what the end of a session has to undo, but not the program's session
-object. If that object is lost without `close()`, its finalizer ends the session.
+It keeps what the end of a session has to undo, but not the session object that the program holds.
+If that object is lost without `close()`, its finalizer ends the session.
 """
 
 import gc
@@ -39,7 +39,7 @@ class OpenSession:
     Args:
         lifecycle: state machine that runs at boundaries.
         session: weak reference to the program's `Session`, which imports this module.
-        device_turn: its turns on the device; None if it cannot share the device.
+        device_turn: turns on the device; None if the session cannot share the device.
         process_turns: turns of this process among others; None if the card is not shared.
         process: id of the process that opened it.
         pass_step: ends an iteration that needs no examination; returns whether it did.
@@ -80,11 +80,7 @@ class OpenSession:
         return self.device_turn if self.device_turn is not None and self.device_turn.held else None
 
     def take_turn(self) -> bool:
-        """Wait for the turns on a device that several sessions or processes share.
-
-        Returns:
-            False if the turn among this process's sessions was not obtained.
-        """
+        """Wait for the turns on a shared device; return False if another session kept its turn."""
         taken = True
         if self.device_turn is not None and self.device_turn.shared and not self.device_turn.held:
             taken = self.device_turn.take()
@@ -119,19 +115,16 @@ def _key(adapter: Adapter) -> Key:
 
 
 def find_open(adapter: Adapter) -> OpenSession | None:
-    """Return an open session of this adapter's framework and device, or None.
-
-    The session with the adapter's own index comes first.
-    """
+    """Return an open session of this adapter's device, or None; one with its index comes first."""
     there = (one for (*under, _), one in _open.items() if under == [adapter.name, adapter.device])
     return _open.get(_key(adapter)) or next(there, None)
 
 
 def any_open(device: str = "") -> bool:
-    """Return whether a session is open.
+    """Return whether a session is open on a device ("cuda:0") or any device of a kind ("cuda").
 
     Args:
-        device: a device (`"cuda:0"`) or a kind of device (`"cuda"`); by default any.
+        device: the device or the kind; "" for any.
     """
     return any(f"{one}:".startswith(f"{device}:" if device else "") for _, one, _ in _open)
 
@@ -180,10 +173,7 @@ def begin(session: Any, adapter: Adapter, options: Options) -> OpenSession:
 
 
 def _leave_to_parent(adapter: Adapter) -> None:
-    """Forget inherited sessions of this allocator in a forked child.
-
-    Their engine serves no request in the child, and a new session may use it.
-    """
+    """Forget inherited sessions of this allocator in a forked child; their engine is in bypass."""
     for key, opened in list(_open.items()):
         if opened.process == os.getpid() or key[:2] != (adapter.name, adapter.device):
             continue
@@ -229,7 +219,7 @@ def _device_turn_of(opened: OpenSession) -> DeviceTurn | None:
 def end(opened: OpenSession) -> None:
     """End a session: return to the framework's own allocator. Call inside `exclusive`.
 
-    Repeated calls have no effect. The user is warned of what could not be undone.
+    Repeated calls have no effect. A warning names what could not be undone.
     """
     if _open.get(_key(opened.adapter)) is opened and (trouble := _undo(opened)):
         warn_user(trouble)

@@ -104,11 +104,7 @@ class Options:
         return not self.record_only and self.pages is not False and self.budget is None
 
     def planning(self, alignment: int | None) -> "PlanningOptions":
-        """Return the planning options for an allocator.
-
-        Args:
-            alignment: the allocator's alignment in bytes; None for the default.
-        """
+        """Return the planning options for an alignment in bytes; None for the default."""
         from pgmo.packing.planning_options import PlanningOptions
 
         return PlanningOptions(effort="fast", alignment=alignment, budget=self.budget)

@@ -15,8 +15,8 @@ from pgmo.profiler.tagging.tags import Tagger
 
 _MOST_TAGGED = 3
 """Maximum number of tagged iterations in one recording. An iteration that compiles something is
-tagged again later; most programs compile only in their first one or two. The limit protects a
-program that compiles in every iteration."""
+tagged again later. Above the limit, a program that compiles in every iteration is not tagged
+again."""
 
 _tagging_threads: list[int] = []
 """Ids of the threads whose operators are tagged; at most one thread at a time. torch fails if two
@@ -46,8 +46,7 @@ class Recorder:
             iteration: number of the session's next iteration.
             has_plans: whether plans serve during the recording.
             length: maximum number of iterations; 0 for the usual number.
-            tags: whether an iteration may be tagged. Tagging adds requests and makes the iteration
-                several times slower.
+            tags: whether an iteration may be tagged.
         """
         self._end_tags()
         self._length = length or self._usual_length
@@ -86,10 +85,7 @@ class Recorder:
 
     @property
     def is_complete(self) -> bool:
-        """Return whether the recording has its full length.
-
-        Tagged iterations do not count, because the tagger adds requests of its own.
-        """
+        """Return whether the recording has its full length, without tagged iterations."""
         return self.iterations - min(self._tagged, self.iterations) >= self._length
 
     @property

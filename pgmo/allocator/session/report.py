@@ -37,8 +37,8 @@ class SessionReport:
         """Return the session's totals so far with a verdict; printable.
 
         The verdict compares the device memory that the process took with the memory that plain
-        PyTorch would have reserved. A model that processes the same requests computes the latter.
-        `counted()` omits the verdict.
+        PyTorch would have reserved for the same requests, which a model computes. `counted()` omits
+        it.
         """
         with exclusive():  # a boundary must not change the plans meanwhile
             return self._last or self._summary(with_verdict=True)

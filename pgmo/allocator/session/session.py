@@ -1,8 +1,7 @@
 """The session object that a program holds: it marks iterations and gives memory back.
 
 `lifecycle.py` decides what the end of an iteration does. `open_sessions.py` keeps what the end of
-the session has to undo, so a lost session object is cleaned up. Requests outside the plan go to
-the framework's own allocator, so a wrong plan costs memory and never correctness.
+the session has to undo.
 """
 
 import os

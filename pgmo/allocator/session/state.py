@@ -1,4 +1,4 @@
-"""The state that the parts of a session share: phase, plan, profile and notes."""
+"""State that the parts of a session share: phase, plan, profile and notes."""
 
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
@@ -33,8 +33,8 @@ class SessionState:
         saved: files written.
         replans: number of plans that replaced others.
         notes: notes for the summary.
-        staying: what requests the blocks that no iteration frees, in one line; "" if unknown.
-        waits: why no plan serves, in plain words; "" while one does, and at the beginning.
+        staying: origin of the blocks that no iteration frees, in one line; "" if unknown.
+        waits: why no plan serves; "" while one does, and at the beginning.
         gave_up: why everything is delegated for the rest of the session; "" if it is not.
         paused: pauses of the engine.
         turns: decides which thread's iterations are counted.

@@ -20,8 +20,7 @@ from pgmo.locks import new_reentrant_lock
 from pgmo.packing.plan import Plan
 
 _HISTORY = 10_000
-"""Iterations whose statistics are kept singly. Older ones count only in the totals, which bounds
-the memory of a long session."""
+"""Iterations whose statistics are kept singly. Older ones count only in the totals."""
 
 _LAST = 16
 """Latest iterations over which the summary takes the medians of driver calls."""
@@ -85,7 +84,7 @@ class StatisticsCollector:
             return int(self._totals["iterations"])
 
     def take_passed(self) -> tuple[int, int, dict[int, int]]:
-        """Return the iterations since the last call that the engine ended by itself.
+        """Return the iterations that the engine has ended by itself since the last call.
 
         Returns:
             Their number, the pages that moved in them, and the last iteration of each plan.
@@ -176,12 +175,7 @@ class StatisticsCollector:
         }
 
     def summary(self, plan: Plan | None, **others: Any) -> Summary:
-        """Return the totals so far.
-
-        Args:
-            plan: the latest plan.
-            others: fields of the summary that are not counted here.
-        """
+        """Return the totals so far; `others` are fields that are not counted here."""
         with self._lock:
             self._take_passed()
             return self._summary(**others, **({} if plan is None else self._of_plan(plan)))

@@ -28,12 +28,12 @@ _TREES = "torch._inductor.cudagraph_trees"
 """Module whose graphs share one pool, and check its blocks by themselves."""
 
 _SEARCHED_FRAMES = 8
-"""Callers of `capture_begin` among which graph trees are looked for: `torch.cuda.graph` and its
-context managers lie in between."""
+"""Number of callers of `capture_begin` among which graph trees are looked for. Context managers of
+`torch.cuda.graph` lie in between."""
 
 _MESSAGE_BYTES = 4096
-"""Size of the buffer for the message of a replay that fails. One serves all replays, which take
-turns, because a new one would take longer than the call."""
+"""Size of the buffer for the message of a failing replay. All replays share one, because a new one
+would take longer than the call."""
 
 _NUMBER = "_pgmo_graph"
 """Attribute of an announced graph: its device and number."""

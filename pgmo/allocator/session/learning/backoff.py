@@ -38,8 +38,8 @@ class DivergenceCounter:
     """Counter of replayed iterations that diverge from their plan.
 
     Args:
-        patience: divergences until the program is recorded again. It doubles each time; otherwise a
-            program with more structures than plans would be recorded all the time.
+        patience: divergences until the program is recorded again. It doubles each time, so a
+            program with more structures than plans is not recorded all the time.
 
     Example:
         >>> divergence = DivergenceCounter(patience=2)
@@ -53,10 +53,7 @@ class DivergenceCounter:
         self._last = 0
 
     def count(self, iteration: int) -> int:
-        """Count a divergence; return how many iterations to record now, 0 for none.
-
-        They are enough for the divergence to occur twice.
-        """
+        """Count a divergence; return how many iterations to record until it recurs, 0 for none."""
         interval = iteration - self._last if self._last else 1
         self._last = iteration
         self._divergences += 1

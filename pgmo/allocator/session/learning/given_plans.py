@@ -20,8 +20,7 @@ class GivenPlans:
     """Plans that `plan=` names.
 
     A plan from a file, or this rank's own plan in a directory, is the session's plan from the
-    beginning. If a directory has no plan of this rank, a recorded iteration chooses among the
-    others.
+    beginning. Without an own plan, a recorded iteration chooses among the others in the directory.
 
     Attributes:
         pending: whether there are plans that neither serve nor were refused.

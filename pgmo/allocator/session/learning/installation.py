@@ -4,12 +4,10 @@
     pages held with the plan                        [ live blocks ][ holes ][ arena ]
 
 Blocks alive at the end of an iteration were placed among blocks that are free by then, so their
-pages have holes. A window fills these holes in the next iteration. An arena cannot, so its pages
-add to them.
-
-If all iterations are equal, a plan maps no page in replay. Windows do, if streams lag behind each
-other. If lengths vary or structures alternate, each divergence from a plan moves pages out of the
-arena, and the next iteration moves them back. docs/design.md has the conditions that follow.
+pages have holes. A window fills these holes in the next iteration; an arena cannot, so its pages
+add to them. If all iterations are equal, a plan maps no page in replay, but windows do where
+streams lag behind each other. If lengths vary or structures alternate, each divergence from a plan
+moves pages out of the arena and back. docs/design.md has the conditions that follow.
 """
 
 import math
@@ -76,7 +74,7 @@ class InstallationRule:
             repeats: whether each iteration makes the same requests as the last one.
 
         Returns:
-            The plans to install, and ""; or none, and why they do not pay, in plain words.
+            The plans to install, and ""; or none, and why they do not pay.
         """
         if self._serves_anyway:
             return plans, ""
@@ -133,7 +131,7 @@ def _freed_pages(plan: Plan) -> int:
     """Return the pages outside the arena that a plan frees by moving blocks into slots.
 
     These are blocks that live into the next iteration, such as gradients. Blocks that were
-    allocated together with them are freed earlier, so only they keep their pages occupied.
+    allocated together with them are freed earlier.
     """
     wraps = (plan.offset != UNPLANNED) & (plan.end != NEVER) & (plan.end > plan.ticks)
     return int(plan.size[wraps].sum() // PAGE)

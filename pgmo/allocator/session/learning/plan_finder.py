@@ -40,7 +40,7 @@ class PlanDecision:
     Args:
         plans: plans to replay; empty if there is a reason.
         number: number of the plan that the latest iteration follows.
-        reason: why there are no plans, in plain words; "" for a session that only records.
+        reason: why there are no plans; "" for a session that only records.
         keeps: whether earlier plans may continue to serve.
         warning: warning for the user, once the plans serve; "" for none.
     """
@@ -83,13 +83,10 @@ class PlanFinder:
         return self._recorder.is_steady
 
     def find(self, last: bool) -> PlanDecision | None:
-        """Search the recording for plans.
+        """Search a recording for plans; return None if it has to continue.
 
         Args:
             last: whether the recording has its full length.
-
-        Returns:
-            Plans to replay, or a reason for none; None if the recording has to continue.
         """
         known, unpaid = self._installer.plans.all, self._rule.unpaid()
         saves_more = self._options.needs_first

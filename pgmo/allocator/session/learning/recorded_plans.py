@@ -1,7 +1,4 @@
-"""Plans from a recording: one for each structure, for all its sequence lengths.
-
-Pure functions: no engine, no framework.
-"""
+"""Plans from a recording: one for each structure, for all its sequence lengths."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -122,7 +119,7 @@ def families_of(iterations: Sequence[Iteration], steady: Steady) -> NDArray[np.u
 def shorter_of(
     iterations: Sequence[Iteration], steady: Steady, profile: Profile
 ) -> NDArray[np.int64] | None:
-    """Return the sizes of a structure's requests in its shortest iteration: see `Plan`.
+    """Return `Plan.shorter`: the sizes of a structure's requests in its shortest iteration.
 
     Returns:
         Sizes in bytes, shape (requests,), 0 for unpaired requests; None if no iteration is shorter.

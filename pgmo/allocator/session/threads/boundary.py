@@ -66,8 +66,8 @@ os.register_at_fork(after_in_child=_renew)
 class exclusive:  # noqa: N801  (it is used like a function)
     """Context in which no other thread opens, closes or changes a session; reentrant.
 
-    Ctrl-C may arrive just after the lock was acquired. `contextlib.contextmanager` would then hold
-    the lock as long as the traceback exists.
+    Unlike `contextlib.contextmanager`, it releases the lock if Ctrl-C arrives just after acquiring
+    it.
     """
 
     def __init__(self) -> None:
@@ -103,8 +103,8 @@ def _alone() -> Generator[None, None, None]:
 def when_free(work: Callable[[], object]) -> None:
     """Run a callback under the lock without waiting; if it is held, its owner runs the callback.
 
-    For finalizers: the garbage collector calls them on any thread at any point, so waiting for a
-    lock could deadlock. Exceptions of the callback are printed.
+    Finalizers need this: they run on any thread at any point, so waiting for a lock could deadlock.
+    Exceptions of the callback are printed.
     """
     gate = _gate
     gate.waiting.append(work)
@@ -113,10 +113,7 @@ def when_free(work: Callable[[], object]) -> None:
 
 @contextmanager
 def uninterrupted() -> Iterator[None]:
-    """Delay Ctrl-C until the end of the block, so that no change is left half done.
-
-    For short work and for the end of a session. Python interrupts only the main thread.
-    """
+    """Delay Ctrl-C until the end of the block, so that no change is left half done."""
     handler = signal.getsignal(signal.SIGINT)
     if threading.current_thread() is not threading.main_thread() or not callable(handler):
         yield

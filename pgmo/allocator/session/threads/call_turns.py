@@ -4,9 +4,8 @@
     thread B         ( bypass )        ( bypass )
     engine     ...   serves A   ...   paused   ... serves A
 
-Each call is one iteration; requests between calls belong to none. One call at a time is counted. A
-call that begins during another call, or during its boundary, bypasses the session: the framework
-serves it, from pages if there are any.
+Requests between calls belong to no iteration. A call that begins during another call, or during its
+boundary, bypasses the session: the framework serves it, from pages if there are any.
 
 A call never waits, because a server's request must not wait for another request's plan. Therefore
 this class has its own lock, held for a few instructions and never while waiting for another lock.
@@ -30,9 +29,13 @@ BESIDE = (
 
 
 class CallTurns(Turns):
-    """Choice of the counted calls. Any thread may enter at any time.
+    """Choice of the counted calls, which any thread may enter. It warns once if calls overlap.
 
-    When calls end, it calls `end` with whether they were complete. It warns once if calls overlap.
+    Args:
+        engine: engine of the session.
+        warn: called with a warning.
+        end: called when a counted call ends, with whether it was complete.
+        paused: pauses of the engine.
     """
 
     def __init__(

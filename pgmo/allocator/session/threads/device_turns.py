@@ -8,8 +8,7 @@ Blocks in an arena live within an iteration, so sessions that take turns need th
 arenas, not the sum. A session's engine serves during its turn and is paused otherwise. Windows over
 the same pages serve requests outside all turns.
 
-Waiting sessions get the turn in order of arrival. The turn of an ended thread is free. After a
-deadline, the waiting iteration runs without the turn, from windows.
+Waiting sessions get the turn in order of arrival. The turn of an ended thread is free.
 """
 
 import threading

@@ -11,11 +11,7 @@ from pgmo.locks import new_reentrant_lock
 
 
 class Pauses:
-    """Set of the pauses of one engine, which itself has only an on/off switch. Thread-safe.
-
-    Args:
-        engine: paused when the first pause begins, resumed when the last one ends.
-    """
+    """Set of the pauses of one engine, which itself has only an on/off switch. Thread-safe."""
 
     def __init__(self, engine: _core.Engine) -> None:
         self._engine = engine

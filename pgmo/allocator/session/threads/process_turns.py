@@ -100,10 +100,7 @@ def join(
     give_back: Callable[[], object],
     warn: Callable[[str], object],
 ) -> ProcessTurns | None:
-    """Return the turns of a session's device; None if it is not shared with other processes.
-
-    Without a broker in `PGMO_SHARE`, this does nothing.
-    """
+    """Return the turns of a session's device; None without a broker in `PGMO_SHARE`."""
     path = os.environ.get(VARIABLE, "")
     if not path:
         return None

@@ -9,7 +9,7 @@ they overlap, that thread bypasses the session: its iterations are not counted, 
 serves its requests. It becomes the owner when the first owner has ended, or has ended no iteration
 during several of the other thread's.
 
-Not every thread that requests memory has iterations: backward passes run on their own threads.
+Backward passes run on their own threads, so not every thread that requests memory has iterations.
 """
 
 import threading

@@ -18,8 +18,8 @@ FEWEST_SPANS = 8
 """Minimum number of spans to compare. Fewer may rise by chance, or while the program warms up."""
 
 MANY_RISES = 11
-"""Number of steps between spans from which on a quarter of them may be falls. Python's garbage
-collector frees some cycles now and then."""
+"""Minimum steps between spans at which a quarter may be falls: Python's garbage collector frees
+some cycles now and then."""
 
 SKIPPED = 2
 """Spans at the beginning that do not count: optimizer state and caches are allocated there."""
@@ -32,7 +32,7 @@ STEADY = 0.5
 
 SHAPES = 1.5
 """Maximum ratio of the growth of the peak to that of the least live bytes. Batches that get longer
-raise the peak several times as much as the blocks that remain of them after an iteration."""
+raise the peak several times as much as the blocks that remain after an iteration."""
 
 
 @dataclass(frozen=True)
@@ -85,7 +85,7 @@ def find_growth(
 
 
 def _joined(levels: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
-    """Join spans in pairs. What leaks only now and then does not raise each of the short ones."""
+    """Join spans in pairs, because a rare leak does not raise each of the short ones."""
     pairs = zip(levels[::2], levels[1::2], strict=False)
     return [(min(one[0], two[0]), max(one[1], two[1])) for one, two in pairs]
 

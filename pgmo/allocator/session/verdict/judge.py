@@ -14,8 +14,8 @@ from pgmo.allocator.session.verdict.verdict import Verdict, compared
 from pgmo.units import format_bytes
 
 _FEW = 4
-"""Iterations that a plan may need: the first, two that agree, and one that shows late frees. With
-fewer, the verdict explains this instead of calling the program unplannable."""
+"""Iterations that a plan may need: the first, two that agree, and one that shows late frees. Below
+it, the verdict explains this instead of calling the program unplannable."""
 
 
 def judge(summary: Summary, baseline: Baseline | None = None, delegates: str = "") -> Verdict:
@@ -85,8 +85,7 @@ def _why_no_slots(summary: Summary) -> str:
 def contradictions(baseline: Baseline) -> tuple[str, ...]:
     """Return the invariants that a device's figures violate, each as a clause.
 
-    The invariants hold for every program, so a violation is a bug in pgmo. The verdict then
-    compares nothing, and tests fail.
+    They hold for every program, so a violation is a bug in pgmo: the verdict compares nothing.
     """
     return tuple(_of_device(baseline))
 
