@@ -28,8 +28,8 @@ from workloads.scripts import Result, parser, run
 from pgmo.cards import Card, find
 from pgmo.fit.evidence import Job
 from pgmo.fit.largest import MOST, search
-from pgmo.fit.laws.need import Way
 from pgmo.rehearsal import Rehearsal, rehearse
+from pgmo.rehearsal.environment import Way
 
 CARD, QUICK_CARD = "16GiB", "704MiB"
 QUICK = ("gpt2_medium",)
@@ -45,7 +45,7 @@ def measure(name: str, card: Card, python: str, *, small: bool) -> dict[str, Any
     found = search(Job(tuple(command), vary="--batch-size {}", python=python), card)
     row: dict[str, Any] = {
         "program": name,
-        "rehearsals": found.rehearsals,
+        "rehearsals": len(found.evidence),
         "failed_rehearsals": sum(not one.rehearsal.fits for one in found.evidence),
         "seconds": round(time.monotonic() - begin, 1),
         "law": found.law.description,

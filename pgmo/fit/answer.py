@@ -8,10 +8,11 @@ from pgmo.cards import Card
 from pgmo.errors import OptionError
 from pgmo.fit.largest import Largest, accumulate
 from pgmo.fit.laws.growth import GrowingJob
-from pgmo.fit.laws.need import Need, Way
+from pgmo.fit.laws.need import Need
 from pgmo.fit.what_if.alternatives import Alternative, least_change
 from pgmo.fit.what_if.on_cards import CardRow
 from pgmo.fit.what_if.timing import Forecast
+from pgmo.rehearsal.environment import Way
 from pgmo.report.findings.attribution import Holder
 from pgmo.units import format_bytes
 
@@ -53,11 +54,6 @@ class Answer:
             none.
         rehearsals: number of rehearsals.
         seconds: total duration of the rehearsals in seconds.
-
-    Example:
-        >>> answer = pgmo.fit("train.py", card="RTX 4090")  # doctest: +SKIP
-        >>> answer.fits["pgmo"], answer.need.total("pgmo")  # doctest: +SKIP
-        (True, 16102850560)
     """
 
     name: str

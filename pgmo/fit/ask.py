@@ -11,10 +11,11 @@ from pgmo.fit.evidence import Evidence, Job, collect
 from pgmo.fit.largest import LIMIT, MOST, Largest, largest_value, learn, roomy, search, values_of
 from pgmo.fit.laws.growth import GrowingJob, matters
 from pgmo.fit.laws.law import PAGE, PYTORCH, Law, taken
-from pgmo.fit.laws.need import WAYS, Need, Way
+from pgmo.fit.laws.need import Need
 from pgmo.fit.what_if.alternatives import alternatives
 from pgmo.fit.what_if.on_cards import on_cards, work_at
 from pgmo.fit.what_if.timing import TimedStep, forecast
+from pgmo.rehearsal.environment import WAYS, Way
 from pgmo.rehearsal.library import find_torch_build
 from pgmo.report.findings.attribution import Holder, find_peak
 
@@ -210,14 +211,7 @@ def _largest(
 
 
 def _growing(law: Law, card: Card, value: int | None, *, ran: bool) -> GrowingJob | None:
-    """Return the growth of a job, if it matters on that card.
-
-    Args:
-        law: laws of the job.
-        card: the card.
-        value: value of the option that varies.
-        ran: whether the rehearsed steps ran on the card.
-    """
+    """Return the growth of a job, if it matters on a card where the rehearsed steps `ran`."""
     growth = law.growth
     if growth is None:
         return None

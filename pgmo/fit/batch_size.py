@@ -1,9 +1,7 @@
 """Batch size of the running script, found by rehearsing that script.
 
-    python train.py                      planned() --> rehearse train.py at 2, 4, ... --> 18
-      `-- in each rehearsal              planned() --> the value that is rehearsed
-
-The same script asks the question and is rehearsed for the answer.
+python train.py                      planned() --> rehearse train.py at 2, 4, ... --> 18
+`-- in each rehearsal              planned() --> the value that is rehearsed
 """
 
 import os
@@ -15,7 +13,7 @@ from pgmo.errors import OptionError, RehearsalError
 from pgmo.fit.ask import Question, ask
 from pgmo.fit.evidence import Job
 from pgmo.fit.largest import LIMIT, accumulate
-from pgmo.fit.laws.need import Way
+from pgmo.rehearsal.environment import Way
 
 VARIABLE = "PGMO_FIT_BATCH"
 """Environment variable with the batch to rehearse; `planned` returns it if it is set."""

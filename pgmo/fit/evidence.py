@@ -23,16 +23,15 @@ from pgmo.cards import Card
 from pgmo.errors import RehearsalError
 from pgmo.fit.categories import categorise, dispensable, step_begins
 from pgmo.fit.laws.growth import StepGrowth, growth_of
-from pgmo.fit.laws.need import Way
 from pgmo.profiler.importers.torch_memory.snapshot import read_torch_snapshot
 from pgmo.profiler.iterations.from_trace import profile_of
 from pgmo.profiler.profile import Profile
 from pgmo.rehearsal import Rehearsal, rehearse
+from pgmo.rehearsal.environment import Way
 
 STEPS = 10
 """Iterations per rehearsal: 3 in the history, 2 more recorded, 1 for arithmetic, and 4 whose live
-memory is observed. Fewer would not separate steady growth from chance.
-"""
+memory is observed. Fewer would not separate steady growth from chance."""
 
 LONGER = 8.0
 """Seconds for which a rehearsal goes on after these iterations, to see growth and evaluations."""
@@ -56,10 +55,6 @@ class Job:
         timeout: seconds for each rehearsal.
         steps: optimizer steps of the whole job; None to read them from the script, if possible.
         samples: samples of the whole job, which give the steps if the value is a batch.
-
-    Example:
-        >>> Job(("train.py", "--epochs", "3"), vary="--batch-size {}").at(8)
-        ('train.py', '--epochs', '3', '--batch-size', '8')
     """
 
     command: tuple[str, ...]
@@ -73,12 +68,7 @@ class Job:
     samples: float | None = None
 
     def steps_at(self, value: int | None) -> int | None:
-        """Return the optimizer steps of the whole job, as far as they were given.
-
-        Example:
-            >>> Job(("train.py",), samples=1000).steps_at(16)
-            63
-        """
+        """Return the optimizer steps of the whole job, as far as they were given."""
         if self.samples is not None and value:
             return ceil(self.samples / value)
         return None if self.steps is None else ceil(self.steps)
@@ -181,8 +171,8 @@ def collect(
         value: value of the option that varies.
         way: allocator that serves the requests.
         change: change of the script; see `pgmo.fit.observer.changes`.
-        work: whether to count the arithmetic of one iteration. Accumulated gradients take more
-            memory in that iteration, so a proof leaves it out.
+        work: whether to count the arithmetic of one iteration, which takes more memory if gradients
+            accumulate.
         longer: seconds for which the script goes on after the iterations that every answer needs.
 
     Raises:

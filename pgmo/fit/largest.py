@@ -13,14 +13,15 @@ from pgmo.cards import Card
 from pgmo.errors import OptionError, ProfileError, RehearsalError
 from pgmo.fit.evidence import Evidence, Job, collect
 from pgmo.fit.laws.law import Law, taken
-from pgmo.fit.laws.need import Need, Way
+from pgmo.fit.laws.need import Need
+from pgmo.rehearsal.environment import Way
 from pgmo.units import format_bytes
 
 _VALUES = (2, 4)
 """Default batches at which laws are learned. At batch 1, normalisation runs other code."""
 
 _OTHER_VALUES = (64, 128, 256)
-"""Default values for options other than batches: quadratic growth takes three values to fit."""
+"""Default values for options other than batches: a quadratic law has three unknowns."""
 
 MOST = 4
 """Maximum number of rehearsals of one search, proofs included."""
@@ -47,8 +48,6 @@ class Largest:
         change: change of the script, or None.
         value: the largest that fits; 0 if not even 1 does.
         proved: whether a rehearsal on the card itself ran with it and memory did not run out.
-        open: with pgmo, number of larger values that may fit: their live bytes do, and none of
-            them ran out of memory. 0 if the value is the largest, as far as the laws hold.
         need: need at that value; None if the value is 0.
     """
 
@@ -57,11 +56,6 @@ class Largest:
     value: int
     proved: bool
     need: Need | None
-    open: int = 0
-
-    def accumulate(self, effective: int) -> tuple[int, int]:
-        """Return micro-batch and steps for an effective batch; see the function `accumulate`."""
-        return accumulate(effective, self.value)
 
 
 @dataclass(frozen=True, eq=False)
@@ -71,15 +65,11 @@ class Search:
     Attributes:
         found: results by way; the first requested way is proved first.
         law: the fitted laws.
-        rehearsals: number of rehearsals.
-        seconds: total duration of the rehearsals.
         evidence: evidence of all rehearsals.
     """
 
     found: tuple[Largest, ...]
     law: Law
-    rehearsals: int
-    seconds: float
     evidence: tuple[Evidence, ...]
 
     def of(self, way: Way) -> Largest:
@@ -114,14 +104,7 @@ def accumulate(effective: int, most: int) -> tuple[int, int]:
 
 
 def values_of(job: Job) -> tuple[int, ...]:
-    """Return the default values at which the laws of a job are learned.
-
-    Example:
-        >>> values_of(Job(("train.py",), vary="--batch-size {}"))
-        (2, 4)
-        >>> values_of(Job(("train.py",), vary="--length {}"))
-        (64, 128, 256)
-    """
+    """Return the default values at which the laws of a job are learned."""
     batch = re.search(r"batch|\bbs\b|^-b$", job.option, re.IGNORECASE)
     return _VALUES if batch else _OTHER_VALUES
 
@@ -146,7 +129,8 @@ def largest_value(law: Law, usable: int, way: Way, *, live: bool = False) -> int
         law: law of the job.
         usable: bytes of the card.
         way: allocator that serves the requests.
-        live: whether only the live bytes have to fit, which is an upper bound for all allocators.
+        live: whether only the live bytes have to fit, which gives an upper bound for all
+            allocators.
     """
 
     def fits(value: int) -> bool:
@@ -170,25 +154,20 @@ def search(
     *,
     ways: Sequence[Way] = ("pgmo", "default"),
     values: Sequence[int] = (),
-    change: str | None = None,
     prove: bool = True,
     most: int = MOST,
     limit: int = LIMIT,
 ) -> Search:
-    """Find the largest value of the varying option that fits on a card.
+    """Find the largest value of the varying option that fits on a card, for each way.
 
     Args:
         job: a job with an option that varies.
         card: the card.
         ways: ways to search, in the order in which they are proved.
         values: values at which the laws are learned, at least two; () for `values_of` the job.
-        change: change of the script, or None.
         prove: whether to rehearse the answers on the card itself.
         most: maximum number of rehearsals.
         limit: largest value to consider; no larger one is rehearsed.
-
-    Returns:
-        The largest value of each way, the laws and the evidence.
     """
     if not job.varies:
         raise OptionError(
@@ -199,19 +178,13 @@ def search(
         raise OptionError(
             f"predictions need at least two different values, and {list(values)} has fewer"
         )
-    evidence = learn(job, card, sorted(set(values)), change)
+    evidence = learn(job, card, sorted(set(values)))
     law = _law(evidence)
     found = []
     for way in ways:
-        one, law = _proved(job, card, way, law, evidence, change, most if prove else 0, limit)
+        one, law = _proved(job, card, way, law, evidence, most if prove else 0, limit)
         found.append(one)
-    return Search(
-        tuple(found),
-        law,
-        len(evidence),
-        sum(one.rehearsal.seconds for one in evidence),
-        tuple(evidence),
-    )
+    return Search(tuple(found), law, tuple(evidence))
 
 
 def _proved(
@@ -220,7 +193,6 @@ def _proved(
     way: Way,
     law: Law,
     evidence: list[Evidence],
-    change: str | None,
     most: int,
     limit: int,
 ) -> tuple[Largest, Law]:
@@ -232,7 +204,7 @@ def _proved(
     low, high = 0, limit + 1
     value = min(largest_value(law, card.usable, way), limit)
     while value and value != low and len(evidence) < most:
-        one = collect(job, card, value=value, way=way, change=change, work=False)
+        one = collect(job, card, value=value, way=way, work=False)
         evidence.append(one)
         if fits_to_its_end(one, card):
             _check_grown(job, value, one.allocated_peak, law.need(value).allocated_peak)
@@ -251,9 +223,8 @@ def _proved(
             bound = min(largest_value(law, card.usable, way, live=True), high - 1)
             value = (low + bound + 1) // 2
     value = low or value
-    beyond = min(largest_value(law, card.usable, way, live=way == "pgmo"), high - 1) - value
     need = law.need(value) if value else None
-    return Largest(way, change, value, value == low and value > 0, need, max(0, beyond)), law
+    return Largest(way, None, value, value == low and value > 0, need), law
 
 
 def fits_to_its_end(evidence: Evidence, card: Card) -> bool:

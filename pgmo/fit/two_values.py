@@ -67,12 +67,7 @@ class BatchTable:
 
 
 def has_two_values(vary: str | None) -> bool:
-    """Return whether `--vary` names two options.
-
-    Example:
-        >>> has_two_values("--batch-size {b} --length {l}"), has_two_values("--batch-size {}")
-        (True, False)
-    """
+    """Return whether `--vary` names two options."""
     return vary is not None and len(_PLACE.findall(vary)) == 2
 
 

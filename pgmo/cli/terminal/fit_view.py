@@ -3,7 +3,8 @@
 from typing import TYPE_CHECKING
 
 from pgmo.cli.terminal.output import print_text
-from pgmo.fit.laws.need import CATEGORIES, WAYS
+from pgmo.fit.laws.need import CATEGORIES
+from pgmo.rehearsal.environment import WAYS
 from pgmo.units import format_bytes
 
 if TYPE_CHECKING:

@@ -6,8 +6,8 @@ live bytes    *          *        the last step that was rehearsed
     1  2  3  ...         120                  4,300: the card is full
 
 The stub computes nothing, so live memory has no noise: a steady rise means that the script keeps
-blocks. Gaussian splatting adds parameters only every few hundred steps, so a rise of their number
-counts as growth even if memory does not rise steadily.
+blocks. A rise of the number of parameters also counts, even if memory does not rise steadily:
+Gaussian splatting adds parameters only every few hundred steps.
 """
 
 from collections.abc import Mapping, Sequence
@@ -61,10 +61,7 @@ class StepGrowth:
 
     @property
     def total(self) -> int:
-        """Bytes by which live memory at the last step exceeds that after the history.
-
-        If the number of steps is unknown, the last rehearsed step counts.
-        """
+        """Bytes by which live memory at the last known step exceeds that after the history."""
         return self.until(self.rehearsed if self.planned is None else self.planned)
 
     def last_step(self, spare: int) -> int:

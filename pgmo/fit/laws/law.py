@@ -16,27 +16,24 @@ from pgmo.errors import OptionError, ProfileError, RehearsalError
 from pgmo.fit.categories import GRADIENT, NAMES
 from pgmo.fit.evidence import Evidence
 from pgmo.fit.laws.growth import StepGrowth
-from pgmo.fit.laws.need import Need, Way
+from pgmo.fit.laws.need import Need
 from pgmo.fit.laws.repeated import repeated
 from pgmo.fit.laws.scaling import ScaledProfile
 from pgmo.profiler.caching.curves import Reserved
 from pgmo.profiler.caching.model import AllocatorSettings, simulate_profile
 from pgmo.profiler.profile import NEVER, Profile
+from pgmo.rehearsal.environment import Way
 
 _PAGE_EXCESS = 16 << 20
-"""Bytes above the live bytes that pgmo is assumed to take if no rehearsal measured them.
-
-The excess is pages that are partly in use: 7 MiB in a rehearsal of GPT-2 medium on 16 GiB.
-"""
+"""Bytes above the live bytes that pgmo is assumed to take if no rehearsal measured them: pages that
+are partly in use. They were 7 MiB in a rehearsal of GPT-2 medium on 16 GiB."""
 
 _MAX_ERROR = 0.001
 """Maximum error at a rehearsal with pgmo, as a share of the peak, of laws fitted to the others."""
 
 _REPEATS = 7
-"""Repetitions of a history's last step, after which an allocator counts as settled.
-
-A ResNet-50 at the largest batch of a card ran out of memory only in its fourth step.
-"""
+"""Repetitions of a history's last step, after which an allocator counts as settled. A ResNet-50 at
+the largest batch of a card ran out of memory only in its fourth step."""
 
 PAGE = 2 << 20
 """Page size of the driver, in bytes: the granularity of mapping."""
@@ -58,11 +55,6 @@ class Load:
         category: category of each block, shape (n,).
         convolution: for each block, the convolution that can run without it, or -1; may be empty.
         begins: ticks at which the second and the third step begin; None if unknown.
-
-    Example:
-        >>> profile = Profile.from_columns(size=[4, 2], start=[0, 1], end=[2, 2], ticks=2)
-        >>> Load(profile, np.array([1, 0], np.int8)).at_peak
-        {'activations': 2, 'parameters': 4, 'gradients': 0, 'optimizer_state': 0, 'workspaces': 0}
     """
 
     profile: Profile
@@ -214,10 +206,7 @@ class Law:
         return self.last.growth
 
     def growth_at(self, value: int | None) -> int:
-        """Return the bytes by which live memory grows after the history, until the last step.
-
-        Between and beyond the rehearsed values it is on a line, at least as high as measured.
-        """
+        """Return the bytes by which live memory grows after the history until the last step."""
         points = [(one.value or 0, one.growth.total if one.growth else 0) for one in self.evidence]
         return _on_line(points, value)
 
@@ -240,7 +229,7 @@ class Law:
     def fits(self, value: int | None, usable: int, way: Way) -> bool:
         """Return whether the job runs to its end on a card of that many usable bytes.
 
-        PyTorch releases cached memory before it gives up. So a job may run although it would
+        PyTorch releases cached memory before it gives up, so a job may run although it would
         reserve more on a larger card.
         """
         capacity = usable - self.context - self.growth_at(value)
@@ -328,12 +317,7 @@ def _predicts(fitted: ScaledProfile, of: Evidence, other: Evidence) -> bool:
 
 
 def _on_line(points: Sequence[tuple[int, int]], value: int | None) -> int:
-    """Return the bytes at a value, on the line through the last two points that does not fall.
-
-    Example:
-        >>> _on_line([(2, 10), (4, 20)], 8), _on_line([(2, 10), (4, 20)], 2), _on_line([(4, 7)], 9)
-        (40, 10, 7)
-    """
+    """Return the bytes at a value, on the line through the last two points that does not fall."""
     at, last = points[-1]
     exact = dict(points).get(value or 0)
     if exact is not None or len(points) < 2 or value is None:

@@ -3,14 +3,10 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
-from typing import Any, Literal
+from typing import Any
 
 from pgmo.errors import OptionError
-
-Way = Literal["default", "expandable", "pgmo"]
-"""The allocator that serves a program: PyTorch's default, expandable segments, or pgmo."""
-
-WAYS: tuple[Way, ...] = ("default", "expandable", "pgmo")
+from pgmo.rehearsal.environment import WAYS, Way
 
 CATEGORIES = {
     "parameters": "parameters and buffers",

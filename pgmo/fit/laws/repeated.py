@@ -18,7 +18,7 @@ from pgmo.profiler.profile import NEVER, Profile
 def repeated(
     profile: Profile, begins: tuple[int, int], times: int
 ) -> tuple[Profile, NDArray[np.intp]]:
-    """Repeat the last step of a history.
+    """Repeat the last step of a history, unless it differs from the second.
 
     Args:
         profile: three consecutive steps.
@@ -26,8 +26,7 @@ def repeated(
         times: number of further copies of the third step.
 
     Returns:
-        The longer profile, and for each of its rows the original row, shape (n,). If the second and
-        the third step differ, the profile is returned unchanged.
+        The longer profile, and for each of its rows the original row, shape (n,).
     """
     second, third = begins
     ticks = profile.ticks

@@ -28,22 +28,16 @@ _KINDS: tuple[Kind, ...] = ("constant", "linear", "quadratic", "estimated")
 
 _MOST_UNPAIRED, _MOST_UNPAIRED_BYTES = 0.1, 0.3
 """Maximum shares without a counterpart: of both profiles' requests, of the largest one's bytes.
-
 On CUDA, workspaces that depend on the batch are 3 % of a very small GPT's requests and 21 % of its
-bytes. Between different networks a third of both differs.
-"""
+bytes. Between different networks a third of both differs."""
 
 _MARGIN = Fraction(257, 256)
-"""Factor on the size of a request that exists at one batch only.
-
-Buffers are rounded to blocks of threads, by 0.01 % where that was measured.
-"""
+"""Factor on the size of a request that exists at one batch only. Buffers are rounded to blocks of
+threads, by 0.01 % where that was measured."""
 
 _BEND = Fraction(1, 8)
 """Minimum share of the largest size that the square term of a parabola through 3 sizes must have.
-
-Below it the curvature comes from rounding, and extrapolates wrongly to larger batches.
-"""
+Below it the curvature comes from rounding, and extrapolates wrongly to larger batches."""
 
 
 class ScaledProfile:
@@ -58,14 +52,6 @@ class ScaledProfile:
 
     Raises:
         ProfileError: if too many requests have no counterpart.
-
-    Example:
-        >>> made = [
-        ...     Profile.from_columns(size=[100 * batch, 64], start=[0, 1], end=[2, 2], ticks=2)
-        ...     for batch in (2, 4)
-        ... ]
-        >>> ScaledProfile([2, 4], made).at(64).size.tolist()
-        [6400, 64]
     """
 
     def __init__(self, values: Sequence[int], profiles: Sequence[Profile]) -> None:

@@ -3,8 +3,8 @@
 attempts       unchanged --> 16 --> 8 --> 4 --> 1 --> recomputation
 rehearsed      runs out                   predicted by laws, then runs on the card
 
-The largest micro-batch that fits is predicted, so most attempts are not rehearsed. Recomputation
-gets the largest budget that fits, so that it repeats no more operations than necessary.
+Recomputation gets the largest budget that fits, so that it repeats no more operations than
+necessary.
 """
 
 import json
@@ -62,9 +62,6 @@ def first_that_fits(
         vary: option of the script for the batch; None if it has none.
         card: the card.
         notify: called with a status message.
-
-    Raises:
-        PgmoError: if the script cannot be rehearsed.
     """
     notify(f"rehearsing on {card.name}")
     if _runs(Job(attempts[0].command), card):
@@ -88,9 +85,6 @@ def with_least_recomputation(
         attempt: the attempt, which recomputes as much as possible.
         card: the card.
         notify: called with a status message.
-
-    Raises:
-        PgmoError: if the script cannot be rehearsed without recomputation.
     """
     job = Job(attempt.command)
     plain = collect(job, roomy(card), way="pgmo", work=False, longer=0.0)

@@ -77,12 +77,7 @@ class ScriptChange:
 
 
 def _budget(text: str) -> float | str:
-    """Return a budget for `pgmo.recompute`: a text is bytes or "min", a number a share.
-
-    Example:
-        >>> _budget("min"), _budget("0.5"), _budget("900000B")
-        ('min', 0.5, '900000B')
-    """
+    """Return a budget for `pgmo.recompute`: a text is bytes or "min", a number a share."""
     return text if text == "min" or text.endswith("B") else float(text)
 
 
@@ -95,14 +90,11 @@ _SWITCHES: dict[str, dict[str, Any]] = {
 
 
 def checkpoint_blocks(model: Any) -> int:
-    """Put each block of a model under activation checkpointing.
+    """Put each block of a model under activation checkpointing; return the number of blocks.
 
     Args:
-        model: a model of transformers, diffusers or timm, which have a method for it; or one with
-            lists of similar blocks.
-
-    Returns:
-        Number of blocks; -1 if the model did it itself.
+        model: a model with lists of similar blocks; or one of transformers, diffusers or timm,
+            which do it by a method of their own, and the result is -1.
     """
     for name, options in _SWITCHES.items():
         switch = getattr(model, name, None)

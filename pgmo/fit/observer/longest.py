@@ -3,8 +3,7 @@
 dataset      20  251  87  133  ...        the script pads each batch to its longest sample
 rehearsed   251  251  251  251            the longest sample four times: no batch of 4 takes more
 
-Otherwise each rehearsed batch would have other lengths. No law would predict a larger batch, and an
-answer would hold only for the samples that came first.
+Otherwise each rehearsed batch would have other lengths, and no law would predict a larger batch.
 """
 
 import sys

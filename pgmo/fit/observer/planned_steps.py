@@ -156,8 +156,8 @@ def _limits_of_variable(loop: Loop, frame: FrameType) -> Iterator[int]:
 def _limits_of_count(loop: Loop, frame: FrameType, file: str, done: int) -> dict[str, int]:
     """Return the number of steps at which a test of a counter ends a loop, by the counter's name.
 
-    A variable that nothing adds to, or that the loop sets anew, such as the epochs without a
-    better loss, counts no steps.
+    A variable that nothing adds to, or that the loop sets anew, such as the epochs without a better
+    loss, counts no steps.
     """
     none = _set_in(loop)
     if isinstance(loop, ast.For):

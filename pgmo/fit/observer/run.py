@@ -13,9 +13,8 @@ def main(spec_path: str, command: list[str]) -> None:
     """Run a command under observation and end as it does.
 
     Args:
-        spec_path: path of a JSON file with `evidence`, `snapshot` and `steady`, the output files;
-            `change`, see `pgmo.fit.observer.changes`, or None; `call`, whether the command is
-            MODULE:FUNCTION and a batch, to be called repeatedly; and `work`, see `Watch`.
+        spec_path: path of a JSON file with `call`, whether the command is MODULE:FUNCTION and a
+            batch, to be called repeatedly; and the fields that `Watch` documents.
         command: a script and its arguments, or "-m", a module and its arguments.
     """
     spec = json.loads(Path(spec_path).read_text())

@@ -52,8 +52,7 @@ class Site:
 def sites_of(files: Iterable[Path]) -> list[Site]:
     """Return the sites in files of Python; a file that cannot be read or parsed has none.
 
-    A function whose name occurs in none of the files apart from its definition is left out, because
-    the script never calls it.
+    Functions that the files define but never name elsewhere are left out.
     """
     found: list[Site] = []
     used: set[str] = set()
@@ -171,10 +170,7 @@ class SitesRun:
         self._trainer.attach()
 
     def missed(self) -> list[str]:
-        """Return descriptions of the sites that have not run, the first one of each function.
-
-        The evaluation of a Trainer of transformers is one of them.
-        """
+        """Return descriptions of the sites that have not run, the first one of each function."""
         files = self._files()
         if files != self._found[0]:
             self._found = files, sites_of(files)

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from html import escape
 
 from pgmo.fit.answer import NAMES, Answer
-from pgmo.fit.laws.need import WAYS
+from pgmo.rehearsal.environment import WAYS
 from pgmo.units import format_bytes
 
 _WIDTH, _HEIGHT = 720, 300

@@ -4,9 +4,10 @@ from html import escape
 from pathlib import Path
 
 from pgmo.fit.answer import NAMES, Answer
-from pgmo.fit.laws.need import CATEGORIES, WAYS
+from pgmo.fit.laws.need import CATEGORIES
 from pgmo.fit.page.curve import curve
 from pgmo.fit.page.tables import alternatives, cards, holders
+from pgmo.rehearsal.environment import WAYS
 from pgmo.units import format_bytes
 
 

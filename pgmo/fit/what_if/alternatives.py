@@ -76,11 +76,7 @@ def alternatives(
     rehearse: Sequence[Rehearsed] = REHEARSED,
     computed: Sequence[Computed] = COMPUTED,
 ) -> tuple[list[Alternative], list[Evidence]]:
-    """Return the table of alternatives; the unchanged script is first.
-
-    Returns:
-        The alternatives, and the evidence of their rehearsals.
-    """
+    """Return the alternatives, the unchanged script first, and the evidence of rehearsals."""
     model = Model.of(law.last.known)
     plain = law.at(value)
     curves = curves_of(plain)
@@ -113,13 +109,7 @@ def alternatives(
 
 
 def least_change(rows: Iterable[Alternative]) -> Alternative | None:
-    """Return the fitting row that is nearest to the unchanged script; None if none fits.
-
-    Example:
-        >>> rows = [Alternative("a", 9, True, "", "", rank=4), Alternative("b", 8, True, "", "")]
-        >>> least_change(rows).name
-        'b'
-    """
+    """Return the fitting row that is nearest to the unchanged script; None if none fits."""
     fitting = [one for one in rows if one.fits]
     return min(fitting, key=lambda one: one.rank, default=None)
 

@@ -29,10 +29,8 @@ RANK = 8
 """Rank of the adapters in the LoRA alternatives."""
 
 _QUANTISED_BLOCK, _NF4_BLOCK, _LEAST_QUANTISED = 256, 64, 4096
-"""Constants of bitsandbytes 0.45, in elements.
-
-The block sizes of 8-bit states and of 4-bit weights, and the smallest state that is kept in 8 bits.
-"""
+"""Constants of bitsandbytes 0.45, in elements: the block sizes of 8-bit states and of 4-bit
+weights, and the smallest state that is kept in 8 bits."""
 
 
 @dataclass(frozen=True)
@@ -130,10 +128,7 @@ def adafactor_bytes(shape: list[int]) -> int:
 
 
 def adam_8bit_bytes(shape: list[int]) -> int:
-    """Return the bytes of two averages in 8 bits with one scale per block.
-
-    Source: Dettmers and others, 2022.
-    """
+    """Return the bytes of two averages in 8 bits, a scale per block (Dettmers and others, 2022)."""
     count = math.prod(shape)
     if count < _LEAST_QUANTISED:
         return adam_bytes(shape)

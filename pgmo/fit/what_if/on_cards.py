@@ -23,8 +23,8 @@ class CardRow:
         card: the card.
         total: bytes that the job takes with pgmo, context included.
         fits: whether it fits, by "default" and "pgmo".
-        ranks: number of cards that the job needs, 1 if one is enough; None if 8 are too few.
-            Several cards share parameters, gradients and states; computed, not rehearsed.
+        ranks: number of cards that share parameters, gradients and states so that the job fits,
+            computed; None if 8 are too few.
         largest: largest value of the option with pgmo; None if nothing varies.
         forecast: time on the card, at the largest value if there is one; None if unknown.
     """
@@ -60,8 +60,7 @@ def on_cards(
 ) -> list[CardRow]:
     """Return a row for each card, in the order of the cards.
 
-    Requests of kernels may differ between cards. The rows assume those of the rehearsal's card,
-    except for the context.
+    Except for the context, requests are assumed to be those of the rehearsal's card.
     """
     load = law.at(value)
     model = Model.of(law.last.known)

@@ -2,8 +2,8 @@
 
 Each operator takes the longer of two times: its arithmetic at the card's peak rate, and its traffic
 at the memory bandwidth (the roofline of Williams, Waterman and Patterson, 2009). The sum is a lower
-bound: kernels reach less than the peak, and launches take time. A measured step gives the ratio of
-the script's time to the bound; other cards are assumed to have the same ratio.
+bound. A measured step gives the ratio of the script's time to the bound, which is assumed to be
+equal on other cards.
 """
 
 from collections.abc import Sequence
@@ -28,12 +28,7 @@ _UNITS = (
 
 @dataclass(frozen=True)
 class TimedStep:
-    """Measured time of an optimizer step on a card.
-
-    Attributes:
-        seconds: duration of one optimizer step.
-        card: the card on which it was measured.
-    """
+    """Measured time of an optimizer step, in seconds, and the card."""
 
     seconds: float
     card: Card
@@ -47,10 +42,6 @@ class Forecast:
         step: seconds of one optimizer step; a lower bound unless `measured`.
         total: seconds of the whole job; None if its length is unknown.
         measured: whether the forecast is scaled from a measured step.
-
-    Example:
-        >>> Forecast(0.5, 7200.0, False).words
-        'at least 2 hours'
     """
 
     step: float
@@ -70,11 +61,6 @@ def bound(work: Sequence[Sequence[Any]], card: Card) -> float | None:
     """Return the least seconds of an iteration on a card; None if the card has no rates.
 
     Each row of `work` has type, flops, bytes and count of one kind of operator.
-
-    Example:
-        >>> card = Card("x", 1, 1, (8, 0), 1, bandwidth=10.0, flops={"float32": 100.0})
-        >>> bound([["float32", 500.0, 10, 2], ["", 0.0, 30, 1]], card)
-        13.0
     """
     if card.anonymous or not work:
         return None
@@ -131,14 +117,7 @@ def forecast(
 
 
 def scaled(work: Sequence[Sequence[Any]], value: int, to: int) -> list[list[Any]]:
-    """Scale the work to another batch as if all of it grew with the batch: an upper bound.
-
-    Work that does not grow, such as the optimizer's, is a small part.
-
-    Example:
-        >>> scaled([["float32", 10.0, 4, 1]], 2, 4)
-        [['float32', 20.0, 8, 1]]
-    """
+    """Scale the work to another batch as if all of it grew with the batch: an upper bound."""
     factor = to / value
     return [
         [kind, flops * factor, int(moved * factor), count] for kind, flops, moved, count in work
@@ -146,12 +125,7 @@ def scaled(work: Sequence[Sequence[Any]], value: int, to: int) -> list[list[Any]
 
 
 def in_words(seconds: float) -> str:
-    """Format a duration in milliseconds, seconds, minutes, hours or days.
-
-    Example:
-        >>> in_words(0.012), in_words(5400), in_words(14_400_000)
-        ('12 ms', '90 minutes', '166.7 days')
-    """
+    """Format a duration in milliseconds, seconds, minutes, hours or days."""
     for most, unit, size in _UNITS:
         if seconds < most:
             return f"{seconds / size:.3g} {unit}"

@@ -7,11 +7,11 @@ import numpy as np
 from pgmo.cards import Card
 from pgmo.fit.categories import categorise
 from pgmo.fit.evidence import Evidence, Job
-from pgmo.fit.laws.need import Way
 from pgmo.profiler.caching.model import AllocatorSettings, simulate_profile
 from pgmo.profiler.iterations.from_trace import profile_of
 from pgmo.profiler.trace import Event, Trace
 from pgmo.rehearsal import Rehearsal
+from pgmo.rehearsal.environment import Way
 
 MIB = 1 << 20
 CONTEXT = 100 * MIB

@@ -4,7 +4,7 @@ import pytest
 
 from pgmo.errors import OptionError, RehearsalError
 from pgmo.fit.laws.law import Law
-from pgmo.fit.laws.need import WAYS
+from pgmo.rehearsal.environment import WAYS
 from tests.unit.fit.loops import CONTEXT, evidence
 
 
