@@ -52,11 +52,7 @@ def main() -> None:
 
 
 def find_torch(python: str) -> Path:
-    """Return the folder of the installed torch without importing it, which needs a real runtime.
-
-    Raises:
-        BuildError: if there is no torch, or no CUDA build.
-    """
+    """Return the folder of the installed torch without importing it, which needs a real runtime."""
     code = "import importlib.util as u; print(u.find_spec('torch').submodule_search_locations[0])"
     shown = subprocess.run([python, "-c", code], capture_output=True, text=True)
     if shown.returncode:
@@ -75,11 +71,7 @@ def newest(files: list[Path]) -> int:
 
 
 def build(torch: Path, out: Path, compiler: Sequence[str] = ("g++",)) -> Path:
-    """Compile the library into the existing folder `out` and return its path.
-
-    Raises:
-        BuildError: if the compiler fails, or headers are missing.
-    """
+    """Compile the library into the existing folder `out` and return its path."""
     flags = ["-std=c++20", "-O1", "-fPIC", "-Wall", "-Wextra"]
     command = [*compiler, *flags, *(f"-isystem{folder}" for folder in headers(torch))]
     with concurrent.futures.ThreadPoolExecutor(4) as pool:
@@ -114,9 +106,6 @@ def headers(torch: Path) -> list[Path]:
 
     These are the toolkit's or Triton's. The folder of the runtime's wheel lacks a few files that
     are equal in all versions, and takes them from Triton.
-
-    Raises:
-        BuildError: if there are no headers of that version.
     """
     triton = torch.parent / "triton/backends/nvidia/include"
     folders = [triton, *sorted(Path("/usr/local").glob("cuda*/include"), reverse=True)]
@@ -171,11 +160,7 @@ def imported(torch: Path) -> set[str]:
 
 
 def run(*command: str) -> str:
-    """Run a command and return its output.
-
-    Raises:
-        BuildError: if it fails, or the program does not exist.
-    """
+    """Run a command and return its output; raise `BuildError` if it fails."""
     try:
         done = subprocess.run(command, capture_output=True, text=True)
     except OSError as error:

@@ -40,37 +40,28 @@ def release(stream: torch.cuda.Stream) -> None:
 
 
 def peak(device: int = 0, *, reset: bool = False) -> int:
-    """Return the most bytes of the card that this process took at once.
+    """Return the most bytes of the card that this process took at once since the last reset.
 
     Args:
         device: number of the card.
         reset: whether to restart from the current bytes after this call.
-
-    Returns:
-        Bytes, since the last reset or the start of the process.
     """
     return int(_stub().fakecuda_peak(device, reset))
 
 
 def card_peak(device: int = 0, *, reset: bool = False) -> int:
-    """Return the most bytes of the card that all processes sharing it took at once.
+    """Return the most bytes that all processes sharing the card took at once since the last reset.
 
-    Returns:
-        Bytes since the last reset, or since the file of `FAKECUDA_SHARED` was created. Counts this
-        process alone if it shares no card.
+    It counts from the creation of the file of `FAKECUDA_SHARED`, or this process alone without one.
     """
     return int(_stub().fakecuda_card_peak(device, reset))
 
 
 def driver_calls(*, reset: bool = False) -> dict[str, int]:
-    """Return the number of virtual memory calls to the driver, on all cards.
+    """Return the number of virtual memory calls to the driver, on all cards, failed ones included.
 
     Args:
         reset: whether to restart from zero after this call.
-
-    Returns:
-        Calls by kind ("create", "map", "unmap", "set_access", "reserve", "release", "export",
-        "import") since the last reset or the start of the process, including failed calls.
     """
     return {kind: int(_stub().fakecuda_driver_calls(at, reset)) for at, kind in enumerate(CALLS)}
 
@@ -86,11 +77,9 @@ def dnn_workspace() -> int:
 
 
 def convolution_workspaces() -> list[tuple[int, int, int]]:
-    """Return the workspaces of convolutions, in the order of use.
+    """Return address, bytes and convolution of each workspace of convolutions, in the order of use.
 
-    Returns:
-        Address, bytes, and the convolution's number, equal for all convolutions of the same
-        tensors.
+    Convolutions of the same tensors have the same number.
     """
     found: list[tuple[int, int, int]] = []
     out = (ctypes.c_int64 * 3)()

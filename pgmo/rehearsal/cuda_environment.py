@@ -24,7 +24,7 @@ _STDERR = 2
 
 
 def make_environment(folder: Path, progress: Callable[[str], None]) -> str:
-    """Make an environment with a CUDA build of torch, unless the folder has one.
+    """Make an environment with a CUDA build of torch, unless the folder has one; return its Python.
 
     The version of torch is that of this environment, or the newest if this one has none. Output of
     pip goes to stderr. An incomplete folder is removed.
@@ -32,9 +32,6 @@ def make_environment(folder: Path, progress: Callable[[str], None]) -> str:
     Args:
         folder: path of the environment; missing, empty, or already with a CUDA build.
         progress: called with a status message.
-
-    Returns:
-        The environment's Python.
 
     Raises:
         RehearsalError: if the folder has other contents, or torch cannot be installed.
@@ -48,7 +45,7 @@ def make_environment(folder: Path, progress: Callable[[str], None]) -> str:
             raise
     elif not _has_cuda_build(python):
         raise RehearsalError(
-            f"{folder} is there and has no CUDA build of torch: name a folder that is not there, "
+            f"{folder} exists and has no CUDA build of torch: name a folder that does not exist, "
             "or remove it"
         )
     return python

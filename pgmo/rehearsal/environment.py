@@ -14,9 +14,7 @@ Way = Literal["default", "expandable", "pgmo"]
 WAYS: tuple[Way, ...] = ("default", "expandable", "pgmo")
 
 COPIED = 4 << 20
-"""Longest copy or set, in bytes, that the stub executes; a large model stays virtual on the
-host.
-"""
+"""Longest copy or set, in bytes, that the stub executes; a large model stays virtual."""
 
 PACKAGES = ("site-packages", "dist-packages")
 """Names of the folders of installed packages."""
@@ -26,13 +24,7 @@ _SETTINGS = ("PYTORCH_ALLOC_CONF", "PYTORCH_CUDA_ALLOC_CONF")
 
 
 def of_card(card: Card, devices: int) -> dict[str, str]:
-    """Return the variables that describe the simulated cards.
-
-    Example:
-        >>> from pgmo.cards import find
-        >>> of_card(find("RTX 4090"), 2)["FAKECUDA_CAPABILITY"]
-        '8.9'
-    """
+    """Return the variables that describe the simulated cards."""
     major, minor = card.capability
     return {
         "FAKECUDA_NAME": card.name,
@@ -51,22 +43,12 @@ def context_bytes(card: Card) -> int:
     On an H200 (132 multiprocessors; CUDA 13.0, driver 580) the driver reported 678 MiB for
     processes with kernels of PyTorch and cuBLAS, and up to 696 MiB with cuDNN
     (bench/gpu/rehearsals.py). The share that grows with the card is a guess.
-
-    Example:
-        >>> from pgmo.cards import find
-        >>> context_bytes(find("16GiB")) >> 20, context_bytes(find("H200")) >> 20
-        (607, 685)
     """
     return (256 << 20) + card.multiprocessors * (13 << 18)
 
 
 def of_rank(rank: int, world: int, devices: int) -> dict[str, str]:
-    """Return the variables that torchrun sets for a process; none in a world of 1.
-
-    Example:
-        >>> of_rank(5, 8, 4)["LOCAL_RANK"], of_rank(0, 1, 4)
-        ('1', {})
-    """
+    """Return the variables that torchrun sets for a process; none in a world of 1."""
     if world == 1:
         return {}
     local = min(world, devices)
@@ -96,9 +78,9 @@ def of_stub(library: Path) -> dict[str, str]:
 def of_compilers(folder: Path, library: Path) -> dict[str, str]:
     """Return the variables that let Triton compile for the stub, with separate compiler caches.
 
-    Each rehearsal compiles anew. Inductor's choices come from timing kernels that compute nothing,
-    so real runs must not reuse them. A first iteration with a warm cache would not try kernels,
-    which takes memory.
+    Each rehearsal compiles anew: real runs must not reuse choices that come from timing kernels
+    which compute nothing, and a first iteration with a warm cache would not try kernels, which
+    takes memory.
     """
     driver = folder / "driver"
     driver.mkdir(exist_ok=True)
@@ -113,7 +95,7 @@ def of_compilers(folder: Path, library: Path) -> dict[str, str]:
 
 
 def of_python(folder: Path, torch: Path, environment: Mapping[str, str]) -> dict[str, str]:
-    """Return the path at which the child finds this pgmo; none if it is installed beside torch.
+    """Return the path at which the child finds this pgmo; none if it is installed next to torch.
 
     The folder of an installed pgmo has its own build of torch, so a link to pgmo alone is used.
     """
@@ -131,12 +113,7 @@ def of_python(folder: Path, torch: Path, environment: Mapping[str, str]) -> dict
 
 
 def of_way(way: Way, environment: Mapping[str, str]) -> dict[str, str]:
-    """Return the settings of PyTorch's allocator, merged with those of the environment.
-
-    Example:
-        >>> of_way("expandable", {"PYTORCH_ALLOC_CONF": "max_split_size_mb:64"})
-        {'PYTORCH_ALLOC_CONF': 'max_split_size_mb:64,expandable_segments:True'}
-    """
+    """Return the settings of PyTorch's allocator, merged with those of the environment."""
     if way != "expandable":
         return {}
     name = next((one for one in _SETTINGS if one in environment), _SETTINGS[1])

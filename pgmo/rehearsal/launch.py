@@ -1,8 +1,4 @@
-"""Runs a script on the stub runtime in a separate process and reads the memory that it took.
-
-rehearse ──▶ python -m pgmo.rehearsal.child SPEC     with the stub preloaded
-└─ the script, as `pgmo run` runs it ──▶ result file ──▶ Rehearsal
-"""
+"""Runs a script on the stub runtime in a separate process and reads the memory that it took."""
 
 import json
 import os

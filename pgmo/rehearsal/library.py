@@ -3,6 +3,7 @@
 import hashlib
 import json
 import os
+import re
 import subprocess
 import sys
 import sysconfig
@@ -74,9 +75,7 @@ def find_torch_build(python: str | None = None) -> TorchBuild:
 
 @contextmanager
 def stub_library(torch: TorchBuild) -> Iterator[Path]:
-    """Provide the path of the stub library for a build of torch, to be preloaded.
-
-    Inside the block, other processes of this user may load it from there too.
+    """Yield the path of the stub library for a build of torch, to be preloaded inside the block.
 
     Raises:
         RehearsalError: if it cannot be compiled.
@@ -111,9 +110,6 @@ def _fingerprint(torch: TorchBuild, compiler: list[str]) -> str:
 
 
 def _version(folder: Path) -> str:
-    names: dict[str, object] = {}
-    for line in (folder / "version.py").read_text().splitlines():
-        key, equals, value = line.partition("=")
-        if equals and key.strip() == "__version__":
-            names["version"] = value.strip().strip("'\"")
-    return str(names.get("version", "unknown"))
+    text = (folder / "version.py").read_text()
+    found = re.search(r"^__version__\s*=\s*['\"]([^'\"]+)", text, re.MULTILINE)
+    return found[1] if found else "unknown"

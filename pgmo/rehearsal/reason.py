@@ -39,12 +39,7 @@ def reason_of(error: BaseException) -> str:
 
 
 def shortened(text: str, most: int) -> str:
-    r"""Return a text's beginning and end if it has more than `most` characters.
-
-    Example:
-        >>> shortened("abcdefghij", 8)
-        'abcd\n[...]\nghij'
-    """
+    """Return a text's beginning and end if it has more than `most` characters."""
     half = most // 2
     return text if len(text) <= most else f"{text[:half]}\n[...]\n{text[-half:]}"
 

@@ -8,11 +8,11 @@ from typing import Any
 from pgmo.imports import after_import
 
 _LEFT_OUT = (
-    "torch.compile was left out, as there is no Triton here: the script ran operator by operator, "
-    "and compiled code takes other memory. Install triton beside torch to have it compiled"
+    "torch.compile was left out, because Triton is missing: the script ran operator by operator, "
+    "and compiled code needs different memory. Install triton next to torch to have it compiled"
 )
 _TIMED = (
-    "max-autotune chooses kernels by their times, and none of them takes any here: the card may "
+    "max-autotune chooses kernels by their times, which rehearsals do not have: on the card it may "
     "choose others, whose workspaces differ"
 )
 

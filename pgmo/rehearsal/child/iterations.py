@@ -55,11 +55,7 @@ class Counted:
             self._supervision.begin(devices)
 
     def end_iteration(self) -> None:
-        """Count a finished iteration.
-
-        Raises:
-            Stopped: if the limit is reached.
-        """
+        """Count a finished iteration; raise `Stopped` if the limit is reached."""
         self.ended += 1
         if self._supervision is not None:
             self._supervision.end_iteration()

@@ -32,10 +32,9 @@ def times_out() -> int:
 
 
 def line_that_asked(error: BaseException) -> str:
-    """Return the line that ran out of memory: the innermost frame outside of installed packages.
+    """Return the line that ran out of memory, as "train.py:12: loss.backward()"; "" if unknown.
 
-    Returns:
-        "train.py:12: loss.backward()", or "" if no frame is known.
+    It is the innermost frame outside installed packages.
     """
     frames = traceback.extract_tb(error.__traceback__)
     own = [one for one in frames if not _installed(one.filename)]

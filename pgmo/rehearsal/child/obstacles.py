@@ -14,46 +14,40 @@ _MOST = 1 << 29
 _ADVICE: Sequence[tuple[str, str]] = (
     (
         r"No module named 'triton|triton.*not (found|installed|available)|TritonMissing",
-        "it needs Triton, which is not there: install it beside this torch; its kernels compile "
-        "for the card and compute nothing",
+        "it needs Triton, which is not installed: install it next to this torch; its kernels are "
+        "compiled for the card and compute nothing",
     ),
     (
         r"Error building extension|CUDA_HOME|nvcc",
-        "it compiles CUDA code of its own, for which this machine lacks CUDA's toolkit: install "
-        "that (nvcc and libcudart), or leave that part out",
+        "it compiles CUDA code of its own, and this machine lacks the CUDA toolkit: install the "
+        "toolkit (nvcc and libcudart), or leave that part out",
     ),
     (
         r"NCCL|nccl",
-        "it calls NCCL by hand, which needs real cards: rehearse it with torch.distributed and "
-        "--world, which answers for NCCL",
+        "it calls NCCL directly, which needs real cards: use torch.distributed, and rehearse it "
+        "with --world, which simulates NCCL",
     ),
     (
         r"gloo|connectFullMesh|TCPStore|DistStore|Connection refused|client socket",
-        "it looks for other processes by itself: rehearse one rank with --world, which answers for "
-        "torch.distributed",
+        "it connects to other processes by itself: rehearse one rank with --world, which simulates "
+        "the others",
     ),
     (
         r"cusolver|cufft|cusparse|curand|nvrtc|NVRTC|CUFFT|jiterator",
-        "it calls a library of CUDA that is not imitated here: leave that part out, or record on a "
-        "card with pgmo run --profile-only",
+        "it calls a CUDA library that rehearsals lack: leave that part out, or record on a card "
+        "with pgmo run --profile-only",
     ),
     (
         r"CUDA driver|no kernel image|invalid device function|cudaErrorNotSupported|libcuda",
-        "it has CUDA code of its own that does not run here: leave that part out, or record on a "
-        "card with pgmo run --profile-only",
+        "it has CUDA code of its own, which rehearsals cannot run: leave that part out, or record "
+        "on a card with pgmo run --profile-only",
     ),
 )
 """Pattern in an error's last line, and the advice."""
 
 
 def advice(error: str) -> str | None:
-    """Return one sentence for an error that the stub runtime causes; None for others.
-
-    Example:
-        >>> advice("ModuleNotFoundError: No module named 'triton'").partition(",")[0]
-        'it needs Triton'
-        >>> advice("ZeroDivisionError: division by zero")
-    """
+    """Return one sentence for an error that the stub runtime causes; None for others."""
     last = error.strip().splitlines()[-1] if error.strip() else ""
     return next((text for pattern, text in _ADVICE if re.search(pattern, last)), None)
 

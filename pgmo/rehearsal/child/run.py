@@ -82,7 +82,7 @@ class ScriptRun:
         counted.close()
         notes = [*counted.notes, *self._scene.notes(), *self._of_others()]
         if isinstance(error, Stopped):
-            notes.append(f"stopped after {counted.ended} iterations: what comes later was not run")
+            notes.append(f"stopped after {counted.ended} iterations: later ones were not run")
             code, error = 0, None
         fields: dict[str, Any] = {
             "exit_code": code,
@@ -94,7 +94,7 @@ class ScriptRun:
             assert error is not None
             fields["out_of_memory"] = f"{error}\n{memory.line_that_asked(error)}"
         elif caught := memory.times_out():
-            notes.insert(0, f"memory ran out {caught} times, and the script went on")
+            notes.insert(0, f"memory ran out {caught} times, and the script continued")
         if error is not None and "out_of_memory" not in fields:
             text = "".join(traceback.format_exception(error))
             fields["error"] = shortened(text, _SHOWN)
@@ -121,8 +121,8 @@ class ScriptRun:
         if not names:
             return []
         return [
-            f"{', '.join(names)} brought kernels of its own: what they take beside PyTorch's "
-            "allocator is not known, nor are sizes that they compute"
+            f"{', '.join(names)} launch CUDA kernels of their own: their memory outside PyTorch's "
+            "allocator and the sizes that they compute are unknown"
         ]
 
 

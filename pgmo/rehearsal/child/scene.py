@@ -58,21 +58,21 @@ def _of_values(values: "Values") -> list[str]:
     if sizes:
         named = ", ".join(name for name, _ in sizes.most_common(_NAMED))
         found.append(
-            f"{sum(sizes.values())} sizes depended on values that nothing computes here, and were "
-            f"made up ({named}): the card may need more or less there"
+            f"{sum(sizes.values())} sizes depended on values that rehearsals do not compute, and "
+            f"were made up ({named}): the card may need more or less memory"
         )
     if read:
         named = ", ".join(f"{name} {count}" for name, count in read.most_common(_NAMED))
         found.append(
-            f"{sum(read.values())} values were read that nothing computes here, and were made up "
-            f"({named}): what the script decides by them may go otherwise"
+            f"{sum(read.values())} values were read that rehearsals do not compute, and were made "
+            f"up ({named}): with other values, the script may behave differently"
         )
     if values.libraries.called:
         called = values.libraries.called
         named = ", ".join(f"{name} {count}" for name, count in called.most_common(_NAMED))
         found.append(
             f"{sum(called.values())} calls of cuSOLVER and cuFFT got workspaces as large as their "
-            f"operands, which is a guess ({named}): the card's may be larger or smaller"
+            f"operands, which is a guess ({named}): on the card they may be larger or smaller"
         )
     return found
 
@@ -85,13 +85,13 @@ def _of_convolutions() -> list[str]:
     workspace = control.dnn_workspace()
     if workspace:
         found.append(
-            f"workspaces of cuDNN, of {format_bytes(workspace)} at most here, are those of a "
-            "model: the card's may be larger or smaller"
+            f"workspaces of cuDNN, at most {format_bytes(workspace)}, come from a model: on the "
+            "card they may be larger or smaller"
         )
     backends: Any = sys.modules.get("torch.backends.cudnn")
     if backends is not None and backends.benchmark:
         found.append(
             "cudnn.benchmark tries algorithms with larger workspaces in the first iterations, "
-            "which is not shown here"
+            "which rehearsals do not include"
         )
     return found

@@ -1,7 +1,7 @@
 """One rank of a job without its other ranks: a fake process group replaces them.
 
-A script may start its ranks itself, by `torch.multiprocessing.spawn` or by variables that it sets.
-Then one rank of them runs in this process.
+If a script starts its ranks itself, by `torch.multiprocessing.spawn` or by variables that it sets,
+one of them runs in this process.
 
 Source: `torch.testing._internal.distributed.fake_pg`, whose collectives do nothing.
 """
@@ -20,14 +20,11 @@ from pgmo.imports import after_import
 
 @dataclass
 class FakeWorld:
-    """Replacement of every process group backend by the fake one.
+    """Replacement of every process group backend by the fake one; its notes are for the result.
 
     Args:
-        rank: of this process.
+        rank: rank of this process.
         size: number of ranks; 1 for as many as the script makes itself.
-
-    Attributes:
-        notes: sentences for the result.
     """
 
     rank: int
@@ -53,8 +50,7 @@ class FakeWorld:
         """Run one of the processes that the script starts, in this process."""
         rank = min(self.rank, nprocs - 1)
         self.notes.append(
-            f"the script starts {nprocs} processes: what number {rank} does was rehearsed, in this "
-            "one"
+            f"the script starts {nprocs} processes, of which only number {rank} was rehearsed"
         )
         fn(rank, *args)
         none: list[Any] = []
@@ -73,8 +69,7 @@ class FakeWorld:
         rank, size = wanted("rank", "RANK", 0), wanted("world_size", "WORLD_SIZE", 1)
         if size > 1:
             self.notes.append(
-                f"the script is rank {rank} of {size} by its own account: the others are answered "
-                "for"
+                f"the script makes itself rank {rank} of {size}; the other ranks were simulated"
             )
         return rank, size
 
@@ -133,7 +128,7 @@ class FakeWorld:
         def left_out(_module: Any, _state: Any, hook: Any) -> None:
             name = getattr(hook, "__name__", "a hook")
             self.notes.append(
-                f"the communication hook {name} was left out: what it takes is unknown"
+                f"the communication hook {name} was left out, so its memory is unknown"
             )
 
         return left_out

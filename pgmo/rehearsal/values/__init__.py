@@ -4,7 +4,5 @@
                                     └▶ else               its output is unknown
     reader   ──▶ unknown?  make values up first ──▶ read
 
-Device memory of the stub is host memory, so an operator can be computed there. `mode.py` sees all
-operators, `known.py` tracks the memory with computed or copied values, `replay.py` computes,
-`made_up.py` makes values up, `sized.py` handles operators whose sizes depend on values.
+Device memory of the stub is host memory, so an operator can be computed there.
 """

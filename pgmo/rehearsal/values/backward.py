@@ -1,7 +1,7 @@
 """Backward passes without a dispatch mode, which would change their requests.
 
-Under a mode PyTorch treats every tensor as that of a subclass, and adds gradients out of place that
-it would add in place. So the mode is disabled while the engine runs. It is enabled again for Python
+Under a mode PyTorch treats every tensor as a subclass, and adds gradients out of place that it
+would add in place. So the mode is disabled while the engine runs. It is enabled again for Python
 code that the engine calls and that may read values: the script's own functions, and recomputation.
 
 Source: `can_accumulate_inplace` in torch/csrc/autograd/input_buffer.cpp.

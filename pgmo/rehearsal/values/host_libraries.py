@@ -7,7 +7,6 @@ PyTorch's CUDA kernels are replaced, because backward passes in C++ call them wi
 mode. The workspace is a guess: as many bytes as the operands.
 """
 
-import warnings
 from collections import Counter
 from collections.abc import Callable
 from functools import partial
@@ -18,7 +17,7 @@ from torch import Tensor
 from torch.utils._pytree import tree_leaves, tree_map
 
 from pgmo.rehearsal.values.known import KnownStorages, on_host, readable
-from pgmo.rehearsal.values.operators import on_card
+from pgmo.rehearsal.values.operators import on_card, replacing_kernels
 
 _SOLVER = (
     "linalg_qr",
@@ -71,21 +70,17 @@ class HostLibraries:
 
     def begin(self) -> None:
         """Replace the kernels."""
-        with warnings.catch_warnings():
-            warnings.filterwarnings(
-                "ignore", message="(?s).*Overriding a previously registered kernel"
-            )
-            self._library = torch.library.Library("aten", "IMPL")  # type: ignore[no-untyped-call]
+        with replacing_kernels() as self._library:
             for func in self._operators:
                 name = func._schema.name.removeprefix("aten::")
                 kernel = partial(self._kernel, func)
-                self._library.impl(name, kernel, "CUDA")  # type: ignore[no-untyped-call]
+                self._library.impl(name, kernel, "CUDA")
             check = torch.ops.aten._linalg_check_errors.default
 
             def check_on_host(codes: Tensor, name: str, *, is_matrix: bool) -> None:
                 check(on_host(codes), name, is_matrix=is_matrix)
 
-            self._library.impl("_linalg_check_errors", check_on_host, "CUDA")  # type: ignore[no-untyped-call]
+            self._library.impl("_linalg_check_errors", check_on_host, "CUDA")
 
     def _kernel(self, func: Any, *args: Any, **kwargs: Any) -> Any:
         """Allocate the results of an operator on the card, after its workspace."""

@@ -11,12 +11,6 @@ class KnownStorages:
     """Storages with known values, by address, while they live.
 
     Memory that is freed and allocated again is unknown.
-
-    Example:
-        >>> known, one = KnownStorages(), torch.ones(1)
-        >>> known.add(one)
-        >>> one in known, torch.zeros(1) in known
-        (True, False)
     """
 
     def __init__(self) -> None:
@@ -68,11 +62,7 @@ def covers(tensor: Tensor) -> bool:
 
 
 def on_host(tensor: Tensor) -> Tensor:
-    """Return a host tensor in the same memory.
-
-    Args:
-        tensor: on a card of the stub; it must outlive the result.
-    """
+    """Return a host tensor in the memory of a stub card's tensor, which must outlive the result."""
     storage = tensor.untyped_storage()
     memory = torch._C._construct_storage_from_data_pointer(
         storage.data_ptr(), _HOST, storage.nbytes()

@@ -1,7 +1,7 @@
 """Made-up values for memory that is read but that no kernel has written.
 
-The values keep a script on its usual path. They are finite, positive and spread between 0.5 and
-twice their mean. A value that is read repeatedly decreases, as a loss does.
+They keep a script on its usual path: finite, positive, spread between 0.5 and 1.5 times their mean.
+A value that is read repeatedly decreases, as a loss does.
 """
 
 import sys
@@ -43,11 +43,7 @@ class MadeUp:
         self.sizes: Counter[str] = Counter()
 
     def fill(self, tensor: Tensor, reader: str) -> bool:
-        """Fill an unknown tensor, and everything that shares its storage, with made-up values.
-
-        Returns:
-            Whether the tensor was small enough.
-        """
+        """Fill an unknown tensor's storage with made-up values; return False for a large tensor."""
         if tensor.numel() > MOST:
             return False
         self.read[reader] += 1
@@ -75,7 +71,7 @@ class MadeUp:
             torch.set_rng_state(before)
 
     def repeated(self) -> "Repeated":
-        """Return a context manager for code that runs again and must get the same values."""
+        """Return a block for code that runs again and must get the same values each time."""
         return Repeated(self)
 
     def state(self) -> tuple[Tensor, Tensor, int]:
@@ -102,7 +98,7 @@ class MadeUp:
 
 
 class Repeated:
-    """Context manager that makes up the same values each time it is entered."""
+    """Block in which the same values are made up each time; a call returns its context manager."""
 
     def __init__(self, made_up: MadeUp) -> None:
         self._made_up = made_up

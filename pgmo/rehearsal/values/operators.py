@@ -1,6 +1,8 @@
-"""Properties of operators, derived from their schemas."""
+"""Properties of operators, derived from their schemas, and replacement of their kernels."""
 
+import warnings
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
@@ -97,6 +99,14 @@ def operator(func: Any) -> Operator:
         overwrites=name in _OVERWRITES or all(one == "out" for _, one in writes),
         collective=name.startswith("c10d::"),
     )
+
+
+@contextmanager
+def replacing_kernels() -> Iterator[Any]:
+    """Yield a library that replaces CUDA kernels while it exists, without PyTorch's warnings."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="(?s).*Overriding a previously registered kernel")
+        yield torch.library.Library("aten", "IMPL")  # type: ignore[no-untyped-call]
 
 
 def on_card(value: Any) -> Iterator[Tensor]:

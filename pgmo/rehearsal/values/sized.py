@@ -1,10 +1,9 @@
 """Operators with results whose size depends on values: `nonzero`, masks, `unique` and similar.
 
-On the stub their kernels would read unwritten memory. Here the size comes from known or made-up
-values. Memory is allocated as the kernels would do, except for scratch memory of sorts and scans.
+Their kernels would read unwritten memory on the stub. Here the size comes from known or made-up
+values. Memory is allocated as by the kernels, except for scratch memory of sorts and scans.
 """
 
-import warnings
 from collections.abc import Callable
 from typing import Any
 
@@ -13,7 +12,7 @@ from torch import Tensor
 
 from pgmo.rehearsal.values.known import KnownStorages, on_host
 from pgmo.rehearsal.values.made_up import MOST, MadeUp, share_of
-from pgmo.rehearsal.values.operators import on_card
+from pgmo.rehearsal.values.operators import on_card, replacing_kernels
 
 _MASKS = (torch.bool, torch.uint8)
 
@@ -23,7 +22,10 @@ Run = Callable[..., Any]
 class Sized:
     """Implementation of operators whose result sizes depend on values.
 
-    `run` runs any operator and provides the values that it writes.
+    Args:
+        known: storages with known values.
+        made_up: source of made-up values.
+        run: runs any operator and provides the values that it writes.
     """
 
     def __init__(self, known: KnownStorages, made_up: MadeUp, run: Run) -> None:
@@ -47,16 +49,9 @@ class Sized:
         }
 
     def begin(self) -> None:
-        """Replace `nonzero` below all modes, too.
-
-        C++ operators call it for masks, also in backward passes, where no mode sees it.
-        """
-        with warnings.catch_warnings():
-            warnings.filterwarnings(
-                "ignore", message="(?s).*Overriding a previously registered kernel"
-            )
-            self._library = torch.library.Library("aten", "IMPL")  # type: ignore[no-untyped-call]
-            self._library.impl("nonzero", self._nonzero, "CUDA")  # type: ignore[no-untyped-call]
+        """Replace `nonzero` below all modes, because C++ operators call it in backward passes."""
+        with replacing_kernels() as self._library:
+            self._library.impl("nonzero", self._nonzero, "CUDA")
 
     def _nonzero(self, mask: Tensor) -> Tensor:
         """Return indices laid out dimension by dimension and transposed, as the kernel does."""

@@ -90,14 +90,14 @@ CANNOT = [
         import torch
         torch.cuda.nccl.all_reduce([torch.ones(8, device="cuda")])
         """,
-        "it calls NCCL by hand",
+        "it calls NCCL directly",
     ),
     (
         """
         import torch
         (torch.eye(8, device="cuda").to_sparse_csr() @ torch.ones(8, 8, device="cuda")).sum().item()
         """,
-        "it calls a library of CUDA that is not imitated here",
+        "it calls a CUDA library that rehearsals lack",
     ),
     (
         """
@@ -172,4 +172,4 @@ def test_memory_that_ran_out_for_a_while_is_said(run):
     """
     answer = run(code)
     assert answer.fits
-    assert answer.notes[0] == "memory ran out 1 times, and the script went on"
+    assert answer.notes[0] == "memory ran out 1 times, and the script continued"

@@ -128,7 +128,7 @@ def test_what_was_made_up_is_said(run):
     print(large[large > 0].shape, large.mean().item())
     """
     notes = "\n".join(run(code).notes)
-    assert "1 sizes depended on values that nothing computes here" in notes
+    assert "1 sizes depended on values that rehearsals do not compute" in notes
     assert "nonzero in train.py:4" in notes
     assert "item 1" in notes
 

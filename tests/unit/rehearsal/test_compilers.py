@@ -39,7 +39,7 @@ print("\\n".join(compilers.notes()))
 @pytest.mark.parametrize(
     ("there", "given", "begins"),
     [
-        (False, "", "torch.compile was left out, as there is no Triton here"),
+        (False, "", "torch.compile was left out, because Triton is missing"),
         (True, "mode='max-autotune'", "max-autotune chooses kernels by their times"),
         (True, "options={'max_autotune': True}", "max-autotune chooses kernels by their times"),
         (True, "mode='reduce-overhead'", ""),

@@ -13,12 +13,12 @@ from pgmo.rehearsal.library import find_torch_build
 @pytest.mark.parametrize(
     ("error", "begins"),
     [
-        ("ModuleNotFoundError: No module named 'triton'", "it needs Triton, which is not there"),
+        ("ModuleNotFoundError: No module named 'triton'", "it needs Triton, which is not"),
         ("RuntimeError: Error building extension 'fused': [1/3] nvcc", "it compiles CUDA code"),
         ("OSError: CUDA_HOME environment variable is not set.", "it compiles CUDA code"),
-        ("torch.distributed.DistStoreError: Timed out", "it looks for other processes by itself"),
-        ("RuntimeError: NCCL error in: unhandled cuda error", "it calls NCCL by hand"),
-        ("RuntimeError: cusolver error: NOT_INITIALIZED", "it calls a library of CUDA"),
+        ("torch.distributed.DistStoreError: Timed out", "it connects to other processes by itself"),
+        ("RuntimeError: NCCL error in: unhandled cuda error", "it calls NCCL directly"),
+        ("RuntimeError: cusolver error: NOT_INITIALIZED", "it calls a CUDA library"),
         ("RuntimeError: CUDA driver version is insufficient", "it has CUDA code of its own"),
     ],
 )
