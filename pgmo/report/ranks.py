@@ -25,9 +25,8 @@ FIGURES = (*BYTES, "retries", "from_plan")
 """All figures, as `pgmo.metrics` names them."""
 
 _DIFFERS = 0.1
-"""Minimum difference that is reported, as a share of the median of the other ranks. For the share
-of bytes from a plan, it is the difference of the two shares.
-"""
+"""Minimum difference that is reported: a share of the median of the other ranks, or for `from_plan`
+the difference of the two shares."""
 
 _LEAST_BYTES = 1 << 20
 """Minimum difference of sizes that is reported, in bytes."""
@@ -52,14 +51,7 @@ class RankFigures:
 
 @dataclass(frozen=True)
 class Difference:
-    """Figure of a rank that differs from those of the others.
-
-    Args:
-        rank: the rank.
-        figure: one of `FIGURES`.
-        value: its value.
-        others: median of the other ranks.
-    """
+    """Figure of a rank that differs from those of the others, of which `others` is the median."""
 
     rank: int
     figure: str
@@ -75,7 +67,7 @@ class Difference:
 def read_ranks(folder: Path) -> list[RankFigures]:
     """Read the figures of all ranks in a directory, in the order of ranks and devices.
 
-    If several files belong to one rank and device, the newest is read.
+    Of several files for one rank and device, the newest is read.
 
     Raises:
         FileError: if a file cannot be read, or there is none.

@@ -76,10 +76,7 @@ def find_placement(profile: Profile, address: NDArray[np.int64]) -> Placement | 
 
 
 def _segments(trace: Trace) -> NDArray[np.int64]:
-    """Return address and bytes of all ever reserved memory, in order; adjacent parts are joined.
-
-    Only parts that are mapped separately are joined: those of an expandable segment.
-    """
+    """Return address and bytes of all ever reserved memory, in order; mapped parts are joined."""
     whole = trace.kind == Event.SEGMENT_ALLOC
     pieces = trace.kind == Event.SEGMENT_MAP
     taken = np.column_stack([trace.address, trace.size])

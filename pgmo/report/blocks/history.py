@@ -1,7 +1,7 @@
 """Blocks of a trace: the rows of their request and free, and their iteration.
 
 rows    ALLOC a   MARK   ALLOC b   FREE a   ALLOC a'   MARK   ...
-block      a: born 0, gone 3, iteration -1          a': born 4, gone NEVER, iteration 0
+block      a: born 0, gone 3, iteration -1          a': born 4, gone ALIVE, iteration 0
 """
 
 from dataclasses import dataclass
@@ -53,9 +53,8 @@ class History:
 def follow(trace: Trace) -> History:
     """Find the end of each block of a trace.
 
-    See `pgmo.profiler.iterations.traces.block_ends` for the matching of frees and blocks. A free is
-    ignored if its block was allocated before the trace and is not among the rows that rebuild the
-    beginning. Requests of zero bytes make no blocks.
+    A free is ignored if its block was allocated before the trace and is not among the rows that
+    rebuild the beginning. Requests of zero bytes make no blocks.
     """
     blocks = pair_blocks(trace)
     marks = np.cumsum(trace.kind == Event.MARK)

@@ -43,11 +43,7 @@ def there_before(profile: Profile) -> NDArray[np.bool_]:
 
 
 def names_of(profile: Profile, by: By) -> list[str]:
-    """Return the name of each block under one grouping, shape (n,).
-
-    Raises:
-        OptionError: if `by` is not in `KINDS`.
-    """
+    """Return the name of each block under one grouping, shape (n,)."""
     if by == "size":
         return size_classes(profile.size)
     if by == "stream":
@@ -66,13 +62,6 @@ def names_of_tags(tags: Sequence[Tag], tag: NDArray[np.int32], by: By) -> list[s
         tags: the tags that the column indexes.
         tag: shape (n,), -1 for none.
         by: "module", "op", "phase" or "file".
-
-    Raises:
-        OptionError: if `by` is none of these.
-
-    Example:
-        >>> names_of_tags([Tag("Net", "aten.mm", "forward")], np.array([0, -1]), "op")
-        ['aten.mm', '(untagged)']
     """
     if by not in ("module", "op", "phase", "file"):
         raise OptionError(f"blocks cannot be grouped by {by!r}; choose one of {', '.join(KINDS)}")
@@ -81,12 +70,7 @@ def names_of_tags(tags: Sequence[Tag], tag: NDArray[np.int32], by: By) -> list[s
 
 
 def size_classes(size: ArrayLike) -> list[str]:
-    """Return the power-of-two class of each size in bytes, lower bound included.
-
-    Example:
-        >>> size_classes([1, 512, 1023])
-        ['1 B to 2 B', '512 B to 1.00 KiB', '512 B to 1.00 KiB']
-    """
+    """Return the power-of-two class of each size in bytes, such as "512 B to 1.00 KiB"."""
     power = np.frexp(np.maximum(np.asarray(size, np.float64), 1))[1] - 1
     known = {
         p: f"{format_bytes(2**p)} to {format_bytes(2 ** (p + 1))}" for p in set(power.tolist())
@@ -95,12 +79,5 @@ def size_classes(size: ArrayLike) -> list[str]:
 
 
 def describe(tag: Tag | None) -> str:
-    """Describe an origin in one line: line of code, module, operator and phase.
-
-    Example:
-        >>> describe(Tag("Net.conv", "aten.relu", "forward", "train.py:3 in step"))
-        'train.py:3 in step, Net.conv, aten.relu (forward)'
-        >>> describe(None)
-        '(untagged)'
-    """
+    """Describe an origin in one line: line of code, module, operator and phase."""
     return str(tag or "") or UNTAGGED

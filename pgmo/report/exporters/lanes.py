@@ -60,9 +60,7 @@ def in_lanes(begin: _Column, end: _Column, place: _Column) -> Lanes:
 
 
 def in_one_turn(start: _Column, end: _Column, ticks: int) -> tuple[_Column, _Column, _Column]:
-    """Return the blocks' lifetimes in the steady state, between tick 0 and `ticks`.
-
-    A lifetime that ends in a later period has one piece per period.
+    """Return the blocks' lifetimes in the steady state, one piece per period, in `[0, ticks)`.
 
     Args:
         start: first tick, shape (n,).

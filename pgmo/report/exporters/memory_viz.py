@@ -3,12 +3,11 @@
     segments         an arena for each stream, and one segment for blocks without a slot
     device_traces    one period of the steady state: segment_alloc, then alloc and free in order
 
-Blocks lie at their planned offsets, so the viewer shows a plan as it shows PyTorch's memory. One
-tick is one microsecond. Blocks from the last iteration are requested at tick 0, and blocks that
-live into the next are alive at the end. The file is a pickle of plain containers, like PyTorch's.
+Blocks lie at their planned offsets. One tick is one microsecond. Blocks from the last iteration are
+requested at tick 0, and blocks that live into the next are alive at the end. The file is a pickle
+of plain containers, like PyTorch's.
 
-Source: `torch/cuda/_memory_viz.py`, and the docstring of `_snapshot` in `torch/cuda/memory.py`,
-which names the fields.
+Source: `torch/cuda/_memory_viz.py`, and the docstring of `_snapshot` in `torch/cuda/memory.py`.
 """
 
 import pickle
@@ -18,13 +17,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pgmo.packing.plan import UNPLANNED, Plan
-from pgmo.profiler.profile import NEVER, Profile
+from pgmo.profiler.profile import CUDA_ALIGNMENT, NEVER, Profile
 from pgmo.report.exporters.lanes import in_one_turn, slots_in_one_turn
 
 _BASE = 1 << 40
 """Address of the first segment; the others follow at multiples of it."""
 
-_ALIGNMENT = 512
 _PAGE = 2**21
 
 Event = dict[str, Any]
@@ -38,12 +36,6 @@ def memory_viz(source: Profile | Plan) -> bytes:
     Args:
         source: a plan; or a profile, whose blocks get the places of a quick plan, with operators,
             modules and stacks as frames.
-
-    Example:
-        >>> profile = Profile.from_columns(size=[8], start=[0], end=[1], ticks=1)
-        >>> snapshot = pickle.loads(memory_viz(profile))
-        >>> [event["action"] for event in snapshot["device_traces"][0]]
-        ['segment_alloc', 'alloc', 'free_requested', 'free_completed']
     """
     return pickle.dumps(snapshot_of(source), protocol=4)
 
@@ -100,7 +92,7 @@ def _without_slots(plan: Plan, rows: NDArray[np.int64]) -> list[PlacedBlock]:
     placed, at = [], 0
     for low, high, row in stays:
         placed.append((low, high, at, row))
-        at += -(-int(plan.size[row]) // _ALIGNMENT) * _ALIGNMENT
+        at += -(-int(plan.size[row]) // CUDA_ALIGNMENT) * CUDA_ALIGNMENT
     return placed
 
 

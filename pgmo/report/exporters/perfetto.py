@@ -8,9 +8,7 @@
 One tick is one microsecond. The timeline shows one period of the steady state. A block that lives
 into the next iteration is at its end and at its beginning.
 
-Sources: the Trace Event Format (complete, counter and metadata events), and Perfetto's page
-"External trace formats: Chrome JSON format": slices of one thread must nest, times are in
-microseconds.
+Sources: the Trace Event Format, and Perfetto's page "External trace formats: Chrome JSON format".
 """
 
 import json
@@ -34,8 +32,7 @@ _Column = NDArray[np.int64]
 def write_perfetto(source: Profile | Plan, out: TextIO) -> None:
     """Write the timeline of a profile or a plan.
 
-    Lanes are a plan's offsets or a profile's addresses; without addresses, as few lanes as
-    possible.
+    Lanes are a plan's offsets or a profile's addresses; without addresses, as few as possible.
     """
     kind = "plan" if isinstance(source, Plan) else "profile"
     head = {

@@ -25,9 +25,7 @@ def column_names(source: Profile | Plan) -> tuple[str, ...]:
 def block_rows(source: Profile | Plan) -> Iterator[dict[str, Cell]]:
     """Yield one row per block, in order: sizes in bytes, times in ticks, None for no value.
 
-    Rows of a profile have the block's origin (`module`, `op`, `phase`, `file`). Rows of a plan have
-    the `offset` and, for a block that outlives a period, `alternate`. A block that is never freed
-    has no `end`.
+    A block that is never freed has no `end`.
     """
     names = _PLAN if isinstance(source, Plan) else _PROFILE
     columns = [getattr(source, name).tolist() for name in names]

@@ -4,10 +4,10 @@
     capture   `----- 0 ----'    -    `------- 1 -------'       B: a block of another pool
     block     A, A2: temporary      A": carried from capture 0 to 1      A': freed by no capture
 
-PyTorch records no begin of a capture. While one lasts, its requests go to its pool and no memory
-returns to the driver, so consecutive requests of one pool are taken for one capture. Frees that
-follow at once are taken for the capture's own, and those right before its first request are not.
-Iterations by which `torch.compile` warms up in the pool look like captures, too.
+PyTorch does not record the beginning of a capture. During a capture, its requests go to its pool
+and no memory returns to the driver, so consecutive requests of one pool count as one capture. Frees
+that follow at once count as the capture's own. Iterations by which `torch.compile` warms up in the
+pool look like captures, too.
 """
 
 from dataclasses import dataclass
@@ -15,12 +15,11 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from pgmo.profiler.profile import CUDA_ALIGNMENT
 from pgmo.profiler.trace import Event, Trace
 from pgmo.report.blocks.history import ALIVE, History
 
 _GIVES = (Event.SEGMENT_FREE, Event.SEGMENT_UNMAP)
-_ROUNDING = 512
-"""Unit, in bytes, to which the CUDA caching allocator rounds blocks up."""
 
 Rows = NDArray[np.int64]
 
@@ -68,7 +67,7 @@ def blocks_of_pools(
     return PoolBlocks(
         pool=pool[rows],
         address=trace.address[begin],
-        size=-(-history.size[rows] // _ROUNDING) * _ROUNDING,
+        size=-(-history.size[rows] // CUDA_ALIGNMENT) * CUDA_ALIGNMENT,
         begin=begin,
         end=np.where(is_alive, len(trace), history.gone[rows]),
         born=born[rows],

@@ -65,14 +65,12 @@ class Comparison:
         before: figures of the first side.
         after: figures of the second side.
         same: whether both have the same requests, by their fingerprints.
-        peaks: holders of the peaks by grouping, largest change first; of two profiles only.
-            Unchanged origins are left out, and so are modules, operators and lines if neither side
-            has any.
+        peaks: holders of the peaks of two profiles by grouping, largest change first. Unchanged
+            origins are left out, and so are modules, operators and lines if neither side has any.
         new: origins of the second side only, with their bytes per iteration.
         gone: origins of the first side only.
         resized: origins of both sides with another number of blocks or other sizes.
-
-        moments: findings for each side without a history; its peak is all that was allocated then.
+        moments: findings for each side without a history.
         unused: reserved bytes that no block had requested, of each side; None where unknown.
     """
 

@@ -14,16 +14,11 @@ class Drift:
     """Differences between a trace's iterations.
 
     Args:
-        compared: number of iterations compared with the one before. The first and the last, which
-            may be incomplete, are not compared.
+        compared: number of iterations compared with the one before; without the first and the last,
+            which may be incomplete.
         changed: number of those that differ from the one before.
         varying: number of blocks whose size differs between recorded iterations.
         varying_size: bytes of these blocks at their largest.
-
-    Example:
-        >>> profile = Profile.from_columns(size=[8], start=[0], end=[1], ticks=1, varying=[True])
-        >>> find_drift(profile)
-        Drift(compared=0, changed=0, varying=1, varying_size=8)
     """
 
     compared: int

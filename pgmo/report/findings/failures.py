@@ -18,8 +18,7 @@ class Failure:
         row: row of the trace.
         size: requested; 0 if the trace does not contain it.
         live: bytes in blocks at that time.
-        reserved: bytes that the allocator had reserved at that time; 0 if the trace has no
-            segments.
+        reserved: bytes of segments at that time; 0 if the trace has none.
         origin: origin of the request, in one line.
     """
 

@@ -8,9 +8,10 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
+from pgmo.profiler.profile import CUDA_ALIGNMENT
 from pgmo.profiler.trace import Event, Trace
 from pgmo.report.blocks.history import ALIVE, History, follow
-from pgmo.report.findings.unused_memory import UnusedMemory, unused_in_trace
+from pgmo.report.findings.unused_memory import UnusedMemory, reserved_ranges, unused_in_trace
 
 _TAKES = (Event.SEGMENT_ALLOC, Event.SEGMENT_MAP)
 _GIVES = (Event.SEGMENT_FREE, Event.SEGMENT_UNMAP)
@@ -30,11 +31,6 @@ class Fragmentation:
         largest_hole: size of the largest of these ranges.
         hole_bytes: sum of these ranges.
         unused: the bytes at the peak of the reserved bytes that no block had requested, in parts.
-
-    Example:
-        >>> trace = Trace.from_columns(kind=[3, 0], address=[512, 512], size=[2048, 512])
-        >>> find_fragmentation(trace).holes, find_fragmentation(trace).waste
-        (1, 0.75)
     """
 
     peak_reserved: int
@@ -86,23 +82,13 @@ def reserved_curve(trace: Trace) -> NDArray[np.int64]:
 
 def _segments(trace: Trace, row: int) -> list[tuple[int, int]]:
     """Return the reserved address ranges after a row, in order, adjacent ones joined."""
-    rows = np.flatnonzero(np.isin(trace.kind[: row + 1], (*_TAKES, *_GIVES)))
-    edges: dict[int, int] = {}  # address -> change in the number of segments that cover it
-    for one in rows.tolist():
-        sign = 1 if trace.kind[one] in _TAKES else -1
-        start, size = int(trace.address[one]), int(trace.size[one])
-        edges[start] = edges.get(start, 0) + sign
-        edges[start + size] = edges.get(start + size, 0) - sign
-    ranges = []
-    cover, begin = 0, 0
-    for address in sorted(edges):
-        change = edges[address]
-        if cover <= 0 < cover + change:
-            begin = address
-        elif cover > 0 >= cover + change:
-            ranges.append((begin, address))
-        cover += change
-    return ranges
+    joined: list[tuple[int, int]] = []
+    for one in reserved_ranges(trace, row):
+        if joined and one.start <= joined[-1][1]:
+            joined[-1] = (joined[-1][0], max(joined[-1][1], one.end))
+        else:
+            joined.append((one.start, one.end))
+    return joined
 
 
 def _blocks(history: History, row: int) -> list[tuple[int, int]]:
@@ -126,10 +112,6 @@ def _holes(segments: list[tuple[int, int]], blocks: list[tuple[int, int]]) -> li
             if start < begin:
                 continue
             holes.append(start - free)
-            free = max(free, -(-stop // _ROUNDING) * _ROUNDING)
+            free = max(free, -(-stop // CUDA_ALIGNMENT) * CUDA_ALIGNMENT)
         holes.append(end - free)
-    return [hole for hole in holes if hole >= _ROUNDING]
-
-
-_ROUNDING = 512
-"""Unit, in bytes, to which the CUDA caching allocator rounds blocks up."""
+    return [hole for hole in holes if hole >= CUDA_ALIGNMENT]

@@ -1,7 +1,4 @@
-"""Findings about a file without a history: the blocks and segments at one moment.
-
-A snapshot has no history if `_record_memory_history` was not called before the work.
-"""
+"""Findings about a file without a history: the blocks and segments at one moment."""
 
 from dataclasses import dataclass
 

@@ -15,14 +15,7 @@ _DEEPEST = 40
 
 @dataclass
 class Bar:
-    """Call or module, with its children.
-
-    Args:
-        name: its own name, without its parents.
-        size: bytes, including those of the children.
-        blocks: live blocks, including those of the children.
-        children: its children, by name.
-    """
+    """Call or module, with its children by name; size and blocks include those of the children."""
 
     name: str
     size: int = 0

@@ -37,8 +37,8 @@ class PoolUse:
             graph writes to these at every replay, so they cannot be shared.
         temporaries: peak bytes of all other blocks. If the requests of the pool were not recorded,
             all bytes that are not alive, holes included.
-        carried: peak bytes of temporaries that a later capture frees, such as activations between
-            a forward and a backward graph.
+        carried: peak bytes of temporaries that a later capture frees, such as activations between a
+            forward and a backward graph.
         captures: number of captures: runs of consecutive requests; 0 for a `MemPool`.
         recorded: whether the requests of the pool were recorded.
     """
@@ -108,20 +108,7 @@ class PrivatePools:
 
 
 def find_private_pools(trace: Trace, history: History | None = None) -> PrivatePools | None:
-    """Measure the private pools that exist when a trace ends; return None if there are none.
-
-    Example:
-        >>> from pgmo.profiler.trace import PrivateSegment
-        >>> trace = Trace.from_columns(  # a segment, a block that stays, and one that goes
-        ...     kind=[3, 0, 0, 1, 2],
-        ...     address=[4096, 4096, 8192, 8192, 8192],
-        ...     size=[2**23, 512, 1024, 1024, 1024],
-        ...     stream=[7] * 5,
-        ...     private=(PrivateSegment((1, 0), 4096, 2**23),),
-        ... )
-        >>> find_private_pools(trace).pools[0].line()
-        '(1, 0) graphs: 8.00 MiB, 512 B survive, 1.00 KiB temporary, about 1 capture'
-    """
+    """Measure the private pools that exist when a trace ends; return None if there are none."""
     if not trace.private:
         return None
     reserved = dict.fromkeys(sorted({one.pool for one in trace.private}), 0)

@@ -37,16 +37,7 @@ class Reservation:
 
 
 def predict_reserved(profile: Profile) -> dict[str, Reservation]:
-    """Predict the memory that PyTorch reserves, by default and with expandable segments.
-
-    Returns:
-        Predictions by the names of `SETTINGS`.
-
-    Example:
-        >>> profile = Profile.from_columns(size=[1000], start=[0], end=[1], ticks=1)
-        >>> predict_reserved(profile)["default"].peak
-        2097152
-    """
+    """Predict the memory that PyTorch reserves, by the names of `SETTINGS`."""
     from pgmo.profiler.caching.model import AllocatorSettings, simulate_profile
 
     predicted = {}

@@ -31,9 +31,9 @@ def find_residents(profile: Profile, history: History | None = None, top: int = 
     """Find the blocks that are always alive and not among those of the profile's own peak.
 
     In a profile that does not repeat, these are the persistent blocks. In one that repeats, they
-    are the trace's blocks that live at the end and were requested before the second iteration and
+    are blocks of the trace that live at the end and were requested before the second iteration and
     the last one. Without a trace they are unknown, because a block that an iteration leaves behind
-    is a leak. A profile without a history has none: its peak is all that was allocated.
+    is a leak.
     """
     if profile.circular and profile.trace is not None:
         history = history or follow(profile.trace)

@@ -11,12 +11,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from pgmo.profiler.profile import CUDA_ALIGNMENT
 from pgmo.profiler.trace import Event, Trace
 from pgmo.report.blocks.history import ALIVE, History
 from pgmo.units import format_bytes
-
-_ROUNDING = 512
-"""Unit, in bytes, to which the CUDA caching allocator rounds blocks up."""
 
 LEAST_SHOWN = 1 << 20
 """Minimum bytes of a part that a report shows."""
@@ -70,14 +68,7 @@ WORDS: Mapping[str, str] = {
 
 
 class ReservedRange(NamedTuple):
-    """Reserved range of addresses.
-
-    Args:
-        start: first address.
-        end: address after the last one.
-        stream: only stream that may allocate here.
-        is_private: whether it belongs to a private pool.
-    """
+    """Reserved range of addresses, in which only `stream` may allocate; `end` is exclusive."""
 
     start: int
     end: int
@@ -108,13 +99,6 @@ def split_unused(
         segments: reserved ranges.
         blocks: the blocks in them.
         stream: stream whose requests the free memory should serve.
-
-    Example:
-        >>> blocks = [TakenRange(0, 512, 500), TakenRange(1024, 1536, 0)]
-        >>> split_unused([ReservedRange(0, 4096, 7, False)], blocks, 7)
-        ... # doctest: +NORMALIZE_WHITESPACE
-        UnusedMemory(between=512, ends=2560, segments=0, streams=0, pools=0, waiting=512,
-            rounding=12)
     """
     ordered = sorted(blocks)
     starts = np.array([one.start for one in ordered], np.int64)
@@ -143,7 +127,7 @@ def unused_in_trace(trace: Trace, history: History, row: int) -> UnusedMemory:
     is_freed = (history.gone != ALIVE) & (history.gone <= row)
     start = trace.address[history.born[taken]]
     requested = np.where(is_freed, 0, history.size)[taken]
-    rounded = -(-history.size[taken] // _ROUNDING) * _ROUNDING
+    rounded = -(-history.size[taken] // CUDA_ALIGNMENT) * CUDA_ALIGNMENT
     blocks = [
         TakenRange(one, one + own, asked)
         for one, own, asked in zip(
@@ -152,17 +136,13 @@ def unused_in_trace(trace: Trace, history: History, row: int) -> UnusedMemory:
     ]
     requests = np.flatnonzero(trace.kind[: row + 1] == Event.ALLOC)
     stream = int(trace.stream[requests[-1]]) if len(requests) else 0
-    return split_unused(_segments(trace, row), blocks, stream)
+    return split_unused(reserved_ranges(trace, row), blocks, stream)
 
 
 def unused_in_snapshot(segments: Iterable[Mapping[str, Any]], device: int) -> UnusedMemory:
-    """Return the unused reserved bytes of a device, by reason.
+    """Return the unused reserved bytes of a device in `torch.cuda.memory_snapshot()`, by reason.
 
     Free memory counts for the stream with the most live bytes.
-
-    Args:
-        segments: from `torch.cuda.memory_snapshot()`.
-        device: number of the device.
     """
     reserved, taken = [], []
     live: dict[int, int] = {}
@@ -200,7 +180,7 @@ def _kind(segment: ReservedRange, stream: int, *, is_end: bool, is_empty: bool =
     return "ends" if is_end else "between"
 
 
-def _segments(trace: Trace, row: int) -> list[ReservedRange]:
+def reserved_ranges(trace: Trace, row: int) -> list[ReservedRange]:
     """Return the reserved ranges after a row. Adjacent mapped ranges of a stream are joined."""
     whole: dict[int, tuple[int, int]] = {}  # start -> end and stream
     mapped: dict[int, dict[int, int]] = {}  # stream -> address -> change in coverage

@@ -28,11 +28,7 @@ ORIGINS: tuple[By, ...] = ("module", "op")
 
 @dataclass(frozen=True)
 class Grown(Change):
-    """Origin that holds more bytes or blocks than before.
-
-    Args:
-        by: "module" or "op".
-    """
+    """Origin, a "module" or an "op", that holds more bytes or blocks than before."""
 
     by: By
 
@@ -47,8 +43,7 @@ class Figure:
         before: earlier value; None if unknown.
         after: new value; None if unknown.
         limit: largest allowed value of `after`.
-        grown: origins that hold more than before, largest growth first; only if both files are
-            profiles, which contain origins.
+        grown: origins in two profiles that hold more than before, largest growth first.
     """
 
     name: str
@@ -66,12 +61,7 @@ class Figure:
 
 @dataclass(frozen=True)
 class Growth:
-    """One program at two states.
-
-    Args:
-        name: name of the program.
-        figures: its figures, in the order of `FIGURES`.
-    """
+    """Figures of one program at two states, in the order of `_COPIES`."""
 
     name: str
     figures: tuple[Figure, ...]

@@ -12,11 +12,7 @@ _PERCENT = re.compile(r"\s*(\d{1,6}(?:\.\d{0,6})?|\.\d{1,6})\s*%\s*", re.ASCII)
 
 @dataclass(frozen=True)
 class Tolerance:
-    """Allowed growth as a share or a number of bytes.
-
-    Args:
-        share: allowed growth as a share of the earlier figure.
-        size: bytes, added to the share.
+    """Allowed growth: a share of the earlier figure, plus `size` bytes.
 
     Example:
         >>> Tolerance.read("1%").limit(200), Tolerance.read("64 KiB").limit(0)
@@ -42,13 +38,7 @@ class Tolerance:
             ) from error
 
     def limit(self, before: int, *, blocks: bool = False) -> int:
-        """Return the largest allowed value of a figure.
-
-        Args:
-            before: earlier value.
-            blocks: whether the figure is a number of blocks; a tolerance in bytes allows it no
-                growth.
-        """
+        """Return the largest allowed value of a figure; numbers of blocks get only the share."""
         return before + int(before * self.share) + (0 if blocks else self.size)
 
     def __str__(self) -> str:

@@ -45,13 +45,7 @@ def text_lines(gate: Gate, top: int = 5) -> Iterator[str]:
 
 
 def grown_lines(figure: Figure, top: int = 5) -> Iterator[str]:
-    """Yield the origins that have grown, modules first.
-
-    Example:
-        >>> grown = (Grown("aten.mm", 4, 12, "op"), Grown("aten.relu", 0, 2, "op"))
-        >>> list(grown_lines(Figure("max load", "bytes", 4, 14, 4, grown), top=1))
-        ['operator aten.mm: 4 B -> 12 B (+8 B)', 'and 1 more operators']
-    """
+    """Yield the origins that have grown, modules first."""
     for by in ORIGINS:
         rows = [one for one in figure.grown if one.by == by]
         for one in rows[:top]:

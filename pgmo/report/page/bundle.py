@@ -19,8 +19,8 @@ def asset(name: str) -> str:
 def script() -> str:
     """Return the page's modules as one script, after their imports; uPlot and its notice first.
 
-    The files are ES modules and also work as such. Their top-level names are unique, so removing
-    the `import` and `export` words suffices to join them.
+    The modules' top-level names are unique, so removing `import` and `export` suffices to join
+    them.
     """
     done: dict[str, str] = {}
 

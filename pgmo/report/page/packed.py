@@ -67,15 +67,10 @@ def encode_integers(values: ArrayLike) -> bytes:
 
 
 def pack(header: Mapping[str, Any], columns: Sequence[Column]) -> str:
-    """Pack a header and columns into one line of base64.
+    """Pack a header and columns into one line of base64, which HTML cannot take for a tag.
 
-    Args:
-        header: values for JSON; the entry "columns" is added.
-        columns: any number of columns, of any lengths.
-
-    Returns:
-        Base64 of the deflated bytes: the header's length (four bytes, lowest first), the header as
-            JSON, the columns. HTML cannot take any of it for a tag.
+    The deflated bytes are the header's length (four bytes, lowest first), the header as JSON with
+    the entry "columns", and the columns.
     """
     parts = [column.encoded() for column in columns]
     described = [

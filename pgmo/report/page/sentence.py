@@ -20,11 +20,9 @@ _DURING = {
 
 
 def sentence(profile: Profile, plan: Plan, explanation: Explanation) -> str:
-    """Summarise a profile for readers who do not know pgmo's terms.
+    """Summarise a profile for readers who do not know pgmo's terms; "" without blocks.
 
-    Returns:
-        One sentence, after the cause of the peak and before one about private pools, if these are
-        known; "" for a profile without blocks.
+    The cause of the peak precedes the sentence, and one about private pools follows, if known.
     """
     if not len(profile):
         return ""
