@@ -9,15 +9,7 @@ from pgmo.errors import OptionError
 
 
 def refuse_removed(options: Iterable[str], removed: Mapping[str, str]) -> None:
-    """Reject options that an earlier version had.
-
-    Args:
-        options: names of the given options.
-        removed: replacement of each removed option, by name.
-
-    Raises:
-        OptionError: when an option was removed; the message names the first.
-    """
+    """Raise `OptionError` for the first option that was removed, with its replacement."""
     for option in options:
         if option in removed:
             raise OptionError(f"there is no option {option!r}; it was removed: {removed[option]}")
@@ -36,11 +28,7 @@ class CallablePackage(ModuleType):
     """Replacement of each removed option or name."""
 
     def __call__(self, *arguments: Any, **options: Any) -> Any:
-        """Run the package's main function.
-
-        Raises:
-            OptionError: when an option was removed.
-        """
+        """Run the package's main function."""
         refuse_removed(options, self._removed)
         home, name = self._calls
         return getattr(importlib.import_module(home), name)(*arguments, **options)

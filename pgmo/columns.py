@@ -12,10 +12,6 @@ def distinct(values: NDArray[Any]) -> NDArray[Any]:
     """Return the distinct values of an array in ascending order.
 
     `numpy.unique` imports `numpy.ma`, which takes a megabyte that the program may not need.
-
-    Example:
-        >>> distinct(np.array([3, 1, 3])).tolist()
-        [1, 3]
     """
     ordered = np.sort(values, axis=None, kind="stable")
     return ordered[_first_ones(ordered)]
@@ -62,19 +58,7 @@ def _first_ones(ordered: NDArray[Any]) -> NDArray[np.bool_]:
 
 
 def is_among(values: NDArray[Any], wanted: ArrayLike) -> NDArray[np.bool_]:
-    """Return which values are among the wanted ones, like `numpy.isin` but without `numpy.ma`.
-
-    Args:
-        values: integers, shape (n,).
-        wanted: integers, shape (m,), in any order.
-
-    Returns:
-        Mask, shape (n,).
-
-    Example:
-        >>> is_among(np.array([3, 1, 4]), [4, 3]).tolist()
-        [True, False, True]
-    """
+    """Return which values are among the wanted ones, like `numpy.isin` but without `numpy.ma`."""
     ordered = np.sort(np.asarray(wanted, np.int64), kind="stable")
     if not len(ordered):
         return np.zeros(len(values), np.bool_)
@@ -92,16 +76,7 @@ def as_column(
         name: name of the column, for messages.
         value: array-like of shape (n,). A contiguous array of the type is not copied.
         dtype: type of integers or Booleans.
-        error: class of the error to raise.
-
-    Raises:
-        PgmoError: of class `error`, when the value is not flat, has values other than integers, or
-            a number does not fit the type.
-
-    Example:
-        >>> from pgmo.errors import PlanError
-        >>> as_column("offset", [0, 64], "int64", PlanError).tolist()
-        [0, 64]
+        error: class of the error to raise if the value is not flat or a number does not fit.
     """
     wanted = np.dtype(dtype)
     array = np.asarray(value)

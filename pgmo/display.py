@@ -1,7 +1,4 @@
-"""Notebook display of the reports of profiles and plans.
-
-The report imports profiles and plans, so they import it only when it is first shown.
-"""
+"""Notebook display of the reports of profiles and plans, which import reports when shown."""
 
 import importlib
 import os

@@ -43,11 +43,8 @@ _CLEARS = "_pgmo_clears_frames"
 """Attribute of the classes that `clear_backward_frames` has changed."""
 
 held: ctypes.c_int64 = vars(_core).setdefault("_held_errors", ctypes.c_int64(0))
-"""Number of cleared out-of-memory errors that are still referenced.
-
-An allocator that runs out of memory reads it at its address, without the GIL. The native module
-keeps it alive even if this module is unloaded.
-"""
+"""Number of cleared out-of-memory errors that are still referenced. An allocator that runs out of
+memory reads it at its address, without the GIL. The native module keeps it alive."""
 
 _holders: dict[int, weakref.ref[BaseException]] = {}
 """Errors that `held` counts, by their ids."""
@@ -57,18 +54,7 @@ def clear_frames(error: BaseException) -> None:
     """Clear the frames of pgmo and PyTorch that an error has left.
 
     Call it where the error leaves pgmo. The calling frame still runs, so it has to delete its own
-    arguments afterwards, and to raise the error again.
-
-    Example:
-        >>> def run(function, *args):
-        ...     try:
-        ...         return function(*args)
-        ...     except BaseException as error:
-        ...         clear_frames(error)
-        ...         del args
-        ...         raise
-        >>> run(abs, -1)
-        1
+    arguments afterwards, and to raise the error again: see `clears_frames`.
     """
     one: BaseException | None = error
     for _ in range(_DEEPEST):
@@ -110,8 +96,7 @@ def clear_backward_frames(node: Any) -> None:
     PyTorch's own frame refers to the autograd node, and so to all saved tensors.
 
     Args:
-        node: class of the autograd nodes of a `torch.autograd.Function` that pgmo has added to the
-            program.
+        node: class of the autograd nodes of a `torch.autograd.Function` that pgmo has added.
     """
     if _CLEARS in vars(node):
         return

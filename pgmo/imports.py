@@ -13,15 +13,9 @@ from typing import Any
 def after_import(name: str, call: Callable[[], object]) -> None:
     """Call a function once after a module has been imported, or at once if it already was.
 
-    It costs nothing if the module is never imported.
-
     Args:
         name: full name of the module.
         call: the callback, which must not raise.
-
-    Example:
-        >>> after_import("sys", lambda: print("was there already"))
-        was there already
     """
     if name in sys.modules:
         importlib.import_module(name)  # Waits while another thread is importing it.
@@ -69,8 +63,8 @@ class _Finder(MetaPathFinder):
     ) -> ModuleSpec | None:
         """Return the spec that later finders give.
 
-        This finder stays installed, because a search need not lead to an import: libraries search
-        to see whether a module is installed.
+        This finder stays installed, because libraries also search to see whether a module is
+        installed.
         """
         for finder in sys.meta_path[sys.meta_path.index(self) + 1 :]:
             find = getattr(finder, "find_spec", None)

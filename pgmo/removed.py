@@ -29,13 +29,13 @@ COMMANDS = {
     "demo": "run `python examples/resnet.py` of the repository",
     "import": "commands read recordings themselves; `pgmo export --to profile` keeps a profile",
     "leaks": "use `pgmo stats --leaks`",
-    "top": "`pgmo run` shows how a script stands, and `pgmo share --status` who has a shared card",
+    "top": "`pgmo run` shows the state of a script, `pgmo share --status` that of a shared card",
     "cache": "`pgmo doctor` shows the folder, and `pgmo doctor --clear` empties it",
 }
 """Removed commands of `pgmo`, with hints."""
 
 FORMATS = {
-    "json": "`--to csv` writes the blocks, and `pgmo stats --json` what is known about the whole",
+    "json": "`--to csv` writes the blocks, and `pgmo stats --json` prints all findings",
     "minimalloc": "`--to csv` writes the lifetime and the size of each block",
     "speedscope": "`pgmo report` shows the peak by module and by stack",
 }
@@ -43,7 +43,7 @@ FORMATS = {
 
 COMMAND_OPTIONS = {
     ("check", "--junit"): "`--json` prints the same figures, and `--markdown` writes a table",
-    ("check", "--max-memory"): "`--json` prints the arena, and `--against` says what has grown",
+    ("check", "--max-memory"): "`--json` prints the arena, and `--against` names what has grown",
     ("doctor", "--build"): "`--fix` compiles adapters, too",
     ("export", "--alignment"): "the format minimalloc, which had it, was removed",
     ("export", "--stream"): "the format minimalloc, which had it, was removed",
@@ -110,10 +110,5 @@ ESTIMATES = "call pgmo.fit(); it needs a CUDA build of torch: `pgmo fit --enviro
 
 
 def instead_of(option: str) -> str:
-    """Return the hint that an error adds for a removed option, or "" if it never existed.
-
-    Example:
-        >>> instead_of("patience")
-        '; it was removed: pgmo decides when to record again'
-    """
+    """Return the hint that an error adds for a removed option, or "" if it never existed."""
     return f"; it was removed: {OPTIONS[option]}" if option in OPTIONS else ""

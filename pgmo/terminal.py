@@ -6,11 +6,7 @@ from contextlib import suppress
 
 
 def plain() -> bool:
-    """Return whether to print no escape sequences: no colours, bold type or moving lines.
-
-    True if `NO_COLOR` is set (https://no-color.org), as `pgmo --no-color` does, and on terminals
-    without escape sequences.
-    """
+    """Return whether to print no escape sequences: `NO_COLOR` is set, or the terminal has none."""
     return bool(os.environ.get("NO_COLOR")) or os.environ.get("TERM") in ("dumb", "unknown")
 
 
@@ -20,11 +16,7 @@ def watched() -> bool:
 
 
 def say(text: str) -> None:
-    """Print a line on stderr; do nothing if stderr is missing or broken.
-
-    Example:
-        >>> say("done")
-    """
+    """Print a line on stderr; do nothing if stderr is missing or broken."""
     if sys.stderr is not None:  # print() would use stdout instead.
         with suppress(OSError, ValueError):
             print(text, file=sys.stderr, flush=True)

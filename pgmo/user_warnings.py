@@ -1,8 +1,7 @@
 """Warnings that point to the responsible line of the user's program.
 
-Frames of pgmo, the framework and `contextlib` lie between that line and the warning. Their number
-varies, so a fixed stack level does not work. Python 3.12 has `skip_file_prefixes`, but no prefix
-separates the standard library from packages installed inside its folder. Python 3.11 has nothing.
+The number of frames between that line and the warning varies. Python 3.12 has `skip_file_prefixes`,
+but no prefix separates the standard library from packages installed inside its folder.
 """
 
 import os
@@ -37,12 +36,6 @@ def warn_user(text: str, category: type[Warning] = UserWarning) -> None:
     """Warn at the innermost line that belongs neither to pgmo nor to a framework.
 
     If there is none, as on a framework's own thread, warn at the outermost line.
-
-    Example:
-        >>> with warnings.catch_warnings(record=True) as said:
-        ...     warn_user("pgmo: the plan could not be saved")
-        >>> os.path.basename(said[0].filename)
-        '<doctest pgmo.user_warnings.warn_user[0]>'
     """
     frame = _of_user(sys._getframe(1))
     # These are the arguments that warnings.warn takes from the frame at a stack level.

@@ -1,8 +1,7 @@
 """Rank and size of a job of several processes.
 
 Launchers such as torchrun set them in the environment before torch is imported. A process group,
-even a fake one, takes precedence. This module does not import torch: without torch in the program,
-there is no process group.
+even a fake one, takes precedence, and exists only if the program has imported torch.
 """
 
 import os

@@ -19,22 +19,12 @@ _HEADER = re.compile(
 
 
 def checksum(column: NDArray[Any]) -> str:
-    """Return the SHA-256 (hex) of a column's values.
-
-    Example:
-        >>> checksum(np.zeros(0))[:8]
-        'e3b0c442'
-    """
+    """Return the SHA-256 (hex) of a column's values."""
     return hashlib.sha256(column.view(np.uint8).data if column.size else b"").hexdigest()
 
 
 def write_column(column: NDArray[Any]) -> memoryview:
-    """Return the bytes of a member for a contiguous, flat, little-endian column.
-
-    Example:
-        >>> np.load(io.BytesIO(write_column(np.arange(3)))).tolist()
-        [0, 1, 2]
-    """
+    """Return the bytes of a member for a contiguous, flat, little-endian column."""
     member = io.BytesIO()
     np.lib.format.write_array(member, column, version=(1, 0), allow_pickle=False)
     return member.getbuffer()
@@ -52,16 +42,8 @@ def read_column(
         dtype: required type.
         rows: required number of entries.
 
-    Returns:
-        The column, shape (rows,).
-
     Raises:
         FileError: when the member has another format, type or length.
-
-    Example:
-        >>> content = memoryview(write_column(np.array([5, 7], np.int32)))
-        >>> read_column(Path("a"), "size", content, np.dtype(np.int32), 2).tolist()
-        [5, 7]
     """
     where = f"member '{name}.npy'"
     if len(content) < 10 or bytes(content[:8]) != b"\x93NUMPY\x01\x00":

@@ -8,21 +8,11 @@ from typing import NoReturn
 from pgmo.errors import FileError
 
 REMEDY = "restore it from a copy, or record or plan again"
-UNWRITTEN = "nothing was written, for no file may hold it: correct it"
+UNWRITTEN = "nothing was written, because no file may contain it: correct it"
 
 
 def refuse(path: Path, what: str, remedy: str = REMEDY) -> NoReturn:
-    """Raise a `FileError` with the file, the fault and a remedy.
-
-    Raises:
-        FileError: always.
-
-    Example:
-        >>> refuse(Path("a.pgmoprof"), "is empty", "record again")
-        Traceback (most recent call last):
-        ...
-        pgmo.errors.FileError: a.pgmoprof: is empty; record again
-    """
+    """Raise a `FileError` with the file, the fault and a remedy."""
     raise FileError(f"{path}: {what}; {remedy}")
 
 
@@ -49,11 +39,7 @@ class Fields:
         self._remedy = remedy
 
     def refuse(self, what: str) -> NoReturn:
-        """Raise an error for this file.
-
-        Raises:
-            FileError: always.
-        """
+        """Raise a `FileError` for this file."""
         refuse(self._path, what, self._remedy)
 
     def only(self, *names: str) -> None:
@@ -148,13 +134,9 @@ class Fields:
 
 
 def as_text(value: object) -> str:
-    r"""Return a value as text that `Fields` accepts, with lone surrogates escaped.
+    """Return a value as text that `Fields` accepts, with lone surrogates escaped.
 
     Python has lone surrogates in file names that are not UTF-8.
-
-    Example:
-        >>> as_text("a\ud800")
-        'a\\ud800'
     """
     own = str(value)
     # Return valid text itself, because thousands of stacks share the string of a line of code.

@@ -59,9 +59,7 @@ def read(
     schema: Mapping[str, np.dtype[Any]],
     nests: bool = False,
 ) -> Archive:
-    """Read and check an archive.
-
-    Everything is checked before use, because files may come from elsewhere (docs/design.md).
+    """Read and check an archive, which may come from elsewhere.
 
     Args:
         path: the file.
@@ -86,19 +84,7 @@ def read_from(
     schema: Mapping[str, np.dtype[Any]],
     nests: bool = False,
 ) -> Archive:
-    """Read an archive from its bytes, like `read`.
-
-    Args:
-        path: origin of the bytes, for messages.
-        data: bytes of the archive.
-        kind: required format.
-        version: required version of the format.
-        schema: name and type of each required column.
-        nests: whether archives of the same kind may be inside.
-
-    Raises:
-        FileError: as `read`.
-    """
+    """Read an archive from its bytes, with the arguments and errors of `read`."""
     _check_ends(path, data[:4], data[-TAIL:], len(data))
     if seal(data) != data:
         culprit = _damaged(path, data)

@@ -1,7 +1,4 @@
-"""Graphics cards: usable memory, bandwidth and peak rates.
-
-`card.py` defines a card as a value, `catalog.py` reads `cards.json` and finds cards by name.
-"""
+"""Graphics cards: usable memory, bandwidth and peak rates."""
 
 from pgmo.cards.card import Card
 from pgmo.cards.catalog import all_cards, find

@@ -12,10 +12,8 @@ from pgmo.errors import OptionError
 from pgmo.units import format_bytes, parse_bytes
 
 UNREPORTED = 0.917
-"""Usable share of the nominal memory for cards without a report: slightly below the least report.
-
-That report is of an L4, which stores error correction in its memory. Cards without it have more.
-"""
+"""Usable share of the nominal memory for cards without a report: slightly below the least report,
+that of an L4, which stores error correction in its memory."""
 
 PLAIN = ((8, 0), 108)
 """Capability and multiprocessors of a card that is only a size: those of an A100."""
@@ -25,12 +23,7 @@ _NOISE = re.compile(r"nvidia|geforce|tesla|quadro|generation|(?<=sxm)\d|(?<=hbm)
 
 @cache
 def all_cards() -> tuple[Card, ...]:
-    """Return every card of `cards.json`, in the order of the file.
-
-    Example:
-        >>> len(all_cards()) > 30, all_cards()[0]
-        (True, Card('T4', 14.7 GiB usable))
-    """
+    """Return every card of `cards.json`, in the order of the file."""
     return tuple(_card(row) for row in _rows())
 
 
@@ -95,7 +88,7 @@ def _card(row: dict[str, Any]) -> Card:
     """Create a card from its row, which has the units of data sheets."""
     memory = int(row["memory_gib"] * 2**30)
     total = row["total_mib"]
-    share = f"{UNREPORTED:.1%} of the label, for want of a report"
+    share = f"{UNREPORTED:.1%} of the nominal memory, because no report is known"
     return Card(
         name=row["name"],
         memory=memory,

@@ -41,10 +41,7 @@ class Cache:
 
 
 def look_at_cache() -> Cache:
-    """Examine the folder, with a test write to it or to its nearest existing parent.
-
-    The folder is not created: only a session that compiles an adapter creates it.
-    """
+    """Examine the folder without creating it, with a test write to its nearest existing parent."""
     root = cache_directory()
     there = root / ADAPTERS
     while not os.path.lexists(there) and there != there.parent:

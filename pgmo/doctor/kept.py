@@ -12,21 +12,15 @@ from pgmo.errors import FileError
 from pgmo.files.cache_folder import DistrustError, cache_directory, open_folder
 
 KINDS = ("adapters", "steps")
-"""Folders whose files may be removed at any time.
-
-Compiled adapters and the stub runtime are compiled again when needed. Earlier versions stored steps
-of `pgmo.recompute` there, which are unused now.
-"""
+"""Folders whose files may be removed at any time: compiled adapters, and steps of `pgmo.recompute`
+that earlier versions stored."""
 
 _OURS = {
     "adapters": re.compile(r".+-[0-9a-f]{16}\.(?:so|lock|tmp)|\..+\.[0-9a-f]{12}\.partial"),
     "steps": re.compile(r"[0-9a-f]{40}\.step|\..+\.[0-9a-f]{12}\.partial"),
 }
-"""Patterns of pgmo's own file names in these folders.
-
-`PGMO_CACHE_DIR` may be any folder, and projects have folders of the same names, such as for
-adapters of LoRA.
-"""
+"""Patterns of pgmo's own file names in these folders: `PGMO_CACHE_DIR` may be any folder, and
+projects have folders of the same names, such as for adapters of LoRA."""
 
 
 _UNUSABLE = ("broken", "damaged", "distrusted")
@@ -35,13 +29,7 @@ _UNUSABLE = ("broken", "damaged", "distrusted")
 
 @dataclass(frozen=True)
 class Kept:
-    """Removed files of one kind.
-
-    Args:
-        kind: one of `KINDS`.
-        files: number of files.
-        size: bytes of the files.
-    """
+    """Removed files of one kind; their number, and their size in bytes."""
 
     kind: str
     files: int
@@ -49,10 +37,7 @@ class Kept:
 
 
 def clear(kinds: Sequence[str] = KINDS) -> tuple[Kept, ...]:
-    """Remove the files of these kinds. Processes that have loaded them continue.
-
-    No other file is touched, neither in the cache folder nor in the folders of the kinds.
-    """
+    """Remove pgmo's own files of these kinds. Processes that have loaded them continue."""
     gone = tuple(_clear(kind) for kind in kinds)
     with suppress(OSError):  # it is not empty, or never existed
         cache_directory().rmdir()

@@ -2,8 +2,8 @@
 
     python -m pgmo.doctor.probe [--build]
 
-A broken CUDA can end the process that initializes it, or hang. Each step prints one line of JSON
-when it is done, so earlier results are not lost.
+A broken CUDA can end the process that initializes it, or hang. So each step prints one line of JSON
+when it is done.
 """
 
 import ctypes
@@ -34,8 +34,8 @@ def ask(*, build: bool = False, seconds: float = _SECONDS) -> dict[str, Any]:
         seconds: time limit.
 
     Returns:
-        Results by name: `torch`, `cuda`, `devices`, `cpu_adapter`, `cuda_adapter`, `cupy`. `failed`
-            describes how the process ended, if it failed.
+        Results by name: `torch`, `cuda`, `devices`, `cpu_adapter`, `cuda_adapter`, `cupy`; and
+        `failed`, the end of the process, if it failed.
     """
     # -P: not from the current folder, where a `cuda.py` would hide the package.
     command = [sys.executable, "-P", "-m", __name__, *(["--build"] if build else [])]
@@ -136,10 +136,7 @@ def _torch(torch: Any, build: bool) -> None:
 
 
 def _unified(index: int) -> bool | None:
-    """Return whether unified memory may exceed the card; None if unknown.
-
-    Source: the device attribute `concurrentManagedAccess`.
-    """
+    """Return whether the device has `concurrentManagedAccess`; None if unknown."""
     try:
         driver = ctypes.CDLL("libcuda.so.1")
     except OSError:

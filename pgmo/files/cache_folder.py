@@ -79,14 +79,7 @@ def open_folder(root: Path, name: str, *, make: bool) -> int:
 
 
 def open_file(folder: int, name: str) -> tuple[int, bytes]:
-    """Open and check a file of the folder.
-
-    Args:
-        folder: descriptor of the folder.
-        name: name of the file.
-
-    Returns:
-        The file's descriptor, and its content without the seal.
+    """Open and check a file of a folder; return its descriptor, and its content without the seal.
 
     Raises:
         FileNotFoundError: when the file does not exist.
@@ -112,12 +105,7 @@ def open_file(folder: int, name: str) -> tuple[int, bytes]:
 
 
 def keep(folder: int, name: str, data: bytes) -> None:
-    """Write a sealed file into the folder atomically, replacing one of the same name.
-
-    Args:
-        folder: descriptor of the folder.
-        name: name of the file.
-        data: content without the seal.
+    """Write a sealed file into an open folder atomically, replacing one of the same name.
 
     Raises:
         FileError, OSError: when the folder cannot be written, or is full.

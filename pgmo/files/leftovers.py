@@ -1,9 +1,9 @@
 """Removal of temporary files and folders that killed processes left behind.
 
-A process holds a lock on its temporary file or folder. The system releases the lock when the
-process ends in any way. So an entry without a lock that was not modified for an hour is a leftover.
-The hour covers the time between creation and locking, file systems whose locks other machines do
-not see, and files of versions that took no locks.
+A process holds a lock on its temporary file or folder, which the system releases when the process
+ends in any way. So an entry without a lock that was not modified for an hour is a leftover. The
+hour covers the time between creation and locking, file systems whose locks other machines do not
+see, and files of versions that took no locks.
 """
 
 import fcntl
@@ -21,22 +21,16 @@ _UNTOUCHED = 3600.0
 
 
 def hold(descriptor: int) -> None:
-    """Lock an open file or folder for as long as the descriptor is open.
-
-    On file systems without locks, only age identifies leftovers.
-
-    Args:
-        descriptor: descriptor of the file or folder.
-    """
+    """Lock an open file or folder while the descriptor is open, if the file system has locks."""
     with suppress(OSError):
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
 
 
 def leftovers(folder: Path, names: re.Pattern[str]) -> Iterator[Path]:
-    """Yield the leftover files and folders of this user in a folder.
+    """Yield the leftover files and folders of this user in a folder; none if it is unreadable.
 
     Args:
-        folder: folder to search; an unreadable one has no leftovers.
+        folder: folder to search.
         names: pattern that the whole name must match.
     """
     with suppress(OSError), os.scandir(folder) as entries:

@@ -17,8 +17,6 @@ PARTIAL = re.compile(r"\..+\.[0-9a-f]{12}\.partial")
 def replace_file(path: Path, data: bytes, *, without: int = 0) -> None:
     """Write a file atomically: readers find the whole old file or the whole new one.
 
-    Temporary files that killed processes left in the folder are removed.
-
     Args:
         path: the file; the target of a link is replaced.
         data: the new content.

@@ -16,10 +16,6 @@ class Devices:
 
     Args:
         given: device that the program named; None for the devices of the parameters.
-
-    Example:
-        >>> Devices("cuda:1").of(object())
-        ('cuda:1',)
     """
 
     def __init__(self, given: object = None) -> None:

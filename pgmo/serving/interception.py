@@ -3,9 +3,9 @@
     model.__class__    Bert           ->   Bert, a subclass made for this object
     model.__dict__     unchanged
 
-The object keeps its identity, and hooks, parameters and state are unchanged. An attribute in the
-object's `__dict__` would be saved and copied with it, and special methods are not looked up there.
-Copies and pickles have the original class.
+Hooks, parameters and state are unchanged, and copies and pickles have the original class. An
+attribute in the object's `__dict__` would be saved and copied with it, and special methods are not
+looked up there.
 
 Sources: `torch.nn.utils.parametrize` and `torch.distributed.fsdp.fully_shard` change classes of
 modules in the same way.
@@ -31,28 +31,15 @@ _COPIERS = ("__copy__", "__deepcopy__")
 
 
 def intercept_calls(thing: T, methods: Iterable[str], around: Interceptor) -> T:
-    """Route calls of these methods through `around(method, thing, ...)`.
+    """Route calls of these methods through `around(method, thing, ...)`; return the object itself.
 
     Args:
         thing: an object whose class is defined in Python.
         methods: names of methods; `__call__` is the call of the object itself.
         around: runs the method or not, and returns the caller's result.
 
-    Returns:
-        The same object.
-
     Raises:
         OptionError: if the object has no such method, or its class cannot be changed.
-
-    Example:
-        >>> class Greeter:
-        ...     def __call__(self): return "hello"
-        >>> add_sir = lambda method, *args: method(*args) + ", sir"
-        >>> polite = intercept_calls(Greeter(), ["__call__"], add_sir)
-        >>> polite(), type(polite).__name__, isinstance(polite, Greeter)
-        ('hello, sir', 'Greeter', True)
-        >>> restore_class(polite)()
-        'hello'
     """
     own = type(thing)
     members: dict[str, Any] = {

@@ -4,8 +4,7 @@
          ^                         |
          +---- all unwrapped, or the program opens its own session
 
-An allocator has one session, so wrapped objects on the same device share it. Each structure of
-calls has its own plan in that session.
+An allocator has one session. Each structure of calls has its own plan in it.
 """
 
 import warnings

@@ -104,11 +104,11 @@ class _Calls:
 def wrap(model: T, methods: str | Iterable[str] = "__call__", **options: Unpack[WrapFields]) -> T:
     """Make each call of a model an iteration, for inference: one plan for each structure of calls.
 
-    The object stays the same: `isinstance`, `state_dict`, hooks, `.to()`, `.eval()`, `generate()`,
-        saving and pickling work as before, and copies are not wrapped. Only its class is replaced
-        by a subclass. Nested calls are part of the outer call. Any thread may call. One call at a
-        time is planned and served. A simultaneous call uses the framework's allocator, or pages,
-        without waiting.
+    The object stays the same, apart from its class, which is replaced by a subclass. `isinstance`,
+    `state_dict`, hooks, `.to()`, `.eval()`, `generate()`, saving and pickling work as before, and
+    copies are not wrapped. Nested calls are part of the outer call. Any thread may call. One call
+    at a time is planned and served. A simultaneous call uses the framework's allocator, or pages,
+    without waiting.
 
     Calls in training mode with gradients bypass pgmo: use `pgmo.optimize` for training. Inside
     another session of the program, a call is a part of that session's iterations.

@@ -3,10 +3,9 @@
     connections ──lines──▶ schedule ──records──▶ log ──▶ connections
     process ends (pidfd) ──▶ gone       time ──▶ tick
 
-The broker holds no memory of a card and has no CUDA context. Its end loses nothing: clients go on
-without it. If a connection ends without goodbye, the member counts until its process has ended,
-because only then does the driver have its pages back. One process is one member of a card, however
-often it connects.
+The broker holds no memory of a card and has no CUDA context; without it, clients go on alone. If a
+connection ends without goodbye, the member counts until its process has ended, because only then
+does the driver have its pages back. One process is one member of a card, however often it connects.
 """
 
 import contextlib

@@ -4,8 +4,7 @@
        └ pass, or no broker: the iteration runs without a turn
     listener thread: "crowded" between two turns ──▶ idle memory is released at once
 
-Without a broker the program runs as if alone, also after a broker has died. The client looks for
-one again at growing intervals, so a restarted broker gets its clients back.
+Without a broker the program runs as if alone. The client looks for one again at growing intervals.
 """
 
 import contextlib
@@ -171,8 +170,8 @@ class Client:
         """End the turn, or the iteration that ran without one.
 
         Args:
-            whole: whether the iteration had all the memory that it needed. After out of memory its
-                peak does not show the need.
+            whole: whether the iteration ended normally. After out of memory, its peak does not show
+                the need.
         """
         if os.getpid() != self._process:
             return

@@ -16,8 +16,8 @@ _OTHERS = 16  # opened later by the interpreter and by a command that the broker
 def member_capacity() -> int:
     """Raise the descriptor limit as far as needed; return the number of members that fit.
 
-    The soft limit rises at most to the hard limit, and no further than `MOST_MEMBERS` need, because
-    a command that the broker starts inherits it.
+    The soft limit rises no further than `MOST_MEMBERS` need, because a command that the broker
+    starts inherits it.
     """
     opened = len(os.listdir("/proc/self/fd")) if os.path.isdir("/proc/self/fd") else 0
     fixed = opened + GUESTS + _OTHERS

@@ -17,10 +17,7 @@ class Listener:
     """Socket that accepts connections, and refuses them with a message if no descriptor is left.
 
     A connection that is not accepted keeps the socket readable, so a broker that ignored it would
-    spin. One descriptor is therefore kept in reserve: it is closed to accept such a connection.
-
-    Args:
-        address: path of the socket, in a folder that exists.
+    spin. One descriptor in reserve is closed to accept such a connection.
     """
 
     def __init__(self, address: Path) -> None:
@@ -31,8 +28,8 @@ class Listener:
         """Accept one connection; return None if it is gone already, or was refused.
 
         Raises:
-            OSError: if not even the reserve suffices, as when the whole system has no descriptor
-                left. The caller must wait before the next try.
+            OSError: if the whole system has no descriptor left. The caller must wait before the
+                next try.
         """
         try:
             return self._accept()

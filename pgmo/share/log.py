@@ -12,8 +12,7 @@ from pgmo.errors import FileError
 class Log:
     """Append-only file; without a path nothing is written.
 
-    Each line is written in one system call, so it survives even if the process is killed right
-    after.
+    Each line is one system call, so it survives even if the process is killed right after.
 
     Args:
         path: path of the file; a new one is readable by this user alone.

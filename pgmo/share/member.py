@@ -41,8 +41,7 @@ class Member:
         recalled: time since which it should give back idle bytes, or its lost process should end;
             None if it need not, or has done so.
         overdue: whether its turn exceeds the deadline; others no longer wait for it.
-        late: whether it kept idle bytes, or its lost process lived, beyond the deadline; others no
-            longer wait for that.
+        late: whether `recalled` exceeds the deadline; others no longer wait for it.
         squeezed: whether another member exceeded its rights during this turn, so its need is
             unknown.
         lost: whether the connection is gone while the process lives and keeps its memory.

@@ -24,12 +24,12 @@ Message = dict[str, Any]
 
 
 def encode(kind: str, fields: Mapping[str, Any]) -> bytes:
-    r"""Encode a message."""
+    """Encode a message."""
     return json.dumps({"kind": kind, **fields}, separators=(",", ":")).encode() + b"\n"
 
 
 class Lines:
-    r"""Decoder of messages from a byte stream."""
+    """Decoder of messages from a byte stream."""
 
     def __init__(self) -> None:
         self._rest = b""

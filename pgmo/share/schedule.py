@@ -4,9 +4,9 @@
                 └▶ pass (it has waited too long and runs without a turn)
 
 If the needs of all members fit at once, each gets a turn on request, and keeps its arena between
-turns. Otherwise the card is *crowded*: members release idle memory between turns. Then there is one
-turn at a time, or as many as fit together. The member with the least used time
-(by priority) is next.
+turns. Otherwise the card is *crowded*: members release idle memory between turns, and one turn is
+granted at a time, or as many as fit together. The member with the least used time (by priority) is
+next.
 
 Mappings cannot be taken from a living process. A member that exceeds the deadline is passed over,
 and the others use the remaining memory.
@@ -22,9 +22,7 @@ Record = dict[str, Any]
 """One event, a line of the log. An event for a client has its number in `to`."""
 
 MARGIN = 32
-"""Inverse share of a card that stays free during simultaneous turns, which may exceed past
-needs.
-"""
+"""Inverse share of a card that stays free in simultaneous turns, which may exceed past needs."""
 
 
 @dataclass(frozen=True)
@@ -49,13 +47,6 @@ class TurnSchedule:
     """Schedule of turns among the processes on one card.
 
     Each method handles one event, and returns the records to log and send, in order.
-
-    Example:
-        >>> schedule = TurnSchedule("GPU-1", Rules())
-        >>> one = Member(1, 4711, "train.py", 0, held=0, idle=0, joined=0.0)
-        >>> records = [*schedule.join(one, total=1 << 30, free=1 << 30), *schedule.ask(1, 0.0)]
-        >>> [record["event"] for record in records]
-        ['join', 'ask', 'turn']
     """
 
     card: str
