@@ -51,7 +51,7 @@ def _find_adapter(chosen: Options) -> Adapter:
         return adapter
     if chosen.pages or chosen.limit is not None:
         raise OptionError(
-            "inside of pgmo.managed() there are no pages of the device: leave pages= and limit= out"
+            "inside pgmo.managed() there are no pages of the device: leave pages= and limit= out"
         )
     from pgmo.allocator.managed.unified import UnifiedAdapter
 

@@ -26,7 +26,7 @@ def while_recording(*, pages: bool) -> str:
     if pages:
         return (
             "pgmo is still recording, and pages serve the program meanwhile, so a plan would need "
-            f"hardly less.\n{_GO_FURTHER}"
+            f"hardly less memory.\n{_GO_FURTHER}"
         )
     return (
         "pgmo is still recording: until it has a plan, memory is as fragmented as without it.\n"
@@ -87,7 +87,7 @@ def _remedies(plan: Plan) -> list[str]:
         remedies.append("shorter sequences: the longest ones set the peak")
     if bool(np.any(plan.end[plan.offset >= 0] > plan.start[plan.offset >= 0] + plan.ticks // 2)):
         remedies.append(
-            "pgmo.recompute or torch.utils.checkpoint, for blocks of the forward pass live long"
+            "pgmo.recompute or torch.utils.checkpoint, because blocks of the forward pass live long"
         )
     if plan.gap > 0.02:
         remedies.append(

@@ -65,7 +65,7 @@ class Options:
         if self.limit is not None and self.pages is False:
             raise OptionError("limit= is for memory in pages, so not for pages=False")
         if self.limit_bytes <= 0 and self.limit is not None:
-            raise OptionError(f"limit={self.limit!r} must be more than nothing")
+            raise OptionError(f"limit={self.limit!r} must be positive")
 
     @property
     def limit_bytes(self) -> int:

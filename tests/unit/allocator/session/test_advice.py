@@ -34,8 +34,8 @@ def test_what_the_plan_needs_and_who_holds_its_peak():
         "The largest of the 2 blocks at its peak:",
         "    5.00 MiB  aten.add (optimizer)",
         "    3.00 MiB  GPT.blocks.3 aten.addmm (forward)",
-        "What helps: a smaller batch; pgmo.recompute or torch.utils.checkpoint, for blocks of the "
-        "forward pass live long.",
+        "What helps: a smaller batch; pgmo.recompute or torch.utils.checkpoint, because blocks "
+        "of the forward pass live long.",
     ]
 
 
