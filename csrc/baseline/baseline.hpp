@@ -60,7 +60,7 @@ class Baseline {
   // Note that the program empties its cache.
   void empty_cache() noexcept;
 
-  // Note that a pool has no user any more, and that the program empties the cache of a pool.
+  // Note that the last user of a pool has gone, and that the program empties the cache of a pool.
   void release_pool(std::uint64_t user_pool) noexcept;
   void empty_pool(std::uint64_t user_pool) noexcept;
 

@@ -198,7 +198,7 @@ class CupyAllocator {
     return route.number(handle);
   }
 
-  // Ask CuPy unless the driver clearly says no, because CuPy raises the errors.
+  // Ask CuPy, which raises the errors, unless the driver reports that there is no capture.
   bool is_capturing(const py::object& ptr, std::intptr_t handle) {
     int status = 0;
     const bool is_plain_no = query_capture_ != nullptr &&

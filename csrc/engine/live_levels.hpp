@@ -1,4 +1,4 @@
-// Live bytes at the ends of iterations, in constant memory: what shows growth.
+// Live bytes at the ends of iterations, in constant memory. They show growth.
 //
 //     iteration   1   2   3   4   5   6   ...           width 1: a span for each iteration
 //     spans       |---|---|---|---|---|---|

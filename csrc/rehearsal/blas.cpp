@@ -7,7 +7,7 @@ extern "C" {
 
 static char handle;
 
-// Create a new handle each time, as threads have their own: torch keeps a workspace per handle.
+// Create a new handle each time: each thread has one, and torch keeps a workspace per handle.
 int cublasCreate_v2(void** made) {
   *made = new char;
   return 0;

@@ -10,8 +10,8 @@
 namespace fakecuda {
 namespace {
 
-// Attributes of kernels, which are not compiled here. So few registers that no program searches for
-// a variant that uses fewer.
+// Attributes of kernels, which are not compiled here. The number of registers is so low that no
+// program searches for a variant with fewer.
 constexpr int kRegisters = 32;
 constexpr int kMostThreads = 1024;
 

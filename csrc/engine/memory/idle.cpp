@@ -27,7 +27,7 @@ namespace pgmo {
 
 namespace {
 
-// Limits of one batch, from which no slot is served meanwhile: it takes the system 1 to 2 ms.
+// Limits of one batch. The system needs 1 to 2 ms for it, and no slot in it is served meanwhile.
 constexpr std::uintptr_t kAtOnce = std::uintptr_t{16} << 20;
 constexpr std::size_t kMostAtOnce = 256;  // ranges
 

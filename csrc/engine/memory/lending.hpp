@@ -1,7 +1,7 @@
 // Decides when idle pages of an arena go back to the system during an iteration.
 //
 //     slots      ▓▓▓▓▓▓▓▓▓▓           the arena stays resident once it was touched
-//     missed               ▒▒▒▒▒▒     and what has no slot comes on top of it
+//     missed               ▒▒▒▒▒▒     blocks without a slot come on top of it
 //                ────────────|────    needed: highest sum ever alive, slots and others
 //
 // An iteration that diverges from its plan would occupy both. Pages are therefore lent as soon as
@@ -59,15 +59,15 @@ class Lending {
            std::min(highest_, touched_) + foreign > needed_ + heuristics_.small_block;
   }
 
-  // Return the same during a pause, when nothing is counted. A large block then belongs to an
-  // evaluation, whose memory would come on top of the arena's.
+  // Return whether to lend pages during a pause, when nothing is counted. A large block then
+  // belongs to an evaluation, whose memory would come on top of the arena's.
   bool due_in_pause(Bytes bytes, Bytes slots) const noexcept {
     return on_ && bytes >= heuristics_.small_block &&
            std::min(highest_, touched_) > slots + heuristics_.small_block;
   }
 
-  // Note that all idle pages went back. This has a cost, so the next return in this iteration waits
-  // until framework blocks have grown by `spare()`.
+  // Note that all idle pages were returned. Returning has a cost, so the next return in this
+  // iteration waits until framework blocks have grown by `spare()`.
   void returned(Bytes slots, Bytes foreign) noexcept {
     touched_ = slots;
     most_foreign_ = foreign;

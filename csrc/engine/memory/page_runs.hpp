@@ -53,8 +53,8 @@ class Latest {
 // Return the runs of one arena.
 std::vector<PageRun> runs_of(const std::vector<PageUse>& uses, std::uint32_t arena, Latest& latest);
 
-// Return how many more hand-overs per iteration a shared page has. nullopt: the two are used at the
-// same time, or would have to wait for each other.
+// Return how many more hand-overs per iteration a shared page has; nullopt if the two runs are used
+// at the same time, or would have to wait for each other.
 std::optional<std::size_t> changes(const Spans& one, const Spans& other,
                                    std::span<const PlanTicks> plans);
 

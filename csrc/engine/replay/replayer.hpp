@@ -21,13 +21,13 @@
 //     └────┴────┴────┴────┴────┴────┴────┴────┴── ─ ─ ──┴────┴────┘
 //      └─ window ─┘cursor└──── window ───────┘
 //
-//   1. in the window ahead, the nearest that has this size today and is no smaller than the
-//      requests that it skips;
-//   2. in the window behind, a skipped request that has this size today;
+//   1. in the window ahead, the nearest that is known to have this size in this iteration, and is
+//      no smaller than the requests that it skips;
+//   2. in the window behind, a skipped request that is known to have this size;
 //   3. if the previous request missed: a pair that matches both, in the window ahead, or further
 //      ahead as an anchor (a pair of fixed sizes that occurs once in the plan);
-//   4. the varying request under the cursor, if its size is not known today or two in a row
-//      contradict it; or one of the next three, if the ones before it are smaller;
+//   4. the varying request under the cursor, if its size in this iteration is not known or two in
+//      a row contradict it; or one of the next three, if the ones before it are smaller;
 //   5. otherwise a miss; the cursor stays.
 //
 //     replayer   slots, late blocks, and position in the iteration    sizes_today   varying sizes

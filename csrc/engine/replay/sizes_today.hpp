@@ -1,7 +1,7 @@
 // Sizes of varying requests in this iteration, by size class.
 //
 //     planned    8   [100]   [400]   [100]   64   [400]
-//     came       8     30     120      30    64     ...     [100] is 30 today, [400] is 120
+//     requested  8     30     120      30    64     ...     now, [100] is 30 and [400] is 120
 
 #pragma once
 
@@ -20,7 +20,7 @@ class SizesToday {
   // Forget all sizes, at the start of an iteration or of a micro-batch of another length.
   void forget() noexcept { std::fill(today_.begin(), today_.end(), 0); }
 
-  // Note the size of a varying request that has come.
+  // Note the size of a varying request.
   void note(SlotIndex request, RequestKey key) noexcept {
     today_[plan_.size_class(request)] = key_bytes(key);
   }
@@ -33,7 +33,7 @@ class SizesToday {
            today_[plan_.size_class(request)] == key_bytes(key);
   }
 
-  // Return whether no request of the same class has come yet in this iteration.
+  // Return whether this iteration has made no request of the same class yet.
   bool is_open(SlotIndex request) const noexcept { return today_[plan_.size_class(request)] == 0; }
 
  private:

@@ -1,4 +1,4 @@
-// A model of the workspaces of convolutions, as cuDNN cannot be asked without a card.
+// A model of the workspaces of convolutions, because cuDNN computes them only on a card.
 //
 // Tensor core kernels need channels last. Tensors in the usual order are converted first, into the
 // workspace: input, filter and output, once each. Channels of two-byte types are padded to a
