@@ -25,7 +25,7 @@ from workloads.scripts import Result, parser, run
 
 from pgmo.cards import find
 from pgmo.fit.evidence import Job, collect
-from pgmo.fit.largest import roomy
+from pgmo.fit.largest import unlimited
 from pgmo.fit.laws.law import Law
 from pgmo.fit.what_if.arithmetic import COMPUTED, Model, curves_of, peak
 from pgmo.rehearsal import rehearse
@@ -81,7 +81,7 @@ def measure(
     if small:
         command.append("--small")
     job = Job(tuple(command), python=python)
-    card = roomy(find(CARD))
+    card = unlimited(find(CARD))
     evidence = collect(job, card, work=False)
     model, curves = Model.of(evidence.known), curves_of(Law([evidence]).at(None))
     computed = {one.name: one for one in COMPUTED}

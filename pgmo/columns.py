@@ -37,12 +37,7 @@ def numbered(values: NDArray[Any]) -> tuple[NDArray[Any], NDArray[np.int64]]:
 
 
 def numbered_rows(*columns: NDArray[Any]) -> NDArray[np.int64]:
-    """Return for each row of some columns the number of its distinct values, in their order.
-
-    Example:
-        >>> numbered_rows(np.array([30, 10, 30, 30]), np.array([1, 2, 1, 2])).tolist()
-        [1, 0, 1, 2]
-    """
+    """Return for each row of some columns the number of its distinct values, in their order."""
     joint = np.zeros(len(columns[0]), np.int64)
     for column in columns:
         number = numbered(column)[1]

@@ -13,16 +13,7 @@ _REPORT = "pgmo.report.page.html"
 
 @dataclass(frozen=True)
 class NotebookFrame:
-    """HTML page inside a notebook, as returned by `show()`.
-
-    Args:
-        page: text of a self-contained HTML page.
-        height: height in pixels.
-
-    Example:
-        >>> NotebookFrame("<!doctype html><p>5 > 3", height=100)._repr_html_()[:42]
-        '<iframe srcdoc="&lt;!doctype html&gt;&lt;p'
-    """
+    """HTML page inside a notebook, as returned by `show()`; its height is in pixels."""
 
     page: str
     height: int = 900
@@ -35,9 +26,6 @@ class NotebookFrame:
 
         Args:
             path: file to write.
-
-        Returns:
-            The path.
 
         Raises:
             FileError: when the file cannot be written.

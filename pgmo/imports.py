@@ -11,12 +11,7 @@ from typing import Any
 
 
 def after_import(name: str, call: Callable[[], object]) -> None:
-    """Call a function once after a module has been imported, or at once if it already was.
-
-    Args:
-        name: full name of the module.
-        call: the callback, which must not raise.
-    """
+    """Call a function after a module was imported, at once if it already was. It must not raise."""
     if name in sys.modules:
         importlib.import_module(name)  # Waits while another thread is importing it.
         call()
@@ -63,8 +58,7 @@ class _Finder(MetaPathFinder):
     ) -> ModuleSpec | None:
         """Return the spec that later finders give.
 
-        This finder stays installed, because libraries also search to see whether a module is
-        installed.
+        This finder stays installed: libraries also search to see whether a module is installed.
         """
         for finder in sys.meta_path[sys.meta_path.index(self) + 1 :]:
             find = getattr(finder, "find_spec", None)

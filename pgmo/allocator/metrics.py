@@ -182,14 +182,7 @@ def log_metrics(
 
 
 def prometheus_text(found: dict[str, float], rank: int | None = None) -> str:
-    """Return figures in Prometheus' text format.
-
-    Example:
-        >>> print(prometheus_text({"pgmo/growth": 0.0}), end="")
-        # HELP pgmo_growth_bytes_per_iteration Bytes by which the live bytes grow per iteration.
-        # TYPE pgmo_growth_bytes_per_iteration gauge
-        pgmo_growth_bytes_per_iteration 0
-    """
+    """Return figures in Prometheus' text format."""
     lines = []
     label = "" if rank is None else f'{{rank="{rank}"}}'
     for key, value in found.items():

@@ -33,14 +33,7 @@ def write_column(column: NDArray[Any]) -> memoryview:
 def read_column(
     path: Path, name: str, content: memoryview, dtype: np.dtype[Any], rows: int
 ) -> NDArray[Any]:
-    """Read and check a column without evaluating or unpickling anything.
-
-    Args:
-        path: path of the archive, for messages.
-        name: name of the column, for messages.
-        content: bytes of the member.
-        dtype: required type.
-        rows: required number of entries.
+    """Read a column of `rows` entries without evaluating or unpickling anything.
 
     Raises:
         FileError: when the member has another format, type or length.

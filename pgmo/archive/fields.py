@@ -19,11 +19,7 @@ def refuse(path: Path, what: str, remedy: str = REMEDY) -> NoReturn:
 class Fields:
     """Typed access to parsed JSON, which raises if a value has the wrong type or range.
 
-    Args:
-        path: the file, for messages.
-        values: the parsed object.
-        where: position of the object in the file, for messages.
-        remedy: advice to the user, for messages.
+    The path, the position in the file and the remedy are for messages.
     """
 
     def __init__(

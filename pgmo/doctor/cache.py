@@ -40,7 +40,7 @@ class Cache:
     misplaced: bool = False
 
 
-def look_at_cache() -> Cache:
+def examine_cache() -> Cache:
     """Examine the folder without creating it, with a test write to its nearest existing parent."""
     root = cache_directory()
     there = root / ADAPTERS

@@ -20,13 +20,7 @@ _SECONDS = 60
 
 @dataclass(frozen=True)
 class Compiler:
-    """C++ compiler that pgmo would use.
-
-    Args:
-        command: its command; "" if there is none.
-        version: first line of its version output.
-        error: reason why it cannot compile C++20 to a library; "" if it can.
-    """
+    """C++ compiler that pgmo would use, and why it cannot compile C++20 to a library, or ""."""
 
     command: str
     version: str

@@ -16,7 +16,7 @@ def cupy_packages() -> list[str]:
     return sorted(name for name in names if _PACKAGE.fullmatch(name))
 
 
-def look_at_cupy(cupy: Any) -> dict[str, Any]:
+def examine_cupy(cupy: Any) -> dict[str, Any]:
     """Return the properties of CuPy and its devices; for `pgmo.doctor.probe`."""
     runtime = cupy.cuda.runtime
     found: dict[str, Any] = {"hip": bool(runtime.is_hip)}

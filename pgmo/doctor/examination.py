@@ -11,11 +11,11 @@ from pathlib import Path
 from typing import Any
 
 from pgmo.doctor import probe
-from pgmo.doctor.cache import Cache, look_at_cache
+from pgmo.doctor.cache import Cache, examine_cache
 from pgmo.doctor.compiler import Compiler, try_compiler
 from pgmo.doctor.cupy import cupy_problems, cupy_works
 from pgmo.doctor.finding import Finding
-from pgmo.doctor.machine import memory, settings_in_the_way, short_of_memory
+from pgmo.doctor.machine import conflicting_settings, memory, memory_problems
 from pgmo.version import __version__
 
 _PACKAGES = ("numpy", "torch", "cupy", "ortools", "rich")
@@ -52,15 +52,15 @@ class Examination:
 def examine(*, build: bool = False) -> Examination:
     """Examine this machine. It takes as long as importing torch, in a separate process."""
     total, available = memory()
-    frameworks, compiler, cache = probe.ask(build=build), try_compiler(), look_at_cache()
+    frameworks, compiler, cache = probe.ask(build=build), try_compiler(), examine_cache()
     driver = driver_version()
     works = tuple(served(frameworks, compiler, cache))
     problems = [
         *framework_problems(frameworks, driver),
         *adapter_problems(frameworks, compiler, cache),
         *cupy_problems(frameworks.get("cupy", {}), driver, os.environ),
-        *settings_in_the_way(),
-        *short_of_memory(available),
+        *conflicting_settings(),
+        *memory_problems(available),
     ]
     problems.sort(key=lambda problem: problem.severity)
     return Examination(

@@ -5,9 +5,9 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from pgmo.doctor.finding import Finding
+from pgmo.rehearsal.environment import SETTINGS
 from pgmo.units import format_bytes
 
-_ALLOC_CONF = ("PYTORCH_CUDA_ALLOC_CONF", "PYTORCH_ALLOC_CONF")
 _COMPILING = 512 << 20
 """Bytes of memory below which compiling may fail; the CPU's adapter took 229 MiB."""
 
@@ -37,10 +37,10 @@ def memory(meminfo: Path = _MEMINFO, cgroup: Path = _CGROUP) -> tuple[int, int]:
     return min(total, limit), min(available, limit)
 
 
-def settings_in_the_way(environment: Mapping[str, str] | None = None) -> Iterator[Finding]:
+def conflicting_settings(environment: Mapping[str, str] | None = None) -> Iterator[Finding]:
     """Yield problems with environment variables of PyTorch and of the C library."""
     given = os.environ if environment is None else environment
-    for name in _ALLOC_CONF:
+    for name in SETTINGS:
         if "cudaMallocAsync" in given.get(name, ""):
             yield Finding(
                 "warning",
@@ -71,7 +71,7 @@ def settings_in_the_way(environment: Mapping[str, str] | None = None) -> Iterato
             )
 
 
-def short_of_memory(available: int) -> Iterator[Finding]:
+def memory_problems(available: int) -> Iterator[Finding]:
     """Yield the problem that memory is too small to compile an adapter, if so."""
     if 0 < available < _COMPILING:
         yield Finding(

@@ -15,7 +15,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pgmo.doctor.cupy import cupy_packages, look_at_cupy
+from pgmo.doctor.cupy import cupy_packages, examine_cupy
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -23,15 +23,10 @@ if TYPE_CHECKING:
     from pgmo.allocator.build.compile import AdapterSource
 
 _SECONDS = 180
-_CONCURRENT_MANAGED_ACCESS = 89  # CU_DEVICE_ATTRIBUTE_CONCURRENT_MANAGED_ACCESS
 
 
 def ask(*, build: bool = False, seconds: float = _SECONDS) -> dict[str, Any]:
-    """Start the process and collect its results.
-
-    Args:
-        build: whether to compile adapters that are not in the cache, or only look for them.
-        seconds: time limit.
+    """Start the process, which may compile missing adapters (`build`), and collect its results.
 
     Returns:
         Results by name: `torch`, `cuda`, `devices`, `cpu_adapter`, `cuda_adapter`, `cupy`; and
@@ -93,7 +88,7 @@ def main(build: bool) -> None:
             "packages": cupy_packages(),
         }
         _say(cupy=about)
-        _say(cupy={**about, **look_at_cupy(cupy)})  # CUDA may fail here
+        _say(cupy={**about, **examine_cupy(cupy)})  # CUDA may fail here
 
 
 def _torch(torch: Any, build: bool) -> None:
@@ -141,10 +136,12 @@ def _unified(index: int) -> bool | None:
         driver = ctypes.CDLL("libcuda.so.1")
     except OSError:
         return None
+    from pgmo.allocator.adapters.device_memory import CONCURRENT_MANAGED_ACCESS
+
     value, device = ctypes.c_int(), ctypes.c_int()
     if driver.cuInit(0) or driver.cuDeviceGet(ctypes.byref(device), index):
         return None
-    if driver.cuDeviceGetAttribute(ctypes.byref(value), _CONCURRENT_MANAGED_ACCESS, device):
+    if driver.cuDeviceGetAttribute(ctypes.byref(value), CONCURRENT_MANAGED_ACCESS, device):
         return None
     return bool(value.value)
 

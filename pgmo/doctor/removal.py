@@ -28,15 +28,15 @@ _UNUSABLE = ("broken", "damaged", "distrusted")
 
 
 @dataclass(frozen=True)
-class Kept:
-    """Removed files of one kind; their number, and their size in bytes."""
+class RemovedFiles:
+    """Removed files of one kind: their number, and their size in bytes."""
 
     kind: str
     files: int
     size: int
 
 
-def clear(kinds: Sequence[str] = KINDS) -> tuple[Kept, ...]:
+def clear(kinds: Sequence[str] = KINDS) -> tuple[RemovedFiles, ...]:
     """Remove pgmo's own files of these kinds. Processes that have loaded them continue."""
     gone = tuple(_clear(kind) for kind in kinds)
     with suppress(OSError):  # it is not empty, or never existed
@@ -59,12 +59,12 @@ def remove_unusable_adapters(frameworks: Mapping[str, Any]) -> tuple[str, ...]:
     return tuple(done)
 
 
-def _clear(kind: str) -> Kept:
+def _clear(kind: str) -> RemovedFiles:
     root = cache_directory()
     try:
         folder = open_folder(root, kind, make=False)
     except FileNotFoundError:
-        return Kept(kind, 0, 0)
+        return RemovedFiles(kind, 0, 0)
     except (DistrustError, OSError) as error:
         raise FileError(
             f"{root / kind} was not removed: {error}; check it, and remove it by hand"
@@ -85,4 +85,4 @@ def _clear(kind: str) -> Kept:
         os.close(folder)
     with suppress(OSError):
         (root / kind).rmdir()
-    return Kept(kind, files, size)
+    return RemovedFiles(kind, files, size)

@@ -27,12 +27,7 @@ def hold(descriptor: int) -> None:
 
 
 def leftovers(folder: Path, names: re.Pattern[str]) -> Iterator[Path]:
-    """Yield the leftover files and folders of this user in a folder; none if it is unreadable.
-
-    Args:
-        folder: folder to search.
-        names: pattern that the whole name must match.
-    """
+    """Yield this user's leftover files and folders with such names in a readable folder."""
     with suppress(OSError), os.scandir(folder) as entries:
         for entry in entries:
             if names.fullmatch(entry.name) and _is_left(entry.path):

@@ -8,7 +8,16 @@ from pgmo.cards import Card
 from pgmo.errors import ProfileError
 from pgmo.fit.answer import NAMES, Answer
 from pgmo.fit.evidence import Evidence, Job, collect
-from pgmo.fit.largest import LIMIT, MOST, Largest, largest_value, learn, roomy, search, values_of
+from pgmo.fit.largest import (
+    LIMIT,
+    MOST,
+    Largest,
+    largest_value,
+    learn,
+    search,
+    unlimited,
+    values_of,
+)
 from pgmo.fit.laws.growth import GrowingJob, matters
 from pgmo.fit.laws.law import PAGE, PYTORCH, Law, taken
 from pgmo.fit.laws.need import Need
@@ -62,14 +71,7 @@ class Question:
 def ask(
     job: Job, card: Card, question: Question | None = None, say: Callable[[str], None] | None = None
 ) -> Answer:
-    """Rehearse a job and answer a question about it.
-
-    Args:
-        job: a script or a function.
-        card: the card that the job should fit.
-        question: further parts of the question.
-        say: called with a status message; None for no messages.
-    """
+    """Rehearse a job, with status messages to `say`, and answer a question about it."""
     question = question or Question()
     question = replace(question, values=question.values or values_of(job))
     notify = say or (lambda _: None)
@@ -99,7 +101,7 @@ def _as_it_is(
     ran = evidence[-1].rehearsal.fits
     if not evidence[0].whole or not (ran or evidence[-1].growth):
         notify(f"memory ran out on {card.name}; rehearsing on an unlimited card")
-        evidence.append(collect(job, roomy(card), value=question.value, way="pgmo"))
+        evidence.append(collect(job, unlimited(card), value=question.value, way="pgmo"))
     law = Law(evidence)
     need = law.need(question.value)
     growing = _growing(law, card, question.value, ran=ran)

@@ -13,7 +13,7 @@ from pgmo.errors import OptionError, RehearsalError
 from pgmo.fit.ask import Question, ask
 from pgmo.fit.evidence import Job
 from pgmo.fit.largest import LIMIT, accumulate
-from pgmo.rehearsal.environment import Way
+from pgmo.rehearsal.environment import SETTINGS, Way
 
 VARIABLE = "PGMO_FIT_BATCH"
 """Environment variable with the batch to rehearse; `planned` returns it if it is set."""
@@ -69,8 +69,7 @@ def serving_way() -> Way:
     early = sys.modules.get("pgmo.runner.early_pages")
     if early is not None and early.serves():
         return "pgmo"
-    names = ("PYTORCH_ALLOC_CONF", "PYTORCH_CUDA_ALLOC_CONF")
-    settings = "".join(os.environ.get(one, "") for one in names)
+    settings = "".join(os.environ.get(one, "") for one in SETTINGS)
     return "expandable" if "expandable_segments:True" in settings else "default"
 
 

@@ -25,15 +25,12 @@ LIBRARY = 64 << 20
 
 
 def categorise(trace: Trace, known: dict[str, Any]) -> NDArray[np.int8]:
-    """Return the category of each block, in the order of `profile_of(trace, whole=True)`.
+    """Return for each block of `profile_of(trace, whole=True)` its index into `NAMES`, shape (n,).
 
     Args:
         trace: the history of one card.
         known: record of the observer: addresses of `parameters` and `states`, and `marked`, for
             each step the number of its mark and the addresses of its gradients.
-
-    Returns:
-        Indices into `NAMES`, shape (n,).
     """
     blocks = pair_blocks(trace)
     found = np.zeros(len(blocks), np.int8)
@@ -51,16 +48,9 @@ def categorise(trace: Trace, known: dict[str, Any]) -> NDArray[np.int8]:
 def dispensable(trace: Trace, known: dict[str, Any]) -> NDArray[np.int64]:
     """Return for each block the convolution that works in it but can run without it, or -1.
 
-    If cuDNN's workspace does not fit, PyTorch chooses another algorithm, and keeps it for all
-    convolutions of the same tensors.
-
-    Args:
-        trace: the history of one card.
-        known: record of the observer: `convolutions`, the address, the bytes and the convolution of
-            each workspace, in the order of use.
-
-    Returns:
-        Numbers of convolutions, shape (n,).
+    If cuDNN's workspace does not fit, PyTorch chooses another algorithm for all convolutions of the
+    same tensors. The observer has recorded `convolutions`: address, bytes and convolution of each
+    workspace, in the order of use.
     """
     blocks = pair_blocks(trace)
     found = np.full(len(blocks), -1, np.int64)
@@ -80,9 +70,7 @@ def dispensable(trace: Trace, known: dict[str, Any]) -> NDArray[np.int64]:
 def step_begins(trace: Trace, known: dict[str, Any]) -> tuple[int, int] | None:
     """Return the ticks at which the second and the third step begin; None if there are none.
 
-    Args:
-        trace: the history of one card.
-        known: record of the observer: `ended`, numbers of the marks at the ends of steps.
+    The observer has recorded `ended`, the numbers of the marks at the ends of steps.
     """
     ended = known.get("ended", ())
     marks = np.flatnonzero(trace.kind == Event.MARK)

@@ -114,10 +114,10 @@ def learn(job: Job, card: Card, values: Sequence[int], change: str | None = None
 
     The rehearsals run without pgmo: its recording requests a little more, which follows no law.
     """
-    return [collect(job, roomy(card), value=value, change=change) for value in values]
+    return [collect(job, unlimited(card), value=value, change=change) for value in values]
 
 
-def roomy(card: Card) -> Card:
+def unlimited(card: Card) -> Card:
     """Return a card of the same kind on which nothing runs out of memory."""
     return replace(card, memory=_UNLIMITED, usable=_UNLIMITED)
 

@@ -13,7 +13,7 @@ from typing import Any
 from pgmo.cards import Card
 from pgmo.errors import OptionError
 from pgmo.fit.evidence import Evidence, Job, collect
-from pgmo.fit.largest import fits_to_its_end, largest_value, roomy
+from pgmo.fit.largest import fits_to_its_end, largest_value, unlimited
 from pgmo.fit.laws.law import Law
 
 BATCHES, LENGTHS = (2, 4), (64, 128, 256)
@@ -27,13 +27,7 @@ _PLACE = re.compile(r"\{\w+\}")
 
 @dataclass(frozen=True)
 class BatchOfLength:
-    """Row of the table.
-
-    Attributes:
-        length: value of the second option.
-        batch: largest value of the first option that fits with pgmo; 0 if none does.
-        proved: whether a rehearsal with both values ran on the card.
-    """
+    """Row of the table: a length, and the largest batch that fits; 0 if none does."""
 
     length: int
     batch: int
@@ -42,14 +36,7 @@ class BatchOfLength:
 
 @dataclass(frozen=True, eq=False)
 class BatchTable:
-    """Largest batch for each length.
-
-    Attributes:
-        options: names of the two options.
-        rows: one for each length, ascending.
-        rehearsals: number of rehearsals.
-        seconds: total duration of the rehearsals.
-    """
+    """Largest batch for each length, ascending; durations are in seconds."""
 
     options: tuple[str, str]
     rows: tuple[BatchOfLength, ...]
@@ -72,12 +59,7 @@ def has_two_values(vary: str | None) -> bool:
 
 
 def options_of(vary: str) -> tuple[str, str]:
-    """Return the two options, each with "{}" for its value.
-
-    Example:
-        >>> options_of("--batch-size {b} --length={l}")
-        ('--batch-size {}', '--length={}')
-    """
+    """Return the two options, each with "{}" for its value."""
     first = _PLACE.search(vary)
     assert first is not None
     head, tail = vary[: first.end()], vary[first.end() :]
@@ -121,7 +103,7 @@ def batch_table(
 
     of_batch: dict[int, tuple[Law, Evidence]] = {}
     for batch in sorted(batches):
-        found = [rehearsed(batch, one, roomy(card)) for one in sorted(lengths)]
+        found = [rehearsed(batch, one, unlimited(card)) for one in sorted(lengths)]
         of_length = [replace(one, value=at) for one, at in zip(found, sorted(lengths), strict=True)]
         of_batch[batch] = Law(of_length), found[-1]
     rows: list[BatchOfLength] = []

@@ -40,12 +40,7 @@ def release(stream: torch.cuda.Stream) -> None:
 
 
 def peak(device: int = 0, *, reset: bool = False) -> int:
-    """Return the most bytes of the card that this process took at once since the last reset.
-
-    Args:
-        device: number of the card.
-        reset: whether to restart from the current bytes after this call.
-    """
+    """Return the most bytes of the card that this process took at once since the last reset."""
     return int(_stub().fakecuda_peak(device, reset))
 
 
@@ -58,11 +53,7 @@ def card_peak(device: int = 0, *, reset: bool = False) -> int:
 
 
 def driver_calls(*, reset: bool = False) -> dict[str, int]:
-    """Return the number of virtual memory calls to the driver, on all cards, failed ones included.
-
-    Args:
-        reset: whether to restart from zero after this call.
-    """
+    """Return the number of virtual memory calls to the driver, failed ones included, by kind."""
     return {kind: int(_stub().fakecuda_driver_calls(at, reset)) for at, kind in enumerate(CALLS)}
 
 

@@ -29,10 +29,6 @@ def make_environment(folder: Path, progress: Callable[[str], None]) -> str:
     The version of torch is that of this environment, or the newest if this one has none. Output of
     pip goes to stderr. An incomplete folder is removed.
 
-    Args:
-        folder: path of the environment; missing, empty, or already with a CUDA build.
-        progress: called with a status message.
-
     Raises:
         RehearsalError: if the folder has other contents, or torch cannot be installed.
     """

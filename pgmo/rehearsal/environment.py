@@ -19,7 +19,7 @@ COPIED = 4 << 20
 PACKAGES = ("site-packages", "dist-packages")
 """Names of the folders of installed packages."""
 
-_SETTINGS = ("PYTORCH_ALLOC_CONF", "PYTORCH_CUDA_ALLOC_CONF")
+SETTINGS = ("PYTORCH_ALLOC_CONF", "PYTORCH_CUDA_ALLOC_CONF")
 """Variables with the settings of PyTorch's allocator, the newer name first."""
 
 
@@ -116,6 +116,6 @@ def of_way(way: Way, environment: Mapping[str, str]) -> dict[str, str]:
     """Return the settings of PyTorch's allocator, merged with those of the environment."""
     if way != "expandable":
         return {}
-    name = next((one for one in _SETTINGS if one in environment), _SETTINGS[1])
+    name = next((one for one in SETTINGS if one in environment), SETTINGS[1])
     settings = [environment.get(name, ""), "expandable_segments:True"]
     return {name: ",".join(filter(None, settings))}

@@ -40,10 +40,9 @@ class TorchBuild:
 
 
 def find_torch_build(python: str | None = None) -> TorchBuild:
-    """Find a Python's CUDA build of torch, without importing it.
+    """Find the CUDA build of torch of an interpreter, without importing it.
 
-    Args:
-        python: the interpreter; None for that of `PGMO_REHEARSAL_PYTHON`, else this one.
+    The default is the interpreter of `PGMO_REHEARSAL_PYTHON`, else this one.
 
     Raises:
         RehearsalError: if there is none; the message names the command that installs one.
@@ -75,12 +74,7 @@ def find_torch_build(python: str | None = None) -> TorchBuild:
 
 @contextmanager
 def stub_library(torch: TorchBuild) -> Iterator[Path]:
-    """Yield the path of the stub library for a build of torch, to be preloaded inside the block.
-
-    Raises:
-        RehearsalError: if it cannot be compiled.
-        AdapterError: if there is no compiler, or the cache is unusable.
-    """
+    """Yield the path of the stub library for a build of torch, to be preloaded inside the block."""
     what = f"the stub CUDA runtime for torch {torch.version}"
     compiler = find_compiler(what)
 

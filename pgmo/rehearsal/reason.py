@@ -18,16 +18,7 @@ _DEEPEST = 16
 
 
 def reason_of(error: BaseException) -> str:
-    r"""Return the error and its first cause, each as its type and the first line of its text.
-
-    Example:
-        >>> reason_of(KeyError("data"))
-        "KeyError: 'data'"
-        >>> late = RuntimeError("no batch:\n  File train.py, line 3")
-        >>> late.__cause__ = OSError("disk gone")
-        >>> reason_of(late)
-        'RuntimeError: no batch: (from OSError: disk gone)'
-    """
+    """Return the error and its first cause, each as its type and the first line of its text."""
     first = error
     for _ in range(_DEEPEST):
         before = first.__cause__ or (None if first.__suppress_context__ else first.__context__)

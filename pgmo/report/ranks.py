@@ -34,14 +34,7 @@ _LEAST_BYTES = 1 << 20
 
 @dataclass(frozen=True)
 class RankFigures:
-    """Figures of one rank on one device.
-
-    Args:
-        rank: the rank.
-        device: its device; "" if the file does not name it.
-        file: the name of the file.
-        figures: values by name, as in `FIGURES`; sizes in bytes.
-    """
+    """Figures of one rank on one device, as in `FIGURES`; the device is "" if the file has none."""
 
     rank: int
     device: str
@@ -158,12 +151,7 @@ def _tolerance(one: Difference) -> float:
 
 
 def format_figure(name: str, value: float) -> str:
-    """Format a figure.
-
-    Example:
-        >>> format_figure("peak_live", 1 << 20), format_figure("from_plan", 0.5)
-        ('1.00 MiB', '50 %')
-    """
+    """Format a figure."""
     if name in BYTES:
         return format_bytes(round(value))
     return f"{value:.0%}".replace("%", " %") if name == "from_plan" else f"{value:g}"

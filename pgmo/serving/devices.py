@@ -9,13 +9,10 @@ SERVED = ("cpu", "cuda")
 
 
 class Devices:
-    """Devices of one object, updated at each call because models move.
+    """Devices of one object, updated at each call because models move; or a given device.
 
     Checking every parameter would take longer than a small model's call. So all are checked only if
     the first one has moved.
-
-    Args:
-        given: device that the program named; None for the devices of the parameters.
     """
 
     def __init__(self, given: object = None) -> None:

@@ -28,10 +28,6 @@ class Service:
 
     An error is reported by one warning, and calls then continue without pgmo.
 
-    Args:
-        device: name of the device: "cpu", "cuda:0".
-        options: options of the session, by name; see `pgmo.optimize`.
-
     Attributes:
         session: the latest session; None before the first call.
         options: options of the session.

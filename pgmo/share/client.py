@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Protocol
 
 from pgmo.errors import ShareError
-from pgmo.share.meeting import meet
+from pgmo.share.handshake import shake_hands
 from pgmo.share.protocol import VERSION, Lines, Message, encode
 
 GRACE = 5.0
@@ -40,13 +40,7 @@ class TurnAnswer(Enum):
 
 @dataclass(frozen=True)
 class Sizes:
-    """Bytes of a card that a process has.
-
-    Args:
-        held: all of it.
-        idle: part of them that it could give back between two turns.
-        free: bytes of the card that no process has.
-    """
+    """Bytes of a card: held by a process, idle between two of its turns, and free."""
 
     held: int
     idle: int
@@ -169,9 +163,7 @@ class Client:
     def give(self, *, whole: bool = True) -> None:
         """End the turn, or the iteration that ran without one.
 
-        Args:
-            whole: whether the iteration ended normally. After out of memory, its peak does not show
-                the need.
+        After out of memory, an iteration is not `whole`: its peak does not show the need.
         """
         if os.getpid() != self._process:
             return
@@ -212,7 +204,7 @@ class Client:
         if now < self._next_try:
             return False
         try:
-            met, patience, lines, more = meet(self._address, self._hello())
+            met, patience, lines, more = shake_hands(self._address, self._hello())
         except (OSError, ShareError) as error:
             self._next_try = now + self._retry
             if self._retry == RETRY and not isinstance(error, FileNotFoundError):

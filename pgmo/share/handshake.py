@@ -1,4 +1,4 @@
-"""Connecting to a broker."""
+"""Connections of clients to the broker."""
 
 import os
 import socket
@@ -14,32 +14,32 @@ GREETING = 2.0
 """Seconds within which a broker must answer a greeting."""
 
 
-def meet(address: Path, hello: Message) -> tuple[socket.socket, float, Lines, list[Message]]:
+def shake_hands(address: Path, hello: Message) -> tuple[socket.socket, float, Lines, list[Message]]:
     """Connect to a broker and greet it.
 
     Returns:
         The connection, the broker's maximum wait in seconds, the decoder, and further messages.
     """
-    met, lines = connect(address), Lines()
+    connection, lines = connect(address), Lines()
     try:
-        met.sendall(encode("hello", hello))
+        connection.sendall(encode("hello", hello))
         messages: list[Message] = []
         while not messages:
-            data = met.recv(1 << 16)
+            data = connection.recv(1 << 16)
             if not data:
                 raise ShareError("it has closed the connection")
             messages = lines.feed(data)
         first = messages[0]
         if first["kind"] != "welcome":
             raise ShareError(f"it refuses: {first.get('why', first['kind'])}")
-        met.settimeout(None)
+        connection.settimeout(None)
         try:
             patience = float(first["patience"])
         except (KeyError, TypeError, ValueError) as error:
             raise ShareError("its welcome has no maximum wait") from error
-        return met, patience, lines, messages[1:]
+        return connection, patience, lines, messages[1:]
     except BaseException:
-        met.close()
+        connection.close()
         raise
 
 
@@ -54,37 +54,37 @@ def connect(address: Path) -> socket.socket:
     if not address.exists():
         raise FileNotFoundError(f"there is no broker at {address}")
     refuse_others(address.parent)
-    met = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_CLOEXEC)
+    connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_CLOEXEC)
     try:
-        _limit_sends(met)  # the timeout of a blocking connect if the backlog is full
-        met.connect(os.fspath(address))
-        met.settimeout(GREETING)
-        if peer(met)[1] != os.geteuid():
+        _limit_sends(connection)  # the timeout of a blocking connect if the backlog is full
+        connection.connect(os.fspath(address))
+        connection.settimeout(GREETING)
+        if peer(connection)[1] != os.geteuid():
             raise ShareError("the broker there belongs to another user")
     except BlockingIOError as error:
-        met.close()
+        connection.close()
         raise TimeoutError(
             f"it exists, but has accepted no connection for {GREETING:g} s"
         ) from error
     except BaseException:
-        met.close()
+        connection.close()
         raise
-    return met
+    return connection
 
 
-def _limit_sends(met: socket.socket) -> None:
+def _limit_sends(connection: socket.socket) -> None:
     timeout = struct.pack("ll", int(GREETING), 0)
-    met.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, timeout)
+    connection.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, timeout)
 
 
 def status(address: Path) -> dict[str, Any]:
     """Return the status of a broker: its cards and their members."""
-    with connect(address) as met:
-        met.sendall(encode("status", {}))
+    with connect(address) as connection:
+        connection.sendall(encode("status", {}))
         lines = Lines()
         messages: list[Message] = []
         while not messages:
-            data = met.recv(1 << 16)
+            data = connection.recv(1 << 16)
             if not data:
                 raise ShareError(f"the broker at {address} sends no answer")
             messages = lines.feed(data)

@@ -27,9 +27,7 @@ class Listener:
     def accept(self) -> socket.socket | None:
         """Accept one connection; return None if it is gone already, or was refused.
 
-        Raises:
-            OSError: if the whole system has no descriptor left. The caller must wait before the
-                next try.
+        If the whole system has no descriptor left, it raises `OSError`: wait before the next try.
         """
         try:
             return self._accept()

@@ -10,12 +10,7 @@ from pgmo.errors import ShareError
 
 
 class ProcessWatch:
-    """Watch that calls back when a member's process ends.
-
-    Args:
-        selector: the broker's selector.
-        ended: called with the member's number, once.
-    """
+    """Watch that calls `ended` once with a member's number when the member's process ends."""
 
     def __init__(self, selector: selectors.BaseSelector, ended: Callable[[int], object]) -> None:
         self._selector, self._ended = selector, ended

@@ -65,7 +65,7 @@ class TurnSchedule:
         member.debt = self.floor
         self.total = self.rules.total or max(self.total, total)
         self.members[member.number] = member
-        self._see(free, total)
+        self._update_foreign(free, total)
         fields = {"pid": member.pid, "name": member.name, "priority": member.priority}
         sizes = {"held": member.held, "idle": member.idle, "total": self.total}
         return [
@@ -78,7 +78,7 @@ class TurnSchedule:
         member = self.members[number]
         member.returns(fresh)
         self.total = self.rules.total or max(self.total, total)
-        self._see(free, total)
+        self._update_foreign(free, total)
         sizes = {"held": member.held, "idle": member.idle, "total": self.total}
         record = self._record("rejoin", member, **sizes, foreign=self.foreign)
         return [record, *self._decide(fresh.joined)]
@@ -119,9 +119,9 @@ class TurnSchedule:
         member.used += took
         member.debt += took / member.weight
         member.began, member.gave, member.overdue = None, now, False
-        member.reports(held, idle, self._believed(member, need))
-        self._see(free, self.total)
-        self._answered(member)
+        member.reports(held, idle, self._credible_need(member, need))
+        self._update_foreign(free, self.total)
+        self._end_recall(member)
         sizes = {"held": member.held, "idle": member.idle, "need": member.need}
         record = self._record("give", member, took=took, **sizes, foreign=self.foreign)
         return [record, *self._decide(now)]
@@ -130,8 +130,8 @@ class TurnSchedule:
         """Handle a report of current sizes, as after idle memory was released."""
         member = self.members[number]
         member.reports(held, idle)
-        self._see(free, self.total)
-        self._answered(member)
+        self._update_foreign(free, self.total)
+        self._end_recall(member)
         record = self._record("released", member, held=held, idle=idle, foreign=self.foreign)
         return [record, *self._decide(now)]
 
@@ -276,17 +276,17 @@ class TurnSchedule:
         for one in self.members.values():
             one.squeezed = True
 
-    def _believed(self, member: Member, need: int | None) -> int | None:
+    def _credible_need(self, member: Member, need: int | None) -> int | None:
         """Return the need that a turn shows; a squeezed turn can raise the known need only."""
         if need is None or not member.squeezed:
             return need
         return None if member.need is None else max(need, member.need)
 
-    def _answered(self, member: Member) -> None:
+    def _end_recall(self, member: Member) -> None:
         if not member.idle:
             member.recalled, member.late = None, False
 
-    def _see(self, free: int, total: int) -> None:
+    def _update_foreign(self, free: int, total: int) -> None:
         """Update the bytes of non-members; not possible while a member has a turn or is lost."""
         if any(one.began is not None or one.lost for one in self.members.values()):
             return

@@ -7,7 +7,7 @@ import time
 from pathlib import Path
 
 from pgmo.errors import ShareError
-from pgmo.share.meeting import connect
+from pgmo.share.handshake import connect
 
 LINGER = 60.0
 """Seconds after which a broker without clients ends."""

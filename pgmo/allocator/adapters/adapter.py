@@ -36,15 +36,7 @@ class Memory(ctypes.Structure):
 
 
 class Adapter(ABC):
-    """Interface between a session and a framework's allocator.
-
-    Attributes:
-        name: name of the framework.
-        version: version of the framework.
-        device: name of the device, such as "cuda:0".
-        alignment: alignment of blocks in bytes.
-        engine: engine of the session.
-    """
+    """Interface between a session and a framework's allocator. The alignment is in bytes."""
 
     name: str
     version: str

@@ -75,14 +75,7 @@ class _Figures(ctypes.Structure):
 
 
 def environment_settings(environment: Mapping[str, str] = os.environ) -> AllocatorSettings | None:
-    """Return the settings of PyTorch's allocator; None if the model does not support them.
-
-    Example:
-        >>> environment_settings({"PYTORCH_ALLOC_CONF": "max_split_size_mb:64"}).max_split_size
-        67108864
-        >>> environment_settings({"PYTORCH_ALLOC_CONF": "backend:cudaMallocAsync"}) is None
-        True
-    """
+    """Return the settings of PyTorch's allocator; None if the model does not support them."""
     text = ",".join(filter(None, (environment.get(name) for name in _VARIABLES)))
     try:
         return AllocatorSettings.from_text(text)

@@ -43,10 +43,10 @@ def current_or_over_it(cuda: Any) -> _core.CupyAllocator:
     current = cuda.get_allocator()
     if isinstance(current, _core.CupyAllocator):
         return current
-    return _core.CupyAllocator(cuda, current, makes_room)
+    return _core.CupyAllocator(cuda, current, free_idle_arena)
 
 
-def makes_room(route: _core.CupyRoute, error: BaseException) -> bool:
+def free_idle_arena(route: _core.CupyRoute, error: BaseException) -> bool:
     """Free an idle arena after a failed request; return whether that was possible.
 
     If not, an out-of-memory error gets a note with the memory that pgmo holds.

@@ -93,7 +93,7 @@ class TorchCuda(Adapter):
         if self.pages:
             self.engine.use_pages(self.space)
             if not self._has_open_session:
-                self._use_gaps()
+                self._ask_with("pgmo_use_splits", np.array(split_blocks(self.index), np.uint64))
             if self._limit or not self._has_open_session:
                 self.library.call("pgmo_limit_pages", self.index, ctypes.c_uint64(self._limit))
             on_optimizer_state(expect_lasting)
@@ -114,9 +114,6 @@ class TorchCuda(Adapter):
     def _has_open_session(self) -> bool:
         """Return whether a session is open on the device."""
         return any(index == self.index for index, _ in _open)
-
-    def _use_gaps(self) -> None:
-        self._ask_with("pgmo_use_splits", np.array(split_blocks(self.index), np.uint64))
 
     def _ask_with(self, function: str, values: "np.ndarray") -> None:
         """Pass an array of 64-bit integers and its length to a function of the adapter."""
@@ -232,11 +229,9 @@ _open: set[tuple[int, int]] = set()
 
 
 def torch_cuda(index: int | None = None, session_index: int = 0) -> TorchCuda:
-    """Return this process's adapter of a device, compiled and loaded on first use.
+    """Return this process's adapter of a device, by default the current one, compiled on first use.
 
-    Args:
-        index: index of the device; None for the current one.
-        session_index: number of the session among those on the device, from 0.
+    Sessions on one device are numbered from 0.
     """
     torch = torch_with_cuda()
     if index is None:

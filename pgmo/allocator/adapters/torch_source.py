@@ -43,13 +43,7 @@ def pybind_abi(torch_c: Any) -> list[str]:
 
 
 def cuda_source_of(name: str, *flags: str, abi: tuple[str, ...] = ()) -> AdapterSource:
-    """Return the source and flags to compile a file against torch's CUDA build.
-
-    Args:
-        name: name of the file, with or without the prefix "pgmo_".
-        flags: further flags for compiler and linker.
-        abi: strings that determine the binary interface, in addition to the headers.
-    """
+    """Return the source and flags to compile a file of csrc/adapters against torch's CUDA build."""
     from pgmo.allocator.build.forwarders import forwarders, trace_methods
 
     base = cpu_source()

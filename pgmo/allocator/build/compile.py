@@ -107,9 +107,8 @@ def kept_adapter(source: AdapterSource) -> Iterator[Path]:
 
     Raises:
         AdapterError: if there is no compiler, on which the file name depends.
-        FileNotFoundError: if the adapter has not been compiled.
         DistrustError, DamageError: if the file exists, but must not be loaded.
-        OSError: if the file cannot be read.
+        OSError: if the file does not exist or cannot be read.
     """
     path = adapter_path(source)
     with ExitStack() as opened:

@@ -23,15 +23,12 @@ def load_adapter(source: AdapterSource) -> "AdapterLibrary":
 
 
 class AdapterLibrary:
-    """Compiled adapter, whose functions return 0, or fail with a message.
+    """Compiled adapter, which is never unloaded, because tensors point into it.
 
     Args:
-        path: path of the compiled adapter. It is never unloaded, because tensors point into it.
+        path: path by which the system's loader knows the library.
         what: framework for messages.
         kept: path of the file for messages, if `path` is another one.
-
-    Attributes:
-        path: path by which the system's loader knows the library.
     """
 
     def __init__(self, path: Path, what: str, kept: Path | None = None) -> None:

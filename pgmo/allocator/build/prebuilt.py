@@ -30,15 +30,7 @@ SWITCH = "PGMO_PREBUILT"
 
 @dataclass(frozen=True)
 class Prebuilt:
-    """Prebuilt adapter in pgmo's wheel.
-
-    Args:
-        file: file name in the folder.
-        made_from: digest of pgmo's own part, see `made_from`.
-        headers: headers of the framework, relative to its folder of headers.
-        digest: digest of these headers, see `digest_of`.
-        what: framework for messages.
-    """
+    """Prebuilt adapter in pgmo's wheel: its file, and the digests `made_from` and `digest_of`."""
 
     file: str
     made_from: str

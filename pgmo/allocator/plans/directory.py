@@ -37,13 +37,7 @@ _COLUMNS = ("size", "end", "stream", "varying", "shared", "offset", "alternate",
 
 @dataclass(frozen=True)
 class PlanDirectory:
-    """Plans of one program.
-
-    Args:
-        folder: the directory.
-        name: name of the program; "" for "pgmo".
-        world: rank and size of the job; None for a single process.
-    """
+    """Plans of one program in a folder; `world` is None for a single process."""
 
     folder: Path
     name: str
@@ -73,9 +67,6 @@ class PlanDirectory:
         Args:
             plans: plans of the program's structures, the main one first.
             opening: plan of the first iteration; None for none.
-
-        Returns:
-            The files; the plan's file is the last.
         """
         if self.world is None:
             return _write(plans, opening, self.folder, self._stem)

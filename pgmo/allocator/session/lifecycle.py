@@ -125,7 +125,7 @@ class Lifecycle:
             waits=state.waits,
             managed=managed,
             card_room=card_room,
-            growth=None if growth is None else replace(growth, origin=state.staying),
+            growth=None if growth is None else replace(growth, origin=state.persistent_origin),
         )
         if not with_verdict:
             return summary

@@ -89,12 +89,7 @@ class OpenSession:
         return taken
 
     def give_turn(self, *, whole: bool = True, keeps_device_turn: bool = False) -> None:
-        """End the turns that the calling thread holds. Repeated calls have no effect.
-
-        Args:
-            whole: whether the iteration ended normally.
-            keeps_device_turn: whether to keep the turn on the device.
-        """
+        """End the turns that the calling thread holds; `whole` if the iteration ended normally."""
         if self.process_turns is not None:
             self.process_turns.give(self, whole=whole)
         if self.device_turn is not None and not keeps_device_turn:

@@ -17,14 +17,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False)
 class Options:
-    """Checked options of a session; `pgmo.optimize` documents each.
+    """Checked options of a session, which `pgmo.optimize` documents.
 
     Raises:
         OptionError: if a value is invalid.
-
-    Example:
-        >>> Options(limit="1 GiB").limit_bytes
-        1073741824
     """
 
     plan: "Plan | str | os.PathLike[str] | None" = None

@@ -33,7 +33,7 @@ class SessionState:
         saved: files written.
         replans: number of plans that replaced others.
         notes: notes for the summary.
-        staying: origin of the blocks that no iteration frees, in one line; "" if unknown.
+        persistent_origin: origin of the blocks that no iteration frees, in one line; "" if unknown.
         waits: why no plan serves; "" while one does, and at the beginning.
         gave_up: why everything is delegated for the rest of the session; "" if it is not.
         paused: pauses of the engine.
@@ -49,7 +49,7 @@ class SessionState:
     saved: tuple[Path, ...] = ()
     replans: int = 0
     notes: list[str] = field(default_factory=list)
-    staying: str = ""
+    persistent_origin: str = ""
     waits: str = ""
     gave_up: str = ""
     paused: Pauses = field(init=False)

@@ -84,10 +84,9 @@ class StatisticsCollector:
             return int(self._totals["iterations"])
 
     def take_passed(self) -> tuple[int, int, dict[int, int]]:
-        """Return the iterations that the engine has ended by itself since the last call.
+        """Return the number of iterations that the engine has ended by itself since the last call.
 
-        Returns:
-            Their number, the pages that moved in them, and the last iteration of each plan.
+        Also returns the pages that moved in them, and the last iteration of each plan.
         """
         with self._lock:
             self._take_passed()

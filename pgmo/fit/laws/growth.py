@@ -100,13 +100,7 @@ def growth_of(known: Mapping[str, Any]) -> StepGrowth | None:
 
 @dataclass(frozen=True)
 class GrowingJob:
-    """Growth as part of an answer.
-
-    Attributes:
-        growth: growth of live memory.
-        last_step: the last step that fits on the card with pgmo, at that rate.
-        fits: whether the job fits on the card until its last step.
-    """
+    """Growth as part of an answer, with the last step that fits on the card at that rate."""
 
     growth: StepGrowth
     last_step: int

@@ -16,7 +16,7 @@ from dataclasses import replace
 from pgmo.cards import Card
 from pgmo.errors import PgmoError, RehearsalError
 from pgmo.fit.evidence import Job, collect
-from pgmo.fit.largest import fits_to_its_end, roomy, search
+from pgmo.fit.largest import fits_to_its_end, search, unlimited
 from pgmo.fit.laws.law import Law
 from pgmo.fit.next_plan.attempts import Attempt, value_of
 from pgmo.units import format_bytes
@@ -55,13 +55,9 @@ def free_card() -> Card:
 def first_that_fits(
     attempts: Sequence[Attempt], vary: str | None, card: Card, notify: Callable[[str], None]
 ) -> int:
-    """Return the index of the first attempt that fits; the last index if none is known to fit.
+    """Return the index of the first attempt that fits; the last, which recomputes, if none does.
 
-    Args:
-        attempts: all attempts, in order; the last one recomputes.
-        vary: option of the script for the batch; None if it has none.
-        card: the card.
-        notify: called with a status message.
+    `vary` is the option of the script for the batch; None if it has none.
     """
     notify(f"rehearsing on {card.name}")
     if _runs(Job(attempts[0].command), card):
@@ -79,15 +75,9 @@ def first_that_fits(
 def with_least_recomputation(
     attempt: Attempt, card: Card, notify: Callable[[str], None]
 ) -> Attempt:
-    """Return an attempt with the largest budget for recomputation that fits on the card.
-
-    Args:
-        attempt: the attempt, which recomputes as much as possible.
-        card: the card.
-        notify: called with a status message.
-    """
+    """Return an attempt that recomputes, with the largest budget that fits on the card."""
     job = Job(attempt.command)
-    plain = collect(job, roomy(card), way="pgmo", work=False, longer=0.0)
+    plain = collect(job, unlimited(card), way="pgmo", work=False, longer=0.0)
     need = Law([plain]).need(None)
     beside = need.parameters + need.optimizer_state
     budget = need.allocated_peak - beside
@@ -99,7 +89,7 @@ def with_least_recomputation(
         notify(f"rehearsing recomputation with a budget of {format_bytes(budget)}")
         change = f"recompute:{budget}B"
         try:
-            made = collect(job, roomy(card), way="pgmo", change=change, work=False, longer=0.0)
+            made = collect(job, unlimited(card), way="pgmo", change=change, work=False, longer=0.0)
         except PgmoError:  # the budget is below the lowest possible peak
             break
         over = made.rehearsal.card_peak - card.usable

@@ -34,16 +34,15 @@ _COMPREHENSIONS = frozenset({"<listcomp>", "<setcomp>", "<dictcomp>", "<genexpr>
 def planned_steps(
     frame: FrameType | None, own: Callable[[str], str], done: int
 ) -> tuple[int, bool] | None:
-    """Return the number of optimizer steps that a script will make.
+    """Return the number of optimizer steps that a script will make, and whether that is exact.
+
+    Loops give an upper limit: they may end early, and with gradient accumulation an iteration may
+    make no step. None if the number is unknown.
 
     Args:
         frame: frame of the current step.
         own: returns the real path of a file of the script; "" for other files.
         done: steps that the script has made.
-
-    Returns:
-        Steps, and whether that number is exact; None if unknown. Loops give an upper limit: they
-        may end early, and with gradient accumulation an iteration may make no step.
     """
     most = 1.0
     found_loop = False

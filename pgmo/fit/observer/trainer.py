@@ -17,12 +17,7 @@ _STEP = 11
 
 
 class TrainerEvaluation:
-    """Hooks on the Trainer.
-
-    Attributes:
-        is_planned: whether a Trainer that trains also evaluates.
-        has_run: whether one of its evaluations has ended.
-    """
+    """Hooks on the Trainer, which note whether it evaluates and whether an evaluation ended."""
 
     def __init__(self) -> None:
         self.is_planned = self.has_run = False

@@ -17,7 +17,7 @@ from pgmo.fit.observer.changes import ScriptChange
 from pgmo.fit.observer.longest import LongestSamples
 from pgmo.fit.observer.planned_steps import planned_steps
 from pgmo.fit.observer.sites import SitesRun
-from pgmo.rehearsal.child.memory import times_out
+from pgmo.rehearsal.child.memory import count_out_of_memory
 
 HISTORY = 3
 """Steps in the history: the first, which creates optimizer states, and two that repeat."""
@@ -147,7 +147,7 @@ class Watch:
         self._known |= census(optimizer)
         self._known |= {"steps": self._steps, "marked": self._marked, "ended": self._ended}
         if self._steps == HISTORY or self._steps == 1:
-            self._known |= {"convolutions": _convolutions(), "ran_out": times_out()}
+            self._known |= {"convolutions": _convolutions(), "ran_out": count_out_of_memory()}
             self._snapshot.write_bytes(pickle.dumps(torch.cuda.memory._snapshot()))
         if self._steps == HISTORY:
             torch.cuda.memory._record_memory_history(enabled=None)

@@ -7,7 +7,7 @@ from itertools import product
 from pgmo.cards import Card
 from pgmo.errors import ProfileError, RehearsalError
 from pgmo.fit.evidence import Evidence, Job, collect
-from pgmo.fit.largest import roomy
+from pgmo.fit.largest import unlimited
 from pgmo.fit.laws.law import Law, Load
 from pgmo.fit.what_if.arithmetic import COMPUTED, Computed, Curves, Model, curves_of, peak
 from pgmo.fit.what_if.timing import bound
@@ -39,14 +39,7 @@ class Alternative:
 
 @dataclass(frozen=True)
 class Rehearsed:
-    """Change that the observer makes in the script, measured with the real allocator.
-
-    Attributes:
-        name: name in the table.
-        change: see `pgmo.fit.observer.changes`.
-        how: description of what the observer does.
-        rank: distance from the unchanged script.
-    """
+    """Change that the observer makes in the script, measured with the real allocator."""
 
     name: str
     change: str
@@ -151,7 +144,7 @@ def _other_values(law: Law, card: Card, value: int | None) -> list[Alternative]:
 def _try(job: Job, card: Card, value: int | None, one: Rehearsed) -> tuple[Evidence | None, str]:
     """Rehearse a change; return its evidence, or None and the reason."""
     try:
-        evidence = collect(job, roomy(card), value=value, change=one.change)
+        evidence = collect(job, unlimited(card), value=value, change=one.change)
     except RehearsalError as error:
         return None, f"the changed script failed: {error}"
     if not evidence.whole:

@@ -99,14 +99,7 @@ def curves_of(load: Load) -> Curves:
 def with_optimizer(
     curves: Curves, model: Model, state_bytes: Callable[[list[int]], int], temporary_bytes: int
 ) -> Curves:
-    """Return the curves with another optimizer.
-
-    Args:
-        curves: curves of the job.
-        model: parameters of the job.
-        state_bytes: returns the bytes of state for a parameter's shape.
-        temporary_bytes: bytes that the optimizer uses only during a step.
-    """
+    """Return the curves with another optimizer, given its state per shape and temporary bytes."""
     changed = _scaled(curves, STATE, sum(state_bytes(shape) for shape, _ in model.trained))
     changed[TEMPORARY] = temporary_bytes * curves[STEPPING]
     return changed

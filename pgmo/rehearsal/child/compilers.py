@@ -25,7 +25,7 @@ class Compilers:
         self._used = False
         self._timed = False
 
-    def set(self) -> None:
+    def install(self) -> None:
         """Disable Dynamo if Triton is missing, and watch `torch.compile`; before torch loads."""
         if not self._there:
             os.environ["TORCHDYNAMO_DISABLE"] = "1"

@@ -22,17 +22,13 @@ class Stopped(BaseException):
     """Exception that ends a script after enough iterations; no `except Exception` catches it."""
 
 
-class Counted:
+class IterationCounter:
     """Listener of a watcher that counts iterations and forwards all calls.
 
     Args:
         supervision: receives the forwarded calls; None for no receiver.
         most: iterations after which the script is stopped; None for no limit.
         longer: seconds for which the script goes on after them.
-
-    Attributes:
-        ended: number of finished iterations.
-        notes: sentences for the result.
     """
 
     def __init__(

@@ -23,7 +23,7 @@ def counted() -> dict[str, Any]:
     }
 
 
-def times_out() -> int:
+def count_out_of_memory() -> int:
     """Return how often memory ran out on any card, including errors that the script caught."""
     cuda = sys.modules.get("torch.cuda")
     if cuda is None or not cuda.is_initialized():
@@ -31,7 +31,7 @@ def times_out() -> int:
     return sum(cuda.memory_stats(one).get("num_ooms", 0) for one in range(cuda.device_count()))
 
 
-def line_that_asked(error: BaseException) -> str:
+def requesting_line(error: BaseException) -> str:
     """Return the line that ran out of memory, as "train.py:12: loss.backward()"; "" if unknown.
 
     It is the innermost frame outside installed packages.

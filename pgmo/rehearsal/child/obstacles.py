@@ -52,8 +52,8 @@ def advice(error: str) -> str | None:
     return next((text for pattern, text in _ADVICE if re.search(pattern, last)), None)
 
 
-def kernels_of_others() -> list[str]:
-    """Return the sorted names of packages with own CUDA kernels in this process."""
+def packages_with_kernels() -> list[str]:
+    """Return the sorted names of packages that launch CUDA kernels of their own in this process."""
     return sorted({_package(path) for path in _libraries() if _launches(path)})
 
 

@@ -11,9 +11,9 @@ from typing import Any
 
 from pgmo.imports import after_import
 from pgmo.rehearsal.child import memory
-from pgmo.rehearsal.child.iterations import Counted, Stopped
-from pgmo.rehearsal.child.obstacles import advice, kernels_of_others
-from pgmo.rehearsal.child.scene import Scene
+from pgmo.rehearsal.child.iterations import IterationCounter, Stopped
+from pgmo.rehearsal.child.obstacles import advice, packages_with_kernels
+from pgmo.rehearsal.child.script_setup import ScriptSetup
 from pgmo.rehearsal.reason import reason_of, shortened
 from pgmo.runner.early_pages import serve_from_the_start
 from pgmo.runner.out_of_memory import is_out_of_memory
@@ -51,18 +51,20 @@ class ScriptRun:
         module = command[0] == "-m"
         target, *arguments = command[1:] if module else command
         self.program = Program(target, module, tuple(arguments))
-        self._scene = Scene(spec)
+        self._setup = ScriptSetup(spec)
         self._supervision = self._supervised() if spec["way"] == "pgmo" else None
-        self._counted = Counted(self._supervision, spec["iterations"], spec.get("longer", 0.0))
+        self._counter = IterationCounter(
+            self._supervision, spec["iterations"], spec.get("longer", 0.0)
+        )
         self._process = os.getpid()
         self._ended = False
 
     def prepare(self) -> None:
         """Install the watcher and the handlers that notice every kind of exit."""
-        self._scene.set()
+        self._setup.install()
         if self._supervision is not None:
             serve_from_the_start(self._supervision.notes.append)
-        watcher = Watcher(self._counted)  # type: ignore[arg-type]
+        watcher = Watcher(self._counter)  # type: ignore[arg-type]
         after_import("torch.optim.optimizer", watcher.attach)
         atexit.register(self.end, 0, None)
         leave = os._exit
@@ -78,9 +80,9 @@ class ScriptRun:
         if os.getpid() != self._process or self._ended:
             return
         self._ended = True
-        counted = self._counted
+        counted = self._counter
         counted.close()
-        notes = [*counted.notes, *self._scene.notes(), *self._of_others()]
+        notes = [*counted.notes, *self._setup.notes(), *self._of_others()]
         if isinstance(error, Stopped):
             notes.append(f"stopped after {counted.ended} iterations: later ones were not run")
             code, error = 0, None
@@ -92,8 +94,8 @@ class ScriptRun:
         }
         if is_out_of_memory(error):
             assert error is not None
-            fields["out_of_memory"] = f"{error}\n{memory.line_that_asked(error)}"
-        elif caught := memory.times_out():
+            fields["out_of_memory"] = f"{error}\n{memory.requesting_line(error)}"
+        elif caught := memory.count_out_of_memory():
             notes.insert(0, f"memory ran out {caught} times, and the script continued")
         if error is not None and "out_of_memory" not in fields:
             text = "".join(traceback.format_exception(error))
@@ -117,7 +119,7 @@ class ScriptRun:
         )
 
     def _of_others(self) -> list[str]:
-        names = kernels_of_others()
+        names = packages_with_kernels()
         if not names:
             return []
         return [

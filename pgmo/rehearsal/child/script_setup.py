@@ -16,8 +16,8 @@ _NAMED = 3
 """Maximum number of operators and lines that a note names."""
 
 
-class Scene:
-    """Setup before the script's first line; it imports nothing that the script does not import."""
+class ScriptSetup:
+    """Setup before the script's first line; it imports nothing that the script does not."""
 
     def __init__(self, spec: Mapping[str, Any]) -> None:
         self._spec = spec
@@ -25,11 +25,11 @@ class Scene:
         self._compilers = Compilers()
         self._world = FakeWorld(spec["rank"], spec["world"])
 
-    def set(self) -> None:
-        """Install the differences, those of torch when the script imports it."""
-        self._compilers.set()
+    def install(self) -> None:
+        """Install the differences; those of torch follow when the script imports it."""
+        self._compilers.install()
         after_import("torch", self._torch)
-        self._world.set()
+        self._world.install()
 
     def notes(self) -> list[str]:
         """Return the uncertainties of the result that come from these differences."""

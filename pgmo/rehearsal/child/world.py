@@ -22,16 +22,14 @@ from pgmo.imports import after_import
 class FakeWorld:
     """Replacement of every process group backend by the fake one; its notes are for the result.
 
-    Args:
-        rank: rank of this process.
-        size: number of ranks; 1 for as many as the script makes itself.
+    A size of 1 stands for as many ranks as the script makes itself.
     """
 
     rank: int
     size: int
     notes: list[str] = field(default_factory=list)
 
-    def set(self) -> None:
+    def install(self) -> None:
         """Install the replacements once their torch modules are imported."""
         after_import("torch", self._processes)
         after_import("torch.distributed.distributed_c10d", self._groups)

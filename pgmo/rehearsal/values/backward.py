@@ -23,10 +23,8 @@ Block = Callable[[], AbstractContextManager[None]]
 def keep_backward_plain(aside: Block, back: Block, repeated: Callable[[], Block]) -> None:
     """Disable the mode in backward passes, and enable it in the Python code that they call.
 
-    Args:
-        aside: block without the mode on this thread.
-        back: block with the mode on this thread.
-        repeated: makes a block in which the same values are made up each time.
+    `aside` and `back` are blocks without and with the mode. `repeated` makes blocks in which the
+    same values are made up each time.
     """
     graph: Any = torch.autograd.graph
     run_engine = graph._engine_run_backward

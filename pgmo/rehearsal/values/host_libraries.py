@@ -51,10 +51,6 @@ Run = Callable[..., Any]
 class HostLibraries:
     """Replacement of the kernels that call cuSOLVER and cuFFT.
 
-    Args:
-        known: storages with known values.
-        run: runs an operator, and computes its results on the host if its operands are known.
-
     Attributes:
         rules: function with which a dispatch mode runs each of these operators.
         called: number of calls of each operator.

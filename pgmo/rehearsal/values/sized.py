@@ -22,10 +22,7 @@ Run = Callable[..., Any]
 class Sized:
     """Implementation of operators whose result sizes depend on values.
 
-    Args:
-        known: storages with known values.
-        made_up: source of made-up values.
-        run: runs any operator and provides the values that it writes.
+    `run` runs any operator and provides the values that it writes.
     """
 
     def __init__(self, known: KnownStorages, made_up: MadeUp, run: Run) -> None:

@@ -27,7 +27,7 @@ UNNAMED = frozenset({UNTAGGED, EARLIER})
 """Names without information about an origin."""
 
 
-def there_before(profile: Profile) -> NDArray[np.bool_]:
+def existed_before(profile: Profile) -> NDArray[np.bool_]:
     """Return whether each block existed before the first recorded request, shape (n,).
 
     Always false in a profile that repeats: it does not contain the blocks from before its trace.
@@ -49,20 +49,14 @@ def names_of(profile: Profile, by: By) -> list[str]:
     if by == "stream":
         return [f"stream {stream}" for stream in profile.stream.tolist()]
     names = names_of_tags(profile.tags, profile.tag, by)
-    for row in np.flatnonzero(there_before(profile)).tolist():
+    for row in np.flatnonzero(existed_before(profile)).tolist():
         if names[row] == UNTAGGED:
             names[row] = EARLIER
     return names
 
 
 def names_of_tags(tags: Sequence[Tag], tag: NDArray[np.int32], by: By) -> list[str]:
-    """Return the name for each entry of a column of tags.
-
-    Args:
-        tags: the tags that the column indexes.
-        tag: shape (n,), -1 for none.
-        by: "module", "op", "phase" or "file".
-    """
+    """Return the name for each entry of a column of tags, by "module", "op", "phase" or "file"."""
     if by not in ("module", "op", "phase", "file"):
         raise OptionError(f"blocks cannot be grouped by {by!r}; choose one of {', '.join(KINDS)}")
     names = [getattr(one, by) or UNTAGGED for one in tags]

@@ -17,25 +17,16 @@ _Column = NDArray[np.int64]
 
 @dataclass(frozen=True, eq=False)
 class Lanes:
-    """Lanes of bars.
-
-    Args:
-        lane: lane of each bar, from 0, shape (p,); bars of one lane do not overlap in time.
-        place: common address of the bars of each lane; None if they differ.
-    """
+    """Lane of each bar, from 0, and the common address of each lane's bars; None if they differ."""
 
     lane: _Column
     place: tuple[int | None, ...]
 
 
 def in_lanes(begin: _Column, end: _Column, place: _Column) -> Lanes:
-    """Assign bars to the fewest lanes without overlap, separately for each address.
+    """Assign bars `[begin, end)` to the fewest lanes without overlap, separately for each place.
 
-    Args:
-        begin: first tick, shape (p,).
-        end: first tick after it, shape (p,).
-        place: address or offset of each, shape (p,). Above `MOST_LANES` distinct ones they share
-            lanes.
+    Above `MOST_LANES` distinct places, they share lanes.
     """
     apart = len(np.unique(place)) <= MOST_LANES
     key = place if apart else np.zeros_like(place)
@@ -60,16 +51,7 @@ def in_lanes(begin: _Column, end: _Column, place: _Column) -> Lanes:
 
 
 def in_one_turn(start: _Column, end: _Column, ticks: int) -> tuple[_Column, _Column, _Column]:
-    """Return the blocks' lifetimes in the steady state, one piece per period, in `[0, ticks)`.
-
-    Args:
-        start: first tick, shape (n,).
-        end: first tick after it, at most `start + 2 * ticks`, shape (n,).
-        ticks: the period.
-
-    Returns:
-        Begin, end and row of each piece, shape (p,).
-    """
+    """Return begin, end and row of each lifetime in the steady state, a piece per period."""
     rows = np.arange(len(start), dtype=np.int64)
     begins, ends, of = [], [], []
     for turn in range(3):
@@ -85,12 +67,9 @@ def in_one_turn(start: _Column, end: _Column, ticks: int) -> tuple[_Column, _Col
 def slots_in_one_turn(
     source: Profile | Plan, rows: _Column
 ) -> tuple[_Column, _Column, _Column, _Column]:
-    """Return the slots' occupied times in the steady state; those that wrap have two parts.
+    """Return begin, end, row and offset of the slots' occupied times in the steady state.
 
-    A block that outlives a period occupies both its slots all the time.
-
-    Returns:
-        Begin, end, row and offset of each, shape (p,); a profile has no offsets.
+    A block that outlives a period occupies both its slots all the time. A profile has no offsets.
     """
     ticks, start = source.ticks, source.start[rows]
     end = np.where(source.end[rows] == NEVER, ticks, source.end[rows])

@@ -31,12 +31,7 @@ PlacedBlock = tuple[int, int, int, int]
 
 
 def memory_viz(source: Profile | Plan) -> bytes:
-    """Return the pickle of a snapshot.
-
-    Args:
-        source: a plan; or a profile, whose blocks get the places of a quick plan, with operators,
-            modules and stacks as frames.
-    """
+    """Return the pickle of a snapshot. Blocks of a profile get the places of a quick plan."""
     return pickle.dumps(snapshot_of(source), protocol=4)
 
 

@@ -6,7 +6,7 @@ import numpy as np
 
 from pgmo.profiler.profile import Profile
 from pgmo.profiler.tag import Tag
-from pgmo.report.blocks.origins import EARLIER, UNTAGGED, there_before
+from pgmo.report.blocks.origins import EARLIER, UNTAGGED, existed_before
 from pgmo.report.findings.attribution import alive, peak_tick
 
 _DEEPEST = 40
@@ -54,7 +54,7 @@ def _grow(profile: Profile, paths: list[tuple[str, ...]]) -> Bar:
     """Return the tree of the blocks that live at the peak."""
     copies = alive(profile, peak_tick(profile))
     rows = np.flatnonzero(copies)
-    old = there_before(profile)
+    old = existed_before(profile)
     root = Bar("peak")
     for row in rows.tolist():
         tag = int(profile.tag[row])

@@ -14,11 +14,7 @@ from pgmo.report.findings.attribution import Holder, rank
 class Residents:
     """Blocks outside the plan that are always alive; they come on top of the peak.
 
-    Args:
-        size: bytes.
-        blocks: number of blocks.
-        phases: bytes by phase of the request, adding up to `size`.
-        files: bytes by line of the request, adding up to `size`.
+    Bytes by phase and bytes by line each add up to `size`.
     """
 
     size: int

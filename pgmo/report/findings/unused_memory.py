@@ -93,13 +93,7 @@ class TakenRange(NamedTuple):
 def split_unused(
     segments: Iterable[ReservedRange], blocks: Sequence[TakenRange], stream: int
 ) -> UnusedMemory:
-    """Return the unused reserved bytes by reason.
-
-    Args:
-        segments: reserved ranges.
-        blocks: the blocks in them.
-        stream: stream whose requests the free memory should serve.
-    """
+    """Return the unused reserved bytes by reason; free memory should serve requests of `stream`."""
     ordered = sorted(blocks)
     starts = np.array([one.start for one in ordered], np.int64)
     sums = dict.fromkeys((part.name for part in fields(UnusedMemory)), 0)

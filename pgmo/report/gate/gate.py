@@ -36,13 +36,7 @@ class Gate:
 
 
 def compare_states(new: Path, base: Path, tolerance: Tolerance) -> Gate:
-    """Compare two files, or files of equal names in two folders.
-
-    Args:
-        new: a .pgmoprof or .pgmoplan file, or a folder with such files, also nested.
-        base: the same for an earlier state.
-        tolerance: allowed growth.
-    """
+    """Compare two files, or .pgmoprof and .pgmoplan files of equal names in two folders."""
     if new.is_dir() != base.is_dir():
         folder, file = (new, base) if new.is_dir() else (base, new)
         raise FileError(f"{folder} is a folder and {file} is not; give two files, or two folders")

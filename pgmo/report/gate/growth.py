@@ -35,13 +35,11 @@ class Grown(Change):
 
 @dataclass(frozen=True)
 class Figure:
-    """One figure of both states.
+    """One figure of both states; None if unknown.
 
     Args:
         name: "max load", "arena", "persistent" or "blocks".
         unit: "bytes" or "blocks".
-        before: earlier value; None if unknown.
-        after: new value; None if unknown.
         limit: largest allowed value of `after`.
         grown: origins in two profiles that hold more than before, largest growth first.
     """

@@ -13,15 +13,7 @@ from pgmo.units import format_bytes
 
 @dataclass(frozen=True)
 class FigureCard:
-    """One figure.
-
-    Args:
-        title: name of the figure.
-        value: the figure, with its unit.
-        note: value to compare with; "" for none.
-        good: whether the figure is favourable.
-        bad: whether the figure needs attention.
-    """
+    """One figure as text, with a note that compares it with another, or ""."""
 
     title: str
     value: str

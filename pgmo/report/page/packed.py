@@ -45,12 +45,7 @@ class Column:
 
 
 def encode_integers(values: ArrayLike) -> bytes:
-    """Encode whole numbers, small ones in few bytes (zigzag, then base 128, lowest digit first).
-
-    Example:
-        >>> encode_integers([0, -1, 1, 64]).hex()
-        '0001028001'
-    """
+    """Encode whole numbers, small ones in few bytes (zigzag, then base 128, lowest digit first)."""
     signed = np.asarray(values, np.int64)
     zigzag = ((signed << 1) ^ (signed >> 63)).astype(np.uint64)
     digits = np.ones(len(zigzag), np.int64)

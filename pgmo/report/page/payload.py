@@ -9,7 +9,7 @@ from pgmo.packing.plan import Plan
 from pgmo.profiler.profile import Profile
 from pgmo.profiler.tag import Tag
 from pgmo.report.blocks.framework_addresses import Placement
-from pgmo.report.blocks.origins import there_before
+from pgmo.report.blocks.origins import existed_before
 from pgmo.report.page.packed import Column, pack
 
 VARYING, SHARED, PERSISTENT, EARLIER = 1, 2, 4, 16
@@ -24,21 +24,13 @@ def payload(
     reserved: dict[str, NDArray[np.int64]] | None = None,
     extra: dict[str, Any] | None = None,
 ) -> str:
-    """Pack everything that the page draws.
-
-    Args:
-        profile: the profile.
-        plan: its plan.
-        placement: places of the blocks by the framework's allocator, if known.
-        reserved: bytes that PyTorch would reserve at each tick, shape (ticks,), by setting.
-        extra: further JSON entries of the header.
-    """
+    """Pack everything that the page draws; `extra` has further JSON entries of the header."""
     streams, stream = np.unique(profile.stream, return_inverse=True)
     flags = (
         profile.varying * VARYING
         + profile.shared * SHARED
         + profile.persistent * PERSISTENT
-        + there_before(profile) * EARLIER
+        + existed_before(profile) * EARLIER
     ).astype(np.int64)
     tags, tag = _tags(profile, placement)
     header = {

@@ -8,7 +8,7 @@ import pytest
 import pgmo
 from pgmo.errors import RehearsalError
 from pgmo.fit.evidence import Evidence, Job, collect
-from pgmo.fit.largest import MOST, roomy, search
+from pgmo.fit.largest import MOST, search, unlimited
 from pgmo.fit.laws.law import Law
 from pgmo.fit.what_if.arithmetic import Model
 from tests.fakecuda.fit.scripts import PARAMETERS, attend, card, convolve, run, train
@@ -24,13 +24,13 @@ def script(tmp_path: Path) -> str:
 def evidence(tmp_path_factory: pytest.TempPathFactory) -> Evidence:
     """One rehearsal of the script at batch 8."""
     job = Job((train(tmp_path_factory.mktemp("evidence")),), vary="--batch-size {}")
-    return collect(job, roomy(card(1)), value=8, way="pgmo")
+    return collect(job, unlimited(card(1)), value=8, way="pgmo")
 
 
 def test_one_rehearsal_says_what_all_ways_take(script: str, evidence: Evidence) -> None:
     need = Law([evidence]).need(8)
     for way in ("default", "expandable"):
-        done = run(script, 8, roomy(card(1)), way)
+        done = run(script, 8, unlimited(card(1)), way)
         assert need.reserved[way] == done.reserved_peak
     assert need.parameters == PARAMETERS
     assert need.optimizer_state == 2 * PARAMETERS
@@ -84,7 +84,7 @@ def test_changes_are_rehearsed_and_take_less(script: str, evidence: Evidence) ->
     job = Job((script,), vary="--batch-size {}")
     plain = Law([evidence]).at(8).peak
     for change in ("autocast:bfloat16", "checkpoint", "recompute:min"):
-        changed = Law([collect(job, roomy(card(1)), value=8, change=change)]).at(8).peak
+        changed = Law([collect(job, unlimited(card(1)), value=8, change=change)]).at(8).peak
         assert changed < 0.9 * plain, change
 
 
@@ -107,7 +107,7 @@ def test_a_function_is_rehearsed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     )
     monkeypatch.chdir(tmp_path)
     job = Job(("made:step",), call=True, takes=True)
-    need = Law([collect(job, roomy(card(1)), value=64)]).need(64)
+    need = Law([collect(job, unlimited(card(1)), value=64)]).need(64)
     assert need.parameters == 4 * 512 * 513
     assert need.optimizer_state == 0
 
@@ -124,7 +124,7 @@ def test_a_head_that_shares_an_embeddings_weight_is_no_linear_layer(tmp_path: Pa
         "    model(torch.randint(900, (4, 8)).cuda()).sum().backward()\n"
         "    optimizer.step()\n    optimizer.zero_grad()\n"
     )
-    found = collect(Job((str(path),)), roomy(card(1)), work=False)
+    found = collect(Job((str(path),)), unlimited(card(1)), work=False)
     assert Model.of(found.known).linear == [([64, 64], 4)]
 
 

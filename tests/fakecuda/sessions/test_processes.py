@@ -7,7 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from pgmo.share.broker import Broker
-from pgmo.share.meeting import status
+from pgmo.share.handshake import status
 from pgmo.share.schedule import Rules
 from tests import forked
 from tests.fakecuda.programs import ROOT, run_command, run_program

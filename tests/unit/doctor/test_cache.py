@@ -1,12 +1,12 @@
 import os
 
-from pgmo.doctor.cache import look_at_cache
+from pgmo.doctor.cache import examine_cache
 
 
 def test_a_folder_that_is_not_there_yet_is_not_made(tmp_path, monkeypatch):
     folder = tmp_path / "a" / "b"
     monkeypatch.setenv("PGMO_CACHE_DIR", str(folder))
-    found = look_at_cache()
+    found = examine_cache()
     assert (found.folder, found.error) == (folder, "")
     assert found.free > 0
     assert not list(tmp_path.iterdir())
@@ -14,14 +14,14 @@ def test_a_folder_that_is_not_there_yet_is_not_made(tmp_path, monkeypatch):
 
 def test_a_folder_that_cannot_be_written(monkeypatch):
     monkeypatch.setenv("PGMO_CACHE_DIR", "/proc/pgmo")  # nobody writes there, not even root
-    found = look_at_cache()
+    found = examine_cache()
     assert found.error.endswith("(/proc)")
 
 
 def test_a_file_in_its_place(tmp_path, monkeypatch):
     (tmp_path / "cache").touch()
     monkeypatch.setenv("PGMO_CACHE_DIR", str(tmp_path / "cache"))
-    found = look_at_cache()
+    found = examine_cache()
     assert "Not a directory" in found.error
     assert found.misplaced
 
@@ -34,7 +34,7 @@ def test_what_is_in_it(tmp_path, monkeypatch):
     (folder / "b.so").write_bytes(bytes(20))
     (folder / "b.1.tmp").touch()
     os.utime(folder / "b.1.tmp", (0, 0))
-    found = look_at_cache()
+    found = examine_cache()
     assert (found.distrust, found.adapters, found.size, found.left) == ("", 2, 30, 1)
     assert not found.misplaced
     assert (folder / "b.1.tmp").exists()  # looking changes nothing
@@ -43,4 +43,4 @@ def test_what_is_in_it(tmp_path, monkeypatch):
 def test_a_folder_that_is_not_trusted(tmp_path, monkeypatch):
     monkeypatch.setenv("PGMO_CACHE_DIR", str(tmp_path))
     (tmp_path / "adapters").symlink_to("/")
-    assert "is a symbolic link" in look_at_cache().distrust
+    assert "is a symbolic link" in examine_cache().distrust

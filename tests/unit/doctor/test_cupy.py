@@ -2,7 +2,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from pgmo.doctor.cupy import cupy_packages, cupy_problems, cupy_works, look_at_cupy
+from pgmo.doctor.cupy import cupy_packages, cupy_problems, cupy_works, examine_cupy
 from tests.unit import fake_cupy
 
 WORKS = {"version": "14.2.0", "packages": ["cupy-cuda13x"], "devices": 1, "hip": False}
@@ -61,12 +61,12 @@ def test_devices_are_counted(devices):
     runtime.is_hip, runtime.runtimeGetVersion = False, lambda: 13020
     nvrtc = SimpleNamespace(getVersion=lambda: (13, 2))
     cuda = SimpleNamespace(runtime=runtime, nvrtc=nvrtc, cublas=object())
-    found = look_at_cupy(SimpleNamespace(cuda=cuda))
+    found = examine_cupy(SimpleNamespace(cuda=cuda))
     assert "lacks" not in found
     assert (found["devices"], found["built_for"], found["hip"]) == (devices, 13020, False)
     assert ("why" in found) == (devices == 0)
     del cuda.cublas
-    assert ("lacks" in look_at_cupy(SimpleNamespace(cuda=cuda))) == (devices > 0)
+    assert ("lacks" in examine_cupy(SimpleNamespace(cuda=cuda))) == (devices > 0)
 
 
 def test_packages_are_found_by_their_names(monkeypatch):

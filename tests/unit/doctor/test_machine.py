@@ -1,6 +1,6 @@
 import pytest
 
-from pgmo.doctor.machine import memory, settings_in_the_way, short_of_memory
+from pgmo.doctor.machine import conflicting_settings, memory, memory_problems
 
 
 def test_a_containers_limit_counts(tmp_path):
@@ -25,7 +25,7 @@ def test_a_containers_limit_counts(tmp_path):
     ],
 )
 def test_settings_that_get_in_the_way(name, value, told):
-    (problem,) = settings_in_the_way({name: value})
+    (problem,) = conflicting_settings({name: value})
     assert name in problem.what
     assert told in problem.what
     assert "unset" in problem.remedy
@@ -33,9 +33,9 @@ def test_settings_that_get_in_the_way(name, value, told):
 
 def test_settings_that_do_not():
     fine = {"PYTORCH_CUDA_ALLOC_CONF": "expandable_segments:True", "CUDA_VISIBLE_DEVICES": "1"}
-    assert not list(settings_in_the_way(fine))
+    assert not list(conflicting_settings(fine))
 
 
 def test_little_memory():
-    assert next(short_of_memory(100 << 20)).what.startswith("100 MiB of memory")
-    assert not list(short_of_memory(0))  # not known
+    assert next(memory_problems(100 << 20)).what.startswith("100 MiB of memory")
+    assert not list(memory_problems(0))  # not known

@@ -3,7 +3,7 @@ import os
 import pytest
 
 from pgmo.cli.main import main
-from pgmo.doctor.kept import clear, remove_unusable_adapters
+from pgmo.doctor.removal import clear, remove_unusable_adapters
 from pgmo.errors import FileError
 
 ADAPTER, STEP = "torch_cpu-2.13.0+cpu-0123456789abcdef.so", f"{'3f' * 20}.step"

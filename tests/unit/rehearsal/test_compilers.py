@@ -28,7 +28,7 @@ importlib.util.find_spec = lambda name, *rest: (
 )
 from pgmo.rehearsal.child.compilers import Compilers
 compilers = Compilers()
-compilers.set()
+compilers.install()
 import torch
 torch.compile(torch.nn.Linear(1, 1), {given})
 print("\\n".join(compilers.notes()))

@@ -5,7 +5,7 @@ import sys
 import pytest
 
 from pgmo.errors import RehearsalError
-from pgmo.rehearsal.child.memory import line_that_asked
+from pgmo.rehearsal.child.memory import requesting_line
 from pgmo.rehearsal.child.obstacles import advice
 from pgmo.rehearsal.library import find_torch_build
 
@@ -70,5 +70,5 @@ def test_the_line_is_the_scripts_own(tmp_path, monkeypatch):
     code = compile((tmp_path / "train.py").read_text(), str(tmp_path / "train.py"), "exec")
     with pytest.raises(MemoryError) as failed:
         exec(code, {})
-    assert line_that_asked(failed.value) == "train.py:2: library.fail()"
+    assert requesting_line(failed.value) == "train.py:2: library.fail()"
     sys.modules.pop("library")

@@ -4,7 +4,7 @@ import threading
 import time
 
 from pgmo.share.client import Client, Registration, Sizes
-from pgmo.share.meeting import status
+from pgmo.share.handshake import status
 
 TOTAL = 1000
 

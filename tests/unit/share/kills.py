@@ -26,7 +26,7 @@ from pathlib import Path
 from pgmo.share import client as clients
 from pgmo.share.broker import Broker
 from pgmo.share.client import Client, Registration, Sizes, TurnAnswer
-from pgmo.share.meeting import status
+from pgmo.share.handshake import status
 from pgmo.share.schedule import Rules
 from tests.unit.share.oracle import check
 

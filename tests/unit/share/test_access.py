@@ -12,7 +12,7 @@ from pgmo.errors import ShareError
 from pgmo.share.address import default_address, prepare_folder
 from pgmo.share.broker import Broker
 from pgmo.share.client import TurnAnswer
-from pgmo.share.meeting import connect, meet, status
+from pgmo.share.handshake import connect, shake_hands, status
 from pgmo.share.protocol import LIMIT, encode
 from pgmo.share.schedule import Rules
 from pgmo.share.starting import ensure_broker, listens
@@ -143,12 +143,12 @@ def test_what_makes_no_sense_of_a_known_client_ends_its_connection(serve, addres
         "free": 1,
     }
     for line in (b'{"kind":"give"}\n', b'{"kind":"turn"}\n'):
-        met, _, _, _ = meet(address, hello)
+        met, _, _, _ = shake_hands(address, hello)
         met.sendall(line)
         while met.recv(1 << 16):
             pass
         met.close()
-    met, _, _, _ = meet(address, hello)
+    met, _, _, _ = shake_hands(address, hello)
     for kind in ("withdraw", "ask", "ask", "withdraw"):
         met.sendall(encode(kind, {}))
     met.sendall(encode("released", {"held": 0, "idle": 0, "free": 1}))

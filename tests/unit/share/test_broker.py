@@ -12,7 +12,7 @@ import pytest
 from pgmo.share.address import prepare_folder
 from pgmo.share.broker import Broker
 from pgmo.share.client import TurnAnswer
-from pgmo.share.meeting import status
+from pgmo.share.handshake import status
 from pgmo.share.protocol import LIMIT, VERSION, Lines, encode
 from pgmo.share.schedule import Rules
 from tests.unit.share.ground import TOTAL, Memory, client, shown, wait_for

@@ -12,7 +12,7 @@ from pgmo.errors import ShareError
 from pgmo.share.address import prepare_folder
 from pgmo.share.broker import Broker
 from pgmo.share.descriptors import GUESTS, MOST_MEMBERS, member_capacity
-from pgmo.share.meeting import connect, meet, status
+from pgmo.share.handshake import connect, shake_hands, status
 from pgmo.share.protocol import VERSION
 from pgmo.share.schedule import Rules
 from pgmo.share.starting import listens
@@ -37,7 +37,7 @@ def test_beyond_its_descriptors_a_broker_refuses_and_answers(narrow, address):
     held = []
     with pytest.raises(ShareError, match=r"refuses: it serves \d+ processes already, and its"):
         for number in range(80):
-            held.append(meet(address, HELLO | {"card": f"GPU-{number}"})[0])
+            held.append(shake_hands(address, HELLO | {"card": f"GPU-{number}"})[0])
     assert held
     silent = [connect(address) for _ in range(3 * GUESTS)]
     assert len(status(address)["cards"]) == len(held)
@@ -103,7 +103,7 @@ def test_a_broker_that_cannot_accept_waits_and_tries_again(address):
 
 
 def test_a_full_backlog_is_no_missing_broker(address, monkeypatch):
-    monkeypatch.setattr("pgmo.share.meeting.GREETING", 1)
+    monkeypatch.setattr("pgmo.share.handshake.GREETING", 1)
     prepare_folder(address)
     with socket.socket(socket.AF_UNIX) as listener:
         listener.bind(str(address))

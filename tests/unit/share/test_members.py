@@ -4,7 +4,7 @@ import os
 
 import pytest
 
-from pgmo.share.meeting import meet, status
+from pgmo.share.handshake import shake_hands, status
 from pgmo.share.member import Member
 from pgmo.share.protocol import VERSION, encode
 from pgmo.share.schedule import Rules, TurnSchedule
@@ -20,7 +20,7 @@ def members(address):
 
 
 def connected(address, **fields):
-    met, _, lines, more = meet(address, HELLO | fields)
+    met, _, lines, more = shake_hands(address, HELLO | fields)
     return met, lines, more
 
 

@@ -20,9 +20,8 @@ _lasting = False
 def on_optimizer_state(callback: Callable[[bool], object]) -> None:
     """Register a callback for the first step of each torch optimizer, unless it is registered.
 
-    Args:
-        callback: called with True before the state is allocated and with False afterwards. A
-            closure that computes the loss within the step is excluded.
+    It is called with True before the state is allocated and with False afterwards. A closure that
+    computes the loss within the step is excluded.
     """
     from torch.optim.optimizer import (
         register_optimizer_step_post_hook,

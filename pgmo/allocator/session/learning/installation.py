@@ -67,14 +67,11 @@ class InstallationRule:
     def choose(
         self, plans: list[PlannedProfile], *, repeats: bool
     ) -> tuple[list[PlannedProfile], str]:
-        """Choose how streams share pages, if the plans pay.
+        """Choose how streams share pages; return no plans and a reason if the plans do not pay.
 
         Args:
             plans: at least one plan.
             repeats: whether each iteration makes the same requests as the last one.
-
-        Returns:
-            The plans to install, and ""; or none, and why they do not pay.
         """
         if self._serves_anyway:
             return plans, ""

@@ -25,7 +25,7 @@ from pgmo.allocator.session.learning.recorded_plans import (
 )
 from pgmo.allocator.session.recorder import Recorder
 from pgmo.allocator.session.state import SessionState
-from pgmo.allocator.session.verdict.growth import origin_of_staying
+from pgmo.allocator.session.verdict.growth import origin_of_persistent
 from pgmo.packing.planner import for_opening
 from pgmo.profiler.iterations.lifetimes import Steady, build_profile
 from pgmo.profiler.iterations.step_finder import best_effort, find_all, find_repeated
@@ -123,7 +123,8 @@ class PlanFinder:
             (build_profile(iterations, steady, self._recorder.tags, self._meta_of(steady)), steady)
             for steady in reversed(found)  # newest last: its plan becomes `state.plan`
         ]
-        self._state.staying = origin_of_staying(profiles[-1][0]) or self._state.staying
+        latest = origin_of_persistent(profiles[-1][0])
+        self._state.persistent_origin = latest or self._state.persistent_origin
         if self._options.record_only:
             self._note_first(iterations, found[0])
             self._state.profile = profiles[-1][0]

@@ -51,7 +51,7 @@ def plan_all(
     *,
     keeps_gaps: bool,
 ) -> tuple[list[PlannedProfile], int]:
-    """Plan the found structures and return all plans, new and known.
+    """Plan the found structures; return all plans that have an arena, and the number of the newest.
 
     A new plan replaces a known one whose requests it serves at every length.
 
@@ -61,9 +61,6 @@ def plan_all(
         known: existing plans.
         planning: planning options.
         keeps_gaps: whether requests that fit into the framework's idle memory get no slot.
-
-    Returns:
-        The plans that have an arena, and the number of the newest structure's plan.
     """
     same = all_repeat(iterations, found[-1][1])
     if same and not known:
@@ -119,11 +116,7 @@ def families_of(iterations: Sequence[Iteration], steady: Steady) -> NDArray[np.u
 def shorter_of(
     iterations: Sequence[Iteration], steady: Steady, profile: Profile
 ) -> NDArray[np.int64] | None:
-    """Return `Plan.shorter`: the sizes of a structure's requests in its shortest iteration.
-
-    Returns:
-        Sizes in bytes, shape (requests,), 0 for unpaired requests; None if no iteration is shorter.
-    """
+    """Return `Plan.shorter`: the sizes in a structure's shortest iteration; None without one."""
     shorter, least = None, int(profile.size.sum())
     for index in sorted(steady.rows):
         rows, size = steady.rows[index], iterations[index].size

@@ -22,7 +22,7 @@ from pgmo.allocator.session.threads.turns import Turns
 from pgmo.errors import SessionError
 from pgmo.locks import new_lock
 
-BESIDE = (
+OVERLAP = (
     "several threads call at the same time: one call at a time is planned and served, and the "
     "framework's own allocator serves the others, from pages where it has some"
 )
@@ -31,11 +31,7 @@ BESIDE = (
 class CallTurns(Turns):
     """Choice of the counted calls, which any thread may enter. It warns once if calls overlap.
 
-    Args:
-        engine: engine of the session.
-        warn: called with a warning.
-        end: called when a counted call ends, with whether it was complete.
-        paused: pauses of the engine.
+    When a counted call ends, it calls `end` with whether the call was complete.
     """
 
     def __init__(
@@ -55,11 +51,10 @@ class CallTurns(Turns):
         self._paused.begin(self)
 
     def enter(self) -> Callable[[bool], None] | None:
-        """Begin a call on the calling thread.
+        """Begin a call on the calling thread; return a callback for its end.
 
-        Returns:
-            A callback for the end of the call, whose argument is whether the call was complete.
-            None inside another call, in a forked child, or after the session was closed.
+        The callback takes whether the call was complete. None inside another call, in a forked
+        child, or after the session was closed.
         """
         if os.getpid() != self._process:
             return None  # the lock's owner may not exist in the child
@@ -77,7 +72,7 @@ class CallTurns(Turns):
             self._engine.delegate_thread(native, True)
         if first:
             try:
-                self._warn(BESIDE)
+                self._warn(OVERLAP)
             except BaseException:  # warnings may be errors, so the call ends
                 self._leave_aside(False)
                 raise

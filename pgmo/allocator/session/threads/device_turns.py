@@ -40,12 +40,10 @@ PASSED_OVER = (
 
 @dataclass(eq=False)
 class TurnQueue:
-    """Queue for the turns on one device, shared by its sessions.
+    """Queue for the turns on one device, shared by its sessions; `changed` guards all fields.
 
     Args:
         deadline: maximum wait in seconds.
-        changed: condition that guards all fields.
-        members: turns of the open sessions.
         waiting: tickets of waiting threads, in order of arrival.
         holder: turn that has begun, if one has; `thread` is that of its iteration.
         last: turn that began last.

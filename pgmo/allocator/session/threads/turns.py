@@ -21,7 +21,7 @@ from pgmo.allocator import heuristics
 from pgmo.allocator.session.threads.pauses import Pauses
 from pgmo.errors import SessionError
 
-BESIDE = (
+OVERLAP = (
     "several threads train at the same time: the iterations of one of them are planned and served, "
     "and the framework's own allocator serves the others"
 )
@@ -107,9 +107,7 @@ class Turns:
     def require_no_iteration(self, call: str, *, sleeps: bool) -> None:
         """Raise `SessionError` if a running iteration may use the memory that a call frees.
 
-        Args:
-            call: name of the call, for messages.
-            sleeps: whether the call frees memory that any thread may use.
+        With `sleeps`, the call frees memory that any thread may use.
         """
         inside = self.running()
         if sleeps and inside not in (None, threading.current_thread()):
@@ -143,21 +141,19 @@ class Turns:
         active = {thread: rest for thread, *rest in self._engine.threads()}
         theirs, mine = active.get(owner.native_id or 0), active.get(me.native_id or 0)
         if me in self._bypassing:
-            if theirs is not None or not self._has_waited(me):
-                return False
-            self._follow(me)
+            takes_over = theirs is None and self._has_waited(me)
         elif theirs is None:
-            self._follow(me)
-        elif mine is None:
-            if not self._has_waited(me):
-                return False  # it iterates on another device
-            self._follow(me)
-        elif theirs[1] > mine[0] or theirs[2] > heuristics.current.tail_share * mine[2]:
-            self._bypass(me)
-            return False
+            takes_over = True
+        elif mine is None:  # it iterates on another device
+            takes_over = self._has_waited(me)
         else:
+            tail = heuristics.current.tail_share * mine[2]
+            takes_over = theirs[1] <= mine[0] and theirs[2] <= tail
+            if not takes_over:
+                self._bypass(me)
+        if takes_over:
             self._follow(me)
-        return True
+        return takes_over
 
     def _has_waited(self, me: threading.Thread) -> bool:
         return self._calls[me] >= heuristics.current.shortest_wait
@@ -181,7 +177,7 @@ class Turns:
         self._update(me)
         if not self._train_together:
             self._train_together = True
-            self._warn(BESIDE)
+            self._warn(OVERLAP)
 
     def _caller(self, what: str) -> threading.Thread:
         self._forget_ended()

@@ -119,7 +119,7 @@ def _is_steady(rises: Sequence[int]) -> bool:
     return min(halves) >= STEADY * max(halves)
 
 
-def origin_of_staying(profile: Profile) -> str:
+def origin_of_persistent(profile: Profile) -> str:
     """Return what requests most bytes of the blocks that no iteration frees; "" if unknown."""
     rows = np.flatnonzero(profile.persistent & (profile.tag >= 0))
     if not len(rows):

@@ -12,7 +12,7 @@ import argparse
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-from pgmo.doctor.kept import KINDS
+from pgmo.doctor.removal import KINDS
 from pgmo.errors import OptionError
 from pgmo.units import format_bytes
 
@@ -73,7 +73,7 @@ def run(arguments: argparse.Namespace) -> int:
         return 0
     done: tuple[str, ...] = ()
     if arguments.fix:
-        from pgmo.doctor.kept import remove_unusable_adapters
+        from pgmo.doctor.removal import remove_unusable_adapters
 
         done = remove_unusable_adapters(examine().frameworks)
     found = examine(build=arguments.fix)
@@ -88,7 +88,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 def _clear(wanted: str, *, as_json: bool) -> None:
     from pgmo.cli.terminal.output import print_json
-    from pgmo.doctor.kept import clear
+    from pgmo.doctor.removal import clear
     from pgmo.files.cache_folder import cache_directory
 
     gone = clear(KINDS if wanted == "all" else (wanted,))

@@ -103,7 +103,7 @@ def _show_status(address: "Path", *, as_json: bool) -> int:
     """Print the cards of a broker, and the processes that share each."""
     from pgmo.cli.terminal.output import print_json
     from pgmo.errors import ShareError
-    from pgmo.share.meeting import status
+    from pgmo.share.handshake import status
 
     try:
         cards = status(address)["cards"]

@@ -11,7 +11,7 @@ import pytest
 
 import pgmo
 from pgmo import _core
-from pgmo.allocator.adapters.cupy_allocator import makes_room
+from pgmo.allocator.adapters.cupy_allocator import free_idle_arena
 from tests.unit.allocator.simulated import Oracle
 from tests.unit.fake_cupy import alloc
 
@@ -20,7 +20,7 @@ SIZES = (1000, 3000, 500_000)
 
 
 def wrap(cuda, upstream):
-    return _core.CupyAllocator(cuda, upstream, makes_room)
+    return _core.CupyAllocator(cuda, upstream, free_idle_arena)
 
 
 def iterate(cupy, session, times):

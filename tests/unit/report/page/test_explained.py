@@ -10,7 +10,7 @@ from pgmo.profiler.iterations.from_trace import profile_of
 from pgmo.profiler.profile import Profile, ProfileMeta
 from pgmo.profiler.tag import Tag
 from pgmo.profiler.trace import Event, Trace
-from pgmo.report.blocks.origins import EARLIER, names_of, there_before
+from pgmo.report.blocks.origins import EARLIER, existed_before, names_of
 from pgmo.report.findings.attribution import find_peak
 from pgmo.report.findings.nesting import by_module, by_stack
 from pgmo.report.page.html import render
@@ -115,7 +115,7 @@ def test_an_empty_profile_has_no_first_line():
 
 def test_what_was_there_before_recording_is_called_that():
     profile = recorded()
-    assert there_before(profile).tolist() == [True, True, False, False]
+    assert existed_before(profile).tolist() == [True, True, False, False]
     assert names_of(profile, "op")[:2] == [EARLIER, EARLIER]
     assert names_of(profile, "op")[2:] == ["(untagged)"] * 2
     assert find_peak(profile).modules[0].name == EARLIER
@@ -123,7 +123,7 @@ def test_what_was_there_before_recording_is_called_that():
 
 def test_a_recording_without_requests_began_with_all_of_its_blocks():
     trace = Trace.from_columns(kind=[Event.ALLOC] * 2, address=[64, 128], size=[8, 4], before=2)
-    assert there_before(profile_of(trace, whole=True)).all()
+    assert existed_before(profile_of(trace, whole=True)).all()
 
 
 def test_the_page_names_them_too(browser, tmp_path):

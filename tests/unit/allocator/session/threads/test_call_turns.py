@@ -7,7 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from pgmo import _core
-from pgmo.allocator.session.threads.call_turns import BESIDE, CallTurns
+from pgmo.allocator.session.threads.call_turns import OVERLAP, CallTurns
 from pgmo.errors import SessionError
 from tests.unit.allocator.simulated import LAYERS, Loop, open_session
 
@@ -68,7 +68,7 @@ def test_overlapping_calls_are_told_of_though_calls_in_a_pause_were_not(bench, o
     assert bench.said == []
     leave = bench.turns.enter()
     other(other(bench.turns.enter), True)
-    assert bench.said == [BESIDE]
+    assert bench.said == [OVERLAP]
     leave(True)
 
 
@@ -94,7 +94,7 @@ def test_a_call_at_the_same_time_stands_beside(bench, other):
     assert bench.ended == []
     assert other(bench.requests)  # it may be a helper of the call that is counted
     leave(True)
-    assert bench.said == [BESIDE]
+    assert bench.said == [OVERLAP]
     leave = other(bench.turns.enter)
     assert other(bench.requests)
     other(leave, True)

@@ -9,7 +9,7 @@ import pytest
 
 import pgmo
 from pgmo.allocator import optimize
-from pgmo.allocator.session.threads.turns import BESIDE
+from pgmo.allocator.session.threads.turns import OVERLAP
 from pgmo.errors import SessionError
 from tests.unit.allocator.simulated import LAYERS, Loop, open_session, run
 
@@ -38,7 +38,7 @@ def test_one_of_two_loops_at_the_same_time_is_served(adapter, workers):
             a(iterations[0].__exit__, None, None, None)
         assert session.history[-1].hit_rate == 1
         assert len(session.history) == 9
-    assert BESIDE in session.summary().notes
+    assert OVERLAP in session.summary().notes
 
 
 def test_one_of_two_loops_that_mingle_is_served(adapter, workers):
@@ -56,7 +56,7 @@ def test_one_of_two_loops_that_mingle_is_served(adapter, workers):
             iterate(session)
         assert session.history[-1].hit_bytes_rate > 0.99
         assert session.phase == "replay"
-    assert BESIDE in session.summary().notes
+    assert OVERLAP in session.summary().notes
 
 
 def test_step_while_another_thread_is_in_a_pause(adapter, workers):

@@ -7,7 +7,7 @@ import pytest
 
 from pgmo import _core
 from pgmo.allocator import heuristics
-from pgmo.allocator.session.threads.turns import BESIDE, Turns
+from pgmo.allocator.session.threads.turns import OVERLAP, Turns
 from pgmo.errors import SessionError
 
 PATIENCE = heuristics.Heuristics().shortest_wait
@@ -108,12 +108,12 @@ def test_threads_one_after_the_other_are_all_counted(bench):
 
 def test_of_threads_at_the_same_time_one_is_counted(bench):
     assert not bench.mingle()
-    assert bench.said == [BESIDE]
+    assert bench.said == [OVERLAP]
     assert not bench.b.request()  # delegated
     assert bench.a.request(8)
     assert bench.step(bench.a)
     assert not bench.step(bench.b)
-    assert bench.said == [BESIDE]  # once
+    assert bench.said == [OVERLAP]  # once
 
 
 def test_half_an_iteration_of_another_thread_is_not_what_it_does_after_a_step(bench):

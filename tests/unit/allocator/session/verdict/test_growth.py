@@ -5,7 +5,7 @@ import random
 import pytest
 
 from pgmo import _core
-from pgmo.allocator.session.verdict.growth import LiveGrowth, find_growth, origin_of_staying
+from pgmo.allocator.session.verdict.growth import LiveGrowth, find_growth, origin_of_persistent
 from pgmo.profiler.profile import NEVER, Profile
 from pgmo.profiler.tag import Tag
 
@@ -126,4 +126,4 @@ def test_the_origin_is_what_requests_most_of_what_stays():
         ticks=4,
         tags=tags,
     )
-    assert origin_of_staying(profile) == "net.py:3 in forward, Net.a, aten.mm (forward)"
+    assert origin_of_persistent(profile) == "net.py:3 in forward, Net.a, aten.mm (forward)"

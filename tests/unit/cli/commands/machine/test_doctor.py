@@ -26,10 +26,10 @@ def machine(monkeypatch):
         compiler = Compiler("g++", "g++ 13.2", compiler_error)
         monkeypatch.setattr(examination, "try_compiler", lambda: compiler)
         cache = Cache(Path("/c"), "", 1 << 40)
-        monkeypatch.setattr(examination, "look_at_cache", lambda: cache)
+        monkeypatch.setattr(examination, "examine_cache", lambda: cache)
         monkeypatch.setattr(examination, "driver_version", lambda: "580.65")
         monkeypatch.setattr(examination, "memory", lambda: (1 << 37, 1 << 36))
-        monkeypatch.setattr(examination, "settings_in_the_way", lambda: iter(()))
+        monkeypatch.setattr(examination, "conflicting_settings", lambda: iter(()))
 
     return make
 
