@@ -186,7 +186,7 @@ def test_a_later_step_is_rehearsed_without_pgmo(tmp_path: Path) -> None:
         "        kept.append(torch.zeros(96 << 18, device='cuda'))\n",
     )
     script.write_text(source)
-    where = roomy(card(1))
+    where = unlimited(card(1))
     plain, own = (run(str(script), 8, where, way) for way in ("default", "pgmo"))
     assert own.card_peak < plain.card_peak - (48 << 20)
     between = card(((own.card_peak + plain.card_peak) // 2 - own.context) >> 20)
