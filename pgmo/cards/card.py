@@ -20,6 +20,8 @@ class Card:
             "bfloat16"), dense, accumulated in float32. Types without hardware support are missing.
         source: page of the maker with these figures.
         usable_source: source of the usable bytes; "" if the user gave the size.
+        integrated: whether its memory is also the host's, so that the system and the process itself
+            take a part of the usable bytes.
 
     Example:
         >>> Card("16 GiB", 16 << 30, 16 << 30, (8, 0), 108)
@@ -35,6 +37,7 @@ class Card:
     flops: dict[str, float] = field(default_factory=dict, hash=False)
     source: str = ""
     usable_source: str = ""
+    integrated: bool = False
 
     @property
     def anonymous(self) -> bool:

@@ -99,4 +99,5 @@ def _card(row: dict[str, Any]) -> Card:
         flops={kind: rate * 1e12 for kind, rate in row["tflops"].items()},
         source=row["source"],
         usable_source=row.get("total_report", share),
+        integrated=row.get("integrated", False),
     )

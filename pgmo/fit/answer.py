@@ -113,8 +113,8 @@ class Answer:
 
     @property
     def sentence(self) -> str:
-        """The answer in one sentence; further ones are about growth and what was not rehearsed."""
-        return f"{self._first_sentence()}{self._grows()}{self._missed()}"
+        """The answer in one sentence; others are about growth, missed code and shared memory."""
+        return f"{self._first_sentence()}{self._grows()}{self._missed()}{self._of_host()}"
 
     def _first_sentence(self) -> str:
         if self.largest:
@@ -163,6 +163,15 @@ class Answer:
         more = len(self.missed) - _MOST_MISSED
         named = ", ".join(self.missed[:_MOST_MISSED]) + (f" and {more} more" if more > 0 else "")
         return f" This does not cover {named}, which did not run in the rehearsed iterations."
+
+    def _of_host(self) -> str:
+        """Return what else takes memory of an integrated card, as a sentence; else ""."""
+        if not self.card.integrated:
+            return ""
+        return (
+            f" {self.card.name} shares its memory with the host: what the system, the page cache "
+            "and the process itself occupy is not subtracted."
+        )
 
     def _without(self) -> str:
         if self.fits["default"]:

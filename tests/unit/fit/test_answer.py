@@ -21,6 +21,14 @@ def test_a_job_that_fits_says_by_how_much(monkeypatch: pytest.MonkeyPatch) -> No
     assert found.rehearsals == 1
 
 
+def test_memory_of_the_host_is_not_promised(monkeypatch: pytest.MonkeyPatch) -> None:
+    found = answer(monkeypatch, value=4)
+    assert "shares its memory with the host" not in found.sentence
+    shared = replace(found, card=find("DGX Spark")).sentence
+    assert shared.startswith("train.py fits on GB10: it takes ")
+    assert "GB10 shares its memory with the host" in shared
+
+
 def test_a_job_that_does_not_fit_says_what_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
     found = answer(monkeypatch, usable=500 << 20, value=16, what_if=True)
     assert not found.fits["pgmo"]
