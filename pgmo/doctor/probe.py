@@ -15,6 +15,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from pgmo.doctor.contexts import keep_context, measure_context
 from pgmo.doctor.cupy import cupy_packages, examine_cupy
 
 if TYPE_CHECKING:
@@ -125,9 +126,16 @@ def _torch(torch: Any, build: bool) -> None:
                 "memory": given.total_memory,
                 "capability": f"{given.major}.{given.minor}",
                 "unified": _unified(index),
+                "context": None,
             }
         )
     _say(cuda={}, devices=devices)
+    for device in devices:
+        size = measure_context(torch, device["index"])
+        if size is not None:
+            keep_context(device["name"], size)
+            device["context"] = size
+    _say(devices=devices)
 
 
 def _unified(index: int) -> bool | None:

@@ -11,12 +11,13 @@ from typing import Any
 from pgmo.errors import FileError
 from pgmo.files.cache_folder import DistrustError, cache_directory, open_folder
 
-KINDS = ("adapters", "steps")
-"""Folders whose files may be removed at any time: compiled adapters, and steps of `pgmo.recompute`
-that earlier versions stored."""
+KINDS = ("adapters", "contexts", "steps")
+"""Folders whose files may be removed at any time: compiled adapters, measured contexts, and steps
+of `pgmo.recompute` that earlier versions stored."""
 
 _OURS = {
     "adapters": re.compile(r".+-[0-9a-f]{16}\.(?:so|lock|tmp)|\..+\.[0-9a-f]{12}\.partial"),
+    "contexts": re.compile(r"contexts\.json|\..+\.[0-9a-f]{12}\.partial"),
     "steps": re.compile(r"[0-9a-f]{40}\.step|\..+\.[0-9a-f]{12}\.partial"),
 }
 """Patterns of pgmo's own file names in these folders: `PGMO_CACHE_DIR` may be any folder, and

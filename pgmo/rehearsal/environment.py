@@ -7,6 +7,7 @@ from typing import Literal
 
 import pgmo
 from pgmo.cards import Card
+from pgmo.rehearsal.contexts import measured_contexts
 
 Way = Literal["default", "expandable", "pgmo"]
 """The allocator that serves a script: PyTorch's default, expandable segments, or pgmo."""
@@ -38,13 +39,15 @@ def of_card(card: Card, devices: int) -> dict[str, str]:
 
 
 def context_bytes(card: Card) -> int:
-    """Return the estimated bytes of a context with its libraries, by the multiprocessors.
+    """Return the bytes of a context with its libraries.
 
+    They are as `pgmo doctor` has measured them on this machine, or estimated by multiprocessors.
     On an H200 (132 multiprocessors; CUDA 13.0, driver 580) the driver reported 678 MiB for
     processes with kernels of PyTorch and cuBLAS, and up to 696 MiB with cuDNN
     (bench/gpu/rehearsals.py). The share that grows with the card is a guess.
     """
-    return (256 << 20) + card.multiprocessors * (13 << 18)
+    estimate = (256 << 20) + card.multiprocessors * (13 << 18)
+    return measured_contexts().get(card.name, estimate)
 
 
 def of_rank(rank: int, world: int, devices: int) -> dict[str, str]:

@@ -34,23 +34,24 @@ def test_all_that_pgmo_keeps_is_cleared(cache, capsys):
     assert main(["doctor", "--clear"]) == 0
     assert sorted(path.name for path in cache.iterdir()) == ["mine.txt", "running"]
     assert "removed 1 files, 100 B" in capsys.readouterr().out
-    assert [one.files for one in clear()] == [0, 0]
+    assert [one.files for one in clear()] == [0, 0, 0]
 
 
 def test_files_of_a_project_with_folders_of_these_names_stay(cache):
     mine = [
         cache / folder / name
-        for folder in ("adapters", "steps")
+        for folder in ("adapters", "contexts", "steps")
         for name in ("adapter_model.safetensors", "mine.so", "1.step", ".hidden", "a.lock")
     ]
+    (cache / "contexts").mkdir()
     for path in mine:
         path.touch()
     left = cache / "adapters" / f".{ADAPTER}.0123456789ab.partial"
     left.touch()
-    assert [one.files for one in clear()] == [2, 1]
+    assert [one.files for one in clear()] == [2, 0, 1]
     assert all(path.exists() for path in mine)
     assert not left.exists()
-    assert [one.files for one in clear()] == [0, 0]
+    assert [one.files for one in clear()] == [0, 0, 0]
 
 
 def test_what_pgmo_keeps_is_known_by_its_name(tmp_path, monkeypatch):
@@ -63,7 +64,7 @@ def test_what_pgmo_keeps_is_known_by_its_name(tmp_path, monkeypatch):
     path = adapter_path(cpu_source())
     path.parent.mkdir()
     path.touch()
-    assert [one.files for one in clear()] == [1, 0]
+    assert [one.files for one in clear()] == [1, 0, 0]
     assert not any(tmp_path.rglob("*.*"))
 
 

@@ -121,7 +121,8 @@ def _lines(found: "Examination") -> Iterator[str]:
         yield _line(
             f"cuda:{device['index']}",
             f"{device['name']}, {format_bytes(device['memory'])}, "
-            f"compute capability {device['capability']}{_UNIFIED[device.get('unified')]}",
+            f"compute capability {device['capability']}{_UNIFIED[device.get('unified')]}"
+            f"{_context(device.get('context'))}",
         )
     yield _line("compiler", found.compiler.version or found.compiler.command or "none")
     yield _line("cache", f"{found.cache.folder}{_kept(found.cache)}")
@@ -137,6 +138,11 @@ def _lines(found: "Examination") -> Iterator[str]:
         yield f"pgmo works here with {' and '.join(found.works)}."
     else:
         yield "pgmo cannot serve any framework here; it can still read profiles and make plans."
+
+
+def _context(size: int | None) -> str:
+    """Describe a measured context."""
+    return "" if size is None else f", a context takes {format_bytes(size)}"
 
 
 def _kept(cache: "Cache") -> str:
