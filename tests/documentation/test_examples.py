@@ -19,7 +19,7 @@ ROOT = Path(__file__).resolve().parents[2]
 ELSEWHERE = ("guides/recipes", "guides/will_it_fit")
 """Pages whose code needs the environment of tests/fakecuda, which runs it."""
 
-OF_PACKAGES = ("guides/cupy", "guides/several_jobs")
+OF_PACKAGES = ("guides/batch_size", "guides/cupy", "guides/several_jobs")
 """Pages whose code needs packages or devices that not every environment has."""
 
 SLOW = ("guides/several_processes",)
