@@ -11,7 +11,7 @@ The model is transformers' LlamaForCausalLM as it is, in the sizes of TinyLlama,
 Parameters, gradients and the state of AdamW are bfloat16, on all cards: in float32 they alone take
 17.6 GB. PyTorch's ways are tried batch by batch, three steps each, until one runs out of memory;
 `pgmo.recompute.largest` is called once, and its answer is trained for five steps; once more with
-offload over a link of 24 GB/s.
+offload over a link of 24 GB/s, and once more with the optimizer's state on the host in the passes.
 """
 
 import argparse
@@ -37,6 +37,7 @@ WAYS = {
     "checkpoint": "the same, gradient_checkpointing_enable()",
     "pgmo": "the same, `pgmo.recompute.largest`",
     "offload": 'the same with `offload="pcie4"`',
+    "state": "the same with `state=True`",
 }
 
 
@@ -114,9 +115,11 @@ class Program:
 
 def work(way: str, card: float, *, quick: bool) -> dict[str, Any]:
     """The largest batch in one way, in this process."""
-    if way in ("pgmo", "offload"):
-        link = "pcie4" if way == "offload" else None
-        return {"way": way, "card": card, **_by_one_call(card, link, quick=quick)}
+    if way in ("pgmo", "offload", "state"):
+        found = _by_one_call(
+            card, None if way == "pgmo" else "pcie4", state=way == "state", quick=quick
+        )
+        return {"way": way, "card": card, **found}
     works, fails, reserved = 0, 0, {}
     batch = 1
     while batch > works:
@@ -152,7 +155,7 @@ def _tried(way: str, batch: int, *, quick: bool) -> int | None:
         torch.cuda.empty_cache()
 
 
-def _by_one_call(card: float, link: str | None, *, quick: bool) -> dict[str, Any]:
+def _by_one_call(card: float, link: str | None, *, state: bool, quick: bool) -> dict[str, Any]:
     import torch
 
     import pgmo
@@ -166,6 +169,7 @@ def _by_one_call(card: float, link: str | None, *, quick: bool) -> dict[str, Any
         card=f"{int(card * 2**10)}MiB",
         optimizer=program.optimizer,
         offload=link,
+        state=state,
     )
     seconds = time.monotonic() - begin
     gc.collect()
@@ -181,6 +185,8 @@ def _by_one_call(card: float, link: str | None, *, quick: bool) -> dict[str, Any
         "overhead": plan.overhead,
         "rerun_share": plan.schedule.rerun_share,
         "host_bytes": plan.host_bytes,
+        "state_bytes": plan.state_bytes,
+        "state_share": plan.state_share,
         "call_seconds": seconds,
         "trained_steps": TRAINED,
     }
@@ -197,7 +203,8 @@ def table(result: dict[str, Any]) -> str:
     for way, name in WAYS.items():
         cells = [_cell(rows.get((way, card))) for card in cards]
         lines.append(f"| {name} | " + " | ".join(cells) + " |")
-    for way, name in (("pgmo", "pgmo"), ("offload", 'pgmo with `offload="pcie4"`')):
+    named = ("pgmo", "pgmo"), ("offload", 'pgmo with `offload="pcie4"`')
+    for way, name in (*named, ("state", "pgmo with `state=True`, too")):
         shares = [_share(rows.get((way, card))) for card in cards]
         lines.append(f"| overhead of {name} | {' | '.join(shares)} |")
     return "\n".join(lines)
@@ -206,10 +213,10 @@ def table(result: dict[str, Any]) -> str:
 def _share(row: dict[str, Any] | None) -> str:
     if row is None:
         return ""
-    if not row.get("host_bytes"):
+    if not row.get("host_bytes") and not row.get("state_bytes"):
         return f"{row['overhead']:.0%}"
     waits = row["overhead"] - row["rerun_share"]
-    host = row["host_bytes"] / 2**30
+    host = (row["host_bytes"] + row.get("state_bytes", 0)) / 2**30
     return f"{row['rerun_share']:.0%} run again, {waits:.0%} waited; {host:.1f} GiB on the host"
 
 
@@ -251,7 +258,7 @@ def main() -> None:
             {name: before[name] for name in ("date", "command")},
         ]
     for card in [QUICK_CARD] if quick else arguments.cards:
-        for way in ("checkpoint", "pgmo", "offload") if quick else arguments.ways:
+        for way in ("checkpoint", "pgmo", "offload", "state") if quick else arguments.ways:
             rows = [row for row in rows if (row["way"], row["card"]) != (way, card)]
             rows.append(found(stub, way, card, arguments.longest, quick=quick))
             print(rows[-1], file=sys.stderr, flush=True)

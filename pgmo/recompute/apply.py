@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from torch.optim import Optimizer
 
 from pgmo.cards import Card, find
-from pgmo.errors import OptionError
+from pgmo.errors import BudgetError, OptionError
 from pgmo.recompute.calls.refusals import refuse_lazy, refuse_wrappers
 from pgmo.recompute.capture.compat import flatten, refuse_old_versions, storage_key
 from pgmo.recompute.compiled.model import CompiledModel
@@ -19,6 +19,7 @@ from pgmo.recompute.planners.budget import parse_budget
 from pgmo.recompute.planners.offload.transfers import parse_link
 from pgmo.recompute.planners.shapes import Shapes
 from pgmo.recompute.runtime.decide import Planner, Settings, find_planner
+from pgmo.recompute.runtime.offload.sleeping_state import let_state_sleep
 from pgmo.recompute.runtime.twin import original, twin
 from pgmo.recompute.whole_card import CardBudget, context_of, optimizer_needs
 from pgmo.units import parse_bytes
@@ -43,6 +44,7 @@ def recompute(
     optimizer: Optimizer | None = None,
     beside: int | str = 0,
     offload: str | float | None = None,
+    state: bool = False,
     whole: bool = False,
 ) -> tuple[M, RecomputePlan]:
     """Make a model drop activations and compute them again, so that a step fits in a budget.
@@ -81,6 +83,9 @@ def recompute(
             the link to the device, "pcie3", "pcie4" or "pcie5", or its bytes a second, such as
             20e9 or "20 GB/s". Transfers run on a stream of their own, and memory of the host is
             pinned.
+        state: with `card`, `optimizer` and `offload`: the optimizer's state may wait on the host
+            while the step runs, if that costs less time than to keep it. It is copied back before
+            each step of the optimizer, and to the host after it. Needs example inputs.
         whole: refuse a model whose forward pass is no single graph. Otherwise its graphs are
             planned under one budget, and the code between them runs as it is.
 
@@ -110,10 +115,13 @@ def recompute(
         optimizer,
         beside,
         offload,
+        state,
         whole,
     )
     arguments = None if example_inputs is _NONE else call_of(example_inputs)
-    return planned(model, arguments, options, Shapes())
+    made, plan = planned(model, arguments, options, Shapes())
+    settle_state(options, plan)
+    return made, plan
 
 
 @dataclass(frozen=True)
@@ -127,15 +135,34 @@ class RecomputeOptions:
     optimizer: Optimizer | None = None
     beside: int | str = 0
     offload: str | float | None = None
+    state: bool = False
     whole: bool = False
 
 
+def settle_state(options: RecomputeOptions, plan: RecomputePlan) -> None:
+    """Let the optimizer's state sleep between steps from now on, or no longer, as a plan has it."""
+    if options.optimizer is not None:
+        let_state_sleep(options.optimizer, sleeps=plan.state_bytes > 0)
+
+
 def planned(
-    model: M, call: Call | None, options: RecomputeOptions, shapes: Shapes
+    model: M,
+    call: Call | None,
+    options: RecomputeOptions,
+    shapes: Shapes,
+    *,
+    try_awake: bool = True,
 ) -> tuple[M, RecomputePlan]:
     """Plan a model within a budget, as `recompute` documents.
 
     Without a `call`, the first call is planned. No search runs if a plan of `shapes` fits.
+
+    Args:
+        model: the model.
+        call: arguments of a call.
+        options: the options.
+        shapes: plans that were found for other shapes.
+        try_awake: with `state`, whether to plan with the state on the card as well.
 
     Raises:
         BudgetError: the budget cannot be met.
@@ -149,6 +176,39 @@ def planned(
     refuse_lazy(original(model))
     resident = _resident(model, call)
     on_card = _whole_card(model, resident, options)
+    if not options.state:
+        return _within(model, call, options, shapes, on_card)
+    if on_card is None or on_card.optimizer is None or rate is None or call is None:
+        raise OptionError("state=True needs card=, optimizer=, offload= and example inputs")
+    awake = None
+    if try_awake:
+        try:
+            awake = _within(model, call, options, shapes, on_card)
+        except BudgetError:
+            try_awake = False
+    if awake is not None:
+        seconds = awake[1].overhead * awake[1].graph.forward_cost
+        if seconds <= 2 * on_card.optimizer.state / rate:
+            return awake
+        shapes = Shapes()  # else the search ends at the plan that was found
+    try:
+        asleep = _within(model, call, options, shapes, replace(on_card, state_sleeps=True))
+    except BudgetError:
+        if awake is None:
+            raise
+        return awake
+    return min((one for one in (awake, asleep) if one), key=lambda one: one[1].overhead)
+
+
+def _within(
+    model: M,
+    call: Call | None,
+    options: RecomputeOptions,
+    shapes: Shapes,
+    on_card: CardBudget | None,
+) -> tuple[M, RecomputePlan]:
+    """Plan a model for a budget, or for what a card has left."""
+    rate = None if options.offload is None else parse_link(options.offload)
     settings = Settings(
         parse_budget(options.budget if on_card is None else on_card.left),
         find_planner(options.planner, rate),
@@ -163,6 +223,7 @@ def planned(
     if call is not None:
         with torch.enable_grad():
             recomputing.capture(*call[0], **call[1])
+    resident = _resident(model, call)
     return _twin(recomputing, settings, model), RecomputePlan(recomputing, resident, on_card)
 
 

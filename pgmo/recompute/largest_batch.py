@@ -13,12 +13,20 @@ from torch import nn
 
 from pgmo.callable_package import refuse_removed
 from pgmo.errors import BudgetError, OptionError
-from pgmo.recompute.apply import RecomputeOptions, call_of, planned
+from pgmo.recompute.apply import RecomputeOptions, call_of, planned, settle_state
 from pgmo.recompute.outcome import RecomputePlan
 from pgmo.recompute.planners.shapes import Shapes
 from pgmo.removed import RECOMPUTE
 
 M = TypeVar("M", bound=nn.Module)
+
+_WITHOUT_CARD: dict[str, Any] = {
+    "budget": "min",
+    "card": None,
+    "optimizer": None,
+    "beside": 0,
+    "state": False,
+}
 
 _MOST = 1 << 20
 """No larger batch is tried, as what takes no memory fits at any."""
@@ -59,20 +67,23 @@ def largest(
     refuse_removed(options, RECOMPUTE)
     search = _Search(model, inputs, RecomputeOptions(**options))
     batch = search.run(start)
-    return batch, *search.best(batch)
+    made, plan = search.best(batch)
+    settle_state(search.options, plan)
+    return batch, made, plan
 
 
 class _Search:
     def __init__(
         self, model: M, inputs: Callable[[int], object], options: RecomputeOptions
     ) -> None:
-        self._model, self._inputs, self._options = model, inputs, options
+        self._model, self._inputs, self.options = model, inputs, options
         self._shapes = Shapes()  # what was found for one batch is tried on the next
         self._found: dict[int, tuple[Any, RecomputePlan]] = {}
+        self._asleep_from = _MOST + 1  # batch from which the optimizer's state sleeps
 
     def run(self, start: int) -> int:
         """Return the largest batch that fits; the stride grows from 1, as the guess is near."""
-        self._found[start] = self._plan(start, self._options)
+        self._found[start] = self._plan(start, self.options)
         works, fails, stride = start, 0, 1
         batch = max(start + 1, self._guess(start))
         while not fails or fails - works > 1:
@@ -97,17 +108,24 @@ class _Search:
         if known[1].overhead == 0:
             return known
         try:
-            own = planned(self._model, call_of(self._inputs(batch)), self._options, Shapes())
+            own = self._plan(batch, self.options, Shapes())
         except BudgetError:
             return known
         return min(own, known, key=lambda one: one[1].overhead)
 
-    def _plan(self, batch: int, options: RecomputeOptions) -> tuple[Any, RecomputePlan]:
-        return planned(self._model, call_of(self._inputs(batch)), options, self._shapes)
+    def _plan(
+        self, batch: int, options: RecomputeOptions, shapes: Shapes | None = None
+    ) -> tuple[Any, RecomputePlan]:
+        call, shapes = call_of(self._inputs(batch)), shapes or self._shapes
+        try_awake = batch < self._asleep_from
+        found = planned(self._model, call, options, shapes, try_awake=try_awake)
+        if found[1].state_bytes:
+            self._asleep_from = min(self._asleep_from, batch)
+        return found
 
     def _fits(self, batch: int) -> bool:
         try:
-            self._found[batch] = self._plan(batch, self._options)
+            self._found[batch] = self._plan(batch, self.options)
         except (BudgetError, torch.OutOfMemoryError):  # the latter of the inputs themselves
             return False
         return True
@@ -116,11 +134,12 @@ class _Search:
         """Return the batch at which the line through two least peaks reaches the card's limit."""
         card = self._found[start][1].card
         assert card is not None
-        least = replace(self._options, budget="min", card=None, optimizer=None, beside=0)
+        least = replace(self.options, **_WITHOUT_CARD)
         try:
             less, more = (self._plan(one, least)[1].peak for one in (start, 2 * start))
         except (BudgetError, torch.OutOfMemoryError):
             return start + 1
         if more <= less:
             return 2 * start
-        return min(_MOST, int(start + (card.left - less) * start / (more - less)))
+        left = replace(card, state_sleeps=self.options.state).left
+        return min(_MOST, int(start + (left - less) * start / (more - less)))

@@ -84,8 +84,25 @@ class RecomputePlan:
 
     @property
     def overhead(self) -> float:
-        """Time of what is recomputed, and of waiting for transfers, over the forward pass's."""
-        return self.schedule.overhead
+        """Time of what is recomputed, and of waiting for transfers, over the forward pass's.
+
+        Transfers of the optimizer's state are included (`state=True`).
+        """
+        return self.schedule.overhead + self.state_share
+
+    @property
+    def state_bytes(self) -> int:
+        """Bytes of the optimizer's state that are on the host while the step runs."""
+        card = self.card
+        if card is None or card.optimizer is None or not card.state_sleeps:
+            return 0
+        return card.optimizer.state
+
+    @property
+    def state_share(self) -> float:
+        """Time of the state's transfers, to the host and back, over the forward pass's."""
+        rate, whole = rate_of(self._recomputing.settings.planner), self.graph.forward_cost
+        return 2 * self.state_bytes / rate / whole if rate and whole and self.state_bytes else 0.0
 
     @property
     def recomputed(self) -> frozenset[int]:
@@ -130,9 +147,14 @@ class RecomputePlan:
         text = explain(self._planned, self.budget, self.measured_peak, self.resident)
         if self.card is None:
             return text
-        return (
-            f"{self.card.card.name}: {self.card}; {format_bytes(self.card.left)} are left.\n{text}"
-        )
+        head = f"{self.card.card.name}: {self.card}; {format_bytes(self.card.left)} are left."
+        if self.state_bytes:
+            head += (
+                f" The optimizer's state, {format_bytes(self.state_bytes)}, is on the host while "
+                f"the step runs; its transfers take {100 * self.state_share:.1f} % of the forward "
+                "pass's time."
+            )
+        return f"{head}\n{text}"
 
     def curve(self, points: int = 9, time_limit: float = 10.0) -> Curve:
         """Return the trade-off of peak against overhead, from the least peak to the default one.
@@ -171,6 +193,8 @@ class RecomputePlan:
             "rerun": self.schedule.rerun_share,
             "waited": self.schedule.wait_share,
             "host_bytes": self.host_bytes,
+            "state_bytes": self.state_bytes,
+            "state_waited": self.state_share,
             "planner": self.planner,
             "graphs": self.graphs,
             "forward_operations": self.graph.forward,

@@ -158,6 +158,7 @@ class CardBudget:
         gradients: bytes of the parameters' gradients, which a step's peak has in it.
         optimizer: memory of the optimizer; None where none was given.
         beside: bytes that the user keeps free for other things.
+        state_sleeps: whether the optimizer's state is on the host while the step runs.
     """
 
     card: Card
@@ -166,6 +167,7 @@ class CardBudget:
     gradients: int
     optimizer: OptimizerNeeds | None
     beside: int
+    state_sleeps: bool = False
 
     @property
     def packing(self) -> int:
@@ -180,10 +182,10 @@ class CardBudget:
             BudgetError: there are none, or the optimizer's step does not fit.
         """
         state = self.optimizer.state if self.optimizer else 0
-        taken = self.context + self.resident + state + self.beside + self.packing
+        taken = self.context + self.resident + self.beside + self.packing
         left = self.card.usable - taken
         moment = self.optimizer.moment if self.optimizer else 0
-        if left < self.gradients + moment:
+        if left - state < self.gradients + moment:  # while the optimizer runs
             what = f"and {format_bytes(moment)} while the optimizer runs " if moment else ""
             raise BudgetError(
                 f"the model does not fit on {self.card.name} for training: {self}, and the "
@@ -191,11 +193,11 @@ class CardBudget:
                 "card, smaller types (bfloat16), an optimizer with less state, or train fewer "
                 "parameters"
             )
-        return left
+        return left if self.state_sleeps else left - state
 
     def __str__(self) -> str:
         parts = [("context", self.context), ("parameters, buffers and inputs", self.resident)]
-        if self.optimizer is not None:
+        if self.optimizer is not None and not self.state_sleeps:
             parts.append(("state of the optimizer", self.optimizer.state))
         parts += [("kept free", self.beside), ("packing", self.packing)]
         words = ", ".join(f"{name} {format_bytes(size)}" for name, size in parts if size)

@@ -1,0 +1,112 @@
+"""State of an optimizer that waits on the host between its steps.
+
+    on the card    | forward   backward |  fetch  step  send  | forward ...
+    state          | on the host        |  on the card        | on the host
+
+Tensors of the state are replaced by tensors of the host and back, so `state_dict()` and
+`load_state_dict()` work at any time. Both copies are in the order of the current stream.
+"""
+
+import weakref
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.optim import Optimizer
+
+from pgmo.recompute.runtime.offload.pinned import PinnedBufferPool
+
+_GRAIN = 512  # bytes that places of tensors are multiples of
+
+_sleeping: "weakref.WeakKeyDictionary[Optimizer, SleepingState]" = weakref.WeakKeyDictionary()
+
+
+class SleepingState:
+    """Hooks that keep an optimizer's state on the host between its steps."""
+
+    def __init__(self, optimizer: Optimizer) -> None:
+        self._arena: Tensor | None = None
+        self._away: list[tuple[dict[Any, Any], Any, Tensor, torch.device]] = []
+        self._handles: list[Any] = [
+            optimizer.register_step_pre_hook(self._before),
+            optimizer.register_step_post_hook(self._after),
+        ]
+
+    @property
+    def size(self) -> int:
+        """Bytes of the state that is on the host now."""
+        return sum(host.nbytes for *_, host, _ in self._away)
+
+    def send(self, optimizer: Optimizer) -> None:
+        """Copy the state to the host and free its memory on the device."""
+        if self._away:
+            return
+        found = [
+            (state, key, one)
+            for parameter, state in optimizer.state.items()
+            for key, one in state.items()
+            if isinstance(one, Tensor) and one.dim() and one.device == parameter.device
+        ]
+        if not found:
+            return
+        device = found[0][2].device
+        total = sum(_rounded(one.nbytes) for *_, one in found)
+        if self._arena is None or len(self._arena) != total:
+            pool = PinnedBufferPool(total, device.type == "cuda", lambda: _finish(device))
+            self._arena = pool.lend()
+        place = 0
+        for state, key, one in found:
+            stride = torch.empty_like(one, device="meta").stride()  # without gaps
+            part = self._arena[place : place + one.nbytes].view(one.dtype)
+            host = part.as_strided(one.shape, stride)
+            host.copy_(one, non_blocking=True)
+            state[key] = host  # frees the tensor's memory in the order of the stream
+            self._away.append((state, key, host, device))
+            place += _rounded(one.nbytes)
+
+    def fetch(self) -> None:
+        """Bring the state back to the device. Repeated calls have no effect.
+
+        Raises:
+            torch.OutOfMemoryError: if the device has too little memory. The rest stays on the host.
+        """
+        while self._away:
+            state, key, host, device = self._away[-1]
+            if state.get(key) is host:  # else a checkpoint was loaded
+                there = torch.empty_like(host, device=device)
+                state[key] = there.copy_(host, non_blocking=True)
+            self._away.pop()
+
+    def end(self) -> None:
+        """Bring the state back, and leave it on the device from now on."""
+        for handle in self._handles:
+            handle.remove()
+        self.fetch()
+
+    def _before(self, *arguments: Any) -> None:
+        del arguments
+        self.fetch()
+
+    def _after(self, optimizer: Optimizer, args: Any, kwargs: Any) -> None:
+        del args, kwargs
+        self.send(optimizer)
+
+
+def let_state_sleep(optimizer: Optimizer, *, sleeps: bool) -> None:
+    """Keep the state of an optimizer on the host between its steps, or no longer."""
+    known = _sleeping.get(optimizer)
+    if sleeps and known is None:
+        _sleeping[optimizer] = known = SleepingState(optimizer)
+        known.send(optimizer)
+    elif not sleeps and known is not None:
+        del _sleeping[optimizer]
+        known.end()
+
+
+def _rounded(size: int) -> int:
+    return -(-size // _GRAIN) * _GRAIN
+
+
+def _finish(device: torch.device) -> None:
+    if device.type == "cuda":
+        torch.cuda.synchronize(device)

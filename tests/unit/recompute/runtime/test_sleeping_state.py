@@ -1,0 +1,118 @@
+"""The optimizer's state waits on the host between steps, and results keep their bits."""
+
+import copy
+
+import pytest
+import torch
+from torch import nn
+
+import pgmo
+from pgmo.cards import Card
+from pgmo.errors import OptionError
+from pgmo.recompute.runtime.offload import sleeping_state
+from pgmo.recompute.runtime.offload.sleeping_state import SleepingState
+from pgmo.recompute.whole_card import CONTEXT
+
+
+def net():
+    torch.manual_seed(0)
+    layers = [layer for _ in range(6) for layer in (nn.Linear(64, 64), nn.Tanh())]
+    return nn.Sequential(*layers)
+
+
+def card(room):
+    size = int((CONTEXT + room) / 0.99)
+    return Card("a small one", size, size, (8, 0), 1)
+
+
+def train(model, optimizer, steps=3, batch=512):
+    torch.manual_seed(1)
+    for _ in range(steps):
+        model(torch.randn(batch, 64)).square().mean().backward()
+        optimizer.step()
+        optimizer.zero_grad()
+
+
+def same(model, other):
+    pairs = zip(model.parameters(), other.parameters(), strict=True)
+    return all(torch.equal(one, two) for one, two in pairs)
+
+
+@pytest.mark.parametrize("options", [{}, {"foreach": False, "amsgrad": True}])
+def test_training_goes_on_with_the_same_bits(options):
+    model, other = net(), net()
+    plain = torch.optim.AdamW(model.parameters(), **options)
+    ours = torch.optim.AdamW(other.parameters(), **options)
+    sleeping = SleepingState(ours)
+    train(model, plain)
+    train(other, ours)
+    assert same(model, other)
+    states = [one for state in plain.state.values() for one in state.values() if one.dim()]
+    assert sleeping.size == sum(one.nbytes for one in states)
+    sleeping.end()
+    train(model, plain)
+    train(other, ours)
+    assert same(model, other)
+    assert sleeping.size == 0
+
+
+def test_checkpoints_are_saved_and_loaded_while_the_state_sleeps():
+    model, other = net(), net()
+    optimizer, again = (torch.optim.AdamW(one.parameters()) for one in (model, other))
+    sleeping = [SleepingState(one) for one in (optimizer, again)]
+    train(model, optimizer)
+    train(other, again, steps=1)
+    assert sleeping[1].size > 0
+    saved = copy.deepcopy([model.state_dict(), optimizer.state_dict()])
+    other.load_state_dict(saved[0])
+    again.load_state_dict(saved[1])
+    train(model, optimizer)
+    train(other, again)
+    assert same(model, other)
+    assert sleeping[0].size == sleeping[1].size > 0
+
+
+def test_the_state_sleeps_only_if_the_step_does_not_fit_beside_it():
+    model = net()
+    optimizer = torch.optim.AdamW(model.parameters(), foreach=False)
+    batch = torch.randn(512, 64)
+    parameters = sum(one.nbytes for one in model.parameters())
+    _, least = pgmo.recompute(net(), batch, "min", offload="pcie4")
+    options = {"optimizer": optimizer, "offload": "pcie4"}
+    awake = least.resident + least.peak + (2 * parameters + (64 << 10))
+    _, roomy = pgmo.recompute(model, batch, card=card(4 * awake), state=True, **options)
+    assert roomy.state_bytes == 0
+    small = card(least.resident + least.peak + parameters)
+    with pytest.raises(pgmo.BudgetError):
+        pgmo.recompute(model, batch, card=small, **options)
+    ours, plan = pgmo.recompute(model, batch, card=small, state=True, **options)
+    assert plan.state_bytes >= 2 * parameters
+    assert plan.overhead == plan.schedule.overhead + plan.state_share > plan.schedule.overhead
+    assert "The optimizer's state" in plan.explain()
+    assert plan.as_dict()["state_bytes"] == plan.state_bytes
+    other = net()
+    train(ours, optimizer)
+    train(other, torch.optim.AdamW(other.parameters(), foreach=False))
+    assert same(ours, other)
+    assert optimizer in sleeping_state._sleeping
+    pgmo.recompute(model, batch, card=card(4 * awake), state=True, **options)
+    assert optimizer not in sleeping_state._sleeping  # planned anew, it stays
+
+
+def test_a_larger_batch_fits_while_the_state_sleeps():
+    model = net()
+    optimizer = torch.optim.AdamW(model.parameters(), foreach=False)
+    options = {"card": card(1200 << 10), "optimizer": optimizer, "offload": "pcie4"}
+
+    def inputs(batch):
+        return torch.randn(16 * batch, 64)
+
+    batch, *_ = pgmo.recompute.largest(model, inputs, **options)
+    larger, _, plan = pgmo.recompute.largest(model, inputs, state=True, **options)
+    assert larger > batch
+    assert plan.state_bytes > 0
+
+
+def test_options_that_state_needs():
+    with pytest.raises(OptionError, match="state=True needs card=, optimizer=, offload="):
+        pgmo.recompute(net(), torch.randn(8, 64), "min", offload="pcie4", state=True)
